@@ -10,7 +10,7 @@ import pytest
 
 from bandstand.core import Clock, Loop, LoopConfig
 from bandstand.testing import VirtualClock, leaks_of
-from tests.core.stage import Diary, HostFactory, LoopMaker, guarded
+from tests.core.support import HostFactory, LoopMaker, RecordingObserver, guarded
 
 L = TypeVar("L", bound=Loop)
 
@@ -57,8 +57,8 @@ def loop(make_loop: LoopMaker) -> Loop:
 
 
 @pytest.fixture
-def diary(loop: Loop) -> Diary:
+def diary(loop: Loop) -> RecordingObserver:
     """An observer that writes everything down, already set."""
-    diary = Diary()
+    diary = RecordingObserver()
     loop.set_observer(diary)
     return diary

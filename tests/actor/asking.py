@@ -12,7 +12,7 @@ import pytest
 from bandstand.actor import Actor, AskStatistics, Loop, Reply, ask, data
 from bandstand.core import LoopConfig
 from bandstand.testing import VirtualClock, leaks_of
-from tests.core.stage import Boom, HostFactory, check_books, guarded
+from tests.core.support import Boom, HostFactory, check_statistics, guarded
 
 R = TypeVar("R")
 
@@ -128,7 +128,7 @@ async def got(reply: Awaitable[R]) -> R:
 
 def audit(loop: Loop) -> AskStatistics:
     """Assert that an ended loop leaves nothing behind, and that all asks have ended."""
-    check_books(loop)
+    check_statistics(loop)
     assert leaks_of(loop) == []
     books = loop.ask_statistics()
     assert books.pending == 0, books

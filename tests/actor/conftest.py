@@ -9,7 +9,7 @@ import pytest
 
 from bandstand.actor import Loop
 from bandstand.testing import VirtualClock
-from tests.core.stage import HostFactory
+from tests.core.support import HostFactory
 from tests.loops import clock, diary, loops_of
 
 __all__ = ("clock", "diary", "loop", "make_loop")

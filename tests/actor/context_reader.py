@@ -11,7 +11,7 @@ from typing import Any
 from bandstand.actor import Actor, Loop, ask, data
 from bandstand.actor.context_vars import Envelope
 from tests.actor.players import Book, turns
-from tests.core.stage import Boom
+from tests.core.support import Boom
 
 user: ContextVar[str] = ContextVar("user", default="nobody")
 request: ContextVar[int] = ContextVar("request", default=0)

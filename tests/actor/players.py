@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from bandstand.actor import Actor, Loop, ask, control, data, id_of
 from bandstand.core import ExitReason
-from tests.core.stage import Boom
+from tests.core.support import Boom
 
 R = TypeVar("R")
 Book = list[Any]

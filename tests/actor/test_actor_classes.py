@@ -19,7 +19,7 @@ from bandstand.testing import VirtualClock
 from tests.actor.answers import answer
 from tests.actor.asking import Oracle, Play, in_time
 from tests.actor.players import Book
-from tests.core.stage import settle
+from tests.core.support import settle
 
 
 @pytest.fixture

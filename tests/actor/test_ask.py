@@ -33,7 +33,7 @@ from tests.actor.asking import (
     watch,
 )
 from tests.actor.players import Book
-from tests.core.stage import Boom, HostFactory
+from tests.core.support import Boom, HostFactory
 
 pytestmark = pytest.mark.guarantee("G60")
 

@@ -14,7 +14,7 @@ from bandstand.errors import AskTimeout, NoSuchActor, TargetEnded
 from bandstand.supervision import ChildMode, Mailbox, Supervisor, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from tests.actor.asking import Oracle, Play, ended, got, in_place, in_time, is_pending, outcome, turns
-from tests.core.stage import Boom, HostFactory
+from tests.core.support import Boom, HostFactory
 
 pytestmark = pytest.mark.guarantee("G60")
 

@@ -15,7 +15,7 @@ from bandstand.core import ExitReason
 from bandstand.errors import BandstandError, InvalidArgument, LoopBusy, TargetEnded
 from tests.actor.answers import answer
 from tests.actor.players import PATIENCE, Book, Noter, Puppet, ride, spin, turns
-from tests.core.stage import Boom, Diary, check_books, settle
+from tests.core.support import Boom, RecordingObserver, check_statistics, settle
 
 pytestmark = pytest.mark.guarantee("G69")
 
@@ -67,7 +67,7 @@ def test_a_result_comes_back_as_a_message(loop: Loop, work: Callable[[], Any]) -
     assert book == ["meanwhile", (7,)]
     assert is_alive(handle)
     assert loop.statistics().alive == 1
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_a_result_without_then_is_dropped(loop: Loop) -> None:
@@ -93,7 +93,7 @@ def test_an_error_comes_back_to_failed_as_a_message(loop: Loop) -> None:
 
 @pytest.mark.parametrize("hooks", [(), ("then",)])
 def test_an_error_without_failed_fails_the_actor(
-    loop: Loop, diary: Diary, hooks: tuple[str, ...], caplog: pytest.LogCaptureFixture
+    loop: Loop, diary: RecordingObserver, hooks: tuple[str, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
     book: Book = []
     handle = loop.options(name="worker").spawn(Puppet, book)
@@ -150,7 +150,7 @@ def test_then_may_be_a_coroutine_function(loop: Loop) -> None:
     assert book == [("finished", 7)]
 
 
-def test_an_error_in_then_fails_the_actor_and_not_the_work(loop: Loop, diary: Diary) -> None:
+def test_an_error_in_then_fails_the_actor_and_not_the_work(loop: Loop, diary: RecordingObserver) -> None:
     book: Book = []
     handle = loop.spawn(Puppet, book)
     handle.do(lambda me: me.background(seven(), then=me.fail, failed=me.write))
@@ -226,7 +226,9 @@ def test_a_thread_can_be_awaited_in_the_background(loop: Loop) -> None:
 
 
 @pytest.mark.real_time(reason="a thread is real, and so is the time it takes")
-def test_the_result_of_a_thread_is_dropped_when_its_actor_has_ended(loop: Loop, diary: Diary) -> None:
+def test_the_result_of_a_thread_is_dropped_when_its_actor_has_ended(
+    loop: Loop, diary: RecordingObserver
+) -> None:
     book: Book = []
 
     async def body() -> None:
@@ -270,7 +272,7 @@ def test_cancelled_work_sends_no_message(loop: Loop) -> None:
         assert loop.statistics().alive == 1
 
     ride(loop, body)
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.slow
@@ -318,7 +320,7 @@ def test_a_task_cancelled_by_its_owner_counts_as_a_failure(loop: Loop) -> None:
         assert book or not is_alive(handle)
 
     ride(loop, body)
-    check_books(loop)
+    check_statistics(loop)
 
 
 # --- end of the actor -------------------------------------------------------------------------------------------------------
@@ -348,7 +350,7 @@ def test_work_is_cancelled_when_its_actor_ends(loop: Loop, end: str) -> None:
         assert loop.statistics().alive == 0
 
     ride(loop, body)
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G66")

@@ -10,7 +10,7 @@ import pytest
 from bandstand.actor import Loop, Work
 from bandstand.testing import VirtualClock
 from tests.actor.players import Book, Puppet, ride, turns
-from tests.core.stage import Diary, check_books
+from tests.core.support import RecordingObserver, check_statistics
 
 pytestmark = pytest.mark.guarantee("G69")
 
@@ -44,7 +44,7 @@ class Held:
         await self.gate.wait()
 
 
-def test_a_result_waits_for_room_in_a_full_mailbox(loop: Loop, diary: Diary) -> None:
+def test_a_result_waits_for_room_in_a_full_mailbox(loop: Loop, diary: RecordingObserver) -> None:
     book: Book = []
 
     async def body() -> None:
@@ -57,7 +57,7 @@ def test_a_result_waits_for_room_in_a_full_mailbox(loop: Loop, diary: Diary) -> 
 
     ride(loop, body)
     assert diary.dead == []
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_many_results_wait_for_room_and_none_is_lost(loop: Loop) -> None:
@@ -70,7 +70,7 @@ def test_many_results_wait_for_room_and_none_is_lost(loop: Loop) -> None:
     loop.options(mailbox_cap=loop.config.sys_reserved + 2).spawn(Puppet, book).do(begin)
     loop.run(until_idle=True)
     assert sorted(book) == [(number,) for number in range(50)]
-    check_books(loop)
+    check_statistics(loop)
 
 
 async def _number(number: int) -> int:
@@ -90,7 +90,7 @@ def test_a_result_that_waits_for_room_ends_with_its_actor(loop: Loop) -> None:
 
     ride(loop, body)
     assert book == []
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_work_cancelled_while_its_result_waits_for_room_sends_nothing(loop: Loop) -> None:
@@ -105,7 +105,7 @@ def test_work_cancelled_while_its_result_waits_for_room_sends_nothing(loop: Loop
         assert book == [1, 2]
 
     ride(loop, body)
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_a_thousand_pieces_of_work(loop: Loop) -> None:
@@ -119,7 +119,7 @@ def test_a_thousand_pieces_of_work(loop: Loop) -> None:
     loop.run(until_idle=True)
     assert sorted(book) == [(number,) for number in range(1000)]
     assert loop.statistics().alive == 1
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_work_in_virtual_time(make_loop: LoopMaker, clock: VirtualClock) -> None:

@@ -29,7 +29,7 @@ from bandstand.errors import BadDeclaration, BadVerdict, MailboxFull, TargetEnde
 from bandstand.supervision import Mailbox, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock, leaks_of
 from tests.actor.players import elsewhere, ride, spin, turns
-from tests.core.stage import Boom, check_books, settle
+from tests.core.support import Boom, check_statistics, settle
 
 CITY: ContextVar[str] = ContextVar("city", default="none")
 
@@ -122,7 +122,7 @@ def test_a_batch_contains_waiting_messages_in_order_up_to_its_limit(loop: Loop) 
     settle(loop)
     assert book == [[0, 1, 2], [3, 4, 5], [6], [7]]
     assert loop.statistics().handled == 8
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G231")
@@ -138,7 +138,7 @@ def test_batches_do_not_reorder_a_lane(loop: Loop) -> None:
     writer.urgent(6)
     settle(loop)
     assert book == [("urgent", [4, 5]), ("urgent", [6]), [1], "between", [2, 3]]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G231")
@@ -160,7 +160,7 @@ def test_a_batch_frees_room_and_includes_senders_that_waited_for_it(loop: Loop) 
         assert all(len(rows) <= 3 for rows in book)
 
     ride(loop, body)
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G231")
@@ -235,7 +235,7 @@ def test_a_failure_loses_the_current_batch_and_keeps_the_rest(loop: Loop) -> Non
     assert book == [[1, 2], [3, 4]]
     books = loop.statistics()
     assert (books.dead, books.waiting) == (0, 0)
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G232")
@@ -252,7 +252,7 @@ def test_each_caller_gets_its_own_answer(loop: Loop, name: str) -> None:
         assert (statistics.asked, statistics.answered) == (6, 6)
 
     ride(loop, body)
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G232")
@@ -300,7 +300,7 @@ def test_a_cancelled_ask_is_not_in_the_batch(loop: Loop, name: str) -> None:
         assert book == [[1, 3]]
 
     ride(loop, body)
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G232")
@@ -334,7 +334,7 @@ def test_all_callers_of_a_batch_get_its_failure(loop: Loop, name: str, cause: ty
             assert isinstance(caught.value.__cause__, cause)
 
     ride(loop, body)
-    check_books(loop)
+    check_statistics(loop)
     assert leaks_of(loop) == []
 
 

@@ -13,7 +13,7 @@ from bandstand.core import ExitReason, Overflow
 from bandstand.errors import TargetEnded
 from bandstand.testing import VirtualClock
 from tests.actor.asking import Oracle, Play, ended, got, in_place, in_time, outcome, turns, watch
-from tests.core.stage import Boom, HostFactory
+from tests.core.support import Boom, HostFactory
 
 pytestmark = pytest.mark.guarantee("G62")
 

@@ -12,7 +12,7 @@ from bandstand.actor import Actor, Loop, Reply, ask
 from bandstand.errors import TargetEnded
 from bandstand.testing import VirtualClock
 from tests.actor.asking import Oracle, Play, ended, got, in_place, in_time, outcome, turns
-from tests.core.stage import HostFactory
+from tests.core.support import HostFactory
 
 pytestmark = pytest.mark.guarantee("G62")
 

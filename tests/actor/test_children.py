@@ -19,7 +19,7 @@ from bandstand.errors import (
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from tests.actor.answers import answer
 from tests.actor.players import Book, Brief, Lively, Noter, Slow, ride, spin, turns
-from tests.core.stage import Boom, Diary, check_books, settle
+from tests.core.support import Boom, RecordingObserver, check_statistics, settle
 
 pytestmark = pytest.mark.guarantee("G66")
 
@@ -119,7 +119,7 @@ def test_children_end_with_their_parent_the_last_one_first(loop: Loop, end: str)
     why = "PANIC" if end == "crash" else "NORMAL"
     assert book == [f"-parent {why}", "-c NORMAL", "-b NORMAL", "-a NORMAL"]
     assert loop.statistics().alive == 0
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_children_of_a_killed_parent_end_too(loop: Loop) -> None:
@@ -203,7 +203,7 @@ def test_a_parent_can_talk_to_its_children(loop: Loop) -> None:
 
 
 def test_a_child_that_ends_abnormally_fails_its_parent(
-    loop: Loop, diary: Diary, caplog: pytest.LogCaptureFixture
+    loop: Loop, diary: RecordingObserver, caplog: pytest.LogCaptureFixture
 ) -> None:
     book: Book = []
     parent = loop.options(name="p").spawn(Parent, book, "a", "b")
@@ -494,7 +494,7 @@ def test_a_parent_forgets_children_that_have_ended(loop: Loop) -> None:
         assert [node.children for node in loop.tree()] == [()]
 
     ride(loop, body)
-    check_books(loop)
+    check_statistics(loop)
 
 
 class SignalLog(Noter):

@@ -14,7 +14,7 @@ from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from tests.actor.context_reader import ContextReader, as_user, envelopes_of_a_send, request, user
 from tests.actor.players import Book, Puppet, elsewhere, ride, spin, turns
-from tests.core.stage import Boom, Diary, HostFactory, settle
+from tests.core.support import Boom, HostFactory, RecordingObserver, settle
 
 pytestmark = pytest.mark.guarantee("G70")
 
@@ -279,7 +279,7 @@ def test_with_carry_context_off_nothing_travels(clock: VirtualClock, loop_factor
         assert book == ["nobody", ["nobody"] * 4]
 
 
-def test_a_dead_letter_shows_its_data_without_the_envelope(loop: Loop, diary: Diary) -> None:
+def test_a_dead_letter_shows_its_data_without_the_envelope(loop: Loop, diary: RecordingObserver) -> None:
     handle = loop.spawn(ContextReader, [])
     as_user("ann", lambda: handle.change("x"))
     handle.stop()

@@ -14,7 +14,7 @@ from bandstand.errors import AskCycle, AskTimeout, TargetEnded
 from bandstand.supervision import Mailbox, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from tests.actor.asking import CAP, Play, ended, got, in_place, in_time, outcome, turns, watch
-from tests.core.stage import HostFactory
+from tests.core.support import HostFactory
 
 pytestmark = pytest.mark.guarantee("G63")
 

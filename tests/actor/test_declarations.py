@@ -17,7 +17,7 @@ from bandstand.errors import AskTimeout, BadDeclaration, BadVerdict, InvalidArgu
 from bandstand.testing import VirtualClock
 from tests.actor.answers import answer, outcome
 from tests.actor.declaring import LOOSE, Book, class_with, loose_ask, loose_data, nothing
-from tests.core.stage import Boom
+from tests.core.support import Boom
 
 pytestmark = pytest.mark.guarantee("G58")
 

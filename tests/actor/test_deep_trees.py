@@ -10,7 +10,7 @@ from bandstand.actor import Actor, Loop, Signal, child, data, supervised
 from bandstand.core import ExitReason
 from bandstand.errors import ChildFailed
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
-from tests.core.stage import Boom, Diary, check_books, settle
+from tests.core.support import Boom, RecordingObserver, check_statistics, settle
 
 pytestmark = pytest.mark.guarantee("G277")
 
@@ -67,7 +67,7 @@ ENDS: dict[str, Callable[[Loop, Link], object]] = {
 
 
 @pytest.mark.parametrize("how", ENDS)
-def test_a_whole_chain_ends_with_its_root(loop: Loop, diary: Diary, how: str) -> None:
+def test_a_whole_chain_ends_with_its_root(loop: Loop, diary: RecordingObserver, how: str) -> None:
     root = chain(loop, Link, [])
     oldest_first = [actor for actor, _ in diary.started]
     ENDS[how](loop, root)
@@ -77,7 +77,7 @@ def test_a_whole_chain_ends_with_its_root(loop: Loop, diary: Diary, how: str) ->
         settle(loop)
     assert loop.statistics().alive == 0
     assert [actor for actor, _ in diary.stopped] == oldest_first[::-1]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.parametrize("how", ["stop", "kill", "failure", "destroy"])
@@ -102,7 +102,7 @@ def test_each_actor_of_a_chain_runs_its_async_on_stop_once(loop: Loop, how: str)
     assert loop.statistics().alive == 0
 
 
-def test_a_failure_goes_up_a_chain_to_its_root(loop: Loop, diary: Diary) -> None:
+def test_a_failure_goes_up_a_chain_to_its_root(loop: Loop, diary: RecordingObserver) -> None:
     class Fragile(Link):
         @data
         def grow(self) -> None:

@@ -15,7 +15,7 @@ from bandstand.actor import Actor, Loop, ask, control, data, is_alive
 from bandstand.errors import LoopClosed, NoSuchActor, TargetEnded
 from tests.actor.conftest import LoopMaker
 from tests.actor.players import elsewhere, ride
-from tests.core.stage import Boom, check_books, settle
+from tests.core.support import Boom, check_statistics, settle
 
 request_id: ContextVar[str] = ContextVar("request_id", default="nobody's")
 
@@ -86,7 +86,7 @@ def test_an_idle_actor_is_called_inside_the_turn_of_the_sender(loop: Loop, book:
     a.do(lambda: b.note("hears"))
     settle(loop)
     assert book == ["a begins", "b hears nobody's", "a ends"]
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_calls_are_direct_only_if_the_loop_allows_it(make_loop: LoopMaker, book: list[str]) -> None:
@@ -151,7 +151,7 @@ def test_direct_calls_nest_at_most_sixteen_deep(loop: Loop, book: list[str]) -> 
         deepest = max(deepest, depth)
     assert deepest == 17  # the first turn, and sixteen inside it
     assert sum(line.endswith("ends") for line in book) == len(row)
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G123")
@@ -167,7 +167,7 @@ def test_a_failure_in_a_direct_call_fails_only_the_callee(
     assert "Boom" in caplog.text
     with pytest.raises(NoSuchActor):
         b.note("too late")
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G123")
@@ -178,7 +178,7 @@ def test_a_callee_may_stop_its_caller_which_exits_after_its_turn(loop: Loop, boo
     assert book == ["a begins", "b begins", "b ends", "a ends"]
     assert not is_alive(a)
     assert is_alive(b)
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G123")
@@ -188,7 +188,7 @@ def test_a_callee_may_stop_itself(loop: Loop, book: list[str]) -> None:
     settle(loop)
     assert book == ["a begins", "a ends"]
     assert not is_alive(b)
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G122")
@@ -309,7 +309,7 @@ def test_a_message_from_another_thread_is_queued(loop: Loop, book: list[str]) ->
     a.do(deed)
     settle(loop)
     assert book == ["a begins", "a ends", "b from here nobody's", "b from afar nobody's"]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G123")

@@ -11,12 +11,14 @@ from bandstand.core import ActorStatus, ExitReason, Overflow
 from bandstand.errors import NoSuchActor, TargetEnded
 from bandstand.supervision import ChildMode, SupervisorSpec, spawn_supervisor
 from tests.actor.players import PATIENCE, Book, Lively, Noter, Slow, elsewhere, ride, spin
-from tests.core.stage import Diary, check_books, settle
+from tests.core.support import RecordingObserver, check_statistics, settle
 
 pytestmark = pytest.mark.guarantee("G65")
 
 
-def test_everything_that_was_accepted_is_handled_in_order_and_then_it_ends(loop: Loop, diary: Diary) -> None:
+def test_everything_that_was_accepted_is_handled_in_order_and_then_it_ends(
+    loop: Loop, diary: RecordingObserver
+) -> None:
     book: Book = []
     handle = loop.spawn(Lively, book)
     for number in range(200):
@@ -27,10 +29,10 @@ def test_everything_that_was_accepted_is_handled_in_order_and_then_it_ends(loop:
     assert book == ["start", *range(200), ("stop", "NORMAL", None)]
     assert diary.dead == []
     assert not is_alive(handle)
-    check_books(loop)
+    check_statistics(loop)
 
 
-def test_a_stop_without_drain_handles_nothing_any_more(loop: Loop, diary: Diary) -> None:
+def test_a_stop_without_drain_handles_nothing_any_more(loop: Loop, diary: RecordingObserver) -> None:
     book: Book = []
     handle = loop.spawn(Lively, book)
     handle.note(1)
@@ -39,10 +41,10 @@ def test_a_stop_without_drain_handles_nothing_any_more(loop: Loop, diary: Diary)
     settle(loop)
     assert book == ["start", ("stop", "NORMAL", None)]
     assert len(diary.dead) == 2
-    check_books(loop)
+    check_statistics(loop)
 
 
-def test_later_sends_are_refused_with_a_clear_error(loop: Loop, diary: Diary) -> None:
+def test_later_sends_are_refused_with_a_clear_error(loop: Loop, diary: RecordingObserver) -> None:
     book: Book = []
     handle = loop.options(name="closing").spawn(Noter, book)
     handle.note("before")
@@ -60,10 +62,10 @@ def test_later_sends_are_refused_with_a_clear_error(loop: Loop, diary: Diary) ->
     settle(loop)
     assert book == ["before"]
     assert diary.full == []  # it is not full, it is closed
-    check_books(loop)
+    check_statistics(loop)
 
 
-def test_an_idle_actor_ends_at_once(loop: Loop, diary: Diary) -> None:
+def test_an_idle_actor_ends_at_once(loop: Loop, diary: RecordingObserver) -> None:
     handle = loop.spawn(Noter, [])
     handle.stop(drain=True)
     assert [why for _, why in diary.stopped] == [ExitReason.NORMAL]
@@ -112,7 +114,7 @@ def test_a_drain_from_inside(loop: Loop) -> None:
     assert book == ["start", 1, "closed", 2, ("stop", "NORMAL", None)]
 
 
-def test_a_drain_lets_an_async_handler_in_flight_end(loop: Loop, diary: Diary) -> None:
+def test_a_drain_lets_an_async_handler_in_flight_end(loop: Loop, diary: RecordingObserver) -> None:
     book: Book = []
     handle = loop.spawn(Slow, book)
     handle.slowly(1)
@@ -127,11 +129,11 @@ def test_a_drain_lets_an_async_handler_in_flight_end(loop: Loop, diary: Diary) -
     done = [("begin", 1), ("end", 1), ("begin", 2), ("end", 2)]
     assert book == ["starting", "started", *done, ("stopping", "NORMAL", None), "stopped"]
     assert [why for _, why in diary.stopped] == [ExitReason.NORMAL]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.parametrize("has_message", [False, True])
-def test_a_drain_during_an_async_start(loop: Loop, diary: Diary, has_message: bool) -> None:
+def test_a_drain_during_an_async_start(loop: Loop, diary: RecordingObserver, has_message: bool) -> None:
     book: Book = []
     handle = loop.spawn(Slow, book)
     loop.poll_once()
@@ -144,11 +146,11 @@ def test_a_drain_during_an_async_start(loop: Loop, diary: Diary, has_message: bo
     messages = [1] if has_message else []
     assert book == ["starting", "started", *messages, ("stopping", "NORMAL", None), "stopped"]
     assert [why for _, why in diary.stopped] == [ExitReason.NORMAL]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.parametrize("has_message", [False, True])
-def test_a_drain_in_a_plain_start(loop: Loop, diary: Diary, has_message: bool) -> None:
+def test_a_drain_in_a_plain_start(loop: Loop, diary: RecordingObserver, has_message: bool) -> None:
     book: Book = []
 
     class Brief(Lively):
@@ -163,7 +165,7 @@ def test_a_drain_in_a_plain_start(loop: Loop, diary: Diary, has_message: bool) -
     assert [why for _, why in diary.stopped] == [ExitReason.NORMAL]
 
 
-def test_a_panic_while_draining_ends_it_as_any_panic(loop: Loop, diary: Diary) -> None:
+def test_a_panic_while_draining_ends_it_as_any_panic(loop: Loop, diary: RecordingObserver) -> None:
     book: Book = []
     handle = loop.spawn(Lively, book)
     handle.crash()
@@ -174,7 +176,7 @@ def test_a_panic_while_draining_ends_it_as_any_panic(loop: Loop, diary: Diary) -
     assert len(diary.dead) == 1
 
 
-def test_a_stop_while_draining_ends_it_without_the_rest(loop: Loop, diary: Diary) -> None:
+def test_a_stop_while_draining_ends_it_without_the_rest(loop: Loop, diary: RecordingObserver) -> None:
     book: Book = []
     handle = loop.spawn(Lively, book)
     handle.note(1)
@@ -185,7 +187,7 @@ def test_a_stop_while_draining_ends_it_without_the_rest(loop: Loop, diary: Diary
     assert len(diary.dead) == 1
 
 
-def test_a_second_drain_changes_nothing(loop: Loop, diary: Diary) -> None:
+def test_a_second_drain_changes_nothing(loop: Loop, diary: RecordingObserver) -> None:
     book: Book = []
     handle = loop.spawn(Lively, book)
     handle.note(1)
@@ -196,7 +198,7 @@ def test_a_second_drain_changes_nothing(loop: Loop, diary: Diary) -> None:
     assert len(diary.stopped) == 1
 
 
-def test_those_who_wait_for_room_are_told_when_it_ends(loop: Loop, diary: Diary) -> None:
+def test_those_who_wait_for_room_are_told_when_it_ends(loop: Loop, diary: RecordingObserver) -> None:
     book: Book = []
 
     async def body() -> None:
@@ -215,12 +217,12 @@ def test_those_who_wait_for_room_are_told_when_it_ends(loop: Loop, diary: Diary)
 
     ride(loop, body)
     assert diary.dead == []
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.parametrize("overflow", list(Overflow))
 def test_an_overflow_policy_gives_nothing_up_for_a_message_that_comes_too_late(
-    loop: Loop, diary: Diary, overflow: Overflow
+    loop: Loop, diary: RecordingObserver, overflow: Overflow
 ) -> None:
     book: Book = []
     handle = loop.options(mailbox_cap=loop.config.sys_reserved + 2, overflow=overflow).spawn(Noter, book)
@@ -235,10 +237,10 @@ def test_an_overflow_policy_gives_nothing_up_for_a_message_that_comes_too_late(
     settle(loop)
     assert book == [1, 2]
     assert diary.dropped == []
-    check_books(loop)
+    check_statistics(loop)
 
 
-def test_what_another_thread_sent_before_is_handled(loop: Loop, diary: Diary) -> None:
+def test_what_another_thread_sent_before_is_handled(loop: Loop, diary: RecordingObserver) -> None:
     book: Book = []
     handle = loop.spawn(Lively, book)
     elsewhere(lambda: [handle.note(number) for number in range(50)])
@@ -248,10 +250,12 @@ def test_what_another_thread_sent_before_is_handled(loop: Loop, diary: Diary) ->
     settle(loop)
     assert book == ["start", *range(50), ("stop", "NORMAL", None)]
     assert diary.dead == []
-    check_books(loop)
+    check_statistics(loop)
 
 
-def test_a_thread_that_sends_and_then_drains_is_heard_to_the_end(loop: Loop, diary: Diary) -> None:
+def test_a_thread_that_sends_and_then_drains_is_heard_to_the_end(
+    loop: Loop, diary: RecordingObserver
+) -> None:
     book: Book = []
     handle = loop.spawn(Lively, book)
 
@@ -263,11 +267,11 @@ def test_a_thread_that_sends_and_then_drains_is_heard_to_the_end(loop: Loop, dia
     elsewhere(work)
     settle(loop)
     assert book == ["start", *range(50), ("stop", "NORMAL", None)]
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_nothing_that_was_accepted_is_lost_to_threads_that_race_with_a_drain(
-    loop: Loop, diary: Diary
+    loop: Loop, diary: RecordingObserver
 ) -> None:
     book: Book = []
     handle = loop.options(mailbox_cap=1 << 16).spawn(Noter, book)
@@ -296,7 +300,7 @@ def test_nothing_that_was_accepted_is_lost_to_threads_that_race_with_a_drain(
     for me in range(4):
         assert [entry for entry in book if entry[0] == me] == accepted[me]
     assert diary.dead == []
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_a_drained_child_is_started_again_if_its_mode_says_so(loop: Loop) -> None:
@@ -336,7 +340,7 @@ def test_a_drain_with_timers_and_a_ticker_ends(loop: Loop) -> None:
     loop.run(until_idle=True)
     assert book == [1]
     assert loop.statistics().timers_pending == 0
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_a_handler_that_waits_for_an_answer_of_a_draining_actor_gets_it(loop: Loop) -> None:

@@ -16,7 +16,7 @@ from bandstand.errors import (
     TargetEnded,
 )
 from tests.actor.players import ENDS, Book, Lively, Noter, Slow, elsewhere, ride, spin, turns
-from tests.core.stage import Diary, check_books, settle
+from tests.core.support import RecordingObserver, check_statistics, settle
 
 LoopMaker = Callable[..., Loop]
 
@@ -25,7 +25,7 @@ LoopMaker = Callable[..., Loop]
 
 
 @pytest.mark.guarantee("G65", "G60")
-def test_a_kill_cancels_the_suspended_handler_and_ends_its_ask(loop: Loop, diary: Diary) -> None:
+def test_a_kill_cancels_the_suspended_handler_and_ends_its_ask(loop: Loop, diary: RecordingObserver) -> None:
     book: Book = []
 
     class Stuck(Actor):
@@ -54,11 +54,11 @@ def test_a_kill_cancels_the_suspended_handler_and_ends_its_ask(loop: Loop, diary
 
     ride(loop, body)
     assert book == ["begun", "cancelled"]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G65")
-def test_a_kill_during_an_async_start(loop: Loop, diary: Diary) -> None:
+def test_a_kill_during_an_async_start(loop: Loop, diary: RecordingObserver) -> None:
     book: Book = []
     handle = loop.spawn(Slow, book)
     loop.poll_once()
@@ -67,10 +67,10 @@ def test_a_kill_during_an_async_start(loop: Loop, diary: Diary) -> None:
     assert [why for _, why in diary.stopped] == [ExitReason.FAIL]
     spin(loop)
     assert book == ["starting"]
-    check_books(loop)
+    check_statistics(loop)
 
 
-def test_an_actor_can_kill_itself(loop: Loop, diary: Diary) -> None:
+def test_an_actor_can_kill_itself(loop: Loop, diary: RecordingObserver) -> None:
     book: Book = []
 
     class Rash(Lively):
@@ -118,7 +118,7 @@ def test_a_cancelled_wait_for_an_exit_does_not_affect_others(loop: Loop) -> None
         assert await two is ExitReason.NORMAL
 
     ride(loop, body)
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_ended_from_another_thread(loop: Loop) -> None:
@@ -151,7 +151,7 @@ def test_an_actor_cannot_wait_for_its_own_end(loop: Loop) -> None:
 
 @pytest.mark.guarantee("G59")
 @pytest.mark.parametrize("deed", ["stop", "drain", "kill"])
-def test_stop_and_kill_from_another_thread(loop: Loop, diary: Diary, deed: str) -> None:
+def test_stop_and_kill_from_another_thread(loop: Loop, diary: RecordingObserver, deed: str) -> None:
     book: Book = []
     handle = loop.spawn(Lively, book)
     deeds: dict[str, Callable[[], None]] = {

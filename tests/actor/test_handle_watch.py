@@ -7,7 +7,7 @@ import pytest
 from bandstand.actor import Actor, Loop, child, data, supervised
 from bandstand.actor.handle_watch import HandleWatch
 from tests.actor.workers import one_for_one
-from tests.core.stage import Boom, settle
+from tests.core.support import Boom, settle
 
 
 class Worker(Actor):

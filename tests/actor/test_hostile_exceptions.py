@@ -13,7 +13,7 @@ from bandstand.errors import StartFailed, TargetEnded
 from bandstand.testing import VirtualClock
 from tests.actor.players import Book, ride, spin, turns
 from tests.actor.workers import one_for_one
-from tests.core.stage import check_books
+from tests.core.support import check_statistics
 from tests.hostile import HOW, hostile
 
 pytestmark = [pytest.mark.guarantee("G282"), pytest.mark.parametrize("how", HOW)]
@@ -94,7 +94,7 @@ def test_a_handler_that_raises_it_is_restarted(loop: Loop, clock: VirtualClock, 
         await turns(30)
         assert book == ["made", "made"]
         assert await handle.ping() == "pong"
-        check_books(loop)
+        check_statistics(loop)
 
     ride(loop, body)
 

@@ -15,7 +15,7 @@ from bandstand.core.enums import MAX_INLINE_TICKS
 from bandstand.errors import LoopClosed
 from bandstand.testing import VirtualClock
 from tests.actor.asking import Oracle, Play, in_place, in_time, outcome, turns, watch
-from tests.core.stage import HostFactory
+from tests.core.support import HostFactory
 
 pytestmark = pytest.mark.guarantee("G60")
 

@@ -18,7 +18,7 @@ from bandstand.errors import (
     TargetEnded,
 )
 from tests.actor.players import Book, Brief, BriefLater, Lively, Noter, Slow, ride, spin, turns
-from tests.core.stage import Boom, Diary, Seen, check_books, record, settle
+from tests.core.support import Boom, RecordingObserver, Seen, check_statistics, record, settle
 
 LoopMaker = Callable[..., Loop]
 
@@ -37,7 +37,9 @@ class Unmade(Actor):
 
 
 @pytest.mark.guarantee("G64")
-def test_what_a_constructor_raises_comes_out_of_spawn_and_there_is_no_actor(loop: Loop, diary: Diary) -> None:
+def test_what_a_constructor_raises_comes_out_of_spawn_and_there_is_no_actor(
+    loop: Loop, diary: RecordingObserver
+) -> None:
     error = Boom("in __init__")
     with pytest.raises(Boom) as caught:
         loop.spawn(Unmade, error)
@@ -89,7 +91,7 @@ def test_an_object_has_no_handle_before_it_runs_as_an_actor(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G65")
-def test_a_plain_on_start_has_run_when_spawn_returns(loop: Loop, diary: Diary) -> None:
+def test_a_plain_on_start_has_run_when_spawn_returns(loop: Loop, diary: RecordingObserver) -> None:
     book: Book = []
     handle = loop.spawn(Lively, book)
     assert book == ["start"]
@@ -112,7 +114,9 @@ def test_on_start_has_a_handle_and_can_send_to_itself(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G64")
-def test_a_plain_on_start_that_fails_is_start_failed_with_its_cause(loop: Loop, diary: Diary) -> None:
+def test_a_plain_on_start_that_fails_is_start_failed_with_its_cause(
+    loop: Loop, diary: RecordingObserver
+) -> None:
     error = Boom("start")
     stopped: Book = []
 
@@ -126,7 +130,7 @@ def test_a_plain_on_start_that_fails_is_start_failed_with_its_cause(loop: Loop, 
     assert [reason for _, reason in diary.stopped] == [ExitReason.PANIC]
     assert stopped == []  # it never started, so on_stop is not called
     assert loop.statistics().alive == 0
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G64")
@@ -184,7 +188,7 @@ class BadSlow(Slow):
 
 @pytest.mark.guarantee("G64")
 def test_an_async_start_that_fails_ends_the_actor_and_answers_those_who_wait(
-    loop: Loop, diary: Diary
+    loop: Loop, diary: RecordingObserver
 ) -> None:
     book: Book = []
 
@@ -204,11 +208,13 @@ def test_an_async_start_that_fails_ends_the_actor_and_answers_those_who_wait(
     assert book == []  # neither a message nor on_stop
     assert len(diary.dead) == 3
     assert [reason for _, reason in diary.stopped] == [ExitReason.PANIC]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G65")
-def test_a_stop_during_an_async_start_cancels_it_and_calls_no_on_stop(loop: Loop, diary: Diary) -> None:
+def test_a_stop_during_an_async_start_cancels_it_and_calls_no_on_stop(
+    loop: Loop, diary: RecordingObserver
+) -> None:
     book: Book = []
     handle = loop.spawn(Slow, book)
     loop.poll_once()
@@ -241,7 +247,7 @@ def test_an_async_start_that_is_stopped_before_it_began_leaves_no_warning(loop: 
     assert book == []
 
 
-def test_an_actor_may_stop_itself_in_its_start(loop: Loop, diary: Diary) -> None:
+def test_an_actor_may_stop_itself_in_its_start(loop: Loop, diary: RecordingObserver) -> None:
     book: Book = []
 
     class Brief(Lively):
@@ -252,7 +258,7 @@ def test_an_actor_may_stop_itself_in_its_start(loop: Loop, diary: Diary) -> None
     settle(loop)
     assert not is_alive(handle)
     assert [reason for _, reason in diary.stopped] == [ExitReason.NORMAL]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G65")

@@ -22,7 +22,7 @@ from bandstand.supervision import Shutdown, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from tests.actor.asking import Play, in_time, outcome
 from tests.actor.players import ENDS, Book, Lively, Noter, Slow, ride, spin, turns
-from tests.core.stage import Boom, Diary, check_books, settle
+from tests.core.support import Boom, RecordingObserver, check_statistics, settle
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ LoopMaker = Callable[..., Loop]
 
 @pytest.mark.guarantee("G65")
 @pytest.mark.parametrize("end", ENDS)
-def test_on_stop_is_called_once_for_every_kind_of_end(loop: Loop, diary: Diary, end: str) -> None:
+def test_on_stop_is_called_once_for_every_kind_of_end(loop: Loop, diary: RecordingObserver, end: str) -> None:
     deed, reason = ENDS[end]
     book: Book = []
     handle = loop.spawn(Lively, book)
@@ -51,12 +51,14 @@ def test_on_stop_is_called_once_for_every_kind_of_end(loop: Loop, diary: Diary, 
     handle.kill()
     settle(loop)
     assert len(book) == 2
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G65")
 @pytest.mark.parametrize("end", ENDS)
-def test_an_actor_is_stopping_until_its_async_on_stop_has_ended(loop: Loop, diary: Diary, end: str) -> None:
+def test_an_actor_is_stopping_until_its_async_on_stop_has_ended(
+    loop: Loop, diary: RecordingObserver, end: str
+) -> None:
     deed, reason = ENDS[end]
     book: Book = []
     handle = loop.spawn(Slow, book)
@@ -76,12 +78,12 @@ def test_an_actor_is_stopping_until_its_async_on_stop_has_ended(loop: Loop, diar
     spin(loop)
     assert book[1:] == ["stopped"]
     assert [why.name for _, why in diary.stopped] == [reason]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G65")
 @pytest.mark.parametrize("kind", [Lively, Slow])
-def test_a_killed_actor_has_no_on_stop(loop: Loop, diary: Diary, kind: type[Noter]) -> None:
+def test_a_killed_actor_has_no_on_stop(loop: Loop, diary: RecordingObserver, kind: type[Noter]) -> None:
     book: Book = []
     handle = loop.spawn(kind, book)
     spin(loop)
@@ -93,7 +95,7 @@ def test_a_killed_actor_has_no_on_stop(loop: Loop, diary: Diary, kind: type[Note
 
 
 @pytest.mark.guarantee("G65")
-def test_a_kill_ends_an_actor_in_the_middle_of_its_on_stop(loop: Loop, diary: Diary) -> None:
+def test_a_kill_ends_an_actor_in_the_middle_of_its_on_stop(loop: Loop, diary: RecordingObserver) -> None:
     book: Book = []
     handle = loop.spawn(Slow, book)
     spin(loop)
@@ -108,7 +110,7 @@ def test_a_kill_ends_an_actor_in_the_middle_of_its_on_stop(loop: Loop, diary: Di
 
 
 @pytest.mark.guarantee("G65")
-def test_a_second_stop_does_not_disturb_an_async_on_stop(loop: Loop, diary: Diary) -> None:
+def test_a_second_stop_does_not_disturb_an_async_on_stop(loop: Loop, diary: RecordingObserver) -> None:
     book: Book = []
     handle = loop.spawn(Slow, book)
     spin(loop)
@@ -125,7 +127,7 @@ def test_a_second_stop_does_not_disturb_an_async_on_stop(loop: Loop, diary: Diar
 @pytest.mark.guarantee("G65")
 @pytest.mark.parametrize("is_async", [False, True])
 def test_what_on_stop_raises_is_logged_and_changes_nothing(
-    loop: Loop, diary: Diary, caplog: pytest.LogCaptureFixture, is_async: bool
+    loop: Loop, diary: RecordingObserver, caplog: pytest.LogCaptureFixture, is_async: bool
 ) -> None:
     class Plain(Noter):
         def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
@@ -151,7 +153,7 @@ def test_what_on_stop_raises_is_logged_and_changes_nothing(
 
 @pytest.mark.guarantee("G65")
 @pytest.mark.parametrize("kind", [Lively, Slow])
-def test_on_stop_runs_when_run_ends(loop: Loop, diary: Diary, kind: type[Noter]) -> None:
+def test_on_stop_runs_when_run_ends(loop: Loop, diary: RecordingObserver, kind: type[Noter]) -> None:
     book: Book = []
 
     class Ender(Actor):
@@ -220,7 +222,7 @@ def test_on_stop_runs_when_a_loop_that_never_ran_is_destroyed(make_loop: LoopMak
 @pytest.mark.slow
 def test_an_async_on_stop_of_a_loop_that_never_ran_ends_without_a_warning(make_loop: LoopMaker) -> None:
     # It has no event loop to run in. The actor still ends, and leaves nothing behind (see the fixture).
-    diary = Diary()
+    diary = RecordingObserver()
     loop = make_loop()
     loop.set_observer(diary)
     loop.spawn(Lasting, [])
@@ -328,7 +330,7 @@ def test_an_actor_that_is_ending_can_ask_others(
         assert book == ([1, 2] if is_busy else [1])
 
     ride(loop, body)
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G65")

@@ -27,7 +27,7 @@ from bandstand.errors import AskCycle, AskTimeout, BadDeclaration, TargetEnded
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from tests.actor.asking import Play, in_place, in_time, outcome, turns, watch
-from tests.core.stage import Boom, HostFactory
+from tests.core.support import Boom, HostFactory
 
 WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
 

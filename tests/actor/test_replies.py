@@ -27,7 +27,7 @@ from tests.actor.asking import (
     turns,
     watch,
 )
-from tests.core.stage import HostFactory
+from tests.core.support import HostFactory
 
 pytestmark = pytest.mark.guarantee("G60")
 

@@ -27,7 +27,7 @@ from bandstand.testing import VirtualClock
 from tests.actor.answers import answer
 from tests.actor.players import PATIENCE, Book, elsewhere, ride, spin, turns
 from tests.actor.workers import Worker, one_for_one
-from tests.core.stage import Diary, check_books, settle
+from tests.core.support import RecordingObserver, check_statistics, settle
 
 pytestmark = [pytest.mark.guarantee("G67"), pytest.mark.spec("J21")]
 
@@ -56,7 +56,7 @@ def test_a_handle_reaches_the_current_incarnation(loop: Loop) -> None:
         settle(loop)
     assert book == [(turn, turn) for turn in range(1, 6)]
     assert len(set(ids)) == 5
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_calls_fail_during_the_backoff_of_a_restart(loop: Loop, clock: VirtualClock) -> None:
@@ -86,7 +86,7 @@ def test_calls_fail_during_the_backoff_of_a_restart(loop: Loop, clock: VirtualCl
     handle.note("found")
     settle(loop)
     assert book == [(2, "found")]
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_a_handle_made_while_the_child_is_down_works_later(loop: Loop, clock: VirtualClock) -> None:
@@ -127,7 +127,7 @@ def test_a_handle_never_reaches_an_old_incarnation(loop: Loop) -> None:
     assert (1, "gone") in book
     assert (1, "x") not in book
     assert book.count((2, "x")) == accepted > 0
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_stop_and_ended_apply_to_the_current_incarnation(loop: Loop) -> None:
@@ -229,7 +229,7 @@ def test_calls_fail_while_a_nested_supervisor_is_down(loop: Loop, clock: Virtual
     assert book == [(2, "found")]
 
 
-def test_a_kept_mailbox_is_handled_by_the_next_incarnation(loop: Loop, diary: Diary) -> None:
+def test_a_kept_mailbox_is_handled_by_the_next_incarnation(loop: Loop, diary: RecordingObserver) -> None:
     book: Book = []
 
     async def body() -> None:
@@ -266,10 +266,10 @@ def test_kept_asks_end_when_the_supervisor_gives_up(make_loop: LoopMaker) -> Non
 
     ride(loop, body)
     assert loop.ask_statistics().pending == 0
-    check_books(loop)
+    check_statistics(loop)
 
 
-def test_the_messages_of_a_fresh_mailbox_become_dead_letters(loop: Loop, diary: Diary) -> None:
+def test_the_messages_of_a_fresh_mailbox_become_dead_letters(loop: Loop, diary: RecordingObserver) -> None:
     book: Book = []
     root = one_for_one(loop, child("worker").of(Worker, book))
     settle(loop)
@@ -281,7 +281,7 @@ def test_the_messages_of_a_fresh_mailbox_become_dead_letters(loop: Loop, diary: 
     assert len(diary.dead) == 1
 
 
-def test_handles_on_other_threads_survive_restarts(loop: Loop, diary: Diary) -> None:
+def test_handles_on_other_threads_survive_restarts(loop: Loop, diary: RecordingObserver) -> None:
     book: Book = []
     spec = child("worker", mailbox=Mailbox.KEPT, mailbox_cap=1 << 15).of(Worker, book)
     root = one_for_one(loop, spec, intensity=1_000_000)
@@ -315,7 +315,7 @@ def test_handles_on_other_threads_survive_restarts(loop: Loop, diary: Diary) -> 
         assert handled == [what for what in accepted[me] if what not in dead]
     numbers = [number for number, _ in book]
     assert numbers == sorted(numbers)  # a newer message never reaches an older incarnation
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_blocking_asks_of_another_thread_reach_the_current_incarnation(loop: Loop) -> None:

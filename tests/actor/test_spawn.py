@@ -13,12 +13,12 @@ from bandstand.core import ChildExit, ExitReason, Overflow
 from bandstand.errors import InvalidArgument, LoopClosed, MailboxFull, MaxActors, NoSuchActor, WrongThread
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from tests.actor.players import Book, Lively, Noter, Slow, elsewhere, ride, spin
-from tests.core.stage import Diary, Seen, check_books, record, settle
+from tests.core.support import RecordingObserver, Seen, check_statistics, record, settle
 
 LoopMaker = Callable[..., Loop]
 
 
-def test_a_name_shows_in_the_handle_the_observer_and_the_tree(loop: Loop, diary: Diary) -> None:
+def test_a_name_shows_in_the_handle_the_observer_and_the_tree(loop: Loop, diary: RecordingObserver) -> None:
     handle = loop.options(name="ann").spawn(Noter, [])
     assert "'ann'" in repr(handle)
     assert diary.started == [(id_of(handle), "ann")]
@@ -43,7 +43,7 @@ def test_mailbox_cap_applies_to_every_kind_of_class(loop: Loop, kind: type[Noter
     ],
 )
 def test_overflow_applies_to_every_kind_of_class(
-    loop: Loop, diary: Diary, kind: type[Noter], overflow: Overflow, kept: list[int]
+    loop: Loop, diary: RecordingObserver, kind: type[Noter], overflow: Overflow, kept: list[int]
 ) -> None:
     book: Book = []
     handle = loop.options(mailbox_cap=loop.config.sys_reserved + 2, overflow=overflow).spawn(kind, book)
@@ -52,7 +52,7 @@ def test_overflow_applies_to_every_kind_of_class(
     spin(loop)
     assert [entry for entry in book if isinstance(entry, int)] == kept
     assert len(diary.dropped) == 8
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_a_spawner_can_be_used_again(loop: Loop) -> None:
@@ -217,4 +217,4 @@ def test_a_thousand_actors_lose_nothing(loop: Loop) -> None:
     books, asks = loop.statistics(), loop.ask_statistics()
     assert (books.ended_normal, books.alive, books.dead, books.refused) == (1000, 0, 0, 0)
     assert (asks.asked, asks.answered, asks.pending) == (2000, 2000, 0)
-    check_books(loop)
+    check_statistics(loop)

@@ -29,7 +29,7 @@ from bandstand.testing import VirtualClock
 from tests.actor.asking import Play, in_time, turns, watch
 from tests.actor.players import elsewhere
 from tests.actor.workers import one_for_one
-from tests.core.stage import check_books, settle
+from tests.core.support import check_statistics, settle
 
 WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
 
@@ -130,7 +130,7 @@ def test_stashed_messages_return_in_order_before_waiting_ones(loop: Loop) -> Non
     settle(loop)
     # `urgent` came first and was stashed too: its lane has priority again.
     assert book == [("released", 11, 0), "urgent", *range(10), "later"]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G235")
@@ -200,7 +200,7 @@ def test_a_full_stash_fails_the_actor_unless_the_error_is_caught(loop: Loop) -> 
         match=r"StashFull: the stash of .*is full: it has 2 messages and cannot keep Client\.note\(\)",
     ):
         reply.result()
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G236")
@@ -217,7 +217,7 @@ def test_stashed_messages_take_no_mailbox_slots_and_may_exceed_the_cap(loop: Loo
     assert not client.note.try_send("no room")
     settle(loop)
     assert book == [("released", 30, 0), *range(32)]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G236")
@@ -259,7 +259,7 @@ def test_an_overflow_policy_may_drop_released_messages(loop: Loop) -> None:
     client.open_and_send()
     settle(loop)
     assert (book, loop.statistics().dropped) == ([1, 2, 3, 4, "new"], 1)
-    check_books(loop)
+    check_statistics(loop)
 
 
 class Letters(Observer):
@@ -295,7 +295,7 @@ def test_stashed_messages_end_with_the_actor_before_waiting_ones(loop: Loop, end
         reply.result()
     books = loop.statistics()
     assert (books.dead, books.waiting) == (len(letters.letters), 0)
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G237")
@@ -315,7 +315,7 @@ def test_a_kept_mailbox_starts_with_the_stashed_messages(loop: Loop) -> None:
     # The next incarnation stashed them again, in order, until it was open.
     assert book == [("released", 3, 0), 1, "a", 2, 3]
     assert reply.result() == "a for nobody"
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G237")
@@ -369,7 +369,7 @@ def test_keep_needs_a_current_message(loop: Loop, clock: VirtualClock) -> None:
     assert "is not handling a message in its turn" in words[1]
     assert any("a call of a timer" in word for word in words)
     assert len(words) == 5
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G235")
@@ -403,7 +403,7 @@ def test_a_batch_cannot_be_stashed_and_loses_nothing(loop: Loop) -> None:
         with pytest.raises(LoopBusy, match="handles a batch"):
             reply.result()
     assert loop.statistics().waiting == 0
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G235")
@@ -466,7 +466,7 @@ def test_two_stashes_are_independent(loop: Loop) -> None:
     sorter.want(0)
     settle(loop)
     assert book == [1, 3, 5, 7, 0, 2, 4]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G235")
@@ -484,7 +484,7 @@ def test_keep_works_with_direct_calls(loop: Loop) -> None:
     sender.go(client)
     settle(loop)
     assert book == [("released", 1, 0), "direct"]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G236")

@@ -23,7 +23,7 @@ from bandstand.testing import VirtualClock
 from tests.actor.asking import Play, in_time, outcome, turns, watch
 from tests.actor.players import elsewhere, spin
 from tests.actor.workers import one_for_one
-from tests.core.stage import Boom, check_books, settle
+from tests.core.support import Boom, check_statistics, settle
 
 
 class Door(Machine):
@@ -179,7 +179,7 @@ def test_an_unhandled_message_is_reported_and_an_ask_refused_at_once(
     assert is_alive(wall)
     assert loop.ask_statistics().unhandled == 3
     assert loop.ask_statistics().failed == 1
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G238")
@@ -328,7 +328,7 @@ def test_a_state_that_lasts_too_long_times_out_once(loop: Loop, clock: VirtualCl
     clock.advance(60_000)
     settle(loop)
     assert book.count("timeout") == 1
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G241")
@@ -407,7 +407,7 @@ def test_too_many_postponed_messages_fail_the_machine(loop: Loop) -> None:
     small.push()
     spin(loop)
     assert not is_alive(small)
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G242")
@@ -509,7 +509,7 @@ def test_a_failing_transition_fails_the_machine(loop: Loop) -> None:
     fragile.go()
     settle(loop)
     assert not is_alive(fragile)
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G239")

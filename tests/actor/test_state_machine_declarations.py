@@ -15,7 +15,7 @@ import pytest
 from bandstand.actor import Actor, Loop, Machine, State, ask, batch, data
 from bandstand.actor.introspection import is_empty
 from bandstand.errors import BadDeclaration, InvalidArgument
-from tests.core.stage import settle
+from tests.core.support import settle
 
 pytestmark = pytest.mark.guarantee("G244")
 

@@ -34,7 +34,7 @@ from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from tests.actor.asking import Play, in_time, outcome, turns, watch
 from tests.actor.players import elsewhere, ride
-from tests.core.stage import settle
+from tests.core.support import settle
 
 
 @pytest.fixture

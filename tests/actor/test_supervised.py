@@ -45,7 +45,7 @@ from bandstand.supervision import (
 from bandstand.testing import VirtualClock
 from tests.actor.players import Book, Lively, Noter, Slow, elsewhere, ride, spin, turns
 from tests.actor.workers import Worker, one_for_one
-from tests.core.stage import Boom, Diary, settle
+from tests.core.support import Boom, RecordingObserver, settle
 
 pytestmark = [pytest.mark.guarantee("G67"), pytest.mark.spec("J21")]
 
@@ -323,7 +323,7 @@ def test_invalid_options_are_refused_when_the_spec_is_made() -> None:
 
 
 def test_a_crash_loop_is_logged_and_ends_in_gave_up(
-    loop: Loop, diary: Diary, caplog: pytest.LogCaptureFixture
+    loop: Loop, diary: RecordingObserver, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Crashing(Worker):
         def on_start(self) -> None:

@@ -31,7 +31,7 @@ from tests.actor.thread_loop import (
     on_thread,
     thread_loop,
 )
-from tests.core.stage import Boom, HostFactory
+from tests.core.support import Boom, HostFactory
 
 pytestmark = pytest.mark.guarantee("G59")
 

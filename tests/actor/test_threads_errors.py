@@ -37,7 +37,7 @@ from tests.actor.thread_loop import (
     on_thread,
     thread_loop,
 )
-from tests.core.stage import HostFactory
+from tests.core.support import HostFactory
 
 pytestmark = pytest.mark.guarantee("G59")
 

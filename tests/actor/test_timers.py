@@ -16,7 +16,7 @@ from bandstand.core import ExitReason
 from bandstand.errors import InvalidArgument, LoopBusy, NoSuchActor
 from bandstand.testing import VirtualClock
 from tests.actor.players import Book, Puppet, ride, spin, turns
-from tests.core.stage import Diary, check_books
+from tests.core.support import RecordingObserver, check_statistics
 
 pytestmark = pytest.mark.guarantee("G68")
 
@@ -62,7 +62,7 @@ def test_after_calls_once_and_never_early(loop: Loop, clock: VirtualClock) -> No
     assert book == []
     pass_by(loop, clock, 50)
     assert book == [(1,)]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.slow
@@ -139,7 +139,7 @@ def test_a_cancelled_alarm_never_calls(loop: Loop, clock: VirtualClock) -> None:
     pass_by(loop, clock, 50)
     assert book == []
     assert loop.statistics().timers_cancelled == 1
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_an_alarm_that_has_fired_cannot_be_cancelled(loop: Loop, clock: VirtualClock) -> None:
@@ -232,7 +232,7 @@ def test_a_lagging_actor_skips_missed_ticks(loop: Loop, clock: VirtualClock) -> 
     assert times == [95]
     pass_by(loop, clock, 30)
     assert times == [95, 100, 110, 120]
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_at_most_one_tick_of_a_ticker_waits(loop: Loop, clock: VirtualClock) -> None:
@@ -349,7 +349,7 @@ def test_a_ticker_can_be_cancelled_inside_its_tick(loop: Loop, clock: VirtualClo
 @pytest.mark.parametrize("kind", ["every", "every_after"])
 @pytest.mark.parametrize("is_async", [False, True])
 def test_a_tick_that_raises_fails_the_actor(
-    loop: Loop, clock: VirtualClock, diary: Diary, kind: str, is_async: bool
+    loop: Loop, clock: VirtualClock, diary: RecordingObserver, kind: str, is_async: bool
 ) -> None:
     async def later(me: Puppet) -> None:
         await turns()
@@ -368,7 +368,7 @@ def test_a_tick_that_raises_fails_the_actor(
     spin(loop)
     assert [why for _, why in diary.stopped] == [ExitReason.PANIC]
     assert loop.statistics().timers_pending == 0
-    check_books(loop)
+    check_statistics(loop)
 
 
 # --- every_after ------------------------------------------------------------------------------------------------------------
@@ -427,7 +427,7 @@ def test_timers_end_with_their_actor(loop: Loop, clock: VirtualClock) -> None:
     assert made[0].cancel() is False
     for alarm in made:
         alarm.cancel()
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_timers_can_be_started_from_on_start_on(loop: Loop, clock: VirtualClock) -> None:
@@ -470,7 +470,7 @@ def test_a_tick_waits_for_room_in_a_full_mailbox(loop: Loop, clock: VirtualClock
     clock.advance(10)
     calm(loop)
     assert book == [1, 2, ("tick",)]
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_many_tickers_cost_one_timer_each(loop: Loop, clock: VirtualClock) -> None:
@@ -492,7 +492,7 @@ def test_many_tickers_cost_one_timer_each(loop: Loop, clock: VirtualClock) -> No
     pass_by(loop, clock, 1000)
     assert counts == [1000 // (place + 1) for place in range(100)]
     assert loop.statistics().timers_pending == 100
-    check_books(loop)
+    check_statistics(loop)
 
 
 class Clockwork(Actor):

@@ -13,7 +13,7 @@ from bandstand.errors import NoSuchActor, TargetEnded
 from bandstand.testing import VirtualClock
 from tests.actor.asking import CAP, Oracle, in_place
 from tests.actor.players import Book, Noter, Puppet, ride, turns
-from tests.core.stage import Diary, HostFactory, check_books, settle
+from tests.core.support import HostFactory, RecordingObserver, check_statistics, settle
 
 pytestmark = pytest.mark.guarantee("G59")
 
@@ -41,7 +41,7 @@ def test_waiters_are_served_in_order_before_later_sends(loop: Loop) -> None:
 
     ride(loop, body)
     assert book == [0, 1, "w0", "w1", "w2", "w3", "w4", "later"]
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_with_room_the_message_is_sent_at_once(loop: Loop) -> None:
@@ -65,7 +65,7 @@ def test_waiters_and_due_timers_share_one_queue(loop: Loop, clock: VirtualClock)
     assert book == [0, 1, "first", "second"]
     books = loop.statistics()
     assert (books.timers_set, books.timers_fired, books.timers_pending) == (1, 1, 0)
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_a_cancelled_wait_sends_nothing(loop: Loop) -> None:
@@ -77,7 +77,7 @@ def test_a_cancelled_wait_sends_nothing(loop: Loop) -> None:
     settle(loop)
     assert book == [0, 1, "w0", "w2"]
     assert landings[0].cancel() is False
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_cancelled_waits_leave_nothing_behind(loop: Loop) -> None:
@@ -90,11 +90,11 @@ def test_cancelled_waits_leave_nothing_behind(loop: Loop) -> None:
     handle.note("again")
     settle(loop)
     assert book == [0, 1, "again"]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
-def test_the_exit_of_the_actor_ends_all_waits(loop: Loop, diary: Diary, end: str) -> None:
+def test_the_exit_of_the_actor_ends_all_waits(loop: Loop, diary: RecordingObserver, end: str) -> None:
     async def body() -> None:
         handle = full(loop, [])
         landings = [handle.note.when_room(number) for number in range(3)]
@@ -107,10 +107,10 @@ def test_the_exit_of_the_actor_ends_all_waits(loop: Loop, diary: Diary, end: str
 
     ride(loop, body)
     assert len(diary.dead) == 2  # a message that was never in the mailbox is not a dead letter
-    check_books(loop)
+    check_statistics(loop)
 
 
-def test_a_crash_ends_every_wait(loop: Loop, diary: Diary) -> None:
+def test_a_crash_ends_every_wait(loop: Loop, diary: RecordingObserver) -> None:
     # The crashing message has made room for the first waiter, whose message becomes a dead letter.
     async def body() -> None:
         handle = loop.options(mailbox_cap=loop.config.sys_reserved + 1).spawn(Noter, [])
@@ -126,7 +126,7 @@ def test_a_crash_ends_every_wait(loop: Loop, diary: Diary) -> None:
         assert landed == len(diary.dead) <= 1
 
     ride(loop, body)
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_the_end_of_the_loop_ends_every_wait(loop: Loop) -> None:
@@ -141,7 +141,7 @@ def test_the_end_of_the_loop_ends_every_wait(loop: Loop) -> None:
 
     ride(loop, body)
     assert all(landing.done() for landing in landings)
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_waits_for_room_are_not_counted_as_asks(loop: Loop) -> None:

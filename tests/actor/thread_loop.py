@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from bandstand.actor import Actor, Loop, ask, data
 from bandstand.core import LoopConfig, MonotonicClock
 from tests.actor.asking import audit, ended, turns
-from tests.core.stage import HostFactory
+from tests.core.support import HostFactory
 
 PATIENCE = 30  # seconds to wait for what must come
 R = TypeVar("R")

@@ -12,7 +12,7 @@ from bandstand.supervision import (
     spawn_supervisor,
 )
 from tests.actor.players import Book
-from tests.core.stage import Boom
+from tests.core.support import Boom
 
 
 class Worker(Actor):

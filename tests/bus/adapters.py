@@ -26,7 +26,7 @@ from bandstand.bus.frame import Frame, Metadata
 from bandstand.bus.ports import Adapter, Line
 from bandstand.bus.unsent import Unsent
 from bandstand.errors import BadMessage
-from tests.core.stage import HostFactory
+from tests.core.support import HostFactory
 
 PATIENCE = 30  # seconds to wait for what must come
 R = TypeVar("R")

@@ -11,7 +11,7 @@ from msgspec import Struct
 from bandstand.bus import Capability, Command, Event, Failure, Frame, Query
 from bandstand.errors import Refused
 from tests.bus.stage import Stage
-from tests.core.stage import Boom
+from tests.core.support import Boom
 
 
 class Echoed(Struct):

@@ -22,7 +22,7 @@ import msgspec
 from bandstand.bus import Capability, Memory, Node, NodeConfig, Query, Stats, provide
 from bandstand.bus.syscall import NodeStats, StatsQuery
 from tests.bus.adapters import PATIENCE, Client, Venue
-from tests.core.stage import HostFactory
+from tests.core.support import HostFactory
 
 MEBIBYTE = 1 << 20
 

@@ -34,7 +34,7 @@ from bandstand.bus import (
 from bandstand.bus.syscall import CapabilityHealth, Health, StatsQuery
 from bandstand.core import ActorId
 from bandstand.testing import VirtualClock, leaks_of
-from tests.core.stage import guarded
+from tests.core.support import guarded
 
 T = TypeVar("T")
 Source: TypeAlias = type[Capability] | Provision | Contract

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.bus.crowd import Hall, frame, ping
-from tests.core.stage import HostFactory
+from tests.core.support import HostFactory
 
 pytestmark = [
     pytest.mark.guarantee("G298"),

@@ -21,7 +21,7 @@ from bandstand.bus.ports import Adapter
 from bandstand.bus.wire import read_frame
 from bandstand.errors import BadMessage, InvalidArgument
 from tests.bus.adapters import KINDS, PATIENCE, Venue, open_descriptors, request, venue_of
-from tests.core.stage import HostFactory
+from tests.core.support import HostFactory
 
 pytestmark = pytest.mark.spec("C17")
 

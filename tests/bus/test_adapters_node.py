@@ -14,7 +14,7 @@ import pytest
 from bandstand.bus.memory import Memory
 from bandstand.bus.node import Node
 from tests.bus.adapters import KINDS, PATIENCE, Venue
-from tests.core.stage import HostFactory
+from tests.core.support import HostFactory
 
 pytestmark = [
     pytest.mark.spec("C17", "C21"),

@@ -12,7 +12,7 @@ from bandstand.bus import Memory, NodeConfig
 from tests.bus.cast import Echo, Player, Wait
 from tests.bus.crowd import Hall, frame
 from tests.bus.stage import ScriptedLine, Stage, play, staged
-from tests.core.stage import HostFactory
+from tests.core.support import HostFactory
 
 pytestmark = pytest.mark.guarantee("G299")
 

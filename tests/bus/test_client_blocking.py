@@ -27,7 +27,7 @@ from bandstand.cli.exits import Exit
 from bandstand.cli.target import Target
 from bandstand.errors import AskTimeout, BadMessage, InvalidArgument, NodeGone, RequestFailed
 from tests.cli.standin import Broken, served
-from tests.core.stage import HostFactory
+from tests.core.support import HostFactory
 
 pytestmark = [pytest.mark.spec("C17"), pytest.mark.guarantee("G187", "G193")]
 

@@ -21,7 +21,7 @@ from bandstand.bus.ports import Adapter
 from bandstand.errors import InvalidArgument
 from tests.bus.adapters import PATIENCE, Client, Venue, open_descriptors, request, venue_of
 from tests.bus.crowd import Hall, frame, neighbour_of
-from tests.core.stage import HostFactory
+from tests.core.support import HostFactory
 
 pytestmark = pytest.mark.spec("C17")
 

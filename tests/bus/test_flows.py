@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.bus.crowd import Guest, Hall, frame, ping
-from tests.core.stage import HostFactory
+from tests.core.support import HostFactory
 
 pytestmark = [
     pytest.mark.spec("C17", "C21"),

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from bandstand.bus import NodeConfig
 from tests.bus.crowd import MEBIBYTE, Guest, Hall, descriptors, frame, neighbour_of, ping, resident
-from tests.core.stage import HostFactory
+from tests.core.support import HostFactory
 
 pytestmark = [
     pytest.mark.spec("C17"),

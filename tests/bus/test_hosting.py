@@ -12,7 +12,7 @@ from bandstand.bus.worker import EventName, Listener, WorkerEvent
 from bandstand.errors import BootFailed
 from tests.bus.cast import Do, Echo, Echoed, Told, watch
 from tests.bus.stage import Stage, hushed, play
-from tests.core.stage import Boom
+from tests.core.support import Boom
 
 pytestmark = [pytest.mark.spec("C13"), pytest.mark.guarantee("G74", "G80")]
 

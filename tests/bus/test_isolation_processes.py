@@ -57,7 +57,7 @@ from tests.bus.mortal import (
     Where,
 )
 from tests.bus.stage import hushed
-from tests.core.stage import guarded
+from tests.core.support import guarded
 
 pytestmark = [
     pytest.mark.spec("C27"),

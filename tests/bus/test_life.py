@@ -14,7 +14,7 @@ from bandstand.errors import BootFailed, InvalidArgument
 from bandstand.testing import VirtualClock, leaks_of
 from tests.bus.cast import Echo, Echoed, Player, Told, Wait
 from tests.bus.stage import ScriptedAdapter, hushed
-from tests.core.stage import Boom
+from tests.core.support import Boom
 
 DIARY: list[str] = []
 

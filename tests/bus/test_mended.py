@@ -15,7 +15,7 @@ from bandstand.bus.wire import read_frame
 from bandstand.errors import BadContract, BadMessage, LoopClosed
 from tests.bus.cast import Do, Player
 from tests.bus.stage import Stage, staged
-from tests.core.stage import Boom
+from tests.core.support import Boom
 
 
 class TestFieldsThatNobodyKnows:

@@ -19,7 +19,7 @@ from bandstand.bus.numbers import BATCH
 from bandstand.bus.ports import Line
 from bandstand.errors import InvalidArgument
 from tests.bus.adapters import Desk, request
-from tests.core.stage import HostFactory
+from tests.core.support import HostFactory
 
 pytestmark = pytest.mark.spec("C17")
 

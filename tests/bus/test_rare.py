@@ -40,7 +40,7 @@ from bandstand.errors import (
 from bandstand.testing import VirtualClock
 from tests.bus.cast import Do, Echo, Echoed, Player, Told
 from tests.bus.stage import ScriptedAdapter, Stage, hushed, play, staged
-from tests.core.stage import Boom
+from tests.core.support import Boom
 
 # The tests look at what is kept where nobody should look: whether all of it is given back.
 # pyright: reportPrivateUsage=false

@@ -13,7 +13,7 @@ from bandstand.bus.syscall import Reset
 from bandstand.errors import BadContract, BootFailed, IgnoreChild, Refused, RequestFailed
 from tests.bus.cast import Do, Player, Told, told
 from tests.bus.stage import Stage, hushed, play, staged
-from tests.core.stage import Boom
+from tests.core.support import Boom
 
 pytestmark = [pytest.mark.spec("C20", "C19"), pytest.mark.guarantee("G80")]
 

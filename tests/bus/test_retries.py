@@ -15,7 +15,7 @@ from bandstand.bus.syscall import Describe, StatsQuery
 from bandstand.errors import BadContract, InvalidArgument, Refused
 from bandstand.supervision import Backoff
 from tests.bus.stage import ScriptedLine, Stage, play
-from tests.core.stage import Boom
+from tests.core.support import Boom
 
 pytestmark = [pytest.mark.spec("C24")]
 

@@ -22,7 +22,7 @@ from bandstand.bus.frame import Frame
 from bandstand.bus.ports import Line
 from bandstand.errors import CannotListen, InvalidArgument
 from tests.bus.adapters import PATIENCE, Desk, request
-from tests.core.stage import HostFactory
+from tests.core.support import HostFactory
 
 pytestmark = pytest.mark.spec("C17", "C4")
 

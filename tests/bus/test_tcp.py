@@ -15,7 +15,7 @@ from bandstand.bus.adapters.tcp import TcpAdapter
 from bandstand.bus.ports import Line
 from bandstand.errors import CannotListen, InvalidArgument
 from tests.bus.adapters import Desk
-from tests.core.stage import HostFactory
+from tests.core.support import HostFactory
 
 pytestmark = pytest.mark.spec("C17")
 

@@ -18,7 +18,7 @@ import pytest
 from bandstand.bus.adapters.unix import LONGEST_PATH, UnixAdapter
 from bandstand.errors import CannotListen, InvalidArgument
 from tests.bus.adapters import PATIENCE, Desk, open_descriptors
-from tests.core.stage import HostFactory
+from tests.core.support import HostFactory
 
 pytestmark = [pytest.mark.spec("C17"), pytest.mark.guarantee("G89")]
 

@@ -12,7 +12,7 @@ import pytest
 from bandstand.bus import NodeConfig
 from bandstand.bus.unsent import Unsent
 from tests.bus.crowd import MEBIBYTE, Guest, Hall, frame, neighbour_of, ping, resident
-from tests.core.stage import HostFactory
+from tests.core.support import HostFactory
 
 BUDGET = 16 * MEBIBYTE
 VALUE = "x" * 900_000

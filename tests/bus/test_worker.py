@@ -17,7 +17,7 @@ from bandstand.bus.contracts.messages import Message
 from bandstand.bus.frame import Metadata
 from bandstand.bus.worker import ErrorEvent, Listeners, MessageEvent, Worker, WorkerEvent, worker_of
 from bandstand.errors import BadContract, InvalidArgument, WrongThread
-from tests.core.stage import Boom
+from tests.core.support import Boom
 
 pytestmark = pytest.mark.spec("C13")
 

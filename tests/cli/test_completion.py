@@ -15,7 +15,7 @@ from bandstand.__main__ import main
 from bandstand.cli import make_parser
 from bandstand.cli.completing import candidates, script_for
 from tests.cli.standin import served
-from tests.core.stage import HostFactory
+from tests.core.support import HostFactory
 
 pytestmark = [
     pytest.mark.once,

@@ -26,7 +26,7 @@ from bandstand.cli.tailing import Tail, show_line, tell
 from bandstand.cli.terminal import Paint, clock_time, cut, printable, table
 from bandstand.errors import RequestFailed
 from tests.cli.standin import Store, served
-from tests.core.stage import HostFactory
+from tests.core.support import HostFactory
 
 pytestmark = [
     pytest.mark.spec("C11", "C17", "C24", "C26"),

@@ -1,5 +1,4 @@
-"""What the tests of links, kills and children play with: a family that writes down what it is asked, a short way to give
-birth, and coroutines that will not end."""
+"""Support for tests of links, kills and children: a child group that records its calls, short ways to spawn, and coroutines that do not end."""
 
 from __future__ import annotations
 
@@ -10,34 +9,34 @@ from typing import Any
 
 from bandstand.core import ActorId, ChildStart, Context, Exit, Loop
 from bandstand.core.messages import ChildSummary
-from tests.core.stage import Seen, idle
+from tests.core.support import Seen, idle
 
 TURNS = 5_000
 
 
-class Household:
-    """A family: its children in their order, what they have left, and whoever is down."""
+class RecordingChildGroup:
+    """A child group that records the calls of the kernel."""
 
     def __init__(self, loop: Loop) -> None:
         self.loop = loop
         self.children: list[ActorId] = []
-        self.estates: list[Any] = []
+        self.mailboxes: list[Any] = []
         self.kept: list[ActorId] = []
         self.shown: list[ChildSummary] | None = None
-        self.disbanded = 0
+        self.taken = 0
 
     def take_all(self, children: list[ActorId]) -> None:
-        self.disbanded += 1
-        while self.estates:
-            self.loop.kernel.discard_mailbox(self.estates.pop(0))
+        self.taken += 1
+        while self.mailboxes:
+            self.loop.kernel.discard_mailbox(self.mailboxes.pop(0))
         children.extend(self.children)
 
     def kill_cause(self) -> None:
-        """Let a coroutine take its time."""
+        """Let coroutines of children end on their own."""
 
     def keep(self, actor: ActorId, estate: Any) -> None:
         self.kept.append(actor)
-        self.estates.append(estate)
+        self.mailboxes.append(estate)
 
     def members(self) -> Sequence[ChildSummary]:
         if self.shown is not None:
@@ -45,7 +44,7 @@ class Household:
         return [ChildSummary(f"child {place}", actor, 0, "") for place, actor in enumerate(self.children)]
 
 
-def bear(
+def add_child(
     loop: Loop,
     behavior: Callable[[Context[Any], Any], Any] = idle,
     init: Callable[[Context[Any]], Any] | None = None,
@@ -56,7 +55,7 @@ def bear(
     keeps: bool = False,
     estate: Any = None,
 ) -> ActorId:
-    """Spawn a child, with what most tests do not care about."""
+    """Spawn a child, with defaults for most tests."""
     return loop.kernel.actors.spawn_child(
         behavior,
         init,
@@ -69,33 +68,35 @@ def bear(
     )
 
 
-def found(loop: Loop, behavior: Callable[[Context[Any], Any], Any] = idle) -> tuple[ActorId, Household]:
-    """Spawn a supervisor; itself and its family."""
-    boss = loop.spawn(behavior)
-    family = Household(loop)
-    loop.kernel.actors.set_child_group(boss, family)
-    return boss, family
+def add_supervisor(
+    loop: Loop, behavior: Callable[[Context[Any], Any], Any] = idle
+) -> tuple[ActorId, RecordingChildGroup]:
+    """Spawn a supervisor; return its id and its child group."""
+    supervisor = loop.spawn(behavior)
+    group = RecordingChildGroup(loop)
+    loop.kernel.actors.set_child_group(supervisor, group)
+    return supervisor, group
 
 
-def starts(seen: list[Seen]) -> list[ActorId]:
+def start_messages(seen: list[Seen]) -> list[ActorId]:
     return [message.data.child for message in seen if isinstance(message.data, ChildStart)]
 
 
-def partings(seen: list[Seen]) -> list[Exit]:
+def exit_messages(seen: list[Seen]) -> list[Exit]:
     return [message.data for message in seen if isinstance(message.data, Exit)]
 
 
 def poll_until(loop: Loop, condition: Callable[[], object]) -> None:
-    """Tick by hand until something holds."""
+    """Run ticks until a condition holds."""
     for _ in range(TURNS):
         if condition():
             return
         loop.poll_once()
-    raise AssertionError(f"that never came: {loop.statistics()}")
+    raise AssertionError(f"the condition never held: {loop.statistics()}")
 
 
 class Stubborn:
-    """An async behavior, or init, that counts its cancellations and ends only when it is released."""
+    """An async behavior or init that counts its cancellations, and ends only when it is released."""
 
     def __init__(self) -> None:
         self.begun = 0

@@ -17,7 +17,7 @@ PATIENCE = 30  # seconds; how long a test waits for an event
 EVENTFD_FULL = 2**64 - 2
 
 
-class Plumbing:
+class Descriptors:
     """Opens non-blocking descriptors, and closes those that are still open at the end."""
 
     def __init__(self) -> None:
@@ -103,24 +103,24 @@ def _writable(fd: int, peer: int) -> Subject:
     return Subject(fd, Interest.WRITE, lambda: empty_out(peer), lambda: fill_up(fd))
 
 
-def _readable_eventfd(plumbing: Plumbing) -> Subject:
-    fd = plumbing.eventfd()
+def _readable_eventfd(descriptors: Descriptors) -> Subject:
+    fd = descriptors.eventfd()
     return Subject(fd, Interest.READ, lambda: os.eventfd_write(fd, 1), lambda: os.eventfd_read(fd))
 
 
-def _writable_eventfd(plumbing: Plumbing) -> Subject:
-    fd = plumbing.eventfd(0)
+def _writable_eventfd(descriptors: Descriptors) -> Subject:
+    fd = descriptors.eventfd(0)
     os.eventfd_write(fd, EVENTFD_FULL)
     return Subject(fd, Interest.WRITE, lambda: os.eventfd_read(fd), lambda: os.eventfd_write(fd, 1))
 
 
-SUBJECTS: dict[str, Callable[[Plumbing], Subject]] = {
-    "pipe to read": lambda plumbing: _readable(*plumbing.pipe()),
-    "pipe to write": lambda plumbing: _writable(*plumbing.pipe()[::-1]),
-    "socket to read": lambda plumbing: _readable(*plumbing.sockets()),
-    "socket to write": lambda plumbing: _writable(*plumbing.sockets()),
-    "master to read": lambda plumbing: _readable(*plumbing.terminal()),
-    "slave to read": lambda plumbing: _readable(*plumbing.terminal()[::-1]),
+SUBJECTS: dict[str, Callable[[Descriptors], Subject]] = {
+    "pipe to read": lambda descriptors: _readable(*descriptors.pipe()),
+    "pipe to write": lambda descriptors: _writable(*descriptors.pipe()[::-1]),
+    "socket to read": lambda descriptors: _readable(*descriptors.sockets()),
+    "socket to write": lambda descriptors: _writable(*descriptors.sockets()),
+    "master to read": lambda descriptors: _readable(*descriptors.terminal()),
+    "slave to read": lambda descriptors: _readable(*descriptors.terminal()[::-1]),
     "eventfd to read": _readable_eventfd,
     "eventfd to write": _writable_eventfd,
 }

@@ -56,17 +56,17 @@ def record(ctx: Context[list[Seen]], data: object) -> None:
     ctx.state.append(Seen(data, ctx.tag, ctx.sender, ctx.lane))
 
 
-def obey(ctx: Context[Any], data: Callable[[Context[Any]], Verdict | None]) -> Verdict | None:
+def run_message(ctx: Context[Any], data: Callable[[Context[Any]], Verdict | None]) -> Verdict | None:
     """Call the message, a function of the context: for tests that act inside an actor."""
     return data(ctx)
 
 
-def tell(loop: Loop, actor: ActorId, deed: Callable[[Context[Any]], object]) -> None:
-    """Call a function inside an actor whose behavior is `obey`."""
+def call_in(loop: Loop, actor: ActorId, deed: Callable[[Context[Any]], object]) -> None:
+    """Call a function inside an actor whose behavior is `run_message`."""
     loop.send(actor, deed)
 
 
-class Diary:
+class RecordingObserver:
     """An observer that records all calls of its hooks."""
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ class Diary:
         self.entries.append("dropped")
 
 
-class Breakable:
+class BreakableClock:
     """A virtual clock that can be made to raise an error."""
 
     def __init__(self) -> None:
@@ -158,16 +158,16 @@ def fill(loop: Loop, actor: ActorId, lane: Lane = Lane.DATA, data: object = "fil
     return count
 
 
-def check_books(loop: Loop) -> None:
+def check_statistics(loop: Loop) -> None:
     """Assert that the counters balance: each message and each timer has exactly one outcome."""
-    books = loop.statistics()
-    assert books.sent == books.handled + books.refused + books.dead + books.dropped + books.waiting
+    stats = loop.statistics()
+    assert stats.sent == stats.handled + stats.refused + stats.dead + stats.dropped + stats.waiting
     assert (
-        books.timers_set
-        == books.timers_fired + books.timers_cancelled + books.timers_released + books.timers_pending
+        stats.timers_set
+        == stats.timers_fired + stats.timers_cancelled + stats.timers_released + stats.timers_pending
     )
-    assert books.spawned == books.alive + books.ended_normal + books.ended_fail + books.ended_panic
-    assert min(books.waiting, books.timers_pending, books.alive, books.ready) >= 0
+    assert stats.spawned == stats.alive + stats.ended_normal + stats.ended_fail + stats.ended_panic
+    assert min(stats.waiting, stats.timers_pending, stats.alive, stats.ready) >= 0
 
 
 def exits(seen: list[Seen]) -> list[ChildExit]:

@@ -40,22 +40,22 @@ from bandstand.core import (
 )
 from bandstand.errors import BadVerdict, LoopBusy, NoSuchActor
 from bandstand.testing import VirtualClock, shuffle
-from tests.core.stage import (
+from tests.core.support import (
     USER_LANES,
     Boom,
-    Diary,
     HostFactory,
     LoopMaker,
+    RecordingObserver,
     Seen,
-    check_books,
+    call_in,
+    check_statistics,
     downs,
     exits,
     fill,
     guarded,
     idle,
-    obey,
     record,
-    tell,
+    run_message,
 )
 
 PATIENCE = 30  # seconds to wait for what must come
@@ -257,7 +257,7 @@ def test_one_message_at_a_time_in_the_order_of_the_sends(loop: Loop, drive: Driv
     assert seen == {number: list(range(30)) for number in range(8)}
     assert most > 1, "others must go on while one waits"
     assert loop.statistics().ended_panic == 0
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.spec("J7")
@@ -298,12 +298,12 @@ def test_tag_sender_lane_and_state_hold_while_more_urgent_messages_arrive(loop: 
         if data == "slow":
             for lane in USER_LANES:
                 loop.send(ctx.self_id, lane.name, tag=100 + lane, lane=lane, sender=other)
-            tell(loop, other, lambda ctx: gate.set())
+            call_in(loop, other, lambda ctx: gate.set())
             await gate.wait()
         seen.append((before, Seen(data, ctx.tag, ctx.sender, ctx.lane)))
         ctx.state += 1
 
-    actor, other = loop.spawn(behavior, 0), loop.spawn(obey)
+    actor, other = loop.spawn(behavior, 0), loop.spawn(run_message)
     loop.send(actor, "slow", tag=7, lane=Lane.MANAGEMENT, sender=actor)
     drive(loop)
     assert [before for before, _ in seen] == [after for _, after in seen]
@@ -329,10 +329,10 @@ def test_what_the_system_says_waits_for_the_coroutine_and_comes_first_then(loop:
 
     boss = loop.spawn(behavior, mailbox_cap=8)
     child = loop.spawn(idle, supervisor=boss)
-    hand = loop.spawn(obey)
+    hand = loop.spawn(run_message)
     loop.send(boss, "wait")
     loop.send(boss, "data")
-    tell(loop, hand, end_the_child)
+    call_in(loop, hand, end_the_child)
     drive(loop)
     assert seen == ["wait", ChildExit, "data"]
 
@@ -460,11 +460,11 @@ def test_a_task_group_runs_its_children_beside_other_actors(loop: Loop, moment: 
         await moment.come()
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(child(number)) for number in range(3)]
-            tell(loop, other, lambda ctx: gate.set())
+            call_in(loop, other, lambda ctx: gate.set())
         log.append([task.result() for task in tasks])
 
     moment.prepare(loop)
-    actor, other = loop.spawn(aobey), loop.spawn(obey)
+    actor, other = loop.spawn(aobey), loop.spawn(run_message)
     order(loop, actor, deed)
     drive(loop)
     assert log == [[0, 1, 2]]
@@ -551,7 +551,7 @@ def test_work_in_threads_is_waited_for_while_others_go_on(loop: Loop, drive: Dri
         log.append("other")
         release.set()
 
-    actor, other = loop.spawn(aobey), loop.spawn(obey)
+    actor, other = loop.spawn(aobey), loop.spawn(run_message)
     order(loop, actor, deed)
     drive(loop)
     assert log == ["other", "worked"]
@@ -611,7 +611,7 @@ def test_a_future_that_fails_raises_in_the_coroutine(loop: Loop, moment: Moment,
             caught.append(error)
 
     moment.prepare(loop)
-    actor, other = loop.spawn(aobey), loop.spawn(obey)
+    actor, other = loop.spawn(aobey), loop.spawn(run_message)
     order(loop, actor, deed)
     drive(loop)
     assert [str(error) for error in caught] == ["from afar"]
@@ -714,12 +714,12 @@ def test_idle_drivers_are_few_however_many_there_were(loop: Loop) -> None:
 
     for _ in range(1000):
         loop.send(loop.spawn(waiting), None)
-    tell(loop, loop.spawn(obey), open_it)
+    call_in(loop, loop.spawn(run_message), open_it)
     loop.run(until_idle=True)
     loop.send(loop.spawn(count), None)
     loop.run(until_idle=True)
     assert after[0] <= 257
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G31")
@@ -792,7 +792,7 @@ def test_the_verdict_of_a_coroutine_is_its_actors(
         assert handled == [0]
         assert exits(seen) == [ChildExit(actor, reason, None)]
         assert loop.statistics().dead - dead == 2
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.spec("J11")
@@ -868,7 +868,7 @@ def test_an_exception_is_a_panic_and_a_cancelled_error_that_is_not_ours_too(
     loop.send(other, 2)
     drive(loop)
     assert other_log == [1, 2]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G23", "G31")
@@ -1106,7 +1106,7 @@ def test_a_cancellation_is_not_passed_on_to_the_next_message(
     assert log[:2] == ["poisoned", actor]
     assert sorted(log[2:], key=repr) == sorted([actor, other], key=repr)
     assert loop.statistics().ended_panic == 0
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G32")
@@ -1155,7 +1155,7 @@ def test_a_cancellation_in_the_tick_of_the_first_step_meets_the_same_task(
             async with asyncio.timeout(0):
                 await forever()
         log.append("timed out")
-        tell(loop, hand, lambda ctx: loop.stop_actor(actor))
+        call_in(loop, hand, lambda ctx: loop.stop_actor(actor))
         try:
             await forever()
         finally:
@@ -1167,7 +1167,7 @@ def test_a_cancellation_in_the_tick_of_the_first_step_meets_the_same_task(
         tasks[0].cancel()
 
     moment.prepare(loop)
-    hand = loop.spawn(obey)
+    hand = loop.spawn(run_message)
     actor = loop.spawn(aobey, supervisor=loop.spawn(record, seen))
     order(loop, actor, deed)
     order(loop, loop.spawn(aobey), cancel)
@@ -1219,7 +1219,7 @@ def test_a_cancellation_from_elsewhere_is_a_panic_of_that_actor_alone(
 @pytest.mark.guarantee("G3", "G21", "G23", "G25", "G32")
 @pytest.mark.parametrize("failing", [False, True], ids=["stop_actor", "fail_actor"])
 def test_ending_an_actor_in_flight_cancels_it_and_waits_for_it(
-    play: Play, diary: Diary, failing: bool
+    play: Play, diary: RecordingObserver, failing: bool
 ) -> None:
     loop, log = play.loop, play.log
     cause = Boom("because")
@@ -1258,7 +1258,7 @@ def test_ending_an_actor_in_flight_cancels_it_and_waits_for_it(
     assert [data for _, _, data, _, _ in diary.dead] == ["second", "third"]
     assert not timer.pending
     assert loop.statistics().in_flight == 0
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G32", "G23")
@@ -1357,21 +1357,21 @@ def test_a_coroutine_that_ends_its_own_actor_finishes_its_step_and_is_cancelled_
 
 @pytest.mark.guarantee("G4", "G32")
 def test_a_message_whose_coroutine_has_not_begun_is_a_dead_letter_not_a_handled_one(
-    loop: Loop, diary: Diary, drive: Drive
+    loop: Loop, diary: RecordingObserver, drive: Drive
 ) -> None:
     seen: list[Any] = []
 
     async def behavior(ctx: Context[Any], data: object) -> None:
         seen.append(data)
 
-    actor, ender = loop.spawn(behavior), loop.spawn(obey)
+    actor, ender = loop.spawn(behavior), loop.spawn(run_message)
     loop.send(actor, "message")
-    tell(loop, ender, lambda ctx: loop.stop_actor(actor))
+    call_in(loop, ender, lambda ctx: loop.stop_actor(actor))
     drive(loop)
     assert loop.status(actor) is ActorStatus.STOPPED
     assert seen + [data for _, _, data, _, _ in diary.dead] == ["message"], "seen once, or a dead letter"
     assert loop.statistics().handled == 1 + len(seen)
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G32", "G23")
@@ -1411,21 +1411,21 @@ def test_the_books_balance_at_every_step_of_a_life_in_flight(loop: Loop, drive: 
     in_flight: list[int] = []
 
     async def behavior(ctx: Context[Any], data: int) -> None:
-        check_books(loop)
+        check_statistics(loop)
         for _ in range(data % 3):
             await asyncio.sleep(0)
-            check_books(loop)
+            check_statistics(loop)
             in_flight.append(loop.statistics().in_flight)
         if data == 7 and ctx.self_id == actors[1]:
             loop.stop_actor(actors[0])
-            check_books(loop)
+            check_statistics(loop)
 
     actors = [loop.spawn(behavior) for _ in range(4)]
     for number in range(12):
         for actor in actors:
             loop.send(actor, number)
     drive(loop)
-    check_books(loop)
+    check_statistics(loop)
     books = loop.statistics()
     assert books.ended_panic == 0
     assert (books.in_flight, books.waiting, books.ended_normal) == (0, 0, 1)
@@ -1625,7 +1625,7 @@ def test_timers_that_fall_due_while_in_flight_wait_and_come_in_order(
     times = [at for _, at in seen]
     assert times[:4] == pytest.approx([1000] * 4, abs=1)
     assert 1500 <= times[4] <= 1502
-    check_books(virtual)
+    check_statistics(virtual)
 
 
 @pytest.mark.guarantee("G20", "G15")
@@ -1642,7 +1642,7 @@ def test_a_due_timer_that_meets_a_full_lane_of_an_actor_in_flight_lands_when_the
     actor = virtual.spawn(behavior, mailbox_cap=8)
     virtual.send_after(actor, 500, "timer")
     virtual.send(actor, "slow")
-    other = virtual.spawn(obey)
+    other = virtual.spawn(run_message)
     filled: list[int] = []
     pending: list[int] = []
 
@@ -1658,7 +1658,7 @@ def test_a_due_timer_that_meets_a_full_lane_of_an_actor_in_flight_lands_when_the
     assert filled == [4]
     assert pending == [1], "the timer is due, and waits"
     assert seen == ["slow"] + ["filler"] * 4 + ["timer"]
-    check_books(virtual)
+    check_statistics(virtual)
 
 
 @pytest.mark.guarantee("G31", "G40")
@@ -1931,12 +1931,12 @@ class Troupe:
         assert ctx.state not in self.inside
         self.inside.add(ctx.state)
         self.begun.setdefault((ctx.state, ctx.lane), []).append(number)
-        check_books(self.loop)
+        check_statistics(self.loop)
 
     def _end(self, ctx: Context[int], number: int) -> None:
         self.inside.remove(ctx.state)
         self.ended.add(number)
-        check_books(self.loop)
+        check_statistics(self.loop)
 
     def _act(self, what: str, index: int) -> None:
         if what == "send":
@@ -1995,7 +1995,7 @@ def test_any_mix_of_functions_and_coroutines_keeps_order_and_books(
         for index, lane, script in plan:
             troupe.send(index, script, lane)
         (by_hand if is_by_hand else by_run)(loop)
-        check_books(loop)
+        check_statistics(loop)
         books = loop.statistics()
         assert (books.waiting, books.in_flight, books.ended_panic, books.ended_fail) == (0, 0, 0, 0)
         assert troupe.inside == set()

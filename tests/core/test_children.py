@@ -34,23 +34,30 @@ from bandstand.errors import (
     NoSuchActor,
 )
 from bandstand.testing import VirtualClock
-from tests.core.nursery import Household, Stubborn, bear, found, poll_until, starts
-from tests.core.stage import (
+from tests.core.child_groups import (
+    RecordingChildGroup,
+    Stubborn,
+    add_child,
+    add_supervisor,
+    poll_until,
+    start_messages,
+)
+from tests.core.support import (
     USER_LANES,
     Boom,
-    Diary,
     HostFactory,
     LoopMaker,
+    RecordingObserver,
     Seen,
-    check_books,
+    call_in,
+    check_statistics,
     collect,
     exits,
     fill,
     idle,
-    obey,
     record,
+    run_message,
     settle,
-    tell,
 )
 
 LETTERS = ("a", "b", "c")
@@ -110,7 +117,7 @@ def doing(deed: Callable[[Context[Any]], object], state: Any = None) -> Callable
 @pytest.mark.spec("J17")
 @pytest.mark.guarantee("G44")
 def test_an_init_gives_the_state_and_the_child_runs_when_the_call_returns(
-    loop: Loop, boss: ActorId, notes: list[Seen], diary: Diary
+    loop: Loop, boss: ActorId, notes: list[Seen], diary: RecordingObserver
 ) -> None:
     during: list[object] = []
     inbox: list[Any] = []
@@ -119,7 +126,7 @@ def test_an_init_gives_the_state_and_the_child_runs_when_the_call_returns(
         during.extend([ctx.loop.status(ctx.self_id), ctx.loop is loop, ctx.state])
         return inbox
 
-    child = bear(loop, collect, init, supervisor=boss, name="child")
+    child = add_child(loop, collect, init, supervisor=boss, name="child")
     assert during == [ActorStatus.INIT, True, None]
     assert loop.status(child) is ActorStatus.RUNNING
     assert diary.started == [(child, "child")]
@@ -132,15 +139,15 @@ def test_an_init_gives_the_state_and_the_child_runs_when_the_call_returns(
 @pytest.mark.guarantee("G44")
 def test_the_context_of_an_init_says_that_there_is_no_message(loop: Loop) -> None:
     shown: list[object] = []
-    bear(loop, idle, doing(lambda ctx: shown.extend([ctx.tag, ctx.sender])))
-    bear(loop, idle, doing(lambda ctx: shown.append(type(ctx.lane))))
+    add_child(loop, idle, doing(lambda ctx: shown.extend([ctx.tag, ctx.sender])))
+    add_child(loop, idle, doing(lambda ctx: shown.append(type(ctx.lane))))
     assert shown == [0, 0, Lane]
 
 
 @pytest.mark.guarantee("G44")
 def test_a_child_without_init_has_no_state_and_runs_at_once(loop: Loop, boss: ActorId) -> None:
     states: list[Any] = []
-    child = bear(loop, lambda ctx, data: states.append(ctx.state), supervisor=boss)
+    child = add_child(loop, lambda ctx, data: states.append(ctx.state), supervisor=boss)
     assert loop.status(child) is ActorStatus.RUNNING
     loop.send(child, "x")
     settle(loop)
@@ -158,43 +165,45 @@ def test_what_an_init_sends_to_itself_waits_until_it_has_ended(loop: Loop) -> No
         log.append("init")
         return log
 
-    bear(loop, collect, init)
+    add_child(loop, collect, init)
     assert loop.statistics().ready == 1
     settle(loop)
     assert log == ["init", "urgent", "first", "last"]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G44")
 @pytest.mark.parametrize("error", [Boom("x"), asyncio.CancelledError(), StopIteration()], ids=repr)
 def test_an_init_that_raises_is_a_panic_that_the_supervisor_hears_of_once(
-    loop: Loop, boss: ActorId, notes: list[Seen], diary: Diary, error: BaseException
+    loop: Loop, boss: ActorId, notes: list[Seen], diary: RecordingObserver, error: BaseException
 ) -> None:
-    child = bear(loop, idle, raising(error), supervisor=boss)
+    child = add_child(loop, idle, raising(error), supervisor=boss)
     assert loop.status(child) is ActorStatus.FAILED
     assert diary.stopped == [(child, ExitReason.PANIC)]
     settle(loop)
     assert [message.data for message in notes] == [ChildExit(child, ExitReason.PANIC, error)]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G44")
-def test_what_was_sent_to_a_child_whose_init_raises_becomes_dead_letters(loop: Loop, diary: Diary) -> None:
+def test_what_was_sent_to_a_child_whose_init_raises_becomes_dead_letters(
+    loop: Loop, diary: RecordingObserver
+) -> None:
     def init(ctx: Context[Any]) -> None:
         ctx.loop.send(ctx.self_id, "unread")
         ctx.loop.send_after(ctx.self_id, 5, "timer")
         raise Boom("x")
 
-    bear(loop, idle, init)
+    add_child(loop, idle, init)
     assert [data for _, _, data, *_ in diary.dead] == ["unread"]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G44")
 def test_the_error_of_an_init_can_be_asked_for_once(loop: Loop, boss: ActorId) -> None:
     assert loop.kernel.actors.take_init_error() is None
     error = Boom("x")
-    bear(loop, idle, raising(error), supervisor=boss)
+    add_child(loop, idle, raising(error), supervisor=boss)
     assert loop.kernel.actors.take_init_error() is error
     assert loop.kernel.actors.take_init_error() is None
 
@@ -203,7 +212,7 @@ def test_the_error_of_an_init_can_be_asked_for_once(loop: Loop, boss: ActorId) -
 def test_an_init_that_raises_without_a_supervisor_is_logged_once(
     loop: Loop, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bear(loop, idle, raising(Boom("the reason")), name="orphan")
+    add_child(loop, idle, raising(Boom("the reason")), name="orphan")
     assert sum("orphan" in line.getMessage() for line in caplog.records) == 1
     assert "the reason" in caplog.text
 
@@ -235,14 +244,14 @@ def test_an_init_that_ends_its_own_actor_ends_it_when_it_has_returned(
             return more()
         return NOT_YET if then == "is not ready yet" else "state"
 
-    child = bear(loop, idle, init, supervisor=boss)
+    child = add_child(loop, idle, init, supervisor=boss)
     assert during == [ActorStatus.STOPPING]
     assert loop.status(child) >= ActorStatus.STOPPED
     settle(loop)
     (note,) = exits(notes)
     assert (note.reason, type(note.cause)) == (reason, cause), "the first wish stands"
     assert loop.statistics().in_flight == 0
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G44", "G22")
@@ -250,7 +259,7 @@ def test_an_init_that_ends_its_own_actor_ends_it_when_it_has_returned(
 @pytest.mark.parametrize("wish", ["none", "stop", "kill"])
 @pytest.mark.parametrize("where", ["outside", "in a turn"])
 def test_an_interrupt_in_an_init_leaves_and_everybody_ends(
-    loop: Loop, diary: Diary, error: BaseException, wish: str, where: str
+    loop: Loop, diary: RecordingObserver, error: BaseException, wish: str, where: str
 ) -> None:
     born: list[ActorId] = []
 
@@ -263,9 +272,9 @@ def test_an_interrupt_in_an_init_leaves_and_everybody_ends(
         raise error
 
     def give_birth(ctx: object) -> None:
-        bear(loop, idle, init)
+        add_child(loop, idle, init)
 
-    parent = loop.spawn(obey)
+    parent = loop.spawn(run_message)
 
     def go() -> None:
         if where == "outside":
@@ -279,7 +288,7 @@ def test_an_interrupt_in_an_init_leaves_and_everybody_ends(
     assert caught.value is error
     assert loop.statistics().alive == 0
     assert sorted(int(actor) for actor, _ in diary.stopped) == sorted([int(parent), int(born[0])])
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G44", "G24")
@@ -292,7 +301,7 @@ def test_a_child_that_the_observer_stops_at_its_start_has_no_init(
 
     calls: list[str] = []
     loop.set_observer(Hasty())
-    child = bear(loop, idle, doing(lambda ctx: calls.append("init")), supervisor=boss)
+    child = add_child(loop, idle, doing(lambda ctx: calls.append("init")), supervisor=boss)
     loop.set_observer(None)
     settle(loop)
     assert calls == []
@@ -324,7 +333,7 @@ def test_what_the_observer_sends_at_a_start_waits_for_the_init_and_keeps_its_pla
     other: list[Any] = []
     bystander = loop.spawn(collect, other)
     loop.set_observer(Greeter())
-    child = bear(loop, lambda ctx, data: log.append((data, ctx.state)), inits[kind])
+    child = add_child(loop, lambda ctx, data: log.append((data, ctx.state)), inits[kind])
     loop.set_observer(None)
     loop.send(child, "second")
     loop.send(bystander, "x")
@@ -334,7 +343,7 @@ def test_what_the_observer_sends_at_a_start_waits_for_the_init_and_keeps_its_pla
     assert log == [*([] if kind == "none" else ["init"]), ("hello", state), ("second", state)]
     assert other == ["x"]
     settle(loop)
-    check_books(loop)
+    check_statistics(loop)
 
 
 # --- inside another's turn ----------------------------------------------------------------------------------------------
@@ -343,9 +352,9 @@ def test_what_the_observer_sends_at_a_start_waits_for_the_init_and_keeps_its_pla
 @pytest.mark.guarantee("G44", "G54")
 @pytest.mark.parametrize("how", ENDS)
 def test_an_init_that_ends_its_supervisor_inside_the_supervisors_own_turn(
-    loop: Loop, diary: Diary, how: str
+    loop: Loop, diary: RecordingObserver, how: str
 ) -> None:
-    boss, family = found(loop, obey)
+    boss, family = add_supervisor(loop, run_message)
     log: list[object] = []
 
     def init(ctx: Context[Any]) -> str:
@@ -354,13 +363,13 @@ def test_an_init_that_ends_its_supervisor_inside_the_supervisors_own_turn(
         return "state"
 
     def give_birth(ctx: Context[Any]) -> None:
-        child = bear(loop, idle, init, supervisor=boss)
+        child = add_child(loop, idle, init, supervisor=boss)
         family.children.append(child)
         log.append(("after", loop.status(boss), loop.status(child)))
         log.append(list(diary.stopped))
         assert ctx.self_id is boss
 
-    tell(loop, boss, give_birth)
+    call_in(loop, boss, give_birth)
     settle(loop)
     assert log == [
         ("in init", ActorStatus.STOPPING, ActorStatus.INIT),
@@ -372,13 +381,13 @@ def test_an_init_that_ends_its_supervisor_inside_the_supervisors_own_turn(
         (child, ExitReason.NORMAL),
         (boss, ExitReason.NORMAL if how == "stop" else ExitReason.FAIL),
     ]
-    assert family.disbanded == 1
-    check_books(loop)
+    assert family.taken == 1
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G44")
 def test_inits_inside_inits_end_whoever_stands_outside_only_when_they_return(
-    loop: Loop, diary: Diary
+    loop: Loop, diary: RecordingObserver
 ) -> None:
     ids: dict[str, ActorId] = {}
     log: list[object] = []
@@ -392,19 +401,19 @@ def test_inits_inside_inits_end_whoever_stands_outside_only_when_they_return(
 
     def middle(ctx: Context[Any]) -> str:
         ids["middle"] = ctx.self_id
-        inner = bear(loop, idle, innermost)
+        inner = add_child(loop, idle, innermost)
         log.append(("inner", loop.status(inner)))
         return "state"
 
     def give_birth(ctx: Context[Any]) -> None:
         ids["boss"] = ctx.self_id
-        child = bear(loop, idle, middle)
+        child = add_child(loop, idle, middle)
         log.append(("middle", loop.status(child)))
         log.append(("boss", loop.status(ctx.self_id)))
 
-    boss = loop.spawn(obey)
-    tell(loop, boss, give_birth)
-    tell(loop, boss, lambda ctx: log.append("never"))
+    boss = loop.spawn(run_message)
+    call_in(loop, boss, give_birth)
+    call_in(loop, boss, lambda ctx: log.append("never"))
     settle(loop)
     assert log == [
         [ActorStatus.STOPPING] * 3,
@@ -413,7 +422,7 @@ def test_inits_inside_inits_end_whoever_stands_outside_only_when_they_return(
         ("boss", ActorStatus.STOPPING),
     ]
     assert [actor for actor, _ in diary.stopped] == [ids["inner"], ids["middle"], boss]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G44")
@@ -428,7 +437,7 @@ def test_an_init_that_ends_a_supervisor_that_is_not_at_work_ends_it_at_once(
         seen.append(loop.status(boss))
         return "state"
 
-    child = bear(loop, idle, init, supervisor=boss)
+    child = add_child(loop, idle, init, supervisor=boss)
     assert seen == [ActorStatus.STOPPED if how == "stop" else ActorStatus.FAILED]
     assert loop.status(child) is ActorStatus.RUNNING
     assert loop.statistics().sent == 0
@@ -440,14 +449,14 @@ def test_the_supervisors_turn_goes_on_as_if_nothing_had_happened(loop: Loop) -> 
 
     def give_birth(ctx: Context[Any]) -> None:
         before = (ctx.self_id, ctx.tag, ctx.sender, ctx.lane, ctx.state)
-        bear(loop, idle, giving("the child's"), supervisor=ctx.self_id)
-        bear(loop, idle, raising(Boom("x")), supervisor=ctx.self_id)
+        add_child(loop, idle, giving("the child's"), supervisor=ctx.self_id)
+        add_child(loop, idle, raising(Boom("x")), supervisor=ctx.self_id)
         log.append((ctx.self_id, ctx.tag, ctx.sender, ctx.lane, ctx.state) == before)
         # Still the one that is running: its end waits for its return.
         loop.stop_actor(ctx.self_id)
         log.append(loop.status(ctx.self_id))
 
-    boss = loop.spawn(obey, "the boss's own")
+    boss = loop.spawn(run_message, "the boss's own")
     loop.send(boss, give_birth, tag=5, lane=Lane.CONTROL, sender=boss)
     settle(loop)
     assert log == [True, ActorStatus.STOPPING]
@@ -455,15 +464,15 @@ def test_the_supervisors_turn_goes_on_as_if_nothing_had_happened(loop: Loop) -> 
 
 
 @pytest.mark.guarantee("G44", "G31")
-def test_a_coroutine_may_start_children_between_its_suspensions(loop: Loop, diary: Diary) -> None:
+def test_a_coroutine_may_start_children_between_its_suspensions(loop: Loop, diary: RecordingObserver) -> None:
     log: list[object] = []
 
     async def behavior(ctx: Context[Any], data: object) -> None:
         for _ in range(2):
             await asyncio.sleep(0)
-            child = bear(loop, idle, doing(lambda ctx: log.append(loop.status(ctx.self_id))))
+            child = add_child(loop, idle, doing(lambda ctx: log.append(loop.status(ctx.self_id))))
             log.append(loop.status(child))
-        bear(loop, idle, doing(lambda _: loop.stop_actor(ctx.self_id)))
+        add_child(loop, idle, doing(lambda _: loop.stop_actor(ctx.self_id)))
         log.append(loop.status(ctx.self_id))
 
     actor = loop.spawn(behavior)
@@ -483,7 +492,7 @@ def test_an_init_can_neither_drive_nor_destroy_the_loop(loop: Loop) -> None:
                 call()
             refused.append(call.__name__)
 
-    bear(loop, idle, init)
+    add_child(loop, idle, init)
     assert refused == ["run", "poll_once", "destroy"]
 
 
@@ -497,7 +506,7 @@ def test_an_async_init_keeps_its_child_init_until_it_has_ended(
 ) -> None:
     inbox: list[Any] = []
     stubborn.answer = inbox
-    child = bear(loop, collect, stubborn, supervisor=boss)
+    child = add_child(loop, collect, stubborn, supervisor=boss)
     assert stubborn.begun == 0, "it is begun by the host, never inside the call"
     for number in range(3):
         loop.send(child, number)
@@ -508,7 +517,7 @@ def test_an_async_init_keeps_its_child_init_until_it_has_ended(
     for _ in range(5):
         loop.poll_once()
     assert loop.status(child) is ActorStatus.INIT
-    assert (inbox, starts(notes)) == ([], [])
+    assert (inbox, start_messages(notes)) == ([], [])
     stubborn.release.set()
     poll_until(loop, lambda: loop.statistics().waiting == 0)
     assert loop.status(child) is ActorStatus.RUNNING
@@ -516,7 +525,7 @@ def test_an_async_init_keeps_its_child_init_until_it_has_ended(
     assert [(message.data, message.tag, message.lane) for message in notes] == [
         (ChildStart(child), SystemTag.CHILD_START, Lane.SYSTEM)
     ]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G44")
@@ -528,14 +537,14 @@ def test_a_child_start_never_meets_a_full_mailbox(loop: Loop) -> None:
     async def init(ctx: Context[Any]) -> None:
         await gate.wait()
 
-    children = [bear(loop, idle, init, supervisor=boss) for _ in range(50)]
+    children = [add_child(loop, idle, init, supervisor=boss) for _ in range(50)]
     poll_until(loop, lambda: loop.statistics().ready == 0)
     assert fill(loop, boss) == 1
     gate.set()
     poll_until(loop, lambda: loop.statistics().in_flight == 0 and loop.statistics().waiting == 0)
-    assert starts(seen) == children
+    assert start_messages(seen) == children
     assert loop.status(boss) is ActorStatus.RUNNING
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G44")
@@ -545,16 +554,16 @@ def test_an_async_init_that_never_suspends_has_not_started_before_the_host_had_a
     async def init(ctx: Context[Any]) -> str:
         return "state"
 
-    child = bear(loop, idle, init, supervisor=boss)
+    child = add_child(loop, idle, init, supervisor=boss)
     assert loop.status(child) is ActorStatus.INIT
     loop.run(until_idle=True)
     assert loop.status(child) is ActorStatus.RUNNING
-    assert starts(notes) == [child]
+    assert start_messages(notes) == [child]
 
 
 @pytest.mark.guarantee("G44")
 def test_an_async_init_that_raises_is_a_panic_that_the_supervisor_hears_of_once(
-    loop: Loop, boss: ActorId, notes: list[Seen], diary: Diary
+    loop: Loop, boss: ActorId, notes: list[Seen], diary: RecordingObserver
 ) -> None:
     error = Boom("x")
 
@@ -562,13 +571,13 @@ def test_an_async_init_that_raises_is_a_panic_that_the_supervisor_hears_of_once(
         await asyncio.sleep(0)
         raise error
 
-    child = bear(loop, idle, init, supervisor=boss)
+    child = add_child(loop, idle, init, supervisor=boss)
     loop.send(child, "unread")
     loop.run(until_idle=True)
     assert loop.status(child) is ActorStatus.FAILED
     assert [message.data for message in notes] == [ChildExit(child, ExitReason.PANIC, error)]
     assert [data for _, _, data, *_ in diary.dead] == ["unread"]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G44", "G22")
@@ -578,9 +587,9 @@ def test_what_an_init_gives_is_the_state_and_no_verdict(loop: Loop, verdict: Any
         return verdict
 
     states: list[Any] = []
-    children = [bear(loop, lambda ctx, data: states.append(ctx.state), init)]
+    children = [add_child(loop, lambda ctx, data: states.append(ctx.state), init)]
     if verdict is not NOT_YET:
-        children.append(bear(loop, lambda ctx, data: states.append(ctx.state), giving(verdict)))
+        children.append(add_child(loop, lambda ctx, data: states.append(ctx.state), giving(verdict)))
     for child in children:
         loop.send(child, "x")
     loop.run(until_idle=True)
@@ -603,7 +612,7 @@ def test_an_async_init_is_cancelled_when_its_actor_is_stopped(
             raise
         return "state"
 
-    child = bear(loop, idle, init, supervisor=boss)
+    child = add_child(loop, idle, init, supervisor=boss)
     if has_begun:
         poll_until(loop, lambda: log)
     loop.stop_actor(child)
@@ -613,7 +622,7 @@ def test_an_async_init_is_cancelled_when_its_actor_is_stopped(
     assert loop.status(child) is ActorStatus.STOPPED
     assert log == (["begun", "cancelled"] if has_begun else [])
     assert [message.data for message in notes] == [ChildExit(child, ExitReason.NORMAL, None)]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G44", "G32")
@@ -621,23 +630,23 @@ def test_an_async_init_that_succeeds_in_spite_of_its_cancellation_starts_nothing
     loop: Loop, boss: ActorId, notes: list[Seen], stubborn: Stubborn
 ) -> None:
     stubborn.answer = "a state that is no verdict"
-    child = bear(loop, idle, stubborn, supervisor=boss)
+    child = add_child(loop, idle, stubborn, supervisor=boss)
     poll_until(loop, lambda: stubborn.begun)
     loop.stop_actor(child)
     stubborn.release.set()
     poll_until(loop, lambda: exits(notes))
     assert loop.status(child) is ActorStatus.STOPPED
-    assert starts(notes) == []
+    assert start_messages(notes) == []
     assert exits(notes)[0].reason is ExitReason.NORMAL
 
 
 @pytest.mark.guarantee("G44", "G22")
-def test_an_interrupt_in_an_async_init_leaves(loop: Loop, diary: Diary) -> None:
+def test_an_interrupt_in_an_async_init_leaves(loop: Loop, diary: RecordingObserver) -> None:
     async def init(ctx: Context[Any]) -> None:
         await asyncio.sleep(0)
         raise KeyboardInterrupt
 
-    child = bear(loop, idle, init)
+    child = add_child(loop, idle, init)
     with pytest.raises(KeyboardInterrupt):
         loop.run()
     assert diary.stopped == [(child, ExitReason.NORMAL)]
@@ -657,7 +666,7 @@ def test_an_interrupt_that_meets_a_coroutine_between_two_ticks_leaves_at_once(lo
     async def behavior(ctx: Context[Any], data: object) -> None:
         await asyncio.sleep(0)
         loop.set_observer(Interrupting())
-        bear(loop, idle, raising(KeyboardInterrupt()) if where == "init" else None)
+        add_child(loop, idle, raising(KeyboardInterrupt()) if where == "init" else None)
         loop.set_observer(None)
         # Not for ever: a loop that has not noticed would wait as long.
         for _ in range(200):
@@ -672,7 +681,7 @@ def test_an_interrupt_that_meets_a_coroutine_between_two_ticks_leaves_at_once(lo
 
 
 @pytest.mark.guarantee("G44", "G30")
-def test_an_async_init_in_flight_ends_with_its_loop(loop: Loop, diary: Diary) -> None:
+def test_an_async_init_in_flight_ends_with_its_loop(loop: Loop, diary: RecordingObserver) -> None:
     log: list[str] = []
 
     async def init(ctx: Context[Any]) -> None:
@@ -681,7 +690,7 @@ def test_an_async_init_in_flight_ends_with_its_loop(loop: Loop, diary: Diary) ->
         finally:
             log.append("cancelled")
 
-    child = bear(loop, idle, init)
+    child = add_child(loop, idle, init)
     poll_until(loop, lambda: loop.statistics().in_flight)
     loop.poll_once()
     loop.destroy()
@@ -719,7 +728,7 @@ def test_async_inits_run_side_by_side(loop: Loop) -> None:
     async def init(ctx: Context[Any]) -> None:
         await together.wait()
 
-    children = [bear(loop, idle, init) for _ in range(10)]
+    children = [add_child(loop, idle, init) for _ in range(10)]
     loop.run(until_idle=True)
     assert {loop.status(child) for child in children} == {ActorStatus.RUNNING}
 
@@ -737,9 +746,9 @@ def test_an_async_init_on_somebodys_event_loop(make_loop: LoopMaker, loop_factor
     async def main() -> None:
         async with loop:
             boss = loop.spawn(record, notes)
-            child = bear(loop, idle, init, supervisor=boss)
+            child = add_child(loop, idle, init, supervisor=boss)
             assert loop.status(child) is ActorStatus.INIT
-            while not starts(notes):  # noqa: ASYNC110 -- there is no event for it
+            while not start_messages(notes):  # noqa: ASYNC110 -- there is no event for it
                 await asyncio.sleep(0)
             assert loop.status(child) is ActorStatus.RUNNING
         assert len(asyncio.all_tasks()) == 1
@@ -762,7 +771,7 @@ def test_an_actor_that_is_not_ready_yet_is_init_and_handles_messages_until_it_is
         if data == "ready":
             loop.kernel.actors.declare_started(ctx.self_id)
 
-    child = bear(loop, behavior, giving(NOT_YET), supervisor=boss)
+    child = add_child(loop, behavior, giving(NOT_YET), supervisor=boss)
     assert loop.status(child) is ActorStatus.INIT
     for word in ("one", "ready", "two"):
         loop.send(child, word)
@@ -772,11 +781,11 @@ def test_an_actor_that_is_not_ready_yet_is_init_and_handles_messages_until_it_is
         ("ready", ActorStatus.INIT),
         ("two", ActorStatus.RUNNING),
     ]
-    assert starts(notes) == [child]
+    assert start_messages(notes) == [child]
     loop.kernel.actors.declare_started(child)
     settle(loop)
-    assert starts(notes) == [child], "once"
-    check_books(loop)
+    assert start_messages(notes) == [child], "once"
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G44")
@@ -787,7 +796,7 @@ def test_what_a_not_yet_init_sent_to_itself_is_handled(loop: Loop) -> None:
         ctx.loop.send(ctx.self_id, "go on")
         return NOT_YET
 
-    child = bear(loop, lambda ctx, data: seen.append(data), init)
+    child = add_child(loop, lambda ctx, data: seen.append(data), init)
     settle(loop)
     loop.send(child, "more")
     settle(loop)
@@ -799,7 +808,7 @@ def test_what_a_not_yet_init_sent_to_itself_is_handled(loop: Loop) -> None:
 def test_an_actor_that_never_was_ready_can_end_like_any_other(
     loop: Loop, boss: ActorId, notes: list[Seen]
 ) -> None:
-    children = [bear(loop, lambda ctx, data: FAIL, giving(NOT_YET), supervisor=boss) for _ in range(3)]
+    children = [add_child(loop, lambda ctx, data: FAIL, giving(NOT_YET), supervisor=boss) for _ in range(3)]
     loop.stop_actor(children[0])
     loop.kill_actor(children[1])
     loop.send(children[2], "x")
@@ -810,12 +819,12 @@ def test_an_actor_that_never_was_ready_can_end_like_any_other(
     for child in children:
         loop.kernel.actors.declare_started(child)
     settle(loop)
-    assert starts(notes) == []
+    assert start_messages(notes) == []
 
 
 @pytest.mark.guarantee("G44")
 def test_a_start_that_nobody_is_left_to_hear_of_is_no_message(loop: Loop, boss: ActorId) -> None:
-    child = bear(loop, idle, giving(NOT_YET), supervisor=boss)
+    child = add_child(loop, idle, giving(NOT_YET), supervisor=boss)
     loop.stop_actor(boss)
     loop.kernel.actors.declare_started(child)
     assert loop.status(child) is ActorStatus.RUNNING
@@ -837,7 +846,7 @@ IN_ORDER = [f"{lane.name} {letter}" for lane in USER_LANES for letter in LETTERS
 @pytest.mark.guarantee("G51", "G5", "G6")
 @pytest.mark.parametrize("init", [None, giving("state")], ids=["no init", "init"])
 def test_what_was_kept_comes_first_in_order_and_by_lanes(loop: Loop, init: Any) -> None:
-    boss, family = found(loop)
+    boss, family = add_supervisor(loop)
     seen: list[Any] = []
     other: list[Any] = []
     bystander = loop.spawn(collect, other)
@@ -845,29 +854,29 @@ def test_what_was_kept_comes_first_in_order_and_by_lanes(loop: Loop, init: Any) 
     def behavior(ctx: Context[Any], data: object) -> None:
         seen.append(data)
 
-    first = bear(loop, behavior, init, supervisor=boss, keeps=True)
+    first = add_child(loop, behavior, init, supervisor=boss, keeps=True)
     write(loop, first)
     loop.fail_actor(first)
     assert family.kept == [first]
     assert loop.statistics().dead == 0
-    second = bear(loop, behavior, init, supervisor=boss, keeps=True, estate=family.estates.pop())
+    second = add_child(loop, behavior, init, supervisor=boss, keeps=True, estate=family.mailboxes.pop())
     loop.send(second, "new")
     loop.send(second, "new and urgent", lane=Lane.CONTROL)
     loop.send(bystander, "x")
     settle(loop)
     assert seen == [*IN_ORDER[:3], "new and urgent", *IN_ORDER[3:], "new"]
     assert other == ["x"]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G51")
 def test_an_heir_with_an_estate_is_in_the_run_queue_once(loop: Loop) -> None:
-    boss, family = found(loop)
-    first = bear(loop, idle, supervisor=boss, keeps=True)
+    boss, family = add_supervisor(loop)
+    first = add_child(loop, idle, supervisor=boss, keeps=True)
     write(loop, first)
     loop.stop_actor(first)
     settle(loop)
-    second = bear(loop, idle, supervisor=boss, keeps=True, estate=family.estates.pop())
+    second = add_child(loop, idle, supervisor=boss, keeps=True, estate=family.mailboxes.pop())
     before = loop.statistics().ready
     loop.send(second, "new")
     assert (before, loop.statistics().ready) == (1, 1)
@@ -875,13 +884,13 @@ def test_an_heir_with_an_estate_is_in_the_run_queue_once(loop: Loop) -> None:
 
 @pytest.mark.guarantee("G51")
 def test_an_estate_waits_for_an_async_init(loop: Loop, stubborn: Stubborn) -> None:
-    boss, family = found(loop)
+    boss, family = add_supervisor(loop)
     seen: list[Any] = []
     stubborn.answer = seen
-    first = bear(loop, idle, supervisor=boss, keeps=True)
+    first = add_child(loop, idle, supervisor=boss, keeps=True)
     write(loop, first)
     loop.kill_actor(first)
-    second = bear(loop, collect, stubborn, supervisor=boss, keeps=True, estate=family.estates.pop())
+    second = add_child(loop, collect, stubborn, supervisor=boss, keeps=True, estate=family.mailboxes.pop())
     loop.send(second, "new")
     poll_until(loop, lambda: stubborn.begun)
     loop.poll_once()
@@ -889,51 +898,53 @@ def test_an_estate_waits_for_an_async_init(loop: Loop, stubborn: Stubborn) -> No
     stubborn.release.set()
     poll_until(loop, lambda: len(seen) == len(IN_ORDER) + 1)
     assert seen == [*IN_ORDER, "new"]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G51")
 @pytest.mark.parametrize("kind", ["function", "coroutine"])
 def test_an_heir_whose_init_fails_leaves_the_estate_again(loop: Loop, kind: str) -> None:
-    boss, family = found(loop)
+    boss, family = add_supervisor(loop)
 
     async def slow(ctx: Context[Any]) -> None:
         await asyncio.sleep(0)
         raise Boom("x")
 
     seen: list[Any] = []
-    first = bear(loop, idle, supervisor=boss, keeps=True)
+    first = add_child(loop, idle, supervisor=boss, keeps=True)
     write(loop, first)
     loop.stop_actor(first)
     init = raising(Boom("x")) if kind == "function" else slow
-    second = bear(loop, collect, init, supervisor=boss, keeps=True, estate=family.estates.pop())
-    poll_until(loop, lambda: family.estates)
+    second = add_child(loop, collect, init, supervisor=boss, keeps=True, estate=family.mailboxes.pop())
+    poll_until(loop, lambda: family.mailboxes)
     assert family.kept == [first, second]
-    bear(loop, collect, giving(seen), supervisor=boss, keeps=True, estate=family.estates.pop())
+    add_child(loop, collect, giving(seen), supervisor=boss, keeps=True, estate=family.mailboxes.pop())
     settle(loop)
     assert seen == IN_ORDER
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G51")
 def test_the_message_at_hand_is_not_kept(loop: Loop) -> None:
-    boss, family = found(loop)
+    boss, family = add_supervisor(loop)
     seen: list[Any] = []
-    first = bear(loop, lambda ctx, data: FAIL, supervisor=boss, keeps=True)
+    first = add_child(loop, lambda ctx, data: FAIL, supervisor=boss, keeps=True)
     for word in ("at hand", "kept", "kept, too"):
         loop.send(first, word)
     settle(loop)
-    bear(loop, collect, giving(seen), supervisor=boss, keeps=True, estate=family.estates.pop())
+    add_child(loop, collect, giving(seen), supervisor=boss, keeps=True, estate=family.mailboxes.pop())
     settle(loop)
     assert seen == ["kept", "kept, too"]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G51", "G10")
-def test_system_messages_timers_and_what_is_still_on_its_way_are_not_kept(loop: Loop, diary: Diary) -> None:
-    boss, family = found(loop)
+def test_system_messages_timers_and_what_is_still_on_its_way_are_not_kept(
+    loop: Loop, diary: RecordingObserver
+) -> None:
+    boss, family = add_supervisor(loop)
     seen: list[Any] = []
-    first = bear(loop, idle, supervisor=boss, keeps=True)
+    first = add_child(loop, idle, supervisor=boss, keeps=True)
     grandchild = loop.spawn(idle, supervisor=first)
     timer = loop.send_after(first, 5, "timer")
     loop.send(first, "kept")
@@ -942,7 +953,7 @@ def test_system_messages_timers_and_what_is_still_on_its_way_are_not_kept(loop: 
     loop.kernel.send_system(first, "the system's", SystemTag.SHUTDOWN)
     loop.stop_actor(first)
     assert not timer.pending
-    bear(loop, collect, giving(seen), supervisor=boss, keeps=True, estate=family.estates.pop())
+    add_child(loop, collect, giving(seen), supervisor=boss, keeps=True, estate=family.mailboxes.pop())
     settle(loop)
     assert seen == ["kept"]
     assert [(lane, tag) for _, lane, _, tag, _ in diary.dead] == [
@@ -950,53 +961,55 @@ def test_system_messages_timers_and_what_is_still_on_its_way_are_not_kept(loop: 
         (Lane.SYSTEM, SystemTag.SHUTDOWN),
         (Lane.DATA, 0),
     ]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G51", "G7")
 def test_an_estate_larger_than_the_heirs_cap_is_not_cut_and_leaves_no_room(loop: Loop) -> None:
-    boss, family = found(loop)
+    boss, family = add_supervisor(loop)
     seen: list[Any] = []
-    first = bear(loop, idle, supervisor=boss, keeps=True, cap=50)
+    first = add_child(loop, idle, supervisor=boss, keeps=True, cap=50)
     assert fill(loop, first) == 46
     loop.stop_actor(first)
-    second = bear(
-        loop, collect, giving(seen), supervisor=boss, keeps=True, cap=5, estate=family.estates.pop()
+    second = add_child(
+        loop, collect, giving(seen), supervisor=boss, keeps=True, cap=5, estate=family.mailboxes.pop()
     )
     assert not loop.try_send(second, "no room")
     assert loop.try_send(second, "room", lane=Lane.CONTROL)
     settle(loop)
     assert len(seen) == 47
     assert fill(loop, second) == 1
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G51", "G10")
 def test_an_estate_that_is_buried_becomes_dead_letters_of_the_one_that_left_it(
-    loop: Loop, diary: Diary
+    loop: Loop, diary: RecordingObserver
 ) -> None:
-    boss, family = found(loop)
-    child = bear(loop, idle, supervisor=boss, keeps=True)
+    boss, family = add_supervisor(loop)
+    child = add_child(loop, idle, supervisor=boss, keeps=True)
     write(loop, child)
     loop.stop_actor(child)
     assert diary.dead == []
-    estate = family.estates.pop()
+    estate = family.mailboxes.pop()
     loop.kernel.discard_mailbox(estate)
     assert [data for _, _, data, *_ in diary.dead] == IN_ORDER
     assert {target for target, *_ in diary.dead} == {child}
     loop.kernel.discard_mailbox(estate)
     assert loop.statistics().dead == len(IN_ORDER)
     settle(loop)
-    check_books(loop)
+    check_statistics(loop)
     assert loop.statistics().waiting == 0
 
 
 @pytest.mark.guarantee("G51", "G21")
 @pytest.mark.parametrize("why", ["no family", "no supervisor", "the supervisor has ended", "the loop ends"])
-def test_where_nobody_keeps_it_it_becomes_dead_letters(loop: Loop, diary: Diary, why: str) -> None:
-    boss, family = found(loop)
+def test_where_nobody_keeps_it_it_becomes_dead_letters(
+    loop: Loop, diary: RecordingObserver, why: str
+) -> None:
+    boss, family = add_supervisor(loop)
     supervisor = {"no family": loop.spawn(idle), "no supervisor": None}.get(why, boss)
-    child = bear(loop, idle, supervisor=supervisor, keeps=True)
+    child = add_child(loop, idle, supervisor=supervisor, keeps=True)
     write(loop, child)
     if why == "the supervisor has ended":
         loop.stop_actor(boss)
@@ -1012,15 +1025,15 @@ def test_where_nobody_keeps_it_it_becomes_dead_letters(loop: Loop, diary: Diary,
 
 @pytest.mark.guarantee("G51", "G10", "G24")
 def test_a_family_that_raises_when_it_should_keep_loses_no_message_from_the_books(
-    loop: Loop, diary: Diary, caplog: pytest.LogCaptureFixture
+    loop: Loop, diary: RecordingObserver, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Careless(Household):
+    class Careless(RecordingChildGroup):
         def keep(self, actor: ActorId, estate: Any) -> None:
             raise Boom("dropped it")
 
     boss = loop.spawn(idle)
     loop.kernel.actors.set_child_group(boss, Careless(loop))
-    child = bear(loop, idle, supervisor=boss, keeps=True)
+    child = add_child(loop, idle, supervisor=boss, keeps=True)
     write(loop, child)
     loop.stop_actor(child)
     assert "dropped it" in caplog.text
@@ -1031,8 +1044,8 @@ def test_a_family_that_raises_when_it_should_keep_loses_no_message_from_the_book
 
 @pytest.mark.guarantee("G51", "G10", "G24")
 def test_an_heir_that_the_observer_stops_at_its_start_loses_no_message_from_the_books(loop: Loop) -> None:
-    boss, family = found(loop)
-    child = bear(loop, idle, supervisor=boss, keeps=True)
+    boss, family = add_supervisor(loop)
+    child = add_child(loop, idle, supervisor=boss, keeps=True)
     write(loop, child)
     loop.stop_actor(child)
 
@@ -1041,20 +1054,20 @@ def test_an_heir_that_the_observer_stops_at_its_start_loses_no_message_from_the_
             loop.stop_actor(id)
 
     loop.set_observer(Hasty())
-    bear(loop, idle, supervisor=boss, keeps=True, estate=family.estates.pop())
+    add_child(loop, idle, supervisor=boss, keeps=True, estate=family.mailboxes.pop())
     loop.set_observer(None)
     settle(loop)
-    for estate in family.estates:
+    for estate in family.mailboxes:
         loop.kernel.discard_mailbox(estate)
     assert loop.statistics().waiting == 0
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G51", "G10", "G24")
 def test_what_the_observer_sends_to_an_heir_at_its_start_is_not_lost(loop: Loop) -> None:
-    boss, family = found(loop)
+    boss, family = add_supervisor(loop)
     seen: list[Any] = []
-    child = bear(loop, idle, supervisor=boss, keeps=True)
+    child = add_child(loop, idle, supervisor=boss, keeps=True)
     write(loop, child)
     loop.stop_actor(child)
 
@@ -1064,12 +1077,12 @@ def test_what_the_observer_sends_to_an_heir_at_its_start_is_not_lost(loop: Loop)
                 loop.send(id, f"hello by {lane.name}", lane=lane)
 
     loop.set_observer(Greeter())
-    bear(loop, collect, giving(seen), supervisor=boss, keeps=True, estate=family.estates.pop())
+    add_child(loop, collect, giving(seen), supervisor=boss, keeps=True, estate=family.mailboxes.pop())
     loop.set_observer(None)
     settle(loop)
     assert sorted(seen) == sorted([*IN_ORDER, *(f"hello by {lane.name}" for lane in USER_LANES)])
     assert loop.statistics().waiting == 0
-    check_books(loop)
+    check_statistics(loop)
 
 
 # --- families -----------------------------------------------------------------------------------------------------------
@@ -1096,25 +1109,25 @@ BOSS_ENDS: dict[str, Callable[[Loop, ActorId], object]] = {
 @pytest.mark.guarantee("G21", "G54")
 @pytest.mark.parametrize("how", BOSS_ENDS)
 def test_however_a_supervisor_ends_its_children_end_first_and_the_last_one_first(
-    loop: Loop, diary: Diary, how: str
+    loop: Loop, diary: RecordingObserver, how: str
 ) -> None:
-    boss, family = found(loop, obey)
-    children = [bear(loop, idle, supervisor=boss) for _ in range(4)]
+    boss, family = add_supervisor(loop, run_message)
+    children = [add_child(loop, idle, supervisor=boss) for _ in range(4)]
     # A family's own order, which need not be that of the births.
     family.children = [children[place] for place in (2, 0, 3, 1)]
     BOSS_ENDS[how](loop, boss)
     assert [actor for actor, _ in diary.stopped] == [*(children[place] for place in (1, 3, 0, 2)), boss]
     assert {reason for actor, reason in diary.stopped if actor is not boss} == {ExitReason.NORMAL}
-    assert family.disbanded == 1
-    check_books(loop)
+    assert family.taken == 1
+    check_statistics(loop)
 
 
 @pytest.mark.spec("J16")
 @pytest.mark.guarantee("G21")
 def test_when_children_end_their_supervisors_id_is_stale_and_all_the_rest_is_still_there(loop: Loop) -> None:
     facts: list[object] = []
-    boss, family = found(loop)
-    child = bear(loop, idle, supervisor=boss)
+    boss, family = add_supervisor(loop)
+    child = add_child(loop, idle, supervisor=boss)
     family.children.append(child)
     watcher, peer = loop.spawn(idle), loop.spawn(idle)
     loop.monitor(watcher, boss)
@@ -1144,20 +1157,20 @@ def test_when_children_end_their_supervisors_id_is_stale_and_all_the_rest_is_sti
         ("peer", ActorStatus.FAILED, False, 1, 1),
     ]
     assert loop.status(child) is ActorStatus.STOPPED
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G21", "G54")
 @pytest.mark.parametrize("how", BOSS_ENDS)
-def test_a_whole_tree_ends_leaves_first(loop: Loop, diary: Diary, how: str) -> None:
-    root, top = found(loop, obey)
+def test_a_whole_tree_ends_leaves_first(loop: Loop, diary: RecordingObserver, how: str) -> None:
+    root, top = add_supervisor(loop, run_message)
     expected: list[ActorId] = []
     for _ in range(3):
-        middle = bear(loop, idle, supervisor=root)
-        family = Household(loop)
+        middle = add_child(loop, idle, supervisor=root)
+        family = RecordingChildGroup(loop)
         loop.kernel.actors.set_child_group(middle, family)
         top.children.append(middle)
-        family.children.extend(bear(loop, idle, supervisor=middle) for _ in range(3))
+        family.children.extend(add_child(loop, idle, supervisor=middle) for _ in range(3))
         expected = [*reversed(family.children), middle, *expected]
     BOSS_ENDS[how](loop, root)
     assert [actor for actor, _ in diary.stopped] == [*expected, root]
@@ -1166,14 +1179,14 @@ def test_a_whole_tree_ends_leaves_first(loop: Loop, diary: Diary, how: str) -> N
 
 @pytest.mark.guarantee("G21", "G54")
 @pytest.mark.parametrize("how", ["kill", "loop end"])
-def test_a_chain_of_60_supervisors_leaves_nobody_over(loop: Loop, diary: Diary, how: str) -> None:
+def test_a_chain_of_60_supervisors_leaves_nobody_over(loop: Loop, diary: RecordingObserver, how: str) -> None:
     chain: list[ActorId] = []
-    above: Household | None = None
+    above: RecordingChildGroup | None = None
     for _ in range(60):
-        actor = bear(loop, idle, supervisor=chain[-1] if chain else None)
+        actor = add_child(loop, idle, supervisor=chain[-1] if chain else None)
         if above is not None:
             above.children.append(actor)
-        above = Household(loop)
+        above = RecordingChildGroup(loop)
         loop.kernel.actors.set_child_group(actor, above)
         chain.append(actor)
     BOSS_ENDS[how](loop, chain[0])
@@ -1185,13 +1198,13 @@ def test_a_chain_of_60_supervisors_leaves_nobody_over(loop: Loop, diary: Diary, 
 def test_a_family_that_raises_when_it_is_disbanded_is_contained(
     loop: Loop, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Careless(Household):
+    class Careless(RecordingChildGroup):
         def take_all(self, children: list[ActorId]) -> None:
             raise Boom("not my business")
 
     boss = loop.spawn(idle)
     loop.kernel.actors.set_child_group(boss, Careless(loop))
-    child = bear(loop, idle, supervisor=boss)
+    child = add_child(loop, idle, supervisor=boss)
     loop.stop_actor(boss)
     assert loop.status(boss) is ActorStatus.STOPPED
     assert loop.status(child) is ActorStatus.RUNNING
@@ -1202,10 +1215,10 @@ def test_a_family_that_raises_when_it_is_disbanded_is_contained(
 
 @pytest.mark.guarantee("G21", "G54")
 def test_a_child_whose_coroutine_is_in_flight_does_not_hold_its_supervisor_up(
-    loop: Loop, diary: Diary, stubborn: Stubborn
+    loop: Loop, diary: RecordingObserver, stubborn: Stubborn
 ) -> None:
-    boss, family = found(loop)
-    slow, quick = bear(loop, stubborn, supervisor=boss), bear(loop, idle, supervisor=boss)
+    boss, family = add_supervisor(loop)
+    slow, quick = add_child(loop, stubborn, supervisor=boss), add_child(loop, idle, supervisor=boss)
     family.children = [quick, slow]
     loop.send(slow, "x")
     poll_until(loop, lambda: stubborn.begun)
@@ -1214,23 +1227,23 @@ def test_a_child_whose_coroutine_is_in_flight_does_not_hold_its_supervisor_up(
     assert loop.status(slow) is ActorStatus.STOPPING
     stubborn.release.set()
     poll_until(loop, lambda: loop.status(slow) is ActorStatus.STOPPED)
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G21", "G54")
 def test_a_child_that_ends_its_supervisor_from_its_own_turn_ends_when_it_returns(
-    loop: Loop, diary: Diary
+    loop: Loop, diary: RecordingObserver
 ) -> None:
-    boss, family = found(loop)
+    boss, family = add_supervisor(loop)
     log: list[object] = []
-    child, sibling = bear(loop, obey, supervisor=boss), bear(loop, idle, supervisor=boss)
+    child, sibling = add_child(loop, run_message, supervisor=boss), add_child(loop, idle, supervisor=boss)
     family.children = [child, sibling]
 
     def act(ctx: Context[Any]) -> None:
         loop.kill_actor(boss)
         log.append((loop.status(boss), loop.status(ctx.self_id), loop.status(sibling)))
 
-    tell(loop, child, act)
+    call_in(loop, child, act)
     settle(loop)
     assert log == [(ActorStatus.FAILED, ActorStatus.STOPPING, ActorStatus.STOPPED)]
     assert [actor for actor, _ in diary.stopped] == [sibling, boss, child]
@@ -1240,10 +1253,10 @@ def test_a_child_that_ends_its_supervisor_from_its_own_turn_ends_when_it_returns
 def test_a_family_given_to_an_actor_that_has_ended_is_not_asked(loop: Loop) -> None:
     boss = loop.spawn(idle)
     loop.stop_actor(boss)
-    family = Household(loop)
+    family = RecordingChildGroup(loop)
     loop.kernel.actors.set_child_group(boss, family)
     loop.destroy()
-    assert family.disbanded == 0
+    assert family.taken == 0
 
 
 # --- ending, by the quiet way -------------------------------------------------------------------------------------------
@@ -1281,17 +1294,17 @@ def test_end_actor_stops_or_kills_and_minds_nobody_who_has_ended(
 @pytest.mark.spec("J10")
 def test_a_child_too_many_is_max_actors_and_its_estate_stays_whole(make_loop: LoopMaker) -> None:
     loop = make_loop(max_actors=2)
-    boss, family = found(loop)
-    child = bear(loop, idle, supervisor=boss, keeps=True)
+    boss, family = add_supervisor(loop)
+    child = add_child(loop, idle, supervisor=boss, keeps=True)
     write(loop, child)
     loop.stop_actor(child)
     blocker = loop.spawn(idle)
-    (estate,) = family.estates
+    (estate,) = family.mailboxes
     with pytest.raises(MaxActors):
-        bear(loop, idle, supervisor=boss, keeps=True, estate=estate)
+        add_child(loop, idle, supervisor=boss, keeps=True, estate=estate)
     loop.stop_actor(blocker)
     seen: list[Any] = []
-    bear(loop, collect, giving(seen), supervisor=boss, keeps=True, estate=estate)
+    add_child(loop, collect, giving(seen), supervisor=boss, keeps=True, estate=estate)
     settle(loop)
     assert seen == IN_ORDER
 
@@ -1303,30 +1316,30 @@ def test_a_child_of_nobody_and_of_a_closed_loop_is_refused_before_its_init(loop:
     ended = loop.spawn(idle)
     loop.stop_actor(ended)
     with pytest.raises(NoSuchActor):
-        bear(loop, idle, init, supervisor=ended)
+        add_child(loop, idle, init, supervisor=ended)
     loop.request_stop()
     for supervisor in (boss, None):
         with pytest.raises(LoopClosed):
-            bear(loop, idle, init, supervisor=supervisor)
+            add_child(loop, idle, init, supervisor=supervisor)
     assert calls == []
     assert loop.statistics().spawned == 2
 
 
 @pytest.mark.guarantee("G26")
-def test_an_init_that_stops_the_loop(loop: Loop, diary: Diary) -> None:
+def test_an_init_that_stops_the_loop(loop: Loop, diary: RecordingObserver) -> None:
     log: list[object] = []
 
     def init(ctx: Context[Any]) -> None:
         loop.request_stop()
         with pytest.raises(LoopClosed):
-            bear(loop, idle)
+            add_child(loop, idle)
         log.append("closed")
 
     def give_birth(ctx: Context[Any]) -> None:
-        log.append(loop.status(bear(loop, idle, init)))
+        log.append(loop.status(add_child(loop, idle, init)))
 
-    boss = loop.spawn(obey)
-    tell(loop, boss, give_birth)
+    boss = loop.spawn(run_message)
+    call_in(loop, boss, give_birth)
     loop.run()
     assert log == ["closed", ActorStatus.RUNNING]
     assert len(diary.stopped) == 2
@@ -1393,12 +1406,12 @@ def test_a_system_message_can_be_sent_for_later(loop: Loop, clock: VirtualClock,
     settle(loop)
     assert notes == [Seen("later", SystemTag.CHILD_RESTART, 0, Lane.SYSTEM)]
     assert not timer.pending
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G8", "G20")
 def test_a_system_timer_that_meets_a_mailbox_full_to_the_last_slot_waits_and_fails_nobody(
-    loop: Loop, clock: VirtualClock, diary: Diary
+    loop: Loop, clock: VirtualClock, diary: RecordingObserver
 ) -> None:
     seen: list[Any] = []
     actor = loop.spawn(collect, seen, mailbox_cap=5)
@@ -1410,7 +1423,7 @@ def test_a_system_timer_that_meets_a_mailbox_full_to_the_last_slot_waits_and_fai
     assert seen == [*range(5), "later"]
     assert diary.full == []
     assert loop.status(actor) is ActorStatus.RUNNING
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G16", "G19")
@@ -1423,7 +1436,7 @@ def test_a_system_timer_goes_with_its_target_and_is_not_set_for_one_that_has_end
     assert timer is not None
     assert not timer.pending
     assert loop.kernel.start_system_timer(actor, 10, "later", SystemTag.SHUTDOWN) is None
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G11")
@@ -1461,7 +1474,7 @@ def failing(loop: Loop, error: BandstandError) -> ActorId:
 @pytest.mark.guarantee("G48", "G26")
 @pytest.mark.parametrize("driver", ["run", "poll_once"])
 def test_a_loop_that_was_failed_ends_everybody_and_raises_the_error(
-    loop: Loop, diary: Diary, driver: str
+    loop: Loop, diary: RecordingObserver, driver: str
 ) -> None:
     error = GaveUp("too often")
     actors = [failing(loop, error), loop.spawn(idle)]
@@ -1476,7 +1489,9 @@ def test_a_loop_that_was_failed_ends_everybody_and_raises_the_error(
 
 
 @pytest.mark.guarantee("G48", "G26")
-def test_a_loop_that_was_failed_before_it_was_run_raises_when_it_is(loop: Loop, diary: Diary) -> None:
+def test_a_loop_that_was_failed_before_it_was_run_raises_when_it_is(
+    loop: Loop, diary: RecordingObserver
+) -> None:
     error = GaveUp("too often")
     actor = loop.spawn(idle)
     loop.kernel.fail(error)
@@ -1672,8 +1687,8 @@ def test_the_actor_that_fails_with_the_loops_own_error_is_not_reported_twice(
         loop.kernel.fail(error)
         loop.kernel.actors.stop_or_kill(ctx.self_id, error)
 
-    actor = loop.spawn(obey)
-    tell(loop, actor, act)
+    actor = loop.spawn(run_message)
+    call_in(loop, actor, act)
     with pytest.raises(GaveUp):
         loop.run()
     assert loop.status(actor) is ActorStatus.FAILED

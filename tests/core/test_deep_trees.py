@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from bandstand.core import ActorId, Context, ExitReason, Loop
-from tests.core.nursery import Household, bear
-from tests.core.stage import Diary, check_books, idle, settle
+from tests.core.child_groups import RecordingChildGroup, add_child
+from tests.core.support import RecordingObserver, check_statistics, idle, settle
 
 pytestmark = pytest.mark.guarantee("G277")
 
@@ -20,12 +20,12 @@ DEPTH = 5_000
 def found_chain(loop: Loop, depth: int = DEPTH) -> list[ActorId]:
     """A chain of actors, each with the next one as its only child."""
     actors: list[ActorId] = []
-    above: Household | None = None
+    above: RecordingChildGroup | None = None
     for _ in range(depth):
-        actor = bear(loop, idle, supervisor=actors[-1] if actors else None)
+        actor = add_child(loop, idle, supervisor=actors[-1] if actors else None)
         if above is not None:
             above.children.append(actor)
-        above = Household(loop)
+        above = RecordingChildGroup(loop)
         loop.kernel.actors.set_child_group(actor, above)
         actors.append(actor)
     return actors
@@ -44,15 +44,17 @@ ENDS: dict[str, Callable[[Loop, ActorId], object]] = {
 
 
 @pytest.mark.parametrize("how", ENDS)
-def test_nobody_is_left_of_a_chain_of_families(loop: Loop, diary: Diary, how: str) -> None:
+def test_nobody_is_left_of_a_chain_of_families(loop: Loop, diary: RecordingObserver, how: str) -> None:
     actors = found_chain(loop)
     ENDS[how](loop, actors[0])
     assert loop.statistics().alive == 0
     assert [actor for actor, _ in diary.stopped] == actors[::-1]
-    check_books(loop)
+    check_statistics(loop)
 
 
-def test_an_actor_that_ends_its_own_parent_from_its_epilogue_ends_once(loop: Loop, diary: Diary) -> None:
+def test_an_actor_that_ends_its_own_parent_from_its_epilogue_ends_once(
+    loop: Loop, diary: RecordingObserver
+) -> None:
     actors = found_chain(loop, 4)
     loop.link(actors[0], actors[1])
 
@@ -66,21 +68,23 @@ def test_an_actor_that_ends_its_own_parent_from_its_epilogue_ends_once(loop: Loo
     assert loop.statistics().alive == 0
 
 
-def test_an_actor_that_was_ended_by_its_siblings_epilogue_ends_once(loop: Loop, diary: Diary) -> None:
-    root, family = bear(loop, idle), Household(loop)
+def test_an_actor_that_was_ended_by_its_siblings_epilogue_ends_once(
+    loop: Loop, diary: RecordingObserver
+) -> None:
+    root, family = add_child(loop, idle), RecordingChildGroup(loop)
     loop.kernel.actors.set_child_group(root, family)
-    family.children = [bear(loop, idle, supervisor=root) for _ in range(3)]
+    family.children = [add_child(loop, idle, supervisor=root) for _ in range(3)]
     first, second, third = family.children
-    below = Household(loop)
+    below = RecordingChildGroup(loop)
     loop.kernel.actors.set_child_group(first, below)
-    below.children = [bear(loop, idle, supervisor=first)]
+    below.children = [add_child(loop, idle, supervisor=first)]
     loop.kernel.actors.set_exit_hook(third, lambda _reason, _cause: loop.stop_actor(first))
     loop.stop_actor(root)
     assert [actor for actor, _ in diary.stopped] == [below.children[0], first, third, second, root]
 
 
 @pytest.mark.slow
-def test_a_failure_runs_along_a_chain_of_links(loop: Loop, diary: Diary) -> None:
+def test_a_failure_runs_along_a_chain_of_links(loop: Loop, diary: RecordingObserver) -> None:
     actors = [loop.spawn(idle) for _ in range(2 * DEPTH)]
     for left, right in pairwise(actors):
         loop.link(left, right)
@@ -90,14 +94,14 @@ def test_a_failure_runs_along_a_chain_of_links(loop: Loop, diary: Diary) -> None
 
 
 @pytest.mark.slow
-def test_a_failure_runs_along_links_between_families(loop: Loop, diary: Diary) -> None:
+def test_a_failure_runs_along_links_between_families(loop: Loop, diary: RecordingObserver) -> None:
     """Each actor has a child, and is linked with the next one."""
     actors: list[ActorId] = []
     expected: list[ActorId] = []
     for _ in range(DEPTH):
-        actor, family = bear(loop, idle), Household(loop)
+        actor, family = add_child(loop, idle), RecordingChildGroup(loop)
         loop.kernel.actors.set_child_group(actor, family)
-        family.children = [bear(loop, idle, supervisor=actor)]
+        family.children = [add_child(loop, idle, supervisor=actor)]
         if actors:
             loop.link(actors[-1], actor)
         actors.append(actor)

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from bandstand.core import ActorId, ActorStatus, ChildExit, Context, ExitReason, Lane, Loop, Overflow
 from bandstand.errors import ActorNotLocal, LoopClosed, MailboxFull, NoSuchActor, WrongThread
 from bandstand.testing import VirtualClock
-from tests.core.stage import (
+from tests.core.support import (
     USER_LANES,
-    Diary,
     LoopMaker,
-    check_books,
+    RecordingObserver,
+    check_statistics,
     collect,
     idle,
     panicker,
@@ -53,7 +53,7 @@ def send_all(loop: Loop, actor: ActorId, count: int, lanes: tuple[Lane, ...] = (
         loop.send_async(actor, number, lane=lanes[number % len(lanes)])
 
 
-def test_what_waits_is_handled_in_all_lanes_and_then_it_ends(loop: Loop, diary: Diary) -> None:
+def test_what_waits_is_handled_in_all_lanes_and_then_it_ends(loop: Loop, diary: RecordingObserver) -> None:
     got: list[Any] = []
     actor = loop.spawn(collect, got)
     for number in range(30):
@@ -65,17 +65,17 @@ def test_what_waits_is_handled_in_all_lanes_and_then_it_ends(loop: Loop, diary: 
     assert got == sorted(got, key=lambda number: number % 3)
     assert diary.stopped == [(actor, ExitReason.NORMAL)]
     assert diary.dead == []
-    check_books(loop)
+    check_statistics(loop)
 
 
-def test_an_idle_actor_ends_at_once(loop: Loop, diary: Diary) -> None:
+def test_an_idle_actor_ends_at_once(loop: Loop, diary: RecordingObserver) -> None:
     actor = loop.spawn(idle)
     loop.kernel.actors.close_mailbox(actor)
     assert diary.stopped == [(actor, ExitReason.NORMAL)]
 
 
 @pytest.mark.parametrize("lane", USER_LANES)
-def test_later_sends_are_refused_and_counted(loop: Loop, diary: Diary, lane: Lane) -> None:
+def test_later_sends_are_refused_and_counted(loop: Loop, diary: RecordingObserver, lane: Lane) -> None:
     actor = loop.spawn(idle, name="closing")
     loop.send(actor, "before")
     loop.kernel.actors.close_mailbox(actor)
@@ -87,11 +87,13 @@ def test_later_sends_are_refused_and_counted(loop: Loop, diary: Diary, lane: Lan
     assert loop.statistics().refused >= before + 2
     assert diary.full == []
     settle(loop)
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.parametrize("overflow", [Overflow.DROP_OLDEST, Overflow.DROP_NEWEST, Overflow.CONFLATE])
-def test_no_overflow_policy_gives_up_what_was_accepted(loop: Loop, diary: Diary, overflow: Overflow) -> None:
+def test_no_overflow_policy_gives_up_what_was_accepted(
+    loop: Loop, diary: RecordingObserver, overflow: Overflow
+) -> None:
     got: list[Any] = []
     actor = loop.spawn(collect, got, mailbox_cap=loop.config.sys_reserved + 2, overflow=overflow)
     loop.send(actor, 1)
@@ -104,12 +106,12 @@ def test_no_overflow_policy_gives_up_what_was_accepted(loop: Loop, diary: Diary,
     settle(loop)
     assert got == [1, 2]
     assert diary.dropped == []
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.parametrize("overflow", [Overflow.DROP_OLDEST, Overflow.DROP_NEWEST, Overflow.CONFLATE])
 def test_what_came_without_a_promise_before_the_close_has_one_fate(
-    loop: Loop, diary: Diary, overflow: Overflow
+    loop: Loop, diary: RecordingObserver, overflow: Overflow
 ) -> None:
     # Beyond the cap, messages from other threads wait in the inbox without a slot of their own.
     got: list[Any] = []
@@ -120,10 +122,10 @@ def test_what_came_without_a_promise_before_the_close_has_one_fate(
     assert loop.status(actor) is ActorStatus.STOPPED
     assert len(got) + len(diary.dead) + len(diary.dropped) == 7
     assert got[:2] == [0, 1]
-    check_books(loop)
+    check_statistics(loop)
 
 
-def test_promised_slots_are_waited_for(loop: Loop, diary: Diary) -> None:
+def test_promised_slots_are_waited_for(loop: Loop, diary: RecordingObserver) -> None:
     got: list[Any] = []
     actor = loop.spawn(collect, got)
     afar(lambda: send_all(loop, actor, 9, USER_LANES))
@@ -132,7 +134,7 @@ def test_promised_slots_are_waited_for(loop: Loop, diary: Diary) -> None:
     settle(loop)
     assert sorted(got) == list(range(9))
     assert diary.dead == []
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_what_the_system_says_still_comes_in(loop: Loop) -> None:
@@ -144,10 +146,10 @@ def test_what_the_system_says_still_comes_in(loop: Loop) -> None:
     loop.stop_actor(child)
     settle(loop)
     assert [type(message.data) for message in seen] == [ChildExit, str]
-    check_books(loop)
+    check_statistics(loop)
 
 
-def test_an_async_behavior_in_flight_is_not_cancelled(loop: Loop, diary: Diary) -> None:
+def test_an_async_behavior_in_flight_is_not_cancelled(loop: Loop, diary: RecordingObserver) -> None:
     steps: list[Any] = []
 
     async def slow(ctx: Context[None], data: object) -> None:
@@ -180,7 +182,7 @@ def test_timers_go_with_it(loop: Loop, clock: VirtualClock) -> None:
     settle(loop)
     assert got == [1]
     assert loop.statistics().timers_pending == 0
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_a_timer_that_comes_due_meanwhile_finds_no_room(loop: Loop, clock: VirtualClock) -> None:
@@ -192,10 +194,10 @@ def test_a_timer_that_comes_due_meanwhile_finds_no_room(loop: Loop, clock: Virtu
     clock.advance(10)
     settle(loop)
     assert got == [1]
-    check_books(loop)
+    check_statistics(loop)
 
 
-def test_a_panic_meanwhile_is_a_panic(loop: Loop, diary: Diary) -> None:
+def test_a_panic_meanwhile_is_a_panic(loop: Loop, diary: RecordingObserver) -> None:
     actor = loop.spawn(panicker)
     loop.send(actor, 1)
     loop.send(actor, 2)
@@ -203,10 +205,10 @@ def test_a_panic_meanwhile_is_a_panic(loop: Loop, diary: Diary) -> None:
     settle(loop)
     assert diary.stopped == [(actor, ExitReason.PANIC)]
     assert len(diary.dead) == 1
-    check_books(loop)
+    check_statistics(loop)
 
 
-def test_a_second_close_and_a_stop_are_fine(loop: Loop, diary: Diary) -> None:
+def test_a_second_close_and_a_stop_are_fine(loop: Loop, diary: RecordingObserver) -> None:
     actor = loop.spawn(idle)
     loop.send(actor, 1)
     loop.kernel.actors.close_mailbox(actor)
@@ -216,7 +218,7 @@ def test_a_second_close_and_a_stop_are_fine(loop: Loop, diary: Diary) -> None:
     assert len(diary.stopped) == 1
     with pytest.raises(NoSuchActor):
         loop.kernel.actors.close_mailbox(actor)
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_a_seat_that_is_used_again_is_open(loop: Loop) -> None:
@@ -230,7 +232,7 @@ def test_a_seat_that_is_used_again_is_open(loop: Loop) -> None:
     assert loop.status(actor) is ActorStatus.RUNNING
 
 
-def test_a_close_in_the_actors_own_turn(loop: Loop, diary: Diary) -> None:
+def test_a_close_in_the_actors_own_turn(loop: Loop, diary: RecordingObserver) -> None:
     got: list[Any] = []
 
     def closing(ctx: Context[None], data: object) -> None:
@@ -271,7 +273,7 @@ class Box:
     def __init__(self, overflow: Overflow, cap: int) -> None:
         self.clock = VirtualClock()
         self.loop = Loop(clock=self.clock)
-        self.diary = Diary()
+        self.diary = RecordingObserver()
         self.loop.set_observer(self.diary)
         self.got: list[int] = []
         self.accepted: list[int] = []
@@ -326,4 +328,4 @@ def test_the_books_balance_and_what_was_accepted_is_handled(
         fates = [*got, *given_up]
         assert accepted <= set(fates)
         assert len(fates) == len(set(fates))
-        check_books(loop)
+        check_statistics(loop)

@@ -16,7 +16,7 @@ import pytest
 
 from bandstand.core import Context, Loop, LoopConfig
 from bandstand.errors import LoopBusy
-from tests.core.stage import idle
+from tests.core.support import idle
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -13,18 +13,18 @@ import pytest
 from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Loop, Verdict
 from bandstand.errors import ActorNotLocal, LoopBusy, NoSuchActor
 from bandstand.testing import VirtualClock
-from tests.core.stage import (
+from tests.core.support import (
     Boom,
-    Diary,
     LoopMaker,
+    RecordingObserver,
     Seen,
-    check_books,
+    call_in,
+    check_statistics,
     exits,
     idle,
-    obey,
     record,
+    run_message,
     settle,
-    tell,
 )
 
 pytestmark = pytest.mark.guarantee("G65")
@@ -33,7 +33,7 @@ Told = list[tuple[ExitReason, BaseException | None]]
 
 
 def spawn(loop: Loop, told: Told, **options: Any) -> ActorId:
-    actor = loop.spawn(obey, **options)
+    actor = loop.spawn(run_message, **options)
     loop.kernel.actors.set_exit_hook(actor, lambda reason, cause: told.append((reason, cause)))
     return actor
 
@@ -49,15 +49,15 @@ def crash(ctx: Context[Any]) -> None:
 
 ENDS: dict[str, tuple[Callable[[Loop, ActorId], None], ExitReason]] = {
     "stop": (lambda loop, actor: loop.stop_actor(actor), ExitReason.NORMAL),
-    "verdict": (lambda loop, actor: tell(loop, actor, lambda ctx: Verdict.STOP), ExitReason.NORMAL),
+    "verdict": (lambda loop, actor: call_in(loop, actor, lambda ctx: Verdict.STOP), ExitReason.NORMAL),
     "fail": (lambda loop, actor: loop.fail_actor(actor), ExitReason.FAIL),
-    "fail verdict": (lambda loop, actor: tell(loop, actor, lambda ctx: Verdict.FAIL), ExitReason.FAIL),
-    "panic": (lambda loop, actor: tell(loop, actor, crash), ExitReason.PANIC),
+    "fail verdict": (lambda loop, actor: call_in(loop, actor, lambda ctx: Verdict.FAIL), ExitReason.FAIL),
+    "panic": (lambda loop, actor: call_in(loop, actor, crash), ExitReason.PANIC),
 }
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_it_is_called_once_with_reason_and_cause(loop: Loop, diary: Diary, end: str) -> None:
+def test_it_is_called_once_with_reason_and_cause(loop: Loop, diary: RecordingObserver, end: str) -> None:
     deed, reason = ENDS[end]
     told: Told = []
     actor = spawn(loop, told)
@@ -67,20 +67,22 @@ def test_it_is_called_once_with_reason_and_cause(loop: Loop, diary: Diary, end: 
     assert why is reason
     assert isinstance(cause, Boom) == (reason is ExitReason.PANIC)
     assert diary.stopped == [(actor, reason)]
-    check_books(loop)
+    check_statistics(loop)
 
 
-def test_a_killed_actor_has_none(loop: Loop, diary: Diary) -> None:
+def test_a_killed_actor_has_none(loop: Loop, diary: RecordingObserver) -> None:
     told: Told = []
     loop.kill_actor(spawn(loop, told))
     inside = spawn(loop, told)
-    tell(loop, inside, lambda ctx: loop.kill_actor(inside))
+    call_in(loop, inside, lambda ctx: loop.kill_actor(inside))
     settle(loop)
     assert told == []
     assert len(diary.stopped) == 2
 
 
-def test_it_runs_before_its_children_end_and_before_anybody_is_told(loop: Loop, diary: Diary) -> None:
+def test_it_runs_before_its_children_end_and_before_anybody_is_told(
+    loop: Loop, diary: RecordingObserver
+) -> None:
     seen: list[Seen] = []
     above = loop.spawn(record, seen)
     actor = loop.spawn(idle, supervisor=above)
@@ -99,7 +101,7 @@ def test_it_runs_before_its_children_end_and_before_anybody_is_told(loop: Loop, 
     assert len(exits(seen)) == 1
 
 
-def test_an_actor_that_is_ending_accepts_nothing(loop: Loop, diary: Diary) -> None:
+def test_an_actor_that_is_ending_accepts_nothing(loop: Loop, diary: RecordingObserver) -> None:
     actor = loop.spawn(idle)
     caught: list[BaseException] = []
 
@@ -113,10 +115,10 @@ def test_an_actor_that_is_ending_accepts_nothing(loop: Loop, diary: Diary) -> No
     loop.kernel.actors.set_exit_hook(actor, epilogue)
     loop.stop_actor(actor)
     assert len(caught) == 2
-    check_books(loop)
+    check_statistics(loop)
 
 
-def test_a_coroutine_is_waited_for(loop: Loop, diary: Diary) -> None:
+def test_a_coroutine_is_waited_for(loop: Loop, diary: RecordingObserver) -> None:
     steps: list[str] = []
 
     async def epilogue(reason: ExitReason, cause: BaseException | None) -> None:
@@ -136,11 +138,11 @@ def test_a_coroutine_is_waited_for(loop: Loop, diary: Diary) -> None:
     assert steps == ["begin", "end"]
     assert diary.stopped == [(actor, ExitReason.NORMAL)]
     assert len(diary.dead) == 1
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.parametrize("returned", [None, Verdict.FAIL, Verdict.STOP, 7])
-def test_what_it_returns_changes_nothing(loop: Loop, diary: Diary, returned: Any) -> None:
+def test_what_it_returns_changes_nothing(loop: Loop, diary: RecordingObserver, returned: Any) -> None:
     async def later(reason: ExitReason, cause: BaseException | None) -> Any:
         return returned
 
@@ -155,7 +157,7 @@ def test_what_it_returns_changes_nothing(loop: Loop, diary: Diary, returned: Any
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_what_it_raises_is_logged_and_the_reason_stays(
-    loop: Loop, diary: Diary, caplog: pytest.LogCaptureFixture, is_async: bool
+    loop: Loop, diary: RecordingObserver, caplog: pytest.LogCaptureFixture, is_async: bool
 ) -> None:
     def plain(reason: ExitReason, cause: BaseException | None) -> None:
         raise Boom("goodbye")
@@ -164,9 +166,9 @@ def test_what_it_raises_is_logged_and_the_reason_stays(
         await asyncio.sleep(0)
         raise Boom("goodbye")
 
-    actor = loop.spawn(obey, name="rude")
+    actor = loop.spawn(run_message, name="rude")
     loop.kernel.actors.set_exit_hook(actor, later if is_async else plain)
-    tell(loop, actor, lambda ctx: Verdict.STOP)
+    call_in(loop, actor, lambda ctx: Verdict.STOP)
     spin(loop)
     assert diary.stopped == [(actor, ExitReason.NORMAL)]
     errors = [entry for entry in caplog.records if entry.levelno >= logging.ERROR]
@@ -180,14 +182,14 @@ def test_a_keyboard_interrupt_in_it_ends_the_loop(make_loop: LoopMaker) -> None:
     def epilogue(reason: ExitReason, cause: BaseException | None) -> None:
         raise KeyboardInterrupt
 
-    actor = loop.spawn(obey)
+    actor = loop.spawn(run_message)
     loop.kernel.actors.set_exit_hook(actor, epilogue)
-    tell(loop, actor, lambda ctx: Verdict.STOP)
+    call_in(loop, actor, lambda ctx: Verdict.STOP)
     with pytest.raises(KeyboardInterrupt):
         loop.run()
 
 
-def test_a_kill_ends_one_in_the_middle(loop: Loop, diary: Diary) -> None:
+def test_a_kill_ends_one_in_the_middle(loop: Loop, diary: RecordingObserver) -> None:
     steps: list[str] = []
 
     async def epilogue(reason: ExitReason, cause: BaseException | None) -> None:
@@ -204,10 +206,10 @@ def test_a_kill_ends_one_in_the_middle(loop: Loop, diary: Diary) -> None:
     assert [who for who, _ in diary.stopped] == [actor]
     spin(loop)
     assert len(diary.stopped) == 1
-    check_books(loop)
+    check_statistics(loop)
 
 
-def test_a_second_stop_does_not_disturb_it(loop: Loop, diary: Diary) -> None:
+def test_a_second_stop_does_not_disturb_it(loop: Loop, diary: RecordingObserver) -> None:
     steps: list[str] = []
 
     async def epilogue(reason: ExitReason, cause: BaseException | None) -> None:
@@ -233,9 +235,9 @@ def test_it_cannot_drive_its_loop(loop: Loop) -> None:
             loop.poll_once()
         caught.append(info.value)
 
-    actor = loop.spawn(obey)
+    actor = loop.spawn(run_message)
     loop.kernel.actors.set_exit_hook(actor, epilogue)
-    tell(loop, actor, lambda ctx: Verdict.STOP)
+    call_in(loop, actor, lambda ctx: Verdict.STOP)
     settle(loop)
     assert len(caught) == 1
 
@@ -300,8 +302,8 @@ def test_the_end_of_the_loop_waits_for_them(make_loop: LoopMaker, clock: Virtual
 
     for _ in range(3):
         loop.kernel.actors.set_exit_hook(loop.spawn(idle), epilogue)
-    ender = loop.spawn(obey)
-    tell(loop, ender, lambda ctx: loop.request_stop())
+    ender = loop.spawn(run_message)
+    call_in(loop, ender, lambda ctx: loop.request_stop())
     start = clock.now_ns()
     loop.run()
     assert steps == ["end"] * 3

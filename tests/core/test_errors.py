@@ -29,7 +29,7 @@ from bandstand.errors import (
     NoSuchActor,
     TimerInvalid,
 )
-from tests.core.stage import Breakable, Diary, LoopMaker, fill, idle, python, settle
+from tests.core.support import BreakableClock, LoopMaker, RecordingObserver, fill, idle, python, settle
 
 
 class Row(NamedTuple):
@@ -151,7 +151,7 @@ def never_a_timer(make_loop: LoopMaker) -> None:
 
 
 def broken_clock(make_loop: LoopMaker) -> None:
-    clock = Breakable()
+    clock = BreakableClock()
     loop = make_loop(clock=clock)
     clock.break_with(ValueError("the clock has stopped"))
     loop.run()
@@ -564,7 +564,7 @@ def test_max_actors_is_65536_by_default() -> None:
 
 def test_a_refused_spawn_leaves_no_trace(make_loop: LoopMaker) -> None:
     loop = make_loop(max_actors=1)
-    diary = Diary()
+    diary = RecordingObserver()
     loop.set_observer(diary)
     loop.spawn(idle)
     before = loop.statistics()

@@ -24,7 +24,7 @@ from bandstand.core import (
 from bandstand.core.events import MAX_IN_A_ROW, MAX_WAITING
 from bandstand.errors import InvalidArgument, LoopClosed, WrongThread
 from bandstand.testing import VirtualClock
-from tests.core.stage import Diary, LoopMaker, idle, settle
+from tests.core.support import LoopMaker, RecordingObserver, idle, settle
 
 
 def lose(loop: Loop, *letters: object) -> None:
@@ -139,7 +139,7 @@ def idle_listener(event: RuntimeEvent) -> None:
 @pytest.mark.parametrize("observer_first", [False, True])
 def test_an_observer_and_listeners_hear_beside_each_other(loop: Loop, observer_first: bool) -> None:
     seen: list[RuntimeEvent] = []
-    diary = Diary()
+    diary = RecordingObserver()
     if observer_first:
         loop.set_observer(diary)
         listening = loop.events.listen(seen.append)

@@ -24,23 +24,23 @@ from bandstand.core import (
 )
 from bandstand.errors import ActorFailed, BadVerdict, NoSuchActor
 from bandstand.testing import VirtualClock
-from tests.core.stage import (
+from tests.core.support import (
     Boom,
-    Breakable,
-    Diary,
+    BreakableClock,
     LoopMaker,
+    RecordingObserver,
     Seen,
-    check_books,
+    call_in,
+    check_statistics,
     downs,
     exits,
     failer,
     idle,
-    obey,
     panicker,
     record,
+    run_message,
     settle,
     stopper,
-    tell,
 )
 
 
@@ -48,7 +48,7 @@ def end_of(loop: Loop, act: Any) -> tuple[ChildExit, ActorStatus]:
     """Have a supervised actor do something that ends it; what its supervisor hears, and its status."""
     seen: list[Seen] = []
     boss = loop.spawn(record, seen)
-    child = loop.spawn(obey, supervisor=boss, name="child")
+    child = loop.spawn(run_message, supervisor=boss, name="child")
     loop.send(child, act)
     settle(loop)
     (note,) = exits(seen)
@@ -130,7 +130,7 @@ def test_a_verdict_that_is_none_is_a_panic(loop: Loop, verdict: object) -> None:
 
 @pytest.mark.spec("J11")
 @pytest.mark.guarantee("G22", "G25")
-def test_stop_actor_from_outside_is_normal_and_at_once(loop: Loop, diary: Diary) -> None:
+def test_stop_actor_from_outside_is_normal_and_at_once(loop: Loop, diary: RecordingObserver) -> None:
     actor = loop.spawn(idle)
     loop.send(actor, "unread")
     loop.stop_actor(actor)
@@ -162,7 +162,9 @@ def test_fail_actor_is_fail_with_the_reason_as_cause(loop: Loop, reason: Any) ->
 
 @pytest.mark.spec("J3")
 @pytest.mark.guarantee("G3", "G25")
-def test_an_actor_that_stops_itself_ends_when_its_behavior_has_returned(loop: Loop, diary: Diary) -> None:
+def test_an_actor_that_stops_itself_ends_when_its_behavior_has_returned(
+    loop: Loop, diary: RecordingObserver
+) -> None:
     during: list[Any] = []
 
     def act(ctx: Context[Any]) -> None:
@@ -173,7 +175,7 @@ def test_an_actor_that_stops_itself_ends_when_its_behavior_has_returned(loop: Lo
             ctx.loop.stop_actor(ctx.self_id)
         during.append(list(diary.stopped))
 
-    actor = loop.spawn(obey)
+    actor = loop.spawn(run_message)
     loop.send(actor, act)
     loop.send(actor, "never handled")
     assert settle(loop) == 1
@@ -197,20 +199,20 @@ def test_the_first_wish_to_end_stands_against_a_verdict(loop: Loop) -> None:
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)], ids=repr)
 @pytest.mark.parametrize("driver", ["run", "poll_once"])
 def test_keyboard_interrupt_and_system_exit_are_no_panic_they_leave(
-    loop: Loop, diary: Diary, error: BaseException, driver: str
+    loop: Loop, diary: RecordingObserver, error: BaseException, driver: str
 ) -> None:
-    culprit, bystander = loop.spawn(obey), loop.spawn(obey)
+    culprit, bystander = loop.spawn(run_message), loop.spawn(run_message)
     handled: list[str] = []
     loop.send(culprit, raising(error))
-    tell(loop, culprit, lambda ctx: handled.append("culprit"))
-    tell(loop, bystander, lambda ctx: handled.append("bystander"))
+    call_in(loop, culprit, lambda ctx: handled.append("culprit"))
+    call_in(loop, bystander, lambda ctx: handled.append("bystander"))
     with pytest.raises(type(error)) as caught:
         getattr(loop, driver)()
     assert caught.value is error
     assert handled == [], "no other message is begun"
     assert dict(diary.stopped) == {bystander: ExitReason.NORMAL, culprit: ExitReason.NORMAL}
     assert loop.statistics().dead == 2
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.spec("J11")
@@ -220,7 +222,7 @@ def test_an_interrupt_that_arrives_in_the_kernels_own_code_leaves_too(
     make_loop: LoopMaker, error: BaseException
 ) -> None:
     """Ctrl-C comes between any two bytecodes; the clock stands for the runtime's own."""
-    clock = Breakable()
+    clock = BreakableClock()
     loop = make_loop(clock=clock)
     clock.break_with(error)
     with pytest.raises(type(error)):
@@ -292,7 +294,7 @@ def test_one_exit_path_in_this_order(loop: Loop, clock: VirtualClock) -> None:
 @pytest.mark.spec("J4")
 @pytest.mark.guarantee("G21", "G4", "G25")
 def test_all_unread_messages_become_dead_letters_in_the_order_they_would_have_been_handled(
-    loop: Loop, diary: Diary
+    loop: Loop, diary: RecordingObserver
 ) -> None:
     boss = loop.spawn(idle)
     child = loop.spawn(idle, supervisor=boss)
@@ -308,7 +310,7 @@ def test_all_unread_messages_become_dead_letters_in_the_order_they_would_have_be
         (Lane.DATA, 7),
     ]
     assert loop.statistics().dead == 4
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.slow
@@ -365,9 +367,9 @@ def test_an_actor_is_init_while_its_start_is_told(loop: Loop) -> None:
 @pytest.mark.guarantee("G15", "G21")
 def test_an_actor_ended_by_another_while_it_stood_in_the_queue_handles_nothing(loop: Loop) -> None:
     victim_saw: list[object] = []
-    killer = loop.spawn(obey)
+    killer = loop.spawn(run_message)
     victim = loop.spawn(lambda ctx, data: victim_saw.append(data))
-    tell(loop, killer, lambda ctx: ctx.loop.stop_actor(victim))
+    call_in(loop, killer, lambda ctx: ctx.loop.stop_actor(victim))
     loop.send(victim, "x")
     settle(loop)
     assert victim_saw == []

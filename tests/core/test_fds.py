@@ -34,47 +34,39 @@ from bandstand.errors import (
     NoSuchActor,
 )
 from bandstand.testing import VirtualClock
-from tests.core.plumbing import (
-    PATIENCE,
-    SUBJECTS,
-    Plumbing,
-    Subject,
-    empty_out,
-    fill_up,
-    poll_until,
-)
-from tests.core.stage import (
-    Diary,
+from tests.core.descriptors import PATIENCE, SUBJECTS, Descriptors, Subject, empty_out, fill_up, poll_until
+from tests.core.support import (
     HostFactory,
     LoopMaker,
+    RecordingObserver,
     Seen,
-    check_books,
+    call_in,
+    check_statistics,
     collect,
     failer,
     fill,
     idle,
-    obey,
     panicker,
     python,
     record,
+    run_message,
     settle,
     stopper,
-    tell,
 )
 
 READ, WRITE = Interest.READ, Interest.WRITE
 
 
 @pytest.fixture
-def plumbing() -> Iterator[Plumbing]:
-    with Plumbing() as plumbing:
-        yield plumbing
+def descriptors() -> Iterator[Descriptors]:
+    with Descriptors() as descriptors:
+        yield descriptors
 
 
 @pytest.fixture(params=SUBJECTS)
-def subject(request: pytest.FixtureRequest, plumbing: Plumbing) -> Subject:
+def subject(request: pytest.FixtureRequest, descriptors: Descriptors) -> Subject:
     """A descriptor of each kind, not ready yet."""
-    return SUBJECTS[request.param](plumbing)
+    return SUBJECTS[request.param](descriptors)
 
 
 def readiness_for(interest: Interest) -> Readiness:
@@ -127,7 +119,7 @@ def test_readiness_gives_one_event_of_the_systems_own(loop: Loop, subject: Subje
     event = IoEvent(subject.fd, readiness_for(subject.interest))
     assert seen == [Seen(event, SystemTag.IO, 0, Lane.SYSTEM)] * 3
     assert loop.statistics().sent == loop.statistics().handled == 3
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.spec("J14")
@@ -149,9 +141,9 @@ def test_what_is_left_unread_gives_further_events(loop: Loop, subject: Subject) 
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34")
 def test_each_unit_of_three_gives_its_event_when_one_is_taken_at_a_time(
-    loop: Loop, plumbing: Plumbing
+    loop: Loop, descriptors: Descriptors
 ) -> None:
-    read, write = plumbing.pipe()
+    read, write = descriptors.pipe()
     parts: list[bytes] = []
     actor = loop.spawn(lambda ctx, data: parts.append(os.read(read, 2)))
     loop.watch_fd(read, actor, READ)
@@ -163,10 +155,10 @@ def test_each_unit_of_three_gives_its_event_when_one_is_taken_at_a_time(
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34")
 def test_no_second_event_while_a_slow_owner_has_not_handled_the_first(
-    make_loop: LoopMaker, plumbing: Plumbing
+    make_loop: LoopMaker, descriptors: Descriptors
 ) -> None:
     loop = make_loop(max_actors_per_tick=1)
-    read, write = plumbing.pipe()
+    read, write = descriptors.pipe()
     seen: list[Any] = []
 
     def busy(ctx: Context[Any], data: object) -> None:
@@ -188,10 +180,10 @@ def test_no_second_event_while_a_slow_owner_has_not_handled_the_first(
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34", "G38")
 def test_no_storm_while_an_async_owner_is_in_flight(
-    make_loop: LoopMaker, loop_factory: HostFactory, plumbing: Plumbing
+    make_loop: LoopMaker, loop_factory: HostFactory, descriptors: Descriptors
 ) -> None:
     loop = make_loop(clock=MonotonicClock())
-    read, write = plumbing.pipe()
+    read, write = descriptors.pipe()
     seen: list[Any] = []
     gates = [asyncio.Event(), asyncio.Event()]
 
@@ -224,8 +216,8 @@ def test_no_storm_while_an_async_owner_is_in_flight(
 
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34")
-def test_read_and_write_together(loop: Loop, plumbing: Plumbing) -> None:
-    one, other = plumbing.sockets()
+def test_read_and_write_together(loop: Loop, descriptors: Descriptors) -> None:
+    one, other = descriptors.sockets()
     seen: list[Any] = []
     loop.watch_fd(one, loop.spawn(collect, seen), READ | WRITE)
     loop.poll_once()
@@ -247,8 +239,8 @@ def test_read_and_write_together(loop: Loop, plumbing: Plumbing) -> None:
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34")
 @pytest.mark.parametrize("interest", [READ, WRITE])
-def test_what_was_not_asked_for_is_not_told(loop: Loop, plumbing: Plumbing, interest: Interest) -> None:
-    one, other = plumbing.sockets()
+def test_what_was_not_asked_for_is_not_told(loop: Loop, descriptors: Descriptors, interest: Interest) -> None:
+    one, other = descriptors.sockets()
     seen: list[Any] = []
     os.write(other, b"x")
     if interest is WRITE:
@@ -263,8 +255,8 @@ def test_what_was_not_asked_for_is_not_told(loop: Loop, plumbing: Plumbing, inte
 
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34")
-def test_a_terminal_with_room_is_writable(loop: Loop, plumbing: Plumbing) -> None:
-    master, slave = plumbing.terminal()
+def test_a_terminal_with_room_is_writable(loop: Loop, descriptors: Descriptors) -> None:
+    master, slave = descriptors.terminal()
     seen: list[Any] = []
 
     def owner(ctx: Context[Any], data: IoEvent) -> None:
@@ -279,10 +271,12 @@ def test_a_terminal_with_room_is_writable(loop: Loop, plumbing: Plumbing) -> Non
 
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34", "G8")
-def test_an_event_never_meets_a_full_mailbox(loop: Loop, diary: Diary, plumbing: Plumbing) -> None:
+def test_an_event_never_meets_a_full_mailbox(
+    loop: Loop, diary: RecordingObserver, descriptors: Descriptors
+) -> None:
     seen: list[Seen] = []
     actor = loop.spawn(record, seen, mailbox_cap=5)
-    pipes = [plumbing.pipe() for _ in range(20)]
+    pipes = [descriptors.pipe() for _ in range(20)]
     for read, write in pipes:
         loop.watch_fd(read, actor, READ)
         os.write(write, b"x")
@@ -303,7 +297,7 @@ def test_an_event_never_meets_a_full_mailbox(loop: Loop, diary: Diary, plumbing:
 
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34", "G7")
-def test_events_take_no_room_of_the_users(loop: Loop, plumbing: Plumbing) -> None:
+def test_events_take_no_room_of_the_users(loop: Loop, descriptors: Descriptors) -> None:
     owner = loop.spawn(collect, [], mailbox_cap=7)
 
     def hold(ctx: Context[Any], data: object) -> None:
@@ -314,7 +308,7 @@ def test_events_take_no_room_of_the_users(loop: Loop, plumbing: Plumbing) -> Non
     # It is ready before the events come, and so runs before their owner.
     loop.send(loop.spawn(hold), "now")
     for _ in range(10):
-        read, write = plumbing.pipe()
+        read, write = descriptors.pipe()
         loop.watch_fd(read, owner, READ)
         os.write(write, b"x")
     loop.poll_once()
@@ -373,9 +367,11 @@ def test_riding_an_event_loop_watches_every_kind(
 
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G27")
-def test_until_idle_waits_while_a_descriptor_is_watched(make_loop: LoopMaker, plumbing: Plumbing) -> None:
+def test_until_idle_waits_while_a_descriptor_is_watched(
+    make_loop: LoopMaker, descriptors: Descriptors
+) -> None:
     loop = make_loop(clock=MonotonicClock())
-    read, write = plumbing.pipe()
+    read, write = descriptors.pipe()
     asleep = threading.Event()
     seen: list[Any] = []
 
@@ -405,10 +401,10 @@ def test_until_idle_waits_while_a_descriptor_is_watched(make_loop: LoopMaker, pl
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34", "G27")
 def test_watches_made_before_the_first_run_and_between_runs_work(
-    make_loop: LoopMaker, plumbing: Plumbing
+    make_loop: LoopMaker, descriptors: Descriptors
 ) -> None:
     loop = make_loop(clock=MonotonicClock())
-    pipes = [plumbing.pipe() for _ in range(3)]
+    pipes = [descriptors.pipe() for _ in range(3)]
     seen: list[Any] = []
 
     def owner(ctx: Context[Any], data: IoEvent) -> None:
@@ -431,9 +427,11 @@ def test_watches_made_before_the_first_run_and_between_runs_work(
 
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34")
-def test_the_first_watch_may_be_made_while_the_loop_runs(make_loop: LoopMaker, plumbing: Plumbing) -> None:
+def test_the_first_watch_may_be_made_while_the_loop_runs(
+    make_loop: LoopMaker, descriptors: Descriptors
+) -> None:
     loop = make_loop(clock=MonotonicClock())
-    read, write = plumbing.pipe()
+    read, write = descriptors.pipe()
     seen: list[Any] = []
 
     def owner(ctx: Context[Any], data: object) -> None:
@@ -494,9 +492,9 @@ with asyncio.Runner(loop_factory={name}.new_event_loop) as runner:
 @pytest.mark.parametrize("hosted", [False, True])
 @pytest.mark.parametrize("backwards", [False, True])
 def test_threads_then_descriptors_then_timers_then_actors(
-    loop: Loop, clock: VirtualClock, plumbing: Plumbing, backwards: bool, hosted: bool
+    loop: Loop, clock: VirtualClock, descriptors: Descriptors, backwards: bool, hosted: bool
 ) -> None:
-    read, write = plumbing.pipe()
+    read, write = descriptors.pipe()
     order: list[str] = []
 
     def note(ctx: Context[Any], data: object) -> None:
@@ -533,9 +531,9 @@ def test_threads_then_descriptors_then_timers_then_actors(
 @pytest.mark.spec("J9")
 @pytest.mark.guarantee("G13")
 def test_in_one_mailbox_arrivals_precede_timers_and_the_event_comes_by_its_lane(
-    loop: Loop, clock: VirtualClock, plumbing: Plumbing
+    loop: Loop, clock: VirtualClock, descriptors: Descriptors
 ) -> None:
-    read, write = plumbing.pipe()
+    read, write = descriptors.pipe()
     seen: list[Any] = []
     actor = loop.spawn(collect, seen)
     loop.send_after(actor, 5, "timer")
@@ -552,9 +550,9 @@ def test_in_one_mailbox_arrivals_precede_timers_and_the_event_comes_by_its_lane(
 @pytest.mark.spec("J9")
 @pytest.mark.guarantee("G13")
 def test_all_that_came_in_is_there_before_the_first_actor_runs(
-    loop: Loop, clock: VirtualClock, plumbing: Plumbing
+    loop: Loop, clock: VirtualClock, descriptors: Descriptors
 ) -> None:
-    read, write = plumbing.pipe()
+    read, write = descriptors.pipe()
     waiting: list[int] = []
     first = loop.spawn(lambda ctx, data: waiting.append(ctx.loop.statistics().waiting))
     loop.send(first, "x")
@@ -573,10 +571,10 @@ def test_all_that_came_in_is_there_before_the_first_actor_runs(
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G35")
 def test_an_owner_that_is_not_there_is_refused_and_nothing_is_watched(
-    make_loop: LoopMaker, plumbing: Plumbing
+    make_loop: LoopMaker, descriptors: Descriptors
 ) -> None:
     loop = make_loop()
-    read, _ = plumbing.pipe()
+    read, _ = descriptors.pipe()
     dead = loop.spawn(idle)
     loop.stop_actor(dead)
     foreign = make_loop().spawn(idle)
@@ -597,8 +595,8 @@ def test_an_owner_that_is_not_there_is_refused_and_nothing_is_watched(
 
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G35")
-def test_an_owner_that_has_wished_to_end_is_not_there(loop: Loop, plumbing: Plumbing) -> None:
-    read, _ = plumbing.pipe()
+def test_an_owner_that_has_wished_to_end_is_not_there(loop: Loop, descriptors: Descriptors) -> None:
+    read, _ = descriptors.pipe()
     errors: list[Exception] = []
 
     def leave(ctx: Context[Any], data: object) -> None:
@@ -618,9 +616,9 @@ def test_an_owner_that_has_wished_to_end_is_not_there(loop: Loop, plumbing: Plum
 @pytest.mark.guarantee("G35")
 @pytest.mark.parametrize("again", [READ, WRITE, READ | WRITE])
 def test_a_watched_descriptor_cannot_be_watched_again(
-    loop: Loop, plumbing: Plumbing, again: Interest
+    loop: Loop, descriptors: Descriptors, again: Interest
 ) -> None:
-    one, other = plumbing.sockets()
+    one, other = descriptors.sockets()
     seen: list[Any] = []
     owner = loop.spawn(collect, seen, name="first owner")
     loop.watch_fd(one, owner, READ)
@@ -643,16 +641,16 @@ def test_a_watched_descriptor_cannot_be_watched_again(
 
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G35")
-def test_what_cannot_be_waited_for_is_refused(loop: Loop, plumbing: Plumbing) -> None:
+def test_what_cannot_be_waited_for_is_refused(loop: Loop, descriptors: Descriptors) -> None:
     actor = loop.spawn(idle)
     with tempfile.TemporaryFile() as file, pytest.raises(IoRegistrationFailed, match="regular files cannot"):
         loop.watch_fd(file.fileno(), actor, READ)
     folder = os.open("/", os.O_RDONLY)
-    plumbing.keep(folder)
+    descriptors.keep(folder)
     with pytest.raises(IoRegistrationFailed, match=f"descriptor {folder} cannot be watched"):
         loop.watch_fd(folder, actor, READ)
-    read, _ = plumbing.pipe()
-    plumbing.close(read)
+    read, _ = descriptors.pipe()
+    descriptors.close(read)
     with pytest.raises(IoRegistrationFailed, match="not open"):
         loop.watch_fd(read, actor, READ)
     assert loop.statistics().fds == 0
@@ -683,8 +681,8 @@ def test_a_number_too_large_for_a_descriptor_is_refused(loop: Loop, fd: int) -> 
 
 @pytest.mark.spec("J14")
 @pytest.mark.parametrize("interest", [Interest(0), 0, None, 1, "READ", Readiness.READ])
-def test_interest_is_read_write_or_both(loop: Loop, plumbing: Plumbing, interest: Any) -> None:
-    read, _ = plumbing.pipe()
+def test_interest_is_read_write_or_both(loop: Loop, descriptors: Descriptors, interest: Any) -> None:
+    read, _ = descriptors.pipe()
     with pytest.raises(InvalidArgument, match="interest"):
         loop.watch_fd(read, loop.spawn(idle), interest)
     assert loop.statistics().fds == 0
@@ -692,8 +690,8 @@ def test_interest_is_read_write_or_both(loop: Loop, plumbing: Plumbing, interest
 
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G35")
-def test_unwatching_what_is_not_watched(loop: Loop, plumbing: Plumbing) -> None:
-    read, _ = plumbing.pipe()
+def test_unwatching_what_is_not_watched(loop: Loop, descriptors: Descriptors) -> None:
+    read, _ = descriptors.pipe()
     with pytest.raises(IoNotWatched, match=str(read)):
         loop.unwatch_fd(read)
     loop.watch_fd(read, loop.spawn(idle), READ)
@@ -705,9 +703,9 @@ def test_unwatching_what_is_not_watched(loop: Loop, plumbing: Plumbing) -> None:
 
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G26")
-def test_a_closed_loop_watches_nothing(loop: Loop, plumbing: Plumbing) -> None:
-    read, _ = plumbing.pipe()
-    other, _ = plumbing.pipe()
+def test_a_closed_loop_watches_nothing(loop: Loop, descriptors: Descriptors) -> None:
+    read, _ = descriptors.pipe()
+    other, _ = descriptors.pipe()
     actor = loop.spawn(idle)
     loop.watch_fd(read, actor, READ)
     loop.request_stop()
@@ -753,13 +751,13 @@ loop.destroy()
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G35")
 def test_a_pending_event_of_an_unwatched_descriptor_is_dropped_and_counted(
-    loop: Loop, plumbing: Plumbing
+    loop: Loop, descriptors: Descriptors
 ) -> None:
-    read, write = plumbing.pipe()
+    read, write = descriptors.pipe()
     seen: list[Any] = []
     # It is ready first, so it runs when the owner's event waits already.
-    first = loop.spawn(obey)
-    tell(loop, first, lambda ctx: ctx.loop.unwatch_fd(read))
+    first = loop.spawn(run_message)
+    call_in(loop, first, lambda ctx: ctx.loop.unwatch_fd(read))
     loop.watch_fd(read, loop.spawn(collect, seen), READ)
     os.write(write, b"x")
     assert loop.poll_once() == 1
@@ -767,13 +765,13 @@ def test_a_pending_event_of_an_unwatched_descriptor_is_dropped_and_counted(
     assert (books.sent, books.handled, books.dropped, books.waiting, books.fds) == (2, 1, 1, 0, 0)
     settle(loop)
     assert seen == []
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G35")
-def test_a_dropped_event_does_not_hold_up_what_waits_behind_it(loop: Loop, plumbing: Plumbing) -> None:
-    read, write = plumbing.pipe()
+def test_a_dropped_event_does_not_hold_up_what_waits_behind_it(loop: Loop, descriptors: Descriptors) -> None:
+    read, write = descriptors.pipe()
     seen: list[Any] = []
     owner = loop.spawn(collect, seen)
 
@@ -781,7 +779,7 @@ def test_a_dropped_event_does_not_hold_up_what_waits_behind_it(loop: Loop, plumb
         ctx.loop.unwatch_fd(read)
         ctx.loop.send(owner, "behind it")
 
-    tell(loop, loop.spawn(obey), act)
+    call_in(loop, loop.spawn(run_message), act)
     loop.watch_fd(read, owner, READ)
     os.write(write, b"x")
     settle(loop)
@@ -791,10 +789,10 @@ def test_a_dropped_event_does_not_hold_up_what_waits_behind_it(loop: Loop, plumb
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G35", "G34")
 def test_the_event_of_the_old_watch_is_dropped_when_the_same_descriptor_is_watched_anew(
-    loop: Loop, plumbing: Plumbing
+    loop: Loop, descriptors: Descriptors
 ) -> None:
     """And the new one gives an event of its own: exactly one, for the new interest."""
-    one, other = plumbing.sockets()
+    one, other = descriptors.sockets()
     seen: list[Any] = []
     heir_seen: list[Any] = []
     owner, heir = loop.spawn(collect, seen), loop.spawn(collect, heir_seen)
@@ -803,7 +801,7 @@ def test_the_event_of_the_old_watch_is_dropped_when_the_same_descriptor_is_watch
         ctx.loop.unwatch_fd(one)
         ctx.loop.watch_fd(one, heir, WRITE)
 
-    tell(loop, loop.spawn(obey), act)
+    call_in(loop, loop.spawn(run_message), act)
     loop.watch_fd(one, owner, READ)
     os.write(other, b"x")
     loop.poll_once()
@@ -816,8 +814,8 @@ def test_the_event_of_the_old_watch_is_dropped_when_the_same_descriptor_is_watch
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G35", "G34")
 @pytest.mark.parametrize("inside", [True, False])
-def test_unwatch_and_watch_again(loop: Loop, plumbing: Plumbing, inside: bool) -> None:
-    read, write = plumbing.pipe()
+def test_unwatch_and_watch_again(loop: Loop, descriptors: Descriptors, inside: bool) -> None:
+    read, write = descriptors.pipe()
     seen: list[Any] = []
 
     def owner(ctx: Context[Any], data: IoEvent) -> None:
@@ -867,14 +865,14 @@ ENDS: dict[str, Callable[[Loop, ActorId], None]] = {
 @pytest.mark.guarantee("G35", "G21")
 @pytest.mark.parametrize("end", ENDS)
 def test_the_owners_end_ends_its_watches(
-    loop: Loop, plumbing: Plumbing, caplog: pytest.LogCaptureFixture, end: str
+    loop: Loop, descriptors: Descriptors, caplog: pytest.LogCaptureFixture, end: str
 ) -> None:
-    pipes = [plumbing.pipe() for _ in range(5)]
+    pipes = [descriptors.pipe() for _ in range(5)]
     actor = loop.spawn(do_it)
     seen: list[Any] = []
     for read, _ in pipes:
         loop.watch_fd(read, actor, READ)
-    kept, write_kept = plumbing.pipe()
+    kept, write_kept = descriptors.pipe()
     loop.watch_fd(kept, loop.spawn(collect, seen), READ)
     ENDS[end](loop, actor)
     settle(loop)
@@ -893,18 +891,18 @@ def test_the_owners_end_ends_its_watches(
     os.write(write_kept, b"x")
     loop.poll_once()
     assert seen == [IoEvent(kept, Readiness.READ)], "another owner's watch stays"
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G35", "G21")
 def test_the_owners_end_with_an_event_pending_makes_it_a_dead_letter(
-    loop: Loop, diary: Diary, plumbing: Plumbing
+    loop: Loop, diary: RecordingObserver, descriptors: Descriptors
 ) -> None:
-    read, write = plumbing.pipe()
+    read, write = descriptors.pipe()
     seen: list[Any] = []
     owner = loop.spawn(collect, seen)
-    tell(loop, loop.spawn(obey), lambda ctx: ctx.loop.stop_actor(owner))
+    call_in(loop, loop.spawn(run_message), lambda ctx: ctx.loop.stop_actor(owner))
     loop.watch_fd(read, owner, READ)
     os.write(write, b"x")
     loop.poll_once()
@@ -913,14 +911,14 @@ def test_the_owners_end_with_an_event_pending_makes_it_a_dead_letter(
     books = loop.statistics()
     assert (books.sent, books.handled, books.dead, books.fds) == (2, 1, 1, 0)
     assert diary.dead == [(owner, Lane.SYSTEM, IoEvent(read, Readiness.READ), SystemTag.IO, 0)]
-    check_books(loop)
+    check_statistics(loop)
     loop.watch_fd(read, loop.spawn(idle), READ)
 
 
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G35", "G21")
-def test_an_owner_that_ends_while_it_handles_its_event(loop: Loop, plumbing: Plumbing) -> None:
-    read, write = plumbing.pipe()
+def test_an_owner_that_ends_while_it_handles_its_event(loop: Loop, descriptors: Descriptors) -> None:
+    read, write = descriptors.pipe()
     loop.watch_fd(read, loop.spawn(lambda ctx, data: STOP), READ)
     os.write(write, b"x")
     settle(loop)
@@ -934,10 +932,10 @@ def test_an_owner_that_ends_while_it_handles_its_event(loop: Loop, plumbing: Plu
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G35", "G32")
 def test_an_async_owner_that_is_cancelled_in_flight(
-    make_loop: LoopMaker, loop_factory: HostFactory, plumbing: Plumbing
+    make_loop: LoopMaker, loop_factory: HostFactory, descriptors: Descriptors
 ) -> None:
     loop = make_loop(clock=MonotonicClock())
-    read, write = plumbing.pipe()
+    read, write = descriptors.pipe()
     begun = asyncio.Event()
 
     async def owner(ctx: Context[Any], data: object) -> None:
@@ -966,10 +964,10 @@ def test_an_async_owner_that_is_cancelled_in_flight(
 @pytest.mark.guarantee("G35")
 @pytest.mark.parametrize("hosted", [True, False])
 def test_the_runtime_closes_no_descriptor_of_the_users(
-    make_loop: LoopMaker, plumbing: Plumbing, hosted: bool
+    make_loop: LoopMaker, descriptors: Descriptors, hosted: bool
 ) -> None:
     loop = make_loop(clock=MonotonicClock())
-    unwatched, orphaned, kept = (plumbing.pipe() for _ in range(3))
+    unwatched, orphaned, kept = (descriptors.pipe() for _ in range(3))
     owner = loop.spawn(idle)
     loop.watch_fd(unwatched[0], owner, READ)
     loop.watch_fd(orphaned[0], owner, READ)
@@ -977,7 +975,7 @@ def test_the_runtime_closes_no_descriptor_of_the_users(
     loop.unwatch_fd(unwatched[0])
     loop.stop_actor(owner)
     if hosted:
-        tell(loop, loop.spawn(obey), lambda ctx: ctx.loop.request_stop())
+        call_in(loop, loop.spawn(run_message), lambda ctx: ctx.loop.request_stop())
         loop.run()
     loop.destroy()
     for read, write in (unwatched, orphaned, kept):
@@ -988,9 +986,9 @@ def test_the_runtime_closes_no_descriptor_of_the_users(
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G35")
 def test_a_destroyed_loop_holds_no_descriptor_of_its_own(
-    loop_factory: HostFactory, plumbing: Plumbing
+    loop_factory: HostFactory, descriptors: Descriptors
 ) -> None:
-    read, write = plumbing.pipe()
+    read, write = descriptors.pipe()
     loop_factory().close()  # some open something once for the whole process
     before = set(os.listdir("/proc/self/fd"))
     for hosted in (False, True):
@@ -1009,11 +1007,11 @@ def test_a_destroyed_loop_holds_no_descriptor_of_its_own(
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34")
 @pytest.mark.parametrize("kind", ["pipe", "sockets", "master"])
-def test_the_end_of_the_other_side_is_readable(loop: Loop, plumbing: Plumbing, kind: str) -> None:
+def test_the_end_of_the_other_side_is_readable(loop: Loop, descriptors: Descriptors, kind: str) -> None:
     fd, peer = {
-        "pipe": plumbing.pipe,
-        "sockets": plumbing.sockets,
-        "master": plumbing.terminal,
+        "pipe": descriptors.pipe,
+        "sockets": descriptors.sockets,
+        "master": descriptors.terminal,
     }[kind]()
     said: list[Any] = []
 
@@ -1030,7 +1028,7 @@ def test_the_end_of_the_other_side_is_readable(loop: Loop, plumbing: Plumbing, k
     loop.watch_fd(fd, loop.spawn(owner), READ)
     os.write(peer, b"last words")
     poll_until(loop, lambda: bool(said))
-    plumbing.close(peer)
+    descriptors.close(peer)
     poll_until(loop, lambda: said[-1] == b"")
     settle(loop)
     assert said == [b"last words", b""]
@@ -1040,14 +1038,14 @@ def test_the_end_of_the_other_side_is_readable(loop: Loop, plumbing: Plumbing, k
 @pytest.mark.guarantee("G34")
 @pytest.mark.parametrize("full", [False, True])
 def test_a_pipe_whose_reader_has_gone_is_writable_with_an_error(
-    loop: Loop, plumbing: Plumbing, full: bool
+    loop: Loop, descriptors: Descriptors, full: bool
 ) -> None:
     """ERROR alone would say that it was closed behind the runtime's back, which it was not."""
-    read, write = plumbing.pipe()
+    read, write = descriptors.pipe()
     seen: list[Any] = []
     if full:
         fill_up(write)
-    plumbing.close(read)
+    descriptors.close(read)
     loop.watch_fd(write, loop.spawn(collect, seen), WRITE)
     loop.poll_once()
     assert seen == [IoEvent(write, Readiness.WRITE | Readiness.ERROR)]
@@ -1058,14 +1056,14 @@ def test_a_pipe_whose_reader_has_gone_is_writable_with_an_error(
 
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34")
-def test_a_hang_up_is_told_to_who_asked_for_writing_only(loop: Loop, plumbing: Plumbing) -> None:
-    one, other = plumbing.sockets()
+def test_a_hang_up_is_told_to_who_asked_for_writing_only(loop: Loop, descriptors: Descriptors) -> None:
+    one, other = descriptors.sockets()
     fill_up(one)
     seen: list[Any] = []
     loop.watch_fd(one, loop.spawn(collect, seen), WRITE)
     loop.poll_once()
     assert seen == []
-    plumbing.close(other)
+    descriptors.close(other)
     loop.poll_once()
     assert Readiness.WRITE in seen[0].readiness
 
@@ -1076,15 +1074,15 @@ def test_a_hang_up_is_told_to_who_asked_for_writing_only(loop: Loop, plumbing: P
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G36")
 def test_a_closed_descriptor_gives_one_error_after_the_next_sweep(
-    make_loop: LoopMaker, clock: VirtualClock, plumbing: Plumbing
+    make_loop: LoopMaker, clock: VirtualClock, descriptors: Descriptors
 ) -> None:
     loop = make_loop(fd_sweep_ms=250)
-    read, _ = plumbing.pipe()
+    read, _ = descriptors.pipe()
     seen: list[Any] = []
     actor = loop.spawn(collect, seen)
     loop.watch_fd(read, actor, READ)
     settle(loop)
-    plumbing.close(read)
+    descriptors.close(read)
     clock.advance(249)
     settle(loop)
     assert seen == [], "nobody has looked yet"
@@ -1100,20 +1098,20 @@ def test_a_closed_descriptor_gives_one_error_after_the_next_sweep(
     loop.unwatch_fd(read)
     with pytest.raises(IoNotWatched):
         loop.unwatch_fd(read)
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G36")
 def test_the_error_event_is_dropped_if_it_is_unwatched_first(
-    make_loop: LoopMaker, clock: VirtualClock, plumbing: Plumbing
+    make_loop: LoopMaker, clock: VirtualClock, descriptors: Descriptors
 ) -> None:
     loop = make_loop(max_actors_per_tick=1)
-    read, _ = plumbing.pipe()
+    read, _ = descriptors.pipe()
     seen: list[Any] = []
     loop.watch_fd(read, loop.spawn(collect, seen), READ)
-    plumbing.close(read)
-    tell(loop, loop.spawn(obey), idle_deed)
+    descriptors.close(read)
+    call_in(loop, loop.spawn(run_message), idle_deed)
     clock.advance(1000)
     loop.poll_once()
     assert (loop.statistics().waiting, loop.statistics().fds) == (1, 0)
@@ -1131,16 +1129,16 @@ def idle_deed(ctx: Context[Any]) -> None:
 @pytest.mark.guarantee("G36")
 @pytest.mark.slow
 def test_a_sweep_looks_at_256_and_the_next_one_further_on(
-    make_loop: LoopMaker, clock: VirtualClock, plumbing: Plumbing
+    make_loop: LoopMaker, clock: VirtualClock, descriptors: Descriptors
 ) -> None:
     loop = make_loop()
     seen: list[IoEvent] = []
-    fds = [plumbing.eventfd() for _ in range(600)]
+    fds = [descriptors.eventfd() for _ in range(600)]
     actor = loop.spawn(collect, seen)
     for fd in fds:
         loop.watch_fd(fd, actor, READ)
     settle(loop)
-    plumbing.close(*fds)
+    descriptors.close(*fds)
     found: list[int] = []
     for _ in range(4):
         clock.advance(1000)
@@ -1155,16 +1153,16 @@ def test_a_sweep_looks_at_256_and_the_next_one_further_on(
 @pytest.mark.guarantee("G36", "G34")
 @pytest.mark.parametrize("found", ["when it is taken", "by the sweep", "by another watch"])
 def test_a_waiting_event_of_a_number_that_was_reused_is_an_error(
-    loop: Loop, clock: VirtualClock, plumbing: Plumbing, found: str
+    loop: Loop, clock: VirtualClock, descriptors: Descriptors, found: str
 ) -> None:
     """The owner would read another's data: the event was true when it was made, and is not when it is handled."""
-    read, write = plumbing.pipe()
+    read, write = descriptors.pipe()
     seen: list[Any] = []
     new: list[Any] = []
 
     def swap(ctx: Context[Any]) -> None:
-        plumbing.close(read)
-        one, other = plumbing.pipe()
+        descriptors.close(read)
+        one, other = descriptors.pipe()
         assert one == read
         os.write(other, b"not for you")
         if found == "by another watch":
@@ -1173,32 +1171,32 @@ def test_a_waiting_event_of_a_number_that_was_reused_is_an_error(
             # The next tick begins with it, for this one ends here.
             clock.advance(1000)
 
-    tell(loop, loop.spawn(obey), swap)
+    call_in(loop, loop.spawn(run_message), swap)
     loop.watch_fd(read, loop.spawn(collect, seen), READ)
     os.write(write, b"x")
     for _ in range(5):
         loop.poll_once()
     assert seen == [IoEvent(read, Readiness.ERROR)]
     assert set(new) == ({IoEvent(read, Readiness.READ)} if found == "by another watch" else set())
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G36", "G34")
 @pytest.mark.parametrize("end", ["swept", "watched anew", "unwatched", "owner ended"])
 def test_a_duplicate_that_lives_on_does_not_speak_for_the_reused_number(
-    loop: Loop, clock: VirtualClock, plumbing: Plumbing, end: str
+    loop: Loop, clock: VirtualClock, descriptors: Descriptors, end: str
 ) -> None:
     """However the old watch ends: the kernel goes on reporting the old file under its number."""
-    read, write = plumbing.pipe()
+    read, write = descriptors.pipe()
     old: list[Any] = []
     new: list[Any] = []
     owner = loop.spawn(collect, old)
     loop.watch_fd(read, owner, READ)
     settle(loop)
-    plumbing.keep(os.dup(read))
-    plumbing.close(read)
-    reused, other = plumbing.pipe()
+    descriptors.keep(os.dup(read))
+    descriptors.close(read)
+    reused, other = descriptors.pipe()
     assert reused == read
     if end == "swept":
         clock.advance(1000)
@@ -1223,24 +1221,24 @@ def test_a_duplicate_that_lives_on_does_not_speak_for_the_reused_number(
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G36")
 def test_what_is_found_closed_does_not_hide_another_that_was_reused(
-    loop: Loop, clock: VirtualClock, plumbing: Plumbing
+    loop: Loop, clock: VirtualClock, descriptors: Descriptors
 ) -> None:
     """An eventfd, whose successor has the same inode; and a pipe, closed by its owner, that is found at once."""
-    first = plumbing.eventfd()
-    read, write = plumbing.pipe()
+    first = descriptors.eventfd()
+    read, write = descriptors.pipe()
     seen: list[Any] = []
     others: list[Any] = []
 
     def owner(ctx: Context[Any], data: IoEvent) -> None:
         others.append(data.readiness)
         if Readiness.READ in data.readiness:
-            plumbing.close(data.fd)
+            descriptors.close(data.fd)
 
     loop.watch_fd(first, loop.spawn(collect, seen), READ)
     loop.watch_fd(read, loop.spawn(owner), READ)
     settle(loop)
-    plumbing.close(first)
-    assert plumbing.eventfd(1) == first
+    descriptors.close(first)
+    assert descriptors.eventfd(1) == first
     os.write(write, b"x")
     settle(loop)
     assert others == [Readiness.READ, Readiness.ERROR]
@@ -1288,14 +1286,14 @@ loop.destroy()
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G36", "G34")
 def test_a_duplicate_that_lives_on_does_not_double_the_events_of_the_reused_number(
-    loop: Loop, clock: VirtualClock, plumbing: Plumbing
+    loop: Loop, clock: VirtualClock, descriptors: Descriptors
 ) -> None:
-    read, write = plumbing.pipe()
+    read, write = descriptors.pipe()
     new: list[Any] = []
     loop.watch_fd(read, loop.spawn(idle), READ)
-    plumbing.keep(os.dup(read))
-    plumbing.close(read)
-    reused, other = plumbing.pipe()
+    descriptors.keep(os.dup(read))
+    descriptors.close(read)
+    reused, other = descriptors.pipe()
     assert reused == read
     clock.advance(1000)
     settle(loop)
@@ -1315,7 +1313,7 @@ def test_a_duplicate_that_lives_on_does_not_double_the_events_of_the_reused_numb
 @pytest.mark.guarantee("G36")
 @pytest.mark.parametrize("kind", ["fifo", "master", "slave"])
 def test_a_file_of_the_same_name_is_not_the_same(
-    loop: Loop, clock: VirtualClock, plumbing: Plumbing, tmp_path: Any, kind: str
+    loop: Loop, clock: VirtualClock, descriptors: Descriptors, tmp_path: Any, kind: str
 ) -> None:
     """A FIFO that is opened again has the same inode; so have two terminals, one after the other."""
     path = tmp_path / "fifo"
@@ -1325,16 +1323,16 @@ def test_a_file_of_the_same_name_is_not_the_same(
         """What is to be watched, and what to write to."""
         if kind == "fifo":
             fd = os.open(path, os.O_RDWR | os.O_NONBLOCK)
-            plumbing.keep(fd)
+            descriptors.keep(fd)
             return fd, fd
-        pair = plumbing.terminal()
+        pair = descriptors.terminal()
         return pair if kind == "master" else (pair[1], pair[0])
 
     fds = open_one()
     seen: list[Any] = []
     loop.watch_fd(fds[0], loop.spawn(collect, seen), READ)
     settle(loop)
-    plumbing.close(*set(fds))
+    descriptors.close(*set(fds))
     assert open_one() == fds
     os.write(fds[1], b"for another")
     for _ in range(3):
@@ -1346,13 +1344,13 @@ def test_a_file_of_the_same_name_is_not_the_same(
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G27", "G36")
 def test_until_idle_does_not_wait_for_a_descriptor_that_was_closed(
-    make_loop: LoopMaker, plumbing: Plumbing
+    make_loop: LoopMaker, descriptors: Descriptors
 ) -> None:
     loop = make_loop(clock=MonotonicClock(), fd_sweep_ms=1)
-    read, _ = plumbing.pipe()
+    read, _ = descriptors.pipe()
     seen: list[Any] = []
     loop.watch_fd(read, loop.spawn(collect, seen), READ)
-    plumbing.close(read)
+    descriptors.close(read)
     loop.run(until_idle=True)
     assert seen == [IoEvent(read, Readiness.ERROR)]
 
@@ -1365,10 +1363,10 @@ def test_until_idle_does_not_wait_for_a_descriptor_that_was_closed(
 @pytest.mark.slow
 @pytest.mark.parametrize("hosted", [False, True])
 def test_fifteen_hundred_descriptors_each_give_their_event(
-    make_loop: LoopMaker, plumbing: Plumbing, hosted: bool
+    make_loop: LoopMaker, descriptors: Descriptors, hosted: bool
 ) -> None:
     loop = make_loop(clock=MonotonicClock())
-    fds = [plumbing.eventfd() for _ in range(1500)]
+    fds = [descriptors.eventfd() for _ in range(1500)]
     seen: list[int] = []
     rounds = 3
 
@@ -1400,10 +1398,10 @@ def test_fifteen_hundred_descriptors_each_give_their_event(
 @pytest.mark.guarantee("G27")
 @pytest.mark.parametrize("last", ["descriptor", "owner", "timer"])
 def test_until_idle_returns_when_a_callback_of_the_host_ends_the_last_thing_to_wait_for(
-    make_loop: LoopMaker, plumbing: Plumbing, last: str
+    make_loop: LoopMaker, descriptors: Descriptors, last: str
 ) -> None:
     loop = make_loop(clock=MonotonicClock(), fd_sweep_ms=3_600_000)
-    read, _ = plumbing.pipe()
+    read, _ = descriptors.pipe()
     host: list[asyncio.AbstractEventLoop] = []
     owner = loop.spawn(idle)
     if last == "timer":
@@ -1419,6 +1417,6 @@ def test_until_idle_returns_when_a_callback_of_the_host_ends_the_last_thing_to_w
         # The test's own way out, so that a failure does not hang.
         host[0].call_later(5, loop.request_stop)
 
-    tell(loop, loop.spawn(obey), later)
+    call_in(loop, loop.spawn(run_message), later)
     loop.run(until_idle=True)
     assert loop.statistics().alive > 0, "it had to be stopped"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.core.stage import python
+from tests.core.support import python
 
 HOSTS = ("asyncio", "uvloop")
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from bandstand.core import Context, Interest, Loop, MonotonicClock, Statistics
-from tests.core.stage import HostFactory, LoopMaker, idle
+from tests.core.support import HostFactory, LoopMaker, idle
 
 PATIENCE = 30
 SPAN = 2.0  # seconds to be idle

@@ -12,7 +12,7 @@ import pytest
 import bandstand.core.loop
 from bandstand.core import ActorId, ActorStatus, Loop
 from bandstand.errors import ActorNotLocal, InvalidArgument, NoSuchActor
-from tests.core.stage import LoopMaker, Seen, collect, idle, record, settle
+from tests.core.support import LoopMaker, Seen, collect, idle, record, settle
 
 INDEX = (1 << 24) - 1
 

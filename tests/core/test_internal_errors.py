@@ -12,7 +12,7 @@ import pytest
 
 from bandstand.core import Context, Loop, LoopConfig
 from bandstand.errors import InternalError, LoopBusy
-from tests.core.stage import Breakable, HostFactory, LoopMaker, collect, idle, panicker, settle
+from tests.core.support import BreakableClock, HostFactory, LoopMaker, collect, idle, panicker, settle
 
 pytestmark = pytest.mark.guarantee("G271")
 
@@ -63,7 +63,7 @@ def drive(loop: Loop, way: str) -> None:
 @pytest.mark.parametrize("after", range(12))
 @pytest.mark.parametrize("way", ["run", "poll_once"])
 def test_a_loop_whose_clock_breaks_can_be_destroyed(make_loop: LoopMaker, after: int, way: str) -> None:
-    clock = Breakable()
+    clock = BreakableClock()
     loop = make_loop(clock=clock)
 
     def work(ctx: Context[Any], data: int) -> None:

@@ -10,22 +10,22 @@ import pytest
 
 from bandstand.core import STOP, ActorId, ActorStatus, Context, ExitReason, Lane, Loop, Verdict
 from bandstand.errors import ActorKilled, ActorNotLocal, InvalidArgument, LinkBroken, LoopClosed, NoSuchActor
-from tests.core.nursery import Stubborn, bear, partings, poll_until
-from tests.core.stage import (
+from tests.core.child_groups import Stubborn, add_child, exit_messages, poll_until
+from tests.core.support import (
     Boom,
-    Diary,
     HostFactory,
     LoopMaker,
+    RecordingObserver,
     Seen,
-    check_books,
+    call_in,
+    check_statistics,
     collect,
     downs,
     exits,
     idle,
-    obey,
     record,
+    run_message,
     settle,
-    tell,
 )
 
 
@@ -76,7 +76,7 @@ def test_an_idle_actor_that_is_killed_has_failed_when_the_call_returns(
 
 @pytest.mark.guarantee("G42", "G25")
 def test_what_the_killed_had_not_handled_becomes_dead_letters_and_its_timers_go(
-    loop: Loop, diary: Diary
+    loop: Loop, diary: RecordingObserver
 ) -> None:
     actor = loop.spawn(idle)
     loop.send(actor, "data")
@@ -85,7 +85,7 @@ def test_what_the_killed_had_not_handled_becomes_dead_letters_and_its_timers_go(
     loop.kill_actor(actor)
     assert [data for _, _, data, *_ in diary.dead] == ["control", "data"]
     assert not timer.pending
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G42")
@@ -159,7 +159,7 @@ def test_whoever_was_killed_is_not_there_to_be_killed_again(
 
 @pytest.mark.guarantee("G42", "G23")
 def test_everyone_hears_once_also_when_the_coroutine_ends_at_last(
-    loop: Loop, diary: Diary, boss: ActorId, notes: list[Seen], stubborn: Stubborn
+    loop: Loop, diary: RecordingObserver, boss: ActorId, notes: list[Seen], stubborn: Stubborn
 ) -> None:
     actor = begin(loop, stubborn, boss)
     loop.monitor(boss, actor)
@@ -169,9 +169,9 @@ def test_everyone_hears_once_also_when_the_coroutine_ends_at_last(
     stubborn.release.set()
     poll_until(loop, lambda: not loop.statistics().in_flight)
     settle(loop)
-    assert [len(exits(notes)), len(downs(notes)), len(partings(notes))] == [1, 1, 1]
+    assert [len(exits(notes)), len(downs(notes)), len(exit_messages(notes))] == [1, 1, 1]
     assert diary.stopped == [(actor, ExitReason.FAIL)]
-    check_books(loop)
+    check_statistics(loop)
 
 
 # --- what the coroutine goes on to do -----------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ def test_everyone_hears_once_also_when_the_coroutine_ends_at_last(
 )
 def test_however_the_coroutine_ends_later_it_harms_nobody(
     loop: Loop,
-    diary: Diary,
+    diary: RecordingObserver,
     stubborn: Stubborn,
     answer: Any,
     error: BaseException | None,
@@ -210,7 +210,7 @@ def test_however_the_coroutine_ends_later_it_harms_nobody(
     assert seen == ["still here"]
     assert diary.stopped == [(actor, ExitReason.FAIL)]
     assert sum("stubborn" in line.getMessage() for line in caplog.records) == 1, "the kill itself"
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G42")
@@ -240,7 +240,7 @@ def test_the_ghost_of_a_killed_actor_can_use_the_loop_but_not_its_own_id(loop: L
     poll_until(loop, lambda: seen)
     assert facts == [ActorStatus.FAILED, False, "its state"]
     assert seen == ["from the ghost"]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G42", "G22")
@@ -268,7 +268,7 @@ def test_in_flight_counts_the_coroutine_until_it_has_really_ended(loop: Loop, st
     stubborn.release.set()
     poll_until(loop, lambda: not loop.statistics().in_flight)
     assert stubborn.ended == 3
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G42", "G27")
@@ -287,7 +287,7 @@ def test_run_until_idle_returns_when_the_coroutine_of_the_killed_has_ended(loop:
 
     actor = loop.spawn(behavior)
     loop.send(actor, "x")
-    tell(loop, loop.spawn(obey), lambda ctx: ctx.loop.kill_actor(actor))
+    call_in(loop, loop.spawn(run_message), lambda ctx: ctx.loop.kill_actor(actor))
     loop.run(until_idle=True)
     assert ended == ["at last"]
     assert loop.statistics().in_flight == 0
@@ -357,7 +357,7 @@ def test_a_guest_leaves_nothing_of_the_killed_behind(make_loop: LoopMaker, loop_
 
 @pytest.mark.guarantee("G42", "G3")
 def test_who_kills_itself_ends_when_its_behavior_has_returned(
-    loop: Loop, diary: Diary, boss: ActorId, notes: list[Seen]
+    loop: Loop, diary: RecordingObserver, boss: ActorId, notes: list[Seen]
 ) -> None:
     during: list[object] = []
 
@@ -368,7 +368,7 @@ def test_who_kills_itself_ends_when_its_behavior_has_returned(
         during.append(list(diary.stopped))
         return STOP
 
-    actor = loop.spawn(obey, supervisor=boss)
+    actor = loop.spawn(run_message, supervisor=boss)
     loop.send(actor, act)
     loop.send(actor, "never handled")
     settle(loop)
@@ -377,7 +377,7 @@ def test_who_kills_itself_ends_when_its_behavior_has_returned(
     assert note.reason is ExitReason.FAIL, "the wish came before the verdict"
     assert isinstance(note.cause, ActorKilled)
     assert [data for _, _, data, *_ in diary.dead] == ["never handled"]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G42")
@@ -389,7 +389,7 @@ def test_who_kills_itself_twice_or_after_its_own_stop_ends_once_and_as_killed(
         ctx.loop.kill_actor(ctx.self_id)
         ctx.loop.kill_actor(ctx.self_id)
 
-    loop.send(loop.spawn(obey, supervisor=boss), act)
+    loop.send(loop.spawn(run_message, supervisor=boss), act)
     settle(loop)
     (note,) = exits(notes)
     assert note.reason is ExitReason.FAIL
@@ -428,7 +428,7 @@ def test_a_coroutine_that_kills_its_own_actor(
         assert note.reason is ExitReason.FAIL
         assert isinstance(note.cause, ActorKilled)
     assert loop.statistics().in_flight == 0
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G42", "G32")
@@ -461,7 +461,7 @@ def test_an_init_that_kills_its_own_actor(loop: Loop, boss: ActorId, notes: list
         during.append(ctx.loop.status(ctx.self_id))
         return "state"
 
-    actor = bear(loop, idle, init, supervisor=boss)
+    actor = add_child(loop, idle, init, supervisor=boss)
     assert during == [ActorStatus.STOPPING]
     assert loop.status(actor) is ActorStatus.FAILED
     settle(loop)
@@ -474,7 +474,7 @@ def test_an_init_that_kills_its_own_actor(loop: Loop, boss: ActorId, notes: list
 def test_an_actor_whose_async_init_is_in_flight_can_be_killed(
     loop: Loop, boss: ActorId, notes: list[Seen], stubborn: Stubborn, has_begun: bool
 ) -> None:
-    actor = bear(loop, idle, stubborn, supervisor=boss)
+    actor = add_child(loop, idle, stubborn, supervisor=boss)
     if has_begun:
         poll_until(loop, lambda: stubborn.begun)
     loop.kill_actor(actor)
@@ -484,7 +484,7 @@ def test_an_actor_whose_async_init_is_in_flight_can_be_killed(
     settle(loop)
     assert loop.status(actor) is ActorStatus.FAILED
     assert [type(message.data).__name__ for message in notes] == ["ChildExit"]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G42", "G43")
@@ -513,10 +513,10 @@ def test_one_actor_kills_another_inside_its_own_turn(loop: Loop, stubborn: Stubb
             ctx.loop.kill_actor(victim)
             during.append(ctx.loop.status(victim))
 
-    tell(loop, loop.spawn(obey), act)
+    call_in(loop, loop.spawn(run_message), act)
     settle(loop)
     assert during == [ActorStatus.FAILED] * 2
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G42", "G24")
@@ -529,7 +529,7 @@ def test_a_hook_may_kill_whoever_has_just_started(loop: Loop) -> None:
     actor = loop.spawn(idle)
     loop.set_observer(None)
     assert loop.status(actor) is ActorStatus.FAILED
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.spec("J12")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bandstand.core import Context, Lane, Loop
-from tests.core.stage import USER_LANES, Seen, idle, obey, record, settle
+from tests.core.support import USER_LANES, Seen, idle, record, run_message, settle
 
 
 @pytest.mark.spec("J7")
@@ -126,7 +126,7 @@ def test_what_ctx_says_holds_for_the_message_at_hand(loop: Loop) -> None:
         assert (ctx.tag, ctx.lane, ctx.sender) == before
         seen.append(before)
 
-    actor = loop.spawn(lambda ctx, data: obey(ctx, data) if data is act else None)
+    actor = loop.spawn(lambda ctx, data: run_message(ctx, data) if data is act else None)
     loop.send(actor, act, tag=3, lane=Lane.MANAGEMENT, sender=4)
     loop.send(actor, act, tag=6)
     settle(loop)

@@ -12,7 +12,17 @@ import pytest
 from bandstand.core import Context, Lane, Loop
 from bandstand.errors import InvalidArgument, NoSuchActor
 from bandstand.testing import VirtualClock
-from tests.core.stage import USER_LANES, Boom, LoopMaker, Seen, check_books, collect, idle, record, settle
+from tests.core.support import (
+    USER_LANES,
+    Boom,
+    LoopMaker,
+    Seen,
+    check_statistics,
+    collect,
+    idle,
+    record,
+    settle,
+)
 
 PATIENCE = 30
 
@@ -35,7 +45,7 @@ def test_a_call_from_another_thread_is_made_on_the_loops_own(loop: Loop) -> None
     assert threads == []
     settle(loop)
     assert threads == [threading.get_ident()]
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_calls_and_messages_of_one_thread_keep_their_order(loop: Loop) -> None:
@@ -52,7 +62,7 @@ def test_calls_and_messages_of_one_thread_keep_their_order(loop: Loop) -> None:
     settle(loop)
     assert depths == sorted(depths)
     assert got == list(range(5))
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_a_call_that_raises_is_logged_and_the_next_is_made(
@@ -126,7 +136,7 @@ def test_a_call_after_is_made_once_never_early_and_in_no_statistics(loop: Loop, 
     settle(loop)
     assert made == [1]
     assert loop.statistics().timers_set == 0
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_a_call_after_can_be_taken_back_also_twice_and_too_late(loop: Loop, clock: VirtualClock) -> None:
@@ -139,7 +149,7 @@ def test_a_call_after_can_be_taken_back_also_twice_and_too_late(loop: Loop, cloc
     settle(loop)
     kept()
     assert made == ["kept"]
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_a_call_after_that_raises_is_logged(
@@ -171,7 +181,7 @@ def test_a_message_later_with_any_object_for_a_tag(loop: Loop, clock: VirtualClo
     ((data, seen_tag, sender, seen_lane),) = seen
     assert (data, sender, seen_lane) == ("data", 0, lane)
     assert seen_tag is tag
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_it_can_be_cancelled_and_goes_with_its_actor(loop: Loop, clock: VirtualClock) -> None:
@@ -185,7 +195,7 @@ def test_it_can_be_cancelled_and_goes_with_its_actor(loop: Loop, clock: VirtualC
     assert got == []
     books = loop.statistics()
     assert (books.timers_set, books.timers_cancelled, books.timers_released) == (2, 1, 1)
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.parametrize("ms", [-1, float("nan"), float("inf"), "5", None, 10**15])

@@ -24,20 +24,20 @@ from bandstand.core import (
 )
 from bandstand.errors import InternalError, LoopBusy, LoopClosed, WrongThread
 from bandstand.testing import VirtualClock
-from tests.core.stage import (
+from tests.core.support import (
     LOOP_THREAD_CALLS,
-    Breakable,
-    Diary,
+    BreakableClock,
     HostFactory,
     LoopMaker,
-    check_books,
+    RecordingObserver,
+    call_in,
+    check_statistics,
     collect,
     guarded,
     idle,
-    obey,
+    run_message,
     settle,
     stopper,
-    tell,
 )
 
 PATIENCE = 30  # seconds to wait for a thread that must come
@@ -78,7 +78,7 @@ def test_before_the_first_run_spawns_and_sends_are_accepted(loop: Loop) -> None:
 @pytest.mark.spec("J1")
 @pytest.mark.guarantee("G26", "G25")
 def test_request_stop_finishes_the_message_at_hand_and_ends_everybody_youngest_first(
-    loop: Loop, diary: Diary
+    loop: Loop, diary: RecordingObserver
 ) -> None:
     log: list[str] = []
 
@@ -97,7 +97,7 @@ def test_request_stop_finishes_the_message_at_hand_and_ends_everybody_youngest_f
                 log.append("closed")
         log.append("finished")
 
-    actors = [loop.spawn(obey) for _ in range(5)]
+    actors = [loop.spawn(run_message) for _ in range(5)]
     for actor in actors:
         loop.send(actor, act)
         loop.send(actor, act)
@@ -106,7 +106,7 @@ def test_request_stop_finishes_the_message_at_hand_and_ends_everybody_youngest_f
     assert diary.stopped == [(actor, ExitReason.NORMAL) for actor in reversed(actors)]
     books = loop.statistics()
     assert (books.alive, books.dead, books.waiting) == (0, 9, 0)
-    check_books(loop)
+    check_statistics(loop)
     for call in (loop.run, loop.poll_once):
         with pytest.raises(LoopClosed):
             call()
@@ -114,7 +114,7 @@ def test_request_stop_finishes_the_message_at_hand_and_ends_everybody_youngest_f
 
 @pytest.mark.spec("J1")
 @pytest.mark.guarantee("G26")
-def test_youngest_first_even_when_seats_were_used_again(loop: Loop, diary: Diary) -> None:
+def test_youngest_first_even_when_seats_were_used_again(loop: Loop, diary: RecordingObserver) -> None:
     actors = [loop.spawn(idle) for _ in range(6)]
     for number in (1, 4, 2):
         loop.stop_actor(actors[number])
@@ -127,9 +127,9 @@ def test_youngest_first_even_when_seats_were_used_again(loop: Loop, diary: Diary
 
 @pytest.mark.spec("J1")
 @pytest.mark.guarantee("G26")
-def test_a_stop_requested_in_poll_once_ends_everybody(loop: Loop, diary: Diary) -> None:
-    actor, other = loop.spawn(obey), loop.spawn(idle)
-    tell(loop, actor, lambda ctx: ctx.loop.request_stop())
+def test_a_stop_requested_in_poll_once_ends_everybody(loop: Loop, diary: RecordingObserver) -> None:
+    actor, other = loop.spawn(run_message), loop.spawn(idle)
+    call_in(loop, actor, lambda ctx: ctx.loop.request_stop())
     loop.poll_once()
     assert [who for who, _ in diary.stopped] == [other, actor]
 
@@ -137,7 +137,7 @@ def test_a_stop_requested_in_poll_once_ends_everybody(loop: Loop, diary: Diary) 
 @pytest.mark.spec("J1")
 @pytest.mark.guarantee("G26")
 def test_a_stop_requested_while_nobody_drives_the_loop_closes_it_and_destroy_ends_everybody(
-    loop: Loop, diary: Diary
+    loop: Loop, diary: RecordingObserver
 ) -> None:
     actor = loop.spawn(idle)
     loop.request_stop()
@@ -149,7 +149,9 @@ def test_a_stop_requested_while_nobody_drives_the_loop_closes_it_and_destroy_end
 
 @pytest.mark.spec("J1")
 @pytest.mark.guarantee("G26")
-def test_destroy_ends_everybody_once_and_no_callback_runs_after_it(loop: Loop, diary: Diary) -> None:
+def test_destroy_ends_everybody_once_and_no_callback_runs_after_it(
+    loop: Loop, diary: RecordingObserver
+) -> None:
     seen: list[Any] = []
     actor = loop.spawn(collect, seen)
     loop.send(actor, "x")
@@ -195,9 +197,9 @@ def test_a_hook_cannot_destroy_or_drive_the_loop(loop: Loop, hook: str, driven: 
     loop.set_observer(type("Hostile", (), {hook: staticmethod(hostile)})())
     if driven:
         loop.set_observer(None)
-        provoker = loop.spawn(obey)
+        provoker = loop.spawn(run_message)
         loop.set_observer(type("Hostile", (), {hook: staticmethod(hostile)})())
-        tell(loop, provoker, lambda ctx: provoke())
+        call_in(loop, provoker, lambda ctx: provoke())
         settle(loop)
     else:
         provoke()
@@ -233,7 +235,7 @@ def test_a_loop_can_be_collected(loop_factory: HostFactory) -> None:
 @pytest.mark.guarantee("G26")
 def test_a_stopped_loop_that_nobody_destroys_warns_of_nothing(loop_factory: HostFactory) -> None:
     loop = Loop(LoopConfig(loop_factory=loop_factory))
-    tell(loop, loop.spawn(obey), lambda ctx: ctx.loop.request_stop())
+    call_in(loop, loop.spawn(run_message), lambda ctx: ctx.loop.request_stop())
     loop.run()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -276,9 +278,9 @@ def test_until_idle_waits_for_timers_on_the_real_clock_and_is_never_early(make_l
 
 @pytest.mark.guarantee("G27")
 def test_until_idle_ends_for_a_stop_too(loop: Loop) -> None:
-    actor = loop.spawn(obey)
+    actor = loop.spawn(run_message)
     loop.send_after(actor, 10_000, "never")
-    tell(loop, actor, lambda ctx: ctx.loop.request_stop())
+    call_in(loop, actor, lambda ctx: ctx.loop.request_stop())
     loop.run(until_idle=True)
     assert loop.statistics().alive == 0
 
@@ -306,7 +308,7 @@ def test_a_clock_that_breaks_anywhere_ends_run_with_an_internal_error(
     """Also outside the tick proper, where the next wake-up is reckoned: run() must not hang."""
     escaped: list[dict[str, Any]] = []
 
-    clock = Breakable()
+    clock = BreakableClock()
     with Loop(LoopConfig(loop_factory=guarded(loop_factory, escaped)), clock=clock) as loop:
         actor = loop.spawn(stopper)
         keeper = loop.spawn(idle)
@@ -523,7 +525,7 @@ def test_an_exception_in_the_body_leaves_as_it_is(make_loop: LoopMaker, loop_fac
 def test_a_broken_loop_interrupts_the_body_and_takes_its_cancellation_back(
     make_loop: LoopMaker, loop_factory: HostFactory, dead_letters: bool
 ) -> None:
-    clock = Breakable()
+    clock = BreakableClock()
     loop = make_loop(clock=clock)
 
     async def main() -> int:
@@ -576,7 +578,7 @@ def test_a_system_exit_inside_async_with_leaves_the_event_loop(
 
     async def main() -> None:
         async with loop:
-            loop.send(loop.spawn(obey), leave)
+            loop.send(loop.spawn(run_message), leave)
             await asyncio.Event().wait()
 
     with pytest.raises(SystemExit) as caught, asyncio.Runner(loop_factory=loop_factory) as runner:

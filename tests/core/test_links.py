@@ -22,24 +22,24 @@ from bandstand.errors import (
     LoopClosed,
     NoSuchActor,
 )
-from tests.core.nursery import Stubborn, partings, poll_until
-from tests.core.stage import (
+from tests.core.child_groups import Stubborn, exit_messages, poll_until
+from tests.core.support import (
     Boom,
-    Diary,
     LoopMaker,
+    RecordingObserver,
     Seen,
-    check_books,
+    call_in,
+    check_statistics,
     downs,
     exits,
     failer,
     fill,
     idle,
-    obey,
     panicker,
     record,
+    run_message,
     settle,
     stopper,
-    tell,
 )
 
 MANY = 20_000
@@ -105,7 +105,7 @@ def test_an_abnormal_end_is_shared_with_its_reason_from_either_side(loop: Loop, 
     assert type(note.cause.__cause__) is (type(None) if cause is None else cause)
     for part in (repr(peer), "peer", repr(first), reason.name):
         assert part in str(note.cause)
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G43")
@@ -161,11 +161,11 @@ def test_all_linked_ones_share_one_end(loop: Loop) -> None:
     settle(loop)
     assert {loop.status(spoke) for spoke in spokes} == {ActorStatus.FAILED}
     assert loop.statistics().ended_panic == 101
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G43", "G21")
-def test_a_circle_falls_once(loop: Loop, diary: Diary) -> None:
+def test_a_circle_falls_once(loop: Loop, diary: RecordingObserver) -> None:
     ring = [loop.spawn(idle) for _ in range(10)]
     for place, actor in enumerate(ring):
         loop.link(actor, ring[place - 1])
@@ -175,7 +175,7 @@ def test_a_circle_falls_once(loop: Loop, diary: Diary) -> None:
 
 
 @pytest.mark.guarantee("G43", "G21")
-def test_everyone_linked_with_everyone_falls_once(loop: Loop, diary: Diary) -> None:
+def test_everyone_linked_with_everyone_falls_once(loop: Loop, diary: RecordingObserver) -> None:
     crowd = [loop.spawn(idle) for _ in range(20)]
     for place, one in enumerate(crowd):
         for other in crowd[:place]:
@@ -189,14 +189,14 @@ def test_everyone_linked_with_everyone_falls_once(loop: Loop, diary: Diary) -> N
 @pytest.mark.slow
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("start", ["an end", "the middle"])
-def test_a_chain_of_20000_falls_without_recursion(loop: Loop, diary: Diary, start: str) -> None:
+def test_a_chain_of_20000_falls_without_recursion(loop: Loop, diary: RecordingObserver, start: str) -> None:
     chain = [loop.spawn(idle) for _ in range(MANY)]
     for one, other in pairwise(chain):
         loop.link(one, other)
     loop.fail_actor(chain[0 if start == "an end" else MANY // 2])
     assert loop.statistics().ended_fail == MANY
     assert len(diary.stopped) == MANY
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G43", "G21")
@@ -224,11 +224,13 @@ def test_a_trapping_actor_stops_the_fall(loop: Loop) -> None:
     settle(loop)
     assert loop.status(wall) is ActorStatus.RUNNING
     assert loop.status(right) is ActorStatus.RUNNING
-    assert [note.actor for note in partings(seen)] == [left]
+    assert [note.actor for note in exit_messages(seen)] == [left]
 
 
 @pytest.mark.guarantee("G43")
-def test_who_ends_its_own_peer_falls_when_its_behavior_has_returned(loop: Loop, diary: Diary) -> None:
+def test_who_ends_its_own_peer_falls_when_its_behavior_has_returned(
+    loop: Loop, diary: RecordingObserver
+) -> None:
     during: list[object] = []
     peer = loop.spawn(idle)
 
@@ -238,9 +240,9 @@ def test_who_ends_its_own_peer_falls_when_its_behavior_has_returned(loop: Loop, 
         during.append(list(diary.stopped))
 
     seen: list[Seen] = []
-    actor = loop.spawn(obey, supervisor=loop.spawn(record, seen))
+    actor = loop.spawn(run_message, supervisor=loop.spawn(record, seen))
     loop.link(actor, peer)
-    tell(loop, actor, act)
+    call_in(loop, actor, act)
     settle(loop)
     assert during == [ActorStatus.STOPPING, [(peer, ExitReason.FAIL)]]
     (note,) = exits(seen)
@@ -249,7 +251,7 @@ def test_who_ends_its_own_peer_falls_when_its_behavior_has_returned(loop: Loop, 
 
 
 @pytest.mark.guarantee("G43", "G25")
-def test_what_the_fallen_had_not_handled_becomes_dead_letters(loop: Loop, diary: Diary) -> None:
+def test_what_the_fallen_had_not_handled_becomes_dead_letters(loop: Loop, diary: RecordingObserver) -> None:
     first, peer = loop.spawn(idle), loop.spawn(idle)
     loop.link(first, peer)
     loop.send(peer, "unread")
@@ -257,7 +259,7 @@ def test_what_the_fallen_had_not_handled_becomes_dead_letters(loop: Loop, diary:
     loop.fail_actor(first)
     assert [data for _, _, data, *_ in diary.dead] == ["unread"]
     assert not timer.pending
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G43")
@@ -293,7 +295,7 @@ def test_an_actor_that_traps_is_told_once_on_the_system_lane(loop: Loop, how: st
     assert loop.status(peer) is ActorStatus.RUNNING
     (message,) = seen
     assert (message.tag, message.lane, message.sender) == (SystemTag.EXIT, Lane.SYSTEM, 0)
-    (note,) = partings(seen)
+    (note,) = exit_messages(seen)
     assert (note.actor, note.reason) == (first, reason)
     assert type(note.cause) is (type(None) if cause is None else cause)
 
@@ -308,7 +310,7 @@ def test_an_actor_that_traps_hears_of_normal_ends_too(loop: Loop, how: str) -> N
     loop.trap_exits(peer)
     end(loop, first)
     settle(loop)
-    assert [(note.actor, note.reason, note.cause) for note in partings(seen)] == [
+    assert [(note.actor, note.reason, note.cause) for note in exit_messages(seen)] == [
         (first, ExitReason.NORMAL, None)
     ]
 
@@ -323,7 +325,9 @@ def test_one_exit_for_each_link(loop: Loop) -> None:
         loop.link(trap, peer)
         loop.send(peer, "x")
     settle(loop)
-    assert [(note.actor, note.reason) for note in partings(seen)] == list(zip(peers, ExitReason, strict=True))
+    assert [(note.actor, note.reason) for note in exit_messages(seen)] == list(
+        zip(peers, ExitReason, strict=True)
+    )
 
 
 @pytest.mark.spec("J6")
@@ -341,9 +345,9 @@ def test_a_full_mailbox_loses_no_exit(loop: Loop) -> None:
         loop.kill_actor(peer)
     settle(loop)
     assert loop.status(trap) is ActorStatus.RUNNING
-    assert [note.actor for note in partings(seen)] == peers
+    assert [note.actor for note in exit_messages(seen)] == peers
     assert fill(loop, trap) == 1, "the mailbox is as it was"
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G43")
@@ -358,11 +362,11 @@ def test_trapping_can_be_turned_off_again_and_what_counts_is_the_moment_of_the_e
     loop.trap_exits(peer, False)  # noqa: FBT003 -- as users write it
     loop.fail_actor(two)
     assert loop.status(peer) is ActorStatus.FAILED
-    assert [note.actor for note in partings(seen)] == [one]
+    assert [note.actor for note in exit_messages(seen)] == [one]
 
 
 @pytest.mark.guarantee("G43", "G10")
-def test_an_exit_that_nobody_reads_any_more_is_a_dead_letter(loop: Loop, diary: Diary) -> None:
+def test_an_exit_that_nobody_reads_any_more_is_a_dead_letter(loop: Loop, diary: RecordingObserver) -> None:
     trap, peer = loop.spawn(idle), loop.spawn(idle)
     loop.trap_exits(trap)
     loop.link(trap, peer)
@@ -371,7 +375,7 @@ def test_an_exit_that_nobody_reads_any_more_is_a_dead_letter(loop: Loop, diary: 
     assert [(target, lane, tag) for target, lane, _, tag, _ in diary.dead] == [
         (trap, Lane.SYSTEM, SystemTag.EXIT)
     ]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G43", "G10")
@@ -382,14 +386,14 @@ def test_a_trapping_actor_on_its_way_out_leaves_the_books_balanced(loop: Loop) -
         ctx.loop.stop_actor(ctx.self_id)
         ctx.loop.fail_actor(peer)
 
-    trap = loop.spawn(obey)
+    trap = loop.spawn(run_message)
     loop.trap_exits(trap)
     loop.link(trap, peer)
     loop.send(trap, act)
     settle(loop)
     assert loop.status(trap) is ActorStatus.STOPPED
     assert loop.statistics().waiting == 0
-    check_books(loop)
+    check_statistics(loop)
 
 
 # --- making and taking back ---------------------------------------------------------------------------------------------
@@ -405,7 +409,7 @@ def test_linking_twice_is_one_link_whoever_comes_first(loop: Loop) -> None:
     loop.link(peer, trap)
     loop.stop_actor(peer)
     settle(loop)
-    assert len(partings(seen)) == 1
+    assert len(exit_messages(seen)) == 1
 
 
 @pytest.mark.guarantee("G43")
@@ -460,7 +464,7 @@ def test_an_actor_cannot_be_linked_with_itself(loop: Loop) -> None:
         with pytest.raises(InvalidArgument, match="itself"):
             loop.link(actor, address)
     loop.fail_actor(actor)
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G43", "G2")
@@ -474,7 +478,7 @@ def test_bare_numbers_will_do(loop: Loop) -> None:
     loop.fail_actor(one)
     settle(loop)
     assert loop.status(other) is ActorStatus.RUNNING
-    assert len(partings(seen)) == 1
+    assert len(exit_messages(seen)) == 1
 
 
 @pytest.mark.guarantee("G43", "G1")
@@ -535,7 +539,7 @@ def test_a_trapping_actor_hears_at_once_of_one_that_has_ended_and_the_true_reaso
     loop.trap_exits(trap)
     loop.link(trap, ended)
     settle(loop)
-    assert [(note.actor, note.reason) for note in partings(seen)] == [(ended, reason)]
+    assert [(note.actor, note.reason) for note in exit_messages(seen)] == [(ended, reason)]
 
 
 @pytest.mark.guarantee("G43")
@@ -548,7 +552,7 @@ def test_who_links_itself_with_a_failed_one_falls_when_its_behavior_has_returned
         ctx.loop.link(ctx.self_id, ended)
         during.append(ctx.loop.status(ctx.self_id))
 
-    actor = loop.spawn(obey)
+    actor = loop.spawn(run_message)
     loop.send(actor, act)
     settle(loop)
     assert during == [ActorStatus.STOPPING]
@@ -569,21 +573,21 @@ def test_a_link_with_one_on_its_way_out_is_a_link_until_it_is_out(loop: Loop) ->
         with pytest.raises(NoSuchActor):
             ctx.loop.trap_exits(ctx.self_id)
 
-    loop.send(loop.spawn(obey), act)
+    loop.send(loop.spawn(run_message), act)
     settle(loop)
     assert during == [ActorStatus.RUNNING]
     assert loop.status(peer) is ActorStatus.FAILED
 
 
 @pytest.mark.guarantee("G43")
-def test_one_on_its_way_out_keeps_the_reason_it_had(loop: Loop, diary: Diary) -> None:
+def test_one_on_its_way_out_keeps_the_reason_it_had(loop: Loop, diary: RecordingObserver) -> None:
     peer = loop.spawn(idle)
 
     def act(ctx: Context[Any]) -> None:
         ctx.loop.stop_actor(ctx.self_id)
         ctx.loop.fail_actor(peer)
 
-    actor = loop.spawn(obey)
+    actor = loop.spawn(run_message)
     loop.link(actor, peer)
     loop.send(actor, act)
     settle(loop)
@@ -615,7 +619,7 @@ def test_a_peer_with_a_coroutine_in_flight_is_cancelled_and_falls_when_that_has_
     assert isinstance(note.cause, LinkBroken)
     assert note.cause.__cause__ is error
     assert log == ["cancelled"]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G43", "G32")
@@ -649,8 +653,8 @@ def test_one_who_is_supervisor_monitor_and_linked_hears_in_this_order(loop: Loop
     settle(loop)
     assert [type(message.data).__name__ for message in seen] == ["ChildExit", "Down", "Exit"]
     assert [message.tag for message in seen] == [SystemTag.CHILD_EXIT, SystemTag.DOWN, SystemTag.EXIT]
-    assert (exits(seen)[0].cause, downs(seen)[0].cause) == (partings(seen)[0].cause,) * 2
-    check_books(loop)
+    assert (exits(seen)[0].cause, downs(seen)[0].cause) == (exit_messages(seen)[0].cause,) * 2
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G21", "G43")
@@ -671,7 +675,7 @@ def test_supervisor_and_monitors_are_told_before_the_linked_fall(loop: Loop) -> 
 
 
 @pytest.mark.guarantee("G43", "G23")
-def test_a_supervisor_linked_with_its_child_falls_with_it(loop: Loop, diary: Diary) -> None:
+def test_a_supervisor_linked_with_its_child_falls_with_it(loop: Loop, diary: RecordingObserver) -> None:
     boss = loop.spawn(idle)
     child, sibling = loop.spawn(idle, supervisor=boss), loop.spawn(idle, supervisor=boss)
     loop.link(boss, child)
@@ -679,11 +683,11 @@ def test_a_supervisor_linked_with_its_child_falls_with_it(loop: Loop, diary: Dia
     loop.fail_actor(child)
     assert [actor for actor, _ in diary.stopped] == [child, boss, sibling]
     assert [tag for *_, tag, _ in diary.dead] == [SystemTag.CHILD_EXIT]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G43", "G21")
-def test_when_the_loop_ends_links_are_not_told(loop: Loop, diary: Diary) -> None:
+def test_when_the_loop_ends_links_are_not_told(loop: Loop, diary: RecordingObserver) -> None:
     trap, one, two = loop.spawn(idle), loop.spawn(idle), loop.spawn(idle)
     loop.trap_exits(trap)
     for pair in ((trap, one), (one, two), (two, trap)):
@@ -724,7 +728,7 @@ def test_a_hook_may_end_link_and_unlink_while_the_row_falls(loop: Loop) -> None:
     assert loop.status(bystander) is ActorStatus.RUNNING
     loop.fail_actor(bystander)
     assert loop.status(row[5]) is ActorStatus.FAILED
-    check_books(loop)
+    check_statistics(loop)
 
 
 # --- refusals -----------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pytest
 from bandstand.core import Loop, Overflow
 from bandstand.errors import ActorFailed, BadVerdict
 from bandstand.testing import VirtualClock
-from tests.core.stage import Boom, LoopMaker, failer, idle, panicker, settle, stopper
+from tests.core.support import Boom, LoopMaker, failer, idle, panicker, settle, stopper
 
 
 @pytest.fixture(autouse=True)

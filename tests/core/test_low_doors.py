@@ -13,7 +13,7 @@ from bandstand.core import STOP, ActorId, Context, ExitReason, Loop, SystemTag
 from bandstand.core.asyncio_host import running_loops
 from bandstand.core.timer_wheel import Timer, TimerWheel
 from bandstand.testing import VirtualClock
-from tests.core.stage import HostFactory, LoopMaker, fill, idle, settle
+from tests.core.support import HostFactory, LoopMaker, fill, idle, settle
 
 # -- which loops ride the running event loop ---------------------------------------------------------------------------
 

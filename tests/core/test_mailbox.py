@@ -10,12 +10,12 @@ import pytest
 
 from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Lane, Loop, LoopConfig, SystemTag
 from bandstand.errors import InvalidArgument, MailboxFull, MailboxOverrun
-from tests.core.stage import (
+from tests.core.support import (
     USER_LANES,
-    Diary,
     LoopMaker,
+    RecordingObserver,
     Seen,
-    check_books,
+    check_statistics,
     downs,
     exits,
     fill,
@@ -93,7 +93,7 @@ def test_the_sender_survives_a_full_mailbox_and_room_comes_back(loop: Loop) -> N
     assert fill(loop, actor, data="second") == 2
     settle(loop)
     assert [message.data for message in seen] == ["first", "first", "second", "second"]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.spec("J6")
@@ -113,7 +113,7 @@ def test_exits_and_downs_arrive_whatever_fills_the_mailbox(loop: Loop) -> None:
     assert [note.child for note in exits(seen)] == children
     assert [note.actor for note in downs(seen)] == strangers
     assert len(seen) == 83
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.spec("J6")
@@ -233,7 +233,7 @@ def test_the_systems_own_messages_carry_its_tags_and_come_from_nobody(loop: Loop
 
 
 @pytest.mark.spec("J5", "J16")
-def test_the_observer_hears_of_each_refusal(loop: Loop, diary: Diary) -> None:
+def test_the_observer_hears_of_each_refusal(loop: Loop, diary: RecordingObserver) -> None:
     actor = loop.spawn(idle, mailbox_cap=5)
     loop.send(actor, 1)
     assert diary.full == []
@@ -325,7 +325,7 @@ def test_the_system_takes_any_free_slot_and_what_it_holds_beyond_its_reserve_is_
 @pytest.mark.spec("J6", "J16")
 @pytest.mark.guarantee("G8")
 def test_a_system_message_that_meets_a_mailbox_full_to_the_last_slot_is_fatal_and_told_upward(
-    loop: Loop, diary: Diary
+    loop: Loop, diary: RecordingObserver
 ) -> None:
     seen: list[Seen] = []
     boss = loop.spawn(record, seen, mailbox_cap=5)
@@ -348,7 +348,7 @@ def test_a_system_message_that_meets_a_mailbox_full_to_the_last_slot_is_fatal_an
     for part in (repr(actor), "overrun", "10"):
         assert part in str(note.cause)
     assert loop.status(boss) is ActorStatus.RUNNING
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.spec("J6")
@@ -365,7 +365,7 @@ def test_reserved_messages_take_nothing_from_the_unreserved(loop: Loop) -> None:
 @pytest.mark.spec("J25")
 @pytest.mark.guarantee("G11")
 @pytest.mark.parametrize("tag", [SystemTag.CHILD_EXIT, SystemTag.DOWN, SystemTag.IO, -4, 0], ids=repr)
-def test_not_even_the_lowlevel_door_forges_an_exit(loop: Loop, tag: Any) -> None:
+def test_an_exit_cannot_be_forged_through_the_kernel(loop: Loop, tag: Any) -> None:
     with pytest.raises(InvalidArgument, match="tag"):
         loop.kernel.send_system(loop.spawn(idle), "x", tag)
 
@@ -444,5 +444,5 @@ def test_a_sender_is_an_id_or_an_int(loop: Loop, sender: Any) -> None:
         for lane in (Lane.DATA, Lane.CONTROL):
             with pytest.raises(InvalidArgument, match=r"sender is .*: pass the id of an actor"):
                 call(lane)
-    check_books(loop)
+    check_statistics(loop)
     assert loop.poll_once() == 1

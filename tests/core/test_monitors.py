@@ -9,19 +9,19 @@ import pytest
 
 from bandstand.core import ActorStatus, Context, ExitReason, Lane, Loop
 from bandstand.errors import InvalidArgument, NoSuchActor
-from tests.core.stage import (
+from tests.core.support import (
     Boom,
     LoopMaker,
     Seen,
-    check_books,
+    check_statistics,
     downs,
     exits,
     failer,
     fill,
     idle,
-    obey,
     panicker,
     record,
+    run_message,
     settle,
     stopper,
 )
@@ -38,7 +38,7 @@ def test_20000_children_die_in_one_tick_and_the_supervisor_sees_each(make_loop: 
     seen: list[Seen] = []
     boss = loop.spawn(record, seen, mailbox_cap=5)
     children = [loop.spawn(failer, supervisor=boss) for _ in range(MANY)]
-    killer = loop.spawn(obey)
+    killer = loop.spawn(run_message)
 
     def kill(ctx: Context[Any]) -> None:
         for child in children:
@@ -61,7 +61,7 @@ def test_20000_children_die_in_one_tick_and_the_supervisor_sees_each(make_loop: 
     assert {note.reason for note in exits(seen)} == {ExitReason.FAIL}
     assert len(seen) == MANY + 2
     assert fill(loop, boss) == 1, "the mailbox is as it was"
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.spec("J6")
@@ -81,7 +81,7 @@ def test_20000_monitored_actors_die_in_one_tick_and_the_watcher_sees_each(make_l
     settle(loop)
     assert [note.actor for note in downs(seen)] == targets
     assert loop.status(watcher) is ActorStatus.RUNNING
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.spec("J18")
@@ -164,7 +164,7 @@ def test_who_watches_itself_hears_nothing_and_harms_nothing(loop: Loop) -> None:
     loop.send(actor, "x")
     settle(loop)
     assert loop.status(actor) is ActorStatus.STOPPED
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G23")
@@ -178,7 +178,7 @@ def test_two_that_watch_each_other(loop: Loop) -> None:
     settle(loop)
     assert seen == []
     assert loop.statistics().dead == 1, "the Down of the first, unread by the second"
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G23")
@@ -190,11 +190,11 @@ def test_a_stopping_watcher_leaves_the_books_balanced(loop: Loop) -> None:
         ctx.loop.stop_actor(ctx.self_id)
         ctx.loop.stop_actor(target)
 
-    watcher = loop.spawn(obey)
+    watcher = loop.spawn(run_message)
     loop.monitor(watcher, target)
     loop.send(watcher, act)
     settle(loop)
-    check_books(loop)
+    check_statistics(loop)
     assert loop.statistics().waiting == 0
 
 
@@ -220,7 +220,7 @@ def test_a_child_cannot_be_given_to_a_supervisor_on_its_way_out(loop: Loop) -> N
             ctx.loop.spawn(idle, supervisor=ctx.self_id)
         refused.append(True)
 
-    loop.send(loop.spawn(obey), act)
+    loop.send(loop.spawn(run_message), act)
     settle(loop)
     assert refused == [True]
 

@@ -10,12 +10,12 @@ import pytest
 
 from bandstand.core import ActorId, ActorStatus, ExitReason, Loop, Observer
 from bandstand.errors import InvalidArgument, MailboxFull
-from tests.core.stage import (
+from tests.core.support import (
     Boom,
-    Diary,
     LoopMaker,
+    RecordingObserver,
     Seen,
-    check_books,
+    check_statistics,
     exits,
     failer,
     idle,
@@ -37,7 +37,7 @@ HOOKS = (
 
 
 @pytest.mark.spec("J16")
-def test_starts_and_stops_are_told_with_name_and_reason(loop: Loop, diary: Diary) -> None:
+def test_starts_and_stops_are_told_with_name_and_reason(loop: Loop, diary: RecordingObserver) -> None:
     named, nameless, failing, raising = (
         loop.spawn(stopper, name="named"),
         loop.spawn(idle),
@@ -100,7 +100,7 @@ def test_a_hook_that_raises_is_logged_and_contained(
     assert calls
     assert [note.child for note in exits(notes)] == [child]
     assert loop.status(dropping) is ActorStatus.RUNNING
-    check_books(loop)
+    check_statistics(loop)
     contained = [entry for entry in caplog.records if entry.levelno == logging.ERROR]
     assert len(contained) == len(calls)
     assert all(entry.exc_info and isinstance(entry.exc_info[1], Boom) for entry in contained)
@@ -149,7 +149,7 @@ def test_an_observer_may_have_only_some_of_the_hooks_and_may_be_taken_away(loop:
 
 @pytest.mark.spec("J16")
 def test_the_latest_observer_is_the_one(loop: Loop) -> None:
-    first, second = Diary(), Diary()
+    first, second = RecordingObserver(), RecordingObserver()
     loop.set_observer(first)
     loop.spawn(idle)
     loop.set_observer(second)
@@ -181,7 +181,7 @@ class Attribute:
     ids=["misspelt", "none", "number", "attribute"],
 )
 def test_a_misspelt_or_empty_observer_is_refused_and_the_old_one_stays(
-    loop: Loop, diary: Diary, observer: object, words: str
+    loop: Loop, diary: RecordingObserver, observer: object, words: str
 ) -> None:
     with pytest.raises(InvalidArgument, match=words):
         loop.set_observer(observer)

@@ -9,11 +9,11 @@ import pytest
 from bandstand.core import Lane, Loop, Overflow
 from bandstand.errors import InvalidArgument, MailboxFull
 from bandstand.testing import VirtualClock
-from tests.core.stage import (
+from tests.core.support import (
     USER_LANES,
-    Diary,
+    RecordingObserver,
     Seen,
-    check_books,
+    check_statistics,
     exits,
     idle,
     record,
@@ -35,7 +35,7 @@ DROPPING = tuple(OUTCOMES)
 @pytest.mark.parametrize("lane", USER_LANES)
 @pytest.mark.parametrize("policy", DROPPING)
 def test_a_full_lane_gives_up_what_its_policy_says(
-    loop: Loop, diary: Diary, policy: Overflow, lane: Lane
+    loop: Loop, diary: RecordingObserver, policy: Overflow, lane: Lane
 ) -> None:
     seen: list[Seen] = []
     actor = loop.spawn(record, seen, mailbox_cap=CAP, overflow=policy)
@@ -51,12 +51,14 @@ def test_a_full_lane_gives_up_what_its_policy_says(
     assert (books.sent, books.dropped, books.waiting, books.refused) == (6, 3, 3, 0)
     settle(loop)
     assert seen == [Seen(number, number + 10, number + 1, lane) for number in arrives]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G9")
 @pytest.mark.parametrize("policy", DROPPING)
-def test_only_the_full_lane_gives_something_up(loop: Loop, diary: Diary, policy: Overflow) -> None:
+def test_only_the_full_lane_gives_something_up(
+    loop: Loop, diary: RecordingObserver, policy: Overflow
+) -> None:
     seen: list[Seen] = []
     actor = loop.spawn(record, seen, mailbox_cap=CAP, overflow=policy)
     loop.send(actor, "control", lane=Lane.CONTROL)
@@ -70,7 +72,7 @@ def test_only_the_full_lane_gives_something_up(loop: Loop, diary: Diary, policy:
 
 @pytest.mark.guarantee("G9")
 @pytest.mark.parametrize("policy", DROPPING)
-def test_no_policy_touches_the_system_lane(loop: Loop, diary: Diary, policy: Overflow) -> None:
+def test_no_policy_touches_the_system_lane(loop: Loop, diary: RecordingObserver, policy: Overflow) -> None:
     seen: list[Seen] = []
     boss = loop.spawn(record, seen, mailbox_cap=5, overflow=policy)
     children = [loop.spawn(idle, supervisor=boss) for _ in range(30)]
@@ -87,7 +89,7 @@ def test_no_policy_touches_the_system_lane(loop: Loop, diary: Diary, policy: Ove
 @pytest.mark.guarantee("G9", "G20")
 @pytest.mark.parametrize("policy", [*DROPPING, Overflow.REJECT])
 def test_a_due_timer_drops_nothing_and_displaces_nothing(
-    loop: Loop, clock: VirtualClock, diary: Diary, policy: Overflow
+    loop: Loop, clock: VirtualClock, diary: RecordingObserver, policy: Overflow
 ) -> None:
     seen: list[Seen] = []
     # Two user slots; the actor before it in the queue keeps the tick from reaching it before the timer is due.
@@ -123,7 +125,7 @@ def test_what_is_no_policy_is_an_invalid_argument(loop: Loop, policy: Any) -> No
 
 
 @pytest.mark.guarantee("G9")
-def test_dropped_messages_are_not_dead_letters(loop: Loop, diary: Diary) -> None:
+def test_dropped_messages_are_not_dead_letters(loop: Loop, diary: RecordingObserver) -> None:
     actor = loop.spawn(idle, mailbox_cap=5, overflow=Overflow.DROP_OLDEST)
     for number in range(4):
         loop.send(actor, number)

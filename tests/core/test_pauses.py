@@ -15,8 +15,17 @@ from bandstand.errors import TargetEnded
 from bandstand.testing import VirtualClock
 from tests.actor.asking import Oracle, Play, in_time, outcome, turns
 from tests.actor.players import spin
-from tests.core.pausing import CROWDED, LONG, Canceller, Leaver, Player, all_done, crowd, wait_for
-from tests.core.stage import HostFactory, check_books
+from tests.core.support import HostFactory, check_statistics
+from tests.core.waiting_actors import (
+    CROWDED,
+    LONG,
+    Canceller,
+    CoroutineActor,
+    StopHookActor,
+    all_done,
+    spawn_busy,
+    wait_for,
+)
 from tests.loops import loops_of
 
 
@@ -55,8 +64,8 @@ def test_a_handler_that_is_cancelled_at_the_end_of_a_pause_can_wait_again(
             finally:
                 log.append(await slow.slow(50, 2))
 
-        player = loop.spawn(Player, work)
-        neighbours = crowd(loop, 5, 10) if is_crowded else []
+        player = loop.spawn(CoroutineActor, work)
+        neighbours = spawn_busy(loop, 5, 10) if is_crowded else []
         asks.append(player.play())
         assert await all_done(neighbours)
         assert asks[0].done()
@@ -73,12 +82,12 @@ def test_an_actor_that_stands_in_the_run_queue_can_wait_in_its_end(play: Play) -
 
     async def story(loop: Loop) -> None:
         oracle = loop.spawn(Oracle)
-        neighbours = crowd(loop, 20, 3)
+        neighbours = spawn_busy(loop, 20, 3)
 
         async def farewell() -> None:
             log.append(await oracle.slow(50, 1))
 
-        player = loop.spawn(Leaver, farewell)
+        player = loop.spawn(StopHookActor, farewell)
         await asyncio.sleep(0)
         player.nothing()
         player.stop()
@@ -99,14 +108,14 @@ def test_an_actor_that_stands_in_the_run_queue_is_not_put_there_twice(play: Play
         async def farewell() -> None:
             log.append(await oracle.plain(1))
 
-        player = loop.spawn(Leaver, farewell)
-        neighbours = crowd(loop, 4, 9)
+        player = loop.spawn(StopHookActor, farewell)
+        neighbours = spawn_busy(loop, 4, 9)
         await asyncio.sleep(0)
         # The order of the run queue: the one who will answer, then the one who ends, and some behind it.
         first = oracle.plain(0)
-        neighbours += crowd(loop, 1, 9)
+        neighbours += spawn_busy(loop, 1, 9)
         player.nothing()
-        neighbours += crowd(loop, 5, 9)
+        neighbours += spawn_busy(loop, 5, 9)
         player.stop()
         assert await all_done(neighbours)
         assert await first == 0
@@ -134,13 +143,16 @@ def test_a_timeout_around_an_ask_expires_and_the_handler_goes_on(play: Play) -> 
             async with asyncio.timeout(0.05):
                 return await oracle.plain(2)
 
-        assert await loop.spawn(Player, work).play() == 2
+        assert await loop.spawn(CoroutineActor, work).play() == 2
         assert log == ["begins 1", "cancelled 1", "plain 2"]
 
     play(story)
 
 
-ENDS: dict[str, Callable[[Player], None]] = {"stop": lambda it: it.stop(), "kill": lambda it: it.kill()}
+ENDS: dict[str, Callable[[CoroutineActor], None]] = {
+    "stop": lambda it: it.stop(),
+    "kill": lambda it: it.kill(),
+}
 
 
 @pytest.mark.guarantee("G61")
@@ -153,7 +165,7 @@ def test_one_who_waits_can_be_ended_and_so_is_what_it_waits_for(
 
     async def story(loop: Loop) -> None:
         oracle = loop.spawn(Oracle, log)
-        player = loop.spawn(Player, lambda: wait_for(oracle, log, Event()))
+        player = loop.spawn(CoroutineActor, lambda: wait_for(oracle, log, Event()))
 
         class Ender(Actor):
             @data
@@ -184,7 +196,7 @@ def test_one_whose_task_has_not_started_goes_on_in_the_same_tick(play: Play, rou
         async def work() -> list[int]:
             return [await oracle.plain(n) for n in range(rounds)]
 
-        player = loop.spawn(Player, work)
+        player = loop.spawn(CoroutineActor, work)
         reply = player.play()
         await asyncio.sleep(0)
         # One turn of the event loop was one tick, and had room for all of it.
@@ -198,14 +210,14 @@ def test_one_who_waits_goes_on_when_somebody_polls_by_hand(typed: Loop) -> None:
     log: list[Any] = []
     gate = Event()
     oracle = typed.spawn(Oracle, log)
-    reply = typed.spawn(Player, lambda: wait_for(oracle, log, gate, 3)).play()
+    reply = typed.spawn(CoroutineActor, lambda: wait_for(oracle, log, gate, 3)).play()
     spin(typed)
     assert log == ["begins 3"]
     gate.set()
     spin(typed)
     assert reply.done()
     assert log == ["begins 3", "goes on 3", 3, "gone"]
-    check_books(typed)
+    check_statistics(typed)
 
 
 def test_one_who_waits_goes_on_when_a_task_polls_by_hand_and_the_task_stays_itself(play: Play) -> None:
@@ -220,7 +232,7 @@ def test_one_who_waits_goes_on_when_a_task_polls_by_hand_and_the_task_stays_itse
                 log.append(await oracle.plain(n))
                 tasks.append(asyncio.current_task())
 
-        reply = loop.spawn(Player, work).play()
+        reply = loop.spawn(CoroutineActor, work).play()
         own = asyncio.current_task()
         loop.poll_once()
         await asyncio.sleep(0)
@@ -267,7 +279,7 @@ def test_context_travels_from_a_handler_that_has_waited(play: Play) -> None:
             witness.see("after a turn of the host")
             return answer
 
-        assert await loop.spawn(Player, work).play() == "mine"
+        assert await loop.spawn(CoroutineActor, work).play() == "mine"
         await turns()
         assert seen == [(when, "mine") for when in ("before", "after a pause", "after a turn of the host")]
         assert await witness.answer() == "none"

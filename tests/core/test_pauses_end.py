@@ -14,7 +14,15 @@ from bandstand.core import ExitReason
 from bandstand.errors import BandstandError, TargetEnded
 from bandstand.testing import VirtualClock
 from tests.actor.asking import Oracle, Play, in_time, turns
-from tests.core.pausing import CROWDED, LONG, Leaver, Player, Work, crowd, wait_for
+from tests.core.waiting_actors import (
+    CROWDED,
+    LONG,
+    CoroutineActor,
+    StopHookActor,
+    Work,
+    spawn_busy,
+    wait_for,
+)
 from tests.loops import loops_of
 
 
@@ -38,7 +46,7 @@ def complaints(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
 
 
-def last_words(log: list[Any], oracle: Oracle, slow: Leaver) -> Work:
+def last_words(log: list[Any], oracle: Oracle, slow: StopHookActor) -> Work:
     async def farewell() -> None:
         try:
             log.append(await oracle.plain(1))
@@ -72,7 +80,7 @@ def test_waits_in_an_actors_end_come_to_an_end_when_the_loop_ends(
 
     async def story(loop: Loop) -> None:
         oracle = loop.spawn(Oracle)
-        slow = loop.spawn(Leaver, a_while)
+        slow = loop.spawn(StopHookActor, a_while)
         farewell = last_words(log, oracle, slow)
 
         async def work() -> None:
@@ -82,10 +90,10 @@ def test_waits_in_an_actors_end_come_to_an_end_when_the_loop_ends(
                 await farewell()
 
         if where == "finally":
-            reply = loop.spawn(Player, work).play()
+            reply = loop.spawn(CoroutineActor, work).play()
             assert not reply.done()
         else:
-            player = loop.spawn(Leaver, farewell)
+            player = loop.spawn(StopHookActor, farewell)
             if where == "before":
                 # It waits already when the loop ends.
                 player.stop()
@@ -105,8 +113,8 @@ def test_waits_in_an_actors_end_come_to_an_end_when_run_ends(
     with loops_of(Loop, clock, clock.new_event_loop) as make:
         loop = make(stop_timeout_ms=LONG)
         oracle = loop.spawn(Oracle)
-        slow = loop.spawn(Leaver, a_while)
-        loop.spawn(Leaver, last_words(log, oracle, slow))
+        slow = loop.spawn(StopHookActor, a_while)
+        loop.spawn(StopHookActor, last_words(log, oracle, slow))
         began = clock.now_ns()
         loop.spawn(Ender, loop).end()
         loop.run()
@@ -131,8 +139,8 @@ def test_one_who_was_about_to_go_on_when_the_loop_ends_goes_on(
             await turns()
             log.append("goes on")
 
-        loop.spawn(Leaver, farewell).stop()
-        crowd(loop, 20, 100)
+        loop.spawn(StopHookActor, farewell).stop()
+        spawn_busy(loop, 20, 100)
         for _ in range(1000):
             if asked and asked[0].done():
                 break
@@ -157,7 +165,7 @@ def test_a_handler_that_waits_is_cancelled_when_the_loop_ends(
 
     async def story(loop: Loop) -> None:
         oracle = loop.spawn(Oracle, log)
-        asks.append(loop.spawn(Player, lambda: wait_for(oracle, log, Event())).play())
+        asks.append(loop.spawn(CoroutineActor, lambda: wait_for(oracle, log, Event())).play())
         await turns()
         assert log == ["begins 0"]
 
@@ -182,7 +190,7 @@ def test_an_actor_whose_handler_is_cancelled_when_the_loop_ends_still_has_its_en
     before = clock.now_ns()
 
     async def story(loop: Loop) -> None:
-        reply = loop.spawn(Leaver, lambda: late_words(log)).hold()
+        reply = loop.spawn(StopHookActor, lambda: late_words(log)).hold()
         await turns()
         assert not reply.done()
 
@@ -200,7 +208,7 @@ def test_an_actor_whose_handler_is_cancelled_when_run_ends_still_has_its_end(
     before = clock.now_ns()
     with loops_of(Loop, clock, clock.new_event_loop) as make:
         loop = make(stop_timeout_ms=LONG)
-        reply = loop.spawn(Leaver, lambda: late_words(log)).hold()
+        reply = loop.spawn(StopHookActor, lambda: late_words(log)).hold()
         loop.spawn(Ender, loop).end()
         loop.run()
         assert reply.done()

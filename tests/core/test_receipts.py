@@ -16,12 +16,12 @@ import pytest
 from bandstand.core import ActorId, Context, ExitReason, Lane, Loop, Overflow, Verdict
 from bandstand.core.delivery import DeliveryCallback
 from bandstand.errors import ActorKilled, MailboxFull
-from tests.core.stage import (
+from tests.core.support import (
     USER_LANES,
     Boom,
-    Diary,
     LoopMaker,
-    check_books,
+    RecordingObserver,
+    check_statistics,
     collect,
     failer,
     idle,
@@ -79,11 +79,13 @@ def test_a_message_that_is_handled_leaves_its_receipt_alone(loop: Loop) -> None:
     settle(loop)
     loop.stop_actor(actor)
     assert slip.told == []
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.parametrize("lane", USER_LANES)
-def test_every_message_that_waits_is_lost_with_the_reason(loop: Loop, diary: Diary, lane: Lane) -> None:
+def test_every_message_that_waits_is_lost_with_the_reason(
+    loop: Loop, diary: RecordingObserver, lane: Lane
+) -> None:
     actor = loop.spawn(idle, name="gone")
     slips = [send(loop, actor, lane=lane) for _ in range(3)]
     loop.stop_actor(actor)
@@ -91,7 +93,7 @@ def test_every_message_that_waits_is_lost_with_the_reason(loop: Loop, diary: Dia
         assert slip.told == [("lost", actor, "gone", ExitReason.NORMAL, None)]
     # The observer sees the dead letters, but not who waits for them.
     assert [letter[4] for letter in diary.dead] == [0, 0, 0]
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_the_cause_is_told(loop: Loop) -> None:
@@ -145,7 +147,7 @@ def test_the_end_of_a_loop_tells_everybody(make_loop: LoopMaker) -> None:
     [(Overflow.DROP_OLDEST, [0, 1]), (Overflow.DROP_NEWEST, [2, 3]), (Overflow.CONFLATE, [1, 2])],
 )
 def test_what_an_overflow_policy_gives_up_is_told(
-    loop: Loop, diary: Diary, overflow: Overflow, given_up: list[int]
+    loop: Loop, diary: RecordingObserver, overflow: Overflow, given_up: list[int]
 ) -> None:
     got: list[Any] = []
     actor = loop.spawn(collect, got, name="full", mailbox_cap=loop.config.sys_reserved + 2, overflow=overflow)
@@ -156,7 +158,7 @@ def test_what_an_overflow_policy_gives_up_is_told(
     assert [letter[4] for letter in diary.dropped] == [0, 0]
     settle(loop)
     assert got == [number for number in range(4) if number not in given_up]
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_a_refused_message_is_its_senders_to_deal_with(loop: Loop) -> None:
@@ -175,12 +177,12 @@ def test_messages_from_other_threads_are_told_of_too(loop: Loop) -> None:
     settle(loop)  # they come in now, and find nobody
     assert [len(slip.told) for slip in slips] == [1, 1, 1]
     assert slips[0].told[0][:2] == ("lost", actor)
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.parametrize("overflow", [Overflow.DROP_OLDEST, Overflow.DROP_NEWEST, Overflow.CONFLATE])
 def test_whatever_other_threads_send_to_a_full_lane_each_receipt_hears_at_most_once(
-    loop: Loop, diary: Diary, overflow: Overflow
+    loop: Loop, diary: RecordingObserver, overflow: Overflow
 ) -> None:
     # Many times the cap, so that the inbox itself is thinned out on the sender's thread.
     got: list[Any] = []
@@ -192,7 +194,7 @@ def test_whatever_other_threads_send_to_a_full_lane_each_receipt_hears_at_most_o
         assert [told[0] for told in slip.told] == ([] if place in got else ["dropped"])
     assert got == sorted(got)
     assert 0 < len(got) < 200
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_a_receipt_may_send_when_it_is_told(loop: Loop) -> None:
@@ -211,7 +213,7 @@ def test_a_receipt_may_send_when_it_is_told(loop: Loop) -> None:
     loop.stop_actor(actor)
     settle(loop)
     assert got == ["told"] * 3
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 from bandstand.core import Context, Loop, LoopConfig
 from bandstand.errors import BandstandError, LoopBusy
 from bandstand.testing import VirtualClock
-from tests.core.stage import LoopMaker, check_books, collect, fill, idle, obey, settle
+from tests.core.support import LoopMaker, check_statistics, collect, fill, idle, run_message, settle
 
 MS = 1_000_000
 # How many messages lie between two looks at the clock at most.
@@ -297,11 +297,11 @@ def test_nothing_drives_or_destroys_the_loop_from_inside_a_behavior(loop: Loop, 
         except BandstandError as error:
             caught.append(error)
 
-    actor = loop.spawn(obey)
+    actor = loop.spawn(run_message)
     loop.send(actor, act)
     settle(loop)
     assert [type(error) for error in caught] == [LoopBusy]
     loop.send(actor, act)
     loop.run(until_idle=True)
     assert [type(error) for error in caught] == [LoopBusy, LoopBusy]
-    check_books(loop)
+    check_statistics(loop)

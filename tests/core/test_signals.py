@@ -22,7 +22,7 @@ import pytest
 
 from bandstand.core import Context, Loop
 from bandstand.errors import InvalidArgument
-from tests.core.stage import LoopMaker, obey, tell
+from tests.core.support import LoopMaker, call_in, run_message
 
 PATIENCE = 40  # seconds for a process to do what it must
 
@@ -498,7 +498,7 @@ def test_handling_signals_needs_the_main_thread_and_a_refusal_changes_nothing(ma
     def act(ctx: Context[Any]) -> None:
         seen.append("ran")
 
-    tell(loop, loop.spawn(obey), act)
+    call_in(loop, loop.spawn(run_message), act)
     loop.run(until_idle=True, handle_signals=True)
     assert seen == ["ran"]
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
@@ -514,6 +514,6 @@ def test_a_loop_that_cannot_run_installs_nothing(loop: Loop) -> None:
             loop.run(handle_signals=True)
         seen.append([signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)])
 
-    tell(loop, loop.spawn(obey), act)
+    call_in(loop, loop.spawn(run_message), act)
     loop.run(until_idle=True)
     assert seen == [before]

@@ -10,7 +10,17 @@ import pytest
 from bandstand.core import Context, Lane, Loop, Overflow, Statistics
 from bandstand.errors import BandstandError, InvalidArgument, LoopClosed
 from bandstand.testing import VirtualClock
-from tests.core.stage import check_books, failer, fill, idle, obey, panicker, settle, stopper, tell
+from tests.core.support import (
+    call_in,
+    check_statistics,
+    failer,
+    fill,
+    idle,
+    panicker,
+    run_message,
+    settle,
+    stopper,
+)
 
 
 def test_a_snapshot_is_frozen_and_starts_at_zero(loop: Loop) -> None:
@@ -28,7 +38,7 @@ def test_each_fate_is_counted_once(loop: Loop, clock: VirtualClock) -> None:
 
     def step(**expected: int) -> None:
         nonlocal before
-        check_books(loop)
+        check_statistics(loop)
         now = dataclasses.asdict(loop.statistics())
         changed = {key: now[key] - before[key] for key in now if now[key] != before[key] and key != "ticks"}
         assert changed == expected
@@ -93,7 +103,7 @@ def test_each_fate_is_counted_once(loop: Loop, clock: VirtualClock) -> None:
     now = loop.statistics()
     assert (now.sent, now.refused) == (before["sent"] + 1, before["refused"] + 1)
     loop.destroy()
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G10")
@@ -123,14 +133,14 @@ def test_nothing_is_waiting_and_nobody_ready_when_all_is_over(loop: Loop) -> Non
     loop.destroy()
     books = loop.statistics()
     assert (books.waiting, books.ready, books.alive, books.timers_pending) == (0, 0, 0, 0)
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_ticks_and_wakeups_are_counted(loop: Loop) -> None:
     loop.poll_once()
     loop.poll_once()
     assert (loop.statistics().ticks, loop.statistics().wakeups) == (2, 0)
-    tell(loop, loop.spawn(obey), lambda ctx: None)
+    call_in(loop, loop.spawn(run_message), lambda ctx: None)
     loop.run(until_idle=True)
     books = loop.statistics()
     assert books.ticks == 2 + books.wakeups

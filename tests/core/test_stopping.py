@@ -16,17 +16,17 @@ import pytest
 from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Loop
 from bandstand.errors import LoopClosed, MailboxFull
 from bandstand.testing import VirtualClock
-from tests.core.stage import (
+from tests.core.support import (
     Boom,
-    Diary,
     HostFactory,
     LoopMaker,
-    check_books,
+    RecordingObserver,
+    call_in,
+    check_statistics,
     guarded,
     idle,
-    obey,
     python,
-    tell,
+    run_message,
 )
 
 PATIENCE = 30  # seconds to wait for what must come
@@ -117,13 +117,13 @@ def virtual(clock: VirtualClock, make_loop: LoopMaker) -> Callable[..., Loop]:
 def test_a_stop_waits_for_clean_ups_and_no_longer(
     virtual: Callable[..., Loop], clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    loop, diary, log = virtual(), Diary(), list[str]()
+    loop, diary, log = virtual(), RecordingObserver(), list[str]()
     loop.set_observer(diary)
     actors = [loop.spawn(Tidy(log, seconds=seconds)) for seconds in (0.25, 1.0, 0.5)]
     for number, actor in enumerate(actors):
         loop.send(actor, str(number))
         loop.send(actor, "unread")
-    hand = loop.spawn(obey)
+    hand = loop.spawn(run_message)
     stop: Callable[[Context[Any]], None] = lambda ctx: ctx.loop.request_stop()  # noqa: E731
     loop.send_after(hand, 10, stop)
     start = clock.now_ns()
@@ -136,7 +136,7 @@ def test_a_stop_waits_for_clean_ups_and_no_longer(
     assert said(caplog, logging.ERROR) == []
     books = loop.statistics()
     assert (books.alive, books.in_flight, books.waiting) == (0, 0, 0)
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G30", "G28")
@@ -170,17 +170,17 @@ def test_a_stop_in_the_tick_of_the_first_message_loses_nothing(
 ) -> None:
     loop, log, start = virtual(), list[str](), clock.now_ns()
     loop.send(loop.spawn(Tidy(log)), "x")
-    tell(loop, loop.spawn(obey), lambda ctx: ctx.loop.request_stop())
+    call_in(loop, loop.spawn(run_message), lambda ctx: ctx.loop.request_stop())
     loop.run()
     assert clock.now_ns() == start
     assert log in ([], ["begin x", "finally x"])
     assert loop.statistics().dead == (0 if log else 1)
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.spec("J1")
 @pytest.mark.guarantee("G26", "G30")
-def test_coroutines_are_cancelled_youngest_first(loop: Loop, diary: Diary) -> None:
+def test_coroutines_are_cancelled_youngest_first(loop: Loop, diary: RecordingObserver) -> None:
     log: list[str] = []
     kinds: list[ActorId] = []
     for number in range(4):
@@ -206,7 +206,7 @@ def test_coroutines_are_cancelled_youngest_first(loop: Loop, diary: Diary) -> No
 
 @pytest.mark.guarantee("G26", "G30")
 def test_a_clean_up_finds_the_loop_closed_and_that_is_logged_not_told(
-    loop: Loop, diary: Diary, caplog: pytest.LogCaptureFixture
+    loop: Loop, diary: RecordingObserver, caplog: pytest.LogCaptureFixture
 ) -> None:
     refused: list[str] = []
 
@@ -238,7 +238,7 @@ def test_a_clean_up_finds_the_loop_closed_and_that_is_logged_not_told(
     assert (actor, ExitReason.NORMAL) in diary.stopped
     (message,) = said(caplog, logging.ERROR)
     assert "untidy" in message
-    check_books(loop)
+    check_statistics(loop)
 
 
 # --- but not for ever -------------------------------------------------------------------------------------------------------
@@ -255,11 +255,11 @@ def test_run_waits_for_the_stubborn_only_so_long(
     uncancels: bool,
     ms: int,
 ) -> None:
-    loop, diary, log = virtual(stop_timeout_ms=ms), Diary(), list[str]()
+    loop, diary, log = virtual(stop_timeout_ms=ms), RecordingObserver(), list[str]()
     ended: dict[ActorId, float] = {}
     start = clock.now_ns()
 
-    class Ear(Diary):
+    class Ear(RecordingObserver):
         def on_actor_stop(self, id: ActorId, reason: ExitReason) -> None:  # noqa: A002 -- the hook's own name
             super().on_actor_stop(id, reason)
             ended[id] = (clock.now_ns() - start) / 1e6
@@ -290,7 +290,7 @@ def test_run_waits_for_the_stubborn_only_so_long(
     assert "3 actors" in message
     assert f"{ms} ms" in message
     assert loop.statistics().alive == 0
-    check_books(loop)
+    check_statistics(loop)
     with pytest.raises(LoopClosed):
         loop.run()
     gc.collect()
@@ -640,7 +640,7 @@ LEAVING = [KeyboardInterrupt(), SystemExit(3)]
 @pytest.mark.parametrize("late", [False, True], ids=["before a suspension", "after a suspension"])
 @pytest.mark.parametrize("way", ["run", "poll_once"])
 def test_an_interrupt_in_a_coroutine_leaves_and_the_others_are_cancelled(
-    loop: Loop, diary: Diary, error: BaseException, late: bool, way: str
+    loop: Loop, diary: RecordingObserver, error: BaseException, late: bool, way: str
 ) -> None:
     log: list[str] = []
 
@@ -664,7 +664,7 @@ def test_an_interrupt_in_a_coroutine_leaves_and_the_others_are_cancelled(
     assert log in (["begin x", "finally x"], [])
     with pytest.raises(LoopClosed):
         loop.run()
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G22", "G30")
@@ -717,7 +717,7 @@ def test_a_system_exit_in_a_coroutine_inside_async_with_leaves_the_event_loop(
 
 @pytest.mark.guarantee("G30", "G32")
 def test_what_coroutines_raise_while_the_loop_stops_is_logged_for_each(
-    loop: Loop, diary: Diary, caplog: pytest.LogCaptureFixture
+    loop: Loop, diary: RecordingObserver, caplog: pytest.LogCaptureFixture
 ) -> None:
     begun: list[int] = []
 
@@ -788,7 +788,7 @@ def test_what_threads_send_while_the_loop_stops_is_handled_dead_or_refused_never
     assert books.handled == len(handled)
     assert books.handled + books.dead == sum(accepted), "delivered, or a dead letter"
     assert books.waiting == 0
-    check_books(loop)
+    check_statistics(loop)
     for who in range(4):
         numbers = [number for sender, number in handled if sender == who]
         assert numbers == list(range(len(numbers))), "in the order of the calls"
@@ -799,7 +799,11 @@ def test_a_stop_requested_again_and_again_from_everywhere_is_one_stop(
     make_loop: LoopMaker, loop_factory: HostFactory
 ) -> None:
     escaped: list[dict[str, Any]] = []
-    loop, diary, log = make_loop(loop_factory=guarded(loop_factory, escaped)), Diary(), list[str]()
+    loop, diary, log = (
+        make_loop(loop_factory=guarded(loop_factory, escaped)),
+        RecordingObserver(),
+        list[str](),
+    )
     loop.set_observer(diary)
     begun = threading.Event()
 

@@ -38,14 +38,14 @@ from bandstand.errors import (
     WrongThread,
 )
 from bandstand.testing import VirtualClock
-from tests.core.stage import (
+from tests.core.support import (
     LOOP_THREAD_CALLS,
     USER_LANES,
-    Diary,
     HostFactory,
     LoopMaker,
+    RecordingObserver,
     Seen,
-    check_books,
+    check_statistics,
     collect,
     idle,
     python,
@@ -113,7 +113,7 @@ def running(loop: Loop) -> Generator[threading.Thread]:
 def books_of(loop: Loop) -> Statistics:
     """The books of a loop that has ended, whoever ran it."""
     loop.destroy()
-    check_books(loop)
+    check_statistics(loop)
     return loop.statistics()
 
 
@@ -202,7 +202,7 @@ def test_the_verdicts_of_another_thread(make_loop: LoopMaker) -> None:
     loop.destroy()
     assert type(elsewhere(lambda: loop.send_async(actor, "x"))) is LoopClosed
     assert loop.statistics().refused == 8
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.spec("J15")
@@ -464,7 +464,7 @@ def test_the_cap_holds_whoever_sends(loop: Loop, quick_switches: None, local: bo
         settle(loop)
         assert loop.statistics().waiting == 0
         loop.stop_actor(actor)
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.spec("J15")
@@ -635,7 +635,7 @@ OUTCOMES = {
 @pytest.mark.parametrize("lane", USER_LANES)
 @pytest.mark.parametrize("policy", OUTCOMES)
 def test_a_full_lane_gives_up_what_its_policy_says_from_afar_too(
-    loop: Loop, diary: Diary, policy: Overflow, lane: Lane
+    loop: Loop, diary: RecordingObserver, policy: Overflow, lane: Lane
 ) -> None:
     seen: list[Any] = []
     actor = loop.spawn(collect, seen, mailbox_cap=CAP, overflow=policy)
@@ -648,7 +648,7 @@ def test_a_full_lane_gives_up_what_its_policy_says_from_afar_too(
     assert [data for _, _, data, _, _ in diary.dropped] == given_up
     books = loop.statistics()
     assert (books.sent, books.handled, books.dropped, books.refused) == (6, 3, 3, 0)
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.spec("J15")
@@ -690,7 +690,7 @@ def test_a_flood_that_nobody_lets_in_fills_no_memory_and_the_policy_holds(
     )
     books = loop.statistics()
     assert (books.sent, books.handled, books.dropped, books.refused) == (10_000, 3, 9_997, 0)
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.spec("J15")
@@ -939,7 +939,9 @@ def test_a_flood_from_afar_does_not_hold_the_tick(loop: Loop) -> None:
 
 @pytest.mark.spec("J15")
 @pytest.mark.guarantee("G37", "G21")
-def test_what_is_in_the_inbox_when_its_target_ends_is_a_dead_letter(loop: Loop, diary: Diary) -> None:
+def test_what_is_in_the_inbox_when_its_target_ends_is_a_dead_letter(
+    loop: Loop, diary: RecordingObserver
+) -> None:
     actor = loop.spawn(idle)
     for lane in USER_LANES:
         loop.send_async(actor, lane.name, lane=lane, tag=5, sender=actor)
@@ -949,7 +951,7 @@ def test_what_is_in_the_inbox_when_its_target_ends_is_a_dead_letter(loop: Loop, 
     assert diary.dead == [(actor, lane, lane.name, 5, actor) for lane in USER_LANES]
     books = loop.statistics()
     assert (books.sent, books.dead) == (3, 3)
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.spec("J15")

@@ -11,17 +11,17 @@ from bandstand.core import Context, Lane, Loop, TimerId
 from bandstand.core.timer_wheel import Timer, TimerWheel
 from bandstand.errors import InvalidArgument, NoSuchActor, TimerInvalid
 from bandstand.testing import VirtualClock
-from tests.core.stage import (
-    Breakable,
+from tests.core.support import (
+    BreakableClock,
     LoopMaker,
     Seen,
-    check_books,
+    check_statistics,
     collect,
     fill,
     idle,
-    obey,
     python,
     record,
+    run_message,
     settle,
 )
 
@@ -118,7 +118,7 @@ def test_a_delay_that_makes_no_sense_is_an_invalid_argument(loop: Loop, ms: Any)
     with pytest.raises(InvalidArgument, match="ms"):
         loop.send_after(actor, ms, "x")
     assert loop.statistics().timers_set == 0
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.spec("J13", "C6")
@@ -192,7 +192,7 @@ def test_a_due_timer_can_still_be_cancelled_before_its_tick(loop: Loop, clock: V
 def test_a_timer_belongs_to_its_target_not_to_who_set_it(loop: Loop, clock: VirtualClock) -> None:
     seen: list[Any] = []
     target = loop.spawn(collect, seen)
-    setter = loop.spawn(obey)
+    setter = loop.spawn(run_message)
 
     def act(ctx: Context[Any]) -> None:
         ctx.loop.send_after(target, 10, "from the dead", sender=ctx.self_id)
@@ -222,7 +222,7 @@ def test_timers_go_with_their_target(loop: Loop, clock: VirtualClock) -> None:
     assert not any(timer.pending for timer in timers)
     books = loop.statistics()
     assert (books.timers_released, books.timers_pending) == (4, 0)
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.spec("J13")
@@ -245,7 +245,7 @@ def test_a_due_timer_waits_for_room_in_order_and_wakes_nobody(
     books = loop.statistics()
     assert (books.timers_fired, books.timers_cancelled, books.timers_pending) == (3, 1, 0)
     assert books.refused == 1, "only fill()'s own last try"
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.spec("J13")
@@ -304,7 +304,7 @@ def test_an_actor_that_keeps_its_own_lane_full_still_gets_its_timer(
 
 @pytest.mark.guarantee("G16")
 def test_a_clock_that_breaks_in_send_after_leaves_no_half_timer(make_loop: LoopMaker) -> None:
-    clock = Breakable()
+    clock = BreakableClock()
     loop = make_loop(clock=clock)
     actor = loop.spawn(idle)
     clock.break_with(ValueError("the clock has stopped"))
@@ -313,7 +313,7 @@ def test_a_clock_that_breaks_in_send_after_leaves_no_half_timer(make_loop: LoopM
     clock.error = None
     assert loop.statistics().timers_set == 0
     loop.stop_actor(actor)
-    check_books(loop)
+    check_statistics(loop)
 
 
 FAR = """

@@ -11,8 +11,8 @@ import pytest
 from bandstand.core import ActorId, ActorStatus, Context, Loop, Tree, TreeNode
 from bandstand.core.actors import NOT_YET
 from bandstand.core.messages import ChildSummary
-from tests.core.nursery import Household, Stubborn, bear, found, poll_until
-from tests.core.stage import LoopMaker, idle, obey, settle, tell
+from tests.core.child_groups import RecordingChildGroup, Stubborn, add_child, add_supervisor, poll_until
+from tests.core.support import LoopMaker, call_in, idle, run_message, settle
 
 
 def shape(node: TreeNode) -> tuple[str, list[Any]]:
@@ -23,9 +23,9 @@ def shapes(tree: Tree) -> list[tuple[str, list[Any]]]:
     return [shape(node) for node in tree.roots]
 
 
-def house(loop: Loop, name: str, supervisor: ActorId | None = None) -> tuple[ActorId, Household]:
-    actor = bear(loop, idle, name=name, supervisor=supervisor)
-    family = Household(loop)
+def house(loop: Loop, name: str, supervisor: ActorId | None = None) -> tuple[ActorId, RecordingChildGroup]:
+    actor = add_child(loop, idle, name=name, supervisor=supervisor)
+    family = RecordingChildGroup(loop)
     loop.kernel.actors.set_child_group(actor, family)
     return actor, family
 
@@ -91,7 +91,7 @@ def test_the_status_is_shown_as_it_is(loop: Loop) -> None:
     loop.send(slow, "x")
     poll_until(loop, lambda: stubborn.begun)
     loop.stop_actor(slow)
-    bear(loop, idle, lambda ctx: NOT_YET, name="init")
+    add_child(loop, idle, lambda ctx: NOT_YET, name="init")
     loop.spawn(idle, name="running")
     assert {node.name: node.status for node in loop.tree()} == {
         "stopping": ActorStatus.STOPPING,
@@ -113,7 +113,7 @@ def test_the_orphans_of_a_supervisor_that_has_ended_are_roots(loop: Loop) -> Non
 @pytest.mark.guarantee("G55")
 def test_a_family_says_the_order_the_names_and_who_is_down(loop: Loop) -> None:
     root, family = house(loop, "root")
-    late, early = (bear(loop, idle, name=name, supervisor=root) for name in ("late", "early"))
+    late, early = (add_child(loop, idle, name=name, supervisor=root) for name in ("late", "early"))
     loop.send(early, "x")
     family.shown = [
         ChildSummary("early, by the spec", early, 2, ""),
@@ -133,7 +133,7 @@ def test_a_family_says_the_order_the_names_and_who_is_down(loop: Loop) -> None:
 @pytest.mark.guarantee("G55")
 def test_a_member_that_has_ended_is_down_though_its_family_has_not_heard_yet(loop: Loop) -> None:
     root, family = house(loop, "root")
-    child = bear(loop, idle, name="child", supervisor=root)
+    child = add_child(loop, idle, name="child", supervisor=root)
     family.children.append(child)
     loop.kill_actor(child)
     (node,) = loop.tree().roots
@@ -143,8 +143,8 @@ def test_a_member_that_has_ended_is_down_though_its_family_has_not_heard_yet(loo
 @pytest.mark.guarantee("G55")
 def test_a_child_that_its_family_does_not_know_is_shown_after_those_it_knows(loop: Loop) -> None:
     root, family = house(loop, "root")
-    stranger = bear(loop, idle, name="stranger", supervisor=root)
-    known = bear(loop, idle, name="known", supervisor=root)
+    stranger = add_child(loop, idle, name="stranger", supervisor=root)
+    known = add_child(loop, idle, name="known", supervisor=root)
     family.children.append(known)
     (node,) = loop.tree().roots
     assert [child.actor for child in node.children] == [known, stranger]
@@ -156,7 +156,7 @@ def test_families_within_families(loop: Loop) -> None:
     for name in ("left", "right"):
         middle, family = house(loop, name, root)
         top.children.append(middle)
-        family.children.append(bear(loop, idle, name="leaf", supervisor=middle))
+        family.children.append(add_child(loop, idle, name="leaf", supervisor=middle))
     assert shapes(loop.tree()) == [("root", [("child 0", [("child 0", [])]), ("child 1", [("child 0", [])])])]
 
 
@@ -193,11 +193,11 @@ def test_the_tree_can_be_looked_at_from_inside_a_behavior_and_a_child_in_its_ini
         drawn.append(str(loop.tree()))
 
     def act(ctx: Context[Any]) -> None:
-        bear(loop, idle, init, name="child", supervisor=ctx.self_id)
+        add_child(loop, idle, init, name="child", supervisor=ctx.self_id)
         loop.stop_actor(ctx.self_id)
         drawn.append(str(loop.tree()))
 
-    tell(loop, loop.spawn(obey, name="boss"), act)
+    call_in(loop, loop.spawn(run_message, name="boss"), act)
     settle(loop)
     assert drawn == [
         "boss (running)\n└── child (init)",
@@ -221,11 +221,11 @@ def test_a_closed_loop_still_shows_who_is_left(loop: Loop) -> None:
 def test_the_drawing(loop: Loop) -> None:
     root, family = house(loop, "root")
     pool, workers = house(loop, "pool", root)
-    one, two = (bear(loop, idle, supervisor=pool) for _ in range(2))
+    one, two = (add_child(loop, idle, supervisor=pool) for _ in range(2))
     for _ in range(2):
         loop.send(one, "x")
     workers.shown = [ChildSummary("one", one, 1, ""), ChildSummary("two", two, 3, "significant")]
-    last = bear(loop, idle, supervisor=root)
+    last = add_child(loop, idle, supervisor=root)
     family.shown = [
         ChildSummary("pool", pool, 0, ""),
         ChildSummary("cache", None, 2, "restart in 400 ms"),
@@ -323,8 +323,8 @@ def test_the_work_for_a_tree_grows_with_its_nodes_and_not_with_its_depth(make_lo
 @pytest.mark.parametrize("has_family", [False, True])
 def test_10000_children_of_one_are_drawn_in_order(make_loop: LoopMaker, has_family: bool) -> None:
     loop = make_loop()
-    root, family = found(loop)
-    children = [bear(loop, idle, supervisor=root) for _ in range(MANY)]
+    root, family = add_supervisor(loop)
+    children = [add_child(loop, idle, supervisor=root) for _ in range(MANY)]
     if has_family:
         family.children = children[::-1]
     tree = loop.tree()

@@ -11,7 +11,7 @@ import pytest
 
 from bandstand.core import ActorStatus, Context, Loop
 from bandstand.testing import VirtualClock
-from tests.core.stage import HostFactory, LoopMaker
+from tests.core.support import HostFactory, LoopMaker
 
 
 async def aobey(ctx: Context[Any], data: Callable[[], Any]) -> Any:

@@ -14,7 +14,7 @@ import pytest
 from bandstand.core import ActorId, Context, Loop
 from bandstand.core.logs import SafeLogger
 from bandstand.core.watchdog import Watchdog
-from tests.core.stage import HostFactory, LoopMaker, idle
+from tests.core.support import HostFactory, LoopMaker, idle
 
 PATIENCE = 30  # seconds to wait for what must come
 STALL_MS = 20

@@ -21,7 +21,7 @@ LONG = 60_000  # ms; longer than any test may wait
 CROWDED = {"max_actors_per_tick": 1, "max_msgs_per_actor": 2}
 
 
-class Player(Actor):
+class CoroutineActor(Actor):
     """Awaits a function."""
 
     def __init__(self, work: Work) -> None:
@@ -32,7 +32,7 @@ class Player(Actor):
         return await self.work()
 
 
-class Leaver(Actor):
+class StopHookActor(Actor):
     """Awaits a function in `on_stop`."""
 
     def __init__(self, farewell: Work) -> None:
@@ -49,7 +49,7 @@ class Leaver(Actor):
         await self.farewell()
 
 
-class Neighbour(Actor):
+class BusyActor(Actor):
     """Sends itself a number of messages."""
 
     def __init__(self) -> None:
@@ -74,14 +74,14 @@ class Canceller(Oracle):
         asks[0].cancel()
 
 
-def crowd(loop: Loop, size: int, count: int) -> list[Neighbour]:
-    neighbours = [loop.spawn(Neighbour) for _ in range(size)]
+def spawn_busy(loop: Loop, size: int, count: int) -> list[BusyActor]:
+    neighbours = [loop.spawn(BusyActor) for _ in range(size)]
     for neighbour in neighbours:
         neighbour.go(count)
     return neighbours
 
 
-async def all_done(neighbours: list[Neighbour]) -> bool:
+async def all_done(neighbours: list[BusyActor]) -> bool:
     """Return whether all of them have finished: one that is lost from the run queue never does."""
     await asyncio.sleep(1)
     async with asyncio.timeout(10):

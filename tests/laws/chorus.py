@@ -33,7 +33,7 @@ from bandstand.bus import (
     provide,
 )
 from bandstand.errors import Refused, RequestFailed
-from tests.core.stage import Boom
+from tests.core.support import Boom
 
 POLICY = RestartLimits(max_restarts=3, window_ms=5000, backoff_ms=200)
 CAP = 8

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from bandstand.core import ActorId, Context, Lane, Loop, LoopConfig, Overflow
 from bandstand.errors import LoopClosed, MailboxFull, NoSuchActor
 from bandstand.testing import VirtualClock
-from tests.core.stage import USER_LANES, check_books
+from tests.core.support import USER_LANES, check_statistics
 
 PATIENCE = 30
 RESERVE = 4
@@ -182,7 +182,7 @@ class Arrivals:
         books = self.loop.statistics()
         assert (books.sent, books.refused) == (self.sent, self.refused)
         assert (books.dead, books.dropped) == (len(self.dead), len(self.dropped))
-        check_books(self.loop)
+        check_statistics(self.loop)
 
 
 # A deed's weight is how often it stands here.
@@ -323,4 +323,4 @@ def test_threads_that_play_scripts(plays: list[Script], caps: list[int], ticks: 
         assert books.handled + books.dead == total
         assert books.refused == sum(refused)
         assert books.sent == total + sum(refused)
-        check_books(loop)
+        check_statistics(loop)

@@ -30,7 +30,7 @@ from bandstand.errors import (
 )
 from bandstand.supervision import Mailbox, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock, leaks_of
-from tests.core.stage import Boom, check_books
+from tests.core.support import Boom, check_statistics
 
 R = TypeVar("R")
 
@@ -433,7 +433,7 @@ class World(RuleBasedStateMachine):
                 assert all(question.end is not None for question in self.questions)
                 assert self.faults == []
                 assert leaks_of(self.loop) == []
-                check_books(self.loop)
+                check_statistics(self.loop)
         finally:
             self.runner.close()
 

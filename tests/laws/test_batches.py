@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bandstand.actor import Actor, Loop, ask, batch, batch_ask, control, data
 from bandstand.core import Lane
 from bandstand.testing import VirtualClock
-from tests.core.stage import check_books
+from tests.core.support import check_statistics
 
 LIMIT = 4
 STEPS = st.lists(
@@ -86,4 +86,4 @@ def test_the_lists_are_what_was_sent(steps: list[str]) -> None:
         assert [each for each in handled if each[0] in lane] == [each for each in sent if each[0] in lane]
     books = loop.statistics()
     assert (books.handled, books.waiting, books.dead) == (books.sent, 0, 0)
-    check_books(loop)
+    check_statistics(loop)

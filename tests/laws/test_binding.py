@@ -18,7 +18,7 @@ from bandstand.actor import Actor, Loop, ask, data, is_alive
 from bandstand.core import LoopConfig
 from bandstand.testing import VirtualClock
 from tests.actor.answers import outcome
-from tests.core.stage import check_books, settle
+from tests.core.support import check_statistics, settle
 
 # Some are names that a binder, or whoever calls it, could have itself.
 NAMES = ("a", "b", "c", "handle", "data", "args", "_default_a", "method", "n")
@@ -166,4 +166,4 @@ def test_a_handle_binds_as_the_method_itself_would(drawn: st.DataObject) -> None
             assert list(got.get("others", ())) == list(expected.get("others", ()))
         assert is_alive(handle)
         assert seen == []
-        check_books(loop)
+        check_statistics(loop)

@@ -25,7 +25,7 @@ from bandstand.core import (
 )
 from bandstand.supervision import Supervisor, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
-from tests.core.stage import idle
+from tests.core.support import idle
 
 CAP = 4
 RESERVE = 1

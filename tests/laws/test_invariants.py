@@ -25,11 +25,11 @@ from bandstand.core import (
 )
 from bandstand.errors import LoopClosed, MailboxFull, NoSuchActor, TimerInvalid
 from bandstand.testing import VirtualClock
-from tests.core.stage import (
+from tests.core.support import (
     USER_LANES,
-    Diary,
+    RecordingObserver,
     Seen,
-    check_books,
+    check_statistics,
     collect,
     exits,
     failer,
@@ -109,7 +109,7 @@ def test_invariant_2_ordering(sends: list[tuple[int, Lane, bool]], budget: int, 
 )
 def test_invariant_3_at_most_once(steps: list[tuple[str, int, Lane]], cap: int, policy: Overflow) -> None:
     """Enqueued and seen exactly once (or a counted dead letter, or given up by the policy asked for), or refused."""
-    diary = Diary()
+    diary = RecordingObserver()
     handled: Counter[int] = Counter()
 
     def behavior(ctx: Context[Any], data: int) -> Verdict | None:
@@ -161,7 +161,7 @@ def test_invariant_3_at_most_once(steps: list[tuple[str, int, Lane]], cap: int, 
             len(diary.dropped),
         )
         assert (books.refused, books.sent) == (refused, len(accepted) + refused)
-        check_books(loop)
+        check_statistics(loop)
 
 
 @pytest.mark.spec("J24", "J18")
@@ -280,7 +280,7 @@ def test_invariant_7_lifetime(actors: int, sends: int, timers: int, how: str) ->
     """Once destroyed: no callback, no call but destroy itself; run must error."""
     calls: list[Any] = []
     loop = Loop(clock=VirtualClock())
-    diary = Diary()
+    diary = RecordingObserver()
     loop.set_observer(diary)
     ids = [loop.spawn(collect, calls) for _ in range(actors)]
     for number in range(sends if ids else 0):
@@ -318,4 +318,4 @@ def test_invariant_7_lifetime(actors: int, sends: int, timers: int, how: str) ->
     loop.destroy()
     assert len(diary.stopped) == actors
     assert calls == []
-    check_books(loop)
+    check_statistics(loop)

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from bandstand.core import STOP, ActorId, Context, Interest, IoEvent, Loop, LoopConfig, Readiness, Verdict
 from bandstand.errors import IoNotWatched, IoRegistrationFailed, NoSuchActor
 from bandstand.testing import VirtualClock
-from tests.core.plumbing import Plumbing
-from tests.core.stage import check_books
+from tests.core.descriptors import Descriptors
+from tests.core.support import check_statistics
 
 SWEEP = 1000
 
@@ -30,8 +30,8 @@ SWEEP = 1000
 class Pipe:
     """A pipe, and what the ledger says about it. `number` is its reading end's, as long as that is open."""
 
-    def __init__(self, plumbing: Plumbing) -> None:
-        self.number, self.write = plumbing.pipe()
+    def __init__(self, descriptors: Descriptors) -> None:
+        self.number, self.write = descriptors.pipe()
         self.unread = 0
         self.is_open = True
 
@@ -50,8 +50,8 @@ class Watched:
 class Io:
     """Watching, writing, reading, closing, ending and ticking in any order."""
 
-    def __init__(self, plumbing: Plumbing, clock: VirtualClock, loop: Loop) -> None:
-        self.plumbing = plumbing
+    def __init__(self, descriptors: Descriptors, clock: VirtualClock, loop: Loop) -> None:
+        self.descriptors = descriptors
         self.clock = clock
         self.loop = loop
         self.pipes: list[Pipe] = []
@@ -65,7 +65,7 @@ class Io:
         self.faults: list[str] = []
         for number in range(3):
             self.spawn(number)
-            self.pipes.append(Pipe(plumbing))
+            self.pipes.append(Pipe(descriptors))
 
     # What owners do.
 
@@ -133,13 +133,13 @@ class Io:
 
     def open(self, which: int, how: int) -> None:
         if len(self.pipes) < 20:
-            self.pipes.append(Pipe(self.plumbing))
+            self.pipes.append(Pipe(self.descriptors))
 
     def pick(self, which: int) -> Pipe:
         """One of the open pipes."""
         there = [pipe for pipe in self.pipes if pipe.is_open]
         if not there:
-            there.append(Pipe(self.plumbing))
+            there.append(Pipe(self.descriptors))
             self.pipes += there
         return there[which % len(there)]
 
@@ -184,8 +184,8 @@ class Io:
         """Close a pipe, whether it is watched or not; half of them have a duplicate that stays, and that is written to."""
         pipe = self.pick(which)
         if how % 2:
-            self.plumbing.keep(os.dup(pipe.number))
-        self.plumbing.close(pipe.number)
+            self.descriptors.keep(os.dup(pipe.number))
+        self.descriptors.close(pipe.number)
         pipe.is_open = False
         if how == 3:
             os.write(pipe.write, b"x")
@@ -193,7 +193,7 @@ class Io:
     def reuse(self, which: int, how: int) -> None:
         """Close a pipe, and another one gets its number; sometimes it is watched at once."""
         self.close(which, how)
-        new = Pipe(self.plumbing)
+        new = Pipe(self.descriptors)
         self.pipes.append(new)
         if which % 2:
             self.write_one(new)
@@ -241,7 +241,7 @@ class Io:
         for pipe in self.pipes:
             if pipe.is_open:
                 os.fstat(pipe.number)
-        check_books(self.loop)
+        check_statistics(self.loop)
 
 
 # A deed's weight is how often it stands here.
@@ -271,8 +271,8 @@ def test_whatever_is_done_to_descriptors_each_readiness_is_told_once_to_its_owne
         max_actors_per_tick=visits, max_msgs_per_actor=budget, default_mailbox_cap=cap, fd_sweep_ms=SWEEP
     )
     clock = VirtualClock()
-    with Plumbing() as plumbing, Loop(config, clock=clock) as loop:
-        io = Io(plumbing, clock, loop)
+    with Descriptors() as descriptors, Loop(config, clock=clock) as loop:
+        io = Io(descriptors, clock, loop)
         for deed, which, how in deeds:
             deed(io, which, how)
             io.check()
@@ -289,8 +289,8 @@ def test_whatever_is_done_to_descriptors_each_readiness_is_told_once_to_its_owne
 )
 def test_invariant_6_io(writes: list[int], appetite: int, crowd: int, fate: str) -> None:
     """Exactly one event for each readiness, unless the owner ends or the descriptor is unwatched; then none."""
-    with Plumbing() as plumbing, Loop(clock=VirtualClock()) as loop:
-        read, write = plumbing.pipe()
+    with Descriptors() as descriptors, Loop(clock=VirtualClock()) as loop:
+        read, write = descriptors.pipe()
         reads: list[int] = []
 
         def behavior(ctx: Context[Any], data: object) -> None:
@@ -321,7 +321,7 @@ def test_invariant_6_io(writes: list[int], appetite: int, crowd: int, fate: str)
             pass
         assert len(reads) == expected + (fate == "stays")
         assert loop.statistics().ended_panic == 0
-        check_books(loop)
+        check_statistics(loop)
 
 
 @pytest.mark.spec("J24", "J14")
@@ -329,8 +329,8 @@ def test_invariant_6_io(writes: list[int], appetite: int, crowd: int, fate: str)
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=40))
 def test_every_ready_descriptor_of_many_is_told_once_before_any_is_told_twice(order: list[int]) -> None:
     """Fair between descriptors, of one owner or of several, however long they stay ready."""
-    with Plumbing() as plumbing, Loop(clock=VirtualClock()) as loop:
-        fds = [plumbing.eventfd(1) for _ in range(5)]
+    with Descriptors() as descriptors, Loop(clock=VirtualClock()) as loop:
+        fds = [descriptors.eventfd(1) for _ in range(5)]
         told: Counter[int] = Counter()
 
         def behavior(ctx: Context[Any], data: IoEvent) -> None:

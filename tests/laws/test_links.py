@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from bandstand.core import ActorId, ActorStatus, ExitReason, Loop
 from bandstand.testing import VirtualClock
-from tests.core.nursery import partings
-from tests.core.stage import Boom, Diary, Seen, check_books, record, settle
+from tests.core.child_groups import exit_messages
+from tests.core.support import Boom, RecordingObserver, Seen, check_statistics, record, settle
 
 Step = tuple[str, int, int]
 
@@ -125,7 +125,7 @@ class Web:
 
     def check_what_was_told(self) -> None:
         for number, inbox in enumerate(self.inboxes):
-            told = [(self.actors.index(note.actor), note.reason) for note in partings(inbox)]
+            told = [(self.actors.index(note.actor), note.reason) for note in exit_messages(inbox)]
             expected = self.model.told[number]
             if number in self.model.ended:
                 assert set(told) <= set(expected), "what it had not read is a dead letter"
@@ -138,7 +138,7 @@ class Web:
 def test_links_do_what_the_model_does(steps: list[Step], size: int) -> None:
     with Loop(clock=VirtualClock()) as loop:
         web = Web(loop, size)
-        diary = Diary()
+        diary = RecordingObserver()
         loop.set_observer(diary)
         for what, one, other in steps:
             if one % size not in web.model.ended:
@@ -150,4 +150,4 @@ def test_links_do_what_the_model_does(steps: list[Step], size: int) -> None:
         assert len(diary.stopped) == len(web.model.ended), "each of them once"
         settle(loop)
         web.check_what_was_told()
-        check_books(loop)
+        check_statistics(loop)

@@ -32,7 +32,7 @@ from bandstand.core import (
 )
 from bandstand.errors import MailboxFull, MaxActors, NoSuchActor, TimerInvalid
 from bandstand.testing import VirtualClock
-from tests.core.stage import USER_LANES, Boom, check_books, settle
+from tests.core.support import USER_LANES, Boom, check_statistics, settle
 
 user_lanes = st.sampled_from(USER_LANES)
 deeds = st.sampled_from(["note"] * 6 + ["stop", "fail", "panic", "stop itself", "pass on", "set timer"])
@@ -254,7 +254,7 @@ class WholeLoop(RuleBasedStateMachine):
     def the_books_balance(self) -> None:
         if not hasattr(self, "loop"):
             return
-        check_books(self.loop)
+        check_statistics(self.loop)
         assert not self.ends_told or max(self.ends_told.values()) == 1
         books = self.loop.statistics()
         assert books.refused == self.refused

@@ -14,7 +14,7 @@ from bandstand.actor import Loop, Machine, State, data
 from bandstand.actor.state_machine import MAX_PUSHED, StateAction, StateStack, StateTable
 from bandstand.errors import BadTransition
 from bandstand.testing import VirtualClock
-from tests.core.stage import check_books, settle
+from tests.core.support import check_statistics, settle
 
 TIMES = {"b": 10, "d": 25}
 
@@ -155,7 +155,7 @@ class MachineAgainstModel(RuleBasedStateMachine):
         assert self.loop.ask_statistics().unhandled == self.unhandled
         assert self.loop.statistics().waiting == len(self.line) + len(self.kept)
         assert self.loop.statistics().timers_pending <= 1
-        check_books(self.loop)
+        check_statistics(self.loop)
 
     def teardown(self) -> None:
         self.loop.destroy()

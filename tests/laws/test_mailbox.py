@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from bandstand.core import ActorId, ChildExit, Context, Down, Lane, Loop, LoopConfig, Overflow
 from bandstand.errors import MailboxFull
 from bandstand.testing import VirtualClock
-from tests.core.stage import USER_LANES, check_books, idle
+from tests.core.support import USER_LANES, check_statistics, idle
 
 user_lanes = st.sampled_from(USER_LANES)
 
@@ -138,7 +138,7 @@ class MailboxAgainstDeques(RuleBasedStateMachine):
         assert books.waiting == sum(len(line) for line in self.model.values())
         assert books.refused == self.refused
         assert books.ready == (books.waiting > 0)
-        check_books(self.loop)
+        check_statistics(self.loop)
 
     def teardown(self) -> None:
         if hasattr(self, "loop"):

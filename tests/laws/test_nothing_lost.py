@@ -26,7 +26,7 @@ from bandstand.errors import Refused
 from bandstand.supervision import Backoff
 from bandstand.testing import VirtualClock, leaks_of
 from tests.bus.stage import ScriptedAdapter, ScriptedLine, Stage, hushed
-from tests.core.stage import Boom
+from tests.core.support import Boom
 
 R = TypeVar("R")
 

@@ -23,7 +23,7 @@ from bandstand.core.events import DeadLetter, RuntimeEvent
 from bandstand.errors import MailboxFull, TargetEnded
 from bandstand.pool import ByKey, OnDeath, Pool, Routing, pooled
 from bandstand.testing import VirtualClock, leaks_of
-from tests.core.stage import Boom, Diary, check_books
+from tests.core.support import Boom, RecordingObserver, check_statistics
 
 R = TypeVar("R")
 
@@ -127,7 +127,7 @@ class World(RuleBasedStateMachine):
         self.tasks: list[Task] = []
         self.begun: list[Task] = []
         self.dead: set[Task] = set()
-        self.diary = Diary()
+        self.diary = RecordingObserver()
 
     def do(self, work: Coroutine[Any, Any, R]) -> R:
         return self.runner.run(work)
@@ -275,7 +275,7 @@ class World(RuleBasedStateMachine):
                 self.nothing_is_done_twice()
                 self.keys_keep_their_order()
                 assert leaks_of(self.loop) == []
-                check_books(self.loop)
+                check_statistics(self.loop)
         finally:
             self.runner.close()
 

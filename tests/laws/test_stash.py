@@ -14,7 +14,7 @@ from bandstand.actor import Actor, Loop, Stash, control, data, management
 from bandstand.core import Observer
 from bandstand.errors import StashFull
 from bandstand.testing import VirtualClock
-from tests.core.stage import check_books, settle
+from tests.core.support import check_statistics, settle
 
 LIMIT = 4
 
@@ -115,7 +115,7 @@ class StashAgainstLists(RuleBasedStateMachine):
 
     @invariant()
     def same(self) -> None:
-        check_books(self.loop)
+        check_statistics(self.loop)
         waiting = sum(len(line) for line in self.lanes.values()) + len(self.kept)
         assert self.loop.statistics().waiting == waiting
         assert self.seen == self.log

@@ -51,7 +51,7 @@ from bandstand.supervision import (
     spawn_supervisor,
 )
 from bandstand.testing import VirtualClock, leaks_of
-from tests.core.stage import Boom, check_books, idle, settle
+from tests.core.support import Boom, check_statistics, idle, settle
 from tests.laws.dynasty import Boss, Child, Event, Plan, World, sane, trees, workers, write
 
 plain = st.just(False)  # noqa: FBT003 -- a strategy's value
@@ -437,7 +437,7 @@ class Dynasty(RuleBasedStateMachine):
 
     @invariant()
     def the_books_balance(self) -> None:
-        check_books(self.loop)
+        check_statistics(self.loop)
 
     def teardown(self) -> None:
         if self.root is not None:
@@ -739,7 +739,7 @@ class Drama:
 
     def look(self) -> None:
         """What must hold at any moment."""
-        check_books(self.loop)
+        check_statistics(self.loop)
         assert self.wrong == [], "\n".join(self.wrong)
         for name in self.living:
             above = name.rpartition(".")[0]

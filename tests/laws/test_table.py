@@ -12,7 +12,7 @@ from bandstand.core.ids import ActorTable
 from bandstand.core.mailbox import ActorCell
 from bandstand.errors import MaxActors, NoSuchActor
 from bandstand.testing import VirtualClock
-from tests.core.stage import Seen, record, settle
+from tests.core.support import Seen, record, settle
 
 INDEX = (1 << 24) - 1
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bandstand.testing import VirtualClock
-from tests.core.stage import idle
+from tests.core.support import idle
 from tests.parity.builds import Build
 from tests.parity.test_structures import outcome, same
 

@@ -19,7 +19,7 @@ from bandstand.pod.registry import registry_of
 from bandstand.pod.spec import PodSpec, RoleSpec, TroupeSpec
 from bandstand.pod.vocabulary import PodPhase, WhenDown
 from bandstand.supervision import ChildSpec, SupervisorSpec, spawn_supervisor
-from tests.core.stage import Boom, HostFactory, panicker
+from tests.core.support import Boom, HostFactory, panicker
 
 PATIENCE = 30  # seconds to wait for what must come
 

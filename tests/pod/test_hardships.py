@@ -38,7 +38,7 @@ from bandstand.pod.troupe import Troupe
 from bandstand.pod.vocabulary import PodPhase, ThreadModel, WhenDown
 from bandstand.pod.wakeup import hearing_signals, wait_hearing
 from bandstand.supervision import Intensity
-from tests.core.stage import HostFactory
+from tests.core.support import HostFactory
 from tests.pod.test_exchange import Fake, close, make_spec
 from tests.pod.troupes import (
     ALWAYS,

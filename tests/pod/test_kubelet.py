@@ -17,7 +17,7 @@ from bandstand.pod.place import when_down
 from bandstand.pod.troupe import Troupe
 from bandstand.pod.vocabulary import PodPhase, RestartPolicy, ThreadModel, WhenDown
 from bandstand.supervision import Backoff, Intensity
-from tests.core.stage import Boom
+from tests.core.support import Boom
 from tests.pod.troupes import (
     ALWAYS,
     COOPERATIVE,

@@ -15,7 +15,7 @@ from bandstand.pod.nested import nested
 from bandstand.pod.troupe import Troupe
 from bandstand.pod.vocabulary import PodPhase
 from bandstand.supervision import Intensity
-from tests.core.stage import Boom, HostFactory
+from tests.core.support import Boom, HostFactory
 from tests.pod.troupes import (
     ALWAYS,
     COOPERATIVE,

@@ -30,7 +30,7 @@ from bandstand.pod.registry import PodRegistry
 from bandstand.pod.slot import NO_ROOM_MS
 from bandstand.pod.vocabulary import WhenDown
 from tests.actor.players import elsewhere
-from tests.core.stage import settle
+from tests.core.support import settle
 
 PATIENCE = 30  # seconds to wait for what must come
 SOON = 20  # milliseconds that are to run out

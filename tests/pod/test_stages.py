@@ -27,7 +27,7 @@ from bandstand.pod.stages import (
     Told,
 )
 from bandstand.pod.vocabulary import PodPhase, ThreadModel
-from tests.core.stage import Boom
+from tests.core.support import Boom
 from tests.pod.troupes import DEDICATED, MAIN, PATIENCE, PROCESS, Counter, Gate, in_thread
 
 pytestmark = [

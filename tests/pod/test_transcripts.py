@@ -11,7 +11,7 @@ import pytest
 
 from bandstand.pod.spec import PodSpec
 from bandstand.pod.vocabulary import ThreadModel
-from tests.core.stage import HostFactory
+from tests.core.support import HostFactory
 from tests.pod.program import ITEMS, TICKS, Program, perform
 from tests.pod.troupes import COOPERATIVE, DEDICATED, MAIN, PATIENCE, PROCESS
 

@@ -34,7 +34,7 @@ from bandstand.pod.place import when_down
 from bandstand.pod.troupe import Troupe
 from bandstand.pod.vocabulary import PodPhase, ThreadModel, WhenDown
 from bandstand.supervision import Intensity
-from tests.core.stage import Boom, HostFactory
+from tests.core.support import Boom, HostFactory
 from tests.pod.troupes import (
     ALWAYS,
     COOPERATIVE,

@@ -18,7 +18,7 @@ from bandstand.pod.phases import PodEvent
 from bandstand.pod.spec import PodSpec
 from bandstand.pod.troupe import Troupe
 from bandstand.pod.vocabulary import PodPhase, RestartPolicy, ThreadModel
-from tests.core.stage import Boom
+from tests.core.support import Boom
 
 PATIENCE = 30.0  # seconds to wait for what must come
 PATIENCE_MS = PATIENCE * 1000

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from bandstand.actor import Actor, Implements, Interface, Loop, ask, batch, control, data
 from bandstand.core.events import DeadLetter
 from bandstand.pool import Pool
-from tests.core.stage import Boom
+from tests.core.support import Boom
 
 __all__ = ("Calm", "Desk", "Hand", "balanced", "buried")
 

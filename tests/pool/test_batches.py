@@ -10,7 +10,7 @@ import pytest
 from bandstand.actor import Actor, Loop, batch
 from bandstand.pool import pooled
 from tests.actor.players import ride
-from tests.core.stage import Boom, settle
+from tests.core.support import Boom, settle
 from tests.pool.cast import Hand, buried
 
 

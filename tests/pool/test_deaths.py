@@ -14,7 +14,7 @@ from bandstand.errors import GaveUp, IgnoreChild, StartFailed, TargetEnded
 from bandstand.pool import ByKey, OnDeath, Pool, pooled
 from bandstand.supervision import Backoff
 from tests.actor.players import ride
-from tests.core.stage import Boom, Diary, settle
+from tests.core.support import Boom, RecordingObserver, settle
 from tests.pool.cast import Calm, Hand, balanced, buried
 
 
@@ -26,7 +26,7 @@ def kill_first(loop: Loop, pool: Pool[Any]) -> None:
 
 @pytest.mark.guarantee("G226")
 def test_what_had_not_begun_goes_on_in_order_and_what_was_at_hand_is_a_dead_letter(
-    loop: Loop, diary: Diary
+    loop: Loop, diary: RecordingObserver
 ) -> None:
     book: list[Any] = []
 
@@ -156,7 +156,9 @@ def test_a_key_keeps_its_order_when_what_was_at_hand_goes_back(loop: Loop) -> No
 
 
 @pytest.mark.guarantee("G226")
-def test_dead_letter_gives_up_what_the_worker_had_and_nothing_else(loop: Loop, diary: Diary) -> None:
+def test_dead_letter_gives_up_what_the_worker_had_and_nothing_else(
+    loop: Loop, diary: RecordingObserver
+) -> None:
     book: list[Any] = []
 
     async def body() -> None:

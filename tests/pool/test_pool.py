@@ -24,7 +24,7 @@ from bandstand.errors import (
 )
 from bandstand.pool import OnDeath, Pool, Routing, pooled
 from tests.actor.players import elsewhere, ride, spin
-from tests.core.stage import check_books, settle
+from tests.core.support import check_statistics, settle
 from tests.pool.cast import Calm, Desk, Hand, balanced, buried
 
 pytestmark = pytest.mark.guarantee("G220")
@@ -332,7 +332,7 @@ def test_stop_makes_dead_letters_of_what_waits_and_tells_the_askers(loop: Loop) 
         assert pool.status().handled == 0
 
     ride(loop, body)
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G229")
@@ -357,7 +357,7 @@ def test_drain_handles_everything_and_accepts_nothing(loop: Loop, way: str) -> N
         assert all(worker.actor is None for worker in status.workers)
 
     ride(loop, body)
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G229")
@@ -393,7 +393,7 @@ def test_the_end_of_the_loop_is_the_end_of_the_pool(loop: Loop) -> None:
     assert pools[0].status().waiting == pools[0].status().outstanding == 0
     with pytest.raises((LoopClosed, NoSuchActor)):
         pools[0].handle.note("late")
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G221")

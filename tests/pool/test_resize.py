@@ -12,7 +12,7 @@ from bandstand.errors import InvalidArgument, StartFailed
 from bandstand.pool import ByKey, Resizing, Routing, pooled
 from bandstand.supervision.dynamic import consistent_hash
 from tests.actor.players import ride
-from tests.core.stage import Boom, check_books, settle
+from tests.core.support import Boom, check_statistics, settle
 from tests.pool.cast import Hand, balanced
 
 pytestmark = pytest.mark.guarantee("G228")
@@ -66,7 +66,7 @@ def test_who_leaves_finishes_what_it_has_takes_nothing_and_ends(loop: Loop) -> N
         await resizing
 
     ride(loop, body)
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_one_that_dies_while_it_leaves_comes_back_and_finishes(loop: Loop) -> None:

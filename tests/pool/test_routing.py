@@ -17,7 +17,7 @@ from bandstand.supervision import place_of
 from bandstand.supervision.dynamic import consistent_hash
 from bandstand.topic import Topic
 from tests.actor.players import ride
-from tests.core.stage import settle
+from tests.core.support import settle
 from tests.pool.cast import Hand, balanced, buried
 
 KEYS = st.one_of(st.text(max_size=8), st.binary(max_size=8), st.integers())

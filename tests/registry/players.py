@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from bandstand.actor import Actor, Implements, Interface, Loop, Signal, ask, data, id_of
 from bandstand.core import ExitReason, Lane
 from bandstand.registry import Change
-from tests.core.stage import Boom
+from tests.core.support import Boom
 
 Book = list[Any]
 

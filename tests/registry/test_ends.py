@@ -13,7 +13,7 @@ from bandstand.core import ActorStatus
 from bandstand.errors import NameTaken, NoSuchName
 from bandstand.registry import Registry
 from tests.actor.players import ride, turns
-from tests.core.stage import settle
+from tests.core.support import settle
 from tests.registry.players import Database, Slow, Usher, Witness, crash
 
 pytestmark = pytest.mark.guarantee("G203")

@@ -14,7 +14,7 @@ from bandstand.registry import Registry, Told
 from bandstand.testing import VirtualClock
 from tests.actor.players import elsewhere
 from tests.actor.workers import one_for_one
-from tests.core.stage import settle
+from tests.core.support import settle
 from tests.registry.players import Clerk, Counter, Counting, Database, Replica, Witness
 
 pytestmark = pytest.mark.guarantee("G206")

@@ -15,7 +15,7 @@ from bandstand.errors import NameTaken, NoSuchActor
 from bandstand.registry import Registry
 from bandstand.supervision import ChildMode, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
-from tests.core.stage import settle
+from tests.core.support import settle
 from tests.registry.players import Database
 
 NAMES = st.sampled_from(["a", "b", "c"])

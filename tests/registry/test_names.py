@@ -20,7 +20,7 @@ from bandstand.errors import (
 )
 from bandstand.registry import Registry
 from tests.actor.players import elsewhere
-from tests.core.stage import settle
+from tests.core.support import settle
 from tests.registry.players import Clerk, Counter, Database, Replica
 
 pytestmark = pytest.mark.guarantee("G202")

@@ -19,7 +19,7 @@ from bandstand.supervision import (
 from bandstand.testing import VirtualClock
 from tests.actor.players import ride
 from tests.actor.workers import one_for_one
-from tests.core.stage import settle
+from tests.core.support import settle
 from tests.registry.players import Database
 
 pytestmark = pytest.mark.guarantee("G204")

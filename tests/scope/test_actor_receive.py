@@ -18,7 +18,7 @@ from bandstand.core import Loop, Verdict
 from bandstand.core.coroutines import is_coroutine
 from bandstand.scope import UNBOUNDED, Channel, Consumer, EndedBy, consume
 from bandstand.scope._consumer import ActorReceive, ItemCoroutine
-from tests.core.stage import Boom, settle
+from tests.core.support import Boom, settle
 from tests.scope.harness import SlowFunction, filled_channel, run_with_loop, wait_until
 
 pytestmark = pytest.mark.spec("K1", "K2")

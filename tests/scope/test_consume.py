@@ -26,7 +26,7 @@ from bandstand.errors import (
 )
 from bandstand.scope import CONFLATED, UNBOUNDED, CancelToken, Channel, ChannelActor, EndedBy, Scope, consume
 from bandstand.testing import VirtualClock
-from tests.core.stage import Diary, LoopMaker, check_books, fill, settle
+from tests.core.support import LoopMaker, RecordingObserver, check_statistics, fill, settle
 from tests.scope.harness import OutcomeRecorder, filled_channel, run_with_loop, wait_until
 
 # --- once for each element ----------------------------------------------------------------------------------------------
@@ -316,7 +316,7 @@ def test_two_idle_seconds_cause_no_wakeup_in_real_time(
 
 @pytest.mark.spec("K1")
 @pytest.mark.guarantee("G106")
-def test_it_is_an_actor_with_an_id_and_a_name(loop: Loop, diary: Diary) -> None:
+def test_it_is_an_actor_with_an_id_and_a_name(loop: Loop, diary: RecordingObserver) -> None:
     actor = consume(Channel[int](), idle_element, loop=loop, name="orders")
     assert isinstance(actor.id, ActorId)
     assert loop.status(actor.id) is ActorStatus.RUNNING
@@ -346,7 +346,7 @@ def test_messages_to_its_id_are_counted_as_strays_and_ignored(loop: Loop) -> Non
     channel.try_send(4)
     settle(loop)
     assert got == [1, 2, 3, 4]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G106")

@@ -17,7 +17,7 @@ from bandstand.errors import ActorFailed, ActorKilled, BadVerdict, ChannelTimeou
 from bandstand.scope import UNBOUNDED, CancelToken, Channel, ChannelActor, EndedBy, Outcome, consume
 from bandstand.scope.event import EventWait
 from bandstand.testing import VirtualClock
-from tests.core.stage import Boom, LoopMaker, check_books, settle, stopper
+from tests.core.support import Boom, LoopMaker, check_statistics, settle, stopper
 from tests.scope.harness import (
     OutcomeRecorder,
     SlowFunction,
@@ -269,7 +269,7 @@ def test_close_ends_it_when_it_has_drained_the_channel(loop: Loop) -> None:
     assert got == [1, 2, 3]
     assert actor.outcome == Outcome(NORMAL, None, EndedBy.CLOSED)
     assert loop.status(actor.id) is ActorStatus.STOPPED
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.spec("K3")
@@ -716,7 +716,7 @@ def test_an_element_handed_over_too_late_returns_to_the_front(
     second = consume(channel, got.append, loop=loop)
     settle(loop)
     assert (got, second.processed) == ([1, 2, 3], 3)
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G112")

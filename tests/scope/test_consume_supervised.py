@@ -23,7 +23,7 @@ from bandstand.supervision import (
     spawn_supervisor,
 )
 from bandstand.testing import VirtualClock
-from tests.core.stage import Boom, LoopMaker, check_books, settle
+from tests.core.support import Boom, LoopMaker, check_statistics, settle
 from tests.scope.harness import SlowFunction, filled_channel, run_with_loop, wait_until
 
 PATIENT = 100
@@ -68,7 +68,7 @@ def test_a_failed_consumer_is_restarted_and_continues_with_the_next_element(loop
     assert info.restarts == 6
     assert info.actor != first
     assert len(channel) == 0
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.spec("K1", "K7")
@@ -235,7 +235,7 @@ def test_kept_mailboxes_do_not_matter(loop: Loop) -> None:
         loop.send(root.address("orders"), "stray")
     settle(loop)
     assert picky.got == [3, 4]
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_it_appears_in_the_tree(loop: Loop) -> None:

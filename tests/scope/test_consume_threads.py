@@ -14,7 +14,7 @@ import pytest
 from bandstand.core import Context, Loop, LoopConfig, Verdict
 from bandstand.errors import ChannelClosed
 from bandstand.scope import UNBOUNDED, CancelToken, Channel, ChannelActor, EndedBy, Outcome, Process, consume
-from tests.core.stage import settle
+from tests.core.support import settle
 from tests.scope.harness import OutcomeRecorder, filled_channel
 
 T = TypeVar("T")

@@ -18,7 +18,7 @@ from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import Channel
 from bandstand.scope.deadline import CancelDeadline, DelayedCall
 from bandstand.testing import VirtualClock
-from tests.core.stage import LoopMaker
+from tests.core.support import LoopMaker
 from tests.scope.harness import (
     CountingListener,
     has_timers,

@@ -10,7 +10,7 @@ from bandstand.core import Context, Loop
 from bandstand.errors import Cancelled
 from bandstand.scope import UNBOUNDED, CancelToken, Channel, Consumer, Scope
 from bandstand.supervision import ChildSpec, SupervisorSpec, spawn_supervisor
-from tests.core.stage import settle
+from tests.core.support import settle
 from tests.hostile import HOW, hostile
 from tests.scope.harness import run_with_loop
 

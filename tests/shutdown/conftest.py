@@ -10,7 +10,7 @@ import pytest
 from bandstand.actor import Loop
 from bandstand.shutdown import GracefulShutdown, ShutdownReport
 from bandstand.testing import VirtualClock
-from tests.core.stage import HostFactory
+from tests.core.support import HostFactory
 from tests.loops import clock, loops_of
 
 __all__ = ("clock", "drive", "make_loop")

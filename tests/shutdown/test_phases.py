@@ -14,7 +14,7 @@ from bandstand.pool import OnDeath, pooled
 from bandstand.shutdown import Busy, GracefulShutdown, PhaseEnd, ShutdownPhase
 from bandstand.supervision import Backoff, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
-from tests.core.stage import idle
+from tests.core.support import idle
 from tests.shutdown.conftest import Drive, LoopMaker
 from tests.shutdown.troupe import Book, PingPong, Slow, Stubborn, Worker
 

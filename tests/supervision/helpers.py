@@ -9,7 +9,7 @@ from typing import Any, Self, cast
 from bandstand.core import ActorId, Context, ExitReason, Loop, Observer, Verdict
 from bandstand.supervision import AnySupervisorSpec, ChildSpec, Overseer, Phase
 from bandstand.testing import VirtualClock
-from tests.core.stage import Boom, Diary, obey, settle
+from tests.core.support import Boom, RecordingObserver, run_message, settle
 
 PASSES = 30  # ticks, and turns of the host, in which everything that can go on by itself has gone on
 
@@ -100,7 +100,7 @@ def leave(ctx: Context[Any]) -> Verdict | None:
 ENDS: dict[str, Callable[[Context[Any]], Verdict | None]] = {"crash": crash, "fail": fail, "leave": leave}
 
 
-def child(name: str, run: Any = obey, **fields: Any) -> ChildSpec[Any]:
+def child(name: str, run: Any = run_message, **fields: Any) -> ChildSpec[Any]:
     """A child that does what its messages say."""
     spec: ChildSpec[Any] = ChildSpec(name, run, **fields)
     return spec
@@ -194,7 +194,7 @@ def place_init(ctx: Context[Any], place: int) -> int:
     return place
 
 
-class SupervisionRecorder(Diary):
+class SupervisionRecorder(RecordingObserver):
     """A diary that hears of supervisors, too."""
 
     def __init__(self) -> None:

@@ -30,7 +30,17 @@ from bandstand.supervision import (
     spawn_supervisor,
 )
 from bandstand.testing import VirtualClock
-from tests.core.stage import Boom, LoopMaker, Seen, check_books, exits, idle, obey, record, settle
+from tests.core.support import (
+    Boom,
+    LoopMaker,
+    Seen,
+    check_statistics,
+    exits,
+    idle,
+    record,
+    run_message,
+    settle,
+)
 from tests.supervision.helpers import fails_at_once, id_of, pass_time, phases_of, since, watched
 
 NUMBERS = st.floats(0.001, 1e6)
@@ -187,7 +197,7 @@ def test_a_child_that_fails_at_once_fails_when_the_text_says(loop: Loop, clock: 
     assert loop.status(tree.actor) is ActorStatus.RUNNING
     assert recorder.escalated == []
     assert [attempt for _, _, attempt in recorder.restarted] == list(range(1, len(times)))
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.spec("J19", "J20")
@@ -430,7 +440,7 @@ def test_a_group_starts_when_both_the_backoff_and_the_stopping_are_over(
         starts.append((name, watch()))
 
     children: list[ChildSpec[Any]] = [
-        ChildSpec("a", obey, partial(init, name="a"), backoff=Backoff()),
+        ChildSpec("a", run_message, partial(init, name="a"), backoff=Backoff()),
         ChildSpec("b", slow_to_end, partial(init, name="b")),
     ]
     tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=Strategy.ONE_FOR_ALL))
@@ -537,7 +547,7 @@ class Play:
                 assert found.get(spec.name, Phase.UP) is Phase.UP
         assert self.loop.statistics().timers_pending == 0
         assert self.loop.statistics().alive == 1 + sum(phase is Phase.UP for phase in found.values())
-        check_books(self.loop)
+        check_statistics(self.loop)
 
 
 DEEDS = ("fail", "fail", "end", "kill", "break", "hold", "release", "tick", "wait", "settle", "settle")
@@ -660,7 +670,7 @@ def test_an_end_of_waiting_that_has_become_stale_is_ignored(
     loop: Loop, clock: VirtualClock, strategy: Strategy, then: str
 ) -> None:
     """The timer has fired, its message waits for the supervisor's turn; and just then a request changes everything."""
-    hand = loop.spawn(obey)
+    hand = loop.spawn(run_message)
     children = [ChildSpec("other", idle), ChildSpec("kid", idle, backoff=Backoff()), ChildSpec("last", idle)]
     tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=strategy))
     acted: list[Phase] = []
@@ -709,7 +719,7 @@ def test_an_end_of_waiting_that_has_become_stale_is_ignored(
     assert [name for _, name in recorder.started].count("kid") == starts
     assert loop.statistics().timers_pending == 0
     assert loop.status(tree.actor) is ActorStatus.RUNNING
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.spec("J20")

@@ -33,19 +33,19 @@ from bandstand.supervision import (
     spawn_supervisor,
 )
 from bandstand.testing import VirtualClock
-from tests.core.stage import (
+from tests.core.support import (
     Boom,
     LoopMaker,
     Seen,
-    check_books,
+    call_in,
+    check_statistics,
     exits,
     failer,
     fill,
     idle,
-    obey,
     record,
+    run_message,
     settle,
-    tell,
 )
 from tests.supervision.helpers import (
     ENDS,
@@ -77,7 +77,9 @@ class Family:
         self.seen: list[Seen] = []
         self.actor = loop.spawn(record, self.seen, name="counter")
 
-    def child(self, behavior: Callable[..., Any] = obey, init: Callable[[Any], Any] | None = None) -> ActorId:
+    def child(
+        self, behavior: Callable[..., Any] = run_message, init: Callable[[Any], Any] | None = None
+    ) -> ActorId:
         return self.loop.kernel.actors.spawn_child(
             behavior,
             init,
@@ -89,7 +91,7 @@ class Family:
 
     def exits(self) -> list[tuple[ActorId, ExitReason, type[BaseException] | None]]:
         spin(self.loop)
-        check_books(self.loop)
+        check_statistics(self.loop)
         assert all(seen.lane is Lane.SYSTEM for seen in self.seen)
         return [
             (note.child, note.reason, None if note.cause is None else type(note.cause))
@@ -258,7 +260,7 @@ def test_kills_itself_and_then(loop: Loop, family: Family, then: str) -> None:
         ctx.loop.kill_actor(ctx.self_id)
         return None if then == "returns" else ENDS[then](ctx)
 
-    tell(loop, actor, act)
+    call_in(loop, actor, act)
     (note,) = family.exits()
     assert note[0] == actor
     assert note[1] is not ExitReason.NORMAL
@@ -280,7 +282,7 @@ def test_dies_together_with_its_supervisor(loop: Loop, family: Family) -> None:
     sup = spawn_supervisor(loop, SupervisorSpec(children=[child("a"), child("b")]), parent=family.actor)
     loop.send(id_of(sup, "a"), crash)
     loop.send(id_of(sup, "b"), crash)
-    tell(loop, loop.spawn(obey), lambda ctx: ctx.loop.fail_actor(sup.actor))
+    call_in(loop, loop.spawn(run_message), lambda ctx: ctx.loop.fail_actor(sup.actor))
     assert family.exits() == [(sup.actor, ExitReason.FAIL, None)]
     assert loop.statistics().alive == 2
     assert loop.statistics().waiting == 0
@@ -293,7 +295,7 @@ def test_a_child_that_ends_its_plain_parent_and_itself(loop: Loop, family: Famil
         ctx.loop.stop_actor(family.actor)
         raise Boom("both")
 
-    tell(loop, actor, act)
+    call_in(loop, actor, act)
     assert family.exits() == []
     assert loop.statistics().alive == 0
 
@@ -369,7 +371,7 @@ def test_every_exit_is_one_restart_and_no_child_starts_twice(loop: Loop, strateg
     for name in "abcde":
         assert counts[f"+{name}"] == counts[f"-{name}"] + 1
         assert sum(entry[1] == name for entry in recorder.restarts) == counts[f"-{name}"]
-    check_books(loop)
+    check_statistics(loop)
     assert loop.statistics().alive == 6
 
 
@@ -393,7 +395,7 @@ def test_a_child_that_is_killed_by_its_supervisor_while_it_fails_by_itself(
         spin(loop)
         assert loop.status(again) is ActorStatus.RUNNING
         assert loop.statistics().timers_pending == 0
-        check_books(loop)
+        check_statistics(loop)
 
 
 @pytest.mark.guarantee("G52", "G57")
@@ -432,7 +434,7 @@ def test_stop_child_of_a_supervisor_again_and_again_does_not_flood_it(loop: Loop
         sup.stop_child("mid")
     settle(loop)
     assert loop.status(mid) is ActorStatus.STOPPED
-    check_books(loop)
+    check_statistics(loop)
 
 
 # --- many -----------------------------------------------------------------------------------------------------------------
@@ -454,13 +456,13 @@ def test_20000_children_with_inits_die_in_one_tick_under_a_plain_parent(
         for actor in children:
             end(actor)
 
-    tell(loop, loop.spawn(obey), act)
+    call_in(loop, loop.spawn(run_message), act)
     fill(loop, family.actor)
     loop.poll_once()
     settle(loop)
     assert [note.child for note in exits(family.seen)] == children
     assert loop.status(family.actor) is ActorStatus.RUNNING
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.spec("J6", "J19")
@@ -488,7 +490,7 @@ def test_20000_children_die_in_one_tick_under_a_dynamic_supervisor_that_restarts
             for actor in children:
                 ctx.loop.fail_actor(actor)
 
-        tell(loop, loop.spawn(obey), act)
+        call_in(loop, loop.spawn(run_message), act)
     else:
         for actor in children:
             loop.send(actor, "die")
@@ -503,7 +505,7 @@ def test_20000_children_die_in_one_tick_under_a_dynamic_supervisor_that_restarts
     assert not set(restarts) & set(children)
     assert [info.actor for info in sup.children()] == restarts
     assert {info.restarts for info in sup.children()} == {1}
-    check_books(loop)
+    check_statistics(loop)
     sup.stop()
     settle(loop)
     assert loop.statistics().alive == (1 if how == "killed by one message" else 0)
@@ -527,4 +529,4 @@ def test_20000_children_die_with_a_supervisor_that_gives_up_on_the_first(
     settle(loop)
     assert [(note.child, type(note.cause)) for note in exits(family.seen)] == [(sup.actor, GaveUp)]
     assert loop.statistics().alive == 1
-    check_books(loop)
+    check_statistics(loop)

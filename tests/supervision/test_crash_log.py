@@ -9,7 +9,7 @@ import pytest
 from bandstand.core import Context, Loop
 from bandstand.supervision import ChildSpec, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
-from tests.core.stage import Boom, settle
+from tests.core.support import Boom, settle
 from tests.supervision.helpers import id_of
 
 pytestmark = pytest.mark.guarantee("G285")

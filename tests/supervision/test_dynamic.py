@@ -26,7 +26,17 @@ from bandstand.supervision import (
     spawn_supervisor,
 )
 from bandstand.testing import VirtualClock, leaks_of, shuffle
-from tests.core.stage import Boom, Diary, LoopMaker, check_books, collect, idle, panicker, settle, stopper
+from tests.core.support import (
+    Boom,
+    LoopMaker,
+    RecordingObserver,
+    check_statistics,
+    collect,
+    idle,
+    panicker,
+    settle,
+    stopper,
+)
 
 pytestmark = pytest.mark.guarantee("G56")
 
@@ -95,13 +105,15 @@ def test_a_start_that_failed_takes_no_room(loop: Loop) -> None:
         assert supervisor.children() == ()
     supervisor.start_child(True)  # noqa: FBT003 -- same
     assert len(supervisor.children()) == 1
-    check_books(loop)
+    check_statistics(loop)
 
 
 # --- arguments and names ----------------------------------------------------------------------------------------------
 
 
-def test_each_child_keeps_its_arguments_and_its_name_over_restarts(loop: Loop, diary: Diary) -> None:
+def test_each_child_keeps_its_arguments_and_its_name_over_restarts(
+    loop: Loop, diary: RecordingObserver
+) -> None:
     got: list[tuple[object, ...]] = []
 
     def init(ctx: Context[list[Any]], *arguments: object) -> list[Any]:
@@ -333,7 +345,7 @@ def test_no_child_is_left_when_it_is_killed(loop: Loop) -> None:
     loop.kill_actor(supervisor.actor)
     assert loop.statistics().alive == 1
     settle(loop)
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G42", "G54")
@@ -438,7 +450,7 @@ def test_twenty_thousand_come_and_go_without_a_walk_over_the_others(make_loop: L
     # To end, it goes over all a few times, not once for each.
     assert Tally.steps <= 5 * count
     assert loop.statistics().alive == 0
-    check_books(loop)
+    check_statistics(loop)
 
 
 class Argument:
@@ -522,4 +534,4 @@ def test_an_actor_that_receives_a_down_can_start_the_next_child(
         pool.start_child(0)
     with pytest.raises(MaxChildren):
         pool.start_child(0)
-    check_books(loop)
+    check_statistics(loop)

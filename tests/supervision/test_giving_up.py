@@ -26,19 +26,19 @@ from bandstand.supervision import (
     spawn_supervisor,
 )
 from bandstand.testing import VirtualClock, leaks_of, pending_tasks
-from tests.core.stage import (
+from tests.core.support import (
     Boom,
     HostFactory,
     LoopMaker,
     Seen,
-    check_books,
+    call_in,
+    check_statistics,
     exits,
     guarded,
     idle,
-    obey,
     record,
+    run_message,
     settle,
-    tell,
 )
 from tests.supervision.helpers import (
     Fails,
@@ -96,7 +96,7 @@ def doomed(loop: Loop, *, after: int = 0, **fields: Any) -> Supervisor:
 
 
 def is_clean(loop: Loop) -> None:
-    check_books(loop)
+    check_statistics(loop)
     assert leaks_of(loop) == []
 
 
@@ -602,7 +602,7 @@ def test_a_plain_actor_as_parent_gets_one_child_exit_and_the_loop_goes_on(loop: 
     assert note.reason is ExitReason.FAIL
     assert isinstance(note.cause, GaveUp)
     assert loop.status(parent) is ActorStatus.RUNNING
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G23")
@@ -646,7 +646,7 @@ def test_a_second_loop_is_unaffected(make_loop: LoopMaker) -> None:
 
 def test_a_transient_root_stopped_in_good_order_is_no_give_up(loop: Loop) -> None:
     sup = doomed(loop)
-    tell(loop, loop.spawn(obey), lambda ctx: sup.stop())
+    call_in(loop, loop.spawn(run_message), lambda ctx: sup.stop())
     loop.run(until_idle=True)
     assert sup.outcome is None
     assert loop.spawn(idle)
@@ -655,7 +655,7 @@ def test_a_transient_root_stopped_in_good_order_is_no_give_up(loop: Loop) -> Non
 @pytest.mark.guarantee("G22", "G42")
 def test_a_root_that_is_killed_is_no_give_up(loop: Loop) -> None:
     sup = doomed(loop)
-    tell(loop, loop.spawn(obey), lambda ctx: ctx.loop.kill_actor(sup.actor))
+    call_in(loop, loop.spawn(run_message), lambda ctx: ctx.loop.kill_actor(sup.actor))
     loop.run(until_idle=True)
     assert loop.status(sup.actor) is ActorStatus.FAILED
     assert loop.spawn(idle), "it was requested, so the loop continues"

@@ -23,7 +23,7 @@ from bandstand.supervision import (
     SupervisorSpec,
     spawn_supervisor,
 )
-from tests.core.stage import check_books, exits, record, settle
+from tests.core.support import check_statistics, exits, record, settle
 from tests.supervision.helpers import NameRecorder, child, crash, order, phases, running, spin
 
 pytestmark = pytest.mark.guarantee("G279")
@@ -92,7 +92,7 @@ def test_a_supervisor_starts_without_a_child_that_is_not_needed(
     assert recorder.restarts == []
     assert [record.levelname for record in caplog.records] == ["INFO"]
     assert "continues without child 'odd': IgnoreChild: not needed here" in caplog.text
-    check_books(loop)
+    check_statistics(loop)
 
 
 @HOW
@@ -113,7 +113,7 @@ def test_start_child_returns_the_id_of_an_ended_actor(loop: Loop, how: str) -> N
     spin(loop)
     assert not once.is_alive
     assert phases(sup) == {"a": "up", "odd": "down"}
-    check_books(loop)
+    check_statistics(loop)
 
 
 @HOW
@@ -159,7 +159,7 @@ def test_a_group_restarts_without_the_one_that_is_not_needed_and_asks_it_again(
     order(loop, sup, "a", crash)
     spin(loop)
     assert phases(sup) == {"a": "up", "odd": "up", "z": "up"}
-    check_books(loop)
+    check_statistics(loop)
 
 
 @HOW

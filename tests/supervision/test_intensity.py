@@ -24,7 +24,7 @@ from bandstand.supervision import (
     spawn_supervisor,
 )
 from bandstand.testing import VirtualClock
-from tests.core.stage import Boom, Seen, check_books, exits, idle, record, settle
+from tests.core.support import Boom, Seen, check_statistics, exits, idle, record, settle
 from tests.supervision.helpers import child, crash, id_of, pass_time, watched
 
 # From this many outdated entries on a history copies its list: `restart.COMPACT_FROM`, which compiled code does not show.
@@ -209,7 +209,7 @@ def test_a_real_supervisor_by_how_often_its_child_fails(
     recorder = watched(loop)
     assert failures_until_it_gives_up(loop, clock, every_ms, 60) == gives_up_at
     assert len(recorder.escalated) == (gives_up_at is not None)
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.spec("J19")

@@ -10,7 +10,7 @@ import pytest
 from bandstand.core import Loop
 from bandstand.core.enums import SystemTag
 from bandstand.errors import ActorNotLocal, InvalidArgument
-from tests.core.stage import LoopMaker, idle
+from tests.core.support import LoopMaker, idle
 
 CALLS: dict[str, Callable[[Loop, Any], object]] = {
     "end": lambda loop, actor: loop.kernel.actors.stop_or_kill(actor),

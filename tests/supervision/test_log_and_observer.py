@@ -27,7 +27,18 @@ from bandstand.supervision import (
     spawn_supervisor,
 )
 from bandstand.testing import VirtualClock
-from tests.core.stage import Boom, LoopMaker, Seen, check_books, exits, idle, obey, record, settle, tell
+from tests.core.support import (
+    Boom,
+    LoopMaker,
+    Seen,
+    call_in,
+    check_statistics,
+    exits,
+    idle,
+    record,
+    run_message,
+    settle,
+)
 from tests.supervision.helpers import (
     SupervisionRecorder,
     child,
@@ -77,14 +88,14 @@ def nonsense(ctx: Context[Any]) -> Any:
 
 
 ENDS: dict[str, tuple[Callable[[Loop, ActorId], None], str, type[BaseException] | None]] = {
-    "STOP": (lambda loop, actor: tell(loop, actor, lambda ctx: Verdict.STOP), "NORMAL", None),
+    "STOP": (lambda loop, actor: call_in(loop, actor, lambda ctx: Verdict.STOP), "NORMAL", None),
     "stop_actor": (lambda loop, actor: loop.stop_actor(actor), "NORMAL", None),
-    "FAIL": (lambda loop, actor: tell(loop, actor, lambda ctx: Verdict.FAIL), "FAIL", None),
+    "FAIL": (lambda loop, actor: call_in(loop, actor, lambda ctx: Verdict.FAIL), "FAIL", None),
     "fail_actor": (lambda loop, actor: loop.fail_actor(actor), "FAIL", None),
     "with words": (lambda loop, actor: loop.fail_actor(actor, "in words"), "FAIL", ActorFailed),
     "kill_actor": (lambda loop, actor: loop.kill_actor(actor), "FAIL", ActorKilled),
-    "exception": (lambda loop, actor: tell(loop, actor, boom), "PANIC", Boom),
-    "bad verdict": (lambda loop, actor: tell(loop, actor, nonsense), "PANIC", BadVerdict),
+    "exception": (lambda loop, actor: call_in(loop, actor, boom), "PANIC", Boom),
+    "bad verdict": (lambda loop, actor: call_in(loop, actor, nonsense), "PANIC", BadVerdict),
 }
 
 
@@ -94,7 +105,7 @@ def test_a_restart_is_one_line_with_its_fields_and_its_cause(
     loop: Loop, caplog: pytest.LogCaptureFixture, how: str
 ) -> None:
     end, reason, cause = ENDS[how]
-    tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("kid", obey)]), name="family")
+    tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("kid", run_message)]), name="family")
     assert lines(caplog) == [], "a start is no news"
     for attempt in (1, 2, 3):
         caplog.clear()
@@ -118,8 +129,8 @@ def test_a_restart_is_one_line_with_its_fields_and_its_cause(
 
 @pytest.mark.guarantee("G55")
 def test_the_line_shows_where_it_went_wrong(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
-    tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("kid", obey)]))
-    tell(loop, id_of(tree, "kid"), boom)
+    tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("kid", run_message)]))
+    call_in(loop, id_of(tree, "kid"), boom)
     settle(loop)
     assert "Boom: of its own" in caplog.text
     assert "in boom" in caplog.text
@@ -162,12 +173,15 @@ def test_a_group_is_one_line_that_names_the_others(
 def test_what_is_not_started_again_is_one_line_if_it_failed_and_none_if_not(
     loop: Loop, caplog: pytest.LogCaptureFixture, mode: ChildMode
 ) -> None:
-    children = [ChildSpec("good", obey, mode=mode), ChildSpec("bad", obey, mode=ChildMode.TEMPORARY)]
+    children = [
+        ChildSpec("good", run_message, mode=mode),
+        ChildSpec("bad", run_message, mode=ChildMode.TEMPORARY),
+    ]
     tree = spawn_supervisor(loop, SupervisorSpec(children=children))
     loop.stop_actor(id_of(tree, "good"))
     settle(loop)
     assert caplog.records == []
-    tell(loop, id_of(tree, "bad"), boom)
+    call_in(loop, id_of(tree, "bad"), boom)
     settle(loop)
     (line,) = caplog.records
     assert line.levelno == logging.ERROR
@@ -210,10 +224,10 @@ def test_giving_up_is_one_line_and_one_call(loop: Loop, caplog: pytest.LogCaptur
     seen: list[Seen] = []
     recorder = watched(loop)
     boss = loop.spawn(record, seen)
-    spec = SupervisorSpec(children=[ChildSpec("kid", obey), ChildSpec("other", obey)])
+    spec = SupervisorSpec(children=[ChildSpec("kid", run_message), ChildSpec("other", run_message)])
     tree = spawn_supervisor(loop, spec, name="family", parent=boss)
     for _ in range(4):
-        tell(loop, id_of(tree, "kid"), boom)
+        call_in(loop, id_of(tree, "kid"), boom)
         settle(loop)
     *before, last = lines(caplog)
     assert [line.levelno for line in before] == [logging.WARNING] * 3
@@ -233,7 +247,7 @@ def test_giving_up_is_one_line_and_one_call(loop: Loop, caplog: pytest.LogCaptur
     )
     after = recorder.entries[recorder.entries.index("escalate") :]
     assert after == ["escalate", "stop", "stop"], "the other child, then the supervisor"
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.spec("J19")
@@ -243,7 +257,7 @@ def test_an_escalation_that_climbs_is_one_line_and_one_call_on_each_floor(
 ) -> None:
     boss = loop.spawn(idle)
     recorder = watched(loop)
-    inner = SupervisorSpec(children=[ChildSpec("kid", obey)], intensity=0)
+    inner = SupervisorSpec(children=[ChildSpec("kid", run_message)], intensity=0)
     middle = SupervisorSpec(children=[ChildSpec("inner", inner)], intensity=1)
     tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("middle", middle)]), parent=boss)
 
@@ -252,7 +266,7 @@ def test_an_escalation_that_climbs_is_one_line_and_one_call_on_each_floor(
         assert below is not None
         lowest = below.supervisor("inner", Supervisor)
         assert lowest is not None
-        tell(loop, id_of(lowest, "kid"), boom)
+        call_in(loop, id_of(lowest, "kid"), boom)
         settle(loop)
 
     fail()
@@ -293,7 +307,7 @@ def test_several_that_fail_together_escalate_once(loop: Loop, caplog: pytest.Log
     )
     assert all("was stopping child" in line.getMessage() for line in lines(caplog)[4:])
     assert len(recorder.restarted) == 3
-    check_books(loop)
+    check_statistics(loop)
 
 
 # --- a kill is one line ---------------------------------------------------------------------------------------------------------
@@ -321,7 +335,9 @@ def test_a_kill_because_of_a_shutdown_time_is_one_line(
 ) -> None:
     loop = make_loop(loop_factory=clock.new_event_loop)
     recorder = watched(loop)
-    spec = SupervisorSpec(children=[ChildSpec("kid", stubborn, shutdown=shutdown), ChildSpec("hand", obey)])
+    spec = SupervisorSpec(
+        children=[ChildSpec("kid", stubborn, shutdown=shutdown), ChildSpec("hand", run_message)]
+    )
     tree = spawn_supervisor(loop, spec, name="family")
     kid = id_of(tree, "kid")
     loop.send(kid, "go")
@@ -528,7 +544,7 @@ def test_an_observer_that_raises_harms_nothing(
     assert play(raising) == calm
     contained = [entry for entry in caplog.records if isinstance(cause_of(entry), Boom)]
     assert len(contained) == len(raising.entries), "each is logged"
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.spec("J16")

@@ -26,7 +26,7 @@ from bandstand.supervision import (
     spawn_supervisor,
 )
 from bandstand.testing import VirtualClock, leaks_of
-from tests.core.stage import Boom, check_books
+from tests.core.support import Boom, check_statistics
 
 pytestmark = pytest.mark.guarantee("G48", "G51")
 
@@ -136,7 +136,7 @@ def test_memory_is_flat(make: Callable[[Loop, Storm], Overseer], times: int) -> 
     assert after - before < TOLERANCE
     books = loop.statistics()
     assert (books.waiting, books.timers_pending) == (0, 0)
-    check_books(loop)
+    check_statistics(loop)
     supervisor.stop()
     loop.run(until_idle=True)
     loop.destroy()

@@ -38,18 +38,18 @@ from bandstand.supervision import (
     spawn_supervisor,
 )
 from bandstand.testing import VirtualClock
-from tests.core.stage import (
+from tests.core.support import (
     Boom,
     HostFactory,
     LoopMaker,
     Seen,
-    check_books,
+    call_in,
+    check_statistics,
     exits,
     idle,
-    obey,
     record,
+    run_message,
     settle,
-    tell,
 )
 from tests.supervision.helpers import (
     ENDS,
@@ -106,7 +106,7 @@ def test_sup_start_normal_and_shutdown_order(loop: Loop, recorder: NameRecorder)
     settle(loop)
     assert recorder.take() == ["-c", "-b", "-a", "-root"]
     assert loop.status(sup.actor) is ActorStatus.STOPPED
-    check_books(loop)
+    check_statistics(loop)
     assert loop.statistics().timers_pending == 0
 
 
@@ -225,7 +225,7 @@ def test_sup_start_fail_rolls_back_in_reverse_order(loop: Loop, recorder: NameRe
     assert recorder.take() == ["+root", "+a", "+b", "+c", "-c", "-b", "-a", "-root"]
     assert loop.statistics().alive == 0
     settle(loop)
-    check_books(loop)
+    check_statistics(loop)
     assert loop.statistics().waiting == loop.statistics().timers_pending == 0
     assert loop.spawn(idle), "a start that failed at once does not end the loop"
 
@@ -286,7 +286,7 @@ def test_a_start_failure_behind_a_nested_supervisor_stops_that_one_in_order_too(
         "-root",
     ]
     assert loop.statistics().alive == 0
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G46")
@@ -589,7 +589,7 @@ def test_modes(
         with pytest.raises(NoSuchChild):
             sup.child("a")
     assert loop.status(sup.actor) is ActorStatus.RUNNING
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G47")
@@ -626,7 +626,7 @@ def test_one_for_one_and_one_for_all_and_rest_for_one(
     assert recorder.take() == what_happens
     assert running(sup) == ["a", "b", "c"]
     assert recorder.restarts == [("root", entry[1], 1) for entry in what_happens if entry.startswith("+")]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.spec("J18")
@@ -754,7 +754,7 @@ def test_two_that_die_in_one_tick_are_one_restart_of_the_group(
     settle(loop)
     assert recorder.take() == ["-a", "-b", "-c", "+a", "+b", "+c"]
     assert [info.restarts for info in sup.children()] == [1, 1, 1]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.spec("J18")
@@ -877,7 +877,7 @@ def test_nested_escalation_goes_up_three_levels_once_each_and_in_order(
     assert len(levels) == 3
     assert isinstance(error, Boom)
     assert loop.statistics().alive == 1
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.spec("J19")
@@ -1004,7 +1004,7 @@ def test_hanging_restart_loop(make_loop: LoopMaker, strategy: Strategy) -> None:
     assert init.calls <= tries + 1, "the request was served before the next try"
     settle(loop)
     assert phases(sup) == {"mid": "down"}
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G50")
@@ -1020,7 +1020,7 @@ def test_hanging_restart_loop_simple(loop: Loop) -> None:
 
     sup = spawn_supervisor(loop, DynamicSpec(child=child("a", init=init), intensity=10**6))
     loop.send(sup.start_child(), crash)
-    tell(loop, loop.spawn(obey), lambda ctx: sup.stop())
+    call_in(loop, loop.spawn(run_message), lambda ctx: sup.stop())
     fails = True
     settle(loop)
     assert loop.status(sup.actor) is ActorStatus.STOPPED
@@ -1085,14 +1085,14 @@ def test_no_room_in_the_table_is_a_failed_restart(make_loop: LoopMaker, clock: V
         ctx.loop.fail_actor(id_of(sup, "a"))
         squatter.append(ctx.loop.spawn(idle))
 
-    tell(loop, id_of(sup, "b"), squat)
+    call_in(loop, id_of(sup, "b"), squat)
     loop.poll_once()
     assert phases(sup) == {"a": "waiting", "b": "up"}
     loop.stop_actor(squatter[0])
     clock.advance(1)
     settle(loop)
     assert running(sup) == ["a", "b"]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G46", "G48")
@@ -1166,7 +1166,7 @@ def test_significant_child_alone(
         assert loop.status(sup.actor) is ActorStatus.STOPPED, "normal"
     else:
         assert running(sup) == ["a", "s", "z"]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G53")
@@ -1299,7 +1299,7 @@ def test_child_adm(loop: Loop, recorder: NameRecorder) -> None:
             call("a")
     sup.start_child(child("a"))
     assert running(sup) == ["a"]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G57")
@@ -1406,7 +1406,7 @@ def test_a_stale_restart_message_starts_no_child(loop: Loop, clock: VirtualClock
         sup.stop_child("a")
         started.append(sup.restart_child("a"))
 
-    tell(loop, loop.spawn(obey), act)
+    call_in(loop, loop.spawn(run_message), act)
     clock.advance(100)
     settle(loop)
     assert [id_of(sup, "a")] == started
@@ -1425,7 +1425,7 @@ def test_sup_stopped_while_a_backoff_pends(loop: Loop, clock: VirtualClock, stra
     clock.advance(1e6)
     settle(loop)
     assert loop.statistics().alive == 0
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G49", "G54")
@@ -1435,12 +1435,12 @@ def test_sup_stopped_when_a_restart_lies_in_its_mailbox(
 ) -> None:
     sup = start(loop, child("a", backoff=Backoff(initial_ms=100)), child("b"), strategy=strategy)
     order(loop, sup, "a", crash)
-    tell(loop, loop.spawn(obey), lambda ctx: sup.stop())
+    call_in(loop, loop.spawn(run_message), lambda ctx: sup.stop())
     clock.advance(100)
     settle(loop)
     assert loop.status(sup.actor) is ActorStatus.STOPPED
     assert loop.statistics().alive == 1
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G49", "G47")
@@ -1500,7 +1500,7 @@ def test_stop_child_of_one_whose_restarts_fail_leaves_the_group_down(
     sup.restart_child("b")
     sup.restart_child("c")
     assert running(sup) == ["b", "c"]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G47", "G57")
@@ -1630,7 +1630,7 @@ def test_supervisor_killed_children_die_with_it_the_last_one_first(
     assert recorder.take() == ["-z", "-y", "-x", "-mid", "-a", "-root"]
     assert loop.statistics().alive == 0
     settle(loop)
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G54")
@@ -1649,7 +1649,7 @@ def test_supervisor_killed_while_a_backoff_pends_and_an_init_is_in_flight(
     clock.advance(1e6)
     spin(loop)
     assert loop.statistics().alive == loop.statistics().timers_pending == 0
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G54", "G52")
@@ -1719,7 +1719,7 @@ def test_a_supervisor_that_is_stopped_is_started_again_by_a_permanent_place_abov
 @pytest.mark.parametrize("end", ["crash", "leave"])
 def test_parent_exit(loop: Loop, end: str, caplog: pytest.LogCaptureFixture) -> None:
     """A plain actor is no supervisor: its end leaves its children be, supervisors among them. They end as they would."""
-    parent = loop.spawn(obey)
+    parent = loop.spawn(run_message)
     sup = spawn_supervisor(loop, SupervisorSpec(children=[child("a")], intensity=0), parent=parent)
     loop.send(parent, ENDS[end])
     settle(loop)
@@ -1743,7 +1743,7 @@ def test_child_unlink_a_child_that_ends_long_after_its_supervisor_has_no_effect(
         spin(loop)
         assert loop.statistics().alive == 0
         assert loop.statistics().in_flight == 0
-        check_books(loop)
+        check_statistics(loop)
 
 
 @pytest.mark.guarantee("G54")
@@ -1753,7 +1753,7 @@ def test_a_supervisor_spawned_and_killed_inside_a_behavior(loop: Loop, recorder:
         assert running(sup) == ["a"]
         ctx.loop.kill_actor(sup.actor)
 
-    tell(loop, loop.spawn(obey, name="maker"), act)
+    call_in(loop, loop.spawn(run_message, name="maker"), act)
     settle(loop)
     assert recorder.take() == ["+maker", "+root", "+a", "-a", "-root", "-maker"]
 
@@ -1777,7 +1777,7 @@ def test_an_init_that_ends_its_own_supervisor_at_the_start(loop: Loop, how: str)
     settle(loop)
     assert loop.status(sup.actor) >= ActorStatus.STOPPED
     assert loop.statistics().alive == 0
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G54")
@@ -1793,7 +1793,7 @@ def test_an_init_that_ends_its_own_supervisor_at_a_request(loop: Loop, how: str)
     settle(loop)
     assert loop.status(sup.actor) >= ActorStatus.STOPPED
     assert loop.statistics().alive == 0, "no actor is left"
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G54")
@@ -1809,7 +1809,7 @@ def test_an_init_that_ends_its_own_supervisor_at_a_restart(loop: Loop) -> None:
     order(loop, sup, "a", crash)
     assert loop.status(sup.actor) is ActorStatus.FAILED
     assert loop.statistics().alive == 0
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G42", "G52")

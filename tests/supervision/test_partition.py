@@ -26,7 +26,7 @@ from bandstand.supervision import (
     spawn_supervisor,
 )
 from bandstand.testing import VirtualClock
-from tests.core.stage import Boom, Diary, check_books, idle, panicker, settle
+from tests.core.support import Boom, RecordingObserver, check_statistics, idle, panicker, settle
 
 pytestmark = pytest.mark.guarantee("G56")
 
@@ -123,7 +123,7 @@ def test_keys_are_spread_evenly(some: list[str | bytes | int]) -> None:
 # --- the partitions ---------------------------------------------------------------------------------------------------
 
 
-def test_every_init_gets_its_number_at_every_start(loop: Loop, diary: Diary) -> None:
+def test_every_init_gets_its_number_at_every_start(loop: Loop, diary: RecordingObserver) -> None:
     got: list[int] = []
 
     def init(ctx: Context[int], index: int) -> int:
@@ -228,7 +228,7 @@ def test_a_temporary_one_leaves_its_keys_without_anybody(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G46")
-def test_one_that_does_not_start_ends_those_before_it(loop: Loop, diary: Diary) -> None:
+def test_one_that_does_not_start_ends_those_before_it(loop: Loop, diary: RecordingObserver) -> None:
     def init(ctx: Context[None], index: int) -> None:
         if index == 2:
             raise Boom(index)
@@ -238,11 +238,11 @@ def test_one_that_does_not_start_ends_those_before_it(loop: Loop, diary: Diary) 
     names = dict(diary.started)
     assert [names[actor] for actor, _ in diary.stopped] == ["shard-2", "shard-1", "shard-0", "shards"]
     assert loop.statistics().alive == 0
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G46")
-def test_they_stop_from_the_last_to_the_first(loop: Loop, diary: Diary) -> None:
+def test_they_stop_from_the_last_to_the_first(loop: Loop, diary: RecordingObserver) -> None:
     supervisor = shards(loop, ChildSpec("shard", idle), 3)
     supervisor.stop()
     settle(loop)

@@ -42,7 +42,7 @@ from bandstand.supervision import (
     spawn_supervisor,
 )
 from bandstand.testing import VirtualClock
-from tests.core.stage import Boom, LoopMaker, check_books, idle, obey, settle, tell
+from tests.core.support import Boom, LoopMaker, call_in, check_statistics, idle, run_message, settle
 from tests.supervision.helpers import (
     Fails,
     NameRecorder,
@@ -128,7 +128,7 @@ def test_spawn_supervisor_without_room_for_all_leaves_no_actor(make_loop: LoopMa
     assert room == 0 or isinstance(caught.value.__cause__, MaxActors)
     settle(loop)
     assert loop.statistics().alive == 3 - room
-    check_books(loop)
+    check_statistics(loop)
 
 
 # --- start_child --------------------------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ def test_start_child_whose_init_fails_is_not_added(loop: Loop, strategy: Strateg
     assert loop.status(sup.actor) is ActorStatus.RUNNING, "and counts for nothing"
     sup.start_child(child("b"))
     assert running(sup) == ["a", "b"]
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_start_child_of_a_subtree_that_does_not_start(loop: Loop, recorder: NameRecorder) -> None:
@@ -218,7 +218,7 @@ def test_start_child_with_an_async_init_that_fails_later_is_taken_out_and_logged
     assert (getattr(line, "supervisor", None), getattr(line, "child", None)) == ("root", "b")
     assert line.exc_info is not None
     sup.start_child(child("b"))
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G44")
@@ -296,7 +296,7 @@ def test_a_group_restart_while_a_child_on_request_is_on_its_way(loop: Loop, stra
     spin(loop)
     assert running(sup) == ["a", "b"]
     assert loop.statistics().alive == 3
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_start_child_refuses_a_name_that_is_taken_whatever_its_state(loop: Loop) -> None:
@@ -349,7 +349,7 @@ def test_start_child_without_room_is_not_added(make_loop: LoopMaker) -> None:
     sup.restart_child("a")
     assert running(sup) == ["a"]
     settle(loop)
-    check_books(loop)
+    check_statistics(loop)
 
 
 # --- stop_child, restart_child, delete_child ----------------------------------------------------------------------------
@@ -371,7 +371,7 @@ def test_stop_child_keeps_it_down_and_a_temporary_one_is_forgotten(
         assert phases(sup) == {"a": "down"}
         assert sup.children()[0].restarts == 0
     assert loop.statistics().timers_pending == 0
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_stop_child_of_a_temporary_one_that_has_not_started_yet_forgets_it(loop: Loop) -> None:
@@ -575,7 +575,7 @@ def test_max_children_is_not_used_up_by_one_that_did_not_start(loop: Loop, init:
             sup.start_child()
         spin(loop)
         assert sup.children() == ()
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G56")
@@ -641,7 +641,7 @@ def test_requests_from_a_childs_own_init_are_refused(loop: Loop, request_name: s
     assert loop.status(sup.actor) is ActorStatus.RUNNING
     REQUESTS[request_name](sup)
     settle(loop)
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_a_request_from_an_init_that_is_not_caught_is_a_failed_start(loop: Loop) -> None:
@@ -696,7 +696,7 @@ def test_requests_from_a_hook_while_the_supervisor_is_at_work_are_refused(
     assert refused
     assert all("hook" in str(error) for error in refused)
     assert running(sup) == ["a", "b"]
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_requests_from_the_hook_of_a_give_up_are_refused(loop: Loop) -> None:
@@ -763,7 +763,7 @@ def test_a_hook_that_ends_the_supervisor_in_the_middle_of_its_work(
     assert loop.status(sup.actor) >= ActorStatus.STOPPED
     assert loop.statistics().alive == 0
     assert loop.statistics().timers_pending == loop.statistics().waiting == 0
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_looking_is_allowed_from_everywhere(loop: Loop) -> None:
@@ -913,7 +913,7 @@ def in_sequence(loop: Loop, strategy: Strategy, moment: str, gate: StubbornCorou
     init = slow_init if moment == "starting" else None
     specs = [
         child("a", init=init, backoff=Backoff(initial_ms=100) if moment == "waiting" else None),
-        child("b", gate if moment == "stopping" else obey),
+        child("b", gate if moment == "stopping" else run_message),
         child("down"),
     ]
     sup = start(loop, *specs, strategy=strategy)
@@ -951,7 +951,7 @@ def test_starting_in_the_middle_of_a_group_restart_is_refused(
         assert phases(sup) == {"a": "up", "b": "up", "down": "down"}
         REQUESTS[request_name](sup)
         assert len(running(sup)) == 3
-        check_books(loop)
+        check_statistics(loop)
 
 
 @pytest.mark.guarantee("G47")
@@ -978,7 +978,7 @@ def test_stopping_one_in_the_middle_of_a_group_restart(
         sup.restart_child(name)
         spin(loop)
         assert running(sup) == ["a", "b"]
-        check_books(loop)
+        check_statistics(loop)
 
 
 @pytest.mark.parametrize("strategy", GROUPS)
@@ -1015,7 +1015,7 @@ def test_stopping_the_supervisor_in_the_middle_of_a_group_restart(
         assert loop.status(sup.actor) is ActorStatus.STOPPED
         assert loop.statistics().alive == 0
         assert loop.statistics().timers_pending == 0
-        check_books(loop)
+        check_statistics(loop)
 
 
 @pytest.mark.guarantee("G46")
@@ -1099,7 +1099,7 @@ def test_a_kill_by_request_is_at_once(loop: Loop) -> None:
 def test_a_supervisor_handles_no_messages_of_users(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
     sup = start(loop, child("a"))
     loop.send(sup.actor, "hello")
-    tell(loop, sup.actor, crash)
+    call_in(loop, sup.actor, crash)
     settle(loop)
     assert running(sup) == ["a"]
     assert loop.status(sup.actor) is ActorStatus.RUNNING

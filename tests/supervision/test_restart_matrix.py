@@ -10,7 +10,7 @@ import pytest
 
 from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Loop, Verdict
 from bandstand.supervision import ChildMode, ChildSpec, Phase, Strategy, SupervisorSpec, spawn_supervisor
-from tests.core.stage import Boom, check_books, obey, settle, tell
+from tests.core.support import Boom, call_in, check_statistics, run_message, settle
 from tests.supervision.helpers import id_of, phases_of, restarts, watched
 
 NAMES = "abc"
@@ -29,12 +29,12 @@ def answer(verdict: Verdict) -> Callable[[Context[Any]], Verdict]:
 
 
 ENDS: dict[str, tuple[Callable[[Loop, ActorId], None], ExitReason]] = {
-    "STOP": (lambda loop, actor: tell(loop, actor, answer(Verdict.STOP)), ExitReason.NORMAL),
+    "STOP": (lambda loop, actor: call_in(loop, actor, answer(Verdict.STOP)), ExitReason.NORMAL),
     "stop_actor": (lambda loop, actor: loop.stop_actor(actor), ExitReason.NORMAL),
-    "FAIL": (lambda loop, actor: tell(loop, actor, answer(Verdict.FAIL)), ExitReason.FAIL),
+    "FAIL": (lambda loop, actor: call_in(loop, actor, answer(Verdict.FAIL)), ExitReason.FAIL),
     "fail_actor": (lambda loop, actor: loop.fail_actor(actor, "in words"), ExitReason.FAIL),
-    "exception": (lambda loop, actor: tell(loop, actor, raise_boom), ExitReason.PANIC),
-    "bad verdict": (lambda loop, actor: tell(loop, actor, answer_nonsense), ExitReason.PANIC),
+    "exception": (lambda loop, actor: call_in(loop, actor, raise_boom), ExitReason.PANIC),
+    "bad verdict": (lambda loop, actor: call_in(loop, actor, answer_nonsense), ExitReason.PANIC),
     "killed": (lambda loop, actor: loop.kill_actor(actor), ExitReason.FAIL),
 }
 
@@ -88,7 +88,7 @@ def test_matrix(
     others: ChildMode,
 ) -> None:
     end, reason = ENDS[how]
-    children = [ChildSpec(name, obey, mode=mode if name == dying else others) for name in NAMES]
+    children = [ChildSpec(name, run_message, mode=mode if name == dying else others) for name in NAMES]
     tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=strategy))
     before = {name: id_of(tree, name) for name in NAMES}
     recorder = watched(loop)
@@ -137,7 +137,7 @@ def test_matrix(
         assert [(line.levelno, getattr(line, "child", "")) for line in lines] == [(logging.WARNING, dying)]
     else:
         assert len(lines) == (reason is not NORMAL)
-    check_books(loop)
+    check_statistics(loop)
 
 
 # --- what a matrix of three fresh children cannot show ----------------------------------------------------------------------
@@ -159,7 +159,7 @@ def test_matrix(
 def test_those_that_had_ended_normally_come_back_with_their_group(
     loop: Loop, strategy: Strategy, failing: str, back: str
 ) -> None:
-    children = [ChildSpec(name, obey, mode=T if name in "bd" else P) for name in "abcde"]
+    children = [ChildSpec(name, run_message, mode=T if name in "bd" else P) for name in "abcde"]
     tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=strategy))
     for name in "bd":
         loop.stop_actor(id_of(tree, name))
@@ -181,7 +181,7 @@ def test_those_that_had_ended_normally_come_back_with_their_group(
 def test_a_child_that_was_stopped_on_request_stays_down(
     loop: Loop, strategy: Strategy, mode: ChildMode
 ) -> None:
-    children = [ChildSpec(name, obey, mode=mode if name == "b" else P) for name in NAMES]
+    children = [ChildSpec(name, run_message, mode=mode if name == "b" else P) for name in NAMES]
     tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=strategy))
     assert tree.stop_child("b")
     loop.fail_actor(id_of(tree, "a"))
@@ -206,7 +206,7 @@ def test_a_child_that_was_stopped_on_request_stays_down(
 @pytest.mark.parametrize("strategy", list(Strategy), ids=lambda strategy: strategy.value)
 def test_of_many_that_end_in_one_tick_each_is_heard_once(loop: Loop, strategy: Strategy) -> None:
     many = 300
-    children = [ChildSpec(f"{number:03}", obey) for number in range(many)]
+    children = [ChildSpec(f"{number:03}", run_message) for number in range(many)]
     spec = SupervisorSpec(children=children, strategy=strategy, intensity=many)
     tree = spawn_supervisor(loop, spec)
     old = {info.name: info.actor for info in tree.children()}
@@ -220,4 +220,4 @@ def test_of_many_that_end_in_one_tick_each_is_heard_once(loop: Loop, strategy: S
     assert {info.phase for info in tree.children()} == {Phase.UP}
     assert [attempt for _, _, attempt in recorder.restarted] == [1] * many
     assert [name for _, name in recorder.started] == list(old)
-    check_books(loop)
+    check_statistics(loop)

@@ -39,8 +39,17 @@ from bandstand.supervision import (
     spawn_supervisor,
 )
 from bandstand.testing import VirtualClock, leaks_of
-from tests.core.plumbing import Plumbing, poll_until
-from tests.core.stage import USER_LANES, Boom, LoopMaker, check_books, idle, obey, settle, tell
+from tests.core.descriptors import Descriptors, poll_until
+from tests.core.support import (
+    USER_LANES,
+    Boom,
+    LoopMaker,
+    call_in,
+    check_statistics,
+    idle,
+    run_message,
+    settle,
+)
 from tests.supervision.helpers import (
     Fails,
     NameRecorder,
@@ -61,9 +70,9 @@ KEPT = Mailbox.KEPT
 
 
 @pytest.fixture
-def plumbing() -> Iterator[Plumbing]:
-    with Plumbing() as plumbing:
-        yield plumbing
+def descriptors() -> Iterator[Descriptors]:
+    with Descriptors() as descriptors:
+        yield descriptors
 
 
 @pytest.fixture
@@ -148,7 +157,7 @@ def test_state_and_id_are_new(loop: Loop) -> None:
             loop.send(stale, "for the old one")
         with pytest.raises(NoSuchActor):
             loop.send(int(stale), "for the old one")
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.slow
@@ -193,7 +202,7 @@ def test_timers_of_the_old_one_are_gone(loop: Loop, clock: VirtualClock) -> None
     settle(loop)
     assert read == ["crash", "timer of 1"]
     assert loop.statistics().timers_released == 2
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_a_timer_that_was_due_already_does_not_reach_the_next_one(loop: Loop, clock: VirtualClock) -> None:
@@ -209,9 +218,9 @@ def test_a_timer_that_was_due_already_does_not_reach_the_next_one(loop: Loop, cl
 
 
 @pytest.mark.guarantee("G35")
-def test_descriptors_of_the_old_one_are_gone(loop: Loop, plumbing: Plumbing) -> None:
+def test_descriptors_of_the_old_one_are_gone(loop: Loop, descriptors: Descriptors) -> None:
     """A real pipe: the next incarnation watches it anew, and hears of what was not read."""
-    read_end, write_end = plumbing.pipe()
+    read_end, write_end = descriptors.pipe()
     heard: list[tuple[int, object]] = []
     incarnation = 0
 
@@ -242,13 +251,13 @@ def test_descriptors_of_the_old_one_are_gone(loop: Loop, plumbing: Plumbing) -> 
     poll_until(loop, lambda: len(heard) == 2)
     assert heard == [(1, b"one"), (3, b"two")]
     assert loop.statistics().fds == 1
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G35")
-def test_an_io_event_that_waits_is_not_kept(loop: Loop, plumbing: Plumbing) -> None:
+def test_an_io_event_that_waits_is_not_kept(loop: Loop, descriptors: Descriptors) -> None:
     """The old one's event lies in its SYSTEM lane when it fails: KEPT is about what users have sent."""
-    read_end, write_end = plumbing.pipe()
+    read_end, write_end = descriptors.pipe()
     read: list[object] = []
 
     def init(ctx: Context[None]) -> None:
@@ -267,14 +276,14 @@ def test_an_io_event_that_waits_is_not_kept(loop: Loop, plumbing: Plumbing) -> N
         loop.fail_actor(a)
 
     # The one that ends it stands in the run queue before it; the event comes in at the beginning of the same tick.
-    tell(loop, loop.spawn(obey), act)
+    call_in(loop, loop.spawn(run_message), act)
     loop.send(a, "kept")
     os.write(write_end, b"x")
     settle(loop)
     assert read == ["kept"]
     assert loop.statistics().fds == 0
     assert loop.statistics().waiting == 0
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_the_name_points_to_the_new_one_before_the_observer_hears_of_it(loop: Loop) -> None:
@@ -342,7 +351,7 @@ def test_fresh_what_was_not_handled_is_a_dead_letter(loop: Loop, recorder: NameR
     loop.send(id_of(sup, "reader"), "four")
     settle(loop)
     assert reader.read[2:] == [(2, "four")]
-    check_books(loop)
+    check_statistics(loop)
 
 
 # --- KEPT -----------------------------------------------------------------------------------------------------------------
@@ -358,7 +367,7 @@ def test_kept_in_order_and_the_poison_is_not_repeated(loop: Loop, recorder: Name
     assert reader.read == [(1, "one"), (1, "poison"), (2, "two"), (2, "poison"), (3, "three")]
     assert recorder.dead == []
     assert loop.statistics().dead == 0
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G5", "G6")
@@ -378,7 +387,7 @@ def test_kept_in_order_of_each_lane_with_tag_and_sender(loop: Loop) -> None:
     settle(loop)
     assert seen == [(lane, number, number + 7, sender) for lane in USER_LANES for number in range(5)]
     assert loop.statistics().waiting == 0
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G5", "G6")
@@ -428,7 +437,7 @@ def test_kept_the_systems_messages_are_not(loop: Loop) -> None:
     settle(loop)
     assert seen == ["control", "data", "later"]
     assert loop.statistics().waiting == 0
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G31")
@@ -449,7 +458,7 @@ def test_kept_behind_an_async_behavior_in_flight(loop: Loop) -> None:
     spin(loop, 100)
     assert read == [(1, "poison"), (2, "one"), (2, "poison"), (3, "two")]
     assert loop.statistics().dead == loop.statistics().waiting == 0
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G52", "G42")
@@ -476,7 +485,7 @@ def test_kept_by_a_sibling_that_has_to_be_killed_for_its_group(
         spin(loop)
         assert read == ["wait", "one", "two"]
         assert loop.statistics().dead == 0
-        check_books(loop)
+        check_statistics(loop)
 
 
 def test_kept_over_a_backoff(loop: Loop, clock: VirtualClock) -> None:
@@ -487,11 +496,11 @@ def test_kept_over_a_backoff(loop: Loop, clock: VirtualClock) -> None:
     settle(loop)
     assert phases(sup) == {"reader": "waiting"}
     assert loop.statistics().waiting == 2, "they wait, and are in no mailbox"
-    check_books(loop)
+    check_statistics(loop)
     clock.advance(100)
     settle(loop)
     assert reader.read == [(1, "poison"), (2, "one"), (2, "two")]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G50")
@@ -504,7 +513,7 @@ def test_kept_through_failing_inits(loop: Loop, recorder: NameRecorder, fails: i
     settle(loop)
     assert reader.read == [(1, "poison"), (2, "one"), (2, "two")]
     assert recorder.dead == []
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G44", "G50")
@@ -528,7 +537,7 @@ def test_kept_through_an_async_init_that_fails(loop: Loop) -> None:
     assert reader.read[:3] == [(1, "poison"), (2, "one"), (2, "two")]
     assert reader.read[3:] == ([] if late is None else [(2, "late")])
     assert loop.statistics().waiting == 0
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_kept_when_there_was_no_room_for_the_next_one(make_loop: LoopMaker, clock: VirtualClock) -> None:
@@ -542,7 +551,7 @@ def test_kept_when_there_was_no_room_for_the_next_one(make_loop: LoopMaker, cloc
         loop.fail_actor(a)
         squatter.append(loop.spawn(idle))
 
-    tell(loop, id_of(sup, "b"), squat)
+    call_in(loop, id_of(sup, "b"), squat)
     loop.send(a, "one")
     loop.poll_once()
     assert phases(sup)["reader"] == "waiting"
@@ -550,7 +559,7 @@ def test_kept_when_there_was_no_room_for_the_next_one(make_loop: LoopMaker, cloc
     clock.advance(1)
     settle(loop)
     assert reader.read == [(2, "one")]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G47")
@@ -571,7 +580,7 @@ def test_kept_by_a_sibling_that_is_restarted_with_its_group(
     clock.advance(100)
     settle(loop)
     assert reader.read == [(2, "one"), (2, "two")]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G7")
@@ -595,7 +604,7 @@ def test_kept_messages_take_their_room_in_the_next_mailbox(loop: Loop) -> None:
     settle(loop)
     assert full == [True]
     assert [data for _, data in reader.read] == ["control", 0, 1, 2, 3]
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G37")
@@ -612,7 +621,7 @@ def test_what_other_threads_have_sent_and_was_not_in_yet_is_a_dead_letter(loop: 
     assert reader.read == [(2, "kept")]
     assert loop.statistics().dead == 1
     assert loop.statistics().waiting == 0
-    check_books(loop)
+    check_statistics(loop)
 
 
 # --- KEPT without a next one       -----------------------------------------------------------------------------------------
@@ -691,7 +700,7 @@ def test_kept_messages_are_buried_when_there_is_no_next_one(
     if when != "in its mailbox" or ending is not give_up:
         assert kept == ["one", "two"]
     assert loop.statistics().waiting == 0
-    check_books(loop)
+    check_statistics(loop)
     loop.destroy()
     assert leaks_of(loop) == []
 
@@ -710,7 +719,7 @@ def test_kept_messages_of_a_transient_child_that_ends_normally_are_buried(
     sup.restart_child("reader")
     settle(loop)
     assert reader.read == [(1, "leave")], "the next one, on request, begins with nothing"
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_kept_messages_of_a_permanent_child_that_ends_normally_are_kept(loop: Loop) -> None:
@@ -733,7 +742,7 @@ def test_a_child_stopped_and_started_on_request_begins_with_nothing(
     sup.restart_child("reader")
     settle(loop)
     assert reader.read == []
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_what_a_failing_start_on_request_has_sent_itself_is_not_kept_for_the_next_request(
@@ -761,7 +770,7 @@ def test_what_a_failing_start_on_request_has_sent_itself_is_not_kept_for_the_nex
     sup.restart_child("a")
     settle(loop)
     assert read == ["from init 1", "from init 3"]
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_a_failed_start_of_a_new_kept_child_buries_what_its_init_has_sent(
@@ -777,7 +786,7 @@ def test_a_failed_start_of_a_new_kept_child_buries_what_its_init_has_sent(
     assert recorder.dead == ["to myself"]
     settle(loop)
     assert loop.statistics().waiting == 0
-    check_books(loop)
+    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G10")
@@ -805,7 +814,7 @@ def test_kept_messages_when_the_observer_ends_the_next_one_at_its_birth(loop: Lo
     settle(loop)
     assert [data for _, data in reader.read[1:]] + dead == ["one", "two"]
     assert loop.statistics().waiting == 0
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_kept_messages_of_a_dynamic_child_that_is_stopped_while_it_waits(
@@ -821,7 +830,7 @@ def test_kept_messages_of_a_dynamic_child_that_is_stopped_while_it_waits(
     assert recorder.dead == ["one"]
     assert sup.children() == ()
     assert loop.statistics().timers_pending == 0
-    check_books(loop)
+    check_statistics(loop)
 
 
 def test_kept_messages_go_with_a_nested_supervisor_that_is_restarted(
@@ -867,13 +876,13 @@ def test_the_books_balance_at_every_step(loop: Loop, clock: VirtualClock, strate
             sent += 1
         if step % 2:
             loop.poll_once()
-            check_books(loop)
+            check_statistics(loop)
         if step % 11 == 0:
             clock.advance(10)
     for _ in range(5):
         clock.advance(1000)
         settle(loop)
-    check_books(loop)
+    check_statistics(loop)
     books = loop.statistics()
     assert books.waiting == 0
     assert sent <= books.sent

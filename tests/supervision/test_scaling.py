@@ -26,7 +26,7 @@ from bandstand.supervision import (
     spawn_supervisor,
     supervisor_actor,
 )
-from tests.core.stage import idle, obey, settle
+from tests.core.support import idle, run_message, settle
 from tests.supervision.helpers import crash
 
 pytestmark = [
@@ -70,7 +70,7 @@ async def slow_init(ctx: Context[None]) -> None:
 
 
 def many(count: int, **fields: Any) -> list[ChildSpec[Any]]:
-    return [ChildSpec(f"child {number}", obey, **fields) for number in range(count)]
+    return [ChildSpec(f"child {number}", run_message, **fields) for number in range(count)]
 
 
 def check_linear(measure: Callable[[int], int]) -> None:

@@ -26,7 +26,7 @@ from bandstand.supervision import (
     SupervisorSpec,
     spawn_supervisor,
 )
-from tests.core.stage import LoopMaker, collect, idle, settle
+from tests.core.support import LoopMaker, collect, idle, settle
 from tests.supervision.helpers import id_of, watched
 
 INF, NAN = float("inf"), float("nan")

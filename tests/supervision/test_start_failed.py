@@ -12,7 +12,7 @@ from bandstand.actor import Loop as TypedLoop
 from bandstand.core import Context, Loop
 from bandstand.errors import StartFailed
 from bandstand.supervision import AnySupervisorSpec, ChildSpec, SupervisorSpec, spawn_supervisor
-from tests.core.stage import Boom, idle, settle
+from tests.core.support import Boom, idle, settle
 from tests.supervision.helpers import child, crash
 
 pytestmark = pytest.mark.guarantee("G280")

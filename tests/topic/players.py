@@ -9,7 +9,7 @@ from bandstand.actor import Actor, Loop, ask, control, data
 from bandstand.core import Lagged, RuntimeEvent
 from bandstand.scope import Channel
 from bandstand.topic import Topic
-from tests.core.stage import Boom
+from tests.core.support import Boom
 
 Book = list[Any]
 

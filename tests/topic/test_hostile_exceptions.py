@@ -8,7 +8,7 @@ import pytest
 
 from bandstand.actor import Actor, Loop, child, data, supervised
 from tests.actor.workers import one_for_one
-from tests.core.stage import settle
+from tests.core.support import settle
 from tests.hostile import HOW, hostile
 from tests.topic.players import Event, publish, topic_of
 

@@ -13,7 +13,7 @@ from bandstand.actor import Loop, id_of
 from bandstand.core import Lagged, LoopConfig
 from bandstand.testing import VirtualClock
 from bandstand.topic import Policy
-from tests.core.stage import fill, settle
+from tests.core.support import fill, settle
 from tests.topic.players import Listener, heard_by, missed_in, publish, topic_of
 
 pytestmark = pytest.mark.guarantee("G210")

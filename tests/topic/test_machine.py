@@ -14,7 +14,7 @@ from bandstand.core import Lagged, LoopConfig
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from bandstand.topic import Policy, Topic, TopicSubscription
-from tests.core.stage import Boom, settle
+from tests.core.support import Boom, settle
 from tests.topic.players import Event
 
 

@@ -11,7 +11,7 @@ from bandstand.supervision import Backoff, ChildMode, Mailbox
 from bandstand.testing import VirtualClock
 from bandstand.topic import Policy
 from tests.actor.workers import one_for_one
-from tests.core.stage import settle
+from tests.core.support import settle
 from tests.topic.players import Event, Listener, publish, topic_of
 
 pytestmark = pytest.mark.guarantee("G211")

@@ -12,7 +12,7 @@ from bandstand.errors import MailboxFull
 from bandstand.scope import UNBOUNDED, Channel
 from bandstand.topic import Policy
 from tests.actor.players import spin
-from tests.core.stage import settle
+from tests.core.support import settle
 from tests.topic.players import Event, Gated, Listener, heard_by, missed_in, publish, topic_of
 
 

@@ -11,7 +11,7 @@ from bandstand.core import DeadLetter, Dropped, Escalated, Lagged, Lane, Overflo
 from bandstand.testing import VirtualClock
 from bandstand.topic import Policy, runtime_events
 from tests.actor.players import ride
-from tests.core.stage import settle
+from tests.core.support import settle
 from tests.topic.players import Event, Listener, heard_by, missed_in, publish, topic_of
 
 pytestmark = pytest.mark.guarantee("G214")

@@ -25,7 +25,7 @@ from bandstand.registry import Change
 from bandstand.scope import Channel
 from bandstand.topic import Policy, Topic
 from tests.actor.players import elsewhere, ride, turns
-from tests.core.stage import settle
+from tests.core.support import settle
 from tests.topic.players import Event, Gated, Listener, heard_by, publish, topic_of
 
 LoopMaker = Callable[..., Loop]
