@@ -35,13 +35,12 @@ from bandstand.core.kernel import Kernel
 from bandstand.core.mailbox import ActorCell
 from bandstand.errors import (
     AskTimeout,
-    InvalidArgument,
     LoopBusy,
     MessageDropped,
     TargetEnded,
     WrongThread,
 )
-from bandstand.errors.formatting import safe_repr
+from bandstand.errors.validation import check_ms
 
 try:
     import cython
@@ -77,8 +76,6 @@ EXIT = 2
 
 NO_ROOM = "before there was room for"
 
-# A hundred years, as for timers.
-LONGEST_MS = 100 * 366 * 24 * 3600 * 1000
 # "The caller passed no deadline", where None means "no deadline". Compared by value: a spec may come from another process.
 UNSET_MS = float("-inf")
 
@@ -699,8 +696,5 @@ def checked_ask_ms(field: str, ms: float | None) -> int:
     """
     if ms is None:
         return -1
-    if type(ms) not in {int, float} or not 0 <= ms <= LONGEST_MS:
-        raise InvalidArgument(
-            f"{field} is {safe_repr(ms)}: pass milliseconds, from 0 to a hundred years, or None for no deadline"
-        )
+    check_ms(field, ms, otherwise=", or None for no deadline")
     return -int(-ms // 1)

@@ -12,6 +12,7 @@ from bandstand.actor.enums import ONE_ARGUMENT
 from bandstand.core import Lane
 from bandstand.errors import InvalidArgument, TimerInvalid
 from bandstand.errors.formatting import safe_repr
+from bandstand.errors.validation import check_ms
 
 if TYPE_CHECKING:
     from bandstand.actor.declaration import ActorSchema
@@ -154,8 +155,7 @@ class Ticker(Alarm):
         is_fixed_rate: bool,
     ) -> None:
         super().__init__(loop, None)
-        if type(ms) not in {int, float} or not 0 < ms < float("inf"):
-            raise InvalidArgument(f"ms is {safe_repr(ms)}: pass a period in milliseconds, above 0")
+        check_ms("ms", ms, is_zero_allowed=False)
         self._actor = actor
         self._call = call
         self._tick_call = DeferredCall(self._tick, (), {})

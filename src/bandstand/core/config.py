@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from bandstand.core.enums import MAX_INDEX
 from bandstand.errors import InvalidArgument
 from bandstand.errors.formatting import safe_repr
+from bandstand.errors.validation import check_int, check_ms
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -46,16 +47,16 @@ class LoopConfig:
     """Makes the event loop for `run()`; None for uvloop if it is installed, otherwise asyncio's own."""
 
     def __post_init__(self) -> None:
-        self._check("max_actors", self.max_actors, 1, MAX_INDEX)
-        self._check("sys_reserved", self.sys_reserved, 1, 1 << 30)
-        self._check("default_mailbox_cap", self.default_mailbox_cap, 1, 1 << 30)
-        self._check("max_msgs_per_actor", self.max_msgs_per_actor, 1, 1 << 30)
-        self._check("max_actors_per_tick", self.max_actors_per_tick, 1, 1 << 30)
-        self._check("fd_sweep_ms", self.fd_sweep_ms, 1, 1 << 30)
-        self._check_ms("max_tick_ms", self.max_tick_ms, 60_000)
-        self._check_ms("stop_timeout_ms", self.stop_timeout_ms, 86_400_000)
+        check_int("max_actors", self.max_actors, 1, MAX_INDEX)
+        check_int("sys_reserved", self.sys_reserved, 1, 1 << 30)
+        check_int("default_mailbox_cap", self.default_mailbox_cap, 1, 1 << 30)
+        check_int("max_msgs_per_actor", self.max_msgs_per_actor, 1, 1 << 30)
+        check_int("max_actors_per_tick", self.max_actors_per_tick, 1, 1 << 30)
+        check_int("fd_sweep_ms", self.fd_sweep_ms, 1, 1 << 30)
+        check_ms("max_tick_ms", self.max_tick_ms, is_zero_allowed=False, most=60_000)
+        check_ms("stop_timeout_ms", self.stop_timeout_ms, is_zero_allowed=False, most=86_400_000)
         if self.stall_ms is not None:
-            self._check_ms("stall_ms", self.stall_ms, 86_400_000)
+            check_ms("stall_ms", self.stall_ms, is_zero_allowed=False, most=86_400_000)
         if self.default_mailbox_cap <= self.sys_reserved:
             raise InvalidArgument(
                 f"default_mailbox_cap is {self.default_mailbox_cap} and sys_reserved is {self.sys_reserved}: "
@@ -64,16 +65,4 @@ class LoopConfig:
         if self.loop_factory is not None and not callable(self.loop_factory):
             raise InvalidArgument(
                 f"loop_factory is {safe_repr(self.loop_factory)}: pass a function that makes an event loop"
-            )
-
-    @staticmethod
-    def _check(field: str, value: object, least: int, most: int) -> None:
-        if type(value) is not int or not least <= value <= most:
-            raise InvalidArgument(f"{field} is {safe_repr(value)}: pass an int from {least} to {most}")
-
-    @staticmethod
-    def _check_ms(field: str, value: object, most: int) -> None:
-        if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value <= most:
-            raise InvalidArgument(
-                f"{field} is {safe_repr(value)}: pass a number of milliseconds above 0, up to {most}"
             )

@@ -33,7 +33,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextvars import Context
-from math import ceil, isfinite
+from math import ceil
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bandstand.core.actors import Actors
@@ -85,6 +85,7 @@ from bandstand.errors import (
 )
 from bandstand.errors.exceptions import ALL_SLOTS
 from bandstand.errors.formatting import safe_repr
+from bandstand.errors.validation import LONGEST_MS, check_ms
 
 try:
     import cython
@@ -112,8 +113,6 @@ SLOW_AFTER: Nanoseconds = 500_000
 MAX_INLINE_DEPTH: Count = 16
 
 LAST_USER_TAG = (1 << 32) - 1
-# A hundred years. The wheel reaches 139, counted from the loop's creation.
-LONGEST_DELAY = 100 * 366 * 24 * 3600 * 1000
 
 LANES = tuple(Lane)
 DATA_LANE = Lane.DATA
@@ -1611,14 +1610,8 @@ def check_sender(sender: object) -> None:
 
 def checked_delay(ms: object) -> Count:
     """Check a delay of a user; return it in whole milliseconds, rounded up."""
-    if type(ms) is int:
-        whole = ms
-    elif isinstance(ms, (int, float)) and isfinite(ms):
-        whole = ceil(ms)
-    else:
-        raise InvalidArgument(f"ms is {safe_repr(ms)}: pass a finite number of milliseconds")
-    if ms < 0 or whole > LONGEST_DELAY:
-        raise InvalidArgument(
-            f"ms is {safe_repr(ms)}: pass a delay from 0 to a hundred years ({LONGEST_DELAY} ms)"
-        )
-    return whole
+    if isinstance(ms, int) and 0 <= ms <= LONGEST_MS:
+        return int(ms)
+    check_ms("ms", ms)
+    number: Any = ms
+    return int(ceil(number))

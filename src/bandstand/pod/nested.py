@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Generic, Never, Self, TypeVar, final, ove
 
 from bandstand.errors import InvalidArgument
 from bandstand.errors.formatting import safe_repr
+from bandstand.errors.validation import check_member
 from bandstand.pod.spec import PodSpec, check_name
 from bandstand.pod.vocabulary import RestartPolicy, ThreadModel
 from bandstand.supervision import Backoff, Intensity
-from bandstand.supervision.validate import check_member
 
 if TYPE_CHECKING:
     from bandstand.pod.cast import Cast
@@ -60,7 +60,7 @@ class NestedSpec:
             raise InvalidArgument(
                 f"{where}: troupe is {self.troupe!r}: pass a class that derives from Troupe"
             )
-        check_member(where, "restart", self.restart, RestartPolicy)
+        check_member(f"{where}: restart", self.restart, RestartPolicy)
         if not isinstance(self.is_watched, bool):  # pyright: ignore[reportUnnecessaryIsInstance]  # same
             raise InvalidArgument(f"{where}: watched is {safe_repr(self.is_watched)}: pass True or False")
         if self.restart is not RestartPolicy.NEVER and not self.is_watched:

@@ -11,11 +11,11 @@ from bandstand.actor.enums import RETRY
 from bandstand.actor.handle import checked_handle, ref_of, with_ref
 from bandstand.errors import InvalidArgument, PodDown, PodGone
 from bandstand.errors.formatting import safe_repr
+from bandstand.errors.validation import check_member, check_ms
 from bandstand.pod.held import Held
 from bandstand.pod.link.codec import Packet
 from bandstand.pod.passport import Passport, passport_of
 from bandstand.pod.vocabulary import WhenDown
-from bandstand.supervision.validate import check_member, check_ms
 
 if TYPE_CHECKING:
     from bandstand.actor.dispatch import Method
@@ -139,9 +139,9 @@ def when_down(handle: H, policy: WhenDown, *, timeout_ms: float | None = None) -
         InvalidArgument: it is no handle of a troupe's role, or a value has no sense.
     """
     known = checked_handle(handle)
-    check_member("when_down", "policy", policy, WhenDown)
+    check_member("when_down: policy", policy, WhenDown)
     if timeout_ms is not None:
-        check_ms("when_down", "timeout_ms", timeout_ms, is_zero_allowed=True)
+        check_ms("when_down: timeout_ms", timeout_ms)
     place = ref_of(known)
     if not isinstance(place, RolePlace):
         raise InvalidArgument(

@@ -18,10 +18,10 @@ from bandstand.actor.reply import UNSET_MS, check_ask_ms
 from bandstand.core import LoopConfig, Overflow
 from bandstand.errors import InvalidArgument
 from bandstand.errors.formatting import safe_repr
+from bandstand.errors.validation import check_member, check_ms
 from bandstand.pod.passport import TroupeIdentity
 from bandstand.pod.vocabulary import RestartPolicy, ThreadModel, WhenDown
 from bandstand.supervision import Backoff, Intensity
-from bandstand.supervision.validate import check_member, check_ms
 
 __all__ = ("MAILBOX_BYTES", "PodSpec", "RoleSpec", "TroupeSpec")
 
@@ -70,7 +70,7 @@ class RoleSpec:
         check_name("RoleSpec", self.name)
         where = f"role {self.name!r}"
         checked_actor_class(self.kind)
-        check_member(where, "overflow", self.overflow, Overflow)
+        check_member(f"{where}: overflow", self.overflow, Overflow)
         check_ask_ms(f"{where}: ask_ms", self.ask_ms)
         if self.mailbox_cap is not None and (type(self.mailbox_cap) is not int or self.mailbox_cap < 0):
             raise InvalidArgument(
@@ -115,11 +115,11 @@ class PodSpec:
     def __post_init__(self) -> None:
         check_name("PodSpec", self.name)
         where = f"pod {self.name!r}"
-        check_member(where, "thread", self.thread, ThreadModel)
-        check_member(where, "restart", self.restart, RestartPolicy)
-        check_member(where, "when_down", self.when_down, WhenDown)
-        check_ms(where, "down_ms", self.down_ms, is_zero_allowed=True)
-        check_ms(where, "stop_ms", self.stop_ms, is_zero_allowed=True)
+        check_member(f"{where}: thread", self.thread, ThreadModel)
+        check_member(f"{where}: restart", self.restart, RestartPolicy)
+        check_member(f"{where}: when_down", self.when_down, WhenDown)
+        check_ms(f"{where}: down_ms", self.down_ms)
+        check_ms(f"{where}: stop_ms", self.stop_ms)
         if self.core is not None and (type(self.core) is not int or self.core < 0):
             raise InvalidArgument(
                 f"{where}: core is {safe_repr(self.core)}: pass the number of a core, from 0 on, or None"
@@ -164,7 +164,7 @@ class TroupeSpec:
     def __post_init__(self) -> None:
         check_name("TroupeSpec", self.name)
         where = f"troupe {self.name!r}"
-        check_ms(where, "stop_ms", self.stop_ms, is_zero_allowed=True)
+        check_ms(f"{where}: stop_ms", self.stop_ms)
         if self.core is not None and (type(self.core) is not int or self.core < 0):
             raise InvalidArgument(
                 f"{where}: core is {safe_repr(self.core)}: pass the number of a core, from 0 on, or None"

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, Self
 from bandstand.actor.cross_thread import is_plain_thread
 from bandstand.core.asyncio_host import StopSignals
 from bandstand.errors import InvalidArgument, PodFailed, PodTimeout
+from bandstand.errors.validation import check_ms
 from bandstand.pod.production import Production
 from bandstand.pod.settled import settled
 from bandstand.pod.shutdown import KILL_S
 from bandstand.pod.vocabulary import ThreadModel
 from bandstand.pod.wakeup import wait_hearing
-from bandstand.supervision.validate import check_ms
 
 if TYPE_CHECKING:
     from bandstand.pod.books import PodBooks
@@ -79,7 +79,7 @@ class Troupe(Production):
             raise InvalidArgument(
                 f"troupe {self._title!r} has a main pod, and start() returns: call play(), or use `async with`"
             )
-        check_ms("start", "timeout_ms", timeout_ms, is_zero_allowed=False)
+        check_ms("start: timeout_ms", timeout_ms, is_zero_allowed=False)
         kubelet = self._launch()
         try:
             self._wait_up(kubelet, timeout_ms)
@@ -100,7 +100,7 @@ class Troupe(Production):
             PodTimeout: something is stuck that cannot be killed. What it is doing is in the log.
         """
         if within_ms is not None:
-            check_ms("stop", "within_ms", within_ms, is_zero_allowed=True)
+            check_ms("stop: within_ms", within_ms)
         kubelet = self._kubelet
         if kubelet is None:
             return

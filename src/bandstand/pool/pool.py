@@ -23,13 +23,13 @@ from bandstand.errors import (
     NoSuchActor,
 )
 from bandstand.errors.formatting import safe_repr
+from bandstand.errors.validation import check_member
 from bandstand.pool.dispatcher import Dispatcher, WorkerSlot
 from bandstand.pool.routing import ByKey, OnDeath, Routing
 from bandstand.pool.status import JobOutcome, PoolStatus
 from bandstand.scope import Channel
 from bandstand.supervision import Backoff, ChildSpec, DynamicSpec, Mailbox, Shutdown, spawn_supervisor
 from bandstand.supervision.spec import required_init
-from bandstand.supervision.validate import check_member
 
 if TYPE_CHECKING:
     from bandstand.actor import Actor, ActorReport, Implements, Loop
@@ -344,7 +344,7 @@ class PoolSettings:
             raise InvalidArgument(
                 f"routing is {safe_repr(self.routing)}: pass a member of Routing, or ByKey(function)"
             )
-        check_member("a pool", "on_death", self.on_death, OnDeath)
+        check_member("a pool: on_death", self.on_death, OnDeath)
         for field, value in (("ahead", self.ahead), ("max_tries", self.max_tries)):
             if type(value) is not int or not 1 <= value <= MAX_COUNT:
                 raise InvalidArgument(f"{field} is {safe_repr(value)}: pass an int from 1 to {MAX_COUNT}")

@@ -28,7 +28,6 @@ cdef bint RECEIVE
 cdef object EMPTY
 cdef object END
 cdef double NO_TIMEOUT
-cdef double MAX_TIMEOUT_MS
 cdef double MIN_SLEEP
 cdef Py_ssize_t NEVER_FULL
 cdef Py_ssize_t MIN_BUFFER_SIZE

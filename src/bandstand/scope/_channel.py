@@ -40,6 +40,7 @@ from warnings import warn
 
 from bandstand.errors import ChannelClosed, ChannelTimeout, InvalidArgument
 from bandstand.errors.formatting import safe_repr
+from bandstand.errors.validation import check_ms
 from bandstand.scope.deadline import DelayedCall, check_may_block
 
 try:
@@ -100,8 +101,6 @@ END: Any = object()
 
 # Timeouts are milliseconds; a negative one is no timeout.
 NO_TIMEOUT: Milliseconds = -1.0
-# A hundred years: every clock and every timer wheel can represent that.
-MAX_TIMEOUT_MS: Milliseconds = 100 * 366 * 86_400_000.0
 # A thread that waits for the deadline of its token sleeps at least this long at a time.
 MIN_SLEEP: Seconds = 0.001
 
@@ -126,10 +125,7 @@ def checked_ms(ms: Any, name: str = "timeout_ms") -> Milliseconds:
     Raises:
         InvalidArgument: it is not a number of milliseconds from 0 to a hundred years.
     """
-    if not isinstance(ms, (int, float)) or not 0 <= ms <= MAX_TIMEOUT_MS:
-        raise InvalidArgument(
-            f"{name} is {safe_repr(ms)}: pass a number of milliseconds up to a hundred years, 0 to not wait, or None for no limit"
-        )
+    check_ms(name, ms, otherwise=", 0 to not wait, or None for no limit")
     return float(ms)
 
 

@@ -33,11 +33,11 @@ from bandstand.core.asyncio_host import StopSignals, running_loops
 from bandstand.core.logs import SafeLogger
 from bandstand.errors import InvalidArgument, LoopBusy, LoopClosed, WrongThread
 from bandstand.errors.formatting import safe_repr
+from bandstand.errors.validation import check_member
 from bandstand.shutdown.census import ActorCensus
 from bandstand.shutdown.hooks import Hook, Hooks
 from bandstand.shutdown.report import ShutdownPhase
 from bandstand.shutdown.shutdown_run import ShutdownLimits, ShutdownRun
-from bandstand.supervision.validate import check_member
 
 if TYPE_CHECKING:
     from bandstand.shutdown.census import ActorLike
@@ -111,7 +111,7 @@ class GracefulShutdown:
         Raises:
             InvalidArgument: it is not a phase, or the hook is not callable.
         """
-        check_member("GracefulShutdown.on", "phase", phase, ShutdownPhase)
+        check_member("GracefulShutdown.on: phase", phase, ShutdownPhase)
 
         def add(hook: H) -> H:
             self._hooks.add(phase, hook)

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, final
 
 from bandstand.core.logs import SafeLogger
+from bandstand.errors.validation import check_ms
 from bandstand.shutdown.hooks import REVERSED_PHASES, Hooks, call_hook, name_of
 from bandstand.shutdown.report import Busy, PhaseEnd, PhaseReport, ShutdownPhase, ShutdownReport, named
 from bandstand.shutdown.waiter import ShutdownWaiter
-from bandstand.supervision.validate import check_ms
 
 if TYPE_CHECKING:
     from bandstand.core import ActorId, Loop
@@ -52,12 +52,12 @@ class ShutdownLimits:
 
     def __post_init__(self) -> None:
         where = "GracefulShutdown"
-        check_ms(where, "deadline_ms", self.deadline_ms, is_zero_allowed=False)
-        check_ms(where, "progress_ms", self.progress_ms, is_zero_allowed=False)
+        check_ms(f"{where}: deadline_ms", self.deadline_ms, is_zero_allowed=False)
+        check_ms(f"{where}: progress_ms", self.progress_ms, is_zero_allowed=False)
         for field in ("intake_ms", "drain_ms", "stop_ms", "actor_ms", "hook_ms"):
             value: float | None = getattr(self, field)
             if value is not None:
-                check_ms(where, field, value, is_zero_allowed=True)
+                check_ms(f"{where}: {field}", value)
 
     @property
     def stop_share_ms(self) -> float:

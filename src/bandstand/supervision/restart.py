@@ -37,7 +37,7 @@ from typing import NamedTuple, TypeAlias
 from bandstand.core import ExitReason
 from bandstand.errors import InvalidArgument
 from bandstand.errors.formatting import safe_repr
-from bandstand.supervision.validate import LONGEST_MS, check_ms, is_number
+from bandstand.errors.validation import LONGEST_MS, check_ms, is_number
 
 try:
     import cython
@@ -242,7 +242,7 @@ def check_intensity(where: str, intensity: object, period_ms: object) -> None:
         raise InvalidArgument(
             f"{where}: intensity is {safe_repr(intensity)}: pass how many restarts are allowed, from 0 on"
         )
-    check_ms(where, "period_ms", period_ms, is_zero_allowed=False)
+    check_ms(f"{where}: period_ms", period_ms, is_zero_allowed=False)
 
 
 # -- how long to wait? ----------------------------------------------------------------------------------------------------------
@@ -275,15 +275,15 @@ class Backoff:
     """Each delay changes by a random amount between minus and plus this much, and stays between 0 and `max_ms`."""
 
     def __post_init__(self) -> None:
-        check_ms("Backoff", "initial_ms", self.initial_ms, is_zero_allowed=False)
-        check_ms("Backoff", "max_ms", self.max_ms, is_zero_allowed=False)
-        check_ms("Backoff", "jitter_ms", self.jitter_ms, is_zero_allowed=True)
+        check_ms("Backoff: initial_ms", self.initial_ms, is_zero_allowed=False)
+        check_ms("Backoff: max_ms", self.max_ms, is_zero_allowed=False)
+        check_ms("Backoff: jitter_ms", self.jitter_ms)
         if self.max_ms < self.initial_ms:
             raise InvalidArgument(
                 f"Backoff: initial_ms is {self.initial_ms} and max_ms is {self.max_ms}: the longest delay cannot be "
                 f"shorter than the first"
             )
-        if not is_number(self.factor) or not 1 <= self.factor <= LONGEST_MS:
+        if not is_number(self.factor, 1, LONGEST_MS):
             raise InvalidArgument(
                 f"Backoff: factor is {safe_repr(self.factor)}: pass a number from 1 on; delays do not shrink while a child keeps failing"
             )

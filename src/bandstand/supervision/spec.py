@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, TypeAlias, TypeGuar
 from bandstand.core import Behavior, Context
 from bandstand.errors import IgnoreChild, InvalidArgument, StartFailed
 from bandstand.errors.formatting import safe_repr, safe_str
+from bandstand.errors.validation import check_member, check_ms
 from bandstand.supervision.restart import (
     AutoShutdown,
     Backoff,
@@ -23,7 +24,6 @@ from bandstand.supervision.restart import (
     Strategy,
     check_intensity,
 )
-from bandstand.supervision.validate import check_member, check_ms
 
 if TYPE_CHECKING:
     from bandstand.core import Loop
@@ -137,8 +137,8 @@ class ChildSpec(Generic[State]):
             raise InvalidArgument(
                 f"{where}: init is {safe_repr(self.init)}: pass a function of (ctx), or None"
             )
-        check_member(where, "mode", self.mode, ChildMode)
-        check_member(where, "mailbox", self.mailbox, Mailbox)
+        check_member(f"{where}: mode", self.mode, ChildMode)
+        check_member(f"{where}: mailbox", self.mailbox, Mailbox)
         if self.backoff is not None and not isinstance(self.backoff, Backoff):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
             raise InvalidArgument(f"{where}: backoff is {safe_repr(self.backoff)}: pass a Backoff, or None")
         cap = self.mailbox_cap
@@ -147,7 +147,7 @@ class ChildSpec(Generic[State]):
                 f"{where}: mailbox_cap is {safe_repr(cap)}: pass an int from 0 to 2**30, or None"
             )
         if self.shutdown is not None and not isinstance(self.shutdown, Shutdown):
-            check_ms(where, "shutdown", self.shutdown, is_zero_allowed=True)
+            check_ms(f"{where}: shutdown", self.shutdown)
         if type(self.significant) is not bool:
             raise InvalidArgument(
                 f"{where}: significant is {safe_repr(self.significant)}: pass True or False"
@@ -223,8 +223,8 @@ class SupervisorSpec:
             raise InvalidArgument(
                 f"SupervisorSpec: children has {', '.join(map(repr, twice))} more than once: names are unique among siblings"
             )
-        check_member("SupervisorSpec", "strategy", self.strategy, Strategy)
-        check_member("SupervisorSpec", "auto_shutdown", self.auto_shutdown, AutoShutdown)
+        check_member("SupervisorSpec: strategy", self.strategy, Strategy)
+        check_member("SupervisorSpec: auto_shutdown", self.auto_shutdown, AutoShutdown)
         check_intensity("SupervisorSpec", self.intensity, self.period_ms)
         check_depth("SupervisorSpec", self)
         if self.auto_shutdown is AutoShutdown.NEVER:
