@@ -88,7 +88,7 @@ def test_the_functions_of_an_operation_leave_out_what_only_begins() -> None:
     [
         ("_PyEval_EvalFrameDefault", "_PyEval_EvalFrameDefault"),
         ("__Pyx_PyObject_Call", "__Pyx_PyObject_Call"),
-        ("__pyx_f_9bandstand_4core_3hot_6kernel_6Kernel__visit", "core.hot.kernel.Kernel._visit"),
+        ("__pyx_f_9bandstand_4core_3hot_6kernel_6Kernel__visit", "core.kernel.Kernel._visit"),
         ("__pyx_f_9bandstand_4core_3hot_5wheel_next_due", "core.hot.wheel.next_due"),
         # A running number stands before what Python calls: as long as the word or not.
         (
@@ -304,7 +304,7 @@ def test_a_workload_is_really_counted_and_twice_the_same() -> None:
     assert first.figure == pytest.approx(second.figure, rel=MARGIN / 2)
     names = [line.name for line in per_operation(first.shorter, first.longer, first.workload.size)]
     # One message is sent and handled: the compiled functions that do it are called once each.
-    assert "core.hot.kernel.Kernel._visit" in names
+    assert "core.kernel.Kernel._visit" in names
     shown = table.functions(first, 10)
     assert "instructions an operation" in shown
     assert len(shown.splitlines()) == 2 + 2 * (2 + 10) + 1

@@ -550,8 +550,8 @@ class Gate:
     """A loop's lock that makes a stranger wait: it stands for the interpreter changing threads at that very place."""
 
     def __init__(self, loop: Any) -> None:
-        self.lock = loop._lock
-        loop._lock = self
+        self.lock = loop.kernel.inbox._lock
+        loop.kernel.inbox._lock = self
         self.inside = threading.Event()
         self.go_on = threading.Event()
 
@@ -837,7 +837,18 @@ def test_a_tick_between_the_arrival_and_its_wake_loses_no_later_wake(
     seen: list[Any] = []
     actor = loop.spawn(collect, seen)
     wakes: list[str] = []
-    monkeypatch.setattr(loop, "_wake_from_afar", lambda: wakes.append("wake"))
+    runner = loop.runner
+
+    class Waking:
+        """A runner that only counts how often the loop is woken."""
+
+        def wake_threadsafe(self) -> None:
+            wakes.append("wake")
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(runner, name)
+
+    monkeypatch.setattr(loop.kernel, "runner", Waking())
 
     class Lagging(Gate):
         def __enter__(self) -> None:
@@ -998,7 +1009,8 @@ def test_every_call_that_belongs_on_the_loops_thread_raises_elsewhere_while_it_r
     make_loop: LoopMaker,
 ) -> None:
     loop = make_loop(clock=MonotonicClock())
-    assert {name for name in dir(Loop) if not name.startswith("_")} == {
+    # Interpreted, `kernel` is an attribute of each loop and not of the class.
+    assert {"kernel", *(name for name in dir(Loop) if not name.startswith("_"))} == {
         *LOOP_THREAD_CALLS,
         *("run", "send_async", "request_stop", "config", "kernel", "runner"),
     }

@@ -1613,5 +1613,5 @@ def checked_delay(ms: object) -> Count:
     if isinstance(ms, int) and 0 <= ms <= LONGEST_MS:
         return int(ms)
     check_ms("ms", ms)
-    number: Any = ms
-    return int(ceil(number))
+    assert isinstance(ms, (int, float))
+    return ceil(ms)
