@@ -14,13 +14,16 @@ import os
 import socket
 from collections.abc import Callable
 from contextlib import suppress
-from weakref import WeakMethod, WeakSet
+from typing import Any
+from weakref import WeakKeyDictionary, WeakSet
 
 __all__ = ("call_in_forks", "reserve")
 
 
 _reserved: WeakSet[socket.socket] = WeakSet()
-_enlisted: set[WeakMethod[Callable[[], None]]] = set()
+# The names of the methods to call, by their objects. Not a WeakMethod for each: one that is freed in the same collection as its
+# object makes Python 3.11 print a traceback.
+_methods: WeakKeyDictionary[object, str] = WeakKeyDictionary()
 
 
 def reserve(sock: socket.socket) -> None:
@@ -29,21 +32,20 @@ def reserve(sock: socket.socket) -> None:
 
 
 def call_in_forks(method: Callable[[], None]) -> None:
-    """Have a method called in whatever is forked off this process, for as long as its object lives.
+    """Call a method in every process that is forked off this one, for as long as its object lives: one method for each object.
 
     Only the thread that forked is there. A lock may be held for ever by one that is not.
     """
-    _enlisted.add(WeakMethod(method, _enlisted.discard))
+    bound: Any = method
+    _methods[bound.__self__] = bound.__name__
 
 
 def _in_fork() -> None:
     _close_all()
-    enlisted = list(_enlisted)
-    _enlisted.clear()
-    for known in enlisted:
-        method = known()
-        if method is not None:
-            method()
+    methods = list(_methods.items())
+    _methods.clear()
+    for known, name in methods:
+        getattr(known, name)()
 
 
 def _close_all() -> None:
