@@ -88,19 +88,19 @@ def test_the_functions_of_an_operation_leave_out_what_only_begins() -> None:
     [
         ("_PyEval_EvalFrameDefault", "_PyEval_EvalFrameDefault"),
         ("__Pyx_PyObject_Call", "__Pyx_PyObject_Call"),
-        ("__pyx_f_9bandstand_4core_3hot_6kernel_6Kernel__visit", "core.kernel.Kernel._visit"),
-        ("__pyx_f_9bandstand_4core_3hot_5wheel_next_due", "core.hot.wheel.next_due"),
+        ("__pyx_f_9bandstand_4core_6kernel_6Kernel__visit", "core.kernel.Kernel._visit"),
+        ("__pyx_f_9bandstand_4core_11timer_wheel_lowest_bit", "core.timer_wheel.lowest_bit"),
         # A running number stands before what Python calls: as long as the word or not.
         (
-            "__pyx_pw_9bandstand_4core_3hot_7sending_7Sending_5send",
-            "core.hot.sending.Sending.send (called from Python)",
+            "__pyx_pw_9bandstand_4core_4loop_4Loop_5send",
+            "core.loop.Loop.send (called from Python)",
         ),
         (
-            "__pyx_pw_9bandstand_4core_3hot_7sending_7Sending_4send",
-            "core.hot.sending.Sending.send (called from Python)",
+            "__pyx_pw_9bandstand_4core_4loop_4Loop_4send",
+            "core.loop.Loop.send (called from Python)",
         ),
-        ("__pyx_pf_9bandstand_4core_3hot_7sending_7Sending_12send", "core.hot.sending.Sending.send"),
-        ("__pyx_tp_dealloc_9bandstand_4core_3hot_4cell_Cell", "core.hot.cell.Cell.tp_dealloc"),
+        ("__pyx_pf_9bandstand_4core_4loop_4Loop_12send", "core.loop.Loop.send"),
+        ("__pyx_tp_dealloc_9bandstand_4core_7mailbox_ActorCell", "core.mailbox.ActorCell.tp_dealloc"),
         ("__pyx_f_6uvloop_4loop_4Loop__on_idle", "uvloop.loop.Loop._on_idle"),
     ],
 )
