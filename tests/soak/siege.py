@@ -32,7 +32,7 @@ import time
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -335,7 +335,8 @@ def main(arguments: list[str] | None = None) -> int:
     finally:
         progress.close()
     if options.json:
-        print(json.dumps(asdict(report), indent=2))
+        # Not asdict(): before Python 3.12 it makes a Counter of pairs out of a Counter.
+        print(json.dumps(vars(report), indent=2))
     else:
         show(report)
     if report.failures:
