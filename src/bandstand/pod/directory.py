@@ -1,4 +1,4 @@
-"""Directories: how an actor of a troupe has its peers.
+"""Directories: how an actor of a troupe gets handles of its peers.
 
     class EnginePeers(Directory):
         vsync: Vsync
@@ -11,14 +11,10 @@
     class Studio(Troupe):
         engine = pod().expose(Engine, directory(EnginePeers))
 
-The names are names of roles, the types are the classes of their actors, or the interfaces that these implement. What the
-constructor gets is an object of that class, with a handle for each name. A test that needs no troupe makes one by hand,
-`EnginePeers(vsync=loop.spawn(Vsync), config=...)`, and both kinds of checkers look at what it passes.
+The annotated names are names of roles; the types are the classes of their actors, or the interfaces that these implement. The
+constructor receives an object of the class, with a handle for each name. A test without a troupe makes one itself,
+`EnginePeers(vsync=loop.spawn(Vsync), config=...)`, and type checkers check the arguments.
 """
-
-# A directory keeps what it wants under private names, to leave users theirs.
-# pyright: reportPrivateUsage=false
-# ruff: noqa: SLF001  # likewise
 
 from __future__ import annotations
 
@@ -27,68 +23,72 @@ from dataclasses import dataclass
 from inspect import get_annotations
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast, dataclass_transform, get_origin
 
-from bandstand.errors import BadDeclaration, InvalidArgument
+from bandstand.errors import DeclarationError, InvalidArgumentError
 from bandstand.errors.formatting import safe_repr
 
-__all__ = ("Directory", "Wanted", "directory", "filled", "wanted_by")
+__all__ = ("Directory", "DirectoryRequest", "directory", "fill_directories", "requests_in")
 
 D = TypeVar("D", bound="Directory")
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class Directory:
-    """Handles of an actor's peers, by the names of their roles. Frozen.
+    """Handles of an actor's peers, by role name. Frozen.
 
-    Derive from it, and annotate the names that are wanted. The base itself, `directory(Directory)`, has everybody that the
-    actor's pod can see; there `peers["vsync"]` is what checkers allow.
+    Derive from it and annotate the names of the roles. The base class itself, `directory(Directory)`, holds all roles that the
+    actor's pod can see; type checkers allow `peers["vsync"]` there.
 
     Raises:
-        BadDeclaration: when a class is made that has something else than annotations of names.
-        InvalidArgument: when an object is made with a name too many, or too few.
+        DeclarationError: when a subclass gives a name a value, or uses a reserved name.
+        InvalidArgumentError: when an object is made with an unknown name, or without one of the names.
     """
 
-    _wants: ClassVar[Mapping[str, Any]] = {}
-    """What is annotated for each name, as it was written."""
-    _owners: ClassVar[Mapping[str, type]] = {}
-    """Which class has annotated it: there its words mean something."""
+    # Dunder names, so that every other name is free for roles.
+    __directory_hints__: ClassVar[Mapping[str, Any]] = {}
+    """The annotation of each name, unevaluated."""
+    __directory_owners__: ClassVar[Mapping[str, type]] = {}
+    """The class that annotates each name. Its module is where the annotation is evaluated."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         own = {name: hint for name, hint in get_annotations(cls).items() if not _is_classvar(hint)}
         for name in own:
             if name in vars(cls):
-                raise BadDeclaration(
-                    f"{cls.__qualname__}.{name} has a value: a directory is filled by its troupe; leave the annotation alone"
+                raise DeclarationError(
+                    f"{cls.__qualname__}.{name} has a value: the troupe fills the directory; remove the value"
                 )
             if hasattr(Directory, name):
-                raise BadDeclaration(
-                    f"{cls.__qualname__}.{name} is a name that every directory has for its own: call the role otherwise"
+                raise DeclarationError(
+                    f"{cls.__qualname__}.{name} is reserved: every directory has that attribute; rename the role"
                 )
-        # Those of bases first, as their fields come first.
-        wants: dict[str, Any] = {}
+        # The names of base classes come first.
+        hints: dict[str, Any] = {}
         owners: dict[str, type] = {}
         for base in reversed(cls.__bases__):
             if issubclass(base, Directory):
-                wants |= base._wants
-                owners |= base._owners
-        cls._wants = wants | own
-        cls._owners = owners | dict.fromkeys(own, cls)
+                hints |= base.__directory_hints__
+                owners |= base.__directory_owners__
+        cls.__directory_hints__ = hints | own
+        cls.__directory_owners__ = owners | dict.fromkeys(own, cls)
 
     def __init__(self, **handles: object) -> None:
         kind = type(self)
         if kind is not Directory:
-            if strange := [name for name in handles if name not in kind._wants]:
-                raise InvalidArgument(f"{kind.__qualname__} has no {strange[0]!r}: {_listed(kind._wants)}")
-            if missing := [name for name in kind._wants if name not in handles]:
-                raise InvalidArgument(f"{kind.__qualname__} needs {missing[0]!r}: pass a handle of that name")
-        # Past our own __setattr__.
+            known = kind.__directory_hints__
+            if unknown := [name for name in handles if name not in known]:
+                raise InvalidArgumentError(f"{kind.__qualname__} has no {unknown[0]!r}: {_listed(known)}")
+            if missing := [name for name in known if name not in handles]:
+                raise InvalidArgumentError(
+                    f"{kind.__qualname__} needs {missing[0]!r}: pass a handle of that name"
+                )
+        # Bypasses __setattr__, which raises.
         self.__dict__.update(handles)
 
-    def __getitem__(self, name: str) -> Any:  # which class of handle, only the name says
-        """The handle of a role, by its name.
+    def __getitem__(self, name: str) -> Any:  # its class depends on the name
+        """Return the handle of a role.
 
         Raises:
-            KeyError: it is not here.
+            KeyError: the directory has no such name.
         """
         try:
             return self.__dict__[name]
@@ -104,22 +104,19 @@ class Directory:
     def __contains__(self, name: object) -> bool:
         return name in self.__dict__
 
-    # Checkers do not hear of these: for them a class has what it annotates, and is frozen.
+    # Hidden from type checkers: for them a directory has the annotated names only, and is frozen.
     if not TYPE_CHECKING:
 
         def __getattr__(self, name):
-            # Only for what is not there.
             raise AttributeError(
                 f"{type(self).__qualname__} has no {name!r}: {_listed(self.__dict__)}", name=name, obj=self
             )
 
         def __setattr__(self, name, value):
-            raise AttributeError(f"{type(self).__qualname__}.{name} cannot be changed: a directory is frozen")
+            raise AttributeError(f"{type(self).__qualname__}.{name} cannot be set: a directory is frozen")
 
         def __delattr__(self, name):
-            raise AttributeError(
-                f"{type(self).__qualname__}.{name} cannot be taken out: a directory is frozen"
-            )
+            raise AttributeError(f"{type(self).__qualname__}.{name} cannot be deleted: a directory is frozen")
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
@@ -134,18 +131,18 @@ class Directory:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Stands among the arguments of a role where its directory will be."""
+class DirectoryRequest:
+    """A placeholder among the arguments of a role. The pod replaces it with a directory when it makes the actor."""
 
     kind: type[Directory]
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """The names that are wanted; None for everybody who can be seen."""
-        return None if self.kind is Directory else tuple(self.kind._wants)
+        """The requested names; None for all roles that the pod can see."""
+        return None if self.kind is Directory else tuple(self.kind.__directory_hints__)
 
-    def made_of(self, handles: Mapping[str, object]) -> Directory:
-        """The directory itself, of the handles that a pod has, by name."""
+    def build(self, handles: Mapping[str, object]) -> Directory:
+        """Make the directory from the handles of a pod."""
         names = handles if self.names is None else self.names
         return self.kind(**{name: handles[name] for name in names})
 
@@ -154,29 +151,31 @@ class Wanted:
 
 
 def directory(kind: type[D]) -> D:
-    """Stands for a directory of this class among the arguments of a role: when the actor is made it is one.
+    """Request a directory of this class as an argument of a role. The actor's constructor receives the directory itself.
 
     Raises:
-        InvalidArgument: it is no class of directories.
+        InvalidArgumentError: `kind` is not a subclass of `Directory`.
     """
     if Directory not in getattr(kind, "__mro__", ()):
-        raise InvalidArgument(f"directory() of {safe_repr(kind)}: pass a class that derives from Directory")
-    # What it will be when it is used, which is all that its user sees of it.
-    return cast("D", Wanted(kind))
+        raise InvalidArgumentError(
+            f"directory() of {safe_repr(kind)}: pass a class that derives from Directory"
+        )
+    # Typed as what the constructor receives, so that type checkers check the arguments of a role.
+    return cast("D", DirectoryRequest(kind))
 
 
-def wanted_by(args: tuple[object, ...], kwargs: Mapping[str, object]) -> Iterator[Wanted]:
-    """The directories among the arguments of a role."""
-    yield from (value for value in (*args, *kwargs.values()) if isinstance(value, Wanted))
+def requests_in(args: tuple[object, ...], kwargs: Mapping[str, object]) -> Iterator[DirectoryRequest]:
+    """Yield the directory requests among the arguments of a role."""
+    yield from (value for value in (*args, *kwargs.values()) if isinstance(value, DirectoryRequest))
 
 
-def filled(
+def fill_directories(
     args: tuple[object, ...], kwargs: Mapping[str, object], handles: Mapping[str, object]
 ) -> tuple[tuple[object, ...], dict[str, object]]:
-    """The arguments of a role with its directories in their places, of the handles that its pod has."""
+    """Return the arguments of a role with directories in place of the requests."""
 
     def fill(value: object) -> object:
-        return value.made_of(handles) if isinstance(value, Wanted) else value
+        return value.build(handles) if isinstance(value, DirectoryRequest) else value
 
     return tuple(map(fill, args)), {name: fill(value) for name, value in kwargs.items()}
 
@@ -188,4 +187,4 @@ def _is_classvar(hint: object) -> bool:
 
 
 def _listed(names: Mapping[str, object]) -> str:
-    return f"it has {', '.join(names)}" if names else "it has nobody"
+    return f"it has {', '.join(names)}" if names else "it has no names"

@@ -1,10 +1,10 @@
-"""The phases of pods: every transition is told, in order, to whoever wants to hear of it, and is one line in the log.
+"""The phases of pods: every transition is published in order, to callbacks, streams and waiters, and logged as one line.
 
     async for event in troupe.phases:
         print(event.pod, event.phase, event.reason)
 
-Telling never waits for those who listen. Each function is called on a thread of its own, which is there while there is something to
-tell it; a stream keeps what its reader has not taken yet, however much that is.
+Publishing never waits for a subscriber. Each callback runs on its own thread, which exists only while events are pending. A stream
+buffers events without a limit until its reader takes them.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ from typing import Self, final
 from weakref import WeakSet, ref
 
 from bandstand.core.logs import SafeLogger
-from bandstand.errors import ChannelClosed, InternalError, InvalidArgument
-from bandstand.pod.vocabulary import PodPhase
+from bandstand.errors import ChannelClosedError, InternalError, InvalidArgumentError
+from bandstand.errors.validation import Seconds
+from bandstand.pod.enums import PodPhase
 from bandstand.scope import UNBOUNDED, Channel, Operation
 
-__all__ = ("FOLLOWS", "PhaseStream", "Phases", "PodEvent")
+__all__ = ("TRANSITIONS", "PhaseStream", "Phases", "PodEvent")
 
 logger = SafeLogger("bandstand.pod")
 
-MOST_WAITING = 10_000
-"""How many events wait at most for a function that is slow."""
+MAX_PENDING_EVENTS = 10_000
+"""How many events are kept for a slow callback. Over the limit, the oldest are dropped."""
 
-FOLLOWS: Mapping[PodPhase, frozenset[PodPhase]] = MappingProxyType(
+TRANSITIONS: Mapping[PodPhase, frozenset[PodPhase]] = MappingProxyType(
     {
-        # One that is not up yet can be stopped, or fail to start.
+        # A pod that does not run yet can be stopped, or fail to start.
         PodPhase.PENDING: frozenset(
             {PodPhase.RUNNING, PodPhase.TERMINATING, PodPhase.COMPLETED, PodPhase.FAILED}
         ),
@@ -45,7 +46,7 @@ FOLLOWS: Mapping[PodPhase, frozenset[PodPhase]] = MappingProxyType(
         PodPhase.FAILED: frozenset({PodPhase.PENDING}),
     }
 )
-"""Which phases a phase can be followed by."""
+"""Which phases can follow a phase."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +55,15 @@ class PodEvent:
 
     pod: str
     phase: PodPhase
-    """The phase that it is in now."""
+    """The phase that the pod is in now."""
     reason: str
-    """Why, in a sentence; often empty."""
+    """Why; often empty."""
     number: int
-    """Of which incarnation, from 1 on."""
+    """The number of the incarnation, from 1."""
     at: float
     """When, in seconds since the epoch."""
     since_start: float
-    """When, in seconds since the troupe was made; never runs backwards."""
+    """When, in seconds since the troupe object was made, on a monotonic clock."""
 
     def __str__(self) -> str:
         why = f": {self.reason}" if self.reason else ""
@@ -71,9 +72,9 @@ class PodEvent:
 
 @final
 class PhaseStream:
-    """What happens from now on, one event after the other: `async for event in stream`, or `stream.receive()`.
+    """The events from now on: `async for event in stream`, or `stream.receive()`.
 
-    Ends when the troupe is over, or by `close()`. One that nobody has any more is forgotten.
+    It ends when the troupe has ended, or after `close()`. `Phases` holds only a weak reference to it.
     """
 
     __slots__ = ("__weakref__", "_channel")
@@ -81,21 +82,21 @@ class PhaseStream:
     def __init__(self) -> None:
         self._channel = Channel[PodEvent](UNBOUNDED, name="phases")
 
-    def receive(self, *, timeout_ms: float | None = None) -> Operation[PodEvent]:
-        """The next event: to be awaited, or waited for on a plain thread with `.blocking()`.
+    def receive(self, *, timeout: Seconds | None = None) -> Operation[PodEvent]:
+        """Receive the next event: await the operation, or call `.blocking()` on a plain thread.
 
         Raises:
-            ChannelTimeout: there was none in time.
-            ChannelClosed: there will be none any more.
+            ChannelTimeoutError: there was no event in time.
+            ChannelClosedError: there will be no more events.
         """
-        return self._channel.receive(timeout_ms=timeout_ms)
+        return self._channel.receive(timeout=timeout)
 
     def close(self) -> None:
-        """Hear nothing more. What has happened already can still be received."""
+        """End the subscription. Events that were published before can still be received."""
         self._channel.close()
 
-    def tell(self, event: PodEvent) -> None:
-        """Have it be received."""
+    def publish(self, event: PodEvent) -> None:
+        """Add an event. Called by `Phases`."""
         _offer(self._channel, event)
 
     def __aiter__(self) -> Self:
@@ -107,32 +108,29 @@ class PhaseStream:
 
 @final
 class _Listener:
-    """A function that is called with each event, in order, on a thread of its own. From any thread.
+    """Calls a function with each event, in order, on its own thread. Thread-safe.
 
-    The thread ends when there is nothing to tell, so nobody has to end it. One that is stuck in the function does not keep the
+    The thread ends when no events are pending, so it needs no stop. It is a daemon: a callback that hangs does not keep the
     interpreter alive.
-
-    Args:
-        callback: the function.
     """
 
-    __slots__ = ("_events", "_lock", "_lost", "_thread", "callback", "is_off")
+    __slots__ = ("_dropped", "_events", "_lock", "_thread", "callback", "is_removed")
 
     def __init__(self, callback: Callable[[PodEvent], object]) -> None:
         self.callback = callback
-        self.is_off = False
-        """Whether it was taken back: it is not called any more."""
+        self.is_removed = False
+        """Whether the subscription has ended: the callback is not called any more."""
         self._lock = Lock()
         self._events: deque[PodEvent] = deque()
-        self._lost = 0
+        self._dropped = 0
         self._thread: Thread | None = None
 
-    def tell(self, event: PodEvent) -> None:
-        """Have the function called with an event, after those before it."""
+    def publish(self, event: PodEvent) -> None:
+        """Call the function with an event, after the pending ones."""
         with self._lock:
-            if len(self._events) >= MOST_WAITING:
+            if len(self._events) >= MAX_PENDING_EVENTS:
                 self._events.popleft()
-                self._lost += 1
+                self._dropped += 1
             self._events.append(event)
             if self._thread is not None:
                 return
@@ -144,13 +142,13 @@ class _Listener:
                 self._thread = None
             logger.warning("%r is called later, with the next event: %s", self.callback, error)
 
-    def join(self, seconds: float) -> None:
-        """Wait until it was called with all events so far, at most so long; not on its own thread."""
+    def join(self, timeout_s: float) -> None:
+        """Wait until the function was called with all pending events. Does nothing on its own thread."""
         thread = self._thread
         if thread is not None and thread is not current_thread():
-            # One that was made just now may not have been started: then it has nothing to wait for either.
+            # RuntimeError: another thread has just made it and not started it yet.
             with suppress(RuntimeError):
-                thread.join(seconds)
+                thread.join(timeout_s)
 
     def _run(self) -> None:
         while True:
@@ -159,76 +157,79 @@ class _Listener:
                     self._thread = None
                     return
                 event = self._events.popleft()
-                lost, self._lost = self._lost, 0
-            if lost:
+                dropped, self._dropped = self._dropped, 0
+            if dropped:
                 logger.warning(
-                    "%r is too slow: it was not called with %d events before %s", self.callback, lost, event
+                    "%r is too slow: it was not called with %d events before %s",
+                    self.callback,
+                    dropped,
+                    event,
                 )
-            if self.is_off:
+            if self.is_removed:
                 continue
             try:
                 self.callback(event)
-            except (
-                BaseException
-            ):  # an exit, too, is nothing but the function's own: nobody is here to hear of it
-                logger.exception("%r raised, called with %s; everything else goes on", self.callback, event)
+            except BaseException:  # SystemExit too: nothing above this frame could handle it
+                logger.exception("%r raised when it was called with %s", self.callback, event)
 
 
 @final
 class Phases:
-    """The phases of a troupe's pods, now and so far. From any thread.
+    """The phases of a troupe's pods: current, past and future. Thread-safe.
 
     Args:
-        pods: their names.
-        keep: how many events are remembered; each pod's present phase always is.
+        pods: the names of the pods.
+        keep: how many events `history` holds. The current phase of each pod is always known.
     """
 
     def __init__(self, pods: Iterable[str], *, keep: int = 1000) -> None:
         self._lock = Lock()
         self._began = time.monotonic()
         now = time.time()
-        self._present = {name: PodEvent(name, PodPhase.PENDING, "", 0, now, 0.0) for name in pods}
+        self._current = {name: PodEvent(name, PodPhase.PENDING, "", 0, now, 0.0) for name in pods}
         self._history: deque[PodEvent] = deque(maxlen=keep)
-        # Never changed, but replaced: who calls them goes through those there were when it began.
-        self._callbacks: Mapping[object, Callable[[PodEvent], object]] = {}
+        # Replaced, never changed: the publishing thread iterates over a snapshot.
+        self._waiters: Mapping[object, Callable[[PodEvent], object]] = {}
         self._listeners: tuple[_Listener, ...] = ()
         self._streams: WeakSet[PhaseStream] = WeakSet()
-        self._waits: WeakSet[Channel[PodEvent]] = WeakSet()
-        # Events that were not told yet, and whether somebody is telling.
-        self._untold: deque[PodEvent] = deque()
-        self._is_telling = False
+        self._wait_channels: WeakSet[Channel[PodEvent]] = WeakSet()
+        # Events to publish, and whether a thread is publishing them.
+        self._pending: deque[PodEvent] = deque()
+        self._is_publishing = False
         self._is_closed = False
 
     @property
     def history(self) -> tuple[PodEvent, ...]:
-        """What has happened so far, the oldest first; of a long life, the last part."""
+        """The last events, oldest first."""
         with self._lock:
             return tuple(self._history)
 
     def of(self, pod: str) -> PodEvent:
-        """The last thing that happened to a pod; before anything has, it is PENDING with the number 0.
+        """Return the last event of a pod. Before its first event, it is PENDING with number 0.
 
         Raises:
-            InvalidArgument: there is no such pod.
+            InvalidArgumentError: there is no such pod.
         """
-        event = self._present.get(pod)
+        event = self._current.get(pod)
         if event is None:
-            raise InvalidArgument(f"there is no pod {pod!r}: there is {', '.join(self._present) or 'none'}")
+            raise InvalidArgumentError(
+                f"there is no pod {pod!r}: there is {', '.join(self._current) or 'none'}"
+            )
         return event
 
     def listen(self, callback: Callable[[PodEvent], object]) -> Callable[[], None]:
-        """Have a function called with each event from now on, in order; what is returned takes it back.
+        """Call a function with each event from now on, in order. Call the returned function to end that.
 
-        It is called on a thread of its own, a moment later, one event at a time. It may wait: nothing but its own next call waits
-        for it. If more than 10,000 events wait for it, the oldest are lost, and the log says so. What it raises is logged.
+        The callback runs on its own thread, one event at a time. It may block: that delays only its own next call. If more than
+        10,000 events are pending for it, the oldest are dropped, and a warning is logged. An exception that it raises is logged.
         """
         listener = _Listener(callback)
         with self._lock:
             self._listeners = (*self._listeners, listener)
-        return partial(self._dismiss, listener)
+        return partial(self._remove_listener, listener)
 
     def stream(self) -> PhaseStream:
-        """What happens from now on. `async for event in troupe.phases` is the same."""
+        """Return a stream of the events from now on. `async for event in troupe.phases` makes one too."""
         stream = PhaseStream()
         with self._lock:
             self._streams.add(stream)
@@ -240,130 +241,130 @@ class Phases:
     __aiter__ = stream
 
     def until(
-        self, pod: str, *phases: PodPhase, number: int = 0, timeout_ms: float | None = None
+        self, pod: str, *phases: PodPhase, number: int = 0, timeout: Seconds | None = None
     ) -> Operation[PodEvent]:
-        """The first event, from the present phase on, by which a pod is in one of these phases: to be awaited, or `.blocking()`.
+        """Wait until a pod is in one of these phases: await the operation, or call `.blocking()`. It may be in one already.
 
         Args:
-            pod: its name.
-            phases: which; any, if none is named.
-            number: of this incarnation, or a later one.
-            timeout_ms: how long to wait at most; None for ever.
+            pod: the name of the pod.
+            phases: the phases to wait for; none for any event.
+            number: the lowest incarnation number to wait for.
+            timeout: how long to wait, in seconds; None for no timeout.
+
+        Returns:
+            The event by which the pod came into the phase.
 
         Raises:
-            InvalidArgument: there is no such pod.
-            ChannelTimeout: it was in none of them in time.
-            ChannelClosed: the troupe is over.
+            InvalidArgumentError: there is no such pod.
+            ChannelTimeoutError: it was in none of them in time.
+            ChannelClosedError: the troupe has ended.
         """
-        first = Channel[PodEvent](1, name=f"phases of {pod!r}")
-        # Who has waited in vain is forgotten.
-        remembered = ref(first)
+        channel = Channel[PodEvent](1, name=f"phases of {pod!r}")
+        # Weak, so that a waiter that has given up is collected.
+        weak_channel = ref(channel)
 
-        def look(event: PodEvent) -> None:
-            channel = remembered()
-            is_meant = event.pod == pod and event.number >= number and (not phases or event.phase in phases)
-            if channel is None or is_meant:
-                self._forget(mark)
-            if channel is not None and is_meant:
-                _offer(channel, event)
+        def match(event: PodEvent) -> None:
+            target = weak_channel()
+            is_match = event.pod == pod and event.number >= number and (not phases or event.phase in phases)
+            if target is None or is_match:
+                self._remove_waiter(key)
+            if target is not None and is_match:
+                _offer(target, event)
 
         with self._lock:
-            self._waits.add(first)
+            self._wait_channels.add(channel)
             is_closed = self._is_closed
-        mark = object()
-        self._remember(mark, look)
-        look(self.of(pod))
+        key = object()
+        self._add_waiter(key, match)
+        match(self.of(pod))
         if is_closed:
-            # Nothing will be told any more.
-            self._forget(mark)
-            first.close()
-        return first.receive(timeout_ms=timeout_ms)
+            # There will be no more events.
+            self._remove_waiter(key)
+            channel.close()
+        return channel.receive(timeout=timeout)
 
-    def tell(self, pod: str, phase: PodPhase, reason: str = "", *, number: int) -> PodEvent:
-        """Say that a pod is in another phase. For the kubelet.
+    def publish(self, pod: str, phase: PodPhase, reason: str = "", *, number: int) -> PodEvent:
+        """Record that a pod is in another phase, and publish the event. Called by the kubelet.
 
-        If another thread is telling at this moment, it also tells this.
+        If another thread is publishing at the moment, that thread publishes this event too.
 
         Raises:
-            InvalidArgument: there is no such pod.
-            InternalError: a phase cannot follow the one it is said to follow.
+            InvalidArgumentError: there is no such pod.
+            InternalError: the phase cannot follow the current one.
         """
         with self._lock:
             before = self.of(pod)
-            # The first life of all may begin with whatever it does.
-            if before.number and phase not in FOLLOWS[before.phase]:
+            # The very first event of a pod may be of any phase.
+            if before.number and phase not in TRANSITIONS[before.phase]:
                 raise InternalError(f"pod {pod!r} cannot be {phase.value} after it was {before.phase.value}")
             event = PodEvent(pod, phase, reason, number, time.time(), time.monotonic() - self._began)
-            self._present[pod] = event
+            self._current[pod] = event
             self._history.append(event)
-            self._untold.append(event)
-            if self._is_telling:
+            self._pending.append(event)
+            if self._is_publishing:
                 return event
-            self._is_telling = True
-        self._tell_all()
+            self._is_publishing = True
+        self._publish_pending()
         return event
 
     def close(self) -> None:
-        """The troupe is over: streams end when they are read to their end."""
+        """End all streams and waits, because the troupe has ended. Buffered events can still be received."""
         with self._lock:
             self._is_closed = True
-            streams, waits = list(self._streams), list(self._waits)
+            streams, channels = list(self._streams), list(self._wait_channels)
         for stream in streams:
             stream.close()
-        for wait in waits:
-            wait.close()
+        for channel in channels:
+            channel.close()
 
-    def join(self, seconds: float) -> None:
-        """Wait until all functions were called with what has happened so far; for each at most so long."""
+    def join(self, timeout_s: float) -> None:
+        """Wait until all callbacks were called with all events so far, at most this long for each."""
         for listener in self._listeners:
-            listener.join(seconds)
+            listener.join(timeout_s)
 
-    def _dismiss(self, listener: _Listener) -> None:
-        listener.is_off = True
+    def _remove_listener(self, listener: _Listener) -> None:
+        listener.is_removed = True
         with self._lock:
             self._listeners = tuple(each for each in self._listeners if each is not listener)
 
-    def _remember(self, mark: object, callback: Callable[[PodEvent], object]) -> None:
+    def _add_waiter(self, key: object, match: Callable[[PodEvent], object]) -> None:
         with self._lock:
-            self._callbacks = {**self._callbacks, mark: callback}
+            self._waiters = {**self._waiters, key: match}
 
-    def _forget(self, mark: object) -> None:
+    def _remove_waiter(self, key: object) -> None:
         with self._lock:
-            self._callbacks = {
-                each: callback for each, callback in self._callbacks.items() if each is not mark
-            }
+            self._waiters = {each: match for each, match in self._waiters.items() if each is not key}
 
-    def _tell_all(self) -> None:
+    def _publish_pending(self) -> None:
         while True:
             with self._lock:
-                if not self._untold:
-                    self._is_telling = False
+                if not self._pending:
+                    self._is_publishing = False
                     return
-                event = self._untold.popleft()
-                callbacks, streams, listeners = self._callbacks, list(self._streams), self._listeners
+                event = self._pending.popleft()
+                waiters, streams, listeners = self._waiters, list(self._streams), self._listeners
             try:
                 _log(event)
                 for stream in streams:
-                    stream.tell(event)
-                # Those who wait for a phase: ours, and short.
-                for callback in callbacks.values():
-                    callback(event)
+                    stream.publish(event)
+                for match in waiters.values():
+                    match(event)
                 for listener in listeners:
-                    listener.tell(event)
-            except BaseException:  # Ctrl-C, or an exit: it goes on, and whoever tells next tells the rest
+                    listener.publish(event)
+            except BaseException:  # Ctrl-C or SystemExit: re-raise, and leave the rest to the next publisher
                 with self._lock:
-                    self._is_telling = False
+                    self._is_publishing = False
                 raise
 
 
 def _offer(channel: Channel[PodEvent], event: PodEvent) -> None:
-    """Have it be received, unless the reader wants nothing more."""
-    with suppress(ChannelClosed):
+    """Send an event, unless the reader has closed the channel."""
+    with suppress(ChannelClosedError):
         channel.try_send(event)
 
 
 def _log(event: PodEvent) -> None:
-    """One line for each transition. The fields are on the record, too, for programs."""
+    """Log a transition. The record has the fields of the event as attributes."""
     logger.log(
         logging.WARNING if event.phase is PodPhase.FAILED else logging.INFO,
         "%s",

@@ -1,11 +1,12 @@
-"""How a troupe stops: in phases, within one time for all of them.
+"""How a troupe stops, in phases that share one deadline.
 
-1. Intake: the program's handles find nobody any more.
-2. Drain: all pods handle what they have, and what that makes them send each other, until all of them are quiet. Each has its own time
-   for that, and all together have the troupe's.
-3. Stop: pod after pod, the last declared first, ends. Those before it are still there, so what it has to say to them at its end arrives.
-4. Kill: what has not ended is ended without waiting for what it was doing; a process, by SIGKILL.
-5. What cannot even be killed, a thread that is stuck in somebody's handler, is named in the log and left behind.
+1. Intake: the handles of the calling program are closed.
+2. Drain: all pods handle the messages they have, and those that they send each other meanwhile, until all are quiet. Each pod has its
+   own time limit; together they have that of the troupe.
+3. Stop: the pods end one after the other, the last declared first. Earlier pods still run, so messages that a pod sends them while it
+   ends arrive.
+4. Kill: pods that have not ended are ended without waiting for their handlers; processes with SIGKILL.
+5. A thread that is stuck in a handler cannot be killed. It is logged, with its location, and abandoned.
 """
 
 from __future__ import annotations
@@ -17,78 +18,78 @@ from time import monotonic
 from typing import TYPE_CHECKING, Protocol, final
 
 from bandstand.core.logs import SafeLogger
-from bandstand.pod.ending import Ending
-from bandstand.pod.settled import settled
-from bandstand.pod.vocabulary import PodPhase
+from bandstand.pod.enums import PodPhase
+from bandstand.pod.restart import PodEnding
+from bandstand.pod.threads import wait_done
 
 if TYPE_CHECKING:
-    from bandstand.pod.stages import Look
+    from bandstand.pod.placement import PodActivity
 
-__all__ = ("Deadline", "Life", "shut_down")
+__all__ = ("KILL_TIMEOUT_S", "Deadline", "Stoppable", "shut_down")
 
 logger = SafeLogger("bandstand.pod")
 
-# How much longer than its own time a pod is waited for before the next one has its turn, in seconds.
-SLACK_S = 0.25
-# How long those that were killed may take, in seconds.
-KILL_S = 1.0
-# How long to wait before everybody is looked at again, in seconds: quiet is the absence of everything, and nothing tells of it.
-LOOK_S = 0.002
-# How often all must be found quiet if somebody keeps sending.
-CALM = 5
-# How long one look waits for those who are busy, in milliseconds.
-PATIENCE_MS = 100.0
+# A pod gets this much more than its own time before the next one is stopped.
+GRACE_S = 0.25
+KILL_TIMEOUT_S = 1.0
+"""How long killed pods may take to end."""
+# Pods report whether they are quiet only when they are asked. This is the delay between two rounds of asking.
+POLL_S = 0.002
+# If a pod keeps sending, for example from a timer, this many quiet rounds in a row end the drain.
+QUIET_ROUNDS = 5
+# How long one round waits for pods that are busy.
+ROUND_TIMEOUT_MS = 100.0
 
 
-class Life(Protocol):
-    """The life of a pod, or of a troupe inside."""
+class Stoppable(Protocol):
+    """A pod or a nested troupe, over all its incarnations, as the shutdown sees it."""
 
     @property
     def name(self) -> str:
-        """For people: "pod 'engine'"."""
+        """For logs: "pod 'engine'"."""
         ...
 
     @property
     def stop_ms(self) -> float:
-        """How long it has to stop."""
+        """How long it may take to stop."""
         ...
 
     @property
     def task(self) -> asyncio.Task[None]:
-        """Its life itself: done when it has ended for good."""
+        """The task that supervises it. Done when it has ended and will not be restarted."""
         ...
 
-    def look(self) -> Future[Look] | None:
-        """Ask it how it is; None if nobody is there to be asked."""
+    def activity(self) -> Future[PodActivity] | None:
+        """Ask whether it is quiet; None if it does not run."""
         ...
 
     def stop(self, within_ms: float) -> None:
-        """Have it handle what it has, and end."""
+        """Have it handle the messages it has, and end."""
         ...
 
-    def kill(self, ending: Ending) -> None:
-        """Have it end at once."""
+    def kill(self, ending: PodEnding) -> None:
+        """End it at once."""
         ...
 
-    def abandon(self, ending: Ending) -> None:
-        """Leave it behind."""
+    def abandon(self, ending: PodEnding) -> None:
+        """Stop waiting for it, because it cannot be killed."""
         ...
 
-    def whereabouts(self) -> str:
-        """What it is doing, for people: the last line of its stack, if that can be seen. Else empty."""
+    def location(self) -> str:
+        """Return the line that its thread is executing, or an empty string if that is not known."""
         ...
 
 
 @final
 class Deadline:
-    """When everything must be over. It can come nearer while somebody waits for it."""
+    """When the shutdown must be over. It can be moved forward while tasks wait for it."""
 
     def __init__(self, within_ms: float) -> None:
         self._at = monotonic() + within_ms / 1000
         self._moved = asyncio.Event()
 
     def shorten(self, within_ms: float) -> None:
-        """So much time is left from now on, unless it was less already."""
+        """Leave this much time from now on, unless less is left already."""
         at = monotonic() + within_ms / 1000
         if at < self._at:
             self._at = at
@@ -97,11 +98,11 @@ class Deadline:
 
     @property
     def left_ms(self) -> float:
-        """How much is left."""
+        """How much time is left."""
         return max(0.0, (self._at - monotonic()) * 1000)
 
     async def wait(self, task: asyncio.Task[None], within_ms: float) -> bool:
-        """Wait for a task, so long at most, and not past the deadline; whether it is done."""
+        """Wait for a task until the timeout or the deadline, whichever is first. Return whether the task is done."""
         until = monotonic() + within_ms / 1000
         while not task.done():
             left = min(until, self._at) - monotonic()
@@ -113,85 +114,90 @@ class Deadline:
         return True
 
 
-async def shut_down(troupe: str, lives: Sequence[Life], deadline: Deadline) -> None:
-    """End everybody, as the text above says. The intake is closed already."""
-    lives = [life for life in reversed(lives) if not life.task.done()]
-    if lives:
+async def shut_down(troupe: str, parts: Sequence[Stoppable], deadline: Deadline) -> None:
+    """Run phases 2 to 5 of the module docstring. The caller has closed the intake.
+
+    Args:
+        troupe: the name of the troupe, for logs.
+        parts: its nested troupes and pods, in the order in which they were started.
+        deadline: when to kill the rest.
+    """
+    parts = [part for part in reversed(parts) if not part.task.done()]
+    if parts:
         logger.info(
             "troupe %r is stopping, within %.0f ms: %s",
             troupe,
             deadline.left_ms,
-            ", ".join(life.name for life in lives),
+            ", ".join(part.name for part in parts),
         )
     began = monotonic()
-    await _drain(lives, deadline)
-    for life in lives:
-        # What it had to do with others has had its time.
-        ms = max(0.0, min(life.stop_ms - (monotonic() - began) * 1000, deadline.left_ms))
-        life.stop(ms)
-        await deadline.wait(life.task, ms + SLACK_S * 1000)
-    left = [life for life in lives if not life.task.done()]
+    await _drain(parts, deadline)
+    for part in parts:
+        # The drain has used some of its time.
+        ms = max(0.0, min(part.stop_ms - (monotonic() - began) * 1000, deadline.left_ms))
+        part.stop(ms)
+        await deadline.wait(part.task, ms + GRACE_S * 1000)
+    left = [part for part in parts if not part.task.done()]
     if left:
         await _kill(troupe, left)
     logger.info("troupe %r has stopped", troupe)
 
 
-async def _drain(lives: Sequence[Life], deadline: Deadline) -> None:
-    """Wait until nobody has anything to do, for as long as each may take.
+async def _drain(parts: Sequence[Stoppable], deadline: Deadline) -> None:
+    """Wait until all parts are quiet, each at most as long as its own limit.
 
-    One that is quiet may get something from one that was not, after it was looked at. So all must be quiet twice, with nothing sent in
-    between; or, where somebody has a timer that always sends, a few times running.
+    A part that was quiet when it was asked may receive a message from one that is asked later. So the drain ends when all parts are
+    quiet in two rounds with nothing sent in between, or in several rounds in a row if a timer keeps sending.
     """
     began = monotonic()
-    sent, calm = -1, 0
+    sent_before, quiet_rounds = -1, 0
     while deadline.left_ms > 0:
         spent = (monotonic() - began) * 1000
-        busy = [life for life in lives if not life.task.done() and spent < life.stop_ms]
-        looks = [look for life in busy if (look := life.look()) is not None]
-        if not looks:
+        busy = [part for part in parts if not part.task.done() and spent < part.stop_ms]
+        asked = [answer for part in busy if (answer := part.activity()) is not None]
+        if not asked:
             return
-        left_ms = min(max(life.stop_ms for life in busy) - spent, deadline.left_ms, PATIENCE_MS)
-        answered = await _answers(looks, left_ms / 1000)
-        now = sum(look.books.sent for look in answered)
-        if len(answered) == len(looks) and all(look.is_quiet for look in answered):
-            if calm and (now == sent or calm == CALM):
+        left_ms = min(max(part.stop_ms for part in busy) - spent, deadline.left_ms, ROUND_TIMEOUT_MS)
+        answers = await _collect_answers(asked, left_ms / 1000)
+        sent = sum(answer.stats.sent for answer in answers)
+        if len(answers) == len(asked) and all(answer.is_quiet for answer in answers):
+            if quiet_rounds and (sent == sent_before or quiet_rounds == QUIET_ROUNDS):
                 return
-            calm += 1
+            quiet_rounds += 1
         else:
-            calm = 0
-        sent = now
-        # They are on threads and in processes of their own, and say how they are when they are asked: nothing tells when to ask again.
-        await asyncio.sleep(LOOK_S)
+            quiet_rounds = 0
+        sent_before = sent
+        await asyncio.sleep(POLL_S)
 
 
-async def _answers(looks: Sequence[Future[Look]], seconds: float) -> list[Look]:
-    """What those say who answer in time."""
-    waiting = [asyncio.create_task(settled(look)) for look in looks]
-    await asyncio.wait(waiting, timeout=seconds)
+async def _collect_answers(asked: Sequence[Future[PodActivity]], timeout_s: float) -> list[PodActivity]:
+    """Return the answers that arrive in time."""
+    waiting = [asyncio.create_task(wait_done(answer)) for answer in asked]
+    await asyncio.wait(waiting, timeout=timeout_s)
     for task in waiting:
         task.cancel()
-    return [look.result() for look in looks if look.done()]
+    return [answer.result() for answer in asked if answer.done()]
 
 
-async def _kill(troupe: str, lives: Sequence[Life]) -> None:
+async def _kill(troupe: str, parts: Sequence[Stoppable]) -> None:
     logger.warning(
-        "troupe %r: killed, because they have not ended in time: %s",
+        "troupe %r: killed, because they did not end in time: %s",
         troupe,
-        ", ".join(life.name for life in lives),
+        ", ".join(part.name for part in parts),
     )
-    for life in lives:
-        life.kill(Ending(PodPhase.FAILED, "killed: it had not ended in time when it was stopped"))
-    await asyncio.wait([life.task for life in lives], timeout=KILL_S)
-    for life in lives:
-        if life.task.done():
+    for part in parts:
+        part.kill(PodEnding(PodPhase.FAILED, "killed: it did not end in time when it was stopped"))
+    await asyncio.wait([part.task for part in parts], timeout=KILL_TIMEOUT_S)
+    for part in parts:
+        if part.task.done():
             continue
-        at = life.whereabouts()
+        location = part.location()
         logger.error(
-            "troupe %r: %s cannot be ended, and is left behind%s",
+            "troupe %r: %s cannot be killed, and is abandoned%s",
             troupe,
-            life.name,
-            at and f": it is at {at}",
+            part.name,
+            location and f": it is at {location}",
         )
-        life.abandon(Ending(PodPhase.FAILED, "left behind: its thread is stuck, and did not end"))
-    if stuck := [life.task for life in lives if not life.task.done()]:
-        await asyncio.wait(stuck, timeout=KILL_S)
+        part.abandon(PodEnding(PodPhase.FAILED, "abandoned: its thread is stuck, and did not end"))
+    if stuck := [part.task for part in parts if not part.task.done()]:
+        await asyncio.wait(stuck, timeout=KILL_TIMEOUT_S)

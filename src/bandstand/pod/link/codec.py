@@ -1,77 +1,185 @@
-"""Arguments and answers as they travel: what goes in comes out, with the same value and the same types.
+"""Encodes arguments, answers and exceptions for another process, and decodes them there with the same values and types.
 
-Two ways. *Plain* values (None, bools, floats, integers of 64 bits, short strings and bytes, exactly of these types, and flat
-tuples of them) cannot change after the call, so they are kept as they are, and msgspec encodes a whole burst of them at once
-when it is written. Everything else is pickled in the call: what cannot be is an error of the caller, and what the caller does to
-its objects afterwards is not seen on the other side.
+There are two encodings. *Plain* values (None, bool, float, 64-bit int, short str and bytes, of exactly these types, and flat
+tuples of them) cannot change after the call. They are queued as they are, and msgspec encodes a whole batch when it is
+written. Everything else is pickled in the caller's call: a value that cannot be pickled raises there, and later changes to
+it are not visible on the other side.
 
-Large buffers (NumPy's, and bytes and bytearrays that are arguments themselves) are *parts*: they are not in the pickle, and
-travel beside it in chunks. Bytes are not copied for that, what can change is, once. A pickle that is large itself is a part too.
+Large buffers (of NumPy arrays, and bytes and bytearrays that are themselves arguments) become *parts*: they are left out of
+the pickle and sent beside it in chunks. Bytes are not copied for that; a mutable buffer is copied once. A pickle that is
+large itself is a part too.
 """
+
+# PyUnicode_IS_ASCII comes from one of two places, of which pyright sees one.
+# pyright: reportPossiblyUnboundVariable=false
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Sequence
+from contextvars import Context, ContextVar
 from pickle import PickleBuffer
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast, final
 
 from msgspec.msgpack import Decoder, Encoder, Ext
 
-from bandstand.errors import BadMessage
-from bandstand.errors.formatting import safe_repr
-from bandstand.pod.passport import Resolver, resolving
+from bandstand.core import Lane
+from bandstand.errors import InvalidMessageError, RemoteError
+from bandstand.errors.formatting import safe_repr, safe_str, safe_traceback, set_cause, type_name
+from bandstand.pod.handle_pickling import HandleResolver, pickling_handles, resolving_handles
+from bandstand.pod.link.byte_budget import ByteBudget
+
+try:
+    import cython
+except ModuleNotFoundError:  # interpreted, where Cython is not installed
+    from bandstand.core import _cython as cython  # type: ignore[no-redef]  # one of the two
+
+if not cython.compiled:
+    # Compiled, this is C's own macro, declared in the .pxd.
+    PyUnicode_IS_ASCII = str.isascii
 
 if TYPE_CHECKING:
-    from bandstand.pod.link.budget import ByteBudget
+    from collections.abc import Mapping
 
-__all__ = ("LARGE", "Carried", "Packet", "Part", "Unpacker", "culprit", "encode", "pack_value")
+    from bandstand.actor import ActorSystem
+    from bandstand.actor.dispatch import Method
+    from bandstand.actor.handle import Handle
+    from bandstand.core import ActorId
+    from bandstand.pod.handle_pickling import HandleCheck
 
-LARGE: Final = 65_536
-"""A buffer of more bytes than this travels by itself."""
-PROTOCOL: Final = 5
-
-# What the bytes of an extension are: a pickle; a pickle, or nothing if that is a part itself, and the numbers of its parts.
-PICKLED: Final = 1
-PARTED: Final = 2
-
+Count: TypeAlias = int
 Carried: TypeAlias = tuple[tuple[int, Any], ...]
-"""Context variables by their places in `carries`, with their values, which may be anything."""
-Store: TypeAlias = bytes | bytearray
+"""Context variables, by their index in `carries`, with their values."""
+Buffer: TypeAlias = bytes | bytearray
+
+LARGE = 65_536
+"""A buffer with more bytes than this is sent as a part."""
+
+# Limits of plain values.
+MAX_TEXT = 1024
+MAX_FIELDS = 16
+MIN_INT = -(1 << 63)
+MAX_INT = (1 << 64) - 1
+# An upper bound of the encoded size of a value without its text, and of a character that is not ASCII.
+VALUE_BYTES = 9
+CHARACTER_BYTES = 4
+
+PICKLE_PROTOCOL = 5
+
+# Extension codes of MessagePack: a pickle; or a pickle (empty if it is a part itself) and the numbers of its parts.
+PICKLED = 1
+PICKLED_WITH_PARTS = 2
+
+UNSET = object()
+USER_LANES = (int(Lane.CONTROL), int(Lane.MANAGEMENT), int(Lane.DATA))
+MAX_TRACEBACK = 16_384
+
+
+# -- plain values ------------------------------------------------------------------------------------------------------
+
+
+def is_plain(value: Any) -> bool:
+    """Return whether a value needs no pickling: a single field, or a short flat tuple of fields."""
+    data: object = value
+    return is_field(value) if type(data) is not tuple else len(value) <= MAX_FIELDS and are_fields(value)
+
+
+def are_fields(fields: tuple[Any, ...]) -> bool:
+    """Return whether all values are fields."""
+    for value in fields:  # noqa: SIM110  # compiled, a generator would be an object
+        if not is_field(value):
+            return False
+    return True
+
+
+def is_field(value: Any) -> bool:
+    """Return whether a value is a plain value other than a tuple."""
+    data: object = value
+    kind = type(data)
+    if kind is int:
+        return bool(MIN_INT <= value <= MAX_INT)
+    if data is None or kind is float or kind is bool:
+        return True
+    if kind is str:
+        return is_short_text(value)
+    return kind is bytes and len(value) <= MAX_TEXT
+
+
+def is_short_text(text: str) -> bool:
+    """Return whether a string is short and can be encoded as UTF-8."""
+    if len(text) > MAX_TEXT:
+        return False
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        # A lone surrogate: it has no UTF-8 form, but pickle can encode it.
+        return False
+    return True
+
+
+def plain_size(value: Any) -> Count:
+    """Return an upper bound of the encoded size of a plain value, in bytes."""
+    data: object = value
+    if type(data) is not tuple:
+        return field_size(value)
+    fields: tuple[Any, ...] = value
+    size = VALUE_BYTES
+    for field in fields:
+        size += field_size(field)
+    return size
+
+
+def field_size(value: Any) -> Count:
+    """Return an upper bound of the encoded size of a field, in bytes."""
+    data: object = value
+    kind = type(data)
+    if kind is str:
+        length = len(value)
+        return VALUE_BYTES + (length if PyUnicode_IS_ASCII(value) else CHARACTER_BYTES * length)
+    return VALUE_BYTES + len(value) if kind is bytes else VALUE_BYTES
+
+
+# -- pickled values ----------------------------------------------------------------------------------------------------
 
 
 class Part(NamedTuple):
-    """A buffer that travels by itself."""
+    """A large buffer that is sent beside the pickle it belongs to."""
 
     data: memoryview
     is_frozen: bool
-    """Whether it is bytes on the other side; else it is a bytearray."""
+    """Whether it arrives as bytes; otherwise it arrives as a bytearray."""
 
 
-@final
 class Packet:
-    """Arguments, or an answer, that are pickled. `weight` is how many bytes that took; parts do not count.
+    """Pickled arguments, or a pickled answer.
 
-    `is_over` says whether there was no room left for it in the budget that it was charged to.
+    Attributes:
+        body: the pickle; empty if it is a part itself.
+        parts: the buffers that are not sent yet.
+        part_numbers: how the other side knows the buffers, once they are queued.
+        size: the bytes of `body`.
+        is_over_budget: whether the budget had no room when the packet was charged to it.
     """
 
-    __slots__ = ("_budget", "_charged", "body", "is_over", "parts", "streams", "weight")
+    __slots__ = ("_budget", "_charged", "body", "is_over_budget", "part_numbers", "parts", "size")
 
     def __init__(self, body: bytes, parts: tuple[Part, ...]) -> None:
         self.body = body
         self.parts = parts
-        self.weight = len(body)
-        # The numbers by which the other side knows the parts, once they are under way.
-        self.streams: tuple[int, ...] = ()
+        self.size: Count = len(body)
+        self.part_numbers: tuple[int, ...] = ()
         self._budget: ByteBudget | None = None
         self._charged = 0
-        self.is_over = False
+        self.is_over_budget = False
 
     def charge(self, budget: ByteBudget) -> None:
-        """Count its bytes, those of its parts included, for as long as it exists."""
-        self._charged = self.weight + sum(part.data.nbytes for part in self.parts)
+        """Count the bytes of this packet and its parts against a budget, for as long as the packet exists."""
+        self._charged = self.size + sum([part.data.nbytes for part in self.parts])
         self._budget = budget
-        self.is_over = budget.charge(self._charged)
+        self.is_over_budget = budget.charge(self._charged)
 
     def __del__(self) -> None:
         if self._budget is not None:
@@ -79,129 +187,314 @@ class Packet:
 
 
 @final
-class Lifted:
-    """A large argument of bytes, to be pickled as a buffer: the pickler would put it into the pickle."""
+class LargeBytes:
+    """Makes pickle treat a large bytes argument as an out-of-band buffer instead of copying it into the pickle."""
 
     __slots__ = ("_value",)
 
-    def __init__(self, value: Store) -> None:
+    def __init__(self, value: Buffer) -> None:
         self._value = value
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        return (lower, (PickleBuffer(self._value),))
+        return (unwrap_bytes, (PickleBuffer(self._value),))
 
 
-def lower(value: Store) -> Store:
-    """What a lifted argument was: the buffer has come as what it had been."""
+def unwrap_bytes(value: Buffer) -> Buffer:
+    """Return what a `LargeBytes` held. The buffer already arrives with its original type."""
     return value
 
 
 def pack_value(data: object, carried: Carried = ()) -> Packet:
-    """Pickle a value, and what travels along. Raises whatever its pickling raises."""
+    """Pickle a value together with context variables. Raises whatever pickling raises."""
     parts: list[Part] = []
 
-    def keep(buffer: PickleBuffer) -> bool:
+    def keep_in_band(buffer: PickleBuffer) -> bool:
         raw = buffer.raw()
         if raw.nbytes <= LARGE:
             return True
         is_bytes = type(raw.obj) is bytes
-        # Read-only is not unchangeable: only of bytes that is sure.
+        # A read-only view may still change; only bytes cannot.
         parts.append(Part(raw if is_bytes else memoryview(bytes(raw)), raw.readonly))
         return False
 
     body = pickle.dumps(
-        (_lifted(data), carried) if carried else (_lifted(data),), PROTOCOL, buffer_callback=keep
+        (_wrap_large(data), carried) if carried else (_wrap_large(data),),
+        PICKLE_PROTOCOL,
+        buffer_callback=keep_in_band,
     )
     if len(body) > LARGE:
         return Packet(b"", (Part(memoryview(body), is_frozen=True), *parts))
     return Packet(body, tuple(parts))
 
 
-def _lifted(value: Any, depth: int = 2) -> Any:
-    """The same arguments, with large bytes among them to be parts. One by itself, a tuple of several, or both with names."""
+def _wrap_large(value: Any, depth: int = 2) -> Any:
+    """Return arguments with large bytes wrapped: a single value, a tuple, or a tuple with a dict of named ones."""
     data: object = value
     kind = type(data)
     if kind is bytes or kind is bytearray:
-        return Lifted(value) if len(value) > LARGE else data
+        return LargeBytes(value) if len(value) > LARGE else data
     if depth and kind is tuple:
-        return tuple([_lifted(one, depth - 1) for one in value])
+        return tuple([_wrap_large(one, depth - 1) for one in value])
     if depth and kind is dict:
-        return {name: _lifted(one, 0) for name, one in value.items()}
+        return {name: _wrap_large(one, 0) for name, one in value.items()}
     return data
 
 
-def to_wire(value: object) -> Ext:
-    """What msgspec does not know by itself: a packet, whose parts are under way."""
+def to_ext(value: object) -> Ext:
+    """Encode a `Packet` whose parts are queued: msgspec calls this for types that it does not know."""
     if type(value) is not Packet:
         raise TypeError(f"{safe_repr(value)} was not packed")
-    if not value.streams:
+    if not value.part_numbers:
         return Ext(PICKLED, value.body)
-    return Ext(PARTED, encode((value.body, value.streams)))
+    return Ext(PICKLED_WITH_PARTS, encode((value.body, value.part_numbers)))
 
 
-encode: Final = Encoder(enc_hook=to_wire).encode
-decode_parts: Final = Decoder(tuple[bytes, tuple[int, ...]]).decode
+_encoder: Final = Encoder(enc_hook=to_ext)
+encode: Final = _encoder.encode
+encode_into: Final = _encoder.encode_into
+_decode_parts: Final = Decoder(tuple[bytes, tuple[int, ...]]).decode
 
 
 @final
 class Unpacker:
-    """Unpacks what has come.
+    """Unpickles values that have arrived.
 
     Args:
-        parts_of: gives the buffers of these numbers, which have come.
-        resolver: finds handles that were packed by their roles; None for nobody's.
+        take_buffers: returns the received buffers with these numbers.
+        resolver: finds the handles among the values; None if there are none.
     """
 
-    __slots__ = ("_parts_of", "_resolver")
+    __slots__ = ("_resolver", "_take_buffers")
 
     def __init__(
-        self, parts_of: Callable[[Sequence[int]], list[Store]], resolver: Resolver | None = None
+        self, take_buffers: Callable[[Sequence[int]], list[Buffer]], resolver: HandleResolver | None = None
     ) -> None:
-        self._parts_of = parts_of
+        self._take_buffers = take_buffers
         self._resolver = resolver
 
     def unpack(self, value: Ext) -> tuple[Any, Carried]:
-        """What was packed, and what travelled along.
+        """Return the value and the context variables that were packed.
 
         Raises:
-            BadMessage: it is none of ours.
-            Exception: whatever its unpickling raises.
+            InvalidMessageError: it was not packed by this module.
+            Exception: whatever unpickling raises.
         """
         if value.code == PICKLED:
             packed = self._load(cast("bytes", value.data), [])
-        elif value.code == PARTED:
-            body, streams = decode_parts(value.data)
-            buffers = self._parts_of(streams)
+        elif value.code == PICKLED_WITH_PARTS:
+            body, numbers = _decode_parts(value.data)
+            buffers = self._take_buffers(numbers)
             packed = self._load(body or buffers.pop(0), buffers)
         else:
-            raise BadMessage(f"a value of a kind that is not known came over the link: {value.code}")
+            raise InvalidMessageError(f"the link received a value of unknown kind {value.code}")
         return packed[0], packed[1] if len(packed) == 2 else ()
 
-    def _load(self, body: Store, buffers: list[Store]) -> tuple[Any, ...]:
-        # From a process that we have started, or that has started us.
+    def _load(self, body: Buffer, buffers: list[Buffer]) -> tuple[Any, ...]:
+        # Trusted: it comes from a process that this one has started, or that has started this one.
         if self._resolver is None:
             return pickle.loads(body, buffers=buffers)  # type: ignore[no-any-return]  # noqa: S301
-        with resolving(self._resolver):
+        with resolving_handles(self._resolver):
             return pickle.loads(body, buffers=buffers)  # type: ignore[no-any-return]  # noqa: S301
 
 
-def culprit(data: Any, carried: Carried = (), what: str = "an argument") -> str:
-    """Which of the values that were to be pickled cannot be, in words."""
+def name_unpicklable(data: Any, carried: Carried = (), what: str = "an argument") -> str:
+    """Describe the first value that cannot be pickled, for an error text."""
     values: list[tuple[str, Any]] = [("a context variable", value) for _, value in carried]
     values += [(what, value) for value in _arguments(data)]
     for name, value in values:
         try:
-            pickle.dumps(value, PROTOCOL)
-        except Exception:  # noqa: BLE001  # whatever somebody's reduce raises
+            pickle.dumps(value, PICKLE_PROTOCOL)
+        except Exception:  # noqa: BLE001  # a user's __reduce__ may raise anything
             return f"{name} of type {type(value).__qualname__}"
     return what
 
 
 def _arguments(data: Any) -> list[Any]:
-    """The arguments one by one: one by itself, several by position, or these and those by name."""
+    """Return the arguments in a list: a single one, positional ones, or positional and named ones."""
     shape: object = data
     if type(shape) is not tuple:
         return [data]
     if len(data) == 2 and isinstance(data[0], tuple) and isinstance(data[1], dict):
         return [*data[0], *data[1].values()]
     return [*data]
+
+
+# -- arguments of a call -----------------------------------------------------------------------------------------------
+
+
+class Packer:
+    """Packs arguments in the call that sends them. Thread-safe.
+
+    Args:
+        carries: the context variables to send along. One that is unset or has its default is left out.
+        check: returns why the receiver could not resolve a handle among the arguments. Without it, no handle can be sent.
+        bounds: how many bytes may be in flight to each lane of a role, by role name. A role without an entry has no bound.
+    """
+
+    __slots__ = ("_bounds", "_budgets", "_carries", "_check")
+
+    def __init__(
+        self,
+        carries: tuple[ContextVar[Any], ...],
+        check: HandleCheck | None = None,
+        bounds: Mapping[str, int] | None = None,
+    ) -> None:
+        self._check = check
+        self._bounds: Mapping[str, int] = bounds or {}
+        self._budgets: dict[tuple[str, int], ByteBudget] = {}
+        self._carries = tuple(
+            [(index, carries[index], default_of(carries[index])) for index in range(len(carries))]
+        )
+
+    def pack(self, handle: Handle | None, method: Method, data: object) -> object:
+        """Return what to post instead of these arguments: the arguments themselves if they are plain, or a `Packet`.
+
+        Raises:
+            TypeError: an argument or a context variable cannot be pickled, or is a handle that the receiver could not
+                resolve. The text names it.
+        """
+        carried = self.carried() if self._carries else ()
+        if not carried and is_plain(data):
+            return data
+        ref = None if handle is None else handle.__handle_ref__
+        # The pod of the receiver.
+        pod = getattr(ref, "pod", None)
+        with pickling_handles(self._check, pod):
+            try:
+                packet = pack_value(data, carried)
+            except Exception as error:
+                raise TypeError(
+                    f"{method.owner}.{method.name}() of {safe_repr(handle)} cannot be sent to another process: "
+                    f"{name_unpicklable(data, carried)} cannot be pickled ({safe_str(error)})"
+                ) from error
+        if self._bounds:
+            budget = self._budget_of(getattr(ref, "role", ""), method.lane)
+            if budget is not None:
+                packet.charge(budget)
+        return packet
+
+    def attach(self, role: str, loop: ActorSystem, actor: ActorId) -> None:
+        """Note which proxy now receives the messages for a role."""
+        for lane in USER_LANES:
+            budget = self._budget_of(role, lane)
+            if budget is not None:
+                budget.attach(loop, actor)
+
+    def _budget_of(self, role: str, lane: int) -> ByteBudget | None:
+        """Return the budget of a lane, which all incarnations of the role share; None if it has no bound."""
+        budget = self._budgets.get((role, lane))
+        if budget is None and role in self._bounds:
+            # Another thread may do the same at this moment: the first budget wins.
+            budget = self._budgets.setdefault((role, lane), ByteBudget(self._bounds[role], lane))
+        return budget
+
+    def carried(self) -> Carried:
+        """Return the context variables to send along with a message from here."""
+        carried: list[tuple[int, Any]] = []
+        for index, variable, default in self._carries:
+            value = variable.get(UNSET)
+            if value is not UNSET and value is not default:
+                carried.append((index, value))
+        return tuple(carried)
+
+
+def default_of(variable: ContextVar[Any]) -> object:
+    """Return the default of a context variable; UNSET if it has none."""
+    try:
+        return Context().run(variable.get)
+    except LookupError:
+        return UNSET
+
+
+# -- exceptions --------------------------------------------------------------------------------------------------------
+
+
+@final
+class RemoteTraceback(Exception):  # noqa: N818  # it carries a traceback and is never raised by itself
+    """The traceback that an exception had in another process, as text. It is the `__cause__` of the exception here."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self) -> str:
+        return f"\n{self.text}"
+
+
+class PackedError(NamedTuple):
+    """An exception, encoded for another process."""
+
+    body: bytes
+    """Its pickle; empty if it cannot be pickled."""
+    kind: str
+    """The name of its class, with the module."""
+    message: str
+    """Its text."""
+    traceback: str
+    """Its traceback, as text."""
+
+
+class _ErrorState:
+    """Pickles an exception by class, arguments and attributes, independent of the signature of its constructor.
+
+    `BaseException` pickles itself as its class called with `args`, which fails for a constructor with another signature.
+    """
+
+    __slots__ = ("_error",)
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild_error, (type(self._error), self._error.args, vars(self._error)))
+
+
+def _rebuild_error(
+    kind: type[BaseException], args: tuple[object, ...], state: dict[str, object]
+) -> BaseException:
+    """Return the exception, made by its constructor, or without it if that fails."""
+    try:
+        error = kind(*args)
+    except Exception:  # noqa: BLE001  # a constructor may raise anything for arguments that are not its own
+        error = kind.__new__(kind, *args)
+        error.args = args
+    vars(error).update(state)
+    return error
+
+
+def _has_default_reduce(kind: type[BaseException]) -> bool:
+    """Return whether a class has its own constructor, but the pickling of `BaseException`."""
+    return (
+        isinstance(kind.__init__, FunctionType)
+        and kind.__reduce__ is BaseException.__reduce__
+        and kind.__reduce_ex__ is object.__reduce_ex__
+    )
+
+
+def pack_error(error: BaseException) -> PackedError:
+    """Encode an exception. Never raises."""
+    kind = f"{safe_str(type(error).__module__)}.{type_name(error, qualified=True)}"
+    try:
+        body = pickle.dumps(
+            _ErrorState(error) if _has_default_reduce(type(error)) else error, PICKLE_PROTOCOL
+        )
+    except Exception:  # noqa: BLE001  # a user's __reduce__ may raise anything
+        body = b""
+    return PackedError(body, kind, safe_str(error), safe_traceback(error, MAX_TRACEBACK).rstrip())
+
+
+def unpack_error(packed: PackedError) -> BaseException:
+    """Return the exception, or a `RemoteError` if it cannot be rebuilt here. Never raises."""
+    body, kind, message, traceback = packed
+    error: object = None
+    why = "cannot be pickled"
+    if body:
+        try:
+            error = pickle.loads(body)  # noqa: S301  # trusted: from a process that this one has started, or its parent
+        except Exception as reason:  # noqa: BLE001  # a user's constructor may raise anything
+            why = f"cannot be rebuilt here: {safe_str(reason)}"
+    if not isinstance(error, BaseException):
+        error = RemoteError(f"{kind}: {message} ({why})")
+        error.kind = kind
+    set_cause(error, RemoteTraceback(traceback))
+    return error

@@ -1,238 +1,256 @@
-"""A link: this end of the way between two incarnations of which at least one has a process to itself."""
+"""A link: one end of the connection between two processes."""
 
 from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec.msgpack import Decoder
 
 from bandstand.actor.bound_methods import kill_actor, stop_actor
+from bandstand.actor.declaration import methods_of
 from bandstand.actor.handle import Handle
-from bandstand.actor.schema import methods_of
 from bandstand.core import ActorId
-from bandstand.errors import ActorKilled, BadMessage
-from bandstand.pod.link.books import LinkBooks
-from bandstand.pod.link.codec import Unpacker, encode
-from bandstand.pod.link.hot.frames import Frames
-from bandstand.pod.link.hot.inbound import Inbound
-from bandstand.pod.link.hot.ledger import Ledger
-from bandstand.pod.link.hot.outgoing import Outgoing
-from bandstand.pod.link.hot.packer import Packer
-from bandstand.pod.link.hot.sorting import Sorting
-from bandstand.pod.link.hot.standin import Role, StandIn
-from bandstand.pod.link.hot.tray import Tray, framed
-from bandstand.pod.link.letter import Undelivered
-from bandstand.pod.link.numbers import BYE, DRAIN, END, HELLO, KILL, PING, PONG
-from bandstand.pod.link.probes import Probes
-from bandstand.pod.link.streams import Arrivals
-from bandstand.pod.link.wire import Wire
+from bandstand.errors import ActorKilledError, InvalidMessageError
+from bandstand.pod.link.codec import Packer, Unpacker, encode
+from bandstand.pod.link.protocol import BYE, DRAIN, END, HELLO, KILL, PING, PONG, VERSION, frame
+from bandstand.pod.link.receiver import FrameDispatcher, Receiver
+from bandstand.pod.link.sender import InFlightTable, RemoteProxy, RemoteRole, Sender, Undelivered
+from bandstand.pod.link.transport import FrameReader, IncomingBuffers, Transport, WriteQueue
+from bandstand.pod.link.wait_probes import WaitProbes
 
 if TYPE_CHECKING:
-    from bandstand.actor import Loop
-    from bandstand.pod.passport import HandleCheck, Resolver
+    from bandstand.actor import ActorSystem
+    from bandstand.pod.handle_pickling import HandleCheck, HandleResolver
 
-__all__ = ("Link",)
+__all__ = ("Link", "LinkStats")
 
-VERSION: Final = 1
+_decode_hello: Final = Decoder(tuple[int, str, list[tuple[str, list[str]]]]).decode
+_decode_end: Final = Decoder(tuple[str, Literal[0, 1, 2]]).decode
+_decode_bye: Final = Decoder(tuple[str, bool, bool]).decode
+_decode_ping: Final = Decoder(int).decode
 
-decode_hello: Final = Decoder(tuple[int, str, list[tuple[str, list[str]]]]).decode
-decode_end: Final = Decoder(tuple[str, Literal[0, 1, 2]]).decode
-decode_bye: Final = Decoder(tuple[str, bool, bool]).decode
-decode_ping: Final = Decoder(int).decode
+# How many characters of a reason are sent.
+MAX_REASON: Final = 16_384
 
-# So much of a reason is told to the other side.
-LONGEST_REASON: Final = 16_384
+
+@dataclass(frozen=True, slots=True)
+class LinkStats:
+    """The counters of one end of a link: what it has sent, and what it has received.
+
+    `sent == handled + dead + dropped + in_doubt + waiting`. A message that the sender's call has refused is not counted.
+    """
+
+    sent: int = 0
+    """Messages that were forwarded to the other process."""
+    handled: int = 0
+    """Those that were handled there, answered, or cancelled by their askers."""
+    dead: int = 0
+    """Those whose actor had ended, or that were not written when the link was lost."""
+    dropped: int = 0
+    """Those that the overflow policy of a remote mailbox has dropped."""
+    in_doubt: int = 0
+    """Those that were written, and not acknowledged when the link was lost. They may have been handled; they are not sent again."""
+    waiting: int = 0
+    """Those that are not acknowledged yet."""
+    received: int = 0
+    """Messages that have arrived from the other process."""
 
 
 class Link:
-    """One end. Made, used and closed on the thread of the running event loop.
+    """One end of a link. Create, use and close it on the thread of the running event loop.
 
-    It says hello, and when the other side has, there are stand-ins for the other side's actors on the porch. It ends by `close`, or by
-    itself when the socket is of no use any more; then the stand-ins end, and whoever waits for an answer is told.
+    The link sends a hello. When the hello of the other end has arrived, it creates the proxies of the remote roles on the
+    proxy loop and calls `on_up`. It ends with `close`, or when the socket fails; then the proxies end, and pending asks end with
+    `TargetEndedError`.
 
     Args:
-        sock: this end of a socket pair; the link's own from now on.
-        porch: the loop where stand-ins live, of this thread.
-        here: the pod at this end.
-        there: the pod at the other end.
-        theirs: the roles of the other side that are visible here.
-        find: gives the handle of a role of this side; None if there is no such role.
-        carries: the context variables that travel with messages, in the same order at both ends.
-        on_up: called once when the other side has said hello, with the addresses of the stand-ins.
-        on_down: called once at the end, with the reason.
-        on_fault: called before that if nobody has closed the link: it was lost, or one side could not go on. It is given the
-            reason, and whether that is the fault of this side.
-        on_dead: called for each message that was sent and not handled, as far as anybody knows.
-        resolver: finds handles that came as arguments; None if there are none to be found.
-        check: says why a pod could not resolve a handle that is sent; without it, none can be sent.
-        pod: the pod at the other end, as `check` knows it; None for the program outside.
-        packer: packs what is sent from the porch; None for one of its own, without bounds.
+        sock: one end of a socket pair; the link closes it.
+        proxy_loop: the loop where the proxies live; it runs on this thread.
+        here: the name of this end.
+        there: the name of the other end.
+        theirs: the roles of the other end that can be used here, by name.
+        find: returns the handle of a role at this end; None if there is none.
+        carries: the context variables that are sent along with messages, in the same order at both ends.
+        on_up: called once, when the link is up, with the ids of the proxies by role.
+        on_down: called once, at the end, with the reason.
+        on_dead: called with each message that was not handled, as far as this process knows.
+        on_fault: called before `on_down` if the link was not closed on purpose, with the reason and whether this side has failed.
+        resolver: finds the handles among received arguments; None if there are none.
+        check: returns why a pod could not resolve a handle that is sent. Without it, no handle can be sent.
+        pod: the other end, as `check` knows it; None for the calling program.
+        packer: packs what is sent from the proxy loop; None for one without byte limits.
+
+    Attributes:
+        there: the name of the other end.
+        transport: the socket of this end.
     """
 
     def __init__(
         self,
         sock: socket.socket,
-        porch: Loop,
+        proxy_loop: ActorSystem,
         *,
         here: str,
         there: str,
-        theirs: Mapping[str, Role],
+        theirs: Mapping[str, RemoteRole],
         find: Callable[[str], Handle | None],
         carries: tuple[ContextVar[Any], ...],
         on_up: Callable[[Mapping[str, ActorId]], None],
         on_down: Callable[[str], None],
         on_dead: Callable[[Undelivered], object],
         on_fault: Callable[[str, bool], object] = lambda _reason, _is_ours: None,
-        resolver: Resolver | None = None,
+        resolver: HandleResolver | None = None,
         check: HandleCheck | None = None,
         pod: str | None = None,
         packer: Packer | None = None,
     ) -> None:
-        self._porch = porch
+        self._proxy_loop = proxy_loop
         self._here = here
-        self._there = there
+        self.there = there
         self._theirs = dict(theirs)
+        self._find = find
         self._on_up = on_up
         self._on_down = on_down
         self._on_fault = on_fault
         self._pings: dict[int, Callable[[], object]] = {}
         self._last_ping = 0
-        self._stand_ins: list[StandIn] = []
-        self._find = find
+        self._proxies: list[RemoteProxy] = []
         self._is_greeted = False
         self._is_closed = False
-        arrivals = Arrivals()
-        unpacker = Unpacker(arrivals.take, resolver)
-        self._tray = Tray()
-        self._ledger = Ledger(there, unpacker, on_dead)
-        self._inbound = Inbound(find, self._tray, unpacker, carries, check, pod, here)
-        self._sorting = Sorting(self._inbound, self._ledger, self._deliver)
-        self._wire = Wire(sock, Frames(self._sorting, arrivals), self._tray, self._inbound, self._lose)
-        self._tray.join(self._inbound.acks, self._wire.flush)
-        self._outgoing = Outgoing(self._ledger, self._tray, self._wire)
-        self._probes = Probes(porch, self._inbound, self._ledger, self._outgoing, self._say)
-        self._outgoing.probes = self._probes
-        self._inbound.join(self._wire.stir, self._probes.meet)
+        buffers = IncomingBuffers()
+        unpacker = Unpacker(buffers.take, resolver)
+        self._queue = WriteQueue()
+        self._in_flight = InFlightTable(there, unpacker, on_dead)
+        self._receiver = Receiver(find, self._queue, unpacker, carries, check, pod, here)
+        self._dispatcher = FrameDispatcher(self._receiver, self._in_flight, self._take_frame)
+        reader = FrameReader(self._dispatcher, buffers)
+        self.transport = Transport(sock, reader, self._queue, self._receiver, self._lose, proxy_loop.kernel)
+        self._queue.attach(self._receiver, self.transport)
+        self._sender = Sender(self._in_flight, self._queue, self.transport)
+        self._probes = WaitProbes(proxy_loop, self._receiver, self._in_flight, self._sender, self._send_frame)
+        self._sender.probes = self._probes
+        self._receiver.attach(self.transport, self._probes.report_busy)
         self._packer = packer or Packer(carries, check)
-        porch.set_packing(self._packer.pack)
-        self._tray.preface(framed(HELLO, encode((VERSION, here, self._addressed()))))
-        self._wire.flush()
+        proxy_loop.set_packing(self._packer.pack)
+        self._queue.append_urgent(frame(HELLO, encode((VERSION, here, self._remote_methods()))))
+        self.transport.flush()
 
-    @property
-    def books(self) -> LinkBooks:
-        """What became of the messages so far."""
-        out = self._ledger
-        settled = out.handled + out.dead + out.dropped + out.in_doubt
-        return LinkBooks(
-            out.sent,
-            out.handled,
-            out.dead,
-            out.dropped,
-            out.in_doubt,
-            out.sent - settled,
-            self._inbound.received,
+    def stats(self) -> LinkStats:
+        """Return a snapshot of the counters."""
+        table = self._in_flight
+        ended = table.handled + table.dead + table.dropped + table.in_doubt
+        return LinkStats(
+            table.sent,
+            table.handled,
+            table.dead,
+            table.dropped,
+            table.in_doubt,
+            table.sent - ended,
+            self._receiver.received,
         )
 
     @property
-    def is_choked(self) -> bool:
-        """Whether the other side does not read as fast as this one writes: what is ready waits."""
-        return self._wire.is_choked
+    def is_write_blocked(self) -> bool:
+        """Whether the other end does not read as fast as this one writes, so that messages wait."""
+        return self.transport.is_write_blocked
 
     @property
-    def owes(self) -> bool:
-        """Whether the other side is still to hear of something that it has sent: what became of it, or the answer."""
-        return self._wire.is_writable and (self._inbound.owes or self._tray.is_ready or self._wire.is_writing)
+    def has_unreported(self) -> bool:
+        """Whether the other end still has to learn the outcome of a message that it has sent."""
+        return self.transport.is_writable and (
+            self._receiver.has_pending or self._queue.is_ready or self.transport.is_writing
+        )
 
-    def part(self, reason: str) -> None:
-        """The other side is known to be gone: take what it has said before, and end the link."""
-        if not self._is_closed:
-            self._wire.read_out()
-        self.close(reason)
-
-    def ping(self, answered: Callable[[], object]) -> None:
-        """Have the other side answer over this link; `answered` is called when it has. Not at all, if the link ends before."""
+    def ping(self, on_pong: Callable[[], object]) -> None:
+        """Ask the other end for a sign of life, and call `on_pong` when it arrives. It is not called if the link ends first."""
         self._last_ping += 1
-        self._pings[self._last_ping] = answered
-        self._tray.preface(framed(PING, encode(self._last_ping)))
-        self._wire.stir()
+        self._pings[self._last_ping] = on_pong
+        self._queue.append_urgent(frame(PING, encode(self._last_ping)))
+        self.transport.schedule_flush()
 
     def close(self, reason: str, *, is_certain: bool = False) -> None:
-        """End the link: its stand-ins end, whoever waits for an answer is told so, and the socket is let go.
+        """End the link: its proxies end, pending asks end with an error, and the socket is closed.
 
-        Answers and acknowledgements that are due are written if the socket takes them now; nothing is waited for. The second time
-        nothing happens.
+        Answers and acknowledgements that are due are written if the socket takes them now. It never waits. Closing a closed
+        link does nothing.
 
         Args:
             reason: why.
-            is_certain: whether the other side has said what became of all that it has taken: what it has not spoken of, it never had.
+            is_certain: whether the other end has reported every message that it received, so that no message is in doubt.
         """
         self._close(reason, is_certain=is_certain)
 
-    def _lose(self, reason: str, is_ours: bool) -> None:
-        """The socket is of no use any more."""
-        self._close(reason, is_ours_to_blame=is_ours)
+    def close_after_peer(self, reason: str) -> None:
+        """Take what the other end has sent before it ended, and close the link."""
+        if not self._is_closed:
+            self.transport.read_all()
+        self.close(reason)
 
-    def _close(self, reason: str, *, is_certain: bool = False, is_ours_to_blame: bool | None = None) -> None:
-        """End the link. `is_ours_to_blame` is None if somebody has closed it on purpose."""
+    def _lose(self, reason: str, is_ours: bool) -> None:
+        self._close(reason, is_our_fault=is_ours)
+
+    def _close(self, reason: str, *, is_certain: bool = False, is_our_fault: bool | None = None) -> None:
+        """End the link. `is_our_fault` is None if it is closed on purpose."""
         if self._is_closed:
             return
         self._is_closed = True
-        self._sorting.is_closed = True
+        self._dispatcher.is_closed = True
         self._pings.clear()
-        bye = (reason[:LONGEST_REASON], not self._inbound.owes, is_ours_to_blame is True)
-        unsent = self._tray.seal(framed(BYE, encode(bye)))
-        self._inbound.lose()
-        self._wire.close()
-        unsent += self._wire.unsent()
-        cause = ActorKilled(f"the link from {self._here!r} to pod {self._there!r} has ended: {reason}")
-        self._ledger.lose(reason, unsent, is_certain=is_certain)
-        for stand_in in self._stand_ins:
-            stand_in.end(cause)
-        if is_ours_to_blame is not None:
-            self._on_fault(reason, is_ours_to_blame)
+        bye = (reason[:MAX_REASON], not self._receiver.has_pending, is_our_fault is True)
+        unsent = self._queue.close(frame(BYE, encode(bye)))
+        self._receiver.close()
+        self.transport.close()
+        unsent += self.transport.unsent_batches()
+        cause = ActorKilledError(f"the link from {self._here!r} to pod {self.there!r} has ended: {reason}")
+        self._in_flight.end_all(reason, unsent, is_certain=is_certain)
+        for proxy in self._proxies:
+            proxy.close(cause)
+        if is_our_fault is not None:
+            self._on_fault(reason, is_our_fault)
         self._on_down(reason)
 
-    def _addressed(self) -> list[tuple[str, list[str]]]:
-        """Whom this end is going to address, and by which methods, in the order of their numbers."""
+    def _remote_methods(self) -> list[tuple[str, list[str]]]:
+        """Return the remote roles and methods that this end sends to, in the order of their codes."""
         return [
             (role, [method.name for method in methods_of(spec.kind)]) for role, spec in self._theirs.items()
         ]
 
-    def _deliver(self, kind: int, body: memoryview) -> None:
-        """A frame has come that does not come often.
+    def _take_frame(self, kind: int, body: bytes | bytearray | memoryview) -> None:
+        """Take a frame that is neither messages nor their outcomes.
 
         Raises:
-            BadMessage: it makes no sense.
-            MsgspecError: it cannot be read.
+            InvalidMessageError: it is not valid.
+            MsgspecError: it cannot be decoded.
         """
         if kind == HELLO:
-            self._greet(*decode_hello(body))
+            self._greet(*_decode_hello(body))
         elif kind == END:
-            self._end_role(*decode_end(body))
+            self._end_role(*_decode_end(body))
         elif kind == BYE:
-            why, is_certain, is_fault = decode_bye(body)
-            self._close(why, is_certain=is_certain, is_ours_to_blame=False if is_fault else None)
+            reason, is_certain, is_fault = _decode_bye(body)
+            self._close(reason, is_certain=is_certain, is_our_fault=False if is_fault else None)
         elif kind == PING:
-            self._tray.preface(framed(PONG, bytes(body)))
-            self._wire.stir()
+            self._queue.append_urgent(frame(PONG, bytes(body)))
+            self.transport.schedule_flush()
         elif kind == PONG:
-            answered = self._pings.pop(decode_ping(body), None)
-            if answered is not None:
-                answered()
-        elif not self._probes.deliver(kind, body):
-            raise BadMessage(f"a frame of a kind that is not known came over the link: {kind}")
+            on_pong = self._pings.pop(_decode_ping(body), None)
+            if on_pong is not None:
+                on_pong()
+        elif not self._probes.dispatch(kind, body):
+            raise InvalidMessageError(f"the link received a frame of unknown kind {kind}")
 
-    def _say(self, kind: int, body: bytes) -> None:
-        """Send a frame, before all messages that wait."""
+    def _send_frame(self, kind: int, body: bytes) -> None:
+        """Send a frame ahead of all messages."""
         if not self._is_closed:
-            self._tray.preface(framed(kind, body))
-            self._wire.stir()
+            self._queue.append_urgent(frame(kind, body))
+            self.transport.schedule_flush()
 
     def _end_role(self, role: str, how: int) -> None:
-        """The other side has ended who stands in for a role of ours: that was meant for the role."""
+        """End a role at this end, because its proxy at the other end was ended."""
         handle = self._find(role)
         if handle is None:
             return
@@ -242,16 +260,17 @@ class Link:
             stop_actor(handle, drain=how == DRAIN)
 
     def _greet(self, version: int, name: str, roles: list[tuple[str, list[str]]]) -> None:
-        if version != VERSION or name != self._there or self._is_greeted:
-            raise BadMessage(
-                f"pod {name!r} has said hello in version {version}: {self._there!r} was expected, once, in version {VERSION}"
+        if version != VERSION or name != self.there or self._is_greeted:
+            raise InvalidMessageError(
+                f"the link received a hello of pod {name!r} in version {version}: one of pod {self.there!r} in version {VERSION} "
+                f"was expected, once"
             )
         self._is_greeted = True
-        self._inbound.expect(roles)
-        self._stand_ins = [
-            StandIn(self._porch, role, spec, self._there, self._ledger, self._outgoing)
+        self._receiver.expect(roles)
+        self._proxies = [
+            RemoteProxy(self._proxy_loop, role, spec, self.there, self._in_flight, self._sender)
             for role, spec in self._theirs.items()
         ]
-        for stand_in in self._stand_ins:
-            self._packer.join(stand_in.role, self._porch, stand_in.actor)
-        self._on_up({stand_in.role: stand_in.actor for stand_in in self._stand_ins})
+        for proxy in self._proxies:
+            self._packer.attach(proxy.role, self._proxy_loop, proxy.actor)
+        self._on_up({proxy.role: proxy.actor for proxy in self._proxies})

@@ -1,9 +1,9 @@
-"""The main function of a child process.
+"""The main function of a child process, and what it and the parent send each other around the start.
 
-It must never outlive the one that has started it. On Linux the kernel sees to that, even while a handler computes for ever: the
-signal of PR_SET_PDEATHSIG comes when the *thread* ends that has started us. That is right here: our control channel, and
-whoever would end us in good order, live on the event loop of that thread. Elsewhere, and if the thread lets go of us, the
-control channel is closed, and we end as soon as the event loop sees that.
+A child process must not outlive its parent. On Linux the kernel guarantees that, even while a handler never yields: it sends
+PR_SET_PDEATHSIG when the *thread* ends that has started the child. This is the right thread, because the other end of the
+control channel lives on its event loop. On other systems, and if that thread closes the channel, the child exits as soon as its
+event loop sees that the channel has ended.
 """
 
 from __future__ import annotations
@@ -16,129 +16,172 @@ import socket
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from dataclasses import dataclass
 from pkgutil import resolve_name
 from typing import Any, NoReturn, TypeAlias
 
 from bandstand.core.asyncio_host import new_event_loop
-from bandstand.errors import BadMessage, InvalidArgument
+from bandstand.errors import BandstandError, InvalidArgumentError, InvalidMessageError
 from bandstand.errors.formatting import safe_repr
-from bandstand.pod.affinity import settle
-from bandstand.pod.process.control import Control
-from bandstand.pod.process.errand import Errand, Farewell, Ready
-from bandstand.pod.process.pickling import unpack
+from bandstand.pod.cpu_affinity import allow_cores
+from bandstand.pod.link.codec import PackedError, pack_error
+from bandstand.pod.process.control import ControlChannel, unpickle_message
+from bandstand.pod.process.main_module import MainModule
 from bandstand.streams import open_standard_streams
 
-__all__ = ("main",)
+__all__ = ("ProcessFailure", "ProcessReady", "ProcessStart", "main")
 
-# Its payload is whatever was sent.
-Target: TypeAlias = Callable[[Control, Any], Coroutine[Any, Any, object]]
+# The payload can be any object.
+Target: TypeAlias = Callable[[ControlChannel, Any], Coroutine[Any, Any, object]]
 
-# What an exception makes the exit code; what Python itself would.
-FAILED = 1
-# The exit code of a process whose parent is gone: nobody sees it.
-ORPHANED = 70
+# The exit code after an exception, as in any Python program.
+EXIT_FAILED = 1
+# The exit code after the parent has gone. No process reads it.
+EXIT_ORPHANED = 70
 
-# prctl's number for it.
+# From <sys/prctl.h>.
 PR_SET_PDEATHSIG = 1
 
-# How long the last words may take, in seconds: the parent may be too busy to read.
-LAST_S = 5.0
+# How long the child tries to write its last messages: the parent may be too busy to read.
+FLUSH_TIMEOUT_S = 5.0
+
+
+# -- notices: a child can unpickle them before it has loaded the program, so objects of the program are pickled separately ---------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessStart:
+    """The first notice to a child: what to run."""
+
+    target: str
+    """The coroutine function to run: "module:function"."""
+    payload: bytes
+    """The pickled argument for the target."""
+    main_module: MainModule
+    """The main module of the program."""
+    argv: tuple[str, ...]
+    """The command line arguments of the program."""
+    cores: frozenset[int] | None
+    """The CPU cores to run on; None to leave them as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessReady:
+    """The child has loaded everything and runs its target."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessFailure:
+    """The last notice of a child that an exception ends."""
+
+    reason: str
+    """The exception as text, "ValueError: no such page"; without the type for bandstand's own errors."""
+    fault: PackedError
+
+    @classmethod
+    def of(cls, error: BaseException) -> ProcessFailure:
+        """Describe an exception. Never raises."""
+        fault = pack_error(error)
+        if isinstance(error, BandstandError) and fault.message:
+            return cls(fault.message, fault)
+        name = type(error).__qualname__
+        return cls(f"{name}: {fault.message}" if fault.message else name, fault)
+
+
+# -- the main function -----------------------------------------------------------------------------------------------------
 
 
 def main() -> NoReturn:
-    """Do the errand that we were started for, and exit."""
-    # The first is our name, for those who list processes.
+    """Run the target that the parent sends, and exit. The entry point of the interpreter that `spawn_child` starts."""
+    # The first argument is the name of the process, for `ps`.
     parent, fd = int(sys.argv[2]), int(sys.argv[3])
-    _die_with(parent)
-    # Whoever presses Ctrl-C presses it for all processes of the terminal; the one that has started us ends us in good order.
+    _exit_with_parent(parent)
+    # A terminal sends Ctrl-C to the whole process group. The parent handles it and stops its children.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     open_standard_streams()
     faulthandler.enable()
-    os.register_at_fork(after_in_child=_let_go)
-    os.set_inheritable(fd, False)  # noqa: FBT003  # os's own signature
-    sys.exit(live(socket.socket(fileno=fd)))
+    os.register_at_fork(after_in_child=_reset_signals)
+    os.set_inheritable(fd, False)  # noqa: FBT003  # the signature of os
+    sys.exit(_run(socket.socket(fileno=fd)))
 
 
-def live(sock: socket.socket) -> int:
-    """Do the errand that comes over a socket; the exit code."""
+def _run(sock: socket.socket) -> int:
+    """Run the target that arrives over a socket; return the exit code."""
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        control, errand = runner.run(_begin(sock))
+        control, start = runner.run(_receive_start(sock))
         try:
-            # Not inside the event loop: a script may want to have one of its own for a moment.
-            target, payload = _prepare(errand)
-            runner.run(_perform(target, control, payload))
+            # Outside the event loop: a script may run an event loop while it is imported.
+            target, payload = _load(start)
+            runner.run(_run_target(target, control, payload))
         except SystemExit:
-            # Somebody wants just that.
             raise
-        except BaseException as error:  # noqa: BLE001  # everything else is told, and then is an exit like others
-            control.notify(Farewell.of(error))
-            return FAILED
+        except BaseException as error:  # noqa: BLE001  # any other exception is reported to the parent
+            control.notify(ProcessFailure.of(error))
+            return EXIT_FAILED
         finally:
-            runner.run(_end(control))
+            runner.run(_close(control))
     return 0
 
 
-async def _begin(sock: socket.socket) -> tuple[Control, Errand]:
-    """Wait for the errand."""
-    errand: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    return Control(sock, "the parent", on_notice=errand.set_result, on_end=_vanish), await errand
+async def _receive_start(sock: socket.socket) -> tuple[ControlChannel, ProcessStart]:
+    start: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    return ControlChannel(sock, "the parent", on_notice=start.set_result, on_end=_exit_orphaned), await start
 
 
-def _prepare(errand: Errand) -> tuple[Target, Any]:
-    """Make this process one of the program's: its cores, its arguments, what it declares."""
-    settle(errand.cores)
-    sys.argv = list(errand.argv)
-    errand.script.load()
+def _load(start: ProcessStart) -> tuple[Target, Any]:
+    """Set this process up like its parent, and return the target and its payload."""
+    allow_cores(start.cores)
+    sys.argv = list(start.argv)
+    start.main_module.load()
     try:
-        target: Target = resolve_name(errand.target)
+        target: Target = resolve_name(start.target)
     except AttributeError as error:
-        raise InvalidArgument(
-            f"target is {safe_repr(errand.target)}, and there is no such function"
+        raise InvalidArgumentError(
+            f"target is {safe_repr(start.target)}, and there is no such function"
         ) from error
     try:
-        payload = unpack(errand.payload, "with the errand")
-    except BadMessage as error:
-        if not errand.script.is_loadable:
+        payload = unpickle_message(start.payload, "the payload")
+    except InvalidMessageError as error:
+        if not start.main_module.is_loadable:
             error.add_note(
-                "What is declared in a program that came by -c or from standard input, in a session or in the __main__.py of a "
-                "package, is not known in another process: put it into a module."
+                "A child process cannot import what is declared in a program from -c, standard input or an interactive session, "
+                "or in the __main__.py of a package: put it into a module."
             )
         raise
     return target, payload
 
 
-async def _perform(target: Target, control: Control, payload: object) -> None:
-    """Run the target. SIGTERM cancels it, and then it has ended in good order."""
+async def _run_target(target: Target, control: ControlChannel, payload: object) -> None:
+    """Run the target. SIGTERM cancels it, and its end is then a clean exit."""
     event_loop, task = asyncio.get_running_loop(), asyncio.current_task()
-    is_told = False
+    is_terminated = False
 
     def terminate() -> None:
-        nonlocal is_told
-        # Once: those who send one to a process and to its group send two.
-        if not is_told and task is not None:
-            is_told = True
+        nonlocal is_terminated
+        # Once: a sender may signal both the process and its group.
+        if not is_terminated and task is not None:
+            is_terminated = True
             task.cancel()
 
     event_loop.add_signal_handler(signal.SIGTERM, terminate)
-    control.notify(Ready())
+    control.notify(ProcessReady())
     try:
-        # It may end us without warning, and has started all the same.
+        # The target may exit the process at once; the parent must still see that it has started.
         await control.flush()
         await target(control, payload)
     except asyncio.CancelledError:
-        if not is_told:
+        if not is_terminated:
             raise
     finally:
         event_loop.remove_signal_handler(signal.SIGTERM)
-        # It is on its way out: being told so once more must not make a failure of it.
+        # The process is exiting: another SIGTERM must not turn that into a failure.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
-async def _end(control: Control) -> None:
-    """Say what is left to say."""
+async def _close(control: ControlChannel) -> None:
     try:
-        async with asyncio.timeout(LAST_S):
+        async with asyncio.timeout(FLUSH_TIMEOUT_S):
             await control.flush()
     except TimeoutError:
         pass
@@ -146,25 +189,25 @@ async def _end(control: Control) -> None:
         control.close()
 
 
-def _vanish(_reason: str) -> None:
-    """The parent is gone: end at once."""
-    os._exit(ORPHANED)
+def _exit_orphaned(_reason: str) -> None:
+    """Exit at once because the parent has gone."""
+    os._exit(EXIT_ORPHANED)
 
 
-def _let_go() -> None:
-    """What the program forks off us is none of ours: a signal to it must not be heard here, by the pipe that both have."""
+def _reset_signals() -> None:
+    """Detach a fork of this process from its signal handling: both have the wakeup pipe, so a signal to one would reach the other."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _die_with(parent: int) -> None:
-    """Have the kernel kill us when the thread ends that has started us."""
+def _exit_with_parent(parent: int) -> None:
+    """Make the kernel kill this process when the thread ends that has started it."""
     if sys.platform == "linux":
-        # Not every Python has it; then we are as on other systems.
+        # Some Python builds have no ctypes. The control channel ends the process there, as on other systems.
         with suppress(ImportError):
             import ctypes
 
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     if os.getppid() != parent:
-        # It had ended before we could ask for that.
-        os._exit(ORPHANED)
+        # The parent ended before the call above.
+        os._exit(EXIT_ORPHANED)

@@ -1,8 +1,8 @@
-"""Starting a process of our own, and what one holds of it.
+"""Starting a child process, talking to it and waiting for its exit.
 
-The process is a fresh interpreter (never a fork: threads, locks and event loops do not survive one), with our flags, environment and
-module path, and the program's own `__main__`. Not by `multiprocessing`: that leaves a helper process behind, and fixes the
-program's choice of a start method.
+The child is a fresh interpreter, never a fork: threads, locks and event loops do not survive one. It has the flags, environment,
+module path and `__main__` of this process. `multiprocessing` does not fit: it leaves a helper process behind, and would fix the
+start method for the whole program.
 """
 
 from __future__ import annotations
@@ -14,144 +14,145 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from threading import Thread
 from types import TracebackType
-from typing import final
+from typing import Protocol, TypeAlias, final
 
-from bandstand.errors import InvalidArgument, StartFailed
+from bandstand.errors import InvalidArgumentError, StartError
 from bandstand.errors.formatting import safe_repr, safe_str
-from bandstand.pod.affinity import home_cores
-from bandstand.pod.link.faults import from_fault
-from bandstand.pod.process.control import Control
-from bandstand.pod.process.errand import Errand, Farewell, Ready
-from bandstand.pod.process.exits import Exit
-from bandstand.pod.process.letters import LONGEST
-from bandstand.pod.process.pickling import pack
-from bandstand.pod.process.script import Script, check_guarded
-from bandstand.pod.process.watch import watch
+from bandstand.pod.cpu_affinity import process_cores
+from bandstand.pod.link.codec import unpack_error
+from bandstand.pod.process.child import ProcessFailure, ProcessReady, ProcessStart
+from bandstand.pod.process.control import MAX_FRAME_BYTES, ControlChannel, pickle_message
+from bandstand.pod.process.main_module import MainModule, check_main_guard
 from bandstand.streams import above_standard
 
-__all__ = ("Child", "spawn_child")
+__all__ = ("ChildProcess", "ProcessExit", "spawn_child")
 
-TARGET = re.compile(r"[\w.]+:\w+")
+TARGET_PATTERN = re.compile(r"[\w.]+:\w+")
 
-# The module path comes first, from us: only then is anything imported.
-BOOT = "import sys; sys.path = sys.argv[4:]; from bandstand.pod.process.child import main; main()"
+# Sets the module path of the parent before it imports anything else.
+BOOT_CODE = "import sys; sys.path = sys.argv[4:]; from bandstand.pod.process.child import main; main()"
 
 
-async def spawn_child(target: str, *, name: str, payload: object = None, stdout: int | None = None) -> Child:
-    """Start a process, and have it run `await target(control, payload)`. It is up when this returns.
+async def spawn_child(
+    target: str, *, name: str, payload: object = None, stdout: int | None = None
+) -> ChildProcess:
+    """Start a process that runs `await target(control, payload)`. When this returns, the target is running.
 
-    It ends when that ends, when it is killed, and at once when this process ends, or the thread that has started it does, or the
-    control channel is closed. Ctrl-C does not reach it: whoever has started it ends it. SIGTERM cancels the target, once.
+    The process exits when the target returns, and at once when it is killed, when this process or the starting thread ends, or
+    when the control channel is closed. It ignores Ctrl-C: this process has to stop it. SIGTERM cancels the target, once.
 
     Args:
-        target: "module:function", a coroutine function that is given a `Control` and the payload.
-        name: for people.
-        payload: anything that can be pickled, and be found by its name over there.
-        stdout: the descriptor that is its standard output; None for our own. Its standard error is ours, its input is empty.
+        target: "module:function", a coroutine function that takes a `ControlChannel` and the payload.
+        name: the name of the process in errors and in `ps`.
+        payload: any object that can be pickled, with classes that the child can import by name.
+        stdout: the descriptor to use as its standard output; None to inherit. It inherits standard error, and its standard
+            input is empty.
 
     Raises:
-        InvalidArgument: the target is no target; the payload is too long; or the program's script starts this process when it is
-            just being imported.
+        InvalidArgumentError: the target is malformed; the payload is too large; or the main module of the program starts this process
+            when it is imported.
         TypeError: the payload cannot be pickled.
-        StartFailed: the process did not come up; the cause is why, if it could tell. Nothing is left of it. Likewise
-            if the wait for it is cancelled.
+        StartError: the process did not start; the cause says why, if the child could report it. On this error, and on
+            cancellation, the process is gone.
     """
     who = f"process {name!r}"
-    check_guarded(who)
-    if not TARGET.fullmatch(target):
-        raise InvalidArgument(f'{who}: target is {safe_repr(target)}: pass "module:function"')
-    packed = pack(payload, f"to {who}")
-    if len(packed) > LONGEST // 2:
-        # Before it is started: it could not be told what for.
-        raise InvalidArgument(
-            f"{who}: the payload takes {len(packed)} bytes, and may take {LONGEST // 2}: send the rest later, or by a file"
+    check_main_guard(who)
+    if not TARGET_PATTERN.fullmatch(target):
+        raise InvalidArgumentError(f'{who}: target is {safe_repr(target)}: pass "module:function"')
+    data = pickle_message(payload, f"to {who}")
+    # Checked before the process starts: the payload is part of the first notice to it.
+    if len(data) > MAX_FRAME_BYTES // 2:
+        raise InvalidArgumentError(
+            f"{who}: the payload takes {len(data)} bytes, and the limit is {MAX_FRAME_BYTES // 2}: send the rest later, or by a file"
         )
-    errand = Errand(
+    start = ProcessStart(
         target=target,
-        payload=packed,
-        script=Script.here(),
+        payload=data,
+        main_module=MainModule.current(),
         argv=tuple(sys.argv),
-        cores=home_cores(),
+        cores=process_cores(),
     )
     try:
-        child = _launch(name, errand, stdout)
+        child = _start_process(name, start, stdout)
     except OSError as error:
-        raise StartFailed(f"{who} did not start: {safe_str(error)}") from error
+        raise StartError(f"{who} did not start: {safe_str(error)}") from error
     try:
         await child.wait_ready()
-    except BaseException:  # cancelled or not: it is of no use to anybody
+    except BaseException:  # including a cancellation: the caller has no child that it could close
         await child.close()
         raise
     return child
 
 
 @final
-class Child:
-    """A process that was started here. Everything belongs on the thread that has started it.
+class ChildProcess:
+    """A running child process. Use it on the thread that has started it.
 
-    As a block (`async with`), it is killed at the end, if it has not ended.
+    As an `async with` block, it kills the process at the end of the block.
 
     Attributes:
-        name: for people.
-        pid: its number.
-        control: what is said to it, and what it says.
+        name: the name of the process.
+        pid: the process id.
+        control: the channel to the process.
     """
 
-    __slots__ = ("_ended", "_exit", "_farewell", "_popen", "_ready", "_watch", "control", "name", "pid")
+    __slots__ = ("_error", "_exit", "_exited", "_popen", "_ready", "_watch", "control", "name", "pid")
 
     def __init__(self, name: str, popen: subprocess.Popen[bytes], sock: socket.socket) -> None:
         event_loop = asyncio.get_running_loop()
         self.name = name
         self.pid = popen.pid
         self._popen = popen
-        self._exit: Exit | None = None
-        self._farewell: Farewell | None = None
-        self._ended: asyncio.Future[Exit] = event_loop.create_future()
+        self._exit: ProcessExit | None = None
+        self._error: ProcessFailure | None = None
+        self._exited: asyncio.Future[ProcessExit] = event_loop.create_future()
         self._ready: asyncio.Future[None] = event_loop.create_future()
-        self.control = Control(sock, f"process {name!r}", on_notice=self._hear)
-        self._watch = watch(popen.pid, self._bury)
+        self.control = ControlChannel(sock, f"process {name!r}", on_notice=self._on_notice)
+        self._watch = watch_exit(popen.pid, self._on_exit)
 
     @property
-    def exit(self) -> Exit | None:
-        """How it has ended; None while it runs."""
+    def exit(self) -> ProcessExit | None:
+        """How the process has ended; None while it runs."""
         return self._exit
 
-    async def wait(self) -> Exit:
-        """Wait for its end. By then it is reaped, and all that it has said can be received."""
-        return await asyncio.shield(self._ended)
+    async def wait(self) -> ProcessExit:
+        """Wait for the process to exit. It is reaped by then, and all messages that it has written can be received."""
+        return await asyncio.shield(self._exited)
 
     async def wait_ready(self) -> None:
-        """Wait until it runs its target.
+        """Wait until the process runs its target.
 
         Raises:
-            StartFailed: it has ended before.
+            StartError: the process has exited before that.
         """
-        await asyncio.wait((self._ready, self._ended), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((self._ready, self._exited), return_when=asyncio.FIRST_COMPLETED)
         if not self._ready.done() and self._exit is not None:
-            raise StartFailed(
-                f"process {self.name!r} did not start: {self._exit.sentence}"
+            raise StartError(
+                f"process {self.name!r} did not start: {self._exit.reason}"
             ) from self._exit.cause
 
     def terminate(self) -> None:
-        """Ask it to end in good order, by SIGTERM: its target is cancelled."""
+        """Send SIGTERM, which cancels the target. Does nothing after the exit."""
         self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it at once, by SIGKILL."""
+        """Send SIGKILL. Does nothing after the exit."""
         self._signal(signal.SIGKILL)
 
-    async def close(self) -> Exit:
-        """Kill it if it has not ended, wait for its end, and release everything."""
+    async def close(self) -> ProcessExit:
+        """Kill the process if it runs, wait for its exit, and close the control channel."""
         self.kill()
         try:
             return await self.wait()
         finally:
             self.control.close()
 
-    async def __aenter__(self) -> Child:
+    async def __aenter__(self) -> ChildProcess:
         return self
 
     async def __aexit__(
@@ -160,69 +161,216 @@ class Child:
         await self.close()
 
     def __repr__(self) -> str:
-        state = "running" if self._exit is None else self._exit.sentence
+        state = "running" if self._exit is None else self._exit.reason
         return f"<process {self.name!r}, pid {self.pid}, {state}>"
 
     def _signal(self, number: int) -> None:
-        # Its number is its own until it is reaped, and that is done on this thread.
+        # The pid cannot be reused before the process is reaped, and that happens on this thread.
         if self._exit is None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
-    def _hear(self, notice: object) -> None:
-        if isinstance(notice, Farewell):
-            self._farewell = notice
-        elif isinstance(notice, Ready) and not self._ready.done():
+    def _on_notice(self, notice: object) -> None:
+        if isinstance(notice, ProcessFailure):
+            self._error = notice
+        elif isinstance(notice, ProcessReady) and not self._ready.done():
             self._ready.set_result(None)
 
-    def _bury(self, status: int | None) -> None:
-        # Popen would wait for it once more, and warn.
+    def _on_exit(self, status: int | None) -> None:
+        # Without a return code, Popen would wait for the process again and warn.
         self._popen.returncode = 0 if status is None else os.waitstatus_to_exitcode(status)
-        end = Exit.unknown() if status is None else Exit.of_status(status)
-        # First what it has left: its farewell may be among it.
-        self.control.finish(end.sentence)
-        if self._farewell is not None and end.code:
-            last = self._farewell
-            end = replace(end, sentence=last.sentence, cause=from_fault(last.fault))
-        self._exit = end
-        if not self._ended.done():
-            self._ended.set_result(end)
+        result = ProcessExit.unknown() if status is None else ProcessExit.of_status(status)
+        # Read the rest first: a ProcessFailure may be part of it.
+        self.control.finish(result.reason)
+        if self._error is not None and result.code:
+            result = replace(result, reason=self._error.reason, cause=unpack_error(self._error.fault))
+        self._exit = result
+        if not self._exited.done():
+            self._exited.set_result(result)
 
 
-def _launch(name: str, errand: Errand, stdout: int | None) -> Child:
-    """Start it, and tell it what for.
+def _start_process(name: str, start: ProcessStart, stdout: int | None) -> ChildProcess:
+    """Start the interpreter, and send it what to run.
 
     Raises:
-        OSError: the operating system does not let us.
+        OSError: the operating system refuses.
     """
-    # A child's 0, 1 and 2 are set up anew: in a program that runs with one of them closed, its end would be lost.
+    # Popen replaces the descriptors 0, 1 and 2 of the child. If one of them is closed here, a new socket would get its number.
     ours, theirs = map(above_standard, socket.socketpair())
     try:
         with theirs:
-            popen = _open(name, theirs.fileno(), stdout)
-        child = Child(name, popen, ours)
-    except BaseException:  # whatever it was, Ctrl-C included: the other end hears that we are gone
+            popen = _popen(name, theirs.fileno(), stdout)
+        child = ChildProcess(name, popen, ours)
+    except BaseException:  # including KeyboardInterrupt: a started child exits when the channel is closed
         ours.close()
         raise
-    child.control.notify(errand)
+    child.control.notify(start)
     return child
 
 
-def _open(name: str, fd: int, stdout: int | None) -> subprocess.Popen[bytes]:
+def _popen(name: str, fd: int, stdout: int | None) -> subprocess.Popen[bytes]:
     if not sys.executable or getattr(sys, "frozen", False):
-        raise InvalidArgument(
+        raise InvalidArgumentError(
             f"process {name!r} cannot be started: this program is frozen or embedded, and there is no Python to start it with"
         )
-    # There is no public name for it; multiprocessing uses this one.
-    flags: list[str] = getattr(subprocess, "_args_from_interpreter_flags")()  # noqa: B009  # not in anybody's stubs
-    # What is no text there, Python passes over as well.
+    # This function has no public name; multiprocessing uses it as well.
+    flags: list[str] = getattr(subprocess, "_args_from_interpreter_flags")()  # noqa: B009  # not in the type stubs
+    # Python ignores other objects in sys.path, too.
     entries: list[object] = [*sys.path]
     path = [entry for entry in entries if isinstance(entry, str)]
-    command = [sys.executable, *flags, "-c", BOOT, name, str(os.getpid()), str(fd), *path]
-    # Ctrl-C is for the whole group of processes; a child that has not come as far as to ignore it is shielded from it by a
-    # mask, which it inherits.
+    command = [sys.executable, *flags, "-c", BOOT_CODE, name, str(os.getpid()), str(fd), *path]
+    # A terminal sends Ctrl-C to the whole process group. The child inherits this mask, which protects it until it ignores SIGINT.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stdout, pass_fds=(fd,))  # noqa: S603  # ourselves
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stdout, pass_fds=(fd,))  # noqa: S603  # our own code
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+# -- exits -----------------------------------------------------------------------------------------------------------------
+
+# Signal names that need an explanation.
+SIGNAL_MEANINGS = {
+    signal.SIGSEGV: "segmentation fault",
+    signal.SIGABRT: "aborted",
+    signal.SIGBUS: "bus error",
+    signal.SIGFPE: "arithmetic error",
+    signal.SIGILL: "illegal instruction",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessExit:
+    """How a process has ended: with an exit code or by a signal. Both are None if that is unknown."""
+
+    code: int | None
+    """The exit code; None if a signal has ended the process."""
+    signal: int | None
+    """The number of the signal that has ended the process."""
+    reason: str
+    """The exit as text: "killed by SIGKILL", "exit code 3", or the exception that the child has reported."""
+    cause: BaseException | None = None
+    """The exception that the child has reported, or a `RemoteError` if it cannot be restored. Its cause has the child's traceback."""
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether the exit code is 0."""
+        return self.code == 0
+
+    @classmethod
+    def of_status(cls, status: int) -> ProcessExit:
+        """Decode a wait status of the operating system."""
+        code = os.waitstatus_to_exitcode(status)
+        if code >= 0:
+            return cls(code, None, f"exit code {code}")
+        return cls(None, -code, f"killed by {_signal_name(-code)}")
+
+    @classmethod
+    def unknown(cls) -> ProcessExit:
+        """The exit of a process that other code of the program has reaped."""
+        return cls(
+            None,
+            None,
+            "gone, with an unknown exit status: other code in this program has waited for it (os.wait?)",
+        )
+
+
+def _signal_name(number: int) -> str:
+    try:
+        known = signal.Signals(number)
+    except ValueError:  # real-time signals have no names
+        return f"signal {number}"
+    meaning = SIGNAL_MEANINGS.get(known)
+    return known.name if meaning is None else f"{known.name} ({meaning})"
+
+
+# Called with the wait status, or None if other code has reaped the process.
+StatusCallback: TypeAlias = Callable[[int | None], object]
+
+
+class ProcessWatch(Protocol):
+    """Waits for the exit of a child process."""
+
+    def cancel(self) -> None:
+        """Stop waiting. Does nothing after the exit."""
+        ...
+
+
+def watch_exit(pid: int, callback: StatusCallback) -> ProcessWatch:
+    """Call a function once, on the running event loop, when a child process has exited; it is reaped by then.
+
+    Uses a pidfd where the operating system has them, and otherwise a thread that waits.
+    """
+    event_loop = asyncio.get_running_loop()
+    try:
+        fd = os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        # The platform has none, a sandbox forbids it, or the process is at its limit of open descriptors.
+        return _ThreadWatch(event_loop, pid, callback)
+    return _PidfdWatch(event_loop, pid, fd, callback)
+
+
+class _PidfdWatch:
+    __slots__ = ("_callback", "_event_loop", "_fd", "_pid")
+
+    def __init__(
+        self, event_loop: asyncio.AbstractEventLoop, pid: int, fd: int, callback: StatusCallback
+    ) -> None:
+        self._event_loop = event_loop
+        self._pid = pid
+        self._fd: int | None = fd
+        self._callback = callback
+        event_loop.add_reader(fd, self._readable)
+
+    def _readable(self) -> None:
+        if self._fd is None:
+            return
+        status: int | None
+        try:
+            pid, status = os.waitpid(self._pid, os.WNOHANG)
+        except ChildProcessError:
+            pid, status = self._pid, None
+        if pid:
+            self.cancel()
+            self._callback(status)
+
+    def cancel(self) -> None:
+        if self._fd is None:
+            return
+        fd, self._fd = self._fd, None
+        if self._event_loop.is_closed():
+            os.close(fd)
+        else:
+            self._event_loop.remove_reader(fd)
+            # uvloop requires that the descriptor outlives this callback.
+            self._event_loop.call_soon(os.close, fd)
+
+
+class _ThreadWatch:
+    __slots__ = ("_callback", "_event_loop", "_pid", "_thread")
+
+    def __init__(self, event_loop: asyncio.AbstractEventLoop, pid: int, callback: StatusCallback) -> None:
+        self._event_loop = event_loop
+        self._pid = pid
+        self._callback: StatusCallback | None = callback
+        self._thread = Thread(target=self._wait, name=f"bandstand waits for {pid}", daemon=True)
+        self._thread.start()
+
+    def _wait(self) -> None:
+        status: int | None
+        try:
+            _pid, status = os.waitpid(self._pid, 0)
+        except ChildProcessError:
+            status = None
+        # If the event loop is closed, the result is not needed.
+        with suppress(RuntimeError):
+            self._event_loop.call_soon_threadsafe(self._finish, status)
+
+    def _finish(self, status: int | None) -> None:
+        # The thread is about to end.
+        self._thread.join()
+        if self._callback is not None:
+            self._callback(status)
+
+    def cancel(self) -> None:
+        self._callback = None
