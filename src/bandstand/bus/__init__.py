@@ -1,10 +1,10 @@
-"""The bus: commands, queries and events between capabilities, and with whoever connects from outside.
+"""The bus: commands, queries and events between capabilities, and with clients in other processes.
 
     class Greeting(msgspec.Struct):
         text: str
 
     class Greet(Query[Greeting], type="Greeter.Greet"):
-        '''Say hello to somebody.'''
+        '''Greet a person.'''
 
         name: str
 
@@ -17,17 +17,9 @@
     async with Node([Greeter], adapters=[UnixAdapter("/run/user/1000/greeter.sock")]) as node:
         print(await node.bus.ask(Greet(name="ada")))
 
-What a capability takes and says is declared with types, and so every message can be checked, described and called by anybody: a
-shell, another program, a language model. Each command and query gets exactly one answer, whatever happens. What the room promises is
-written down in `docs/semantics.md`.
-
-How the room is laid out: `frame` is the envelope, `wire` writes it as JSON, for which `whole` knows 1.0 as an integer; `faults` are the errors of the runtime's own, `config` its limits, `numbers` those of compiled code. `contracts` has what may be
-said, as types: message classes, capabilities, schemas, descriptions. `outlet` is what a capability says things by, `worker` and
-`buffered` the shape for those who bring their own object. `router` is the actor that everything passes, whose hot half is in `hot`, and how requests end in `endings`: `repeats`, `retries`, `letters`, `circle`; `gate` lets clients
-in, `fanout` hands out events, `schedule` sends later, `ward` looks after capabilities, each of which has a `seat`, is a `speaker`, and has somebody who does its work:
-`performers`, `hosting`; `company` is all of them. One that runs elsewhere has a `deputy` in its seat and a `mouthpiece` on the node, and is in an `annex`; `errands` are what they tell each other. `backstage` is what the capabilities of the runtime's own see: `syscall` (with `figures`, `health`, `genealogy` and `watching`), `timer`, `dead`; `memory` is the reference of all others; `pulse` ticks. `tap`
-watches, `books` counts, `chronicle` writes down; `lineage` knows which message is at hand, `descent` who follows from whom, `origin` who asked. `adapters` connect with the world, as `ports` says, and ask for a `token` where the world is large; `client` is the other end of the line, and `answers` what programs read theirs by. `node` joins it all, and gives a `summary` of what has started; `serving` makes a
-program of it, `loading` finds what to serve, `advice` is what to try first.
+A capability declares with types what it accepts and sends, so every message can be validated, described and called by any client: a
+shell, another program, a language model. Each command and query gets exactly one answer. `docs/semantics.md` has the guarantees, and
+`docs/architecture.md` describes the modules.
 """
 
 from importlib import import_module
@@ -38,55 +30,53 @@ if TYPE_CHECKING:
     from bandstand.bus.adapters.stdio import PipeAdapter as PipeAdapter
     from bandstand.bus.adapters.tcp import TcpAdapter as TcpAdapter
     from bandstand.bus.adapters.unix import UnixAdapter as UnixAdapter
-    from bandstand.bus.books import Stats as Stats
-    from bandstand.bus.buffered import BufferedWorker as BufferedWorker
-    from bandstand.bus.client.address import Address as Address
+    from bandstand.bus.auth import Token as Token
+    from bandstand.bus.boot_summary import BootSummary as BootSummary
+    from bandstand.bus.bus_client import Bus as Bus
     from bandstand.bus.client.blocking import BlockingConnection as BlockingConnection
     from bandstand.bus.client.blocking import BlockingSubscription as BlockingSubscription
     from bandstand.bus.client.blocking import connect_blocking as connect_blocking
+    from bandstand.bus.client.config import Address as Address
     from bandstand.bus.client.config import ClientConfig as ClientConfig
     from bandstand.bus.client.connection import Connection as Connection
     from bandstand.bus.client.connection import connect as connect
-    from bandstand.bus.client.stream import Gap as Gap
-    from bandstand.bus.client.subscribing import Passed as Passed
-    from bandstand.bus.client.subscribing import Subscription as Subscription
+    from bandstand.bus.client.subscription import Gap as Gap
+    from bandstand.bus.client.subscription import Passed as Passed
+    from bandstand.bus.client.subscription import Subscription as Subscription
     from bandstand.bus.config import NodeConfig as NodeConfig
-    from bandstand.bus.contracts.blueprint import Blueprint as Blueprint
     from bandstand.bus.contracts.capability import Capability as Capability
+    from bandstand.bus.contracts.capability import CapabilitySpec as CapabilitySpec
+    from bandstand.bus.contracts.capability import Contract as Contract
     from bandstand.bus.contracts.capability import Provision as Provision
+    from bandstand.bus.contracts.capability import RestartLimits as RestartLimits
     from bandstand.bus.contracts.capability import provide as provide
-    from bandstand.bus.contracts.contract import Contract as Contract
-    from bandstand.bus.contracts.contract import RestartLimits as RestartLimits
     from bandstand.bus.contracts.messages import Command as Command
     from bandstand.bus.contracts.messages import Event as Event
     from bandstand.bus.contracts.messages import Failure as Failure
     from bandstand.bus.contracts.messages import Message as Message
     from bandstand.bus.contracts.messages import Query as Query
-    from bandstand.bus.contracts.retry import Retry as Retry
+    from bandstand.bus.contracts.messages import Retry as Retry
     from bandstand.bus.faults import Fault as Fault
     from bandstand.bus.frame import Frame as Frame
     from bandstand.bus.frame import Kind as Kind
     from bandstand.bus.frame import Metadata as Metadata
-    from bandstand.bus.hot.log import MemoryLog as MemoryLog
     from bandstand.bus.loading import load_capabilities as load_capabilities
     from bandstand.bus.memory import Memory as Memory
+    from bandstand.bus.message_log import MemoryLog as MemoryLog
     from bandstand.bus.node import Node as Node
-    from bandstand.bus.outlet import Outlet as Outlet
-    from bandstand.bus.ports import Adapter as Adapter
-    from bandstand.bus.ports import Elsewhere as Elsewhere
-    from bandstand.bus.ports import Ingress as Ingress
-    from bandstand.bus.ports import Line as Line
-    from bandstand.bus.ports import Log as Log
-    from bandstand.bus.ports import Outpost as Outpost
-    from bandstand.bus.ports import Passage as Passage
+    from bandstand.bus.protocols import Adapter as Adapter
+    from bandstand.bus.protocols import HostFactory as HostFactory
+    from bandstand.bus.protocols import Ingress as Ingress
+    from bandstand.bus.protocols import Line as Line
+    from bandstand.bus.protocols import Log as Log
     from bandstand.bus.serving import Service as Service
     from bandstand.bus.serving import serve as serve
-    from bandstand.bus.summary import BootSummary as BootSummary
+    from bandstand.bus.stats import Stats as Stats
     from bandstand.bus.tap import Filter as Filter
     from bandstand.bus.tap import Tap as Tap
-    from bandstand.bus.token import Token as Token
     from bandstand.bus.wire import read_frame as read_frame
     from bandstand.bus.wire import write_frame as write_frame
+    from bandstand.bus.worker import BufferedWorker as BufferedWorker
     from bandstand.bus.worker import ErrorEvent as ErrorEvent
     from bandstand.bus.worker import Listeners as Listeners
     from bandstand.bus.worker import MessageEvent as MessageEvent
@@ -98,15 +88,15 @@ __all__ = (
     "Address",
     "BlockingConnection",
     "BlockingSubscription",
-    "Blueprint",
     "BootSummary",
     "BufferedWorker",
+    "Bus",
     "Capability",
+    "CapabilitySpec",
     "ClientConfig",
     "Command",
     "Connection",
     "Contract",
-    "Elsewhere",
     "ErrorEvent",
     "Event",
     "Failure",
@@ -114,6 +104,7 @@ __all__ = (
     "Filter",
     "Frame",
     "Gap",
+    "HostFactory",
     "Ingress",
     "Kind",
     "Limits",
@@ -127,9 +118,6 @@ __all__ = (
     "Metadata",
     "Node",
     "NodeConfig",
-    "Outlet",
-    "Outpost",
-    "Passage",
     "Passed",
     "PipeAdapter",
     "Provision",
@@ -153,57 +141,54 @@ __all__ = (
     "write_frame",
 )
 
-# Where each is at home in the room. Whoever only speaks to a node needs a third of it, and is done sooner than the rest is loaded: a
-# command typed in a shell, above all.
-_HOMES = {
-    "Adapter": "ports",
-    "Address": "client.address",
+# The module of each name, imported on first use: a client needs a third of the package, and a command in a shell should start fast.
+_MODULES = {
+    "Adapter": "protocols",
+    "Address": "client.config",
     "BlockingConnection": "client.blocking",
     "BlockingSubscription": "client.blocking",
-    "Blueprint": "contracts.blueprint",
-    "BootSummary": "summary",
-    "BufferedWorker": "buffered",
+    "BootSummary": "boot_summary",
+    "BufferedWorker": "worker",
+    "Bus": "bus_client",
     "Capability": "contracts.capability",
+    "CapabilitySpec": "contracts.capability",
     "ClientConfig": "client.config",
     "Command": "contracts.messages",
     "Connection": "client.connection",
-    "Contract": "contracts.contract",
-    "Elsewhere": "ports",
+    "Contract": "contracts.capability",
     "ErrorEvent": "worker",
     "Event": "contracts.messages",
     "Failure": "contracts.messages",
     "Fault": "faults",
     "Filter": "tap",
     "Frame": "frame",
-    "Gap": "client.stream",
-    "Ingress": "ports",
+    "Gap": "client.subscription",
+    "HostFactory": "protocols",
+    "Ingress": "protocols",
     "Kind": "frame",
     "Limits": "adapters.limits",
-    "Line": "ports",
+    "Line": "protocols",
     "Listeners": "worker",
-    "Log": "ports",
+    "Log": "protocols",
     "Memory": "memory",
-    "MemoryLog": "hot.log",
+    "MemoryLog": "message_log",
     "Message": "contracts.messages",
     "MessageEvent": "worker",
     "Metadata": "frame",
     "Node": "node",
     "NodeConfig": "config",
-    "Outlet": "outlet",
-    "Outpost": "ports",
-    "Passage": "ports",
-    "Passed": "client.subscribing",
+    "Passed": "client.subscription",
     "PipeAdapter": "adapters.stdio",
     "Provision": "contracts.capability",
     "Query": "contracts.messages",
-    "RestartLimits": "contracts.contract",
-    "Retry": "contracts.retry",
+    "RestartLimits": "contracts.capability",
+    "Retry": "contracts.messages",
     "Service": "serving",
-    "Stats": "books",
-    "Subscription": "client.subscribing",
+    "Stats": "stats",
+    "Subscription": "client.subscription",
     "Tap": "tap",
     "TcpAdapter": "adapters.tcp",
-    "Token": "token",
+    "Token": "auth",
     "UnixAdapter": "adapters.unix",
     "Worker": "worker",
     "connect": "client.connection",
@@ -217,9 +202,9 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'bandstand.bus' has no attribute {name!r}")
-    value: object = getattr(import_module(f"bandstand.bus.{_HOMES[name]}"), name)
+    value: object = getattr(import_module(f"bandstand.bus.{_MODULES[name]}"), name)
     globals()[name] = value
     return value
 

@@ -1,6 +1,6 @@
-"""What the runtime answers when something goes wrong: messages of kind `error` whose type begins with Sys.
+"""Faults: the errors of the runtime. A fault is a message of kind `error` whose type begins with `Sys.`.
 
-Their data is always a `Fault`. `retryable` means: nothing was done, and the same request may work later.
+Its data is a `Fault`. `retryable` means that nothing was done, and that the same request may succeed later.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ __all__ = (
     "CYCLE",
     "FAULTS",
     "OVERLOADED",
-    "PASSING",
     "REFUSED",
     "ROUTING_ERROR",
     "SCHEMA_ERROR",
     "SHUTTING_DOWN",
     "TIMEOUT",
     "TOO_MANY_CONNECTIONS",
+    "TRANSIENT",
     "UNAUTHORIZED",
     "UNHEALTHY",
     "Fault",
@@ -51,25 +51,25 @@ UNAUTHORIZED: Final = "Sys.Unauthorized"
 UNHEALTHY: Final = "Sys.Unhealthy"
 
 FAULTS: Final = {
-    ACTOR_CRASH: "The handler raised an exception it was not expected to raise; the capability is started again.",
-    ACTOR_FAULT: "The capability said something that its contract does not allow; it is started again.",
-    CONFLICT: "Another request has this id, with other content, and is not disturbed: send this one with an id of its own.",
-    CYCLE: "The request would wait for a capability that waits for it.",
-    OVERLOADED: "There is no room for the request now. Nothing was done: try again later.",
-    REFUSED: "The handler will not do it; the message says why.",
-    ROUTING_ERROR: "Nobody handles this kind and type. Do not retry; ask Syscall.Describe what there is.",
-    SCHEMA_ERROR: "The message, or its data, is not what its type asks for; `path` says where.",
-    SHUTTING_DOWN: "The node is stopping. Nothing was done.",
-    TIMEOUT: "No answer in time. The handler may still be at it; its answer will be discarded.",
-    TOO_MANY_CONNECTIONS: "The adapter has as many connections as it may have; this one is closed. Nothing was done: try again later.",
-    UNAUTHORIZED: "Whoever connected may not, or has not shown the token; the connection is closed.",
-    UNHEALTHY: "The capability has failed too often and is out of service. It is tried again by itself after its restart window, or at once with Syscall.Reset. Nothing was done.",
+    ACTOR_CRASH: "The handler raised an unexpected exception; the capability is restarted.",
+    ACTOR_FAULT: "The capability sent a message that its contract does not allow; it is restarted.",
+    CONFLICT: "Another request has the same id and different content. That request is not affected: send this one with a new id.",
+    CYCLE: "The request would wait for a capability that waits for this request.",
+    OVERLOADED: "The node has no capacity for the request. Nothing was done: try again later.",
+    REFUSED: "The handler refuses the request; the message says why.",
+    ROUTING_ERROR: "No capability handles this kind and type. Do not retry; Syscall.Describe lists the types.",
+    SCHEMA_ERROR: "The message, or its data, does not match its type; `path` says where.",
+    SHUTTING_DOWN: "The node is shutting down. Nothing was done.",
+    TIMEOUT: "No answer before the deadline. The handler may still be running; its answer will be discarded.",
+    TOO_MANY_CONNECTIONS: "The adapter has reached its limit of connections and closes this one. Nothing was done: try again later.",
+    UNAUTHORIZED: "The client is not allowed to connect, or has not sent the token; the connection is closed.",
+    UNHEALTHY: "The capability has failed too often and is out of service. It is restarted after its restart window, or immediately with Syscall.Reset. Nothing was done.",
 }
-"""Every fault that can be an answer, and what it means."""
+"""Every fault that can be an answer, and its meaning."""
 
 RETRYABLE = frozenset({OVERLOADED, SHUTTING_DOWN, TOO_MANY_CONNECTIONS, UNHEALTHY})
 
-PASSING: Final = frozenset(
+TRANSIENT: Final = frozenset(
     {
         CONFLICT,
         CYCLE,
@@ -81,26 +81,26 @@ PASSING: Final = frozenset(
         UNHEALTHY,
     }
 )
-"""Faults after which nothing was done, or nobody knows: they are not remembered as answers, and the same request is handled anew."""
+"""Faults that are not remembered as answers: nothing was done, or the outcome is unknown. A repeated request is handled again."""
 
 
 class Fault(Struct, omit_defaults=True, rename="camel"):
-    """The data of every error of the runtime's own."""
+    """The data of an error of the runtime."""
 
     message: str
-    """In a sentence: what happened, and what to do."""
+    """What happened, and what to do about it."""
     original_id: str | None = None
-    """The id of the request that it answers."""
+    """The id of the failed request."""
     retryable: bool = False
-    """Whether nothing was done, and the same request may work later."""
+    """Whether nothing was done, and the same request may succeed later."""
     path: str | None = None
-    """Where in the message the problem is, as `$.data.key`."""
+    """The path of the wrong value in the message, as in `$.data.key`."""
     capability_id: str | None = None
-    """The capability in question."""
+    """The capability concerned."""
 
 
 class FaultAnswer(NamedTuple):
-    """What a capability of the runtime's own refuses a request with: `raise Refused(FaultAnswer(...))`."""
+    """A fault that a built-in capability answers with: `raise RefusedError(FaultAnswer(...))`."""
 
     type: str
     message: str
@@ -108,11 +108,11 @@ class FaultAnswer(NamedTuple):
 
 
 class FaultMaker:
-    """Makes frames of faults.
+    """Builds the frames of faults.
 
     Args:
-        new_id: what makes ids.
-        now_ms: milliseconds since 1970.
+        new_id: generates message ids.
+        now_ms: returns the time in milliseconds since 1970.
     """
 
     __slots__ = ("_new_id", "_now_ms")
@@ -131,7 +131,7 @@ class FaultMaker:
         path: str | None = None,
         capability: str | None = None,
     ) -> Frame:
-        """A frame of kind `error`, as the answer to a request if there is one."""
+        """Return a frame of kind `error`. With `request`, it is the answer to that request."""
         correlation = None
         if request is not None:
             request_id, correlation = request.metadata.id, request.metadata.correlation

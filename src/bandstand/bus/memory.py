@@ -1,4 +1,4 @@
-"""`Memory`: values by key, for as long as the node runs. The reference of how a capability is written."""
+"""`Memory`: a key-value store that lives as long as the node. It is also the reference example of a capability."""
 
 from __future__ import annotations
 
@@ -10,40 +10,42 @@ from msgspec import Meta, Struct
 
 from bandstand.bus.contracts.capability import Capability
 from bandstand.bus.contracts.messages import Command, Event, Query
-from bandstand.errors import Refused
+from bandstand.errors import RefusedError
 
 __all__ = ("Changed", "Delete", "Deleted", "Get", "Keys", "List", "Memory", "Set", "Value")
 
 Key: TypeAlias = Annotated[
     str, Meta(min_length=1, max_length=1000, description="The name of a value.", examples=["greeting"])
 ]
-# Any: whatever JSON can say.
+# Any: any JSON value.
 Json: TypeAlias = Annotated[Any, Meta(description="Any JSON value.", examples=["hello"])]
 
-# A client that fills a node's memory harms all others.
-MOST_KEYS = 100_000
-MOST_BYTES = 256 << 20
+# Without limits, one client could use up the memory of the node.
+MAX_KEYS = 100_000
+MAX_BYTES = 256 << 20
 
 
 class Value(Struct, omit_defaults=True, gc=False):
-    """What lies under a key."""
+    """The value of a key."""
 
     value: Json
-    found: Annotated[bool, Meta(description="False if there is no value; left out if there is one.")] = True
+    found: Annotated[bool, Meta(description="False if the key has no value; omitted otherwise.")] = True
 
 
 class Keys(Struct, omit_defaults=True, gc=False):
-    """Keys, in their order."""
+    """Keys, in sorted order."""
 
     keys: list[str]
     more: Annotated[
         bool,
-        Meta(description="Whether there are more: ask again, with `after` as the last key. Left out if not."),
+        Meta(
+            description="True if there are more keys: ask again, with `after` set to the last key. Omitted otherwise."
+        ),
     ] = False
 
 
 class Deleted(Struct, gc=False):
-    """Whether there was something to delete."""
+    """Whether the key had a value."""
 
     deleted: bool
 
@@ -57,55 +59,55 @@ class Changed(Event, type="Memory.Changed", omit_defaults=True):
 
 
 class Set(Command[None], type="Memory.Set"):
-    """Keep a value under a key, in place of the one that lies there."""
+    """Store a value under a key, and replace the previous value."""
 
     key: Key
     value: Json
 
 
 class Get(Query[Value], type="Memory.Get"):
-    """Read the value under a key."""
+    """Read the value of a key."""
 
     key: Key
 
 
 class Delete(Command[Deleted], type="Memory.Delete"):
-    """Forget the value under a key."""
+    """Delete the value of a key."""
 
     key: Key
 
 
 class List(Query[Keys], type="Memory.List"):
-    """List keys, in their order."""
+    """List keys, in sorted order."""
 
-    prefix: Annotated[str, Meta(description="Only keys that begin so.")] = ""
-    after: Annotated[str, Meta(description="Only keys that come after this one.")] = ""
-    limit: Annotated[int, Meta(ge=1, le=10_000, description="At most so many.")] = 1000
+    prefix: Annotated[str, Meta(description="Only keys with this prefix.")] = ""
+    after: Annotated[str, Meta(description="Only keys after this one.")] = ""
+    limit: Annotated[int, Meta(ge=1, le=10_000, description="The maximum number of keys.")] = 1000
 
 
 class Memory(Capability):
-    """Keeps values under keys, for as long as the node runs."""
+    """Stores values by key, as long as the node runs."""
 
     outbound = Changed
 
-    def __init__(self, most_keys: int = MOST_KEYS) -> None:
-        self._most_keys = most_keys
+    def __init__(self, max_keys: int = MAX_KEYS) -> None:
+        self._max_keys = max_keys
         self._values: dict[str, Any] = {}
         self._sizes: dict[str, int] = {}
         self._bytes = 0
         self._keys: list[str] = []
 
     def set(self, msg: Set) -> None:
-        """Keep it, and tell whoever wants to know."""
+        """Store a value, and publish the change."""
         size = len(msgspec.json.encode(msg.value))
-        if self._bytes - self._sizes.get(msg.key, 0) + size > MOST_BYTES:
-            raise Refused(
-                f"the values are {self._bytes} bytes, and {MOST_BYTES} are all there is room for; delete some first"
+        if self._bytes - self._sizes.get(msg.key, 0) + size > MAX_BYTES:
+            raise RefusedError(
+                f"the store has {self._bytes} bytes of values, and its limit is {MAX_BYTES}: delete some values first"
             )
         if msg.key not in self._values:
-            if len(self._values) >= self._most_keys:
-                raise Refused(
-                    f"{self._most_keys} keys are kept, which is all there is room for; delete some first"
+            if len(self._values) >= self._max_keys:
+                raise RefusedError(
+                    f"the store has {self._max_keys} keys, which is its limit: delete some keys first"
                 )
             insort(self._keys, msg.key)
         self._values[msg.key] = msg.value
@@ -114,13 +116,13 @@ class Memory(Capability):
         self.bus.emit(Changed(key=msg.key, value=msg.value))
 
     def get(self, msg: Get) -> Value:
-        """Read it."""
+        """Return the value of a key."""
         if msg.key in self._values:
             return Value(self._values[msg.key])
         return Value(None, found=False)
 
     def delete(self, msg: Delete) -> Deleted:
-        """Forget it."""
+        """Delete a value, and publish the change."""
         if msg.key not in self._values:
             return Deleted(deleted=False)
         del self._values[msg.key]
@@ -130,7 +132,7 @@ class Memory(Capability):
         return Deleted(deleted=True)
 
     def list(self, msg: List) -> Keys:
-        """List them."""
+        """Return the keys that match, one page at a time."""
         keys = self._keys
         start = bisect_left(keys, max(msg.prefix, msg.after))
         if start < len(keys) and keys[start] == msg.after:

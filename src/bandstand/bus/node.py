@@ -1,11 +1,11 @@
-"""A node: capabilities behind one router, and the adapters by which the world reaches them.
+"""A node: capabilities, the router between them, and the adapters that connect clients to it.
 
     async with Node([Memory, Greeter], adapters=[UnixAdapter("/run/x.sock")]) as node:
         value = await node.bus.ask(Get(key="greeting"))
 
-It starts in seven phases, each of which can fail: then what had been started is ended again, the last first, and nothing is left
-behind. It stops the other way round: adapters take in nothing more, requests under way are finished or answered, capabilities are
-stopped, and what was written to clients is given time to reach them.
+A node boots in seven phases: LOAD, DISCOVER, BUILD, SPAWN, ATTACH, ADAPT, READY. If a phase fails, the node stops what it has started,
+in reverse order, and leaves nothing behind. It stops in reverse order too: the adapters accept no more input, requests in flight are
+finished or answered, the capabilities stop, and the adapters get time to write their output.
 """
 
 from __future__ import annotations
@@ -14,39 +14,45 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
-from bandstand.actor import Loop
-from bandstand.bus.admission import Room, Waited
-from bandstand.bus.backstage import Backstage
-from bandstand.bus.books import Books
-from bandstand.bus.company import Company
+import msgspec
+from msgspec import Raw
+
+from bandstand.actor import ActorSystem
+from bandstand.bus.admission import CapabilityCapacity, CapacityTimer
+from bandstand.bus.boot_summary import BootSummary, summarize
+from bandstand.bus.bus_client import Bus
+from bandstand.bus.capability_monitor import CapabilityMonitor, TrialDue
+from bandstand.bus.capability_set import CapabilitySet
 from bandstand.bus.config import NodeConfig
-from bandstand.bus.contracts.capability import Capability, Provision, provide
-from bandstand.bus.contracts.contract import Contract
-from bandstand.bus.contracts.declare import blueprint_of
-from bandstand.bus.contracts.index import Index
-from bandstand.bus.dead import dead_of
-from bandstand.bus.fanout import Fanout
-from bandstand.bus.frame import Frame
-from bandstand.bus.gate import Credit, Gate, Said
-from bandstand.bus.hot.idmaker import IdMaker
-from bandstand.bus.hot.log import MemoryLog
-from bandstand.bus.outlet import Outlet
-from bandstand.bus.ports import Adapter, Log
-from bandstand.bus.pulse import Pulse
-from bandstand.bus.retries import Again
+from bandstand.bus.contracts.capability import (
+    Capability,
+    Contract,
+    HandlerIndex,
+    Provision,
+    provide,
+    read_capability,
+)
+from bandstand.bus.dead_letters import dead_letters_contract
+from bandstand.bus.durations import to_whole_ms
+from bandstand.bus.fanout import EventFanout
+from bandstand.bus.frame import Frame, IdGenerator, Metadata
+from bandstand.bus.health import HealthTicker
+from bandstand.bus.ingress import ClientEvent, ClientIngress, CreditCheck
+from bandstand.bus.message_log import MemoryLog
+from bandstand.bus.protocols import Adapter, Log
+from bandstand.bus.request_table import RetryDue
 from bandstand.bus.router import Router
-from bandstand.bus.schedule import Due, Schedule
-from bandstand.bus.summary import BootSummary, boot_frame, said_of, summarize
-from bandstand.bus.syscall import Syscall
-from bandstand.bus.tap import Filter, Tap, Taps, Watch
-from bandstand.bus.timer import Timer
-from bandstand.bus.ward import Trial, Ward
-from bandstand.core import ChildExit, ChildStart, Clock, Down
+from bandstand.bus.scheduler import ScheduledMessage, Scheduler, TimerCapability
+from bandstand.bus.stats import BusCounters
+from bandstand.bus.syscall import NodeInternals, Syscall
+from bandstand.bus.tap import Filter, Tap, TapFunction, Taps
+from bandstand.core import ChildExit, ChildStart, Clock, Down, MonotonicClock
 from bandstand.core.logs import SafeLogger
-from bandstand.errors import BootFailed, InvalidArgument
-from bandstand.errors.formatting import safe_repr
+from bandstand.errors import BootError, InvalidArgumentError
+from bandstand.errors.formatting import describe_exception, safe_repr, safe_str
+from bandstand.errors.validation import to_seconds
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -55,23 +61,26 @@ __all__ = ("Node",)
 
 logger = SafeLogger("bandstand.bus")
 
-# How often it is looked whether a node that runs until it has nothing to do has nothing to do, in seconds.
-LOOK = 0.005
+# How often `wait_quiet` checks whether the node is idle, in seconds.
+_QUIET_CHECK_S: Final = 0.005
 
 
 class Node:
-    """A node of the bus. Use it as `async with Node(...) as node`, once.
+    """A node of the bus. Use it once, as `async with Node(...) as node`.
 
-    `Syscall`, `Timer` and `Dead` are always there.
+    Every node has the capabilities `Syscall`, `Timer` and `Dead`.
 
     Args:
-        capabilities: classes that derive from `Capability`, `provide(...)` of such, or `Contract`s.
-        adapters: by what the world reaches it; none for a node inside a program.
-        config: its limits; None for the defaults.
-        log: where everything that passes is written down; None for a ring in memory.
-        clock: where its time comes from; None for the machine's own.
-        load: finds more capabilities when the node boots.
-        on_ready: called with the node when it is ready, before the first client is let in.
+        capabilities: subclasses of `Capability`, results of `provide(...)`, or `Contract`s.
+        adapters: connect clients to the node; none for a node that only its own program uses.
+        config: the limits of the node; None for the defaults.
+        log: records all messages; None for a ring buffer in memory.
+        clock: the source of time; None for the clock of the system.
+        load: returns more capabilities; called when the node boots.
+        on_ready: called with the node when it is ready, before it accepts the first client.
+
+    Raises:
+        InvalidArgumentError: `config` is not a `NodeConfig`.
     """
 
     def __init__(
@@ -87,17 +96,17 @@ class Node:
     ) -> None:
         config = NodeConfig() if config is None else config
         if not isinstance(config, NodeConfig):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-            raise InvalidArgument(f"config is {safe_repr(config)}: pass a NodeConfig")
+            raise InvalidArgumentError(f"config is {safe_repr(config)}: pass a NodeConfig")
         self._sources = tuple(capabilities)
         self._load = load
         self._on_ready = on_ready
         self._adapters = tuple(adapters)
         self._started: list[Adapter] = []
         self._config = config
-        self.loop = Loop(config.loop_config, clock=clock)
-        """The loop it lives on; actors of one's own can be spawned there."""
-        self._riding: AbstractAsyncContextManager[Loop] | None = None
-        ids = IdMaker()
+        self.loop = ActorSystem(config.loop_config, clock=clock)
+        """The loop that the node runs on. You can spawn actors there."""
+        self._loop_context: AbstractAsyncContextManager[ActorSystem] | None = None
+        ids = IdGenerator()
         self._taps = Taps()
         self._router = Router(
             self.loop,
@@ -105,199 +114,238 @@ class Node:
             ids=ids,
             log=MemoryLog(config.log_count, config.log_bytes) if log is None else log,
             taps=self._taps,
-            books=Books(),
+            counters=BusCounters(),
         )
-        self._fanout = Fanout(self._router)
-        self._gate = Gate(self._router, self._fanout)
-        self._schedule = self._router.schedule = Schedule(self._router)
+        self._fanout = EventFanout(self._router, MonotonicClock() if clock is None else clock)
+        self._ingress = ClientIngress(self._router, self._fanout)
+        self._scheduler = self._router.scheduler = Scheduler(self._router)
         now_ms = self.loop.kernel.timers.elapsed_ms
-        self._ward = Ward(self._router)
-        self._backstage = Backstage(
-            self._router, self._fanout, self._gate, self._schedule, self._ward, now_ms
+        self._monitor = CapabilityMonitor(self._router)
+        self._internals = NodeInternals(
+            self._router, self._fanout, self._ingress, self._scheduler, self._monitor, now_ms
         )
-        self._pulse = Pulse(self._backstage, config.health_ms)
-        self._router.on_event = self._fanout.pass_on
+        self._health_ticker = HealthTicker(
+            self._router, self._fanout, now_ms, to_whole_ms("health_period", config.health_period)
+        )
+        self._router.on_event = self._fanout.publish
         self._router.check_event = self._fanout.check
-        self._company = Company(self._router, self._ward)
+        self._capabilities = CapabilitySet(self._router, self._monitor)
         self._router.handlers = {
-            Down: self._ward.take_fall,
-            ChildExit: self._ward.take_exit,
-            Trial: self._ward.try_again,
-            # The seat has told already.
+            Down: self._monitor.handle_down,
+            ChildExit: self._monitor.handle_supervisor_exit,
+            TrialDue: self._monitor.start_trial,
+            # The slot of the capability has reported its start already.
             ChildStart: lambda _start: None,
-            Said: self._gate.route_event,
-            Credit: self._gate.look_again,
-            Room: self._gate.admission.look,
-            Waited: self._gate.admission.take_time,
-            Due: self._schedule.fire,
-            Pulse: self._pulse.beat,
-            Again: self._router.retries.fire,
+            ClientEvent: self._ingress.route_event,
+            CreditCheck: self._ingress.check_credit,
+            CapabilityCapacity: self._ingress.admission.grant,
+            CapacityTimer: self._ingress.admission.check_waiting,
+            ScheduledMessage: self._scheduler.fire,
+            HealthTicker: self._health_ticker.tick,
+            RetryDue: self._router.retries.fire,
         }
         self._phase = "LOAD"
         self._summary: BootSummary | None = None
         self._boot_frame: Frame | None = None
-        self.bus = Outlet(self._router)
-        """Where a program says something: `await node.bus.ask(...)`."""
-
-    # -- what can be seen ------------------------------------------------------------------------------------------------------
+        self.bus = Bus(self._router)
+        """The client of this program: `await node.bus.ask(...)`."""
 
     @property
     def summary(self) -> BootSummary:
-        """What has started. An `InvalidArgument` if nothing has yet."""
+        """The summary of what has started.
+
+        Raises:
+            InvalidArgumentError: the node has not started.
+        """
         if self._summary is None:
-            raise InvalidArgument("the node has not started: enter it with `async with`")
+            raise InvalidArgumentError("the node has not started: enter it with `async with`")
         return self._summary
 
     @property
     def boot_message(self) -> Frame:
-        """The `Sys.BootComplete` that it has published."""
+        """The `Sys.BootComplete` event that the node has published."""
         assert self._boot_frame is not None
         return self._boot_frame
 
-    def tap(self, function: Watch, where: Filter | None = None) -> Tap:
-        """Have a function see everything that passes, or what `where` says, and where it goes. It costs nothing while there is none."""
+    def tap(self, function: TapFunction, where: Filter | None = None) -> Tap:
+        """Call a function with every message that passes, or those that `where` selects, and with their destinations.
+
+        A node without taps has no cost for them.
+        """
         return self._taps.add(function, where)
 
     def recent(self, limit: int = 100) -> Sequence[Frame]:
-        """The last messages that have passed, the oldest first."""
+        """Return the last messages in the log, the oldest first."""
         return self._router.log.recent(limit)
 
-    # -- life ------------------------------------------------------------------------------------------------------------------
+    # --- start and stop -----------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
-        """Boot.
+        """Boot the node.
 
         Raises:
-            BootFailed: it did not start; says in which phase, and why. Nothing is left behind.
+            BootError: a phase failed; the text says which, and why. Nothing is left behind.
         """
-        riding: AbstractAsyncContextManager[Loop] = self.loop
-        await riding.__aenter__()
-        self._riding = riding
+        loop_context: AbstractAsyncContextManager[ActorSystem] = self.loop
+        await loop_context.__aenter__()
+        self._loop_context = loop_context
         try:
             await self._boot()
         except BaseException as error:
-            await self._end(drain_ms=0)
+            await self._stop(drain_timeout=0)
             if isinstance(error, Exception):
-                raise BootFailed.of(self._phase, said_of(error)) from error
+                raise BootError.of(self._phase, _error_text(error)) from error
             raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop in good order."""
-        await self._end(drain_ms=self._config.drain_ms)
+        """Stop the node gracefully."""
+        await self._stop(drain_timeout=to_seconds("drain_timeout", self._config.drain_timeout))
 
     async def _boot(self) -> None:
         self._phase = "LOAD"
         sources = [*self._sources, *(self._load() if self._load is not None else ())]
         self._phase = "DISCOVER"
-        backstage = self._backstage
-        own = (provide(Syscall, backstage), provide(Timer, backstage), dead_of(backstage))
-        blueprints = (
-            *(blueprint_of(each) for each in sources),
-            *(blueprint_of(each, is_builtin=True) for each in own),
+        internals = self._internals
+        builtin = (
+            provide(Syscall, internals),
+            provide(TimerCapability, self._scheduler),
+            dead_letters_contract(self._router, self._fanout),
+        )
+        specs = (
+            *(read_capability(each) for each in sources),
+            *(read_capability(each, is_builtin=True) for each in builtin),
         )
         self._phase = "BUILD"
-        index = Index.build(blueprints)
-        self._backstage.blueprints = blueprints
-        # Before anybody starts: what a capability says while it does goes to whom it is for.
-        seats = self._company.seat(blueprints)
-        self._router.seat_all(index, seats)
-        self._fanout.seat_all()
+        index = HandlerIndex.build(specs)
+        self._internals.specs = specs
+        # Before the capabilities start: they can send messages to each other while they do.
+        slots = self._capabilities.create_slots(specs)
+        self._router.install_slots(index, slots)
+        self._fanout.install_subscribers()
         self._phase = "SPAWN"
         self._router.is_running = True
-        await self._company.start(seats)
+        await self._capabilities.start(slots)
         self._phase = "ATTACH"
-        self._pulse.begin()
+        self._health_ticker.start()
         self._phase = "ADAPT"
         for adapter in self._adapters:
-            await adapter.start(self._gate)
+            await adapter.start(self._ingress)
             self._started.append(adapter)
         self._phase = "READY"
         subscriptions = {name: [found[0] for found in heard] for name, heard in index.subscriptions.items()}
         self._summary = summarize(
-            blueprints, subscriptions, [adapter.name for adapter in self._started], self._config.timeout_ms
+            specs,
+            subscriptions,
+            [adapter.name for adapter in self._started],
+            to_whole_ms("timeout", self._config.timeout),
         )
-        self._boot_frame = boot_frame(self._summary, self._router.ids)
+        self._boot_frame = _boot_frame(self._summary, self._router.ids)
         self._router.post_event(self._boot_frame)
         if self._on_ready is not None:
             self._on_ready(self)
-        self._gate.unlock()
+        self._ingress.unlock()
 
-    async def _end(self, *, drain_ms: float) -> None:
-        riding, self._riding = self._riding, None
-        if riding is None:
+    async def _stop(self, *, drain_timeout: float) -> None:
+        loop_context, self._loop_context = self._loop_context, None
+        if loop_context is None:
             return
         self._router.is_draining = True
-        self._gate.lock()
-        self._pulse.end()
+        self._ingress.lock()
+        self._health_ticker.stop()
         try:
             for adapter in self._started:
                 await self._attempt(f"stop {adapter.name}", adapter.stop)
             if self._router.actor.is_alive:
-                await self._drain(drain_ms)
-                self._schedule.cancel_all()
+                await self._drain(drain_timeout)
+                self._scheduler.cancel_all()
                 self._router.dismiss_all()
-                await self._attempt("stop the capabilities", self._company.stop)
+                await self._attempt("stop the capabilities", self._capabilities.stop)
         finally:
-            # Also if whoever waits for the end is cancelled meanwhile.
-            await self._let_go(riding)
+            # Also if the task that stops the node is cancelled.
+            await self._close(loop_context)
 
-    async def _let_go(self, riding: AbstractAsyncContextManager[Loop]) -> None:
+    async def _close(self, loop_context: AbstractAsyncContextManager[ActorSystem]) -> None:
         self._router.is_running = False
+        self._fanout.flush_log()
         try:
-            await self._attempt("clear out", self._company.clear)
+            await self._attempt("remove the capabilities", self._capabilities.wait_killed)
             for adapter in self._started:
                 await self._attempt(
-                    f"close {adapter.name}", partial(adapter.close, self._config.flush_ms / 1000)
+                    f"close {adapter.name}",
+                    partial(adapter.close, to_seconds("flush_timeout", self._config.flush_timeout)),
                 )
         finally:
             try:
                 self._router.log.close()
             except Exception:
-                logger.exception("the log %r could not be closed", self._router.log)
-            await riding.__aexit__(None, None, None)
+                logger.exception("could not close the log %r", self._router.log)
+            await loop_context.__aexit__(None, None, None)
 
     @staticmethod
     async def _attempt(what: str, step: Callable[[], Awaitable[None]]) -> None:
-        """One step of the end: whatever comes of it, the others are taken too."""
+        """Run a step of the stop; if it fails, log the exception and continue."""
         try:
             await step()
         except Exception:
-            logger.exception("the node could not %s; it goes on to stop", what)
+            logger.exception("the node could not %s; it continues to stop", what)
 
-    async def _drain(self, within_ms: float) -> None:
-        """Wait for requests that are under way, but not for ever."""
-        if not self._router.in_flight or not within_ms:
+    async def _drain(self, timeout: float) -> None:
+        """Wait until all requests in flight are answered, for at most `timeout` seconds."""
+        if not self._router.in_flight or not timeout:
             return
         drained = asyncio.Event()
 
-        def look() -> None:
+        def check() -> None:
             if not self._router.in_flight:
                 drained.set()
 
-        self._gate.watch_credit(look)
+        self._ingress.watch_credit(check)
         try:
-            await asyncio.wait_for(drained.wait(), within_ms / 1000)
+            await asyncio.wait_for(drained.wait(), timeout)
         except TimeoutError:
-            logger.warning("not answered in time, and given up: %d", self._router.in_flight)
+            logger.warning(
+                "the node stops with %d requests unanswered after %g s", self._router.in_flight, timeout
+            )
         finally:
-            self._gate.watch_credit(None)
+            self._ingress.watch_credit(None)
 
     async def wait_quiet(self) -> None:
-        """Wait until nothing can happen any more: nothing comes in, nothing is under way, nothing is scheduled, all is written."""
-        # Quiescence is the absence of everything: to look now and then is simpler than to have everything report its end.
+        """Wait until the node is idle for good: no more input, no request in flight, no timer, and all output written."""
+        # Polling is simpler here: idle means that many things are absent, and each would have to report its end.
         while not self._is_quiet():  # noqa: ASYNC110  # see above
-            await asyncio.sleep(LOOK)
+            await asyncio.sleep(_QUIET_CHECK_S)
 
     def _is_quiet(self) -> bool:
-        books = self.loop.statistics()
+        stats = self.loop.statistics()
         return (
             not any(adapter.can_produce for adapter in self._started)
             and self._router.is_quiet
-            and not len(self._schedule)
-            and not books.waiting
-            and not books.in_flight
+            and not len(self._scheduler)
+            and not stats.waiting
+            and not stats.in_flight
             and all(adapter.is_flushed for adapter in self._started)
         )
+
+
+def _boot_frame(summary: BootSummary, ids: IdGenerator) -> Frame:
+    """Return the summary as an event."""
+    return Frame(
+        kind="event",
+        type=BootSummary.message_type,
+        data=Raw(msgspec.json.encode(summary)),
+        metadata=Metadata(ids(), ids.last_ms),
+    )
+
+
+def _error_text(error: Exception) -> str:
+    """Return the text of an error, with its cause if that says more."""
+    cause = error.__cause__
+    more = (
+        f" ({describe_exception(cause)})"
+        if cause is not None and safe_str(cause) not in safe_str(error)
+        else ""
+    )
+    return f"{safe_str(error)}{more}"

@@ -1,22 +1,32 @@
-"""The router: every message of a node passes here. An actor, whose turns are select, validate, route, dispatch, bookkeep, yield.
+"""The router: every message of a node passes through it. It is an actor.
 
-Its mailbox does the selecting. DATA is the lane of what users say: requests, events, answers, scheduled messages whose time has
-come. CONTROL is the lane of the bus itself: deadlines, health ticks; it is drained before each message of the other. The runtime's own
-lane above both tells of capabilities that have ended. The loop sees to it that one message is handled, then the lanes are looked at again.
+Its mailbox orders the work. DATA is the lane of users' messages: requests, events, answers, scheduled messages that are due. CONTROL is the lane of
+the bus itself: deadlines, health ticks; it is emptied before each message of DATA. The SYSTEM lane above both reports capabilities that have
+ended. The loop handles one message, then looks at the lanes again.
 
-Answers take the same way through the mailbox as everything else, so that a client that asks and listens sees what happened in its
-order. There is always room for them: see `purse`. The router never waits for anybody, and nothing that a client sends makes it raise.
+Answers pass through the mailbox like everything else, so that a client that asks and subscribes sees what happened in its order. There is always
+room for them: see `admission`. The router never waits, and nothing that a client sends makes it raise.
 
-What every request passes is in `hot.switch`, how requests end that do not end well in `endings`; here is what else is rare: what cannot be
-routed, or not now, and what becomes of capabilities.
+The behavior, `turn`, tells messages apart by their class, frequent ones first:
+
+    PendingRequest   a new request to route; once it is routed, its answer by DATA, and its deadline by CONTROL
+    Frame            an event of a capability
+    other classes    see `handlers`
+
+Every admitted request has exactly one end, and each end is counted: `conclude` (an answer is sent), `DuplicateRequests` (the answer of another is
+sent), or `withdraw` (the requester is gone).
+
+The hot path and the rest are one compiled class, so that a call inside it is a C call.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from bandstand.bus.circle import circle_of
-from bandstand.bus.endings import Endings
+from bandstand.bus.admission import CreditLimit
+from bandstand.bus.contracts.capability import BUILTIN_PREFIXES
+from bandstand.bus.dead_letters import REASONS, DeadLetterStore
+from bandstand.bus.durations import to_whole_ms
 from bandstand.bus.faults import (
     CYCLE,
     OVERLOADED,
@@ -24,16 +34,40 @@ from bandstand.bus.faults import (
     SCHEMA_ERROR,
     SHUTTING_DOWN,
     TIMEOUT,
+    TRANSIENT,
     UNHEALTHY,
     FaultAnswer,
+    FaultMaker,
 )
-from bandstand.bus.frame import Frame, Kind, Metadata
-from bandstand.bus.hot.purse import Purse
-from bandstand.bus.seat import Seat, SeatState
+from bandstand.bus.frame import (
+    Frame,
+    Metadata,
+    data_of,
+    is_command,
+    kind_of,
+    metadata_of,
+    timeout_of,
+    type_of,
+)
+from bandstand.bus.ingress import Peer
+from bandstand.bus.message_log import MemoryLog, safe_appender
+from bandstand.bus.request import (
+    DONE,
+    DUPLICATE,
+    NEW,
+    NO_REQUESTER,
+    ROUTED,
+    PendingRequest,
+    RedeliveryRequester,
+    new_client_request,
+)
+from bandstand.bus.request_table import DuplicateRequests, RequestTable, RetryQueue
 from bandstand.core import ExitReason
+from bandstand.core.enums import ACCEPTED, CONTROL, DATA
 from bandstand.core.logs import SafeLogger
-from bandstand.errors import BadMessage, InternalError, Refused
+from bandstand.errors import InternalError, InvalidMessageError, RefusedError
 from bandstand.errors.formatting import safe_repr
+from bandstand.errors.validation import to_ms
 
 if TYPE_CHECKING:
     import asyncio
@@ -41,181 +75,705 @@ if TYPE_CHECKING:
 
     from msgspec import Raw
 
-    from bandstand.bus.books import Books
+    from bandstand.bus.capability_slot import CapabilitySlot
     from bandstand.bus.config import NodeConfig
-    from bandstand.bus.contracts.index import Index
-    from bandstand.bus.hot.idmaker import IdMaker
-    from bandstand.bus.hot.pending import Pending
-    from bandstand.bus.ports import Log
-    from bandstand.bus.schedule import Schedule
+    from bandstand.bus.contracts.capability import HandlerIndex
+    from bandstand.bus.dead_letters import Reason
+    from bandstand.bus.frame import IdGenerator, Kind
+    from bandstand.bus.protocols import Log
+    from bandstand.bus.request import Delivery, Requester, Route
+    from bandstand.bus.scheduler import Scheduler
+    from bandstand.bus.stats import BusCounters
     from bandstand.bus.tap import Taps
-    from bandstand.core import Loop
+    from bandstand.core.ids import ActorId
+    from bandstand.core.loop import Loop
 
-__all__ = ("Router",)
+__all__ = ("Router", "Upstream", "find_cycle")
+
+Count: TypeAlias = int
+Flag: TypeAlias = bool
+Moment: TypeAlias = float
 
 logger = SafeLogger("bandstand.bus")
 
 
-class Router(Endings):
-    """The one choke point of a node. All of it belongs on the loop's own thread."""
+class Upstream(Protocol):
+    """The node above a router that serves one capability in another process.
+
+    That router has no routes: it forwards the requests of its capability. The node owns deadlines, retries, dead letters and statistics.
+    """
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether the node keeps up. Events are refused while it does not."""
+        ...
+
+    def forward(self, pending: PendingRequest, /) -> None:
+        """Send a request of the capability to the node."""
+        ...
+
+    def withdraw(self, pending: PendingRequest, /) -> None:
+        """Withdraw a request that may have been forwarded."""
+        ...
+
+    def discard(self, kind: Kind, type_name: str, data: Raw, /) -> None:
+        """Report an answer to a request that is not open."""
+        ...
+
+    def check(self, frame: Frame, path: str, /) -> None:
+        """Refuse a message that the node could not route: see `Router.check`."""
+        ...
+
+    def schedule(self, frame: Frame, delay_ms: int, /) -> None:
+        """Tell the node what the capability has scheduled: the node sends it if the process ends first."""
+        ...
+
+    def unschedule(self, frame: Frame, /) -> None:
+        """Tell the node that a scheduled message was cancelled."""
+        ...
+
+
+class Router:
+    """The one router of a node. All of it belongs to the loop's own thread.
+
+    Args:
+        loop: the loop it runs on.
+        config: the limits of the node.
+        ids: generates the ids of messages.
+        log: where every message is appended.
+        taps: functions that see every message.
+        counters: the counters of the node.
+        upstream: the node, for a router in another process; None for the router of a node.
+    """
+
+    __slots__ = (
+        "_append",
+        "_commands",
+        "_memory_log",
+        "_queries",
+        "actor",
+        "counters",
+        "check_event",
+        "client_credit",
+        "config",
+        "departing",
+        "duplicates",
+        "event_credit",
+        "faults",
+        "handlers",
+        "ids",
+        "index",
+        "internal_credit",
+        "is_draining",
+        "is_running",
+        "dead_letters",
+        "log",
+        "loop",
+        "on_capacity",
+        "on_credit",
+        "on_event",
+        "requests",
+        "retries",
+        "scheduler",
+        "slots",
+        "taps",
+        "upstream",
+    )
+
+    actor: ActorId
 
     def __init__(
-        self, loop: Loop, config: NodeConfig, *, ids: IdMaker, log: Log, taps: Taps, books: Books
+        self,
+        loop: Loop,
+        config: NodeConfig,
+        *,
+        ids: IdGenerator,
+        log: Log,
+        taps: Taps,
+        counters: BusCounters,
+        upstream: Upstream | None = None,
     ) -> None:
-        super().__init__(loop, config, ids=ids, log=log, taps=taps, books=books)
+        self.loop = loop
+        self.config = config
+        self.ids = ids
         self.log = log
-        self.clients = Purse(config.max_in_flight, True)  # noqa: FBT003  # by position: it is compiled
-        # What capabilities ask has ids of the node's own making, which nobody repeats.
-        self.inside = Purse(config.max_inside)
-        self.seats: dict[str, Seat] = {}
-        self.index: Index | None = None
-        self.is_draining = False
-        self.is_running = False
-        self.schedule: Schedule | None = None
+        self._memory_log = log if type(log) is MemoryLog else None
+        self._append = safe_appender(log)
+        self.taps = taps
+        self.counters = counters
+        self.upstream = upstream
+        self.faults = FaultMaker(ids, lambda: ids.last_ms)
+        self.dead_letters = DeadLetterStore(config.dead_count, config.dead_bytes)
+        # Credit for requests and events of clients, for requests of capabilities, and for events of capabilities. Only the answers to clients
+        # are remembered: the ids of capabilities' requests are generated, and do not repeat.
+        self.client_credit = CreditLimit(config.max_in_flight, True)  # noqa: FBT003  # by position: it is compiled
+        self.internal_credit = CreditLimit(config.max_inside)
+        self.event_credit = CreditLimit(config.max_inside)
+        self.requests = RequestTable(
+            config.remember_count, config.remember_bytes, to_ms("remember_for", config.remember_for)
+        )
+        self.duplicates = DuplicateRequests(self)
+        self.retries = RetryQueue(self)
+        self.slots: dict[str, CapabilitySlot] = {}
+        self.index: HandlerIndex | None = None
+        self._commands: dict[str, Route] = {}
+        self._queries: dict[str, Route] = {}
+        self.is_draining: Flag = False
+        self.is_running: Flag = False
+        self.scheduler: Scheduler | None = None
+        # Called when credit may have been released; None while no one waits for it.
+        self.on_credit: Callable[[], None] | None = None
+        # Called with a capability when a client's request to it is done; None while no client waits for capacity.
+        self.on_capacity: Callable[[CapabilitySlot], None] | None = None
+        # Routes an event; the second argument is its client, if it came from one. Any: a `Peer`, or None.
+        self.on_event: Callable[[Frame, Any], None] | None = None
+        # Refuses an event that cannot be published: see `check`.
         self.check_event: Callable[[Frame, str], None] | None = None
+        # The tasks that wait for killed processes of capabilities.
         self.departing: set[asyncio.Task[None]] = set()
-        """What sees to their end incarnations that ran elsewhere and were killed."""
+        # Handlers of other messages in its mailbox, by their class.
         self.handlers: dict[type, Callable[[Any], None]] = {}
-        """What else may come by its lanes, and what to do about it."""
         self.actor = loop.spawn(self.turn, name="router", mailbox_cap=config.router_cap)
-        loop.kernel.actors.set_exit_hook(self.actor, self._over)
+        loop.kernel.actors.set_exit_hook(self.actor, self._on_exit)
 
-    def _over(self, reason: ExitReason, cause: BaseException | None) -> None:
-        # A node without its router would take everything in and answer nothing: it ends, loudly.
+    def _on_exit(self, reason: ExitReason, cause: BaseException | None) -> None:
+        # A node without its router would admit everything and answer nothing: fail the loop instead.
         if reason is not ExitReason.NORMAL:
             error = InternalError(f"the router of the node has failed: {safe_repr(cause)}. Please report it.")
             error.__cause__ = cause
             self.loop.kernel.fail(error)
 
-    def seat_all(self, index: Index, seats: Iterable[Seat]) -> None:
-        """Take over the indexes of the boot."""
+    # -- routes ------------------------------------------------------------------------------------------------------------
+
+    def install_slots(self, index: HandlerIndex, slots: Iterable[CapabilitySlot]) -> None:
+        """Install the capabilities of the node and their routes."""
         self.index = index
-        self.seats = {seat.id: seat for seat in seats}
-        for seat in self.seats.values():
-            for route in seat.routes:
+        self.slots = {slot.id: slot for slot in slots}
+        for slot in self.slots.values():
+            for route in slot.routes:
                 self.install(route.entry.kind, route)
 
-    # -- what comes in ---------------------------------------------------------------------------------------------------------
+    def install(self, kind: Kind, route: Route) -> None:
+        """Route requests of a kind and type to a capability."""
+        if kind == "command":
+            self._commands[route.type] = route
+        elif kind == "query":
+            self._queries[route.type] = route
+
+    def find(self, kind: Kind, type_name: str) -> Route | None:
+        """Return the route of requests of a kind and type; None if there is none."""
+        return (self._commands if kind == "command" else self._queries).get(type_name)
+
+    def _route_of(self, frame: Frame) -> Route | None:
+        return (self._commands if is_command(frame) else self._queries).get(type_of(frame))
+
+    # -- observation -------------------------------------------------------------------------------------------------------
+
+    def note(self, frame: Frame, destination: str) -> None:
+        """Append a message to the log and show it to the taps. Every message passes here, or does the same inline."""
+        self._log(frame)
+        if self.taps.entries:
+            self.taps.notify(frame, destination)
+
+    def _log(self, frame: Frame) -> None:
+        if self._memory_log is not None:
+            self._memory_log.append(frame)
+        else:
+            self._append(frame)
+
+    def now_ms(self) -> Moment:
+        """Return the milliseconds since the loop was created, on its own clock."""
+        return self.loop.kernel.timers.elapsed_ms()
+
+    def open_requests(self) -> list[PendingRequest]:
+        """Return the requests that have no answer yet."""
+        return self.requests.open_requests()
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests have no answer yet."""
+        return self.requests.count_open()
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no request, event or handler is in flight."""
+        return (
+            not self.in_flight
+            and not self.event_credit.used
+            and not any(slot.is_busy for slot in self.slots.values())
+        )
+
+    # -- admission ---------------------------------------------------------------------------------------------------------
+
+    def post(self, item: object) -> None:
+        """Send a message to the router's own mailbox. There is room for it: the caller has taken credit."""
+        if self.loop.kernel.post(self.actor, DATA, item, 0, 0) != ACCEPTED:
+            self.loop.send(self.actor, item)
+
+    def submit(self, pending: PendingRequest) -> bool:
+        """Admit a request. Return False, without any effect, if there is no credit."""
+        credit = pending.credit
+        if credit.used >= credit.limit:
+            return False
+        # First of all: if it raises, nothing has happened.
+        self.post(pending)
+        pending.is_queued = True
+        credit.used += 1
+        self.counters.admitted += 1
+        if not self.requests.enter(pending):
+            pending.stage = DUPLICATE
+        return True
+
+    def admit(self, requester: Requester, frame: Frame, credit: CreditLimit) -> Flag:
+        """Admit a client's request. Return False, without any effect, if there is no credit, or no capacity at its capability."""
+        route = self._route_of(frame)
+        if route is not None:
+            slot = route.slot
+            if slot.load >= slot.admit_limit:
+                return False
+        return self.admit_to(requester, frame, credit, route)
+
+    def admit_to(self, requester: Requester, frame: Frame, credit: CreditLimit, route: Route | None) -> Flag:
+        """Admit a client's request to a route, whether or not there is capacity. Return False, without any effect, if there is no credit."""
+        if credit.used >= credit.limit:
+            return False
+        self.submit(new_client_request(requester, frame, credit, route))
+        if route is not None:
+            slot = route.slot
+            slot.load += 1
+        return True
+
+    def post_event(self, frame: Frame) -> bool:
+        """Admit an event of a capability. Return False if too many wait to be routed."""
+        if self.event_credit.used >= self.event_credit.limit:
+            return False
+        if self.upstream is not None and not self.upstream.is_writable:
+            return False
+        # First of all, as in `submit`.
+        self.post(frame)
+        self.event_credit.used += 1
+        return True
+
+    def fan_out(self, frame: Frame) -> None:
+        """Route an event of the node itself at once: it has taken no credit to wait."""
+        assert self.on_event is not None
+        self.on_event(frame, None)
+
+    def answer(self, pending: PendingRequest, frame: Frame) -> None:
+        """Take the answer to a request. A second answer, or one that is late, is discarded and counted."""
+        if pending.is_answered or pending.stage == DONE:
+            self._discard_late(pending, frame)
+            return
+        pending.is_answered = pending.is_queued = True
+        pending.answer = frame
+        self.post(pending)
+
+    def _discard_late(self, pending: PendingRequest, frame: Frame) -> None:
+        if self.upstream is not None and pending.stage == DONE:
+            # The node discards it, and counts it.
+            pending.requester.settle(frame, False)  # noqa: FBT003  # by position: a protocol's method
+        else:
+            self.counters.late += 1
 
     def discard(self, kind: Kind, type_name: str, data: Raw) -> None:
-        """Take note of an answer to no request that is known: it came too late, or twice."""
-        self.books.late += 1
+        """Count an answer to a request that is not open: it is late, or a second one. An error goes to the error sink."""
+        if self.upstream is not None:
+            self.upstream.discard(kind, type_name, data)
+            return
+        self.counters.late += 1
         if kind == "error":
             self.sink(
                 Frame(kind=kind, type=type_name, data=data, metadata=Metadata(self.ids(), self.ids.last_ms))
             )
 
-    def fan_out(self, frame: Frame) -> None:
-        """Route an event of the node's own at once: nobody has paid for it to wait."""
-        assert self.on_event is not None
-        self.on_event(frame, None)
-
     def check(self, frame: Frame, path: str) -> None:
-        """Refuse what could not be routed, or not be read, if it were sent now. `path` is where it stands.
+        """Refuse a message that could not be routed or decoded if it were sent now. `path` is its place, for the error.
 
         Raises:
-            Refused: so it is, with the fault that it would be answered with.
+            Refused: with the fault that it would be answered with.
         """
+        if self.upstream is not None:
+            self.upstream.check(frame, path)
+            return
         if frame.kind == "event":
             assert self.check_event is not None
             self.check_event(frame, path)
             return
         route = self.find(frame.kind, frame.type)
         if route is None:
-            raise Refused(FaultAnswer(ROUTING_ERROR, self._lost(frame), f"{path}.type"))
+            raise RefusedError(FaultAnswer(ROUTING_ERROR, self.describe_unrouted(frame), f"{path}.type"))
         try:
             route.read(frame.data)
-        except BadMessage as problem:
+        except InvalidMessageError as problem:
             where = f"{path}{problem.path.removeprefix('$')}"
-            raise Refused(FaultAnswer(SCHEMA_ERROR, str(problem), where)) from None
+            raise RefusedError(FaultAnswer(SCHEMA_ERROR, str(problem), where)) from None
 
-    # -- what goes wrong -----------------------------------------------------------------------------------------------------
+    # -- a turn ------------------------------------------------------------------------------------------------------------
 
-    def take_otherwise(self, item: object) -> None:
-        """The end of a capability, or what another part of the node has asked for."""
-        handler = self.handlers.get(type(item))
-        if handler is None:
-            logger.error("the router has no use for %r; it goes on", item)
+    def turn(self, ctx: Any, item: Any) -> None:
+        """Handle one message: the behavior of the router's actor."""
+        kind = type(item)  # pyright: ignore[reportUnknownVariableType]  # any class
+        if kind is PendingRequest:
+            pending = item
+            if pending.stage == NEW:
+                pending.is_queued = False
+                self.take(pending)
+            elif ctx.lane_number != DATA:
+                # Its deadline. It comes by a faster lane than answers: an answer that is in the mailbox was given in time.
+                if pending.stage == ROUTED:
+                    pending.timer = None
+                    if not pending.is_answered:
+                        self.expire(pending)
+            elif pending.stage == ROUTED:
+                answer = pending.answer
+                assert answer is not None
+                pending.answer = None
+                pending.is_queued = False
+                self.conclude(pending, answer)
+            elif pending.stage == DUPLICATE:
+                pending.is_queued = False
+                self.duplicates.take(pending)
+            elif pending.is_queued:
+                # It was withdrawn before its turn; or it is done, and its answer is late.
+                if pending.is_answered:
+                    pending.answer = None
+                    self.counters.late += 1
+                self.release(pending)
+        elif kind is Frame:
+            self.event_credit.used -= 1
+            assert self.on_event is not None
+            self.on_event(item, None)
         else:
-            handler(item)
+            handler = self.handlers.get(kind)  # pyright: ignore[reportUnknownArgumentType]  # same
+            if handler is None:
+                logger.error("the router ignores an unexpected message: %r", item)
+            else:
+                handler(item)
 
-    def fail_unrouted(self, pending: Pending) -> None:
-        """Nobody handles it."""
-        self.fail(pending, ROUTING_ERROR, self._lost(pending.frame))
+    def take(self, pending: PendingRequest) -> None:
+        """Decode a request, start its deadline, and dispatch it to its capability."""
+        frame = pending.frame
+        route = pending.counted_route
+        if route is None:
+            route = self._route_of(frame)
+        self._log(frame)
+        if self.taps.entries:
+            self.taps.notify(frame, "none" if route is None else route.slot.id)
+        pending.stage = ROUTED
+        if route is None:
+            self.fail_unrouted(pending)
+            return
+        pending.route = route
+        try:
+            pending.payload = route.codec.read(data_of(frame))
+        except InvalidMessageError as problem:
+            self.fail_unread(pending, problem)
+            return
+        timeout = timeout_of(metadata_of(frame))
+        self._start_deadline(pending, route.timeout_ms if timeout is None else timeout)
+        if pending.parent is not None and self._fail_cycle(pending):
+            return
+        slot = route.slot
+        if (
+            slot.actor is None
+            or slot.held
+            or self.loop.kernel.post(slot.actor, DATA, pending, 0, 0) != ACCEPTED
+        ):
+            self.dispatch_otherwise(slot, pending)
 
-    def fail_unread(self, pending: Pending, problem: BadMessage) -> None:
-        """Its data is not what its type asks for."""
-        self.fail(pending, SCHEMA_ERROR, str(problem), path=problem.path)
+    def _start_deadline(self, pending: PendingRequest, timeout_ms: Count) -> None:
+        """Start the deadline of a request."""
+        kernel = self.loop.kernel
+        cell = self.actor.cell
+        if cell is None or kernel.is_closed:
+            # It raises, and says why.
+            pending.timer = kernel.start_timer(self.actor, timeout_ms, CONTROL, pending, 0)
+        else:
+            pending.timer = kernel.timers.start(cell, timeout_ms, CONTROL, pending, 0, 0)
 
-    def dispatch_otherwise(self, seat: Seat, pending: Pending) -> None:
-        """Where a request cannot go straight to its capability: it waits for the next incarnation, or fails at once."""
-        if seat.state is SeatState.UNHEALTHY:
+    def dispatch_otherwise(self, slot: CapabilitySlot, pending: PendingRequest) -> None:
+        """Hold a request that its capability cannot take now until its next incarnation, or fail it."""
+        # Not at the top: the two modules import each other.
+        from bandstand.bus.capability_slot import CapabilityState
+
+        if slot.state is CapabilityState.UNHEALTHY:
             self.fail(
                 pending,
                 UNHEALTHY,
-                f"{seat.id} has failed too often and is out of service; it is tried again in {seat.trial_in_ms or 0} ms, or at once with "
-                f"Syscall.Reset; the last fault was: {seat.last_fault}",
-                capability=seat.id,
+                f"{slot.id} has failed too often and is out of service; it is tried again in {slot.trial_in_ms or 0} ms, or at once with "
+                f"Syscall.Reset; the last fault was: {slot.last_fault}",
+                capability=slot.id,
                 sinks=True,
             )
-        elif self.is_draining and seat.state is SeatState.STOPPED:
+        elif self.is_draining and slot.state is CapabilityState.STOPPED:
             self.fail(pending, SHUTTING_DOWN, "the node is stopping")
-        elif self.must_hold(seat) and seat.has_room():
-            seat.held.append(pending)
+        elif self.must_hold(slot) and slot.has_room():
+            slot.held.append(pending)
         else:
             self.fail(
-                pending,
-                OVERLOADED,
-                f"as many messages wait for {seat.id} as may; try again later",
-                capability=seat.id,
+                pending, OVERLOADED, f"the mailbox of {slot.id} is full; try again later", capability=slot.id
             )
 
-    @staticmethod
-    def must_hold(seat: Seat) -> bool:
-        """Whether there is no incarnation that could take a message, or others wait for it already."""
-        return seat.actor is None or bool(seat.held) or not seat.actor.is_alive
+    def must_hold(self, slot: CapabilitySlot) -> bool:
+        """Return whether a message has to wait: there is no incarnation, or others wait already."""
+        return slot.actor is None or bool(slot.held) or not slot.actor.is_alive
 
-    def expire(self, pending: Pending) -> None:
-        """Its deadline has come."""
-        frame, route = pending.frame, pending.route
-        waited = frame.metadata.timeout or (route.timeout_ms if route is not None else self.config.timeout_ms)
-        who = "nobody" if route is None else route.seat.id
+    # -- the end of a request ----------------------------------------------------------------------------------------------
+
+    def conclude(self, pending: PendingRequest, frame: Frame) -> None:
+        """End a request: send its answer, unless that is an error after which the request is retried."""
+        route = pending.route
+        is_final = kind_of(frame) == "reply"
+        if not is_final and route is not None and route.retry is not None and self.goes_again(pending, frame):
+            return
+        self.close(pending)
+        self._log(frame)
+        if is_final:
+            self.counters.answered += 1
+        else:
+            is_final = self._count_failure(pending, frame)
+        if self.taps.entries:
+            self.taps.notify(frame, "requester")
+        if not self.settle(pending, frame):
+            self.leave_unsettled(pending, frame)
+        if is_final and route is not None and route.remembers and pending.credit.remembers:
+            self.requests.keep(pending, frame, self.loop.kernel.timers.elapsed_ms())
+        else:
+            self.requests.leave(pending)
+        if pending.duplicates is not None:
+            self.duplicates.settle_duplicates(pending, frame)
+        if self.on_credit is not None:
+            self.on_credit()
+
+    def settle(self, pending: PendingRequest, frame: Frame) -> Flag:
+        """Give an answer to the requester. Return False if it could not be delivered."""
+        requester = pending.requester
+        try:
+            if type(requester) is Peer:
+                peer = requester
+                return peer.settle(frame, pending.settles)
+            return requester.settle(frame, pending.settles)
+        except Exception:  # a requester that fails must not end the router
+            logger.exception("the answer to %s could not be delivered to %r", pending.frame.type, requester)
+            return False
+
+    def due_ms(self, pending: PendingRequest) -> Moment:
+        """Return the deadline of a request, on the loop's clock; 0 if it has passed."""
+        timer = pending.timer
+        return 0.0 if timer is None else float(timer.deadline)
+
+    def close(self, pending: PendingRequest) -> None:
+        """Mark a request as done: cancel its deadline, and release its credit once nothing of it is in the mailbox.
+
+        It stays in the table of requests.
+        """
+        pending.stage = DONE
+        if not pending.is_queued:
+            pending.credit.used -= 1
+        route = pending.counted_route
         if route is not None:
-            route.seat.note_timeout(pending, waited)
-        doing = "is at it" if pending.is_begun else "has not begun with it"
+            pending.counted_route = None
+            slot = route.slot
+            slot.load -= 1
+            if self.on_capacity is not None:
+                self.on_capacity(slot)
+        timer = pending.timer
+        if timer is not None:
+            pending.timer = None
+            # It may have fired already: the message is ignored then.
+            self.loop.kernel.timers.cancel(timer)
+
+    def release(self, pending: PendingRequest) -> None:
+        """Release the credit of a request that is done: its message has left the mailbox."""
+        pending.is_queued = False
+        pending.credit.used -= 1
+        if self.on_credit is not None:
+            self.on_credit()
+
+    # -- requests that fail ------------------------------------------------------------------------------------------------
+
+    def fail(
+        self,
+        pending: PendingRequest,
+        type_name: str,
+        message: str,
+        *,
+        path: str | None = None,
+        capability: str | None = None,
+        sinks: bool = False,
+    ) -> None:
+        """End a request with a fault of the runtime; `sinks` if the fault goes to the error sink too."""
+        frame = self.faults.make(type_name, message, request=pending.frame, path=path, capability=capability)
+        self.conclude(pending, frame)
+        if sinks and pending.stage == DONE:
+            self.sink(frame)
+
+    def fail_unrouted(self, pending: PendingRequest) -> None:
+        """End a request that no capability handles, or forward it to the node."""
+        if self.upstream is not None:
+            self.upstream.forward(pending)
+        else:
+            self.fail(pending, ROUTING_ERROR, self.describe_unrouted(pending.frame))
+
+    def describe_unrouted(self, frame: Frame) -> str:
+        """Return the error text for a message that no capability handles."""
+        near = self.index.nearest(frame.kind, frame.type) if self.index is not None else ()
+        hint = f"did you mean {' or '.join(near)}?" if near else "Syscall.Describe lists what is handled"
+        return f"no capability handles {frame.kind} {frame.type}; {hint}"
+
+    def fail_unread(self, pending: PendingRequest, problem: InvalidMessageError) -> None:
+        """End a request whose data does not match its type."""
+        self.fail(pending, SCHEMA_ERROR, str(problem), path=problem.path)
+
+    def expire(self, pending: PendingRequest) -> None:
+        """End a request whose deadline has passed."""
+        if self.upstream is not None:
+            # The node has its own deadline, and answers.
+            self.close(pending)
+            self.requests.leave(pending)
+            return
+        frame, route = pending.frame, pending.route
+        waited = frame.metadata.timeout or (
+            route.timeout_ms if route is not None else to_whole_ms("timeout", self.config.timeout)
+        )
+        name = "none" if route is None else route.slot.id
+        if route is not None:
+            route.slot.note_timeout(pending, waited)
+        progress = "is handling it" if pending.is_begun else "has not started on it"
         self.fail(
             pending,
             TIMEOUT,
-            f"{frame.type} was not answered within {waited} ms; {who} {doing}",
-            capability=who,
+            f"{frame.type} was not answered within {waited} ms; {name} {progress}",
+            capability=name,
         )
+        if route is not None:
+            route.slot.end_handler(pending)
 
-    def closes_circle(self, pending: Pending) -> bool:
-        """Whether a request would wait for a capability that waits for it; then it fails, with the way in words."""
-        way, route = circle_of(pending, len(self.seats)), pending.route
-        if way is None or route is None:
+    def _fail_cycle(self, pending: PendingRequest) -> bool:
+        """End a request that would wait for a capability that waits for it. Return whether it does."""
+        cycle, route = find_cycle(pending), pending.route
+        if cycle is None or route is None:
             return False
-        said = f"a capability would wait for one that waits for it: {way}"
-        self.fail(pending, CYCLE, said, capability=route.seat.id)
+        self.fail(
+            pending,
+            CYCLE,
+            f"a capability would wait for one that waits for it: {cycle}",
+            capability=route.slot.id,
+        )
         return True
 
-    def _lost(self, frame: Frame) -> str:
-        near = self.index.nearest(frame.kind, frame.type) if self.index is not None else ()
-        hint = f"did you mean {' or '.join(near)}?" if near else "Syscall.Describe says what there is"
-        return f"nobody handles {frame.kind} {frame.type}; {hint}"
+    def goes_again(self, pending: PendingRequest, frame: Frame) -> bool:
+        """Schedule a retry of a request that has failed. Return False if it is not retried."""
+        return self.upstream is None and self.retries.plan(pending, frame)
 
-    # -- the end ---------------------------------------------------------------------------------------------------------------
+    def _count_failure(self, pending: PendingRequest, frame: Frame) -> bool:
+        """Count a request that ends with an error. Return whether the same request would always end so: then the answer is remembered."""
+        name = frame.type
+        self.counters.fail(name)
+        self.retries.cancel(pending)
+        reason = REASONS.get(name)
+        # A fault of a built-in capability may be a refusal: that is an answer, and no dead letter.
+        if reason is not None and not (pending.is_begun and _is_refusal(pending.frame, name)):
+            self.add_dead_letter(pending, reason, frame)
+        return name not in TRANSIENT
 
-    @property
-    def in_flight(self) -> int:
-        """How many requests have not been answered."""
-        return self.count_open()
+    def withdraw(self, pending: PendingRequest) -> None:
+        """End a request without an answer: its requester has gone. If its handler has not started, it never does."""
+        if pending.stage != DONE and not pending.duplicates:
+            # Duplicates that have joined it still wait for the answer.
+            self.retries.cancel(pending)
+            self.close(pending)
+            self.requests.leave(pending)
+            self.counters.withdrawn += 1
+            route = pending.route
+            if route is not None and route.slot.spec.on_timeout == "cancel":
+                route.slot.end_handler(pending)
+            if self.on_credit is not None:
+                self.on_credit()
+        if self.upstream is not None:
+            self.upstream.withdraw(pending)
 
-    @property
-    def is_quiet(self) -> bool:
-        """Whether nothing is under way: no request, no event, no handler."""
-        return (
-            not self.in_flight
-            and not self.outputs.used
-            and not any(seat.is_busy for seat in self.seats.values())
+    def dismiss_all(self) -> None:
+        """End every open request with a fault: the node is stopping."""
+        for pending in self.open_requests():
+            # A duplicate ends together with the request that it has joined.
+            if pending.stage != DONE:
+                self.fail(pending, SHUTTING_DOWN, "the node stopped before it was answered")
+
+    # -- answers without a requester ---------------------------------------------------------------------------------------
+
+    def leave_unsettled(self, pending: PendingRequest, frame: Frame) -> None:
+        """Handle an answer that could not be delivered."""
+        if self.upstream is not None:
+            # The node has counted it.
+            return
+        if pending.requester is not NO_REQUESTER:
+            # A fault with a dead letter of its own needs no second one.
+            if frame.type not in REASONS:
+                self.counters.abandon(frame)
+                text = f"{frame.kind} {frame.type} could not be delivered: the client has disconnected"
+                self.add_dead_letter(pending, "abandoned", frame, text)
+        elif frame.kind == "error":
+            self.sink(frame)
+        else:
+            self.counters.unclaimed += 1
+
+    def add_dead_letter(
+        self, item: PendingRequest | Delivery, reason: Reason, answer: Frame | None, said: str = ""
+    ) -> None:
+        """Make a dead letter of a message that was not answered, or whose answer was not delivered."""
+        retries = 0
+        if isinstance(item, PendingRequest):
+            if isinstance(item.requester, RedeliveryRequester):
+                # Its dead letter is still there.
+                return
+            retries = item.retries
+        self.dead_letters.add(
+            item.frame,
+            reason,
+            self.ids.now_ms(),
+            answer=answer,
+            said=said,
+            capability=None if item.route is None else item.route.slot.id,
+            attempts=retries + 1,
         )
+
+    def sink(self, frame: Frame) -> None:
+        """Count and log an error that has no requester."""
+        self.counters.sunk += 1
+        logger.warning("%s: %s", frame.type, bytes(frame.data).decode(errors="replace")[:500])
+
+
+def _is_refusal(request: Frame, fault: str) -> bool:
+    """Return whether a built-in capability has refused a request with this fault."""
+    return request.type.startswith(BUILTIN_PREFIXES) and fault in {OVERLOADED, ROUTING_ERROR}
+
+
+def find_cycle(pending: PendingRequest) -> str | None:
+    """Return the cycle of waiting capabilities that a handler's request would close, as text; None if there is none.
+
+    Args:
+        pending: a request that is routed, and awaited by the handler of its parent.
+    """
+    route, parent = pending.route, pending.parent
+    assert route is not None
+    assert parent is not None
+    assert parent.route is not None
+    asker = parent.route.slot
+    target = route.slot
+    # How each capability was reached. A request waits for any one of the handlers of its capability, so there is a cycle only if all of them wait.
+    paths = {target: f"{asker.id} ({parent.frame.type}) asks {target.id} ({pending.frame.type})"}
+    reached = [target]
+    path = ""
+    for slot in reached:
+        path = paths[slot]
+        awaited = slot.awaited_if_blocked(parent)
+        if awaited is None:
+            return None
+        for each in awaited:
+            assert each.route is not None
+            following = each.route.slot
+            if following not in paths:
+                paths[following] = f"{path} asks {following.id} ({each.frame.type})"
+                reached.append(following)
+    return paths.get(asker, path)

@@ -1,38 +1,54 @@
-"""`Syscall`: what a node tells about itself, and the few things it can be told to do.
+"""The built-in capability `Syscall`: clients inspect and operate a node with it.
 
-Its queries are about this moment, and its subscriptions about the connection they come by: a repeat is answered anew.
+It describes what can be sent, reports health and statistics, subscribes connections to events, copies traffic to connections that watch, restarts
+capabilities, and reads the message log.
+
+Queries are about the current state, and subscriptions about the connection they come from. So their answers are not remembered: a repeated
+request is handled again.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, final
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Raw, Struct
 
-from bandstand.bus.adapters.greeting import Authenticate, Authenticated
-from bandstand.bus.backstage import Backstage
-from bandstand.bus.contracts.contract import RestartLimits
+from bandstand.bus.adapters.authentication import Authenticate, Authenticated
+from bandstand.bus.boot_summary import BootSummary
+from bandstand.bus.capability_slot import CapabilityState
+from bandstand.bus.contracts.capability import Capability, RestartLimits
 from bandstand.bus.contracts.describe import Description, describe
-from bandstand.bus.contracts.messages import Command, Event, Query
+from bandstand.bus.contracts.messages import Command, Event, Query, TypePattern
 from bandstand.bus.faults import ROUTING_ERROR, FaultAnswer
-from bandstand.bus.figures import NodeStats, figures_of
-from bandstand.bus.frame import KINDS, Frame, Kind
-from bandstand.bus.gate import Client, Lagged
-from bandstand.bus.genealogy import Trace, Traced, trace
-from bandstand.bus.health import CapabilityHealth, HealthReport, health_of
-from bandstand.bus.seat import SeatState
-from bandstand.bus.summary import BootSummary
+from bandstand.bus.frame import KINDS, Frame, Kind, Metadata
+from bandstand.bus.health import CapabilityHealth, HealthReport, HealthTick, health_of
+from bandstand.bus.ingress import EventsMissed, Peer
+from bandstand.bus.request import PendingRequest
+from bandstand.bus.stats import NodeStats, collect_node_stats
 from bandstand.bus.tap import Filter
-from bandstand.bus.watching import Pattern, Traffic, Watchman
-from bandstand.errors import ActorKilled, Refused, StartFailed
+from bandstand.bus.tracing import Trace, Traced, trace
+from bandstand.errors import ActorKilledError, RefusedError, StartError
 from bandstand.errors.formatting import describe_exception
+from bandstand.supervision import Backoff
+
+if TYPE_CHECKING:
+    from bandstand.bus.capability_monitor import CapabilityMonitor
+    from bandstand.bus.contracts.capability import CapabilitySpec
+    from bandstand.bus.fanout import EventFanout
+    from bandstand.bus.ingress import ClientIngress
+    from bandstand.bus.router import Router
+    from bandstand.bus.scheduler import Scheduler
+    from bandstand.bus.tap import Tap
 
 __all__ = (
     "CapabilityHealth",
     "Describe",
-    "Health",
+    "HealthQuery",
     "HealthTick",
+    "NodeInternals",
     "NodeStats",
     "Ping",
     "Recent",
@@ -40,34 +56,65 @@ __all__ = (
     "StatsQuery",
     "Subscribe",
     "Syscall",
+    "Traffic",
     "Unsubscribe",
+    "Unwatch",
+    "Watch",
+    "Watching",
 )
 
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 
-# How many messages `Recent` looks through.
-FAR_BACK = 10_000
+# How many logged messages `Recent` searches.
+MAX_SEARCHED = 10_000
+# How many connections may watch at once: each one adds to the cost of every message.
+MAX_WATCHERS = 64
+
+
+@dataclass(slots=True)
+class NodeInternals:
+    """The parts of a node that `Syscall` works with."""
+
+    router: Router
+    fanout: EventFanout
+    ingress: ClientIngress
+    scheduler: Scheduler
+    monitor: CapabilityMonitor
+    uptime_ms: Callable[[], float]
+    specs: tuple[CapabilitySpec, ...] = ()
+    watchers: dict[Peer, TrafficWatcher] = field(default_factory=dict["Peer", "TrafficWatcher"])
+    """The connections that watch. Kept here, so that they survive a restart of the capability."""
+
+
+# -- messages --------------------------------------------------------------------------------------------------------------
 
 
 class Pong(Struct, rename="camel"):
-    """The node is there."""
+    """The reply to a ping."""
 
     pong: bool
     uptime_ms: int
 
 
 class Subscribed(Struct, omit_defaults=True):
-    """What a connection listens to now."""
+    """The subscriptions of a connection."""
 
     types: list[str]
     unknown: list[str] = msgspec.field(default_factory=list[str])
-    """Those of them that no capability has declared: perhaps misspelt."""
+    """Types among them that no capability declares: perhaps misspelled."""
 
 
-class History(Struct):
-    """Messages that have passed, the oldest first."""
+class MessageHistory(Struct):
+    """Logged messages, the oldest first."""
 
     messages: list[Frame]
+
+
+class Watching(Struct):
+    """What a connection watches."""
+
+    types: list[str]
+    kinds: list[Kind]
 
 
 class Describe(Query[Description], type="Syscall.Describe", remember=False):
@@ -82,169 +129,265 @@ class Describe(Query[Description], type="Syscall.Describe", remember=False):
 
 
 class Ping(Query[Pong], type="Syscall.Ping", remember=False):
-    """Ask whether the node is there."""
+    """Check that the node answers."""
 
 
-class Health(Query[HealthReport], type="Syscall.Health", remember=False):
-    """Ask how the node and its capabilities are."""
+class HealthQuery(Query[HealthReport], type="Syscall.Health", remember=False):
+    """Report the health of the node and its capabilities."""
 
 
 class StatsQuery(Query[NodeStats], type="Syscall.Stats", remember=False):
-    """Ask what the node has done so far."""
+    """Report the statistics of the node."""
 
 
 class Subscribe(Command[Subscribed], type="Syscall.Subscribe", remember=False):
-    """Have events sent to this connection, besides those it has subscribed to already."""
+    """Subscribe this connection to events, in addition to its present subscriptions."""
 
-    types: Annotated[list[Pattern], Meta(min_length=1, max_length=1000)]
+    types: Annotated[list[TypePattern], Meta(min_length=1, max_length=1000)]
 
 
 class Unsubscribe(Command[Subscribed], type="Syscall.Unsubscribe", remember=False):
-    """Do not have these sent any more; with no types at all, none."""
+    """Remove subscriptions of this connection; all of them if `types` is empty."""
 
-    types: Annotated[list[Pattern], Meta(max_length=1000)] = msgspec.field(default_factory=list[str])
+    types: Annotated[list[TypePattern], Meta(max_length=1000)] = msgspec.field(default_factory=list[str])
 
 
 class Reset(Command[None], type="Syscall.Reset"):
-    """Start a capability anew: one that has failed too often and is out of service, or one whose handler is stuck at a request that has timed out."""
+    """Restart a capability that is out of service, or whose handler is stuck on a request that has timed out."""
 
     capability: Annotated[Name, Meta(examples=["Memory"])]
 
 
-class Recent(Query[History], type="Syscall.Recent", remember=False):
-    """Read the last messages that have passed this node."""
+class Recent(Query[MessageHistory], type="Syscall.Recent", remember=False):
+    """Read the last messages from the log of this node."""
 
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
     kinds: list[Kind] = msgspec.field(default_factory=list[Kind])
-    types: list[Pattern] = msgspec.field(default_factory=list[str])
+    types: list[TypePattern] = msgspec.field(default_factory=list[str])
 
 
-class HealthTick(Event, type="Sys.HealthTick", rename="camel"):
-    """The node is alive. It comes every so often, for whatever has to be done every so often."""
+class Watch(Command[Watching], type="Syscall.Watch", remember=False):
+    """Send this connection a copy of every message that passes the router, as Sys.Traffic. Replaces what it watched before."""
 
-    uptime_ms: int
-    in_flight: int
-    unhealthy: list[str]
+    types: Annotated[list[TypePattern], Meta(max_length=1000)] = msgspec.field(default_factory=list[str])
+    kinds: Annotated[list[Kind], Meta(description="Only these kinds; all if empty.")] = msgspec.field(
+        default_factory=list[Kind]
+    )
 
 
-class Syscall(Watchman):
-    """Tells what this node can do, how it is and what it has done, and sends its events to whoever subscribes."""
+class Unwatch(Command[None], type="Syscall.Unwatch", remember=False):
+    """Stop watching."""
 
-    # What the node itself says: declared here, so that it is described.
-    outbound = BootSummary | HealthTick | Lagged | Traffic
-    # Without it nobody could be reset, itself included: it is started again however often it fails.
-    policy = RestartLimits(max_restarts=1_000_000, backoff_ms=100)
 
-    def __init__(self, backstage: Backstage) -> None:
-        super().__init__(backstage)
-        # What is said of everything does not change while the node runs, and is asked for often.
-        self._whole: Description | None = None
+class Traffic(Event, type="Sys.Traffic"):
+    """A copy of a message that has passed the router. Only connections that have sent Syscall.Watch get it."""
+
+    message: Frame
+    to: Annotated[str, Meta(description="The destination of the message.")] = ""
+
+
+# -- traffic ---------------------------------------------------------------------------------------------------------------
+
+
+@final
+class TrafficWatcher:
+    """Copies messages to one connection that watches.
+
+    A copy is the data of an event of its own, so the client cannot mistake it for an answer. Copies do not pass the router and are not watched in turn.
+    The node does not wait for the client: copies that it misses are counted, and reported with `Sys.Lagged`, as for events.
+    """
+
+    def __init__(self, internals: NodeInternals, client: Peer, where: Filter) -> None:
+        self._internals = internals
+        self._client = client
+        self._where = where
+        # The tap has no filter: every message shows whether the client has disconnected.
+        self._tap: Tap = internals.router.taps.add(self._copy)
+
+    def stop(self) -> None:
+        """Send no more copies."""
+        self._tap.remove()
+        watchers = self._internals.watchers
+        if watchers.get(self._client) is self:
+            del watchers[self._client]
+
+    def _copy(self, frame: Frame, destination: str) -> None:
+        client = self._client
+        if not client.is_open:
+            self.stop()
+        elif self._where.matches(frame):
+            ids = self._internals.router.ids
+            data = Raw(msgspec.json.encode(Traffic(frame, destination)))
+            metadata = Metadata(ids(), ids.last_ms, frame.metadata.id)
+            client.publish(Frame(kind="event", type=Traffic.message_type, data=data, metadata=metadata))
+
+
+# -- the capability --------------------------------------------------------------------------------------------------------
+
+
+class Syscall(Capability):
+    """Describes the node, reports its health, statistics and traffic, and sends events to connections that subscribe."""
+
+    # The node publishes these events; they are declared here, so that they are described.
+    outbound = BootSummary | HealthTick | EventsMissed | Traffic
+    # It is restarted however often it fails: it is what resets the other capabilities.
+    policy = RestartLimits(max_restarts=1_000_000, backoff=Backoff(initial=0.1, maximum=0.1))
+
+    def __init__(self, internals: NodeInternals) -> None:
+        self._internals = internals
+        # The description of all capabilities does not change, and is requested often.
+        self._description: Description | None = None
 
     def describe(self, msg: Describe) -> Description:
-        """Describe all of it, or a part."""
+        """Describe all capabilities, one of them, or one type."""
         if msg.type is None and msg.capability is None:
-            if self._whole is None:
-                self._whole = describe(self._backstage.blueprints)
-            return self._whole
-        found = describe(self._backstage.blueprints, type=msg.type, capability=msg.capability)
+            if self._description is None:
+                self._description = describe(self._internals.specs)
+            return self._description
+        found = describe(self._internals.specs, type=msg.type, capability=msg.capability)
         if not found.capabilities:
-            raise Refused(FaultAnswer(ROUTING_ERROR, self._nothing_of(msg)))
+            raise RefusedError(FaultAnswer(ROUTING_ERROR, self._not_found_text(msg)))
         return found
 
-    def _nothing_of(self, msg: Describe) -> str:
-        index = self._backstage.router.index
+    def _not_found_text(self, msg: Describe) -> str:
+        index = self._internals.router.index
         wanted = " ".join(name for name in (msg.capability, msg.type) if name)
-        said = [name for blueprint in self._backstage.blueprints for _, name in blueprint.outbound]
-        near = index.similar(msg.type, said) if index is not None and msg.type else ()
+        outbound = [name for spec in self._internals.specs for _, name in spec.outbound]
+        near = index.similar(msg.type, outbound) if index is not None and msg.type else ()
         if near:
             return f"there is no {wanted} here; did you mean {' or '.join(near)}?"
-        there = ", ".join(blueprint.id for blueprint in self._backstage.blueprints)
-        return f"there is no {wanted} here; the capabilities are {there}"
+        names = ", ".join(spec.id for spec in self._internals.specs)
+        return f"there is no {wanted} here; the capabilities are {names}"
 
     def ping(self, _msg: Ping) -> Pong:
         """Answer."""
-        return Pong(pong=True, uptime_ms=int(self._backstage.uptime_ms()))
+        return Pong(pong=True, uptime_ms=int(self._internals.uptime_ms()))
 
-    def health(self, _msg: Health) -> HealthReport:
-        """Look at every capability."""
-        seats = self._backstage.router.seats
-        sick = any(seat.is_out_of_service for seat in seats.values())
+    def health(self, _msg: HealthQuery) -> HealthReport:
+        """Report the health of every capability."""
+        slots = self._internals.router.slots
+        is_degraded = any(slot.is_out_of_service for slot in slots.values())
         return HealthReport(
-            status="degraded" if sick else "healthy",
-            uptime_ms=int(self._backstage.uptime_ms()),
-            capabilities={name: health_of(seat) for name, seat in seats.items()},
+            status="degraded" if is_degraded else "healthy",
+            uptime_ms=int(self._internals.uptime_ms()),
+            capabilities={name: health_of(slot) for name, slot in slots.items()},
         )
 
     def stats(self, _msg: StatsQuery) -> NodeStats:
-        """Take a snapshot of the books."""
-        return figures_of(self._backstage)
+        """Return a snapshot of the statistics."""
+        internals = self._internals
+        return collect_node_stats(internals.router, internals.scheduler, internals.ingress)
 
     def authenticate(self, _msg: Authenticate) -> Authenticated:
-        """Say that it is good: whoever gets this far has been let in."""
+        """Confirm: the adapter has checked the token already, or needs none."""
         return Authenticated(ok=True)
 
+    def reset(self, msg: Reset) -> None:
+        """Restart a capability."""
+        slots = self._internals.router.slots
+        slot = slots.get(msg.capability)
+        if slot is None:
+            raise RefusedError(f"there is no capability {msg.capability}; there are {', '.join(slots)}")
+        if slot.is_stuck or slot.is_unresponsive:
+            slot.crash(ActorKilledError(f"{slot.id} was stuck, and was reset"))
+            return
+        if slot.state is not CapabilityState.UNHEALTHY:
+            raise RefusedError(
+                f"{msg.capability} is {slot.state.value}, and not stuck: there is nothing to reset"
+            )
+        try:
+            self._internals.monitor.reset(slot)
+        except StartError as error:
+            raise RefusedError(
+                f"{msg.capability} was started and failed at once: {error.__cause__ or error}"
+            ) from error
+
+    # -- connections -------------------------------------------------------------------------------------------------------
+
     def subscribe(self, msg: Subscribe) -> Subscribed:
-        """Add to what the connection listens to."""
+        """Add subscriptions to the connection."""
         client = self._client()
         types = client.wants | set(msg.types)
-        most = self._backstage.router.config.max_subscriptions
-        if len(types) > most:
-            raise Refused(f"a connection can listen to {most} types; a pattern, as Memory.*, stands for many")
-        return self._listen(client, types)
+        limit = self._internals.router.config.max_subscriptions
+        if len(types) > limit:
+            raise RefusedError(
+                f"a connection can subscribe to {limit} types; a pattern, as Memory.*, stands for many"
+            )
+        return self._set_subscriptions(client, types)
 
     def unsubscribe(self, msg: Unsubscribe) -> Subscribed:
-        """Take away from it."""
+        """Remove subscriptions of the connection."""
         client = self._client()
-        return self._listen(client, client.wants - set(msg.types) if msg.types else frozenset[str]())
+        types = client.wants - set(msg.types) if msg.types else frozenset[str]()
+        return self._set_subscriptions(client, types)
 
-    def _listen(self, client: Client, types: frozenset[str]) -> Subscribed:
+    def _set_subscriptions(self, client: Peer, types: frozenset[str]) -> Subscribed:
         client.subscribe(types)
-        fanout = self._backstage.fanout
-        fanout.listen(client)
+        fanout = self._internals.fanout
+        fanout.update_listener(client)
         known = fanout.known
         unknown = [name for name in types if "*" not in name and name not in known]
         return Subscribed(sorted(types), sorted(unknown))
 
-    def reset(self, msg: Reset) -> None:
-        """Start it anew."""
-        seats = self._backstage.router.seats
-        seat = seats.get(msg.capability)
-        if seat is None:
-            raise Refused(f"there is no capability {msg.capability}; there are {', '.join(seats)}")
-        if seat.is_stuck or seat.is_unresponsive:
-            seat.crash(ActorKilled(f"{seat.id} was stuck, and was reset"))
-            return
-        if seat.state is not SeatState.UNHEALTHY:
-            raise Refused(f"{msg.capability} is {seat.state.value}, and not stuck: there is nothing to reset")
-        try:
-            self._backstage.ward.reset(seat)
-        except StartFailed as error:
-            raise Refused(
-                f"{msg.capability} was started and failed at once: {error.__cause__ or error}"
-            ) from error
+    def watch(self, msg: Watch) -> Watching:
+        """Copy traffic to the connection."""
+        client = self._client()
+        watchers = self._internals.watchers
+        if (before := watchers.get(client)) is not None:
+            before.stop()
+        if len(watchers) >= MAX_WATCHERS:
+            raise RefusedError(
+                f"{MAX_WATCHERS} connections watch already, which is the limit: try again later"
+            )
+        where = Filter(types=msg.types, kinds=msg.kinds)
+        watchers[client] = TrafficWatcher(self._internals, client, where)
+        return Watching(sorted(msg.types) or ["*"], sorted(msg.kinds))
 
-    def recent(self, msg: Recent) -> History:
-        """Look into the log."""
+    def unwatch(self, _msg: Unwatch) -> None:
+        """Stop copying traffic to the connection."""
+        watcher = self._internals.watchers.get(self._client())
+        if watcher is not None:
+            watcher.stop()
+
+    def _client(self) -> Peer:
+        """Return the connection that the current request came from.
+
+        Raises:
+            Refused: it came from inside the process, or the connection is closed.
+        """
+        item = self.bus.current_message
+        if not isinstance(item, PendingRequest) or not isinstance(item.requester, Peer):
+            raise RefusedError(
+                "only a connection can subscribe or watch: a capability declares its subscriptions in its contract"
+            )
+        if not item.requester.is_open:
+            raise RefusedError("the connection is closed")
+        return item.requester
+
+    # -- the log -----------------------------------------------------------------------------------------------------------
+
+    def recent(self, msg: Recent) -> MessageHistory:
+        """Read messages from the log."""
         where = Filter(kinds=msg.kinds or KINDS, types=msg.types)
         try:
-            frames = self._backstage.router.log.recent(FAR_BACK)
+            frames = self._internals.router.log.recent(MAX_SEARCHED)
         except Exception as error:
-            raise Refused(f"the log cannot be read: {describe_exception(error)}") from error
-        # Not the answers to this very question: each would hold all those before it.
+            raise RefusedError(f"the log cannot be read: {describe_exception(error)}") from error
+        # Without the replies to this query: each would contain all earlier ones.
         found = [
             frame
             for frame in frames
             if where.matches(frame) and (frame.type != Recent.message_type or frame.kind != "reply")
         ]
-        return History(found[-msg.limit :])
+        return MessageHistory(found[-msg.limit :])
 
     def trace(self, msg: Trace) -> Traced:
-        """Look into the log."""
-        return trace(self._backstage.router.log, msg, self._destination_of)
+        """Find the causes and effects of a message in the log."""
+        return trace(self._internals.router.log, msg, self._destination_of)
 
     def _destination_of(self, frame: Frame) -> str | None:
-        backstage = self._backstage
+        internals = self._internals
         if frame.kind == "event":
-            return ", ".join(backstage.fanout.subscribers_of(frame.type)) or None
-        route = backstage.router.find(frame.kind, frame.type) if frame.is_request else None
-        return None if route is None else route.seat.id
+            return ", ".join(internals.fanout.subscribers_of(frame.type)) or None
+        route = internals.router.find(frame.kind, frame.type) if frame.is_request else None
+        return None if route is None else route.slot.id

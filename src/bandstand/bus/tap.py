@@ -1,10 +1,9 @@
-"""Taps: functions that see what passes the router, and where it goes.
+"""Taps: functions that are called with every message that passes the router, and its destination.
 
-There is one place that every message passes. Whoever wants to watch it (a tracer, an audit, a developer at a terminal) adds
-a function there, and says by a `Filter` what it wants to see. A frame cannot be changed, so a tap can look and no more.
+Every message passes one place. A tracer, an audit or a developer at a terminal adds a function there, with a `Filter` that selects messages. Frames
+are immutable, so a tap can read messages but not change them.
 
-Two things must never happen: that watching costs where nobody watches, and that a watcher breaks what it looks at. So the
-router asks one question of an empty `Taps`, and a function that raises is taken out, with its exception in the log.
+A router without taps pays one test per message. A tap that raises is removed, and its exception is logged: it cannot break the node.
 """
 
 from __future__ import annotations
@@ -15,31 +14,31 @@ from typing import TYPE_CHECKING, TypeAlias, cast, final
 
 from bandstand.bus.frame import KINDS, Kind
 from bandstand.core.logs import SafeLogger
-from bandstand.errors import InvalidArgument
+from bandstand.errors import InvalidArgumentError
 from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
     from bandstand.bus.frame import Frame
 
-__all__ = ("Filter", "Tap", "Taps", "Watch")
+__all__ = ("Filter", "Tap", "TapFunction", "Taps")
 
 logger = SafeLogger("bandstand.bus")
 
-Watch: TypeAlias = "Callable[[Frame, str], object]"
-"""What is called with each frame and the name of where it goes."""
+TapFunction: TypeAlias = "Callable[[Frame, str], object]"
+"""Called with each frame and the name of its destination."""
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """What a tap wants to see. Without arguments: everything.
+    """Selects messages by kind and type. Without arguments it selects all.
 
     Args:
-        kinds: these kinds; none for all.
-        types: these types, written out, or all that begin alike: `Memory.*`; none, or `*`, for all.
+        kinds: the kinds; empty for all.
+        types: the types, as names or as prefixes such as `Memory.*`; empty, or `*`, for all.
 
     Raises:
-        InvalidArgument: something of it is no kind, or no type.
+        InvalidArgumentError: a kind or a type is invalid.
     """
 
     kinds: Collection[Kind] = ()
@@ -52,20 +51,20 @@ class Filter:
         for name in ("kinds", "types"):
             given: object = getattr(self, name)
             if isinstance(given, str) or not isinstance(given, Collection):
-                raise InvalidArgument(
+                raise InvalidArgumentError(
                     f"Filter: {name} is {safe_repr(given)}: pass several strings, as {name}=[...]"
                 )
-            # Frozen, and the same whatever they were given as.
+            # A frozenset, so that the filter is immutable, and equal to others with the same content.
             object.__setattr__(self, name, frozenset(cast("Collection[object]", given)))
         for kind in self.kinds:
             if kind not in KINDS:
-                raise InvalidArgument(
-                    f"Filter: {safe_repr(kind)} is no kind: pass some of {', '.join(KINDS)}"
+                raise InvalidArgumentError(
+                    f"Filter: {safe_repr(kind)} is not a kind: pass some of {', '.join(KINDS)}"
                 )
         exact: set[str] = set()
         prefixes: set[str] = set()
         for pattern in self.types:
-            _sort_in(pattern, exact, prefixes)
+            _add_pattern(pattern, exact, prefixes)
         if "" in prefixes or not self.types:
             exact, prefixes = set(), {""}
         object.__setattr__(self, "_kinds", frozenset(self.kinds or KINDS))
@@ -73,15 +72,15 @@ class Filter:
         object.__setattr__(self, "_prefixes", tuple(sorted(prefixes)))
 
     def matches(self, frame: Frame) -> bool:
-        """Whether it is one of those."""
+        """Return whether the filter selects a message."""
         name = frame.type
         return frame.kind in self._kinds and (name in self._exact or name.startswith(self._prefixes))
 
 
-def _sort_in(pattern: object, exact: set[str], prefixes: set[str]) -> None:
+def _add_pattern(pattern: object, exact: set[str], prefixes: set[str]) -> None:
     if not isinstance(pattern, str) or not pattern:
-        raise InvalidArgument(
-            f"Filter: {safe_repr(pattern)} is no type: pass names as 'Memory.Set' or 'Memory.*'"
+        raise InvalidArgumentError(
+            f"Filter: {safe_repr(pattern)} is not a type: pass names as 'Memory.Set' or 'Memory.*'"
         )
     if "*" not in pattern:
         exact.add(pattern)
@@ -90,32 +89,32 @@ def _sort_in(pattern: object, exact: set[str], prefixes: set[str]) -> None:
     elif pattern.endswith(".*") and "*" not in pattern[:-1] and len(pattern) > 2:
         prefixes.add(pattern[:-1])
     else:
-        raise InvalidArgument(
-            f"Filter: {safe_repr(pattern)}: a star stands alone, or after the last dot, as in 'Memory.*'; write the types out"
+        raise InvalidArgumentError(
+            f"Filter: {safe_repr(pattern)}: use * alone or after the last dot, as in 'Memory.*'; or list the types"
         )
 
 
 @final
 class Tap:
-    """One function that watches. Made by `Taps.add`."""
+    """One function that is called with messages. Created by `Taps.add`."""
 
     __slots__ = ("_function", "_taps", "_where", "is_removed")
 
-    def __init__(self, taps: Taps, function: Watch, where: Filter | None) -> None:
+    def __init__(self, taps: Taps, function: TapFunction, where: Filter | None) -> None:
         self._taps = taps
         self._function = function
         self._where = where
         self.is_removed = False
-        """Whether it sees nothing any more: it was removed, or has raised."""
+        """Whether it was removed, explicitly or because it raised."""
 
     def remove(self) -> None:
-        """See nothing any more, from now on. Doing it twice does no harm."""
+        """Remove the tap. A second call has no effect."""
         if not self.is_removed:
             self.is_removed = True
             self._taps.entries = tuple(tap for tap in self._taps.entries if tap is not self)
 
-    def see(self, frame: Frame, destination: str) -> None:
-        """Look at one frame, if it is one of those that are wanted."""
+    def call(self, frame: Frame, destination: str) -> None:
+        """Call the function with a frame, if its filter selects it."""
         if self.is_removed or (self._where is not None and not self._where.matches(frame)):
             return
         try:
@@ -123,24 +122,24 @@ class Tap:
         except Exception:
             self.remove()
             logger.exception(
-                "The tap %r raised over %s %s %r on its way to %s, and was removed; messages go on without it.",
+                "the tap %r was removed because it raised for %s %s %r, sent to %s",
                 self._function,
                 frame.kind,
                 frame.type,
                 frame.metadata.id,
-                destination or "nobody",
+                destination or "none",
             )
 
 
 @final
 class Taps:
-    """All that watch one router. False while nobody does."""
+    """The taps of one router. False if there are none."""
 
     __slots__ = ("entries",)
 
     def __init__(self) -> None:
         self.entries: tuple[Tap, ...] = ()
-        """Those that watch, in the order in which they came. Where nanoseconds count, test this: it asks no method."""
+        """The taps, in the order in which they were added. Testing this is faster than calling `__bool__`."""
 
     def __bool__(self) -> bool:
         return bool(self.entries)
@@ -148,33 +147,33 @@ class Taps:
     def __len__(self) -> int:
         return len(self.entries)
 
-    def add(self, function: Watch, where: Filter | None = None) -> Tap:
-        """Let a function see every frame from now on, or those that a filter picks.
+    def add(self, function: TapFunction, where: Filter | None = None) -> Tap:
+        """Call a function with every frame from now on, or with those that a filter selects.
 
-        It is called on the router's own thread, in the path of every message: it should be quick.
+        It is called on the router's thread for every message, so it should be fast.
 
         Returns:
-            The tap, to be removed by.
+            The tap, for removing it.
 
         Raises:
-            InvalidArgument: it cannot be called, or the filter is none.
+            InvalidArgumentError: `function` is not callable, or `where` is not a `Filter`.
         """
         if not callable(function):
-            raise InvalidArgument(
-                f"Taps.add: {safe_repr(function)} cannot be called: pass a function of (frame, destination)"
+            raise InvalidArgumentError(
+                f"Taps.add: {safe_repr(function)} is not callable: pass a function of (frame, destination)"
             )
         if where is not None and not isinstance(where, Filter):
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"Taps.add: where is {safe_repr(where)}: pass a Filter, or None for everything"
             )
         tap = Tap(self, function, where)
         self.entries = (*self.entries, tap)
         return tap
 
-    def pass_on(self, frame: Frame, destination: str) -> None:
-        """Show a frame to all that want to see it, in the order in which they came.
+    def notify(self, frame: Frame, destination: str) -> None:
+        """Call the taps with a frame, in the order in which they were added.
 
-        A function that is added meanwhile sees the next one; one that is removed meanwhile does not see this one.
+        A tap that is added meanwhile is called from the next frame on; one that is removed meanwhile is not called with this one.
         """
         for tap in self.entries:
-            tap.see(frame, destination)
+            tap.call(frame, destination)

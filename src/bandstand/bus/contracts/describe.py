@@ -1,4 +1,4 @@
-"""What `Syscall.Describe` answers: everything that can be said to a node, so that a program or a language model needs no other manual."""
+"""The answer to `Syscall.Describe`: everything that a node accepts and sends, so that a program or a language model needs no other manual."""
 
 from __future__ import annotations
 
@@ -9,56 +9,54 @@ from typing import Final
 
 from msgspec import Struct
 
-from bandstand.bus.contracts.blueprint import Blueprint, Entry
-from bandstand.bus.contracts.messages import Message
-from bandstand.bus.contracts.retry import Retry
-from bandstand.bus.contracts.scalars import Schema
-from bandstand.bus.contracts.schema import schema_of
+from bandstand.bus.contracts.capability import CapabilitySpec, HandlerSpec
+from bandstand.bus.contracts.messages import Message, Retry
+from bandstand.bus.contracts.schema import Schema, schema_of
 from bandstand.bus.faults import FAULTS, Fault
-from bandstand.bus.frame import Frame, Kind, Metadata
-from bandstand.bus.hot.idmaker import IdMaker
+from bandstand.bus.frame import Frame, IdGenerator, Kind, Metadata
+from bandstand.errors.validation import to_ms
 
 __all__ = (
     "CapabilityDescription",
     "Description",
+    "EventDescription",
     "FaultDescription",
     "MessageDescription",
     "RetryDescription",
-    "SaidDescription",
     "describe",
 )
 
-PARTS: Final = {
-    "kind": "Send commands and queries, and events; replies and errors are what comes back.",
-    "type": "What it is about, as Memory.Set. A reply has the type of its request.",
-    "data": "What its type asks for; may be left out if that is nothing.",
-    "metadata": "Who the message is, and what it follows from.",
-    "id": "Your own, and unique: the answer has it as its causation. The same command sent again with the same id is handled once.",
+FIELD_DESCRIPTIONS: Final = {
+    "kind": "Send commands, queries and events; the node answers with replies and errors.",
+    "type": "The message type, as in Memory.Set. A reply has the type of its request.",
+    "data": "The payload, as the type requires; may be omitted if the type has no required fields.",
+    "metadata": "The identity of the message, and its cause.",
+    "id": "Chosen by you, and unique: the answer has it as its causation. A command sent again with the same id is handled once.",
     "timestamp": "Milliseconds since 1970.",
-    "causation": "The id of the message that this one follows from.",
-    "correlation": "What groups the messages of one piece of work; all that follows from this one carries it on.",
-    "timeout": "Milliseconds that a command or query may take; by default what the node says.",
+    "causation": "The id of the message that caused this one.",
+    "correlation": "Groups the messages of one task: every message caused by this one has the same correlation.",
+    "timeout": "The deadline of a command or query in milliseconds; the node has a default.",
 }
-"""The parts of a message, for those who write one."""
+"""The descriptions of the envelope's fields."""
 
 
 class RetryDescription(Struct, rename="camel"):
-    """How a request that has failed is tried again, within its deadline."""
+    """The retry policy of a request; all attempts are made before its deadline."""
 
     attempts: int
-    """How often at most, the first time included."""
+    """The maximum number of attempts, the first one included."""
     on: list[str]
-    """After which errors."""
+    """The errors to retry after."""
     initial_ms: float
-    """How long is waited before the second attempt."""
+    """The delay before the second attempt."""
     factor: float
-    """By how much each wait is longer than the one before."""
+    """The factor by which each delay is longer than the previous one."""
     max_ms: float
-    """The longest wait."""
+    """The longest delay."""
 
 
 class MessageDescription(Struct, rename="camel", omit_defaults=True):
-    """A command or query that can be sent."""
+    """A command or query that clients can send."""
 
     kind: Kind
     type: str
@@ -66,17 +64,17 @@ class MessageDescription(Struct, rename="camel", omit_defaults=True):
     schema: Schema
     """The JSON Schema of its data."""
     reply: Schema
-    """The JSON Schema of the data of the reply."""
+    """The JSON Schema of the reply's data."""
     example: Message | None = None
-    """A whole message, ready to be sent."""
+    """A complete message, ready to send."""
     retry: RetryDescription | None = None
-    """When the node tries it again by itself; left out if it does not."""
+    """The retry policy of the node; omitted if there are no retries."""
     is_remembered: bool = True
-    """Whether a repeat with the same id gets the first one's answer; left out if so."""
+    """Whether a repeated request with the same id gets the first answer; omitted if True."""
 
 
-class SaidDescription(Struct, rename="camel", omit_defaults=True):
-    """An event or an error that a capability says, or an event that it listens to."""
+class EventDescription(Struct, rename="camel", omit_defaults=True):
+    """An event or an error that a capability sends, or an event that it subscribes to."""
 
     kind: Kind
     type: str
@@ -90,33 +88,35 @@ class CapabilityDescription(Struct, rename="camel"):
     id: str
     description: str
     handles: list[MessageDescription]
-    emits: list[SaidDescription]
-    subscribes: list[SaidDescription]
+    emits: list[EventDescription]
+    subscribes: list[EventDescription]
     refuses: list[str] = []
-    """The exceptions of its handlers that are answered with `Sys.Refused`."""
+    """The exceptions that its handlers may raise to refuse a request: the answer is `Sys.Refused`."""
+    concurrency: int = 1
+    """How many messages it handles at a time; others wait."""
 
 
 class FaultDescription(Struct, rename="camel"):
-    """An error of the runtime's own."""
+    """An error of the runtime."""
 
     type: str
     description: str
 
 
 class Description(Struct, rename="camel"):
-    """A node, as far as it was asked for."""
+    """The requested part of a node's description."""
 
     capabilities: list[CapabilityDescription]
     envelope: Schema
-    """The JSON Schema of a whole message."""
+    """The JSON Schema of a complete message."""
     faults: list[FaultDescription]
-    """The errors that every request can be answered with."""
+    """The errors that any request can be answered with."""
     fault: Schema
-    """The JSON Schema of their data."""
+    """The JSON Schema of the data of these errors."""
 
 
 def describe(
-    blueprints: Iterable[Blueprint],
+    specs: Iterable[CapabilitySpec],
     *,
     type: str | None = None,  # noqa: A002  # its name on the wire
     capability: str | None = None,
@@ -126,87 +126,94 @@ def describe(
     """Describe capabilities.
 
     Args:
-        blueprints: which there are.
-        type: only what has to do with this type; None for all.
-        capability: only the one with this id; None for all.
-        new_id: what makes the ids of the examples.
-        now_ms: what makes their time: milliseconds since 1970.
+        specs: the capabilities of the node.
+        type: describe only messages of this type; None for all.
+        capability: describe only the capability with this id; None for all.
+        new_id: generates the ids of the examples.
+        now_ms: returns their timestamp, in milliseconds since 1970.
     """
     found = [
         _describe_capability(
-            blueprint, type, new_id or IdMaker(), now_ms or (lambda: time.time_ns() // 1_000_000)
+            spec, type, new_id or IdGenerator(), now_ms or (lambda: time.time_ns() // 1_000_000)
         )
-        for blueprint in blueprints
-        if capability is None or blueprint.id == capability
+        for spec in specs
+        if capability is None or spec.id == capability
     ]
     return Description(
         capabilities=[
             each for each in found if type is None or each.handles or each.emits or each.subscribes
         ],
-        envelope=_envelope(),
+        envelope=_envelope_schema(),
         faults=[FaultDescription(name, text) for name, text in FAULTS.items()],
         fault=schema_of(Fault, "a fault"),
     )
 
 
 @cache
-def _envelope() -> Schema:
+def _envelope_schema() -> Schema:
     schema = schema_of(Frame, "the envelope")
-    schema |= {"title": "Message", "description": "What is written on each line."}
-    parts: tuple[Schema, Schema] = (schema, schema["$defs"]["Metadata"])
-    for name, text in PARTS.items():
-        for part in parts:
-            if name in part["properties"]:
-                part["properties"][name]["description"] = text
+    schema |= {"title": "Message", "description": "One line of JSON."}
+    objects: tuple[Schema, Schema] = (schema, schema["$defs"]["Metadata"])
+    for name, text in FIELD_DESCRIPTIONS.items():
+        for each in objects:
+            if name in each["properties"]:
+                each["properties"][name]["description"] = text
     return schema
 
 
 def _describe_capability(
-    blueprint: Blueprint, type_name: str | None, new_id: Callable[[], str], now_ms: Callable[[], int]
+    spec: CapabilitySpec, type_name: str | None, new_id: Callable[[], str], now_ms: Callable[[], int]
 ) -> CapabilityDescription:
-    entries = [entry for entry in blueprint.entries.values() if type_name in {None, entry.type}]
+    handlers = [handler for handler in spec.handlers.values() if type_name in {None, handler.type}]
     return CapabilityDescription(
-        id=blueprint.id,
-        description=blueprint.description,
-        handles=[_describe_entry(entry, new_id, now_ms) for entry in entries if entry.kind != "event"],
+        id=spec.id,
+        description=spec.description,
+        handles=[_describe_request(each, new_id, now_ms) for each in handlers if each.kind != "event"],
         emits=[
-            SaidDescription(kind, name, payload.schema, str(payload.schema.get("description", "")))
-            for (kind, name), payload in blueprint.outbound.items()
+            EventDescription(kind, name, codec.schema, str(codec.schema.get("description", "")))
+            for (kind, name), codec in spec.outbound.items()
             if kind in {"event", "error"} and type_name in {None, name}
         ],
         subscribes=[
-            SaidDescription("event", entry.type, entry.payload.schema, entry.description)
-            for entry in entries
-            if entry.kind == "event"
+            EventDescription("event", each.type, each.codec.schema, each.description)
+            for each in handlers
+            if each.kind == "event"
         ],
-        refuses=[kind.__name__ for kind in blueprint.refuses],
+        refuses=[kind.__name__ for kind in spec.refuses],
+        concurrency=spec.concurrency,
     )
 
 
-def _describe_entry(entry: Entry, new_id: Callable[[], str], now_ms: Callable[[], int]) -> MessageDescription:
-    assert entry.reply is not None
+def _describe_request(
+    handler: HandlerSpec, new_id: Callable[[], str], now_ms: Callable[[], int]
+) -> MessageDescription:
+    assert handler.reply_codec is not None
     example = None
-    if entry.payload.example is not None:
+    if handler.codec.example is not None:
         example = Message(
-            kind=entry.kind,
-            type=entry.type,
-            data=entry.payload.example,
+            kind=handler.kind,
+            type=handler.type,
+            data=handler.codec.example,
             metadata=Metadata(new_id(), now_ms()),
         )
     return MessageDescription(
-        entry.kind,
-        entry.type,
-        entry.description,
-        entry.payload.schema,
-        entry.reply.schema,
+        handler.kind,
+        handler.type,
+        handler.description,
+        handler.codec.schema,
+        handler.reply_codec.schema,
         example,
-        None if entry.retry is None else _describe_retry(entry.retry),
-        entry.is_remembered,
+        None if handler.retry is None else _describe_retry(handler.retry),
+        handler.is_remembered,
     )
 
 
 def _describe_retry(retry: Retry) -> RetryDescription:
     backoff = retry.backoff
     return RetryDescription(
-        retry.attempts, list(retry.on), backoff.initial_ms, backoff.factor, backoff.max_ms
+        retry.attempts,
+        list(retry.on),
+        to_ms("initial", backoff.initial),
+        backoff.factor,
+        to_ms("maximum", backoff.maximum),
     )

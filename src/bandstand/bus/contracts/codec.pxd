@@ -1,0 +1,34 @@
+cimport cython
+
+cdef extern from *:
+    """
+    #include <string.h>
+    static int bandstand_has_null(PyObject *line) {
+        const char *at = PyBytes_AS_STRING(line);
+        const char *end = at + PyBytes_GET_SIZE(line) - 4;
+        for (; at <= end && (at = (const char *)memchr(at, 'n', end - at + 1)) != NULL; at++)
+            if (memcmp(at, "null", 4) == 0) return 1;
+        return 0;
+    }
+    """
+    bint bandstand_has_null(object line)
+
+cdef object EMPTY
+cdef object Raw
+cdef object _encode
+
+cdef inline bint has_null(object line):
+    return bandstand_has_null(line)
+
+@cython.final
+cdef class PayloadCodec:
+    cdef object _decode
+    cdef bint _is_empty
+    cdef object _where
+    cdef readonly object annotation
+    cdef readonly object example
+    cdef readonly object schema
+
+    cpdef object read(self, object data)
+    @cython.locals(line=bytes)
+    cpdef object write(self, object value)

@@ -1,4 +1,0 @@
-cdef class Purse:
-    cdef readonly Py_ssize_t limit
-    cdef readonly bint remembers
-    cdef public Py_ssize_t used

@@ -1,0 +1,228 @@
+"""Messages on their way through a node: requests, which are owed an answer, and copies of events, which are not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+
+try:
+    import cython
+except ModuleNotFoundError:  # interpreted, without Cython installed
+    from bandstand.core import _cython as cython  # type: ignore[no-redef]  # one of the two
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bandstand.bus.admission import CreditLimit
+    from bandstand.bus.capability_slot import CapabilitySlot
+    from bandstand.bus.contracts.capability import HandlerSpec
+    from bandstand.bus.frame import Frame
+    from bandstand.core import TimerId
+
+__all__ = (
+    "DONE",
+    "DUPLICATE",
+    "NEW",
+    "NO_REQUESTER",
+    "ROUTED",
+    "Delivery",
+    "NoRequester",
+    "PendingRequest",
+    "RedeliveryRequester",
+    "Requester",
+    "Route",
+    "new_client_request",
+)
+
+Count: TypeAlias = int
+Flag: TypeAlias = bool
+
+# The stages of a request. A stage only ever increases. Compiled modules import these numbers as C integers.
+DUPLICATE: Final[int] = -1
+"""Another request has the same id, or had it and its answer is remembered."""
+NEW: Final[int] = 0
+ROUTED: Final[int] = 1
+DONE: Final[int] = 2
+
+
+class Requester(Protocol):
+    """The sender of a request, which takes its answer."""
+
+    def settle(self, frame: Frame, settles: bool, /) -> bool:
+        """Take the one answer. Return False if it cannot be delivered.
+
+        Args:
+            frame: the answer.
+            settles: whether it gives a client the credit back that its request has taken.
+        """
+        ...
+
+
+class NoRequester:
+    """The requester of a request whose answer is not used."""
+
+    __slots__ = ()
+
+    def settle(self, _frame: Frame, _settles: bool, /) -> bool:
+        """Return False: the answer is not delivered."""
+        return False
+
+
+NO_REQUESTER: Final = NoRequester()
+
+
+class RedeliveryRequester:
+    """The requester of a dead letter that is sent again: the answer decides whether the letter is removed."""
+
+    __slots__ = ("_callback",)
+
+    def __init__(self, callback: Callable[[Frame], object]) -> None:
+        self._callback = callback
+
+    def settle(self, frame: Frame, _settles: bool, /) -> bool:
+        """Call the callback with the answer."""
+        self._callback(frame)
+        return True
+
+
+class Route:
+    """A kind and type of message with the capability that handles it, and what the way there needs, looked up once."""
+
+    __slots__ = (
+        "codec",
+        "entry",
+        "method",
+        "place",
+        "read",
+        "remembers",
+        "reply",
+        "retry",
+        "slot",
+        "envelope",
+        "timeout_ms",
+        "type",
+    )
+
+    def __init__(
+        self, slot: CapabilitySlot, entry: HandlerSpec, place: Count, timeout_ms: Count, remembers: Flag
+    ) -> None:
+        self.slot = slot
+        self.entry = entry
+        self.type = entry.type
+        # Its index among the routes of its capability.
+        self.place = place
+        # Decodes data into the type that the capability declares.
+        self.codec = entry.codec
+        self.read = entry.codec.read
+        self.envelope = entry.envelope
+        self.method = entry.method
+        self.reply = entry.reply_codec
+        self.timeout_ms = timeout_ms
+        # The retry policy; None for no retries.
+        self.retry = entry.retry
+        # Whether answers are remembered, so that a request with a known id is a duplicate.
+        self.remembers = remembers and entry.is_remembered
+
+
+@cython.freelist(512)
+@cython.cclass
+class PendingRequest:
+    """A request, from its admission until its one answer is sent.
+
+    Its stage only ever increases, and the code that sets it to `DONE` sends the answer. So there is exactly one answer.
+    """
+
+    __slots__ = (
+        "answer",
+        "counted_route",
+        "credit",
+        "duplicates",
+        "frame",
+        "holds_id",
+        "is_answered",
+        "is_begun",
+        "is_queued",
+        "parent",
+        "payload",
+        "requester",
+        "retries",
+        "route",
+        "settles",
+        "stage",
+        "timer",
+    )
+
+    def __init__(
+        self,
+        requester: Requester,
+        frame: Frame,
+        credit: CreditLimit,
+        settles: Flag,
+        parent: PendingRequest | Delivery | None = None,
+    ) -> None:
+        self.requester = requester
+        self.frame = frame
+        # The limit that it takes a slot of, until it is done.
+        self.credit = credit
+        # Whether the answer gives a client its credit back.
+        self.settles = settles
+        # The message whose handler awaits this request.
+        self.parent = parent
+        self.stage: Count = 0
+        # Whether the table of requests has it under its id; False for a duplicate.
+        self.holds_id: Flag = False
+        # Its answer, while that is in the router's mailbox.
+        self.answer: Frame | None = None
+        # Whether an answer is in the router's mailbox. Further answers are discarded.
+        self.is_answered: Flag = False
+        # Whether the request or its answer is in the router's mailbox. It keeps its credit until that is taken out.
+        self.is_queued: Flag = False
+        # Whether a handler has started on it.
+        self.is_begun: Flag = False
+        self.route: Route | None = None
+        # The route in whose load it is counted; None if it is not a client's.
+        self.counted_route: Route | None = None
+        # Any: only the capability that declares it knows its type.
+        self.payload: Any = None
+        # Its deadline.
+        self.timer: TimerId | None = None
+        # How often it was retried.
+        self.retries: Count = 0
+        # Requests with the same id and content, which get the same answer.
+        self.duplicates: list[PendingRequest] | None = None
+
+
+def new_client_request(
+    requester: Requester, frame: Frame, credit: CreditLimit, route: Route | None
+) -> PendingRequest:
+    """Make a request of a client without calling `__init__`, which would be a Python call."""
+    pending = PendingRequest.__new__(PendingRequest)
+    pending.requester = requester
+    pending.frame = frame
+    pending.credit = credit
+    pending.settles = True
+    pending.parent = None
+    pending.stage = 0
+    pending.holds_id = False
+    pending.answer = None
+    pending.is_answered = False
+    pending.is_queued = False
+    pending.is_begun = False
+    pending.route = None
+    pending.counted_route = route
+    pending.payload = None
+    pending.timer = None
+    pending.retries = 0
+    pending.duplicates = None
+    return pending
+
+
+class Delivery:
+    """An event on its way to one subscriber, with its own copy of the data."""
+
+    __slots__ = ("frame", "payload", "route")
+
+    # Any: as for `PendingRequest`.
+    def __init__(self, frame: Frame, route: Route, payload: Any) -> None:
+        self.frame = frame
+        self.route = route
+        self.payload = payload
