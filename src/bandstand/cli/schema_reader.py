@@ -1,6 +1,6 @@
-"""JSON Schemas, as far as somebody at a terminal needs them: which fields there are, and what each of them may be.
+"""Reads JSON Schemas: the fields of an object, and the values that a schema allows, in words.
 
-Nothing is checked here. A node does that, and says what is wrong; two who check would disagree some day.
+It does not validate data. The node does, and a second validator could disagree with it.
 """
 
 from __future__ import annotations
@@ -9,25 +9,25 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias, cast, final
 
-__all__ = ("ANYTHING", "LIST", "NULL", "STRING", "Json", "SchemaReader", "Tree", "json_kind", "written")
+__all__ = ("LIST", "NULL", "STRING", "Json", "SchemaReader", "Tree", "json_kind", "value_text")
 
 # Any: a JSON Schema is a tree of plain values.
 Tree: TypeAlias = Mapping[str, Any]
 
 Json: TypeAlias = object
-"""A value, as JSON has them."""
+"""A JSON value."""
 
 LIST: Final = frozenset({"array"})
 NULL: Final = frozenset({"null"})
 STRING: Final = frozenset({"string"})
-ANYTHING: Final = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
-"""Every kind of value that JSON has."""
+# All kinds of JSON values.
+_ALL_KINDS: Final = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
 
-REFERENCE = "#/$defs/"
-# How far references are followed that lead to nothing but references.
-DEEPEST = 20
+_REFERENCE: Final = "#/$defs/"
+# The number of references and nested alternatives to follow; schemas can refer to themselves.
+_MAX_DEPTH: Final = 20
 
-KINDS: Final[Mapping[type, str]] = {
+_KINDS: Final[Mapping[type, str]] = {
     bool: "boolean",
     int: "integer",
     float: "number",
@@ -38,16 +38,16 @@ KINDS: Final[Mapping[type, str]] = {
 
 
 def json_kind(value: Json) -> str:
-    """What a value is called in JSON."""
-    return KINDS.get(type(value), "null")
+    """Return the name of the kind of a value in JSON Schema."""
+    return _KINDS.get(type(value), "null")
 
 
 @final
 class SchemaReader:
-    """Reads the schema of one payload.
+    """Reads the schema of the data of one message.
 
     Args:
-        whole: the schema, with what it refers to in its `$defs`.
+        whole: the schema; its `$defs` contain what it refers to.
     """
 
     def __init__(self, whole: Tree) -> None:
@@ -55,27 +55,27 @@ class SchemaReader:
         self._defs: Mapping[str, Tree] = whole.get("$defs", {})
 
     def resolved(self, schema: Tree) -> Tree:
-        """What a schema refers to, with what it says itself besides."""
-        for _ in range(DEEPEST):
+        """Return the schema that a schema refers to, with its own keywords added."""
+        for _ in range(_MAX_DEPTH):
             reference = schema.get("$ref")
             if not isinstance(reference, str):
                 break
-            besides = {key: value for key, value in schema.items() if key != "$ref"}
-            schema = {**self._defs.get(reference.removeprefix(REFERENCE), {}), **besides}
+            own = {key: value for key, value in schema.items() if key != "$ref"}
+            schema = {**self._defs.get(reference.removeprefix(_REFERENCE), {}), **own}
         return schema
 
     def branches(self, schema: Tree, depth: int = 0) -> Iterator[Tree]:
-        """The alternatives that a schema allows; itself, if it allows one."""
+        """Return the alternatives of a schema; the schema itself if it has none."""
         found = self.resolved(schema)
         several: list[Tree] = found.get("anyOf") or found.get("oneOf") or []
-        if not several or depth >= DEEPEST:
+        if not several or depth >= _MAX_DEPTH:
             yield found
         else:
             for each in several:
                 yield from self.branches(each, depth + 1)
 
     def kinds(self, schema: Tree) -> frozenset[str]:
-        """Which kinds of values it allows."""
+        """Return the kinds of values that a schema allows."""
         found: set[str] = set()
         for branch in self.branches(schema):
             if "const" in branch:
@@ -83,16 +83,16 @@ class SchemaReader:
             elif "enum" in branch:
                 found |= {json_kind(value) for value in branch["enum"]}
             elif "type" in branch:
-                said = branch["type"]
-                found |= {said} if isinstance(said, str) else set(said)
+                names = branch["type"]
+                found |= {names} if isinstance(names, str) else set(names)
             else:
-                found |= {"object"} if "properties" in branch else ANYTHING
+                found |= {"object"} if "properties" in branch else _ALL_KINDS
         if "number" in found:
             found.add("integer")
         return frozenset(found)
 
     def fields(self, schema: Tree) -> dict[str, Tree]:
-        """The fields that an object may have by name, of all alternatives."""
+        """Return the fields that an object can have, of all alternatives, by name."""
         found: dict[str, Tree] = {}
         for branch in self.branches(schema):
             for name, field in cast("dict[str, Tree]", branch.get("properties", {})).items():
@@ -100,12 +100,12 @@ class SchemaReader:
         return found
 
     def required(self, schema: Tree) -> frozenset[str]:
-        """The fields that an object must have, whichever alternative it is."""
+        """Return the fields that an object must have in every alternative."""
         several = [frozenset[str](each.get("required", ())) for each in self.branches(schema)]
         return frozenset[str].intersection(*several)
 
     def others(self, schema: Tree) -> Tree | None:
-        """The schema of fields that are not named; None if there are none, or they would be passed over."""
+        """Return the schema of additional fields; None if the object has none, or the node ignores them."""
         for branch in self.branches(schema):
             rest = branch.get("additionalProperties")
             if isinstance(rest, dict):
@@ -114,38 +114,36 @@ class SchemaReader:
                 return {}
         return None
 
-    def item(self, schema: Tree, place: int) -> Tree:
-        """The schema of what stands at a place of a list."""
+    def item(self, schema: Tree, index: int) -> Tree:
+        """Return the schema of the item at an index of a list."""
         for branch in self.branches(schema):
             row: list[Tree] = branch.get("prefixItems", [])
-            if place < len(row):
-                return row[place]
+            if index < len(row):
+                return row[index]
             if isinstance(branch.get("items"), dict):
                 return cast("Tree", branch["items"])
         return {}
 
     def parts(self, branch: Tree) -> list[Tree]:
-        """The schemas of what a list or an object without named fields holds."""
+        """Return the schemas of the items of a list, or of the values of an object without named fields."""
         found: list[Tree] = list(branch.get("prefixItems", ()))
         found += [
             branch[key] for key in ("items", "additionalProperties") if isinstance(branch.get(key), dict)
         ]
         return found
 
-    # --- in words -----------------------------------------------------------------------------------------------------
-
     def phrase(self, schema: Tree) -> str:
-        """What it may be, in a few words."""
+        """Return the values that a schema allows, in a few words."""
         words = dict.fromkeys(self._phrase(branch) for branch in self.branches(schema))
         if "number" in words:
-            # Which includes it.
+            # A number can be an integer.
             words.pop("integer", None)
         return " or ".join(words)
 
     def _phrase(self, branch: Tree) -> str:
         allowed = [branch["const"]] if "const" in branch else branch.get("enum", ())
         if allowed:
-            return " or ".join(map(written, allowed))
+            return " or ".join(map(value_text, allowed))
         match branch.get("type"):
             case "string":
                 words = _string(branch)
@@ -164,23 +162,23 @@ class SchemaReader:
         return words
 
     def _grouped(self, schema: Tree) -> str:
-        """The same where more words follow or precede: alternatives in brackets."""
+        """Return the phrase of a schema, in brackets if it has alternatives, for use inside another phrase."""
         words = self.phrase(schema)
         return f"({words})" if len(list(self.branches(schema))) > 1 and " or " in words else words
 
     def _row(self, branch: Tree) -> Iterator[str]:
-        """What stands at each place of a list whose places differ; those that may be missing have a question mark."""
+        """Return the phrases of the items of a tuple; those of optional items end with a question mark."""
         row: list[Tree] = branch.get("prefixItems", [])
         least: int = branch.get("minItems", 0)
-        for place, each in enumerate(row):
-            yield self.phrase(each) if place < least else f"{self._grouped(each)}?"
+        for index, each in enumerate(row):
+            yield self.phrase(each) if index < least else f"{self._grouped(each)}?"
         rest: object = branch.get("items")
         if isinstance(rest, dict) and branch.get("maxItems") != len(row):
             yield f"{self._grouped(cast('Tree', rest))}…"
 
 
-def written(value: Json) -> str:
-    """A value as people write it: words without quotes, the rest as JSON."""
+def value_text(value: Json) -> str:
+    """Return a value as text: strings without quotes, other values as JSON."""
     return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
 
 
@@ -189,7 +187,7 @@ def _string(branch: Tree) -> str:
         return str(branch["format"])
     if "contentEncoding" in branch:
         return str(branch["contentEncoding"])
-    pattern = f", as {branch['pattern']}" if "pattern" in branch else ""
+    pattern = f", matching {branch['pattern']}" if "pattern" in branch else ""
     return f"string{_size(branch, 'Length', 'characters')}{pattern}"
 
 
