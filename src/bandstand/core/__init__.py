@@ -18,12 +18,13 @@ is the connection to asyncio, and `coroutines` runs async behaviors.
 
 # First: compiled modules import the modules of the types they use, and these lead back to the kernel.
 import bandstand.core.kernel as _kernel  # noqa: F401  # pyright: ignore[reportUnusedImport]
-from bandstand.core.clock import Clock as Clock
-from bandstand.core.clock import IdleClock as IdleClock
-from bandstand.core.clock import MonotonicClock as MonotonicClock
+from bandstand.core.config import Clock as Clock
+from bandstand.core.config import IdleClock as IdleClock
 from bandstand.core.config import LoopConfig as LoopConfig
+from bandstand.core.config import MonotonicClock as MonotonicClock
 from bandstand.core.context import Behavior as Behavior
 from bandstand.core.context import Context as Context
+from bandstand.core.counters import Statistics as Statistics
 from bandstand.core.enums import FAIL as FAIL
 from bandstand.core.enums import OK as OK
 from bandstand.core.enums import STOP as STOP
@@ -41,6 +42,7 @@ from bandstand.core.events import Escalated as Escalated
 from bandstand.core.events import EventCounts as EventCounts
 from bandstand.core.events import EventSubscription as EventSubscription
 from bandstand.core.events import Lagged as Lagged
+from bandstand.core.events import Observer as Observer
 from bandstand.core.events import Restarted as Restarted
 from bandstand.core.events import RuntimeEvent as RuntimeEvent
 from bandstand.core.events import RuntimeEvents as RuntimeEvents
@@ -54,8 +56,6 @@ from bandstand.core.messages import ChildStart as ChildStart
 from bandstand.core.messages import Down as Down
 from bandstand.core.messages import Exit as Exit
 from bandstand.core.messages import IoEvent as IoEvent
-from bandstand.core.observer import Observer as Observer
-from bandstand.core.stats import Statistics as Statistics
 from bandstand.core.timer_wheel import Timer as TimerId
 from bandstand.core.tree import Tree as Tree
 from bandstand.core.tree import TreeNode as TreeNode

@@ -45,6 +45,11 @@ cdef inline object new_triple(object kind, object first, object second, object t
     PyTuple_SET_ITEM(made, 2, third)
     return made
 
+cdef object ARGS_OF
+cdef Py_ssize_t MAX_REMEMBERED
+@cython.locals(args=tuple)
+cdef tuple brief_cause(object cause)
+
 @cython.final
 cdef class Actors:
     cdef Kernel _kernel
@@ -111,6 +116,8 @@ cdef class Actors:
     cdef object _complete_exit(self, ActorCell cell)
     @cython.locals(actor=ActorId, cell=ActorCell)
     cpdef object set_child_group(self, object target, object children)
+    @cython.locals(cell=ActorCell, above=ActorCell)
+    cpdef object group_around(self, ActorId actor)
     @cython.locals(actor=ActorId, cell=ActorCell)
     cpdef bint is_supervisor(self, object target) except -1
     @cython.locals(actor=ActorId, cell=ActorCell)

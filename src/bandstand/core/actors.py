@@ -49,7 +49,14 @@ from bandstand.core.enums import (
 from bandstand.core.ids import ActorId, ActorTable
 from bandstand.core.mailbox import ActorCell
 from bandstand.core.messages import ChildExit, ChildStart
-from bandstand.errors import ActorFailed, ActorKilled, IgnoreChild, InvalidArgument, MaxActors, NoMemory
+from bandstand.errors import (
+    ActorFailedError,
+    ActorKilledError,
+    IgnoreChild,
+    InvalidArgumentError,
+    MaxActorsError,
+    OutOfMemoryError,
+)
 from bandstand.errors.formatting import safe_repr, safe_str
 
 try:
@@ -76,12 +83,26 @@ WITHOUT_INIT = False
 KEEPS_NOTHING = False
 # What an init returns that goes on by messages, such as a supervisor's, which waits for its children.
 NOT_YET = object()
+ARGS_OF = BaseException.__dict__["args"].__get__
+MAX_REMEMBERED = 200
 
 if not cython.compiled:
     # Compiled, this is C code of the .pxd.
     def new_triple(kind: type, first: object, second: object, third: object) -> object:
         """Make a named tuple of three without its constructor, which is a Python function."""
         return tuple.__new__(kind, (first, second, third))  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # made for any tuple
+
+
+def brief_cause(cause: BaseException) -> tuple[type, str | None]:
+    """Return what an id remembers of the cause of an exit: its class, and its text if it is one short string.
+
+    The exception itself would keep its traceback, and with it the actor's objects, alive as long as the id.
+    """
+    # Not cause.args: the class may override it.
+    args = ARGS_OF(cause)
+    if len(args) == 1 and type(args[0]) is str and len(args[0]) <= MAX_REMEMBERED:
+        return (type(cause), args[0])
+    return (type(cause), None)
 
 
 class Actors:
@@ -108,7 +129,7 @@ class Actors:
         # How many actors were started, and how many have ended, by reason.
         self.spawned: Count = 0
         self.ended = [0, 0, 0]
-        # True while all actors are being ended together: no one needs to hear of an exit.
+        # True while all actors are being ended together: exits are not reported.
         self.is_ending_all = False
         # What the last init raised that failed inside the call that started it.
         self.init_error: BaseException | None = None
@@ -119,18 +140,18 @@ class Actors:
         """Return a valid mailbox cap, the loop's default for None or 0.
 
         Raises:
-            InvalidArgument: it is not above the loop's reserve.
+            InvalidArgumentError: it is not above the loop's reserve.
         """
         if mailbox_cap is None or mailbox_cap == 0:
             return self.default_cap
         if type(mailbox_cap) is not int or mailbox_cap > LARGEST_CAP:
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"mailbox_cap is {safe_repr(mailbox_cap)}: pass an int, or None for the default"
             )
         # A number far below 0 would not fit into a C integer.
         cap = max(0, mailbox_cap)
         if cap <= self._reserve:
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"mailbox_cap is {mailbox_cap} and sys_reserved is {self._reserve}: the cap must be above the "
                 f"reserve, or no user message ever fits"
             )
@@ -149,15 +170,15 @@ class Actors:
         """Start an actor with checked arguments and no init.
 
         Raises:
-            MaxActors, NoMemory: there is no room for it.
-            NoSuchActor, ActorNotLocal, InvalidArgument: the supervisor does not exist, or is no id.
+            MaxActorsError, OutOfMemoryError: there is no room for it.
+            NoSuchActorError, ActorNotLocalError, InvalidArgumentError: the supervisor does not exist, or is no id.
         """
         try:
             actor = self._create(
                 behavior, state, name, cap, overflow, supervisor, context, WITHOUT_INIT, KEEPS_NOTHING, None
             )
         except MemoryError as error:
-            raise NoMemory("there is no memory for one more actor") from error
+            raise OutOfMemoryError("there is no memory for one more actor") from error
         if actor is None:
             raise self._max_actors_error()
         return actor
@@ -191,9 +212,9 @@ class Actors:
             overflow: what a full lane does with one more message; None is `Overflow.REJECT`.
 
         Raises:
-            MaxActors, NoMemory: there is no room for it.
-            NoSuchActor, ActorNotLocal, InvalidArgument: the supervisor does not exist, or is no id.
-            LoopClosed, WrongThread: as for `Loop.spawn`.
+            MaxActorsError, OutOfMemoryError: there is no room for it.
+            NoSuchActorError, ActorNotLocalError, InvalidArgumentError: the supervisor does not exist, or is no id.
+            LoopClosedError, WrongThreadError: as for `Loop.spawn`.
         """
         self._kernel.check_thread()
         if self._kernel.is_closed:
@@ -205,7 +226,7 @@ class Actors:
                 behavior, None, name, cap, policy, supervisor, context, WITH_INIT, keeps, kept_mailbox
             )
         except MemoryError as error:
-            raise NoMemory("there is no memory for one more actor") from error
+            raise OutOfMemoryError("there is no memory for one more actor") from error
         if actor is None:
             raise self._max_actors_error()
         cell = actor.cell
@@ -223,8 +244,8 @@ class Actors:
         error, self.init_error = self.init_error, None
         return error
 
-    def _max_actors_error(self) -> MaxActors:
-        return MaxActors(
+    def _max_actors_error(self) -> MaxActorsError:
+        return MaxActorsError(
             f"{self.table.capacity} actors are alive, as many as max_actors allows: stop some, or raise "
             f"LoopConfig.max_actors"
         )
@@ -254,10 +275,11 @@ class Actors:
         cell.behavior = behavior
         cell.state = state
         cell.name = name
-        cell.turn = None
+        cell.ctx = None
         cell.context = context
         cell.driver = None
         cell.message = None
+        cell.failed_message = None
         cell.stashed = None
         cell.supervisor = parent
         # Until its init has finished it counts as being visited: messages wait and do not make it ready.
@@ -348,7 +370,7 @@ class Actors:
 
     def init_finished(self, cell: ActorCell, state: object) -> None:
         """An asynchronous init has finished: the actor has started, and its supervisor gets a `ChildStart`."""
-        ctx = cell.turn
+        ctx = cell.ctx
         actor = cell.actor
         assert ctx is not None
         assert actor is not None
@@ -380,7 +402,7 @@ class Actors:
         if cell is None:
             raise self._kernel.missing_error(target)
         if reason is not None and not isinstance(reason, BaseException):
-            reason = ActorFailed(safe_str(reason))
+            reason = ActorFailedError(safe_str(reason))
         self.end_actor(cell, FAIL_REASON, reason)
 
     def kill_actor(self, target: ActorId | int) -> None:
@@ -390,7 +412,7 @@ class Actors:
         cell = None if actor is None else actor.cell
         if cell is None:
             raise self._kernel.missing_error(target)
-        self.kill(cell, ActorKilled(f"actor {self._kernel.label(cell)} was killed"))
+        self.kill(cell, ActorKilledError(f"actor {self._kernel.label(cell)} was killed"))
 
     def stop_or_kill(self, target: ActorId, cause: BaseException | None = None) -> None:
         """End an actor unless it has exited: kill it if there is a cause, else stop it."""
@@ -413,7 +435,7 @@ class Actors:
         """Have an actor accept no more user messages, handle those it has, and then end with reason NORMAL.
 
         Raises:
-            NoSuchActor, ActorNotLocal, LoopClosed, WrongThread: as for `Loop.stop_actor`.
+            NoSuchActorError, ActorNotLocalError, LoopClosedError, WrongThreadError: as for `Loop.stop_actor`.
         """
         cell = self._kernel.reach(target)
         if cell is None:
@@ -502,7 +524,7 @@ class Actors:
         """Run the exit hook, as the actor's last turn; return True if it is asynchronous."""
         exit_hook, cell.exit_hook = cell.exit_hook, None
         self.mark_stopping(cell)
-        ctx = cell.turn
+        ctx = cell.ctx
         if ctx is not None and isinstance(ctx.sender, DeliveryCallback):
             # The sender of the current message need not wait for the exit hook, nor interrupt it.
             callback = ctx.sender
@@ -619,7 +641,7 @@ class Actors:
         assert actor is not None
         name = cell.name
         supervisor = cell.supervisor
-        ctx = cell.turn
+        ctx = cell.ctx
         reason = cell.reason
         cause = cell.cause
         if cell.timers is not None:
@@ -646,10 +668,18 @@ class Actors:
         self.table.release(actor.number)
         self.ended[reason] += 1
         self._kernel.check_idle()
+        # The place of a sender, which is 0 if there is none.
+        facts: Any = 0
+        if reason != NORMAL and not self.is_ending_all:
+            # Whatever logs the crash needs these.
+            facts = (cell.behavior, cell.state if ctx is None else ctx.state, cell.failed_message)
+            cell.failed_message = None
+            if cause is not None:
+                actor.end_cause = brief_cause(cause)
         # Release the program's objects now, not when the last id goes.
         cell.behavior = None
         cell.state = None
-        cell.turn = None
+        cell.ctx = None
         cell.context = None
         if not cell.keeps_mailbox:
             # Its traceback may hold this cell. A cell that is kept still has messages whose callbacks need the cause.
@@ -663,12 +693,13 @@ class Actors:
             return
         if supervisor is not None and supervisor.status < STOPPING:
             child_exit = new_triple(ChildExit, actor, REASONS[reason], cause)
-            supervisor.offer_reserved(child_exit, CHILD_EXIT, 0)
+            # Only a supervisor logs a crash. For any other actor the message has no sender.
+            supervisor.offer_reserved(child_exit, CHILD_EXIT, facts if supervisor.children is not None else 0)
             self._kernel.counters.accepted += 1
             if not supervisor.queued:
                 self._kernel.make_ready(supervisor)
         elif reason != NORMAL and not cell.exit_observed:
-            self._kernel.reporter.actor_crashed(actor, name, reason, cause, dead)
+            self._kernel.reporter.actor_crashed(actor, name, reason, cause, dead, facts)
         if cell.watchers is not None:
             self._kernel.links.notify_monitors(cell, reason, cause)
         if cell.links is not None:
@@ -688,6 +719,12 @@ class Actors:
         actor = self._kernel.local_id(target)
         cell = None if actor is None else actor.cell
         return cell is not None and cell.children is not None
+
+    def group_around(self, actor: ActorId) -> ChildGroup | None:
+        """Return the children that an actor belongs to, as its supervisor gave them; None if it has exited or has no supervisor."""
+        cell = actor.cell
+        above = None if cell is None else cell.supervisor
+        return None if above is None else above.children
 
     def set_exit_hook(
         self, target: ActorId, exit_hook: Callable[[ExitReason, BaseException | None], object]

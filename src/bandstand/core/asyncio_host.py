@@ -16,16 +16,17 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, final
 from weakref import WeakKeyDictionary
 
-from bandstand.errors import InvalidArgument, LoopBusy
+from bandstand.errors import InvalidArgumentError, LoopBusyError
 from bandstand.streams import open_standard_descriptors
 
 if TYPE_CHECKING:
+    from bandstand.core.kernel import Kernel
     from bandstand.core.loop import Loop
 
 __all__ = ("AsyncioHost", "StopSignals", "TickHooks", "new_event_loop", "running_loops")
 
-# The loops that each event loop drives.
-_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, list[Loop]] = WeakKeyDictionary()
+# The kernels of the loops that each event loop drives.
+_kernels: WeakKeyDictionary[asyncio.AbstractEventLoop, list[Kernel]] = WeakKeyDictionary()
 
 # Delays are rounded up to milliseconds. Two due times that differ by fewer seconds than this are the same.
 SAME_TIME = 0.0015
@@ -81,8 +82,8 @@ class AsyncioHost:
         self._task: asyncio.Task[Any] | None = None
         self._has_cancelled = False
         self._is_stopping = False
-        # The loop that `running_loops` returns while it is attached.
-        self._attached: Loop | None = None
+        # The kernel of the loop that `running_loops` returns while it is attached.
+        self._attached: Kernel | None = None
         self.owned = owned
         self.wakeups = 0
 
@@ -111,17 +112,18 @@ class AsyncioHost:
 
     @classmethod
     def refuse_running(cls) -> None:
-        """Raise `LoopBusy` if an event loop is running in this thread."""
+        """Raise `LoopBusyError` if an event loop is running in this thread."""
         if cls.is_any_running():
-            raise LoopBusy(
+            raise LoopBusyError(
                 "an event loop is running in this thread, and this call would block it: use `async with loop:` there"
             )
 
-    def attach(self, loop: Loop) -> None:
+    def attach(self, kernel: Kernel) -> None:
         """Begin to drive a loop. The current context becomes that of the callbacks."""
         self.context = copy_context()
-        self._attached = loop
-        register_loop(self.loop, loop)
+        self._attached = kernel
+        kernel.siblings = _kernels.setdefault(self.loop, [])
+        kernel.siblings.append(kernel)
 
     def call_soon(self) -> None:
         """Call the callback once, in the next iteration. Loop thread only."""
@@ -168,7 +170,8 @@ class AsyncioHost:
     def detach(self) -> None:
         """Stop driving the loop, and cancel its pending call and timer."""
         if self._attached is not None:
-            unregister_loop(self.loop, self._attached)
+            self._attached.siblings.remove(self._attached)
+            self._attached.siblings = []
             self._attached = None
         self.disarm()
         if self._soon is not None:
@@ -261,23 +264,13 @@ class AsyncioHost:
         self._callback()
 
 
-def register_loop(host: asyncio.AbstractEventLoop, loop: Loop) -> None:
-    """Record that an event loop drives a loop."""
-    _loops.setdefault(host, []).append(loop)
-
-
-def unregister_loop(host: asyncio.AbstractEventLoop, loop: Loop) -> None:
-    """Undo `register_loop`."""
-    _loops[host].remove(loop)
-
-
 def running_loops() -> list[Loop]:
     """Return the loops that the running event loop of this thread drives, the latest one last."""
     try:
         host = asyncio.get_running_loop()
     except RuntimeError:
         return []
-    return list(_loops.get(host, []))
+    return [kernel.loop for kernel in _kernels.get(host, [])]
 
 
 @final
@@ -289,7 +282,7 @@ class StopSignals:
     is blocked. At the end of the block the previous handlers are restored.
 
     Raises:
-        InvalidArgument: entered outside the main thread.
+        InvalidArgumentError: entered outside the main thread.
     """
 
     __slots__ = ("_before", "_has_requested", "_hurry", "_is_on", "_request_stop", "first")
@@ -312,7 +305,7 @@ class StopSignals:
             try:
                 self._before[number] = signal.signal(number, self._handle)
             except ValueError as error:
-                raise InvalidArgument(
+                raise InvalidArgumentError(
                     "handling signals needs the main thread: Python delivers signals only there"
                 ) from error
 

@@ -28,8 +28,8 @@ cdef object _leave_task
 cdef object current_task
 cdef bint HAS_EAGER_TASKS
 cdef Py_ssize_t MAX_IDLE
-cdef bint LOCAL
-cdef bint NOT_LOCAL
+cdef int THIS_LOOP
+cdef int HOST_CALL
 cdef bint BEGUN
 cdef bint NOT_BEGUN
 
@@ -67,7 +67,7 @@ cdef class DriverFuture:
     cdef object _driver
     cdef bint _is_awaited
     cdef readonly bint _is_over
-    cdef readonly bint is_local
+    cdef readonly int source
 
     cpdef bint done(self)
     cpdef bint cancel(self, object msg=*)
@@ -98,8 +98,10 @@ cdef class TaskDriver:
     cpdef object move_to_task(self)
     cpdef object wake_task(self)
     cpdef bint end_wait(self) except -1
+    @cython.locals(future=DriverFuture)
     cpdef object stop_waiting(self)
     cpdef object clear(self)
+    cpdef object release(self)
     cpdef object cancel(self)
     cpdef bint is_free(self) except -1
     cpdef bint is_busy(self)
@@ -121,7 +123,7 @@ cdef class TaskPool:
     @cython.locals(cell=ActorCell)
     cpdef object advance(self, TaskDriver driver, bint is_inside)
     cdef object _step_for(self, TaskDriver driver, object job, object context, bint is_inside)
-    cpdef DriverFuture new_future(self, TaskDriver driver)
+    cpdef DriverFuture new_future(self, TaskDriver driver, int source)
     cpdef object begin_step(self, TaskDriver driver, ActorCell cell)
     cpdef object end_step(self)
     cpdef bint has_ended(self, ActorCell cell)
@@ -165,7 +167,7 @@ cdef class CoroutineRunner:
     cpdef object _withdraw(self, object unstarted)
     cpdef object suspend(self, ActorCell cell, object driver)
     @cython.locals(pool=TaskPool)
-    cpdef object new_future(self)
+    cpdef object new_future(self, int source)
     cpdef object wake(self, ActorCell cell)
     @cython.locals(kernel=Kernel)
     cpdef object wake_in_host_call(self, ActorCell cell)

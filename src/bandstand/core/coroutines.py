@@ -44,7 +44,7 @@ from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeGuard, final
 
 from bandstand.core.delivery import StashMessage
-from bandstand.core.enums import INIT, NORMAL, STOPPED, STOPPING, Verdict
+from bandstand.core.enums import HOST_CALL, INIT, NORMAL, STOPPED, STOPPING, THIS_LOOP, Verdict
 from bandstand.errors import IgnoreChild
 
 try:
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from bandstand.core.mailbox import ActorCell, CoroutineDriver
 
 Count: TypeAlias = int
+Source: TypeAlias = int
 
 # Before 3.12 a task never starts inside the step of another.
 HAS_EAGER_TASKS = sys.version_info >= (3, 12)
@@ -66,8 +67,6 @@ MAX_IDLE = 256
 # Returned by the steps in a task when the driver waits itself again.
 SUSPENDED = object()
 # For arguments: a name reads better than a bare True, and Cython passes a C constant.
-LOCAL = True
-NOT_LOCAL = False
 BEGUN = True
 NOT_BEGUN = False
 OK_VERDICT = Verdict.OK
@@ -123,16 +122,16 @@ class DriverFuture:
     """A future that only a driver can wait for, without its task.
 
     When it is done, the actor goes back to the run queue, and a tick steps the coroutine again. An asyncio future takes two iterations of
-    the event loop for that. If `is_local`, it becomes done inside the loop; otherwise by a call of the event loop.
+    the event loop for that. `source` says what makes it done: THIS_LOOP, HOST_CALL or OTHER_LOOP.
     """
 
-    __slots__ = ("_driver", "_is_awaited", "_is_over", "is_local")
+    __slots__ = ("_driver", "_is_awaited", "_is_over", "source")
 
-    def __init__(self, driver: TaskDriver, is_local: bool) -> None:
+    def __init__(self, driver: TaskDriver, source: Source) -> None:
         self._driver = driver
         self._is_awaited = False
         self._is_over = False
-        self.is_local = is_local
+        self.source: Source = source
 
     def done(self) -> bool:
         """Return whether the future is done."""
@@ -198,6 +197,7 @@ class TaskDriver:
         self.serial: Count = 0
         # Whether it is in the pool's list of free drivers.
         self.is_listed = False
+        # One bound method for all callbacks, so that it can be removed. None after the end of the task: it refers to this driver.
         self._wake: Any = self.wake
 
     def take(
@@ -222,12 +222,13 @@ class TaskDriver:
         if type(yielded) is DriverFuture:
             future = yielded
             self.is_waiting = True
-            self.runner.paused += 1
+            if future.source == THIS_LOOP:
+                self.runner.paused += 1
             if future.done():
                 self.future_done(future)
             return True
         if yielded is None:
-            future = DriverFuture(self, NOT_LOCAL)
+            future = DriverFuture(self, HOST_CALL)
             self.pool.host.call_soon(future.set_result, None, context=self.runner.host_context)
             self.yielded = future
             self.is_waiting = True
@@ -250,10 +251,10 @@ class TaskDriver:
         assert self.cell is not None
         if self.pool.is_closing:
             self.move_to_task()
-        elif future.is_local:
-            self.runner.wake(self.cell)
-        else:
+        elif future.source == HOST_CALL:
             self.runner.wake_in_host_call(self.cell)
+        else:
+            self.runner.wake(self.cell)
 
     def wake(self, future: object) -> None:
         """Continue the coroutine, if it still waits for this asyncio future. The event loop calls it."""
@@ -309,7 +310,9 @@ class TaskDriver:
         if type(yielded) is not DriverFuture:
             if not yielded.done():
                 yielded.remove_done_callback(self._wake)
-        elif yielded.is_local:
+            return
+        future = yielded
+        if future.source == THIS_LOOP:
             self.runner.paused -= 1
 
     def clear(self) -> None:
@@ -318,6 +321,10 @@ class TaskDriver:
         self.job = None
         self.yielded = None
         self.context = None
+
+    def release(self) -> None:
+        """Break the driver's cycle with its own callback: its task has ended."""
+        self._wake = None
 
     def cancel(self) -> None:
         """Cancel the coroutine, as a task is cancelled."""
@@ -409,7 +416,11 @@ class TaskPool:
         else:
             # The task wakes up without a coroutine, and ends.
             driver.wake_task()
-        self.resume(cell, verdict, failure)
+        try:
+            self.resume(cell, verdict, failure)
+        finally:
+            # Its traceback has this frame: together they would be a cycle, which only the garbage collector frees.
+            failure = None
 
     def _step_for(
         self, driver: TaskDriver, job: Coroutine[Any, Any, Any], context: Context, is_inside: bool
@@ -429,14 +440,14 @@ class TaskPool:
             if outer is not None:
                 _enter_task(host, outer)
 
-    def new_future(self, driver: TaskDriver) -> DriverFuture | None:
-        """Return a future for the coroutine that is being stepped, which becomes done inside the loop.
+    def new_future(self, driver: TaskDriver, source: Source) -> DriverFuture | None:
+        """Return a future for the coroutine that is being stepped.
 
         None if another task is the current one: the coroutine has started it eagerly, and it waits as tasks do.
         """
         if HAS_EAGER_TASKS and current_task(self.host) is not driver.task:
             return None
-        return DriverFuture(driver, LOCAL)
+        return DriverFuture(driver, source)
 
     # -- for the tasks of drivers --------------------------------------------------------------------------------------
 
@@ -492,6 +503,7 @@ class TaskPool:
 
     def forget(self, driver: TaskDriver) -> None:
         """Remove a driver whose task has ended."""
+        driver.release()
         self._all.discard(driver)
         if driver.is_listed:
             driver.is_listed = False
@@ -582,7 +594,11 @@ async def run_coroutine(driver: TaskDriver) -> None:
     if verdict is SUSPENDED:
         return
     driver.clear()
-    driver.pool.resume(cell, verdict, failure)
+    try:
+        driver.pool.resume(cell, verdict, failure)
+    finally:
+        # No cycle with its traceback, as in `TaskPool.advance`.
+        failure = None
 
 
 @final
@@ -608,8 +624,13 @@ class _TaskSteps:
             if not driver.has_begun or (yielded is None and late_cancel is None):
                 # The first step; or the wait is over, and the driver has woken the task for it.
                 yielded = step_in_task(driver, cell, job.send, None)
-            if late_cancel is not None and not cancel_awaited(yielded, late_cancel):
-                yielded = step_in_task(driver, cell, job.throw, late_cancel)
+            if late_cancel is not None:
+                try:
+                    if not cancel_awaited(yielded, late_cancel):
+                        yielded = step_in_task(driver, cell, job.throw, late_cancel)
+                finally:
+                    # No cycle with its traceback, as in `TaskPool.advance`.
+                    late_cancel = None
             while True:
                 if type(yielded) is DriverFuture:
                     # The driver waits itself, and a tick continues the coroutine.
@@ -648,6 +669,8 @@ def step_in_task(driver: TaskDriver, cell: ActorCell, resume: Callable[[Any], An
     try:
         return driver.context.run(resume, value)
     finally:
+        # If the value is an exception: no cycle with its traceback, as in `TaskPool.advance`.
+        value = None
         driver.pool.end_step()
 
 
@@ -662,19 +685,26 @@ class _DriverCoroutine(Coroutine[Any, Any, None]):
     __slots__ = ("_driver", "_inner")
 
     def __init__(self, driver: TaskDriver) -> None:
-        self._driver = driver
+        # None once it has started: the driver has the task, which has this coroutine, and they must not keep each other alive.
+        self._driver: TaskDriver | None = driver
         self._inner = run_driver(driver)
 
     def send(self, value: Any) -> Any:
         """Continue."""
+        self._driver = None
         return self._inner.send(value)
 
     def throw(self, *error: Any) -> Any:
         """Continue with an error; before the first step, start and keep the error for the driver's coroutine."""
-        if self._driver.has_started:
-            return self._inner.throw(*error)
+        driver, self._driver = self._driver, None
+        if driver is None:
+            try:
+                return self._inner.throw(*error)
+            finally:
+                # No cycle with its traceback, as in `TaskPool.advance`.
+                error = ()
         first = error[0]
-        self._driver.late_cancel = first if isinstance(first, BaseException) else asyncio.CancelledError()
+        driver.late_cancel = first if isinstance(first, BaseException) else asyncio.CancelledError()
         return self._inner.send(None)
 
     def close(self) -> None:
@@ -822,15 +852,15 @@ class CoroutineRunner:
         cell.driver = driver
         self.in_flight += 1
 
-    def new_future(self) -> DriverFuture | None:
-        """Return a future that the coroutine being stepped can await and that is completed inside the loop.
+    def new_future(self, source: Source) -> DriverFuture | None:
+        """Return a future that the coroutine being stepped can await, and that is completed by THIS_LOOP or an OTHER_LOOP.
 
         None if no coroutine is being stepped, or it must await a future of the event loop.
         """
         pool = self.pool
         if self.stepper is None or pool is None or pool.is_closing or not self.may_inline:
             return None
-        return pool.new_future(self.stepper)
+        return pool.new_future(self.stepper, source)
 
     def wake(self, cell: ActorCell) -> None:
         """A suspended coroutine may go on: its actor gets a turn."""
@@ -891,9 +921,9 @@ class CoroutineRunner:
             # It was killed, or the loop could not wait any longer and has ended the actor without it.
             return
         if error is None:
-            if cell.turn is not None:
+            if cell.ctx is not None:
                 # The message was handled to its end: its delivery callback is no longer needed.
-                cell.turn.sender = 0
+                cell.ctx.sender = 0
             if cell.status == INIT:
                 kernel.actors.init_finished(cell, verdict)
             elif verdict is not None and verdict is not OK_VERDICT:
@@ -906,7 +936,7 @@ class CoroutineRunner:
             cell.cause = error
         elif issubclass(kind, StashMessage) or cell.status < STOPPING:
             # An actor whose coroutine was suspended has a context.
-            kernel.behavior_raised(cell, cell.turn, message, error)  # type: ignore[arg-type]  # see above
+            kernel.behavior_raised(cell, cell.ctx, message, error)  # type: ignore[arg-type]  # see above
         elif not was_cancelled:
             kernel.reporter.error(
                 f"the behavior of {kernel.label(cell)} raised while it was being stopped", error

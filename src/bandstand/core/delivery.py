@@ -1,4 +1,4 @@
-"""Callbacks about the fate of one message or one actor, and the exception that stashes a message.
+"""Callbacks that report what became of one message or one actor, and the exception that stashes a message.
 
 Most messages are sent and forgotten: if their actor exits first, they are dead letters, which are counted and published. Some have a caller
 that waits: an ask, or a send that waits for room. The kernel does not know asks. It knows that the sender of a message may be a

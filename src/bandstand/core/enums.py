@@ -70,7 +70,7 @@ class ExitReason(IntEnum):
 class Overflow(str, Enum):  # noqa: UP042  # a StrEnum would have another str()
     """What happens to a message for a full lane. Chosen per actor at spawn; the `SYSTEM` lane never overflows this way.
 
-    `REJECT` is the default: the send raises `MailboxFull` and the sender decides. The other policies accept the send and drop a message:
+    `REJECT` is the default: the send raises `MailboxFullError` and the sender decides. The other policies accept the send and drop a message:
     `DROP_NEWEST` the new one, `DROP_OLDEST` the one that has waited longest, `CONFLATE` the newest one waiting, so that the last
     message sent always arrives. Timers drop nothing: a due timer waits for room under every policy.
     """
@@ -147,6 +147,11 @@ OVERDUE: Final[int] = -3
 UNTIMED: Final[int] = 0
 QUICK: Final[int] = 1
 SLOW: Final[int] = 2
+
+# What completes a DriverFuture: something inside its loop, a call of the event loop, or another loop on the same event loop.
+THIS_LOOP: Final[int] = 0
+HOST_CALL: Final[int] = 1
+OTHER_LOOP: Final[int] = 2
 
 # How many ticks a waiting caller may run inline before the event loop gets control.
 MAX_INLINE_TICKS: Final[int] = 256

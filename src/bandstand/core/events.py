@@ -1,4 +1,4 @@
-"""Runtime events: what a loop reports about its actors, to listeners and to the log.
+"""Runtime events: what a loop reports about its actors, to listeners, to the log and to an observer.
 
 Each event is a frozen record. The loop publishes it on its own thread, where it happens. An event contains the objects it is about (a message, an
 id, a name), so that a listener can act on them; an id may be stale already. Events are counted whether or not there are listeners.
@@ -12,23 +12,29 @@ the rest in the next tick. The number of waiting events is bounded too; the exce
 
 Refused: events as messages to an actor, which would cost an actor per loop and could find a full mailbox; events from other threads, which
 would make every listener a multi-threaded program. A stall is seen by another thread, and published afterwards on the loop's thread.
+
+An `Observer` is called directly, without a record, and also for each start and exit. A hook that is not overridden is not called and costs
+nothing. An exception in a hook is logged and does not affect the loop. Hooks run on the loop's thread, at the moment of the event, and
+should be fast.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import wraps
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, TypeAlias, final
+from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 from bandstand.core.enums import Lane
 from bandstand.core.logs import CrashLimiter, RateLimitedLog
-from bandstand.errors import InvalidArgument, LoopClosed
+from bandstand.errors import InvalidArgumentError, LoopClosedError
 from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
-    from bandstand.core.clock import Clock
+    from bandstand.core.config import Clock
+    from bandstand.core.enums import ExitReason
     from bandstand.core.ids import ActorId
     from bandstand.core.kernel import Kernel
     from bandstand.core.logs import SafeLogger
@@ -41,6 +47,7 @@ __all__ = (
     "EventSubscription",
     "Lagged",
     "Listener",
+    "Observer",
     "Restarted",
     "RuntimeEvent",
     "RuntimeEvents",
@@ -129,7 +136,7 @@ class Lagged:
 
 @dataclass(frozen=True, slots=True)
 class Stalled:
-    """An actor has blocked the loop's thread with one message for longer than `LoopConfig.stall_ms`.
+    """An actor has blocked the loop's thread with one message for longer than `LoopConfig.stall_timeout`.
 
     The watchdog logs it from its own thread while it lasts; this event follows on the loop's thread when it is over.
     """
@@ -138,8 +145,8 @@ class Stalled:
     name: str | None
     what: str
     """A description: the method, or the type of a raw message."""
-    ms: float
-    """The threshold that was exceeded."""
+    timeout: float
+    """The threshold that was exceeded, in seconds."""
 
 
 RuntimeEvent: TypeAlias = DeadLetter | Dropped | Escalated | Lagged | Restarted | Stalled | Unhandled
@@ -288,14 +295,14 @@ class EventSubscription:
             False if the subscription had ended already.
 
         Raises:
-            WrongThread: called off the loop's thread.
+            WrongThreadError: called off the loop's thread.
         """
         return self._events.unsubscribe(self)
 
 
 @final
 class RuntimeEvents:
-    """The events of one loop: `loop.events`. All methods raise `WrongThread` off the loop's thread."""
+    """The events of one loop: `loop.events`. All methods raise `WrongThreadError` off the loop's thread."""
 
     __slots__ = (
         "_counts",
@@ -333,18 +340,18 @@ class RuntimeEvents:
         subscription; one that subscribes during an event gets the next.
 
         Raises:
-            InvalidArgument: the listener is not callable, or is a coroutine function.
-            LoopClosed: the loop has ended.
-            WrongThread: called off the loop's thread.
+            InvalidArgumentError: the listener is not callable, or is a coroutine function.
+            LoopClosedError: the loop has ended.
+            WrongThreadError: called off the loop's thread.
         """
         self._kernel.check_thread()
         is_callable = callable(listener)  # callers without types
         if not is_callable or iscoroutinefunction(listener):
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"listener is {safe_repr(listener)}: pass a plain function of one event; to await something, send a message to an actor"
             )
         if self._is_closed:
-            raise LoopClosed("the loop has ended: there are no events any more")
+            raise LoopClosedError("the loop has ended: there are no events any more")
         subscription = EventSubscription(self, listener)
         self._subscriptions = (*self._subscriptions, subscription)
         if len(self._subscriptions) == 1:
@@ -355,13 +362,13 @@ class RuntimeEvents:
         """Publish an event: count it, log it and deliver it to the listeners.
 
         Raises:
-            InvalidArgument: it is not an event of the runtime.
-            WrongThread: called off the loop's thread.
+            InvalidArgumentError: it is not an event of the runtime.
+            WrongThreadError: called off the loop's thread.
         """
         self._kernel.check_thread()
         kind = type(event)
         if kind not in self._counts:
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"event is {safe_repr(event)}: pass one of {', '.join(sorted(map(_name, self._counts)))}"
             )
         self._counts[kind] += 1
@@ -373,7 +380,7 @@ class RuntimeEvents:
         """Return how often each event has happened since the loop was made, with or without listeners.
 
         Raises:
-            WrongThread: called off the loop's thread.
+            WrongThreadError: called off the loop's thread.
         """
         kernel = self._kernel
         kernel.check_thread()
@@ -509,3 +516,87 @@ class RuntimeEvents:
 
 def _name(kind: type) -> str:
     return kind.__name__
+
+
+# -- observers -------------------------------------------------------------------------------------------------------
+
+
+class Observer:
+    """Derive from this class and override the hooks you need. Any object with methods of these names works as well."""
+
+    def on_actor_start(self, id: ActorId, name: str | None) -> None:
+        """An actor was spawned; its status is still `INIT`."""
+
+    def on_actor_stop(self, id: ActorId, reason: ExitReason) -> None:
+        """An actor has exited. Its id is stale already."""
+
+    def on_actor_restart(self, supervisor: ActorId, child: ActorId, attempt: int) -> None:
+        """A supervisor has restarted a child; `attempt` counts from 1."""
+
+    def on_supervisor_escalate(self, supervisor: ActorId) -> None:
+        """A supervisor has escalated: it has exceeded its restart limit."""
+
+    def on_mailbox_full(self, target: ActorId) -> None:
+        """A message was rejected because the target's lane is full, or for a system message its whole mailbox.
+
+        Not called for a rejected `send_async`, which raises on its own thread.
+        """
+
+    def on_dead_letter(
+        self, target: ActorId, lane: Lane, data: object, tag: int, sender: ActorId | int
+    ) -> None:
+        """An accepted message was not handled because its actor exited first."""
+
+    def on_dropped(self, target: ActorId, lane: Lane, data: object, tag: int, sender: ActorId | int) -> None:
+        """The overflow policy of the target dropped a message."""
+
+
+HOOKS = tuple(name for name in vars(Observer) if name.startswith("on_"))
+
+
+def hooks_of(observer: object) -> dict[str, Callable[..., Any] | None]:
+    """Return the hooks of an observer by name; None for those it does not override.
+
+    Raises:
+        InvalidArgumentError: the observer has no hook, or an `on_` method that is not a hook, most likely a misspelling.
+    """
+    unknown = [name for name in dir(observer) if name.startswith("on_") and name not in HOOKS]
+    if unknown:
+        raise InvalidArgumentError(
+            f"the observer has {', '.join(unknown)}, which is never called: the hooks are {', '.join(HOOKS)}"
+        )
+    hooks = {name: _own(observer, name) for name in HOOKS}
+    if not isinstance(observer, Observer) and not any(hooks.values()):
+        raise InvalidArgumentError(
+            f"{safe_repr(observer)} is not an observer: it has none of {', '.join(HOOKS)}"
+        )
+    return hooks
+
+
+def _own(observer: object, name: str) -> Callable[..., Any] | None:
+    hook = getattr(observer, name, None)
+    if getattr(hook, "__func__", None) is vars(Observer)[name]:
+        return None
+    if hook is not None and not callable(hook):
+        raise InvalidArgumentError(f"the observer's {name} is {safe_repr(hook)}: pass a method")
+    return hook
+
+
+def merge_hooks(
+    first: Mapping[str, Callable[..., Any] | None], second: Mapping[str, Callable[..., Any] | None]
+) -> dict[str, Callable[..., Any] | None]:
+    """Combine two sets of hooks: where both have one, both are called, the first one first. The first must not raise."""
+    hooks = dict(second)
+    for name, hook in first.items():
+        other = hooks.get(name)
+        hooks[name] = hook if other is None or hook is None else _in_turn(hook, other)
+    return hooks
+
+
+def _in_turn(first: Callable[..., Any], second: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(second)
+    def both(*arguments: object) -> None:
+        first(*arguments)
+        second(*arguments)
+
+    return both

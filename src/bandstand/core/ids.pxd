@@ -4,6 +4,8 @@ from bandstand.core.mailbox cimport ActorCell
 
 cdef int INDEX_SHIFT
 cdef int LOOP_SHIFT
+cdef int FAILED
+cdef int STOPPED
 cdef int STOPPING
 cdef uint64_t MAX_INDEX
 cdef uint64_t MAX_GENERATION
@@ -17,6 +19,7 @@ cdef class ActorId:
     cdef readonly object home
     cdef int status
     cdef int reason
+    cdef tuple end_cause
 
 @cython.final
 cdef class ActorTable:

@@ -15,7 +15,17 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias
 
-from bandstand.core.enums import INDEX_SHIFT, LOOP_SHIFT, MAX_GENERATION, MAX_INDEX, STOPPING
+from bandstand.core.enums import (
+    FAILED,
+    INDEX_SHIFT,
+    LOOP_SHIFT,
+    MAX_GENERATION,
+    MAX_INDEX,
+    STOPPED,
+    STOPPING,
+    ExitReason,
+)
+from bandstand.errors.formatting import describe_class
 
 try:
     import cython
@@ -28,6 +38,7 @@ if TYPE_CHECKING:
 
 # Python computes the hash of an int modulo this number.
 MODULUS = sys.hash_info.modulus
+REASON_NAMES = tuple(reason.name for reason in ExitReason)
 
 Count: TypeAlias = int
 Number: TypeAlias = int
@@ -43,7 +54,7 @@ class ActorId:
     the same entry of a dict. An id belongs to its loop and cannot be pickled; send `int(id)` instead.
     """
 
-    __slots__ = ("cell", "home", "number", "reason", "status")
+    __slots__ = ("cell", "end_cause", "home", "number", "reason", "status")
 
     def __init__(self, number: Number, cell: ActorCell | None, home: Kernel | None) -> None:
         self.number = number
@@ -54,11 +65,23 @@ class ActorId:
         # The numbers of its ActorStatus and, after the exit, of its ExitReason.
         self.status: StatusNumber = 0
         self.reason: StatusNumber = 0
+        # After an abnormal exit: the class of its cause, and the text if that is plain; None if there was no cause.
+        self.end_cause: tuple[type, str | None] | None = None
 
     @property
     def is_alive(self) -> bool:
         """Whether the actor accepts messages now. Safe from any thread; the answer may change at any time."""
         return self.cell is not None and self.status < STOPPING
+
+    def describe_end(self) -> str:
+        """Return how the actor has ended, as the end of a sentence: "has ended normally". From any thread."""
+        if self.status == STOPPED:
+            return "has ended normally"
+        if self.status == FAILED:
+            cause = self.end_cause
+            text = "" if cause is None else f" ({describe_class(cause[0], cause[1])})"
+            return f"has ended with reason {REASON_NAMES[self.reason]}{text}"
+        return "is stopping" if self.status == STOPPING else "has ended, or never existed"
 
     def __int__(self) -> int:
         return self.number
@@ -151,6 +174,7 @@ class ActorTable:
         actor.home = cell.kernel
         actor.status = 0
         actor.reason = 0
+        actor.end_cause = None
         self.generations[index] = generation
         self.alive += 1
         if spare == 0:

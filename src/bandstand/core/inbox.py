@@ -28,7 +28,7 @@ from bandstand.core.delivery import DeliveryCallback
 from bandstand.core.enums import DATA, STOPPED, STOPPING, Overflow
 from bandstand.core.ids import ActorId
 from bandstand.core.mailbox import ActorCell
-from bandstand.errors import BandstandError, NoSuchActor
+from bandstand.errors import BandstandError, NoSuchActorError
 from bandstand.errors.formatting import safe_repr
 
 try:
@@ -112,8 +112,8 @@ class Inbox:
         """Send a message with a checked lane and tag.
 
         Raises:
-            MailboxFull, NoSuchActor, ActorNotLocal, LoopClosed: the message was not accepted.
-            InvalidArgument: `target` is no id.
+            MailboxFullError, NoSuchActorError, ActorNotLocalError, LoopClosedError: the message was not accepted.
+            InvalidArgumentError: `target` is no id.
         """
         kernel = self._kernel
         cell = kernel.find(target)
@@ -258,7 +258,7 @@ class Inbox:
         with self._lock:
             error = kernel.refused_send_error(target)
         if kernel.is_internal_only and not kernel.is_closed:
-            return NoSuchActor(
+            return NoSuchActorError(
                 f"{safe_repr(target)} accepts no message from outside any more: its loop only finishes what it has"
             )
         return error

@@ -21,6 +21,8 @@ cdef int CONTROL
 cdef int DATA
 cdef int FAIL_REASON
 cdef int64_t FAR
+cdef double MAX_DELAY
+cdef double MAX_ROUNDING_ERROR
 cdef int FULL
 cdef int LOOP_SHIFT
 cdef int MANAGEMENT
@@ -30,6 +32,7 @@ cdef int NORMAL
 cdef int PANIC
 cdef int QUICK
 cdef Py_ssize_t SHRINK_ROOM
+cdef int INIT
 cdef int RUNNING
 cdef int SLOW
 cdef int STOPPING
@@ -118,6 +121,8 @@ cdef class Kernel:
     cdef public Py_ssize_t watched_fds
     cdef public object host
     cdef public bint is_host_armed
+    cdef readonly bint is_host_calling
+    cdef public list siblings
     cdef public bint notify_idle
     cdef public bint until_idle
     cdef public bint is_polled
@@ -223,6 +228,8 @@ cdef class Kernel:
     cdef object _apply_verdict(self, ActorCell cell, object verdict, bint may_run)
 
     cpdef object host_call(self)
+    cpdef bint begin_host_call(self)
+    cpdef object end_host_call(self)
     cpdef object run_tick(self, object host)
     @cython.locals(wait=int64_t, coroutines=CoroutineRunner)
     cdef object _sleep_or_continue(self, object host)
@@ -231,12 +238,10 @@ cdef class Kernel:
     @cython.locals(was_awake=bint)
     cpdef bint tick_inline(self) except -1
 
-
-
     @cython.locals(actor=ActorId, cell=ActorCell)
     cpdef object set_budget(self, object target, int budget)
     @cython.locals(cell=ActorCell)
-    cpdef Timer start_timer(self, object target, object ms, int lane, object data, object tag)
+    cpdef Timer start_timer(self, object target, int64_t ms, int lane, object data, object tag)
     @cython.locals(cell=ActorCell)
     cpdef Timer start_timer_at(self, object target, int64_t at_ms, int lane, object data, object tag)
     @cython.locals(actor=ActorId, cell=ActorCell)
@@ -269,6 +274,8 @@ cdef class Kernel:
     cpdef dict counts(self)
     @cython.locals(cell=ActorCell, actor=ActorId, rows=list)
     cpdef list rows(self)
+    @cython.locals(cell=ActorCell, ctx=ActorContext, is_busy=bint)
+    cpdef object activity_of(self, ActorId actor)
     @cython.locals(cell=ActorCell, ctx=ActorContext, is_suspended=bint)
     cpdef object mailbox_status(self, ActorId actor)
     @cython.locals(cell=ActorCell)
@@ -281,6 +288,8 @@ cdef class Kernel:
     cpdef object state_of(self, ActorId actor)
     @cython.locals(cell=ActorCell)
     cpdef tuple current_message(self)
+    @cython.locals(kernel=Kernel)
+    cdef Kernel running_sibling(self)
     @cython.locals(cell=ActorCell)
     cpdef ActorId current_actor(self)
     @cython.locals(cell=ActorCell)
@@ -301,6 +310,16 @@ cdef inline object tick_in_context(Kernel kernel, object context):
     finally:
         PyContext_Exit(context)
 
+cdef inline object host_call_in_context(Kernel kernel, object context):
+    PyContext_Enter(context)
+    try:
+        kernel.host_call()
+    finally:
+        PyContext_Exit(context)
+
 cpdef int checked_lane(object tag, object lane) except -1
 cpdef object check_sender(object sender)
-cpdef int64_t checked_delay(object ms) except -1
+@cython.locals(seconds=double)
+cpdef int64_t checked_delay(object delay) except -1
+@cython.locals(ms=double, nearest=int64_t)
+cpdef int64_t whole_ms(double seconds) noexcept

@@ -1,13 +1,14 @@
 """The kernel: sends messages, schedules actors, and runs ticks.
 
-`Loop` is the public face of a loop; a `Kernel` is its engine. It has parts, each with its own state: the actors, the run queue, the message counters, the timers, the inbox for other threads, links and monitors, the coroutine runner, the
+`Loop` is the public class of a loop; a `Kernel` is its engine. It has parts, each with its own state: the actors, the run
+queue, the message counters, the timers, the inbox for other threads, links and monitors, the coroutine runner, the
 descriptor watcher, and the runner that connects it to an asyncio event loop. It is one final compiled class, so that a
 call inside it is a C call.
 
 **The tick.** A tick is one call by the host, so the event loop below is entered once for many messages. Its order is fixed:
 the inbox is emptied, descriptors are polled, due timers become messages, then ready actors run. Two budgets bound it: an
 actor handles at most `max_msgs_per_actor` messages a visit, and a tick makes at most `max_actors_per_tick` visits. A third
-bound is time: a tick ends after `max_tick_ms`, and as soon as the next deadline is due, so that a flood delays neither I/O
+bound is time: a tick ends after `LoopConfig.max_tick`, and as soon as the next deadline is due, so that a flood delays neither I/O
 nor timers for long. A visit ends with its tick; the actor keeps the rest of its messages for its next visit.
 
 Reading the clock costs about half a message, so it is not read after every one. `_clock_pace` says how many messages may be
@@ -48,6 +49,7 @@ from bandstand.core.enums import (
     FAIL_REASON,
     FAR,
     FULL,
+    INIT,
     LOOP_SHIFT,
     MANAGEMENT,
     MAX_INLINE_TICKS,
@@ -72,20 +74,20 @@ from bandstand.core.links import Links
 from bandstand.core.mailbox import SHRINK_ROOM, ActorCell, RunQueue
 from bandstand.core.timers import Timers
 from bandstand.errors import (
-    ActorNotLocal,
-    BadVerdict,
+    ActorNotLocalError,
     BandstandError,
     InternalError,
-    InvalidArgument,
-    LoopClosed,
-    MailboxFull,
-    MailboxOverrun,
-    NoSuchActor,
-    WrongThread,
+    InvalidArgumentError,
+    InvalidVerdictError,
+    LoopClosedError,
+    MailboxFullError,
+    MailboxOverrunError,
+    NoSuchActorError,
+    WrongThreadError,
 )
 from bandstand.errors.exceptions import ALL_SLOTS
 from bandstand.errors.formatting import safe_repr
-from bandstand.errors.validation import LONGEST_MS, check_ms
+from bandstand.errors.validation import LONGEST_S, ROUNDING_ERROR, to_ms
 
 try:
     import cython
@@ -113,6 +115,8 @@ SLOW_AFTER: Nanoseconds = 500_000
 MAX_INLINE_DEPTH: Count = 16
 
 LAST_USER_TAG = (1 << 32) - 1
+MAX_DELAY: float = LONGEST_S
+MAX_ROUNDING_ERROR: float = ROUNDING_ERROR
 
 LANES = tuple(Lane)
 DATA_LANE = Lane.DATA
@@ -142,6 +146,10 @@ if not cython.compiled:
     def tick_in_context(kernel: Kernel, context: Context) -> None:
         """Run a tick inside a context."""
         context.run(kernel.tick)
+
+    def host_call_in_context(kernel: Kernel, context: Context) -> None:
+        """Run a call of the host inside a context."""
+        context.run(kernel.host_call)
 
 
 class Kernel:
@@ -188,6 +196,7 @@ class Kernel:
         "is_down",
         "is_halted",
         "is_host_armed",
+        "is_host_calling",
         "is_inline",
         "is_internal_only",
         "is_interrupted",
@@ -207,6 +216,7 @@ class Kernel:
         "restarts",
         "run_queue",
         "runner",
+        "siblings",
         "timers",
         "until_idle",
         "watched_fds",
@@ -292,6 +302,10 @@ class Kernel:
         # True while a tick runs or is scheduled, or there is no host to wake: then making an actor ready costs no call.
         self.is_awake = True
         self.is_host_armed = False
+        # True from `begin_host_call` to `end_host_call`: then waking the host costs no call either.
+        self.is_host_calling = False
+        # The kernels that the same event loop drives, this one included. Empty while there is no host.
+        self.siblings: list[Kernel] = []
         # True if something waits for the loop to become idle: then every end schedules a tick.
         self.notify_idle = False
         self.until_idle = False
@@ -338,18 +352,18 @@ class Kernel:
         return PyThread_get_thread_ident() != self.owner
 
     def check_thread(self) -> None:
-        """Raise `WrongThread` if the calling thread does not own the loop."""
+        """Raise `WrongThreadError` if the calling thread does not own the loop."""
         if PyThread_get_thread_ident() != self.owner:
             raise self._wrong_thread_error()
 
     def check_open(self) -> None:
-        """Raise `WrongThread` off the owner's thread, and `LoopClosed` if the loop was asked to stop."""
+        """Raise `WrongThreadError` off the owner's thread, and `LoopClosedError` if the loop was asked to stop."""
         self.check_thread()
         if self.is_closed:
-            raise LoopClosed("the loop is closed: it was asked to stop, or was destroyed")
+            raise LoopClosedError("the loop is closed: it was asked to stop, or was destroyed")
 
-    def _wrong_thread_error(self) -> WrongThread:
-        return WrongThread(
+    def _wrong_thread_error(self) -> WrongThreadError:
+        return WrongThreadError(
             f"this call belongs on the loop's own thread {self.owner_thread.name!r}, not on "
             f"{threading.current_thread().name!r}; from other threads only send_async(), request_stop() and the handles "
             f"of typed actors can be used"
@@ -361,8 +375,8 @@ class Kernel:
         """Return the living actor that `target` names on this loop, None if a send to it must be refused.
 
         Raises:
-            WrongThread: called off the owner's thread.
-            InvalidArgument: `target` cannot be an id at all.
+            WrongThreadError: called off the owner's thread.
+            InvalidArgumentError: `target` cannot be an id at all.
         """
         if PyThread_get_thread_ident() != self.owner:
             raise self._wrong_thread_error()
@@ -410,8 +424,8 @@ class Kernel:
         """Return the id that `target` is or names on this loop; its actor may have exited.
 
         Raises:
-            NoSuchActor, ActorNotLocal: there is none.
-            WrongThread: called off the owner's thread.
+            NoSuchActorError, ActorNotLocalError: there is none.
+            WrongThreadError: called off the owner's thread.
         """
         self.check_thread()
         actor = self.local_id(target)
@@ -427,16 +441,17 @@ class Kernel:
     def missing_error(self, target: object) -> BandstandError:
         """Return the error that says why `target` cannot be reached."""
         if self.is_closed:
-            return LoopClosed("the loop is closed: it was asked to stop, or was destroyed")
+            return LoopClosedError("the loop is closed: it was asked to stop, or was destroyed")
         if self._is_foreign(target):
-            return ActorNotLocal(
+            return ActorNotLocalError(
                 f"actor {safe_repr(target)} belongs to another loop: an id is valid only on the loop it came from"
             )
         if type(target) is not ActorId and target == 0:
-            return NoSuchActor(
+            return NoSuchActorError(
                 "there is no actor 0: 0 means no actor, as in the sender of a message without one"
             )
-        return NoSuchActor(f"there is no actor {safe_repr(target)}: it has ended, or never existed")
+        end = target.describe_end() if type(target) is ActorId else "has ended, or never existed"
+        return NoSuchActorError(f"there is no actor {safe_repr(target)}: it {end}")
 
     def _is_foreign(self, target: object) -> bool:
         """Return True if an id, or a number that could be one, belongs to another loop."""
@@ -532,8 +547,8 @@ class Kernel:
         """Enqueue a message to a living actor, with a delivery callback in the sender's place, by its overflow policy.
 
         Raises:
-            MailboxFull: the policy rejects it.
-            NoSuchActor, LoopClosed: the actor has exited, is stopping or has closed its mailbox; the loop was stopped.
+            MailboxFullError: the policy rejects it.
+            NoSuchActorError, LoopClosedError: the actor has exited, is stopping or has closed its mailbox; the loop was stopped.
         """
         cell = self.reach(actor)
         if cell is None:
@@ -563,11 +578,11 @@ class Kernel:
         """Send a system message without a reserved slot.
 
         Returns:
-            False if there was no free slot: then the target has failed with `MailboxOverrun`.
+            False if there was no free slot: then the target has failed with `MailboxOverrunError`.
 
         Raises:
-            InvalidArgument: the tag is neither `CHILD_RESTART` nor `SHUTDOWN`. The other system messages have reserved slots.
-            NoSuchActor, ActorNotLocal, LoopClosed, WrongThread: as for `Loop.send`.
+            InvalidArgumentError: the tag is neither `CHILD_RESTART` nor `SHUTDOWN`. The other system messages have reserved slots.
+            NoSuchActorError, ActorNotLocalError, LoopClosedError, WrongThreadError: as for `Loop.send`.
         """
         _check_system_tag(tag)
         cell = self.reach(target)
@@ -583,7 +598,7 @@ class Kernel:
             self.call_hook(self._on_mailbox_full, (cell.actor,))
         # The hook may have ended it.
         if cell.status < STOPPING:
-            cause = MailboxOverrun(
+            cause = MailboxOverrunError(
                 f"a system message met the mailbox of {self.label(cell)} with all {cell.cap} slots taken; the actor was "
                 f"failed. Give it a larger mailbox_cap, or let it handle its messages faster."
             )
@@ -620,7 +635,7 @@ class Kernel:
         """Have the host call for a tick, unless one runs or is scheduled."""
         if not self.is_awake:
             self.is_awake = True
-            if self.host is not None:
+            if self.host is not None and not self.is_host_calling:
                 self.host.call_soon()
 
     def check_idle(self) -> None:
@@ -659,10 +674,10 @@ class Kernel:
         actor = cell.actor
         assert actor is not None
         if cell.closing:
-            return NoSuchActor(
+            return NoSuchActorError(
                 f"actor {actor!r} {cell.name or '(unnamed)'} is stopping: it handles the messages it has and accepts no more"
             )
-        return MailboxFull.of(
+        return MailboxFullError.of(
             actor, actor.number, cell.name, LANES[lane].name, cell.depth(lane) + cell.coming(lane), cell.cap
         )
 
@@ -713,7 +728,7 @@ class Kernel:
     def discard_mailbox(self, mailbox: ActorCell) -> None:
         """Make dead letters of a mailbox that was kept for a next child that will not come."""
         if type(mailbox) is not ActorCell:
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"mailbox is {safe_repr(mailbox)}: pass the one that ChildGroup.keep received"
             )
         self.discard_messages(mailbox)
@@ -925,7 +940,7 @@ class Kernel:
         if cell.status >= STOPPING:
             # It ended while it stood in the queue.
             return 0
-        ctx = cell.turn
+        ctx = cell.ctx
         if ctx is None:
             ctx = self.make_context(cell)
         behavior = cell.behavior
@@ -1000,7 +1015,7 @@ class Kernel:
         ctx.self_id = cell.actor  # type: ignore[assignment]  # a living actor has an id
         ctx.loop = self.loop
         ctx.state = cell.state
-        cell.turn = ctx
+        cell.ctx = ctx
         cell.state = None
         return ctx
 
@@ -1047,6 +1062,9 @@ class Kernel:
         if issubclass(type(error), StashMessage):
             self._stash(cell, ctx, data, error.stash)  # type: ignore[attr-defined]  # it is one
         else:
+            if cell.status != INIT:
+                # For the crash report.
+                cell.failed_message = (ctx.tag, data)
             self.actors.mark_stopping(cell)
             cell.reason = PANIC
             cell.cause = error
@@ -1074,7 +1092,7 @@ class Kernel:
             cell.reason = FAIL_REASON
         else:
             cell.reason = PANIC
-            cell.cause = BadVerdict(
+            cell.cause = InvalidVerdictError(
                 f"the behavior of {self.label(cell)} returned {safe_repr(verdict)}: a behavior returns None, OK, STOP or "
                 f"FAIL; to answer, send to ctx.sender"
             )
@@ -1092,6 +1110,23 @@ class Kernel:
             self.run_tick(host)
         if self.is_closed:
             self.runner.leave_host(host)
+
+    def begin_host_call(self) -> bool:
+        """Announce that `end_host_call` follows in this callback of the event loop. Return False if a tick is scheduled anyway.
+
+        Until then, waking the host schedules nothing: `end_host_call` runs the tick, which saves an iteration of the event loop.
+        """
+        if self.is_awake:
+            return False
+        self.is_host_calling = True
+        return True
+
+    def end_host_call(self) -> None:
+        """Run a tick if the loop was woken since `begin_host_call`."""
+        self.is_host_calling = False
+        if self.is_awake and self.host is not None:
+            self.host.wakeups += 1
+            host_call_in_context(self, self.coroutines.home_context)
 
     def run_tick(self, host: Any) -> None:
         """Run a tick, and arrange for the next one if there is a host. An error of the runtime ends the loop."""
@@ -1210,13 +1245,15 @@ class Kernel:
 
         return cancel
 
-    def start_timer(self, target: ActorId, ms: object, lane: LaneNumber, data: object, tag: object) -> Timer:
-        """Send a message in `ms` milliseconds; the tag may be any object. It raises what `Loop.send_after` raises."""
-        whole = checked_delay(ms)
+    def start_timer(self, target: ActorId, ms: Count, lane: LaneNumber, data: object, tag: object) -> Timer:
+        """Send a message in `ms` milliseconds; the tag may be any object.
+
+        The delay was checked, by `checked_delay` for example. Otherwise it raises what `Loop.send_after` raises.
+        """
         cell = self.reach(target)
         if cell is None:
             raise self.missing_error(target)
-        return self.timers.start(cell, whole, lane, data, tag, 0)
+        return self.timers.start(cell, ms, lane, data, tag, 0)
 
     def start_timer_at(
         self, target: ActorId, at_ms: Count, lane: LaneNumber, data: object, tag: object
@@ -1226,7 +1263,7 @@ class Kernel:
         if cell is None:
             raise self.missing_error(target)
         if at_ms >= FAR:
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"a timer is set for {at_ms} ms: a loop can count 139 years, and that is beyond them"
             )
         return self.timers.start_at(cell, at_ms, lane, data, tag, 0)
@@ -1318,7 +1355,7 @@ class Kernel:
             or len(self.outer) >= MAX_INLINE_DEPTH
         ):
             return False
-        ctx = cell.turn
+        ctx = cell.ctx
         if ctx is None:
             ctx = self.make_context(cell)
         behavior = cell.behavior
@@ -1362,7 +1399,7 @@ class Kernel:
         return ring if ring.next_is(ctx.tag) else None
 
     def take_next(self, cell: ActorCell, ctx: ActorContext, ring: Ring) -> object:
-        """Take the next message of the current lane into the current turn; return its data. `turn.sender` is its sender."""
+        """Take the next message of the current lane into the current turn; return its data. `ctx.sender` is its sender."""
         data = pop(ring, ctx)
         if ctx.lane_number != DATA:
             cell.urgent -= 1
@@ -1477,7 +1514,7 @@ class Kernel:
         cell = actor.cell
         if cell is None:
             return None
-        ctx = cell.turn
+        ctx = cell.ctx
         is_suspended = cell.driver is not None
         return (
             cell.depth(SYSTEM),
@@ -1489,17 +1526,30 @@ class Kernel:
             ctx.tag if ctx is not None and is_suspended else None,
         )
 
+    def activity_of(self, actor: ActorId) -> tuple[object, object, bool, object, object] | None:
+        """Return behavior and state of an actor, whether it is at a message, and tag and data of that; None if it has exited.
+
+        The data is None while the actor is in the middle of a turn, because the kernel does not keep it.
+        """
+        cell = actor.cell
+        if cell is None:
+            return None
+        ctx = cell.ctx
+        is_busy = cell.status != INIT and (cell.driver is not None or self.actors.is_running(cell))
+        state = cell.state if ctx is None else ctx.state
+        return (cell.behavior, state, is_busy, None if ctx is None else ctx.tag, cell.message)
+
     def current_tag(self, actor: ActorId) -> object:
         """Return the tag of the message that an actor is handling; None if it is not its turn, or it is stopping."""
         cell = actor.cell
-        if cell is None or cell is not self.current or cell.status >= STOPPING or cell.turn is None:
+        if cell is None or cell is not self.current or cell.status >= STOPPING or cell.ctx is None:
             return None
-        return cell.turn.tag
+        return cell.ctx.tag
 
     def tag_of(self, actor: ActorId) -> object:
         """Return the tag of the last message that an actor has begun; 0 if there is none. From any thread."""
         cell = actor.cell
-        ctx = None if cell is None else cell.turn
+        ctx = None if cell is None else cell.ctx
         return 0 if ctx is None else ctx.tag
 
     def context_of(self, actor: ActorId) -> Context | None:
@@ -1512,7 +1562,7 @@ class Kernel:
         cell = actor.cell
         if cell is None:
             return None
-        return cell.state if cell.turn is None else cell.turn.state
+        return cell.state if cell.ctx is None else cell.ctx.state
 
     def current_message(self) -> tuple[Count, ActorId | None, str | None, object]:
         """Return how many messages there have been, and the actor, name and data of the current one. From any thread."""
@@ -1520,6 +1570,13 @@ class Kernel:
         if cell is None:
             return (self._messages, None, None, None)
         return (self._messages, cell.actor, cell.name, self._message)
+
+    def running_sibling(self) -> Kernel | None:
+        """Return the kernel on the same event loop whose actor is in its turn; None if there is none."""
+        for kernel in self.siblings:
+            if kernel.current is not None:
+                return kernel
+        return None
 
     def current_actor(self) -> ActorId | None:
         """Return the actor whose turn it is; None outside of turns."""
@@ -1576,42 +1633,55 @@ class Kernel:
         self.check_idle()
 
 
-def _not_an_id(target: object) -> InvalidArgument:
-    return InvalidArgument(
+def _not_an_id(target: object) -> InvalidArgumentError:
+    return InvalidArgumentError(
         f"{safe_repr(target)} is not an actor id: pass what spawn() returned, or its number"
     )
 
 
 def _check_system_tag(tag: SystemTag) -> None:
     if tag not in SENDABLE_TAGS:
-        raise InvalidArgument(f"tag is {safe_repr(tag)}: pass SystemTag.CHILD_RESTART or SystemTag.SHUTDOWN")
+        raise InvalidArgumentError(
+            f"tag is {safe_repr(tag)}: pass SystemTag.CHILD_RESTART or SystemTag.SHUTDOWN"
+        )
 
 
 def checked_lane(tag: object, lane: object) -> LaneNumber:
     """Check a tag and a lane of a user; return the lane's number."""
     if tag is not ZERO and (not isinstance(tag, int) or tag < 0 or tag > LAST_USER_TAG):
-        raise InvalidArgument(f"tag is {safe_repr(tag)}: pass an int from 0 to 2**32 - 1")
+        raise InvalidArgumentError(f"tag is {safe_repr(tag)}: pass an int from 0 to 2**32 - 1")
     if lane is DATA_LANE:
         return DATA
     if not isinstance(lane, Lane):
-        raise InvalidArgument(f"lane is {safe_repr(lane)}: pass Lane.CONTROL, Lane.MANAGEMENT or Lane.DATA")
+        raise InvalidArgumentError(
+            f"lane is {safe_repr(lane)}: pass Lane.CONTROL, Lane.MANAGEMENT or Lane.DATA"
+        )
     if lane is Lane.SYSTEM:
-        raise InvalidArgument("lane is Lane.SYSTEM: only the runtime sends on that lane")
+        raise InvalidArgumentError("lane is Lane.SYSTEM: only the runtime sends on that lane")
     return lane.value
 
 
 def check_sender(sender: object) -> None:
     """Check a sender of a user: a delivery callback in its place would be called by mistake."""
     if sender is not ZERO and not isinstance(sender, (ActorId, int)):
-        raise InvalidArgument(
+        raise InvalidArgumentError(
             f"sender is {safe_repr(sender)}: pass the id of an actor, or an int; 0 for no sender"
         )
 
 
-def checked_delay(ms: object) -> Count:
-    """Check a delay of a user; return it in whole milliseconds, rounded up."""
-    if isinstance(ms, int) and 0 <= ms <= LONGEST_MS:
-        return int(ms)
-    check_ms("ms", ms)
-    assert isinstance(ms, (int, float))
-    return ceil(ms)
+def checked_delay(delay: object) -> Count:
+    """Check a delay of a user, in seconds; return it in whole milliseconds, rounded up."""
+    if type(delay) is float:
+        seconds = delay
+        if 0.0 <= seconds <= MAX_DELAY:
+            return whole_ms(seconds)
+    elif type(delay) is int and 0 <= delay <= MAX_DELAY:
+        return delay * 1000
+    return ceil(to_ms("delay", delay))
+
+
+def whole_ms(seconds: float) -> Count:
+    """Return seconds in whole milliseconds, rounded up. The rounding error of the product does not count: 16.1 s are 16,100 ms."""
+    ms = seconds * 1000.0
+    nearest = int(ms + 0.5)
+    return nearest + 1 if ms - nearest > ms * MAX_ROUNDING_ERROR else nearest

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from bandstand.core.enums import NORMAL, STOPPED, STOPPING, ExitReason, SystemTag
 from bandstand.core.messages import Down, Exit
-from bandstand.errors import LinkBroken
+from bandstand.errors import LinkBrokenError
 
 if TYPE_CHECKING:
     from bandstand.core.ids import ActorId
@@ -169,11 +169,11 @@ class Links:
         if cell.traps:
             self._kernel.send_reserved(cell, Exit(exited, REASONS[reason], cause), EXIT, 0)
         elif reason != NORMAL:
-            error = LinkBroken(
+            error = LinkBrokenError(
                 f"actor {self._kernel.label(cell)} was linked with {exited!r}, which ended with reason {REASONS[reason].name}"
             )
             # Keep the first cause only, not a chain as long as the row of linked actors.
-            if cause is not None and issubclass(type(cause), LinkBroken):
+            if cause is not None and issubclass(type(cause), LinkBrokenError):
                 cause = cause.__cause__
             error.__cause__ = cause
             self._pending.append((cell, reason, error))

@@ -7,12 +7,12 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, final
 
-from bandstand.errors.formatting import describe_exception, safe_repr, safe_str, safe_traceback, traceback_of
+from bandstand.errors.formatting import safe_repr, safe_str, safe_traceback, traceback_of
 
 __all__ = ("CrashLimiter", "RateLimitedLog", "SafeLogger", "repeated")
 
 if TYPE_CHECKING:
-    from bandstand.core.clock import Clock
+    from bandstand.core.config import Clock
 
 # The traceback of a crash is logged again after this time, in nanoseconds.
 _KNOWN_NS: Final = 60_000_000_000
@@ -73,10 +73,9 @@ class SafeLogger:
         *args: object,
         exc_info: BaseException | None = None,
         extra: Mapping[str, object] | None = None,
-        is_known: bool = False,
     ) -> None:
-        """Log a line with an exception: its traceback, or only its description if `is_known`."""
-        self._log(logging.WARNING, message, args, exc_info, extra, is_known=is_known)
+        """Log a line, with the traceback of an exception if one is given."""
+        self._log(logging.WARNING, message, args, exc_info, extra)
 
     def error(
         self,
@@ -84,10 +83,9 @@ class SafeLogger:
         *args: object,
         exc_info: BaseException | None = None,
         extra: Mapping[str, object] | None = None,
-        is_known: bool = False,
     ) -> None:
-        """Log a line with an exception: its traceback, or only its description if `is_known`."""
-        self._log(logging.ERROR, message, args, exc_info, extra, is_known=is_known)
+        """Log a line, with the traceback of an exception if one is given."""
+        self._log(logging.ERROR, message, args, exc_info, extra)
 
     def critical(
         self,
@@ -121,8 +119,6 @@ class SafeLogger:
         args: tuple[object, ...],
         error: BaseException | None,
         extra: Mapping[str, object] | None,
-        *,
-        is_known: bool = False,
     ) -> None:
         logger = self._logger
         try:
@@ -136,9 +132,7 @@ class SafeLogger:
                 logger.name, level, path, line, message, shown, caught, function, extra=extra
             )
             if error is not None:
-                record.exc_text = (
-                    describe_exception(error) if is_known else safe_traceback(error).rstrip("\n")
-                )
+                record.exc_text = safe_traceback(error).rstrip("\n")
             logger.handle(record)
         except (KeyboardInterrupt, SystemExit):
             raise
@@ -160,7 +154,8 @@ class _Kind:
 class CrashLimiter:
     """Decides how each crash is logged, so that an actor that keeps failing does not flood the log.
 
-    Crashes are of one kind if they happen in the same place, with an exception of the same class that was raised in the same line. The first
+    Crashes are of one kind if they happen in the same place, with an exception of the same class that was raised in the same line. A place is
+    a class of actors under one supervisor, so that it is the same over restarts, and for children that have names of their own. The first
     of a kind is logged with its traceback, and again after a minute. Others get a line without it, up to ten per second; the rest are counted.
     """
 

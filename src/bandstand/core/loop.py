@@ -12,21 +12,28 @@ from __future__ import annotations
 import warnings
 from contextvars import copy_context
 from itertools import count
+from math import ceil
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, Self, TypeVar
 
-from bandstand.core.clock import MonotonicClock
-from bandstand.core.config import LoopConfig
+from bandstand.core.config import LoopConfig, MonotonicClock
+from bandstand.core.counters import Statistics
 from bandstand.core.enums import MAX_LOOP_TAG, ActorStatus, Lane, Overflow
 from bandstand.core.fd_watcher import FdWatcher
 from bandstand.core.kernel import Kernel, check_sender, checked_delay, checked_lane
 from bandstand.core.links import Monitor
 from bandstand.core.reporter import LoopReporter
 from bandstand.core.runner import LoopRunner
-from bandstand.core.stats import Statistics
 from bandstand.core.tree import build_tree
-from bandstand.errors import InvalidArgument, LoopBusy, LoopClosed, NoMemory, TimerInvalid
+from bandstand.errors import (
+    InvalidArgumentError,
+    InvalidTimerError,
+    LoopBusyError,
+    LoopClosedError,
+    OutOfMemoryError,
+)
 from bandstand.errors.formatting import safe_repr
+from bandstand.errors.validation import Seconds, to_ms, to_seconds
 
 try:
     import cython
@@ -38,7 +45,7 @@ if not cython.compiled:
     current_context = copy_context
 
 if TYPE_CHECKING:
-    from bandstand.core.clock import Clock
+    from bandstand.core.config import Clock
     from bandstand.core.context import Behavior
     from bandstand.core.enums import Interest
     from bandstand.core.events import RuntimeEvents
@@ -62,7 +69,7 @@ class Loop:
     """A single-threaded loop of actors.
 
     One thread owns it: the one that made it, until it is run, then the one that runs it. Every call except `send_async` and
-    `request_stop` belongs on that thread and raises `WrongThread` elsewhere.
+    `request_stop` belongs on that thread and raises `WrongThreadError` elsewhere.
 
     Args:
         config: its limits; None for the defaults.
@@ -74,15 +81,17 @@ class Loop:
 
     def __init__(self, config: LoopConfig | None = None, *, clock: Clock | None = None) -> None:
         if getattr(self, "kernel", None) is not None:
-            raise LoopBusy("the loop was made already: __init__() cannot be called again, make another Loop")
+            raise LoopBusyError(
+                "the loop was made already: __init__() cannot be called again, make another Loop"
+            )
         config = LoopConfig() if config is None else config
         if not isinstance(config, LoopConfig):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-            raise InvalidArgument(f"config is {safe_repr(config)}: pass a LoopConfig")
+            raise InvalidArgumentError(f"config is {safe_repr(config)}: pass a LoopConfig")
         clock = MonotonicClock() if clock is None else clock
         now = getattr(clock, "now_ns", None)
         reading = now() if callable(now) else None
         if type(reading) is not int or abs(reading) >= 1 << 62:
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"clock is {safe_repr(clock)}: pass an object whose now_ns() returns nanoseconds as a 64-bit int"
             )
         self._config = config
@@ -96,12 +105,15 @@ class Loop:
             config.default_mailbox_cap,
             config.max_msgs_per_actor,
             config.max_actors_per_tick,
-            int(config.max_tick_ms * 1_000_000),
+            int(to_ms("max_tick", config.max_tick) * 1_000_000),
             clock.now_ns,
             getattr(clock, "on_idle", None),
         )
-        kernel.fds = FdWatcher(kernel, config.fd_sweep_ms)
-        kernel.reporter = LoopReporter(kernel, clock, config.stall_ms)
+        kernel.fds = FdWatcher(kernel, ceil(to_ms("fd_sweep_period", config.fd_sweep_period)))
+        stall_timeout = config.stall_timeout
+        kernel.reporter = LoopReporter(
+            kernel, clock, None if stall_timeout is None else to_seconds("stall_timeout", stall_timeout)
+        )
         kernel.runner = LoopRunner(kernel, config)
         self.kernel = kernel
 
@@ -144,36 +156,36 @@ class Loop:
             overflow: what a full lane does with one more message.
 
         Raises:
-            InvalidArgument: the behavior is not callable, the cap is not above the reserve, or another argument is wrong.
-            MaxActors: as many actors are alive as the config allows.
-            NoMemory: there is no memory for one more.
-            NoSuchActor, ActorNotLocal: the supervisor does not exist.
-            LoopClosed: the loop was asked to stop.
-            WrongThread: called off the loop's thread.
+            InvalidArgumentError: the behavior is not callable, the cap is not above the reserve, or another argument is wrong.
+            MaxActorsError: as many actors are alive as the config allows.
+            OutOfMemoryError: there is no memory for one more.
+            NoSuchActorError, ActorNotLocalError: the supervisor does not exist.
+            LoopClosedError: the loop was asked to stop.
+            WrongThreadError: called off the loop's thread.
         """
         kernel = self.kernel
         kernel.check_thread()
         if kernel.is_closed:
-            raise LoopClosed(
+            raise LoopClosedError(
                 "the loop is closed: it was asked to stop, or was destroyed, and spawns no actors any more"
             )
         if isinstance(behavior, type):
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"behavior is {safe_repr(behavior)}: pass a function of (ctx, data); actor classes are spawned by a loop of "
                 f"bandstand.actor"
             )
         if not callable(behavior):
-            raise InvalidArgument(f"behavior is {safe_repr(behavior)}: pass a function of (ctx, data)")
+            raise InvalidArgumentError(f"behavior is {safe_repr(behavior)}: pass a function of (ctx, data)")
         if supervisor is not None and kernel.actors.is_supervisor(supervisor):
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"supervisor is {safe_repr(supervisor)}, which starts its children itself: give it a ChildSpec, at its start or "
                 f"with start_child()"
             )
         cap = kernel.actors.checked_cap(mailbox_cap)
         if overflow is not REJECT and not isinstance(overflow, Overflow):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-            raise InvalidArgument(f"overflow is {safe_repr(overflow)}: pass a member of Overflow")
+            raise InvalidArgumentError(f"overflow is {safe_repr(overflow)}: pass a member of Overflow")
         if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # same
-            raise InvalidArgument(f"name is {safe_repr(name)}: pass a string")
+            raise InvalidArgumentError(f"name is {safe_repr(name)}: pass a string")
         policy = None if overflow is REJECT else overflow
         return kernel.actors.spawn(behavior, state, name, cap, policy, supervisor, current_context())
 
@@ -181,9 +193,9 @@ class Loop:
         """Return an actor's status. An `ActorId` remembers how its actor ended; a bare number does not.
 
         Raises:
-            NoSuchActor: a number that names no living actor.
-            ActorNotLocal: the id belongs to another loop.
-            WrongThread: called off the loop's thread.
+            NoSuchActorError: a number that names no living actor.
+            ActorNotLocalError: the id belongs to another loop.
+            WrongThreadError: called off the loop's thread.
         """
         actor = self.kernel.require_id(target)
         return STATUSES[actor.status]
@@ -194,9 +206,9 @@ class Loop:
         It ends inside this call; if it is the caller itself, as soon as its behavior has returned.
 
         Raises:
-            NoSuchActor, ActorNotLocal: the target has ended already, never existed, or lives on another loop.
-            LoopClosed: the loop was asked to stop.
-            WrongThread: called off the loop's thread.
+            NoSuchActorError, ActorNotLocalError: the target has ended already, never existed, or lives on another loop.
+            LoopClosedError: the loop was asked to stop.
+            WrongThreadError: called off the loop's thread.
         """
         self.kernel.actors.stop_actor(target)
 
@@ -221,10 +233,11 @@ class Loop:
     def tree(self) -> Tree:
         """Return a snapshot of every living actor: supervisors with their children, in order, and actors without one.
 
-        Loop thread only. `print(loop.tree())` draws it, with status, waiting messages and restarts.
+        Loop thread only. `print(loop.tree())` draws it: the class of typed actors, status, the message an actor is busy with, waiting messages and
+        restarts. `print(loop.tree().draw(max_children=None))` does not fold long lists of children.
         """
         self.kernel.check_thread()
-        return build_tree(self.kernel.rows())
+        return build_tree(self.kernel.rows(), self.kernel.reporter.describe_activity)
 
     # -- messages ---------------------------------------------------------------------------------------------------
 
@@ -244,11 +257,11 @@ class Loop:
         Messages of one lane are seen in the order of these calls.
 
         Raises:
-            MailboxFull: the target's lane has no room; the error says how many messages wait and how many may.
-            NoSuchActor, ActorNotLocal: the target has ended, never existed, or lives on another loop.
-            InvalidArgument: `tag` or `lane` is the system's, `target` is no id, or `sender` is neither an id nor an int.
-            LoopClosed: the loop was asked to stop.
-            WrongThread: called off the loop's thread; use `send_async` there.
+            MailboxFullError: the target's lane has no room; the error says how many messages wait and how many may.
+            NoSuchActorError, ActorNotLocalError: the target has ended, never existed, or lives on another loop.
+            InvalidArgumentError: `tag` or `lane` is the system's, `target` is no id, or `sender` is neither an id nor an int.
+            LoopClosedError: the loop was asked to stop.
+            WrongThreadError: called off the loop's thread; use `send_async` there.
         """
         if not self.kernel.send_fast(target, data, tag, lane, sender):
             self.kernel.send(target, data, tag, lane, sender)
@@ -264,7 +277,7 @@ class Loop:
     ) -> bool:
         """Send as `send` does, but return False if there is no room, no such actor, or no open loop.
 
-        What can never work still raises: `InvalidArgument`, `WrongThread`.
+        What can never work still raises: `InvalidArgumentError`, `WrongThreadError`.
         """
         if self.kernel.send_fast(target, data, tag, lane, sender):
             return True
@@ -285,8 +298,8 @@ class Loop:
         first. Messages of one thread are delivered in the order of its calls. A burst wakes the loop once.
 
         Raises:
-            MailboxFull, NoSuchActor, ActorNotLocal, LoopClosed: at once, in the calling thread.
-            InvalidArgument: `tag` or `lane` is the system's, `target` is no id, or `sender` is neither an id nor an int.
+            MailboxFullError, NoSuchActorError, ActorNotLocalError, LoopClosedError: at once, in the calling thread.
+            InvalidArgumentError: `tag` or `lane` is the system's, `target` is no id, or `sender` is neither an id nor an int.
         """
         inbox = self.kernel.inbox
         if lane is DATA_LANE and tag is ZERO and sender is ZERO and inbox.post_plain(target, data):
@@ -297,14 +310,14 @@ class Loop:
     def send_after(
         self,
         target: ActorId | int,
-        ms: float,
+        delay: Seconds,
         data: object,
         *,
         tag: int = 0,
         lane: Lane = Lane.DATA,
         sender: ActorId | int = 0,
     ) -> Timer:
-        """Send `data` to `target` in `ms` milliseconds, never earlier.
+        """Send `data` to `target` after `delay` seconds, never earlier.
 
         The message is delivered exactly once, unless the timer is cancelled or the target ends first. Fractions of a
         millisecond round up; 0 means a later tick, never inside this call. Equal deadlines are delivered in the order
@@ -314,35 +327,35 @@ class Loop:
             What `cancel_timer` takes.
 
         Raises:
-            NoSuchActor, ActorNotLocal: the target has ended, never existed, or lives on another loop.
-            InvalidArgument: `ms` is negative, not finite or beyond a hundred years; or as for `send`.
-            NoMemory: there is no memory for one more timer.
-            LoopClosed: the loop was asked to stop.
-            WrongThread: called off the loop's thread.
+            NoSuchActorError, ActorNotLocalError: the target has ended, never existed, or lives on another loop.
+            InvalidArgumentError: `delay` is negative, not finite or beyond a hundred years; or as for `send`.
+            OutOfMemoryError: there is no memory for one more timer.
+            LoopClosedError: the loop was asked to stop.
+            WrongThreadError: called off the loop's thread.
         """
         kernel = self.kernel
         check_sender(sender)
         number = checked_lane(tag, lane)
-        whole = checked_delay(ms)
+        whole = checked_delay(delay)
         cell = kernel.reach(target)
         if cell is None:
             raise kernel.refused_send_error(target)
         try:
             return kernel.timers.start(cell, whole, number, data, tag, sender)
         except MemoryError as error:
-            raise NoMemory("there is no memory for one more timer") from error
+            raise OutOfMemoryError("there is no memory for one more timer") from error
 
     def cancel_timer(self, timer: Timer) -> None:
         """Cancel a timer that is pending: its message is never delivered.
 
         Raises:
-            TimerInvalid: it has fired, was cancelled, was released with its target, or belongs to another loop.
-            WrongThread: called off the loop's thread.
+            InvalidTimerError: it has fired, was cancelled, was released with its target, or belongs to another loop.
+            WrongThreadError: called off the loop's thread.
         """
         kernel = self.kernel
         kernel.check_thread()
         if not kernel.timers.cancel(timer):
-            raise TimerInvalid(
+            raise InvalidTimerError(
                 "the timer has fired, was cancelled, ended with its actor, or belongs to another loop"
             )
         kernel.check_idle()
@@ -356,9 +369,9 @@ class Loop:
         that is returned to `demonitor`.
 
         Raises:
-            NoSuchActor, ActorNotLocal: the watcher does not exist, or the target was never an actor of this loop.
-            LoopClosed: the loop was asked to stop.
-            WrongThread: called off the loop's thread.
+            NoSuchActorError, ActorNotLocalError: the watcher does not exist, or the target was never an actor of this loop.
+            LoopClosedError: the loop was asked to stop.
+            WrongThreadError: called off the loop's thread.
         """
         kernel = self.kernel
         watching = kernel.reach(watcher)
@@ -373,13 +386,13 @@ class Loop:
         """Remove a monitor. Return False if its `Down` was sent already, or its watcher has ended.
 
         Raises:
-            InvalidArgument: it is not a monitor of this loop.
-            WrongThread: called off the loop's thread.
+            InvalidArgumentError: it is not a monitor of this loop.
+            WrongThreadError: called off the loop's thread.
         """
         kernel = self.kernel
         kernel.check_thread()
         if type(monitor) is not Monitor or not kernel.links.owns(monitor):
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"monitor is {safe_repr(monitor)}: pass what monitor() of this loop returned"
             )
         return kernel.links.demonitor(monitor)
@@ -390,10 +403,10 @@ class Loop:
         If `other` has ended already, `one` is notified, or ends, as if that had happened just now.
 
         Raises:
-            InvalidArgument: both are the same actor.
-            NoSuchActor, ActorNotLocal: `one` does not exist, or `other` was never an actor of this loop.
-            LoopClosed: the loop was asked to stop.
-            WrongThread: called off the loop's thread.
+            InvalidArgumentError: both are the same actor.
+            NoSuchActorError, ActorNotLocalError: `one` does not exist, or `other` was never an actor of this loop.
+            LoopClosedError: the loop was asked to stop.
+            WrongThreadError: called off the loop's thread.
         """
         kernel = self.kernel
         cell = kernel.reach(one)
@@ -403,15 +416,15 @@ class Loop:
         if actor is None:
             raise kernel.missing_error(other)
         if actor.cell is cell:
-            raise InvalidArgument(f"{one!r} cannot be linked with itself")
+            raise InvalidArgumentError(f"{one!r} cannot be linked with itself")
         kernel.links.link(cell, actor)
 
     def unlink(self, one: ActorId | int, other: ActorId | int) -> bool:
         """Remove a link, from either side. Return False if there is none, or one of the two has ended.
 
         Raises:
-            ActorNotLocal, NoSuchActor: one of them was never an actor of this loop.
-            WrongThread: called off the loop's thread.
+            ActorNotLocalError, NoSuchActorError: one of them was never an actor of this loop.
+            WrongThreadError: called off the loop's thread.
         """
         kernel = self.kernel
         first = kernel.require_id(one)
@@ -422,9 +435,9 @@ class Loop:
         """Have an actor receive an `Exit` message when a linked actor ends, instead of ending too.
 
         Raises:
-            NoSuchActor, ActorNotLocal: the actor does not exist.
-            LoopClosed: the loop was asked to stop.
-            WrongThread: called off the loop's thread.
+            NoSuchActorError, ActorNotLocalError: the actor does not exist.
+            LoopClosedError: the loop was asked to stop.
+            WrongThreadError: called off the loop's thread.
         """
         cell = self.kernel.reach(actor)
         if cell is None:
@@ -439,11 +452,11 @@ class Loop:
         runtime never closes a descriptor. One that is closed while it is watched gives one event with `Readiness.ERROR`.
 
         Raises:
-            InvalidArgument: `fd` is not a descriptor's number, or `interest` is empty.
-            NoSuchActor, ActorNotLocal: the owner does not exist.
-            IoRegistrationFailed: it is watched already, is not open, or is of a kind that cannot be watched.
-            LoopClosed: the loop was asked to stop.
-            WrongThread: called off the loop's thread.
+            InvalidArgumentError: `fd` is not a descriptor's number, or `interest` is empty.
+            NoSuchActorError, ActorNotLocalError: the owner does not exist.
+            IoRegistrationError: it is watched already, is not open, or is of a kind that cannot be watched.
+            LoopClosedError: the loop was asked to stop.
+            WrongThreadError: called off the loop's thread.
         """
         self.kernel.fds.watch(fd, owner, interest)
 
@@ -451,8 +464,8 @@ class Loop:
         """Stop watching a descriptor. An event of it that has not been handled yet is dropped.
 
         Raises:
-            IoNotWatched: it is not being watched.
-            WrongThread: called off the loop's thread.
+            IoNotWatchedError: it is not being watched.
+            WrongThreadError: called off the loop's thread.
         """
         self.kernel.fds.unwatch(fd)
 
@@ -462,8 +475,8 @@ class Loop:
         """Have `observer` called when something happens; None for no observer. See `Observer` for the hooks.
 
         Raises:
-            InvalidArgument: it has no hook, or one with an unknown name.
-            WrongThread: called off the loop's thread.
+            InvalidArgumentError: it has no hook, or one with an unknown name.
+            WrongThreadError: called off the loop's thread.
         """
         self.kernel.check_thread()
         self.kernel.reporter.set_observer(observer)
@@ -492,11 +505,11 @@ class Loop:
         second SIGINT raises KeyboardInterrupt at once, wherever the program is. Otherwise signals are left alone.
 
         Raises:
-            LoopClosed: the loop was stopped or destroyed.
-            LoopBusy: it is running already, or this thread is running another event loop.
-            InvalidArgument: signals cannot be handled on this thread.
+            LoopClosedError: the loop was stopped or destroyed.
+            LoopBusyError: it is running already, or this thread is running another event loop.
+            InvalidArgumentError: signals cannot be handled on this thread.
             InternalError: the runtime itself, or the clock it was given, is broken.
-            GaveUp, StartFailed: a supervisor without a supervisor has given up, or did not start.
+            RestartLimitError, StartError: a supervisor without a supervisor has given up, or did not start.
             KeyboardInterrupt, SystemExit: a behavior raised it, or the user pressed Ctrl-C. The actors were ended.
         """
         self.runner.run(until_idle=until_idle, handle_signals=handle_signals, request_stop=self.request_stop)
@@ -504,7 +517,7 @@ class Loop:
     def request_stop(self) -> None:
         """Ask the loop to stop. Safe from any thread and from a behavior; asking again changes nothing.
 
-        From now on running, sending and spawning raise `LoopClosed`. The current message is finished, no other is begun,
+        From now on running, sending and spawning raise `LoopClosedError`. The current message is finished, no other is begun,
         and whatever drives the loop ends every actor; if nothing does, `destroy()` will.
         """
         self.runner.request_stop()
@@ -515,10 +528,10 @@ class Loop:
         Async behaviors that are suspended are given a chance to go on.
 
         Raises:
-            LoopClosed: the loop was stopped or destroyed.
-            LoopBusy: called from a behavior or a hook, or while `run()` is running.
-            WrongThread: called off the loop's thread.
-            GaveUp, StartFailed, InternalError, KeyboardInterrupt, SystemExit: as for `run`.
+            LoopClosedError: the loop was stopped or destroyed.
+            LoopBusyError: called from a behavior or a hook, or while `run()` is running.
+            WrongThreadError: called off the loop's thread.
+            RestartLimitError, StartError, InternalError, KeyboardInterrupt, SystemExit: as for `run`.
         """
         return self.runner.poll_once()
 
@@ -533,7 +546,7 @@ class Loop:
         """End every actor, leave the event loop as it was found, and destroy the loop.
 
         Raises:
-            GaveUp, StartFailed, InternalError: what the loop has ended with, in place of the body's cancellation.
+            RestartLimitError, StartError, InternalError: what the loop has ended with, in place of the body's cancellation.
         """
         await self.runner.leave()
 
@@ -554,8 +567,8 @@ class Loop:
         actors do not end: neither their exit hooks nor any other code of theirs runs.
 
         Raises:
-            LoopBusy: called from a behavior or a hook, or while `run()` is running.
-            WrongThread: called off the owner's thread, unless that thread has ended.
+            LoopBusyError: called from a behavior or a hook, or while `run()` is running.
+            WrongThreadError: called off the owner's thread, unless that thread has ended.
         """
         self.runner.destroy()
 

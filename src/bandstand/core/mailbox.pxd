@@ -109,7 +109,7 @@ cdef class Ring:
     cdef readonly Py_ssize_t count
 
     cpdef Py_ssize_t push(self, object data, object tag, object sender) except -1
-    cpdef object pop(self, ActorContext turn)
+    cpdef object pop(self, ActorContext ctx)
     cpdef bint next_is(self, object tag) except -1
     cpdef object peek(self)
     @cython.locals(at=Py_ssize_t, taken=Py_ssize_t, entries=list)
@@ -164,36 +164,36 @@ cdef inline Py_ssize_t push(Ring ring, object data, object tag, object sender) e
     bandstand_put(ring.entries, at + 1, tag)
     return ring.count
 
-# Callers pass a turn that is not None.
+# Callers pass a ctx that is not None.
 @cython.nonecheck(False)
-cdef inline object pop(Ring ring, ActorContext turn):
+cdef inline object pop(Ring ring, ActorContext ctx):
     cdef Py_ssize_t at
     cdef object data, tag, sender
     ring.count -= 1
     if ring.room == 1:
         data = ring.data
         ring.data = None
-        if ring.sender is not ZERO or turn.sender is not ZERO:
+        if ring.sender is not ZERO or ctx.sender is not ZERO:
             sender = ring.sender
             ring.sender = None
             tag = ring.tag
-            turn.tag = tag
-            turn.sender = sender
-        elif turn.tag is not ring.tag:
+            ctx.tag = tag
+            ctx.sender = sender
+        elif ctx.tag is not ring.tag:
             tag = ring.tag
-            turn.tag = tag
+            ctx.tag = tag
         return data
     at = 3 * ring.head
     ring.head = (ring.head + 1) & (ring.room - 1)
     data = bandstand_take(ring.entries, at)
-    if turn.sender is not ZERO or not bandstand_has(ring.entries, at + 2, ZERO):
+    if ctx.sender is not ZERO or not bandstand_has(ring.entries, at + 2, ZERO):
         sender = bandstand_take(ring.entries, at + 2)
         tag = <object>bandstand_slot(ring.entries, at + 1)
-        turn.tag = tag
-        turn.sender = sender
-    elif not bandstand_has(ring.entries, at + 1, turn.tag):
+        ctx.tag = tag
+        ctx.sender = sender
+    elif not bandstand_has(ring.entries, at + 1, ctx.tag):
         tag = <object>bandstand_slot(ring.entries, at + 1)
-        turn.tag = tag
+        ctx.tag = tag
     return data
 
 cdef list take_spare()
@@ -201,7 +201,7 @@ cdef list take_spare()
 @cython.locals(ring=Ring)
 cpdef Ring new_ring()
 
-cdef class Mailbox:
+cdef class Lanes:
     cdef Py_ssize_t cap
     cdef Py_ssize_t reserve
     cdef Py_ssize_t unreserved
@@ -247,11 +247,11 @@ cdef class Mailbox:
     cdef object offer_reserved(self, object data, object tag, object sender)
     @cython.final
     @cython.locals(ring=Ring)
-    cdef object take_urgent(self, ActorContext turn)
+    cdef object take_urgent(self, ActorContext ctx)
     @cython.final
     cdef object took_system(self, int tag)
     @cython.final
-    cdef object take_messages_of(self, Mailbox other)
+    cdef object take_messages_of(self, Lanes other)
     @cython.final
     @cython.locals(ring=Ring, made=Ring)
     cdef Ring lane(self, int lane)
@@ -276,14 +276,14 @@ cdef class Mailbox:
     cdef bint is_expecting(self)
 
 @cython.final
-cdef class ActorCell(Mailbox):
-    # The fields that every message touches come first (see Mailbox).
+cdef class ActorCell(Lanes):
+    # The fields that every message touches come first (see Lanes).
     cdef bint queued
     cdef int status
     cdef int budget
     cdef int speed
     cdef int reason
-    cdef ActorContext turn
+    cdef ActorContext ctx
     cdef object behavior
     cdef object driver
     cdef list overdue
@@ -296,6 +296,7 @@ cdef class ActorCell(Mailbox):
     cdef object name
     cdef object context
     cdef object message
+    cdef tuple failed_message
     cdef list stashed
     cdef ActorCell supervisor
     cdef int64_t serial

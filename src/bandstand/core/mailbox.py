@@ -1,6 +1,6 @@
 """Mailboxes and actor cells: everything a message passes between a send and its behavior.
 
-`Ring` is one lane, `Mailbox` four lanes with their limits, `ActorCell` a mailbox with a behavior and its scheduling state, `RunQueue` the
+`Ring` is one lane, `Lanes` four lanes with their limits, `ActorCell` a mailbox with a behavior and its scheduling state, `RunQueue` the
 ready cells. They share a module because a message crosses all four, and compiled as one unit that path has no Python call in it.
 
 Limits. A mailbox has `cap` slots. Each user lane by itself may hold `cap` minus the system's reserve, so a full DATA lane never rejects a
@@ -95,13 +95,13 @@ class Ring:
         """Append a message and return the new count."""
         return push(self, data, tag, sender)
 
-    def pop(self, turn: ActorContext) -> object:
-        """Remove the oldest message: return its data, and set the tag and sender of `turn`."""
+    def pop(self, ctx: ActorContext) -> object:
+        """Remove the oldest message: return its data, and set the tag and sender of `ctx`."""
         if self.count == 0:
             raise IndexError("there is no message in the ring")
-        if turn is None:  # pyright: ignore[reportUnnecessaryComparison]  # callers without types
-            raise TypeError("turn is None: pass an ActorContext")
-        return pop(self, turn)
+        if ctx is None:  # pyright: ignore[reportUnnecessaryComparison]  # callers without types
+            raise TypeError("ctx is None: pass an ActorContext")
+        return pop(self, ctx)
 
     def next_is(self, tag: object) -> bool:
         """Return whether there is a message, and the oldest one has this tag, compared by identity."""
@@ -269,8 +269,8 @@ if not cython.compiled:
         entries[at + 1] = tag
         return ring.count
 
-    def pop(ring: Ring, turn: ActorContext) -> object:
-        """Remove the oldest message: return its data, and set the tag and sender of `turn`. The ring must not be empty."""
+    def pop(ring: Ring, ctx: ActorContext) -> object:
+        """Remove the oldest message: return its data, and set the tag and sender of `ctx`. The ring must not be empty."""
         if ring.room == 1:
             data, tag, sender = ring.data, ring.tag, ring.sender
             ring.data = None
@@ -285,8 +285,8 @@ if not cython.compiled:
             ring.head = (ring.head + 1) & (ring.room - 1)
             ring.count -= 1
         # Last: releasing the old tag or sender of the turn may run a finalizer that sends to this ring.
-        turn.tag = tag
-        turn.sender = sender
+        ctx.tag = tag
+        ctx.sender = sender
         return data
 
     def widen(ring: Ring) -> None:
@@ -333,8 +333,8 @@ def take_spare() -> list[object]:
         return []
 
 
-class Mailbox:
-    """Four bounded lanes with strict priority. It accepts or rejects; the caller applies the overflow policy."""
+class Lanes:
+    """The four bounded lanes of a mailbox, with strict priority. They accept or reject; the caller applies the overflow policy."""
 
     __slots__ = (
         "cap",
@@ -463,7 +463,7 @@ class Mailbox:
         push(ring, data, tag, sender)
         self.urgent += 1
 
-    def take_urgent(self, turn: ActorContext) -> object:
+    def take_urgent(self, ctx: ActorContext) -> object:
         """Remove the next message of the lanes above DATA, by priority. Only call it while `urgent` is above 0.
 
         The kernel takes DATA messages from the ring itself: that is the hottest line of all.
@@ -471,18 +471,18 @@ class Mailbox:
         self.urgent -= 1
         ring = self.system
         if ring is not None and ring.count > 0:
-            turn.lane_number = SYSTEM
-            data = pop(ring, turn)
-            self.took_system(turn.tag)
+            ctx.lane_number = SYSTEM
+            data = pop(ring, ctx)
+            self.took_system(ctx.tag)
             return data
         ring = self.control
         if ring is not None and ring.count > 0:
-            turn.lane_number = CONTROL
-            return pop(ring, turn)
+            ctx.lane_number = CONTROL
+            return pop(ring, ctx)
         ring = self.management
         assert ring is not None
-        turn.lane_number = MANAGEMENT
-        return pop(ring, turn)
+        ctx.lane_number = MANAGEMENT
+        return pop(ring, ctx)
 
     def took_system(self, tag: TagNumber) -> None:
         """Update the counts after a system message has left, if it was in a slot of the cap."""
@@ -490,7 +490,7 @@ class Mailbox:
             self.unreserved -= 1
             self.update_limit()
 
-    def take_messages_of(self, other: Mailbox) -> None:
+    def take_messages_of(self, other: Lanes) -> None:
         """Take over the user messages of a mailbox that is not used any more, in their order. This mailbox must be empty."""
         self.data, other.data = other.data, None
         self.management, other.management = other.management, None
@@ -598,7 +598,7 @@ class ChildGroup(Protocol):
 # as deeply. Cells that refer to each other need none: the garbage collector breaks them up one by one.
 @cython.trashcan(True)
 @cython.cclass
-class ActorCell(Mailbox):
+class ActorCell(Lanes):
     """The internal state of one actor. Only the kernel uses it.
 
     An actor is a cell, not a task. An idle actor is this object and its id, a few hundred bytes; a message costs a push, a pop and a call.
@@ -614,6 +614,7 @@ class ActorCell(Mailbox):
         "driver",
         "exit_hook",
         "exit_observed",
+        "failed_message",
         "fds",
         "keeps_mailbox",
         "kernel",
@@ -633,7 +634,7 @@ class ActorCell(Mailbox):
         "supervisor",
         "timers",
         "traps",
-        "turn",
+        "ctx",
         "watch",
         "watchers",
         "watching",
@@ -653,11 +654,13 @@ class ActorCell(Mailbox):
         self.speed: ReasonNumber = UNTIMED
         self.name: str | None = None
         # The context that the behavior is called with.
-        self.turn: ActorContext | None = None
+        self.ctx: ActorContext | None = None
         # The context variables that its coroutines start from.
         self.context: Context | None = None
         # The message whose coroutine is suspended.
         self.message: object = None
+        # Tag and data of the message that it has failed with, from then until its exit.
+        self.failed_message: tuple[object, object] | None = None
         # Stashed messages in order, each with its lane and its stash; None for nearly all actors.
         self.stashed: list[tuple[int, object, object, object, StashCounter]] | None = None
         # Steps the suspended coroutine; None while there is none.

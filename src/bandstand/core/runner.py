@@ -6,7 +6,7 @@ never two at a time: `run()` owns the thread and blocks, `async with loop:` uses
 
 Stopping is the same in all of them. The current message is finished and no other is begun. Every actor is ended, the youngest
 first, and those under a supervisor together with it, the last child first. A suspended coroutine is cancelled and waited for,
-and so are exit hooks, all together for at most `stop_timeout_ms`. Actors that have not ended by then are ended without their
+and so are exit hooks, all together for at most `LoopConfig.stop_timeout`. Actors that have not ended by then are ended without their
 coroutine, and the log says so; their coroutines are cancelled once more and get a few turns of the event loop. Then whatever
 other threads have sent too late becomes dead letters. The loop leaves nothing on the event loop.
 """
@@ -20,8 +20,9 @@ from bandstand.core.asyncio_host import AsyncioHost, StopSignals, TickHooks, new
 from bandstand.core.enums import MAX_INLINE_TICKS
 from bandstand.core.logs import SafeLogger
 from bandstand.core.watchdog import Watchdog
-from bandstand.errors import LoopBusy, LoopClosed
+from bandstand.errors import LoopBusyError, LoopClosedError
 from bandstand.errors.formatting import safe_repr
+from bandstand.errors.validation import to_seconds
 
 if TYPE_CHECKING:
     import asyncio
@@ -103,7 +104,7 @@ class LoopRunner:
             host.call_soon_threadsafe()
 
     def stop_within(self, ms: float) -> None:
-        """Ask the loop to stop, and have it wait at most that long for cancelled coroutines, not `stop_timeout_ms`."""
+        """Ask the loop to stop, and have it wait at most that long for cancelled coroutines, not `stop_timeout`."""
         host = self._kernel.host
         if host is not None:
             self._stop_deadline = host.loop.time() + ms / 1000
@@ -115,7 +116,7 @@ class LoopRunner:
         kernel.check_thread()
         self._check_not_closed("be polled")
         if kernel.is_inside() or self._is_running():
-            raise LoopBusy(
+            raise LoopBusyError(
                 "poll_once() cannot be called from a behavior or a hook, nor while run() is running"
             )
         before = kernel.counters.handled
@@ -185,7 +186,9 @@ class LoopRunner:
             kernel.claim_thread()
         kernel.check_thread()
         if kernel.is_inside() or self._is_running():
-            raise LoopBusy("destroy() cannot be called from a behavior or a hook, nor while run() is running")
+            raise LoopBusyError(
+                "destroy() cannot be called from a behavior or a hook, nor while run() is running"
+            )
         self._close_kernel()
         self._detach()
         self._shut_down()
@@ -299,13 +302,13 @@ class LoopRunner:
         coroutines = kernel.coroutines
         if coroutines.pool is not None and coroutines.pool.host is not host.loop:
             if coroutines.is_bound_to_pool():
-                raise LoopBusy(
+                raise LoopBusyError(
                     "async behaviors of this loop are suspended on another event loop: finish them there"
                 )
             # Only parked tasks are left there; they end with that event loop.
             coroutines.pool.close()
             coroutines.pool = None
-        host.attach(kernel.loop)
+        host.attach(kernel)
         kernel.host = host
         coroutines.host_context = host.context
         kernel.until_idle = False
@@ -315,10 +318,11 @@ class LoopRunner:
         kernel.inline_left = MAX_INLINE_TICKS
         if coroutines.has_unstarted():
             coroutines.start_unstarted()
-        if self._config.stall_ms is not None:
+        if self._config.stall_timeout is not None:
+            stall_timeout = to_seconds("stall_timeout", self._config.stall_timeout)
             kernel.watches_messages = True
             self._watchdog = Watchdog(
-                kernel.current_message, self._config.stall_ms, logger, kernel.reporter.report_stall
+                kernel.current_message, stall_timeout, logger, kernel.reporter.report_stall
             )
         kernel.fds.attach(host)
 
@@ -354,13 +358,13 @@ class LoopRunner:
             self._shut_down()
             self._raise_failure()
         if kernel.is_closed:
-            raise LoopClosed(
+            raise LoopClosedError(
                 f"the loop is closed: it was asked to stop, or was destroyed, and cannot {what} again"
             )
 
     def _check_not_driven(self, what: str) -> None:
         if self._kernel.is_inside() or self._kernel.host is not None:
-            raise LoopBusy(
+            raise LoopBusyError(
                 f"the loop is being run already: {what} cannot be used in a behavior or a hook, nor twice"
             )
 
@@ -397,7 +401,7 @@ class LoopRunner:
         """Return the seconds until the stop must be over, counted from the first call."""
         now = host.loop.time()
         if self._stop_deadline is None:
-            self._stop_deadline = now + self._config.stop_timeout_ms / 1000
+            self._stop_deadline = now + to_seconds("stop_timeout", self._config.stop_timeout)
         return max(0.0, self._stop_deadline - now)
 
     def _end_actors(self) -> None:
@@ -427,9 +431,9 @@ class LoopRunner:
         unfinished = self._kernel.actors.end_suspended()
         if unfinished and has_waited:
             logger.error(
-                "%d actors were ended although their async behavior had not finished %g ms after it was cancelled: %s",
+                "%d actors were ended although their async behavior had not finished %g s after it was cancelled: %s",
                 len(unfinished),
-                self._config.stop_timeout_ms,
+                self._config.stop_timeout,
                 ", ".join(unfinished[:10]),
             )
         elif unfinished:

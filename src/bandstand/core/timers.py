@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from bandstand.core.enums import FAR, GONE, MILLISECOND, NEVER, NORMAL, OVERDUE, SYSTEM
 from bandstand.core.timer_wheel import Timer, TimerQueue, TimerWheel
-from bandstand.errors import InvalidArgument
+from bandstand.errors import InvalidArgumentError
 
 try:
     import cython
@@ -101,7 +101,7 @@ class Timers:
         elapsed = self.elapsed()
         deadline = elapsed // MILLISECOND if ms == 0 else ms + (elapsed + MILLISECOND - 1) // MILLISECOND
         if deadline >= FAR:
-            raise InvalidArgument(f"ms is {ms}: a loop can count 139 years, and that is beyond them")
+            raise InvalidArgumentError(f"ms is {ms}: a loop can count 139 years, and that is beyond them")
         return deadline
 
     def next_wakeup(self) -> Nanoseconds:
@@ -223,7 +223,7 @@ class Timers:
         sender: object,
         waiter: DeliveryCallback,
     ) -> Timer:
-        """TimerQueue a message for a full lane, in line with due timers; `waiter.landed` is called when it is in."""
+        """Queue a message for a full lane, in line with due timers; `waiter.accepted` is called when it is in."""
         timer = Timer()
         timer.lane = lane
         timer.data = data
@@ -333,7 +333,7 @@ class Timers:
         return True
 
     def _queue_overdue(self, cell: ActorCell, timer: Timer) -> None:
-        """TimerQueue a message behind the others that wait for room in its lane."""
+        """Queue a message behind the others that wait for room in its lane."""
         queues = cell.overdue
         if queues is None:
             queues = cell.overdue = [None, None, None, None]

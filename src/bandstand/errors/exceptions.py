@@ -9,67 +9,6 @@ from typing import ClassVar, Final, Self
 
 from bandstand.errors.formatting import describe_exception, safe_repr
 
-__all__ = (
-    "ALL_SLOTS",
-    "ActorFailed",
-    "ActorKilled",
-    "ActorNotLocal",
-    "AskCycle",
-    "AskTimeout",
-    "BadContract",
-    "BadDeclaration",
-    "BadMessage",
-    "BadTransition",
-    "BadVerdict",
-    "BandstandError",
-    "BootFailed",
-    "Cancelled",
-    "CannotListen",
-    "ChannelClosed",
-    "ChannelTimeout",
-    "ChildFailed",
-    "ChildState",
-    "CutOff",
-    "GaveUp",
-    "IgnoreChild",
-    "InternalError",
-    "InvalidArgument",
-    "IoNotWatched",
-    "IoRegistrationFailed",
-    "LinkBroken",
-    "LoopBusy",
-    "LoopClosed",
-    "MailboxFull",
-    "MailboxOverrun",
-    "MaxActors",
-    "MaxChildren",
-    "MessageDropped",
-    "NameTaken",
-    "NameTimeout",
-    "NoMemory",
-    "NoSuchActor",
-    "NoSuchChild",
-    "NoSuchName",
-    "NodeGone",
-    "NotInThisState",
-    "OutboundFault",
-    "PodDown",
-    "PodFailed",
-    "PodGone",
-    "PodTimeout",
-    "Refused",
-    "RemoteError",
-    "RequestFailed",
-    "ScopeClosed",
-    "StartFailed",
-    "StashFull",
-    "TargetEnded",
-    "TimerInvalid",
-    "TopicClosed",
-    "UnknownMessage",
-    "WrongThread",
-)
-
 
 class BandstandError(Exception):
     """The base class of all bandstand exceptions."""
@@ -78,13 +17,56 @@ class BandstandError(Exception):
     """A number that identifies the kind of error and never changes. Kinds that only bandstand has start at -100."""
 
 
-class InternalError(BandstandError):
+# --- categories -------------------------------------------------------------------------------------------------------
+
+
+class LoopError(BandstandError):
+    """The loop itself does not allow the call, or has no resources for it."""
+
+
+class SendError(BandstandError):
+    """A message was not sent: its target does not exist, has no room, or does not accept it."""
+
+
+class AskError(BandstandError):
+    """An ask ended without an answer."""
+
+
+class SupervisionError(BandstandError):
+    """An actor failed, or a supervisor cannot do what it was asked to do."""
+
+
+class ScopeError(BandstandError):
+    """A scope, channel or topic has ended, or a wait on it has."""
+
+
+class PodError(BandstandError):
+    """A pod is not running, or an exception came from another process."""
+
+
+class BusError(BandstandError):
+    """A message of the bus is not valid or was answered with an error, or a node cannot start or be reached."""
+
+
+class ConfigError(BandstandError):
+    """An argument, a declaration or a setting is not valid. The message says what to write instead."""
+
+
+class TryAgainError(BandstandError):
+    """The same call may succeed later: the target has just ended, its mailbox is full, or its pod or node is not there now.
+
+    This is a second base class of errors in several categories, for the condition of a retry. After `TargetEndedError`,
+    `MessageDroppedError` and `NodeGoneError` the first try may have been handled.
+    """
+
+
+class InternalError(LoopError):
     """An assertion of the runtime failed, and the loop cannot continue. Please report it."""
 
     code = -1
 
 
-class InvalidArgument(BandstandError, ValueError):
+class InvalidArgumentError(ConfigError, ValueError):
     """An argument is never valid for this call. The message names the argument and says what to pass."""
 
     code = -3
@@ -93,25 +75,31 @@ class InvalidArgument(BandstandError, ValueError):
 # --- loop and actors --------------------------------------------------------------------------------------------------
 
 
-class NoMemory(BandstandError, MemoryError):
+class OutOfMemoryError(LoopError, MemoryError):
     """There is no memory for a new actor or timer. Nothing has changed."""
 
     code = -2
 
 
-class LoopClosed(BandstandError):
+class LoopClosedError(LoopError):
     """The loop is stopping, stopped or destroyed: it does not run, spawn or accept messages."""
 
     code = -4
 
 
-class NoSuchActor(BandstandError, LookupError):
+class NoSuchActorError(SendError, LookupError):
     """The actor has ended, or no actor ever had this id."""
 
     code = -5
 
 
-class ActorNotLocal(BandstandError, LookupError):
+class ActorRestartingError(NoSuchActorError, TryAgainError):
+    """The actor has ended, its supervisor is going to restart it, and this call does not wait for that."""
+
+    code = -149
+
+
+class ActorNotLocalError(SendError, LookupError):
     """The id belongs to another loop. An id is valid only on the loop that created it."""
 
     code = -6
@@ -121,7 +109,7 @@ ALL_SLOTS: Final = 1 << 30
 """More slots than any mailbox has. A lane whose byte limit is reached counts this many extra slots as taken."""
 
 
-class MailboxFull(BandstandError):
+class MailboxFullError(SendError, TryAgainError):
     """The lane of the target's mailbox is full. The message was not enqueued."""
 
     code = -7
@@ -158,67 +146,67 @@ class MailboxFull(BandstandError):
         return error
 
 
-class TimerInvalid(BandstandError):
+class InvalidTimerError(LoopError):
     """The timer does not belong to this loop, has fired, or was cancelled."""
 
     code = -8
 
 
-class IoRegistrationFailed(BandstandError, OSError):
+class IoRegistrationError(LoopError, OSError):
     """The file descriptor cannot be watched, or is already watched."""
 
     code = -9
 
 
-class IoNotWatched(BandstandError):
+class IoNotWatchedError(LoopError):
     """The file descriptor is not watched."""
 
     code = -10
 
 
-class MaxActors(BandstandError):
+class MaxActorsError(LoopError):
     """The actor table is full: `LoopConfig.max_actors` actors are alive."""
 
     code = -11
 
 
-class WrongThread(BandstandError):
+class WrongThreadError(LoopError):
     """The call is allowed only on the loop's own thread. The message names both threads."""
 
     code = -100
 
 
-class LoopBusy(BandstandError):
+class LoopBusyError(LoopError):
     """The call is not allowed here: inside a behavior, or while the loop is running."""
 
     code = -101
 
 
-class BadVerdict(BandstandError):
+class InvalidVerdictError(SupervisionError):
     """A behavior returned something other than None, OK, STOP or FAIL. The actor fails with this as its cause."""
 
     code = -102
 
 
-class MailboxOverrun(BandstandError):
+class MailboxOverrunError(SupervisionError):
     """A system message found no free slot in a mailbox. The actor fails with this as its cause."""
 
     code = -103
 
 
-class ActorFailed(BandstandError):
+class ActorFailedError(SupervisionError):
     """The cause of an actor that was failed with `fail_actor` and a textual reason."""
 
     code = -104
 
 
-class ActorKilled(BandstandError):
+class ActorKilledError(SupervisionError):
     """The cause of an actor that was ended without waiting for its current work."""
 
     code = -105
 
 
-class LinkBroken(BandstandError):
+class LinkBrokenError(SupervisionError):
     """The cause of an actor that ended because a linked actor failed; `__cause__` is the cause of that actor."""
 
     code = -106
@@ -234,10 +222,10 @@ def _shorten(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit // 2]}…{text[-limit // 2 :]}"
 
 
-class StartFailed(BandstandError):
+class StartError(SupervisionError):
     """A child did not start. Children that the supervisor had started before it were stopped; `__cause__` is the reason.
 
-    If the child is a supervisor, or starts actors itself, `__cause__` may be a `StartFailed` too. The text names the path
+    If the child is a supervisor, or starts actors itself, `__cause__` may be a `StartError` too. The text names the path
     down to the actor that failed, and its error, once.
     """
 
@@ -248,16 +236,16 @@ class StartFailed(BandstandError):
 
     @property
     def root_cause(self) -> BaseException | None:
-        """The first cause that is not the `StartFailed` of a child; None if there is none."""
+        """The first cause that is not the `StartError` of a child; None if there is none."""
         cause: BaseException | None = self
-        while isinstance(cause, StartFailed) and (cause.path or cause is self):
+        while isinstance(cause, StartError) and (cause.path or cause is self):
             cause = cause.__cause__
         return cause
 
     @classmethod
     def of(cls, what: str, name: str, cause: BaseException | None, how: str = "") -> Self:
         """Build the error for `what`, which appears in paths as `name`. The text has `how` before the root cause."""
-        inner = cause if isinstance(cause, StartFailed) else None
+        inner = cause if isinstance(cause, StartError) else None
         path = (name, *(() if inner is None else inner.path))
         root = inner.root_cause if inner is not None and inner.path else cause
         text = f"{what} did not start"
@@ -271,7 +259,7 @@ class StartFailed(BandstandError):
         return error
 
 
-class GaveUp(BandstandError):
+class RestartLimitError(SupervisionError):
     """A supervisor reached its restart limit and stopped.
 
     The message names the child, the number of restarts and the period. `__cause__` is an exception group of the last
@@ -287,25 +275,25 @@ class GaveUp(BandstandError):
         return causes
 
 
-class NoSuchChild(BandstandError, LookupError):
+class NoSuchChildError(SupervisionError, LookupError):
     """The supervisor has no child with this name."""
 
     code = -109
 
 
-class ChildState(BandstandError):
+class ChildStateError(SupervisionError):
     """The state of the child, or of its supervisor, does not allow the call: running, stopped, or restarting."""
 
     code = -110
 
 
-class MaxChildren(BandstandError):
+class MaxChildrenError(SupervisionError):
     """A dynamic supervisor has reached the limit of children in its spec."""
 
     code = -111
 
 
-class IgnoreChild(BandstandError):
+class IgnoreChild(SupervisionError):  # noqa: N818  # ends an init without a failure, like StopIteration
     """Raised by an init, or by `__init__` or `on_start` of a typed actor: the supervisor continues without this child.
 
     The child does not run, and this is not a failure: its siblings start, and nothing is restarted. A permanent or
@@ -319,7 +307,7 @@ class IgnoreChild(BandstandError):
 # --- typed actors -----------------------------------------------------------------------------------------------------
 
 
-class AskTimeout(BandstandError, TimeoutError):
+class AskTimeoutError(AskError, TimeoutError):
     """No answer arrived in time. The handler may still be running; its answer will be dropped and counted."""
 
     code = -112
@@ -328,29 +316,29 @@ class AskTimeout(BandstandError, TimeoutError):
     """The actor that was asked."""
     method: str = ""
     """The method that was called."""
-    waited_ms: float = 0.0
-    """How long the caller waited, in milliseconds."""
+    waited: float = 0.0
+    """How long the caller waited, in seconds."""
     depth: int = 0
     """The number of messages in the target's mailbox at that moment."""
 
     @classmethod
-    def of(cls, target: str, method: str, waited_ms: float, depth: int) -> Self:
+    def of(cls, target: str, method: str, waited: float, depth: int) -> Self:
         """Build the error for one ask."""
         error = cls(
-            f"{target} did not answer {method} within {waited_ms:.0f} ms; {depth} more messages wait in its mailbox. It may be "
-            f"busy, stuck, or waiting itself: allow more time with within(ms), or check what it is doing."
+            f"{target} did not answer {method} within {waited * 1000:.0f} ms; {depth} more messages wait in its mailbox. It may be "
+            f"busy, stuck, or waiting itself: allow more time with within(seconds), or check what it is doing."
         )
-        error.target, error.method, error.waited_ms, error.depth = target, method, waited_ms, depth
+        error.target, error.method, error.waited, error.depth = target, method, waited, depth
         return error
 
 
-class AskCycle(BandstandError):
+class AskCycleError(AskError):
     """The ask would deadlock: the target waits for the caller, directly or through others. The message shows the cycle."""
 
     code = -113
 
 
-class TargetEnded(BandstandError):
+class TargetEndedError(AskError, TryAgainError):
     """The actor that was asked ended without an answer. If it failed, `__cause__` is its cause."""
 
     code = -114
@@ -379,43 +367,43 @@ class TargetEnded(BandstandError):
         return error
 
 
-class MessageDropped(BandstandError):
+class MessageDroppedError(AskError, TryAgainError):
     """The overflow policy of the target's full mailbox dropped an ask."""
 
     code = -115
 
 
-class UnknownMessage(BandstandError, TypeError):
+class UnknownMessageError(SendError, TypeError):
     """No method of the actor accepts a message of this class. Nothing was sent."""
 
     code = -116
 
 
-class BadDeclaration(BandstandError, TypeError):
+class DeclarationError(ConfigError, TypeError):
     """An actor class contradicts itself or its interface. Raised at class creation; names the class and the method."""
 
     code = -117
 
 
-class ChildFailed(BandstandError):
+class ChildFailedError(SupervisionError):
     """A child that an actor started itself failed, and the actor does not override `on_signal` to handle it."""
 
     code = -118
 
 
-class StashFull(BandstandError):
+class StashFullError(SendError):
     """The stash is full. Raised in the handler: the actor fails unless the handler catches it."""
 
     code = -145
 
 
-class NotInThisState(BandstandError):
+class NotInThisStateError(SendError):
     """The current state of a state machine does not handle the message. The machine continues."""
 
     code = -146
 
 
-class BadTransition(BandstandError):
+class InvalidTransitionError(ConfigError):
     """A transition is not possible: no state to return to, nested too deeply, or another transition is running."""
 
     code = -147
@@ -424,19 +412,19 @@ class BadTransition(BandstandError):
 # --- channels and scopes ----------------------------------------------------------------------------------------------
 
 
-class ChannelClosed(BandstandError):
+class ChannelClosedError(ScopeError):
     """The channel is closed: it accepts no elements, and has none left to receive."""
 
     code = -126
 
 
-class ChannelTimeout(BandstandError, TimeoutError):
+class ChannelTimeoutError(ScopeError, TimeoutError):
     """No one sent to, or received from, the channel in time. Nothing was sent or received."""
 
     code = -127
 
 
-class Cancelled(BandstandError):
+class TokenCancelledError(ScopeError):
     """A cancel token ended the wait. This is not `asyncio.CancelledError`: the task itself was not cancelled."""
 
     code = -128
@@ -454,7 +442,7 @@ class Cancelled(BandstandError):
         return error
 
 
-class ScopeClosed(BandstandError):
+class ScopeClosedError(ScopeError):
     """The scope has ended, or was never entered: it cannot start children."""
 
     code = -129
@@ -463,31 +451,31 @@ class ScopeClosed(BandstandError):
 # --- registry and topics ----------------------------------------------------------------------------------------------
 
 
-class NameTaken(BandstandError):
+class NameTakenError(SendError):
     """Another actor is registered under this name. The message says which."""
 
     code = -140
 
 
-class NoSuchName(BandstandError, LookupError):
+class NoSuchNameError(SendError, LookupError):
     """No actor is registered under this name. The message suggests similar names."""
 
     code = -141
 
 
-class NameTimeout(BandstandError, TimeoutError):
+class NameTimeoutError(SendError, TimeoutError):
     """No actor was registered under this name in time."""
 
     code = -142
 
 
-class TopicClosed(BandstandError):
+class TopicClosedError(ScopeError):
     """The topic is closed: it accepts no events and no subscriptions."""
 
     code = -143
 
 
-class CutOff(BandstandError):
+class SubscriptionCutOffError(ScopeError):
     """The subscription was closed because its backlog was full, as its policy demands. No more events arrive."""
 
     code = -144
@@ -496,7 +484,7 @@ class CutOff(BandstandError):
 # --- bus --------------------------------------------------------------------------------------------------------------
 
 
-class BadMessage(BandstandError, ValueError):
+class InvalidMessageError(BusError, ValueError):
     """A line received over the wire is not a valid message, or its data does not match its type. Says what and where."""
 
     code = -119
@@ -514,19 +502,19 @@ class BadMessage(BandstandError, ValueError):
         return error
 
 
-class BadContract(BandstandError, TypeError):
+class ContractError(ConfigError, TypeError):
     """The declaration of a capability is invalid. Raised before anything starts; names the capability and the field."""
 
     code = -120
 
 
-class OutboundFault(BandstandError):
+class ContractViolationError(BusError):
     """A capability sent something that its contract does not allow. Its actor fails with this as its cause."""
 
     code = -121
 
 
-class Refused(BandstandError):
+class RefusedError(BusError):
     """Raise it in a handler of a capability to answer the request with an error. The capability continues.
 
     Args:
@@ -540,10 +528,10 @@ class Refused(BandstandError):
         self.answer = answer
 
 
-class RequestFailed(Refused):
+class RequestFailedError(RefusedError):
     """A command or query was answered with an error.
 
-    It is a `Refused`: a handler that makes a request and does not catch this refuses its own message in turn, and the
+    It is a `RefusedError`: a handler that makes a request and does not catch this refuses its own message in turn, and the
     capability continues. An error of one capability never crashes another.
     """
 
@@ -562,7 +550,7 @@ class RequestFailed(Refused):
         return error
 
 
-class BootFailed(BandstandError):
+class BootError(BusError):
     """A node did not start. Everything it had started was stopped; `__cause__` is the reason."""
 
     code = -124
@@ -578,13 +566,13 @@ class BootFailed(BandstandError):
         return error
 
 
-class CannotListen(BandstandError, OSError):
+class ListenError(BusError, OSError):
     """An adapter cannot start; the message says why. No socket or file is left behind."""
 
     code = -125
 
 
-class NodeGone(BandstandError, ConnectionError):
+class NodeGoneError(BusError, TryAgainError, ConnectionError):
     """There is no connection to a node: nothing listens there, or it disconnected and did not come back in time.
 
     The message says whether the request may have been carried out. A request that was never sent was not.
@@ -596,25 +584,25 @@ class NodeGone(BandstandError, ConnectionError):
 # --- pods -------------------------------------------------------------------------------------------------------------
 
 
-class PodGone(NoSuchActor):
+class PodGoneError(PodError, NoSuchActorError):
     """The pod, or its troupe, has ended for good: this handle will never work again."""
 
     code = -130
 
 
-class PodDown(NoSuchActor):
+class PodDownError(PodError, NoSuchActorError, TryAgainError):
     """The pod is not running now, and the handle does not wait for it, or too many messages wait already."""
 
     code = -131
 
 
-class PodTimeout(BandstandError, TimeoutError):
+class PodTimeoutError(PodError, TryAgainError, TimeoutError):
     """The pod did not come back in time. The message was not sent."""
 
     code = -132
 
 
-class PodFailed(BandstandError):
+class PodFailedError(PodError):
     """A pod failed for good, and its troupe ended with it. If an exception was the reason, it is `__cause__`."""
 
     code = -133
@@ -636,7 +624,7 @@ class PodFailed(BandstandError):
         return error
 
 
-class RemoteError(BandstandError):
+class RemoteError(PodError):
     """An exception of another process that cannot be rebuilt in this one. The message describes it."""
 
     code = -134

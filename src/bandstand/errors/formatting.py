@@ -11,6 +11,7 @@ raises. The next one works.
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
@@ -20,11 +21,15 @@ from typing import Final, cast
 __all__ = (
     "REASON_LIMIT",
     "TRACEBACK_LIMIT",
+    "describe_class",
     "describe_exception",
     "safe_repr",
     "safe_str",
     "safe_traceback",
     "set_cause",
+    "shorten",
+    "shows_runtime_frames",
+    "single_line",
     "traceback_of",
     "type_name",
 )
@@ -43,6 +48,9 @@ _EXCEPTIONS = 200
 # In that case this many causes are shown, one line each.
 _CAUSES = 20
 _UNPRINTABLE = "<unprintable>"
+# The frames of bandstand's own modules have one of these paths. Those of compiled modules have the path at the time they were compiled.
+_OWN_DIRECTORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_COMPILED_FROM = os.path.join("src", "bandstand", "")
 # A metaclass can define a `__name__` that raises; the descriptors of `type` itself do not.
 _name_of = type.__dict__["__name__"].__get__
 _qualname_of = type.__dict__["__qualname__"].__get__
@@ -97,9 +105,36 @@ def describe_exception(error: BaseException, limit: int = REASON_LIMIT) -> str:
     return f"{name}: {message}" if message else name
 
 
+def single_line(text: str) -> str:
+    """Escape line ends and other characters that cannot be printed, so that a text cannot forge a line of the log."""
+    if text.isprintable():
+        return text
+    return "".join([each if each.isprintable() else repr(each)[1:-1] for each in text])
+
+
+def shorten(text: str, limit: int) -> str:
+    """Cut a text after `limit` characters; the result says how long it was."""
+    return _cut(text, limit)
+
+
+def shows_runtime_frames() -> bool:
+    """Return whether tracebacks show the frames of bandstand itself: the environment has `BANDSTAND_DEBUG=1`."""
+    return os.environ.get("BANDSTAND_DEBUG", "") not in {"", "0"}
+
+
+def describe_class(kind: type, message: str | None, limit: int = REASON_LIMIT) -> str:
+    """Do what `describe_exception` does for the class and the message of an exception; without a message, return the class's name."""
+    try:
+        name = _plain(_name_of(kind), limit)
+    except BaseException:  # noqa: BLE001  # see the module docstring
+        name = "exception"
+    return f"{name}: {_plain(message, limit)}" if message else name
+
+
 def safe_traceback(error: BaseException, limit: int = TRACEBACK_LIMIT) -> str:
     """Return the traceback as Python prints it, with causes, notes and groups; shortened in the middle to `limit` characters.
 
+    The frames of bandstand above the first frame of the program are left out, unless `shows_runtime_frames()`.
     If Python cannot format it because an attribute of the exception raises, or if there are hundreds of causes, the text
     has only the stack, the message, and one line for each of the first causes.
     """
@@ -108,6 +143,8 @@ def safe_traceback(error: BaseException, limit: int = TRACEBACK_LIMIT) -> str:
             trace = traceback.TracebackException(
                 type(error), error, error.__traceback__, limit=-_FRAMES, compact=True
             )
+            if not shows_runtime_frames():
+                _leave_out_runtime_frames(trace)
             return _join_ends(trace.format(), limit)
     except BaseException:  # noqa: BLE001, S110  # see the module docstring; fall back to the plain form
         pass
@@ -119,6 +156,8 @@ def _plain_traceback(error: BaseException, limit: int) -> str:
     text: list[str] = []
     try:
         trace = _traceback_of(error)
+        if trace is not None and not shows_runtime_frames():
+            trace = _first_user_frame(trace)
         if trace is not None:
             text += ["Traceback (most recent call last):\n", *traceback.format_tb(trace, -_FRAMES)]
     except BaseException:  # noqa: BLE001, S110  # see the module docstring; the message follows
@@ -134,6 +173,35 @@ def _plain_traceback(error: BaseException, limit: int) -> str:
         return _join_ends(text, limit)
     except BaseException:  # noqa: BLE001  # see the module docstring
         return _UNPRINTABLE
+
+
+def _is_runtime_file(path: str) -> bool:
+    return path.startswith((_OWN_DIRECTORY, _COMPILED_FROM))
+
+
+def _leave_out_runtime_frames(outer: traceback.TracebackException) -> None:
+    """Remove the runtime's frames at the top of a traceback and of its causes. A traceback without other frames stays as it is."""
+    seen: set[int] = set()
+    rest = [outer]
+    while rest:
+        trace = rest.pop()
+        if id(trace) in seen:
+            continue
+        seen.add(id(trace))
+        stack = trace.stack
+        own = next((place for place, frame in enumerate(stack) if not _is_runtime_file(frame.filename)), 0)
+        del stack[:own]
+        rest += [each for each in (trace.__cause__, trace.__context__, *(trace.exceptions or ())) if each]
+
+
+def _first_user_frame(first: TracebackType) -> TracebackType:
+    """Return the part of a traceback from the first frame outside of bandstand on; all of it if there is none."""
+    trace: TracebackType | None = first
+    while trace is not None:
+        if not _is_runtime_file(trace.tb_frame.f_code.co_filename):
+            return trace
+        trace = trace.tb_next
+    return first
 
 
 def _is_short_chain(error: BaseException) -> bool:

@@ -4,7 +4,7 @@
         orders = Channel[Order](100)
         scope.consume(orders, handle)               # an actor that handles one element at a time
         scope.launch(read_socket(orders))           # a task
-        await orders.send(order, timeout_ms=500)
+        await orders.send(order, timeout=0.5)
         orders.close()                              # what is in it is still handled; then the actor ends, and the scope
 
 A `Channel` passes elements from any number of senders to any number of receivers, each element exactly once,

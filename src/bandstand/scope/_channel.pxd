@@ -33,7 +33,7 @@ cdef Py_ssize_t NEVER_FULL
 cdef Py_ssize_t MIN_BUFFER_SIZE
 cdef Py_ssize_t SHRINK_ABOVE
 
-cpdef double checked_ms(object ms, object name=*) except? -1
+cpdef double checked_ms(object timeout, object name=*) except? -1
 cpdef object check_token(object token)
 
 cdef class Waiter:
@@ -189,7 +189,7 @@ cdef class ChannelCore:
     cdef int64_t last_select_receive
 
     @cython.locals(op=ChannelOp, ms=double)
-    cdef ChannelOp make_op(self, bint is_send, object item, object timeout_ms, object token)
+    cdef ChannelOp make_op(self, bint is_send, object item, object timeout, object token)
     @cython.locals(state=int)
     cdef int offer(self, object item, SelectOp select) except -2
     cdef object take(self, SelectOp select)

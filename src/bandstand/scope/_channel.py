@@ -38,9 +38,9 @@ from time import monotonic
 from typing import Any, Final, NoReturn, Self, TypeAlias
 from warnings import warn
 
-from bandstand.errors import ChannelClosed, ChannelTimeout, InvalidArgument
+from bandstand.errors import ChannelClosedError, ChannelTimeoutError, InvalidArgumentError
 from bandstand.errors.formatting import safe_repr
-from bandstand.errors.validation import check_ms
+from bandstand.errors.validation import Seconds, to_ms
 from bandstand.scope.deadline import DelayedCall, check_may_block
 
 try:
@@ -54,7 +54,6 @@ if not cython.compiled:
 
 Count: TypeAlias = int
 Milliseconds: TypeAlias = float
-Seconds: TypeAlias = float
 State: TypeAlias = int
 
 
@@ -102,7 +101,7 @@ END: Any = object()
 # Timeouts are milliseconds; a negative one is no timeout.
 NO_TIMEOUT: Milliseconds = -1.0
 # A thread that waits for the deadline of its token sleeps at least this long at a time.
-MIN_SLEEP: Seconds = 0.001
+MIN_SLEEP: float = 0.001
 
 # The capacity of a channel that is never full; and the same as a C integer.
 UNLIMITED: Final[int] = -1
@@ -119,24 +118,23 @@ LOCK = RLock()
 # -- arguments -------------------------------------------------------------------------------------------------
 
 
-def checked_ms(ms: Any, name: str = "timeout_ms") -> Milliseconds:
-    """Return a timeout as a float. `name` is the name of the argument, for the error.
+def checked_ms(timeout: Any, name: str = "timeout") -> Milliseconds:
+    """Return a timeout in milliseconds. `name` is the name of the argument, for the error.
 
     Raises:
-        InvalidArgument: it is not a number of milliseconds from 0 to a hundred years.
+        InvalidArgumentError: it is not a duration from 0 to a hundred years.
     """
-    check_ms(name, ms, otherwise=", 0 to not wait, or None for no limit")
-    return float(ms)
+    return to_ms(name, timeout, otherwise=", 0 to not wait, or None for no limit")
 
 
 def check_token(token: Any) -> None:
     """Check that this is a cancel token.
 
     Raises:
-        InvalidArgument: it is not.
+        InvalidArgumentError: it is not.
     """
     if not hasattr(token, "add_listener"):
-        raise InvalidArgument(f"token is {safe_repr(token)}: pass a CancelToken, or None")
+        raise InvalidArgumentError(f"token is {safe_repr(token)}: pass a CancelToken, or None")
 
 
 # -- waiting ---------------------------------------------------------------------------------------------------
@@ -213,7 +211,7 @@ class Waiter:
             # It was resumed by something other than its future. It must leave the queue, or an element could
             # be lost.
             self.close()
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"{self!r} is still waiting: only the event loop can resume it, when the wait is over"
             )
         elif self.future is not None:
@@ -291,7 +289,7 @@ class Waiter:
         """Wait on a plain thread. Timeouts use the system's monotonic clock.
 
         Raises:
-            LoopBusy: this thread runs an event loop.
+            LoopBusyError: this thread runs an event loop.
         """
         _same = self.__await__()
         check_may_block()
@@ -331,7 +329,7 @@ class Waiter:
             if self.token is not None:
                 self.token.remove_listener(self)
 
-    def sleep_seconds(self, until: Seconds) -> Seconds:
+    def sleep_seconds(self, until: float) -> float:
         """Return how long the thread may sleep before it must check its deadlines; -1 for no limit."""
         seconds = -1.0
         if self.timeout_ms >= 0:
@@ -400,7 +398,7 @@ class Waiter:
 
     def already_used(self) -> BaseException:
         """Return the error for a second use."""
-        return InvalidArgument(f"{self!r} can be awaited only once: create a new one")
+        return InvalidArgumentError(f"{self!r} can be awaited only once: create a new one")
 
     def __bool__(self) -> bool:
         if self.state != FRESH:
@@ -483,7 +481,7 @@ class ChannelOp(Waiter):
             # In C, all attributes start as 0, False or None.
             Waiter.__init__(self)
             # Whether the end of the channel raises StopAsyncIteration, for `async for`, instead of
-            # ChannelClosed.
+            # ChannelClosedError.
             self.ends_iteration = False
             # The serial number of the element that it received.
             self.serial: Count = 0
@@ -611,11 +609,11 @@ class ChannelOp(Waiter):
         verb = "send to" if self.is_send else "receive from"
         if state == CLOSED:
             rest = "closed" if self.is_send else "closed and empty"
-            return ChannelClosed(f"cannot {verb} {self.channel!r}: it is {rest}")
+            return ChannelClosedError(f"cannot {verb} {self.channel!r}: it is {rest}")
         if state == EXPIRED:
             waited = "" if self.timeout_ms == 0 else f" within {self.timeout_ms:.15g} ms"
             what = "the element was not accepted" if self.is_send else "there was no element"
-            return ChannelTimeout(f"cannot {verb} {self.channel!r}: {what}{waited}")
+            return ChannelTimeoutError(f"cannot {verb} {self.channel!r}: {what}{waited}")
         if state != CANCELLED:
             return self.already_used()
         error: BaseException = self.token.error(f"{verb} {self.channel!r}")
@@ -652,7 +650,7 @@ class SelectOp(Waiter):
 
     __slots__ = ("chosen", "open_count", "ops", "until_any_closes")
 
-    def __init__(self, ops: tuple[Any, ...], timeout_ms: object, token: Any, until_any_closes: bool) -> None:
+    def __init__(self, ops: tuple[Any, ...], timeout: object, token: Any, until_any_closes: bool) -> None:
         super().__init__()
         self.until_any_closes = until_any_closes
         self.ops: list[ChannelOp] = []
@@ -662,12 +660,12 @@ class SelectOp(Waiter):
         self.open_count: Count = 0
         if token is not None:
             check_token(token)
-        if timeout_ms is not None:
-            self.timeout_ms = checked_ms(timeout_ms)
+        if timeout is not None:
+            self.timeout_ms = checked_ms(timeout)
         self.token = token
         for op in ops:
             if not isinstance(op, ChannelOp):
-                raise InvalidArgument(
+                raise InvalidArgumentError(
                     f"select() got {safe_repr(op)}: pass channel.receive() or channel.send(element), not awaited"
                 )
             self.check(op)
@@ -680,12 +678,14 @@ class SelectOp(Waiter):
         """Check that an operation can be part of a select.
 
         Raises:
-            InvalidArgument: it cannot.
+            InvalidArgumentError: it cannot.
         """
         if op.state != FRESH or op.is_in_select:
-            raise InvalidArgument(f"select() got {safe_repr(op)}, which was already used: create a new one")
+            raise InvalidArgumentError(
+                f"select() got {safe_repr(op)}, which was already used: create a new one"
+            )
         if op.timeout_ms != NO_TIMEOUT or op.token is not None:
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"select() got {safe_repr(op)} with its own timeout or token: pass these to select(), for all operations"
             )
 
@@ -693,12 +693,12 @@ class SelectOp(Waiter):
         """Make an operation part of this select.
 
         Raises:
-            InvalidArgument: it is part of it already.
+            InvalidArgumentError: it is part of it already.
         """
         if op.is_in_select:
             for adopted in self.ops:
                 adopted.is_in_select = False
-            raise InvalidArgument(f"select() got {safe_repr(op)} twice: create a new one")
+            raise InvalidArgumentError(f"select() got {safe_repr(op)} twice: create a new one")
         op.is_in_select = True
         self.ops.append(op)
 
@@ -810,10 +810,10 @@ class SelectOp(Waiter):
         what = ", ".join(map(repr, self.ops))
         if state == CLOSED:
             which = "all channels are" if self.open_count == 0 else "one of the channels is"
-            return ChannelClosed(f"cannot select from {what}: {which} closed and empty")
+            return ChannelClosedError(f"cannot select from {what}: {which} closed and empty")
         if state == EXPIRED:
             waited = "" if self.timeout_ms == 0 else f" within {self.timeout_ms:.15g} ms"
-            return ChannelTimeout(f"none of {what} was possible{waited}")
+            return ChannelTimeoutError(f"none of {what} was possible{waited}")
         error: BaseException = self.token.error(f"select from {what}")
         return error
 
@@ -1013,46 +1013,46 @@ class ChannelCore:
 
     # -- public methods; `Channel` declares their types
 
-    def send(self, item: Any, *, timeout_ms: float | None = None, token: Any = None) -> Any:
+    def send(self, item: Any, *, timeout: Seconds | None = None, token: Any = None) -> Any:
         """Send an element: `await channel.send(element)`.
 
         Waits for room, or on a rendezvous channel for a receiver.
 
-        Nothing happens before it is awaited. It waits at most `timeout_ms`, 0 to not wait, and until the
-        CancelToken `token` is cancelled. Raises ChannelClosed, ChannelTimeout or Cancelled: then the element
+        Nothing happens before it is awaited. It waits at most `timeout`, 0 to not wait, and until the
+        CancelToken `token` is cancelled. Raises ChannelClosedError, ChannelTimeoutError or Cancelled: then the element
         was not sent.
         """
-        return self.make_op(SEND, item, timeout_ms, token)
+        return self.make_op(SEND, item, timeout, token)
 
-    def receive(self, *, timeout_ms: float | None = None, token: Any = None) -> Any:
+    def receive(self, *, timeout: Seconds | None = None, token: Any = None) -> Any:
         """Receive the oldest element: `await channel.receive()`. Waits until there is one.
 
-        Nothing happens before it is awaited. It waits at most `timeout_ms`, 0 to not wait, and until the
-        CancelToken `token` is cancelled. Raises ChannelClosed if the channel is closed and empty,
-        ChannelTimeout or Cancelled.
+        Nothing happens before it is awaited. It waits at most `timeout`, 0 to not wait, and until the
+        CancelToken `token` is cancelled. Raises ChannelClosedError if the channel is closed and empty,
+        ChannelTimeoutError or Cancelled.
         """
-        return self.make_op(RECEIVE, None, timeout_ms, token)
+        return self.make_op(RECEIVE, None, timeout, token)
 
     def try_send(self, item: Any) -> bool:
         """Send an element without waiting; return False if there is no room.
 
-        Raises ChannelClosed. Callable from any thread.
+        Raises ChannelClosedError. Callable from any thread.
         """
         state = self.offer(item, None)
         if state == CLOSED:
-            raise ChannelClosed(f"cannot send to {self!r}: it is closed")
+            raise ChannelClosedError(f"cannot send to {self!r}: it is closed")
         return state == DONE
 
     def try_receive(self, default: Any = None) -> Any:
         """Receive the oldest element, or return `default` if there is none.
 
-        Raises ChannelClosed. Callable from any thread.
+        Raises ChannelClosedError. Callable from any thread.
         """
         item = self.take(None)
         if item is EMPTY:
             return default
         if item is END:
-            raise ChannelClosed(f"cannot receive from {self!r}: it is closed and empty")
+            raise ChannelClosedError(f"cannot receive from {self!r}: it is closed and empty")
         return item
 
     def close(self) -> bool:
@@ -1077,15 +1077,15 @@ class ChannelCore:
         op.ends_iteration = True
         return op
 
-    def make_op(self, is_send: bool, item: object, timeout_ms: object, token: Any) -> ChannelOp:
+    def make_op(self, is_send: bool, item: object, timeout: object, token: Any) -> ChannelOp:
         """Create an operation.
 
         Raises:
-            InvalidArgument: the timeout or the token is invalid.
+            InvalidArgumentError: the timeout or the token is invalid.
         """
         ms = NO_TIMEOUT
-        if timeout_ms is not None:
-            ms = checked_ms(timeout_ms)
+        if timeout is not None:
+            ms = checked_ms(timeout)
         if token is not None:
             check_token(token)
         op = ChannelOp.__new__(ChannelOp)

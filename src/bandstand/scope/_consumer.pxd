@@ -43,7 +43,7 @@ cdef class ActorReceive(ChannelOp):
     cdef readonly int64_t strays
 
     @cython.locals(wrapped=ItemCoroutine)
-    cpdef object run(self, ActorContext turn)
+    cpdef object run(self, ActorContext ctx)
     cdef object finish_item(self, object verdict)
     cpdef object schedule(self)
     cpdef object wake(self)
@@ -76,4 +76,4 @@ cdef class ConsumerState:
     cdef readonly ActorReceive receive
 
 @cython.locals(state=ConsumerState)
-cpdef object consumer_behavior(ActorContext turn, object _data)
+cpdef object consumer_behavior(ActorContext ctx, object _data)

@@ -11,10 +11,9 @@ processes an element runs inside an `ItemCoroutine`, which sees its return value
 that returned STOP be distinguished from a stop by someone else.
 """
 
-# PyThread_get_thread_ident and step_job are defined either here or in the .pxd; the checker sees only one of
-# the two.
+# PyThread_get_thread_ident and step_coroutine are defined either here or in the .pxd; the checker sees only one
+# of the two.
 # pyright: reportPossiblyUnboundVariable=false
-# the kernel's methods, until they have public names
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ from bandstand.core.context import ActorContext
 from bandstand.core.coroutines import is_coroutine
 from bandstand.core.enums import SystemTag, Verdict
 from bandstand.core.kernel import Kernel
-from bandstand.errors import BadVerdict
+from bandstand.errors import InvalidVerdictError
 from bandstand.errors.formatting import safe_repr
 from bandstand.scope._channel import ChannelCore, ChannelOp, WaitState
 
@@ -97,9 +96,9 @@ class ActorReceive(ChannelOp):
 
     # -- processing
 
-    def run(self, turn: ActorContext) -> Any:
+    def run(self, ctx: ActorContext) -> Any:
         """Process one element, or queue: the behavior of the actor."""
-        if turn.tag is not ELEMENT:
+        if ctx.tag is not ELEMENT:
             self.strays += 1
             return None
         self.is_scheduled = False
@@ -129,7 +128,7 @@ class ActorReceive(ChannelOp):
         """Return the verdict for the kernel, after an element was processed.
 
         Raises:
-            BadVerdict: the function did not return a verdict.
+            InvalidVerdictError: the function did not return a verdict.
         """
         if verdict is None or verdict is OK_VERDICT:
             self.is_busy = False
@@ -141,7 +140,7 @@ class ActorReceive(ChannelOp):
             self.has_returned_stop = True
         elif verdict is not FAIL_VERDICT:
             what = getattr(self.process, "__qualname__", self.process)
-            raise BadVerdict(
+            raise InvalidVerdictError(
                 f"{what} returned {safe_repr(verdict)} for an element of {self.channel!r}: return None to continue, STOP to end, or FAIL to fail"
             )
         return verdict
@@ -290,7 +289,7 @@ class ConsumerState:
         self.receive = receive
 
 
-def consumer_behavior(turn: ActorContext, _data: object) -> Any:
+def consumer_behavior(ctx: ActorContext, _data: object) -> Any:
     """The behavior of every channel actor. The state belongs to one incarnation."""
-    state: Any = turn.state
-    return state.receive.run(turn)
+    state: Any = ctx.state
+    return state.receive.run(ctx)

@@ -34,8 +34,9 @@ from typing import NoReturn, Protocol, final
 
 from bandstand.core import Loop
 from bandstand.core.logs import SafeLogger
-from bandstand.errors import Cancelled, InvalidArgument
+from bandstand.errors import InvalidArgumentError, TokenCancelledError
 from bandstand.errors.formatting import describe_exception, safe_repr, safe_str
+from bandstand.errors.validation import Seconds
 from bandstand.scope._channel import LOCK, checked_ms
 from bandstand.scope.deadline import CancelDeadline, running_event_loop, wake_event_loop
 from bandstand.scope.event import EventWait
@@ -81,7 +82,7 @@ class Cancellation:
         """Make the record from the argument of `cancel()`.
 
         Raises:
-            InvalidArgument: the reason is not a string, an exception or None.
+            InvalidArgumentError: the reason is not a string, an exception or None.
         """
         if reason is None:
             return cls("no reason was given", None, origin)
@@ -89,7 +90,7 @@ class Cancellation:
             return cls(safe_str(reason), None, origin)
         if isinstance(reason, BaseException):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
             return cls(describe_exception(reason), reason, origin)
-        raise InvalidArgument(f"reason is {safe_repr(reason)}: pass a string, an exception, or None")
+        raise InvalidArgumentError(f"reason is {safe_repr(reason)}: pass a string, an exception, or None")
 
 
 class CancelNode:
@@ -300,7 +301,7 @@ class CancelToken(CancelNode):
 
     It is cancelled once, and all its children with it; cancelling a child does not affect its parent.
 
-        token = CancelToken(timeout_ms=500)
+        token = CancelToken(timeout=0.5)
         order = await orders.receive(token=token)       # raises Cancelled if the token is cancelled
 
     All methods can be called from any thread, and from plain functions. A token without listeners is ordinary
@@ -308,41 +309,41 @@ class CancelToken(CancelNode):
 
     Args:
         parent: a token that cancels this one.
-        timeout_ms: how long until it is cancelled automatically; 0 for at once, None for never.
+        timeout: how long until it is cancelled automatically; 0 for at once, None for never.
         loop: the loop whose clock is used; if None, the loop attached to the running event loop, else the
             running event loop. Children that are created where there is neither use it too.
 
     Raises:
-        InvalidArgument: an argument is invalid, or there is no clock for the timeout.
-        LoopClosed: the loop was asked to stop.
+        InvalidArgumentError: an argument is invalid, or there is no clock for the timeout.
+        LoopClosedError: the loop was asked to stop.
     """
 
     __slots__ = ("__weakref__", "loop")
 
     def __init__(
-        self, parent: CancelToken | None = None, *, timeout_ms: float | None = None, loop: Loop | None = None
+        self, parent: CancelToken | None = None, *, timeout: Seconds | None = None, loop: Loop | None = None
     ) -> None:
         if hasattr(self, "loop"):
             # A second parent could be a descendant of this token, and a walk to the root would not end.
-            raise InvalidArgument(f"{self!r} was already initialised: create a new token")
+            raise InvalidArgumentError(f"{self!r} was already initialised: create a new token")
         if parent is not None and not isinstance(parent, CancelToken):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-            raise InvalidArgument(f"parent is {safe_repr(parent)}: pass a CancelToken, or None")
+            raise InvalidArgumentError(f"parent is {safe_repr(parent)}: pass a CancelToken, or None")
         if loop is not None and not isinstance(loop, Loop):  # pyright: ignore[reportUnnecessaryIsInstance]  # same
-            raise InvalidArgument(f"loop is {safe_repr(loop)}: pass a Loop, or None for the current one")
+            raise InvalidArgumentError(f"loop is {safe_repr(loop)}: pass a Loop, or None for the current one")
         self.loop: Loop | None = loop
         """The loop that keeps the deadlines of children that are created where there is no event loop."""
         if loop is None and parent is not None:
             self.loop = parent.loop
-        deadline = None if timeout_ms is None else CancelDeadline(checked_ms(timeout_ms), loop, self.loop)
+        deadline = None if timeout is None else CancelDeadline(checked_ms(timeout), loop, self.loop)
         super().__init__(parent, next(_serials), deadline)
 
-    def child(self, timeout_ms: float | None = None) -> CancelToken:
+    def child(self, timeout: Seconds | None = None) -> CancelToken:
         """Create a token that is cancelled with this one, and can be cancelled on its own.
 
         Raises:
-            InvalidArgument, LoopClosed: as for a new token.
+            InvalidArgumentError, LoopClosedError: as for a new token.
         """
-        return CancelToken(self, timeout_ms=timeout_ms)
+        return CancelToken(self, timeout=timeout)
 
     # -- state
 
@@ -390,18 +391,18 @@ class CancelToken(CancelNode):
         if self.find_cancellation() is not None:
             raise self.error("the work")
 
-    def error(self, what: str) -> Cancelled:
+    def error(self, what: str) -> TokenCancelledError:
         """Return the error that says that `what` was cancelled, to be raised.
 
         Its `__cause__` is the token's `cause`.
 
         Raises:
-            InvalidArgument: the token is not cancelled.
+            InvalidArgumentError: the token is not cancelled.
         """
         cancellation = self.find_cancellation()
         if cancellation is None:
-            raise InvalidArgument(f"{self!r} is not cancelled: there is no error to raise")
-        error = Cancelled.of(what, cancellation.reason, cancellation.origin)
+            raise InvalidArgumentError(f"{self!r} is not cancelled: there is no error to raise")
+        error = TokenCancelledError.of(what, cancellation.reason, cancellation.origin)
         error.__cause__ = cancellation.cause
         return error
 
@@ -419,7 +420,7 @@ class CancelToken(CancelNode):
             True if this call cancelled it; False if it was cancelled before: the first reason stays.
 
         Raises:
-            InvalidArgument: the reason is not a string, an exception or None.
+            InvalidArgumentError: the reason is not a string, an exception or None.
         """
         is_first = self.cancel_with(Cancellation.of(reason, self.serial))
         if is_first:
@@ -439,47 +440,47 @@ class CancelToken(CancelNode):
             A function that removes the callback: True if it will not be called, False if it is too late.
 
         Raises:
-            InvalidArgument: it is not callable.
+            InvalidArgumentError: it is not callable.
         """
         if not callable(callback):
-            raise InvalidArgument(f"callback is {safe_repr(callback)}: pass a function of the token")
+            raise InvalidArgumentError(f"callback is {safe_repr(callback)}: pass a function of the token")
         listener = CallbackListener(self, callback)
         self.add_listener(listener)
         return listener.remove
 
-    def wait(self, *, timeout_ms: float | None = None, token: CancelToken | None = None) -> EventWait[str]:
+    def wait(self, *, timeout: Seconds | None = None, token: CancelToken | None = None) -> EventWait[str]:
         """Wait for the cancellation: `await token.wait()`, or `token.wait().blocking()` on a plain thread.
 
         Returns the reason.
 
         Args:
-            timeout_ms: how long to wait at most; 0 to not wait, None for no limit.
+            timeout: how long to wait at most; 0 to not wait, None for no limit.
             token: another token, which cancels the wait.
 
         Raises:
-            ChannelTimeout: it was not cancelled in time.
+            ChannelTimeoutError: it was not cancelled in time.
             Cancelled: the other token was cancelled.
-            LoopBusy: `blocking()` was called on a thread that runs an event loop.
-            InvalidArgument: an argument is invalid.
+            LoopBusyError: `blocking()` was called on a thread that runs an event loop.
+            InvalidArgumentError: an argument is invalid.
         """
-        return EventWait(CancellationSource(self), timeout_ms, token, None)
+        return EventWait(CancellationSource(self), timeout, token, None)
 
-    def guard(self, *, timeout_ms: float | None = None) -> CancelGuard:
+    def guard(self, *, timeout: Seconds | None = None) -> CancelGuard:
         """Cancel asyncio's own waits with the token: `async with token.guard() as inner:`.
 
         If the token is cancelled, or its child `inner`, the task is cancelled at its current await, and the
-        block raises `Cancelled`; the task can await normally after it. If the task itself is cancelled,
+        block raises `TokenCancelledError`; the task can await normally after it. If the task itself is cancelled,
         `inner` is cancelled, and CancelledError propagates, even if the token is cancelled too. When the
         block ends normally, `inner` is cancelled.
 
         Args:
-            timeout_ms: how long until `inner` is cancelled automatically.
+            timeout: how long until `inner` is cancelled automatically.
 
         Raises:
             Cancelled: the token was cancelled while the block ran; or before, then the block is not entered.
-            InvalidArgument: no task runs here, the guard was already entered, or an argument is invalid.
+            InvalidArgumentError: no task runs here, the guard was already entered, or an argument is invalid.
         """
-        return CancelGuard(self, timeout_ms)
+        return CancelGuard(self, timeout)
 
     def __repr__(self) -> str:
         cancellation = self.find_cancellation()
@@ -583,13 +584,13 @@ class CancelGuard:
         "_is_over",
         "_task",
         "_thread_id",
-        "_timeout_ms",
+        "_timeout",
         "_token",
     )
 
-    def __init__(self, token: CancelToken, timeout_ms: float | None) -> None:
+    def __init__(self, token: CancelToken, timeout: Seconds | None) -> None:
         self._token = token
-        self._timeout_ms = timeout_ms
+        self._timeout = timeout
         self._inner: CancelToken | None = None
         self._is_over = False
         # Whether the guard has cancelled the task.
@@ -600,14 +601,16 @@ class CancelGuard:
 
         Raises:
             Cancelled: the token is cancelled.
-            InvalidArgument: no task runs here, or the guard was already entered.
+            InvalidArgumentError: no task runs here, or the guard was already entered.
         """
         if self._inner is not None:
-            raise InvalidArgument("a guard can be entered only once: call guard() again")
+            raise InvalidArgumentError("a guard can be entered only once: call guard() again")
         host = running_event_loop()
         task = None if host is None else asyncio.current_task(host)
         if host is None or task is None:
-            raise InvalidArgument("a guard needs a task to cancel, but no task runs here: enter it in a task")
+            raise InvalidArgumentError(
+                "a guard needs a task to cancel, but no task runs here: enter it in a task"
+            )
         if self._token.cancelled:
             raise self._token.error("the block")
         self._task = task
@@ -616,14 +619,14 @@ class CancelGuard:
         # A request that was not raised yet will be raised in the block or after it: like one made meanwhile,
         # it is not the guard's. Before Python 3.13 it is raised even if it was undone.
         self._before = max(0, task.cancelling() - getattr(task, "_must_cancel", False))
-        inner = self._inner = self._token.child(self._timeout_ms)
+        inner = self._inner = self._token.child(self._timeout)
         inner.add_listener(self)
         return inner
 
     async def __aexit__(
         self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leave the block: the guard's own cancellation becomes `Cancelled`, any other propagates.
+        """Leave the block: the guard's own cancellation becomes `TokenCancelledError`, any other propagates.
 
         Raises:
             Cancelled: the token has ended the block.

@@ -1,4 +1,7 @@
-"""Typed channels, and `select`: the public side of the compiled `_channel`."""
+"""Typed channels, and `select`: the public side of the compiled `_channel`.
+
+The two stay apart: a compiled class cannot be generic, and compiled methods lose their annotations and overloads.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self, TypeVar, cast, overload
 
-from bandstand.errors import InvalidArgument
+from bandstand.errors import InvalidArgumentError
 from bandstand.errors.formatting import safe_repr
+from bandstand.errors.validation import Seconds
 from bandstand.scope._channel import UNLIMITED, ChannelCore, SelectOp
 
 if TYPE_CHECKING:
@@ -51,7 +55,7 @@ class Operation(Protocol[R_co]):
         """Do it on a plain thread, which blocks. Timeouts use the system's monotonic clock.
 
         Raises:
-            LoopBusy: this thread runs an event loop: use `await`.
+            LoopBusyError: this thread runs an event loop: use `await`.
         """
         ...
 
@@ -99,14 +103,14 @@ class Channel(ChannelCore, Generic[T]):
         name: shown in errors, in the actor tree and in statistics.
 
     Raises:
-        InvalidArgument: the capacity or the name is invalid.
+        InvalidArgumentError: the capacity or the name is invalid.
     """
 
     __slots__ = ("__weakref__",)
 
     def __init__(self, capacity: int | Buffering = 0, *, name: str | None = None) -> None:
         if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-            raise InvalidArgument(f"name is {safe_repr(name)}: pass a string")
+            raise InvalidArgumentError(f"name is {safe_repr(name)}: pass a string")
         if capacity is UNBOUNDED:
             super().__init__(UNLIMITED, False, name)  # noqa: FBT003  # by position in C
         elif capacity is CONFLATED:
@@ -114,7 +118,7 @@ class Channel(ChannelCore, Generic[T]):
         elif type(capacity) is int and 0 <= capacity <= MAX_CAPACITY:
             super().__init__(capacity, False, name)  # noqa: FBT003  # same
         else:
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"capacity is {safe_repr(capacity)}: pass an int from 0 to 2**40, UNBOUNDED or CONFLATED"
             )
 
@@ -174,7 +178,7 @@ class Channel(ChannelCore, Generic[T]):
     if TYPE_CHECKING:
 
         def send(
-            self, item: T, *, timeout_ms: float | None = None, token: CancelToken | None = None
+            self, item: T, *, timeout: Seconds | None = None, token: CancelToken | None = None
         ) -> Operation[None]:
             """Send an element: `await channel.send(element)`.
 
@@ -186,19 +190,19 @@ class Channel(ChannelCore, Generic[T]):
 
             Args:
                 item: the element; passed by reference.
-                timeout_ms: how long to wait at most; 0 to not wait, None for no limit.
+                timeout: how long to wait at most; 0 to not wait, None for no limit.
                 token: a token that cancels the wait.
 
             Raises:
-                ChannelClosed: the channel is closed, or was closed during the wait: the element was not sent.
-                ChannelTimeout: there was no room in time.
+                ChannelClosedError: the channel is closed, or was closed during the wait: the element was not sent.
+                ChannelTimeoutError: there was no room in time.
                 Cancelled: the token was cancelled.
-                InvalidArgument: an argument is invalid.
+                InvalidArgumentError: an argument is invalid.
             """
             ...
 
         def receive(
-            self, *, timeout_ms: float | None = None, token: CancelToken | None = None
+            self, *, timeout: Seconds | None = None, token: CancelToken | None = None
         ) -> Operation[T]:
             """Receive the oldest element: `await channel.receive()`. Waits until there is one.
 
@@ -206,14 +210,14 @@ class Channel(ChannelCore, Generic[T]):
             handed over at that moment returns to the front of the channel.
 
             Args:
-                timeout_ms: how long to wait at most; 0 to not wait, None for no limit.
+                timeout: how long to wait at most; 0 to not wait, None for no limit.
                 token: a token that cancels the wait.
 
             Raises:
-                ChannelClosed: the channel is closed and empty.
-                ChannelTimeout: there was no element in time.
+                ChannelClosedError: the channel is closed and empty.
+                ChannelTimeoutError: there was no element in time.
                 Cancelled: the token was cancelled.
-                InvalidArgument: an argument is invalid.
+                InvalidArgumentError: an argument is invalid.
             """
             ...
 
@@ -223,7 +227,7 @@ class Channel(ChannelCore, Generic[T]):
             Callable from any thread and from plain functions.
 
             Raises:
-                ChannelClosed: the channel is closed.
+                ChannelClosedError: the channel is closed.
             """
             ...
 
@@ -237,7 +241,7 @@ class Channel(ChannelCore, Generic[T]):
             Callable from any thread and from plain functions.
 
             Raises:
-                ChannelClosed: the channel is closed and empty.
+                ChannelClosedError: the channel is closed and empty.
             """
             ...
 
@@ -245,7 +249,7 @@ class Channel(ChannelCore, Generic[T]):
             """Close the channel: it accepts no more elements, and sends that wait fail at once.
 
             Elements in it can still be received. After that an `async for` ends, and a receive raises
-            `ChannelClosed`. Callable from any thread.
+            `ChannelClosedError`. Callable from any thread.
 
             Returns:
                 False if it was closed before.
@@ -261,7 +265,7 @@ def select(
     a: Operation[A],
     /,
     *,
-    timeout_ms: float | None = ...,
+    timeout: Seconds | None = ...,
     token: CancelToken | None = ...,
     until_any_closes: bool = ...,
 ) -> Operation[tuple[int, A]]: ...
@@ -271,7 +275,7 @@ def select(
     b: Operation[B],
     /,
     *,
-    timeout_ms: float | None = ...,
+    timeout: Seconds | None = ...,
     token: CancelToken | None = ...,
     until_any_closes: bool = ...,
 ) -> Operation[tuple[int, A | B]]: ...
@@ -282,7 +286,7 @@ def select(
     c: Operation[C],
     /,
     *,
-    timeout_ms: float | None = ...,
+    timeout: Seconds | None = ...,
     token: CancelToken | None = ...,
     until_any_closes: bool = ...,
 ) -> Operation[tuple[int, A | B | C]]: ...
@@ -294,20 +298,20 @@ def select(
     d: Operation[D],
     /,
     *,
-    timeout_ms: float | None = ...,
+    timeout: Seconds | None = ...,
     token: CancelToken | None = ...,
     until_any_closes: bool = ...,
 ) -> Operation[tuple[int, A | B | C | D]]: ...
 @overload
 def select(
     *operations: Operation[A],
-    timeout_ms: float | None = ...,
+    timeout: Seconds | None = ...,
     token: CancelToken | None = ...,
     until_any_closes: bool = ...,
 ) -> Operation[tuple[int, A]]: ...
 def select(
     *operations: Operation[Any],
-    timeout_ms: float | None = None,
+    timeout: Seconds | None = None,
     token: CancelToken | None = None,
     until_any_closes: bool = False,
 ) -> Operation[tuple[int, Any]]:
@@ -321,18 +325,20 @@ def select(
 
     Args:
         operations: at least one, not awaited, without timeouts and tokens of their own.
-        timeout_ms: how long to wait at most, for all of them together; 0 to not wait, None for no limit.
+        timeout: how long to wait at most, for all of them together; 0 to not wait, None for no limit.
         token: a token that cancels the wait.
         until_any_closes: end as soon as one of the channels is closed and empty, and no other operation is
             possible at once.
 
     Raises:
-        ChannelClosed: all channels are closed and empty; or one, with `until_any_closes`.
-        ChannelTimeout: none was possible in time.
+        ChannelClosedError: all channels are closed and empty; or one, with `until_any_closes`.
+        ChannelTimeoutError: none was possible in time.
         Cancelled: the token was cancelled.
-        InvalidArgument: there are no operations; or one is not an operation, was used before, or has its own
+        InvalidArgumentError: there are no operations; or one is not an operation, was used before, or has its own
             timeout or token.
     """
     if not operations:
-        raise InvalidArgument("select() got no operations: pass channel.receive() or channel.send(element)")
-    return cast("Operation[tuple[int, Any]]", SelectOp(operations, timeout_ms, token, until_any_closes))
+        raise InvalidArgumentError(
+            "select() got no operations: pass channel.receive() or channel.send(element)"
+        )
+    return cast("Operation[tuple[int, Any]]", SelectOp(operations, timeout, token, until_any_closes))

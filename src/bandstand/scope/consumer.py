@@ -13,8 +13,9 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast, final
 
 from bandstand.core import ActorId, Behavior, Context, ExitReason, Loop, Verdict
-from bandstand.errors import ActorKilled, InvalidArgument, LoopBusy
+from bandstand.errors import ActorKilledError, InvalidArgumentError, LoopBusyError
 from bandstand.errors.formatting import safe_repr
+from bandstand.errors.validation import Seconds
 from bandstand.scope._channel import WaitState, check_token
 from bandstand.scope._consumer import ActorReceive, ConsumerState, consumer_behavior
 from bandstand.scope.cancel import CancelToken
@@ -87,7 +88,7 @@ NOT_ENDED = Outcome(ExitReason.NORMAL, None, EndedBy.NOT_YET)
 
 def _ended_by(receive: ActorReceive, reason: ExitReason, cause: BaseException | None) -> EndedBy:
     if reason is not ExitReason.NORMAL:
-        return EndedBy.KILLED if isinstance(cause, ActorKilled) else EndedBy.FAILED
+        return EndedBy.KILLED if isinstance(cause, ActorKilledError) else EndedBy.FAILED
     if receive.is_cancelled:
         return EndedBy.CANCELLED
     if receive.has_reached_end:
@@ -102,12 +103,12 @@ def check_work(channel: object, process: object) -> None:
     """Check what every consumer needs.
 
     Raises:
-        InvalidArgument: one of them is invalid.
+        InvalidArgumentError: one of them is invalid.
     """
     if not isinstance(channel, Channel):
-        raise InvalidArgument(f"channel is {safe_repr(channel)}: pass a Channel")
+        raise InvalidArgumentError(f"channel is {safe_repr(channel)}: pass a Channel")
     if not callable(process):
-        raise InvalidArgument(f"process is {safe_repr(process)}: pass a function of one element")
+        raise InvalidArgumentError(f"process is {safe_repr(process)}: pass a function of one element")
 
 
 @final
@@ -128,7 +129,7 @@ class Consumer(Generic[T]):
         token: a token that ends it at once.
 
     Raises:
-        InvalidArgument: an argument is invalid.
+        InvalidArgumentError: an argument is invalid.
     """
 
     __slots__ = ("_process", "_token", "channel")
@@ -232,7 +233,7 @@ class ChannelActor(Generic[T]):
         """
         self._ended.add_callback(callback)
 
-    def stop(self, *, timeout_ms: float | None = None) -> EventWait[Outcome]:
+    def stop(self, *, timeout: Seconds | None = None) -> EventWait[Outcome]:
         """Stop it: it finishes the current element, and takes no further one.
 
         The request takes effect at once.
@@ -241,14 +242,14 @@ class ChannelActor(Generic[T]):
         the actor's own function it does not wait, and returns an outcome with `NOT_YET`.
 
         Args:
-            timeout_ms: how long to wait at most; None for no limit. After `ChannelTimeout` the request still
+            timeout: how long to wait at most; None for no limit. After `ChannelTimeoutError` the request still
                 stands.
         """
         self._begun.stop()
-        return self._wait(timeout_ms, None, is_request=True)
+        return self._wait(timeout, None, is_request=True)
 
     def cancel(
-        self, reason: str | BaseException | None = None, *, timeout_ms: float | None = None
+        self, reason: str | BaseException | None = None, *, timeout: Seconds | None = None
     ) -> EventWait[Outcome]:
         """Cancel its token: it ends now, and a coroutine that processes an element is cancelled.
 
@@ -257,21 +258,21 @@ class ChannelActor(Generic[T]):
         The result is as for `stop`.
         """
         self.token.cancel(reason)
-        return self._wait(timeout_ms, None, is_request=True)
+        return self._wait(timeout, None, is_request=True)
 
     def ended(
-        self, *, timeout_ms: float | None = None, token: CancelToken | None = None
+        self, *, timeout: Seconds | None = None, token: CancelToken | None = None
     ) -> EventWait[Outcome]:
         """Wait until it has ended, without asking it to. The result is as for `stop`."""
-        return self._wait(timeout_ms, token, is_request=False)
+        return self._wait(timeout, token, is_request=False)
 
     def _wait(
-        self, timeout_ms: float | None, token: CancelToken | None, *, is_request: bool
+        self, timeout: Seconds | None, token: CancelToken | None, *, is_request: bool
     ) -> EventWait[Outcome]:
         if self._outcome is not None and self._begun.is_on_loop_thread():
             # The loop may not be running, and then the posted call in `_on_exit` would not run.
             self._ended.set(self._outcome)
-        return ConsumerEndWait(self._ended, self._begun, timeout_ms, token, is_request=is_request)
+        return ConsumerEndWait(self._ended, self._begun, timeout, token, is_request=is_request)
 
     def __repr__(self) -> str:
         state = (
@@ -323,12 +324,12 @@ class ConsumerEndWait(EventWait[Outcome]):
         self,
         event: OneShotEvent[Outcome],
         receive: ActorReceive,
-        timeout_ms: float | None,
+        timeout: Seconds | None,
         token: Any,
         *,
         is_request: bool,
     ) -> None:
-        super().__init__(event, timeout_ms, token, None, is_request=is_request)
+        super().__init__(event, timeout, token, None, is_request=is_request)
         self._receive = receive
 
     def try_now(self) -> bool:
@@ -341,7 +342,7 @@ class ConsumerEndWait(EventWait[Outcome]):
         """Wait on a plain thread.
 
         Raises:
-            LoopBusy: this thread runs an event loop; or it is the thread of the actor's loop, which could not
+            LoopBusyError: this thread runs an event loop; or it is the thread of the actor's loop, which could not
                 run meanwhile.
         """
         if self.state == WaitState.FRESH and not self._source.is_set and self._receive.is_on_loop_thread():
@@ -349,7 +350,7 @@ class ConsumerEndWait(EventWait[Outcome]):
             if self.try_now():
                 # The actor's own function: it does not wait.
                 return cast("Outcome", self.result())
-            raise LoopBusy(
+            raise LoopBusyError(
                 f"blocking() would wait for {self._source.description} on the thread of its loop, which could not run meanwhile: "
                 f"run the loop, or wait on another thread"
             )
@@ -390,14 +391,14 @@ def consume(
         name: its name in the actor tree and in the log; None for the channel's.
 
     Raises:
-        InvalidArgument: an argument is invalid; or there is no loop here, or more than one.
-        Cancelled, ScopeClosed: the scope is cancelled or over.
-        MaxActors, NoMemory, LoopClosed, WrongThread: as for `Loop.spawn`.
+        InvalidArgumentError: an argument is invalid; or there is no loop here, or more than one.
+        Cancelled, ScopeClosedError: the scope is cancelled or over.
+        MaxActorsError, OutOfMemoryError, LoopClosedError, WrongThreadError: as for `Loop.spawn`.
     """
     check_consume_arguments(channel, process, token, on_done, loop, name)
     if scope is not None:
         if not hasattr(scope, "consume"):
-            raise InvalidArgument(f"scope is {safe_repr(scope)}: pass a Scope, or None")
+            raise InvalidArgumentError(f"scope is {safe_repr(scope)}: pass a Scope, or None")
         return scope.consume(channel, process, token=token, on_done=on_done, loop=loop, name=name)
     actor = start_consumer(channel, process, token, _current_loop() if loop is None else loop, name)
     if on_done is not None:
@@ -411,17 +412,17 @@ def check_consume_arguments(
     """Check the arguments of `consume`.
 
     Raises:
-        InvalidArgument: one of them is invalid.
+        InvalidArgumentError: one of them is invalid.
     """
     if name is not None and not isinstance(name, str):
-        raise InvalidArgument(f"name is {safe_repr(name)}: pass a string")
+        raise InvalidArgumentError(f"name is {safe_repr(name)}: pass a string")
     if on_done is not None and not callable(on_done):
-        raise InvalidArgument(f"on_done is {safe_repr(on_done)}: pass a function of the outcome")
+        raise InvalidArgumentError(f"on_done is {safe_repr(on_done)}: pass a function of the outcome")
     if token is not None:
         check_token(token)
     check_work(channel, process)
     if loop is not None and not isinstance(loop, Loop):
-        raise InvalidArgument(f"loop is {safe_repr(loop)}: pass a Loop, or None for the current one")
+        raise InvalidArgumentError(f"loop is {safe_repr(loop)}: pass a Loop, or None for the current one")
 
 
 def start_consumer(
@@ -430,7 +431,7 @@ def start_consumer(
     """Start a channel actor on a loop. The arguments must be checked.
 
     Raises:
-        MaxActors, NoMemory, LoopClosed, WrongThread: as for `Loop.spawn`.
+        MaxActorsError, OutOfMemoryError, LoopClosedError, WrongThreadError: as for `Loop.spawn`.
     """
     token = CancelToken() if parent is None else parent.child()
     work = Consumer(channel, process, token=token)
@@ -460,7 +461,7 @@ def _current_loop() -> Loop:
     loops = current_open_loops()
     if len(loops) != 1:
         found = "no loop is" if not loops else f"{len(loops)} loops are"
-        raise InvalidArgument(
+        raise InvalidArgumentError(
             f"{found} attached to the running event loop: call consume() inside `async with Loop():`, or pass loop="
         )
     return loops[0]

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, TypeAlias, final
 
 from bandstand.core.asyncio_host import running_loops
 from bandstand.core.logs import SafeLogger
-from bandstand.errors import InvalidArgument, LoopBusy, LoopClosed, WrongThread
+from bandstand.errors import InvalidArgumentError, LoopBusyError, LoopClosedError, WrongThreadError
 
 if TYPE_CHECKING:
     from bandstand.core import Loop
@@ -70,10 +70,10 @@ def check_may_block() -> None:
     """Check that this thread may block.
 
     Raises:
-        LoopBusy: an event loop runs on this thread.
+        LoopBusyError: an event loop runs on this thread.
     """
     if running_event_loop() is not None:
-        raise LoopBusy(
+        raise LoopBusyError(
             "blocking() would block a thread that runs an event loop, and could deadlock: use `await` here"
         )
 
@@ -123,8 +123,8 @@ class CancelDeadline:
     the running event loop; else of `fallback`.
 
     Raises:
-        InvalidArgument: there is neither a loop nor a running event loop.
-        LoopClosed: the loop was asked to stop.
+        InvalidArgumentError: there is neither a loop nor a running event loop.
+        LoopClosedError: the loop was asked to stop.
     """
 
     __slots__ = (
@@ -146,7 +146,7 @@ class CancelDeadline:
             if loop is None and host is None:
                 loop = fallback
         if loop is not None and loop.kernel.is_closed:
-            raise LoopClosed(
+            raise LoopClosedError(
                 "the loop that would keep the deadline is closed: it was asked to stop, or was destroyed"
             )
         if loop is not None:
@@ -154,8 +154,8 @@ class CancelDeadline:
         elif host is not None:
             self._now = _clock_of_event_loop(host)
         else:
-            raise InvalidArgument(
-                f"timeout_ms is {ms:g}, but there is no clock here: pass loop=, or create the token inside a running event loop"
+            raise InvalidArgumentError(
+                f"timeout is {ms / 1000:g}, but there is no clock here: pass loop=, or create the token inside a running event loop"
             )
         self._ms = ms
         self._due = self._now() + ms
@@ -249,7 +249,7 @@ class CancelDeadline:
             return running_event_loop() is self._host
         try:
             loop.kernel.check_thread()
-        except WrongThread:
+        except WrongThreadError:
             return False
         return True
 

@@ -3,6 +3,9 @@
 The end of a channel actor, the end of a scope's children and (through `CancelToken.wait`) a cancellation are
 such events. An event is set once, from any thread. Every waiter is woken, later waits return at once, and
 every callback is called exactly once, outside locks.
+
+The result of an ask is not such an event (`actor.reply.LocalReply`): it belongs to one loop and needs no lock, and it is itself the
+delivery callback that the kernel calls, so that an ask allocates one object.
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, cast, 
 from warnings import warn
 
 from bandstand.core.logs import SafeLogger
-from bandstand.errors import ChannelTimeout, InvalidArgument
+from bandstand.errors import ChannelTimeoutError, InvalidArgumentError
+from bandstand.errors.validation import Seconds
 from bandstand.scope._channel import LOCK, Waiter, WaitState, check_token, checked_ms
 
 if TYPE_CHECKING:
@@ -115,7 +119,7 @@ class OneShotEvent(Generic[T]):
     def wait(
         self,
         *,
-        timeout_ms: float | None = None,
+        timeout: Seconds | None = None,
         token: Any = None,
         immediate: T | None = None,
         is_request: bool = False,
@@ -123,13 +127,13 @@ class OneShotEvent(Generic[T]):
         """Return a wait for the event, to be awaited or used with `.blocking()`. Its result is the value.
 
         Args:
-            timeout_ms: how long to wait at most; None for no limit.
+            timeout: how long to wait at most; None for no limit.
             token: a token that cancels the wait.
             immediate: if not None, the result, without waiting.
             is_request: whether the wait belongs to a request that was made already: then it is no mistake to
                 ignore the wait. Otherwise Python warns if it is never awaited.
         """
-        return EventWait(self, timeout_ms, token, immediate, is_request=is_request)
+        return EventWait(self, timeout, token, immediate, is_request=is_request)
 
     def add_wait(self, wait: EventWait[T]) -> bool:
         """Register a wait, to be woken once; return False if the event is set."""
@@ -169,7 +173,7 @@ class EventWait(Waiter, Generic[T]):
     def __init__(
         self,
         source: EventSource[T],
-        timeout_ms: float | None,
+        timeout: Seconds | None,
         token: Any,
         immediate: T | None,
         *,
@@ -180,8 +184,8 @@ class EventWait(Waiter, Generic[T]):
         self._may_be_ignored = True
         self._source = source
         self._immediate = immediate
-        if timeout_ms is not None:
-            self.timeout_ms = checked_ms(timeout_ms)
+        if timeout is not None:
+            self.timeout_ms = checked_ms(timeout)
         if token is not None:
             check_token(token)
         self.token = token
@@ -195,7 +199,7 @@ class EventWait(Waiter, Generic[T]):
         """Wait on a plain thread.
 
         Raises:
-            LoopBusy: this thread runs an event loop.
+            LoopBusyError: this thread runs an event loop.
         """
         # Even if this raises, the wait was not forgotten.
         self._may_be_ignored = True
@@ -244,9 +248,11 @@ class EventWait(Waiter, Generic[T]):
         if state == DONE:
             return self._source.value if self._immediate is None else self._immediate
         if state == EXPIRED:
-            raise ChannelTimeout(f"{self._source.description} did not come within {self.timeout_ms:.15g} ms")
+            raise ChannelTimeoutError(
+                f"{self._source.description} did not come within {self.timeout_ms:.15g} ms"
+            )
         if state != CANCELLED:
-            raise InvalidArgument(f"{self!r} can be awaited only once: create a new one")
+            raise InvalidArgumentError(f"{self!r} can be awaited only once: create a new one")
         raise self.token.error(f"the wait for {self._source.description}")
 
     def __del__(self) -> None:

@@ -33,16 +33,17 @@ from bandstand.core import ActorId, Behavior, ExitReason, Loop
 from bandstand.core.asyncio_host import running_loops
 from bandstand.core.logs import SafeLogger
 from bandstand.errors import (
-    ActorKilled,
-    Cancelled,
-    ChildFailed,
-    InvalidArgument,
-    LoopClosed,
-    NoSuchActor,
-    ScopeClosed,
-    WrongThread,
+    ActorKilledError,
+    ChildFailedError,
+    InvalidArgumentError,
+    LoopClosedError,
+    NoSuchActorError,
+    ScopeClosedError,
+    TokenCancelledError,
+    WrongThreadError,
 )
 from bandstand.errors.formatting import safe_repr
+from bandstand.errors.validation import Seconds
 from bandstand.scope._channel import check_token, checked_ms
 from bandstand.scope.cancel import CancelToken
 from bandstand.scope.consumer import ChannelActor, check_consume_arguments, start_consumer
@@ -97,7 +98,7 @@ class Scope:
     as one `ExceptionGroup`; a KeyboardInterrupt or SystemExit is raised bare.
 
     A cancellation reaches as far as what was cancelled. That of the scope itself, by `cancel()`, ends with
-    its block. That of the token it was given propagates as `Cancelled`. That of asyncio propagates as
+    its block. That of the token it was given propagates as `TokenCancelledError`. That of asyncio propagates as
     CancelledError, and has priority.
 
     The token, `cancel()` and `wait_all()` can be used from any thread; everything else only on the scope's
@@ -107,12 +108,12 @@ class Scope:
         token: a token that cancels the scope.
         loop: the loop for its actors; None for the one attached to the running event loop, if there is
             exactly one.
-        stop_timeout_ms: how long cancelled children may take to end. After that, actors are killed, and tasks
+        stop_timeout: how long cancelled children may take to end. After that, actors are killed, and tasks
             are left running, which is logged. None for no limit.
         name: shown in errors and in the log.
 
     Raises:
-        InvalidArgument: an argument is invalid.
+        InvalidArgumentError: an argument is invalid.
     """
 
     __slots__ = (
@@ -136,11 +137,11 @@ class Scope:
         *,
         token: CancelToken | None = None,
         loop: Loop | None = None,
-        stop_timeout_ms: float | None = 5000,
+        stop_timeout: Seconds | None = 5.0,
         name: str | None = None,
     ) -> None:
         if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-            raise InvalidArgument(f"name is {safe_repr(name)}: pass a string")
+            raise InvalidArgumentError(f"name is {safe_repr(name)}: pass a string")
         if token is not None:
             check_token(token)
         self.name = name
@@ -152,9 +153,7 @@ class Scope:
         """
         self._parent_token = token
         self._loop = loop
-        self._stop_timeout_ms = (
-            None if stop_timeout_ms is None else checked_ms(stop_timeout_ms, "stop_timeout_ms")
-        )
+        self._stop_timeout_ms = None if stop_timeout is None else checked_ms(stop_timeout, "stop_timeout")
         self._phase = ScopePhase.NEW
         self._body: BodyTask | None = None
         self._children = ScopeChildren(self._label, self._on_child_error)
@@ -190,11 +189,11 @@ class Scope:
 
         Raises:
             Cancelled: the token is cancelled already: the body does not run.
-            InvalidArgument: the scope was entered before, no task runs here, or its loop is not attached to
+            InvalidArgumentError: the scope was entered before, no task runs here, or its loop is not attached to
                 this event loop.
         """
         if self._phase is not ScopePhase.NEW:
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"{self._label} was already entered: a scope is for one block, create a new one"
             )
         body = BodyTask.current(self._label)
@@ -202,7 +201,7 @@ class Scope:
         if self._loop is None:
             self._loop = loops[0] if len(loops) == 1 else None
         elif self._loop not in loops:
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"loop is {safe_repr(self._loop)}, which is not attached to the running event loop: use `async with loop:`"
             )
         if self.token.cancelled:
@@ -224,13 +223,13 @@ class Scope:
         """Check that children can be started here.
 
         Raises:
-            Cancelled, ScopeClosed, WrongThread: they cannot.
+            Cancelled, ScopeClosedError, WrongThreadError: they cannot.
         """
         body = self._body
         if body is None or self._phase is ScopePhase.OVER:
-            raise ScopeClosed(f"{self._label} is {self._phase.value}: it accepts no children")
+            raise ScopeClosedError(f"{self._label} is {self._phase.value}: it accepts no children")
         if not body.is_on_event_loop():
-            raise WrongThread(
+            raise WrongThreadError(
                 f"{self._label} belongs to another event loop or thread: start its children there"
             )
         if self.token.cancelled:
@@ -241,7 +240,7 @@ class Scope:
 
     def _require_loop(self) -> Loop:
         if self._loop is None:
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"{self._label} has no loop for actors: enter it inside `async with Loop():`, or pass loop= if there are several"
             )
         return self._loop
@@ -253,13 +252,13 @@ class Scope:
 
         Raises:
             Cancelled: the scope is cancelled. The coroutine is closed and never runs, as with all errors here
-                but InvalidArgument.
-            ScopeClosed: the scope is over, or was not entered.
-            InvalidArgument: it is not a coroutine.
-            WrongThread: this is not the scope's event loop.
+                but InvalidArgumentError.
+            ScopeClosedError: the scope is over, or was not entered.
+            InvalidArgumentError: it is not a coroutine.
+            WrongThreadError: this is not the scope's event loop.
         """
         if not iscoroutine(coroutine):
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"coroutine is {safe_repr(coroutine)}: call an `async def` function and pass what it returns"
             )
         try:
@@ -308,13 +307,13 @@ class Scope:
         """Start an actor, as `Loop.spawn` does. It ends with the scope, if not before.
 
         Raises:
-            Cancelled, ScopeClosed: as for `launch`.
-            InvalidArgument: the behavior is a class; the scope has no loop; or as for `Loop.spawn`.
-            MaxActors, NoMemory, LoopClosed, WrongThread: as for `Loop.spawn`.
+            Cancelled, ScopeClosedError: as for `launch`.
+            InvalidArgumentError: the behavior is a class; the scope has no loop; or as for `Loop.spawn`.
+            MaxActorsError, OutOfMemoryError, LoopClosedError, WrongThreadError: as for `Loop.spawn`.
         """
         self._check_open()
         if isinstance(behavior, type) or hasattr(behavior, "__origin__"):
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"behavior is {safe_repr(behavior)}, a class: start it with loop.spawn(...), and pass the handle to scope.adopt()"
             )
         actor = self._require_loop().spawn(behavior, state, name=name, mailbox_cap=mailbox_cap)
@@ -332,21 +331,21 @@ class Scope:
                 the scope fails instead of its loop.
 
         Raises:
-            Cancelled, ScopeClosed: as for `launch`.
-            NoSuchActor: the actor has ended.
-            ActorNotLocal, InvalidArgument, WrongThread: it is not an actor of the scope's loop.
+            Cancelled, ScopeClosedError: as for `launch`.
+            NoSuchActorError: the actor has ended.
+            ActorNotLocalError, InvalidArgumentError, WrongThreadError: it is not an actor of the scope's loop.
         """
         body = self._check_open()
         if hasattr(type(actor), "__actor_id__"):
             actor = cast("HasActorId", actor).__actor_id__()
         if not isinstance(actor, ActorId):
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"actor is {safe_repr(actor)}: pass the ActorId, typed handle or supervisor that was returned when it was started"
             )
         loop = self._require_loop()
         loop.status(actor)
         if not actor.is_alive:
-            raise NoSuchActor(f"{safe_repr(actor)} has ended: it cannot be adopted")
+            raise NoSuchActorError(f"{safe_repr(actor)} has ended: it cannot be adopted")
         if actor not in self._children:
             self._add_child(ActorChild(loop, actor, body.host, self._children.on_ended))
 
@@ -360,7 +359,7 @@ class Scope:
     # -- cancelling and waiting
 
     def cancel(
-        self, reason: str | BaseException | None = None, *, timeout_ms: float | None = None
+        self, reason: str | BaseException | None = None, *, timeout: Seconds | None = None
     ) -> EventWait[bool]:
         """Cancel all children, and the body, unless the body itself calls this.
 
@@ -376,18 +375,18 @@ class Scope:
         gets False, at once.
 
         Args:
-            reason: why, as text; or an exception, which becomes the `__cause__` of every `Cancelled`.
-            timeout_ms: how long to wait at most; None for no limit. After `ChannelTimeout` the request still
+            reason: why, as text; or an exception, which becomes the `__cause__` of every `TokenCancelledError`.
+            timeout: how long to wait at most; None for no limit. After `ChannelTimeoutError` the request still
                 stands.
 
         Raises:
-            ScopeClosed: the scope was not entered.
-            InvalidArgument: an argument is invalid.
+            ScopeClosedError: the scope was not entered.
+            InvalidArgumentError: an argument is invalid.
         """
         if self._body is None:
-            raise ScopeClosed(f"{self._label} was not entered: there is nothing to cancel")
+            raise ScopeClosedError(f"{self._label} was not entered: there is nothing to cancel")
         wait = self._children.joined.wait(
-            timeout_ms=timeout_ms,
+            timeout=timeout,
             immediate=False if self._is_called_by_child() else None,
             is_request=True,
         )
@@ -397,24 +396,24 @@ class Scope:
             self._body.cancel_soon()
         return wait
 
-    def wait_all(self, timeout_ms: float | None = None) -> EventWait[bool]:
+    def wait_all(self, timeout: Seconds | None = None) -> EventWait[bool]:
         """Wait until all tasks and channel actors have ended.
 
         Use `await scope.wait_all()`, or `scope.wait_all().blocking()` on a plain thread. It does not wait for
         actors, which serve the others. The scope stays open.
 
         Args:
-            timeout_ms: how long to wait at most; 0 to not wait, None for no limit.
+            timeout: how long to wait at most; 0 to not wait, None for no limit.
 
         Raises:
-            ChannelTimeout: some have not ended. Raised when awaited.
-            InvalidArgument: the caller is a child, which would wait for itself; or the timeout is invalid.
+            ChannelTimeoutError: some have not ended. Raised when awaited.
+            InvalidArgumentError: the caller is a child, which would wait for itself; or the timeout is invalid.
         """
         if self._is_called_by_child():
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"a child of {self._label} would wait for itself: wait for the other children, or call it in the body"
             )
-        return self._children.idle.wait(timeout_ms=timeout_ms)
+        return self._children.idle.wait(timeout=timeout)
 
     def _is_called_by_child(self) -> bool:
         body = self._body
@@ -602,7 +601,7 @@ class ErrorCollector:
         return found
 
     def _is_own_cancellation(self, error: BaseException) -> bool:
-        if not isinstance(error, Cancelled):
+        if not isinstance(error, TokenCancelledError):
             return False
         parent_origin = None if self._parent_token is None else self._parent_token.origin
         if error.token == parent_origin:
@@ -639,7 +638,7 @@ class ErrorCollector:
         elif foreign is not None or isinstance(error, GeneratorExit):
             return foreign or error
         elif self.parent_was_cancelled and self._parent_token is not None:
-            if isinstance(error, Cancelled):
+            if isinstance(error, TokenCancelledError):
                 return error
             result = self._parent_token.error(self._label)
         else:
@@ -698,11 +697,11 @@ class BodyTask:
         """Return the body for the current task.
 
         Raises:
-            InvalidArgument: no task runs here.
+            InvalidArgumentError: no task runs here.
         """
         task = asyncio.current_task()
         if task is None:
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"{label} is entered where no task runs: enter it in a coroutine that a task or an actor runs"
             )
         return cls(asyncio.get_running_loop(), task, label)
@@ -932,14 +931,14 @@ class ActorChild:
     def drain(self) -> None:
         """Let it process its mailbox, and end. The children of a supervisor end with it."""
         # A loop that was asked to stop ends it anyway.
-        with suppress(NoSuchActor, LoopClosed):
+        with suppress(NoSuchActorError, LoopClosedError):
             self._loop.kernel.actors.close_mailbox(self.actor)
 
     def kill(self) -> bool:
         """End it without waiting for its current message."""
         self._is_killed = True
         self._loop.kernel.actors.stop_or_kill(
-            self.actor, ActorKilled("its scope was cancelled, and it did not end in time")
+            self.actor, ActorKilledError("its scope was cancelled, and it did not end in time")
         )
         return True
 
@@ -957,7 +956,7 @@ class ActorChild:
     def _error(self, reason: ExitReason, cause: BaseException | None) -> BaseException | None:
         if reason is ExitReason.NORMAL or self._is_killed:
             return None
-        return cause or ChildFailed(f"{self.handle!r} ended with reason {reason.name}")
+        return cause or ChildFailedError(f"{self.handle!r} ended with reason {reason.name}")
 
 
 @final
