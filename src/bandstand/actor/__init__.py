@@ -4,7 +4,7 @@
         def __init__(self, start: int = 0) -> None:
             self.total = start
 
-        @data
+        @tell
         def add(self, n: int) -> None:
             self.total += n
 
@@ -12,8 +12,8 @@
         def value(self) -> int:
             return self.total
 
-    async with Loop() as loop:
-        counter = loop.spawn(Counter, start=10)
+    async with ActorSystem() as system:
+        counter = system.spawn(Counter, start=10)
         counter.add(5)
         print(await counter.value())
 
@@ -22,8 +22,9 @@ that `spawn` returns has the same methods with the same types. `docs/semantics.m
 
 The path of a message: a handle's method is a `HandleMethod` (`handle`), which posts to the mailbox; `dispatch` calls the actor's
 method, and `async_handlers` runs it if it is async; `reply` is what an ask returns. `context_vars` carries context variables
-along. `bound_methods` is `handle.method` without a call, `cross_thread` asks from other threads, `wait_graph` and `reentrancy`
-deal with ask cycles. `loop` starts actors, `supervised_actor` puts them under supervisors, `handle_watch` tells when a handle stops
+along. `bound_methods` is `handle.method` without a call, `cross_thread` asks from other threads, `retry` repeats asks, `wait_graph` and `reentrancy`
+deal with ask cycles. `system` starts actors, `supervised_actor` puts them under supervisors, `when_down` and `child_queue` decide what becomes of messages while
+a child is being restarted, `handle_watch` tells when a handle stops
 being useful, and `schema` answers questions about actor classes. A module with a `.pxd` beside it is compiled.
 """
 
@@ -39,20 +40,16 @@ from bandstand.actor.context_vars import Tracer as Tracer
 from bandstand.actor.decorators import ask as ask
 from bandstand.actor.decorators import batch as batch
 from bandstand.actor.decorators import batch_ask as batch_ask
-from bandstand.actor.decorators import control as control
-from bandstand.actor.decorators import data as data
-from bandstand.actor.decorators import management as management
+from bandstand.actor.decorators import tell as tell
 from bandstand.actor.handle import id_of as id_of
 from bandstand.actor.handle import is_alive as is_alive
 from bandstand.actor.handle import loop_of as loop_of
 from bandstand.actor.interface import Implements as Implements
 from bandstand.actor.interface import Interface as Interface
-from bandstand.actor.loop import AskStatistics as AskStatistics
-from bandstand.actor.loop import Loop as Loop
-from bandstand.actor.loop import Spawner as Spawner
 from bandstand.actor.messages import MessageActor as MessageActor
 from bandstand.actor.messages import on as on
 from bandstand.actor.reply import Reply as Reply
+from bandstand.actor.retry import AskRetry as AskRetry
 from bandstand.actor.stash import Stash as Stash
 from bandstand.actor.state_machine import Machine as Machine
 from bandstand.actor.state_machine import State as State
@@ -63,24 +60,31 @@ from bandstand.actor.status import ping as ping
 from bandstand.actor.status import status_of as status_of
 from bandstand.actor.supervised_actor import ChildOptions as ChildOptions
 from bandstand.actor.supervised_actor import child as child
+from bandstand.actor.supervised_actor import sibling as sibling
 from bandstand.actor.supervised_actor import supervised as supervised
+from bandstand.actor.system import ActorSystem as ActorSystem
+from bandstand.actor.system import AskStatistics as AskStatistics
+from bandstand.actor.system import Spawner as Spawner
 from bandstand.actor.timers import Alarm as Alarm
 from bandstand.actor.timers import Ticker as Ticker
 from bandstand.actor.wait_graph import WaitFor as WaitFor
 from bandstand.actor.wait_graph import Waits as Waits
+from bandstand.actor.when_down import WhenDown as WhenDown
+from bandstand.actor.when_down import when_down as when_down
 
 __all__ = (
     "Actor",
     "ActorReport",
+    "ActorSystem",
     "Alarm",
     "Ask",
+    "AskRetry",
     "AskStatistics",
     "ChildOptions",
     "End",
     "Implements",
     "Inquiry",
     "Interface",
-    "Loop",
     "Machine",
     "MessageActor",
     "MessageAsk",
@@ -95,20 +99,21 @@ __all__ = (
     "Tracer",
     "WaitFor",
     "Waits",
+    "WhenDown",
     "Work",
     "ask",
     "batch",
     "batch_ask",
     "child",
-    "control",
-    "data",
     "id_of",
     "is_alive",
     "loop_of",
-    "management",
     "on",
     "peek",
     "ping",
+    "sibling",
     "status_of",
     "supervised",
+    "tell",
+    "when_down",
 )

@@ -4,7 +4,7 @@
         def __init__(self, start: int = 0) -> None:
             self.total = start
 
-        @data
+        @tell
         def add(self, n: int) -> None:
             self.total += n
 
@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, Self, TypeVar, final, overload
+from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, Self, TypeVar, final
 
 from bandstand.actor.background import Work
 from bandstand.actor.bound_methods import End, kill_actor, stop_actor
@@ -32,39 +32,47 @@ from bandstand.actor.declaration import (
     TOOLS,
     ActorSchema,
     check_hook,
+    checked_actor_class,
     read_class,
 )
 from bandstand.actor.handle import id_of, loop_of, stop_local
-from bandstand.actor.loop import Spawner, SpawnOptions
-from bandstand.actor.reply import UNSET_MS, checked_ask_ms
+from bandstand.actor.reply import UNSET_TIMEOUT, checked_ask_ms
+from bandstand.actor.system import Spawnable, Spawner, SpawnOptions
 from bandstand.actor.timers import Alarm, DeferredCall, Ticker, start_alarm
 from bandstand.core import ChildExit, ChildStart, Down, Exit, ExitReason, IoEvent, Overflow
 from bandstand.core.messages import ChildSummary
-from bandstand.errors import BadDeclaration, ChildFailed, InvalidArgument, LoopBusy
+from bandstand.errors import ChildFailedError, DeclarationError, InvalidArgumentError, LoopBusyError
 from bandstand.errors.formatting import safe_repr
+from bandstand.errors.validation import Seconds
 
 if TYPE_CHECKING:
-    from bandstand.actor.interface import Implements
     from bandstand.core import ActorId
 
-__all__ = ("DEFAULT_ASK_MS", "Actor", "BaseActor", "OwnedChildren", "Signal", "own_handle")
+__all__ = (
+    "DEFAULT_ASK_TIMEOUT",
+    "Actor",
+    "BaseActor",
+    "OwnedChildren",
+    "Signal",
+    "has_park_hook",
+    "own_handle",
+)
 
-A = TypeVar("A", bound="Actor")
-I_co = TypeVar("I_co", covariant=True)
+H = TypeVar("H")
 P = ParamSpec("P")
 R = TypeVar("R")
 
 Signal = ChildExit | ChildStart | Down | Exit | IoEvent
 """A message from the system to an actor: see `Actor.on_signal`."""
 
-DEFAULT_ASK_MS = 5000
+DEFAULT_ASK_TIMEOUT = 5.0
 
 # The modules of the classes that users derive from. Their own names are not checked.
 _OWN_MODULES = frozenset(
     f"bandstand.actor.{module}" for module in ("actor", "interface", "messages", "state_machine")
 )
 # Hooks, with the number of their arguments besides self.
-_HOOK_ARGUMENTS = {"on_start": 0, "on_stop": 2, "on_signal": 1, "on_park": 0}
+_HOOK_ARGUMENTS = {"describe_state": 0, "on_start": 0, "on_stop": 2, "on_signal": 1, "on_park": 0}
 
 
 class BaseActor:
@@ -75,7 +83,7 @@ class BaseActor:
 
     __actor_schema__: ClassVar[ActorSchema]
     """The messages of the class; missing while a generic class leaves them open."""
-    __actor_ask_ms__: ClassVar[int] = DEFAULT_ASK_MS
+    __actor_ask_ms__: ClassVar[int] = 5000
     """The deadline of asks through handles of this class; -1 for none."""
     __actor_is_plain__: ClassVar[bool]
     """Whether a spawn has nothing to do but to create the object: there are no hooks and no coroutines."""
@@ -87,12 +95,12 @@ class BaseActor:
     """The actor's own handle; missing until the object runs as an actor."""
     __actor_children__: OwnedChildren | None
 
-    def __init_subclass__(cls, *, ask_ms: float | None = UNSET_MS, **options: Any) -> None:
+    def __init_subclass__(cls, *, ask_timeout: Seconds | None = UNSET_TIMEOUT, **options: Any) -> None:
         super().__init_subclass__(**options)
         if cls.__module__ not in _OWN_MODULES:
             _check_reserved_names(cls)
-        if ask_ms != UNSET_MS:
-            cls.__actor_ask_ms__ = checked_ask_ms(f"class {cls.__qualname__}: ask_ms", ask_ms)
+        if ask_timeout != UNSET_TIMEOUT:
+            cls.__actor_ask_ms__ = checked_ask_ms(f"class {cls.__qualname__}: ask_timeout", ask_timeout)
         schema = cls.__actor_declare__()
         if schema is None:
             return
@@ -141,25 +149,32 @@ class BaseActor:
         linked to, or an `IoEvent` of a descriptor it watches. The default fails this actor when a child ends abnormally.
 
         Raises:
-            ChildFailed: a child has ended abnormally.
+            ChildFailedError: a child has ended abnormally.
         """
         if isinstance(signal, ChildExit) and signal.reason is not ExitReason.NORMAL:
-            raise ChildFailed(
+            raise ChildFailedError(
                 f"child {signal.child!r} of {self.__actor_handle__!r} has ended with reason {signal.reason.name}: override on_signal() "
                 f"to handle this, or start the child under a supervisor"
             ) from signal.cause
 
+    def describe_state(self) -> object:
+        """Return a short text about the state, for the report of a crash; None for none.
+
+        It is called when the actor has failed and the report is logged. It must be a plain method. The state may be half changed, and what
+        this method raises is not propagated: the report says that it failed. The text is cut after 300 characters.
+        """
+        return None
+
     # -- identity and end ----------------------------------------------------------------------------------------------
 
     @property
-    def me(self) -> Self:
+    def me(self) -> Any:
         """The actor's own handle, to pass to others or to send messages to itself.
 
         Raises:
-            LoopBusy: the object does not run as an actor, or not yet, as in `__init__`.
+            LoopBusyError: the object does not run as an actor, or not yet, as in `__init__`.
         """
-        me: Self = own_handle(self)
-        return me
+        return own_handle(self)
 
     def __actor_id__(self) -> ActorId:
         """Return the id of the actor, for functions that take any kind of actor, such as `Scope.adopt`."""
@@ -170,7 +185,7 @@ class BaseActor:
 
         A suspended handler, also the one that calls this, is cancelled at the point where it waits, or at its next await.
 
-        Messages that wait become dead letters, and asks among them get `TargetEnded`. With `drain` the actor first handles the messages
+        Messages that wait become dead letters, and asks among them get `TargetEndedError`. With `drain` the actor first handles the messages
         that wait, and accepts no new ones from now on, not even from itself; it does not wait for background work. On a handle this
         can be called from any thread. Stopping an actor that has ended does nothing. An actor under a supervisor is restarted if
         its mode says so.
@@ -187,32 +202,34 @@ class BaseActor:
     @property
     def ended(self) -> End:
         """`await handle.ended()` waits until the actor has ended and returns the reason. Also `blocking` and `future`."""
-        raise LoopBusy(
+        raise LoopBusyError(
             "an actor cannot wait for its own end: await ended() on a handle, outside of the actor"
         )
 
     # -- timers and background work ------------------------------------------------------------------------------------
 
-    def after(self, ms: float, method: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Alarm:
-        """Call `method(*args)` as a message in `ms` milliseconds: on the lane of a declared method, else on DATA.
+    def after(self, delay: Seconds, method: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Alarm:
+        """Call `method(*args)` as a message after `delay` seconds: on the lane of a declared method, else on DATA.
 
         The call is never early. It is dropped when the actor ends, and `cancel()` cancels it.
         """
         handle = own_handle(self)
         call = DeferredCall(method, args, kwargs)
         return start_alarm(
-            handle.__handle_kernel__.loop, handle.__handle_actor__, self.__actor_schema__, ms, call
+            handle.__handle_kernel__.loop, handle.__handle_actor__, self.__actor_schema__, delay, call
         )
 
-    def every(self, ms: float, method: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Ticker:
-        """Call `method(*args)` every `ms` milliseconds at a fixed rate. An actor that lags behind skips the ticks it missed."""
-        return _start_ticker(self, ms, DeferredCall(method, args, kwargs), is_fixed_rate=True)
+    def every(
+        self, period: Seconds, method: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Ticker:
+        """Call `method(*args)` every `period` seconds at a fixed rate. An actor that lags behind skips the ticks it missed."""
+        return _start_ticker(self, period, DeferredCall(method, args, kwargs), is_fixed_rate=True)
 
     def every_after(
-        self, ms: float, method: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs
+        self, period: Seconds, method: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs
     ) -> Ticker:
-        """Call `method(*args)` repeatedly, each time `ms` milliseconds after the previous call has finished."""
-        return _start_ticker(self, ms, DeferredCall(method, args, kwargs), is_fixed_rate=False)
+        """Call `method(*args)` repeatedly, each time `period` seconds after the previous call has finished."""
+        return _start_ticker(self, period, DeferredCall(method, args, kwargs), is_fixed_rate=False)
 
     def background(
         self,
@@ -228,7 +245,7 @@ class BaseActor:
         """
         handle = own_handle(self)
         if not hasattr(work, "__await__"):
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"work is {safe_repr(work)}, which is not awaitable: pass a coroutine, self.fetch(), not self.fetch"
             )
         loop = loop_of(handle)
@@ -251,11 +268,7 @@ class BaseActor:
 
     # -- children ------------------------------------------------------------------------------------------------------
 
-    @overload
-    def spawn(self, kind: Callable[P, Implements[I_co]], /, *args: P.args, **kwargs: P.kwargs) -> I_co: ...
-    @overload
-    def spawn(self, kind: Callable[P, A], /, *args: P.args, **kwargs: P.kwargs) -> A: ...
-    def spawn(self, kind: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def spawn(self, kind: Callable[P, Spawnable[H]], /, *args: P.args, **kwargs: P.kwargs) -> H:
         """Start a child that ends with this actor: `self.spawn(Worker, 3)`, as `Loop.spawn`. Its exit is a signal."""
         # Not self.options: a user's attribute may have that name.
         return BaseActor.options(self).spawn(kind, *args, **kwargs)
@@ -266,12 +279,12 @@ class BaseActor:
         name: str | None = None,
         mailbox_cap: int | None = None,
         overflow: Overflow = Overflow.REJECT,
-        ask_ms: float | None = UNSET_MS,
+        ask_timeout: Seconds | None = UNSET_TIMEOUT,
     ) -> Spawner:
         """Set options for a child: `self.options(name="w").spawn(Worker, 3)`, as `Loop.options`."""
         loop = own_handle(self).__handle_kernel__.loop
         options = SpawnOptions(
-            loop, name=name, mailbox_cap=mailbox_cap, overflow=overflow, ask_ms=ask_ms, parent=self
+            loop, name=name, mailbox_cap=mailbox_cap, overflow=overflow, ask_timeout=ask_timeout, parent=self
         )
         return Spawner(loop, options)
 
@@ -305,13 +318,20 @@ class BaseActor:
 
 
 class Actor(BaseActor):
-    """Derive from this class, and declare messages with `@data`, `@control`, `@management` and `@ask`.
+    """Derive from this class, and declare messages with `@tell` and `@ask`.
 
-    `class Slow(Actor, ask_ms=30_000)` sets the deadline of asks, which is 5 s by default; None for no deadline.
+    `class Slow(Actor, ask_timeout=30)` sets the deadline of asks, which is 5 s by default; None for no deadline.
 
     Raises:
-        BadDeclaration: when a class is created that contradicts itself.
+        DeclarationError: when a class is created that contradicts itself.
     """
+
+    if TYPE_CHECKING:
+        # A handle has the type of its class.
+        @property
+        def me(self) -> Self:
+            """The actor's own handle."""
+            ...
 
     @classmethod
     def __actor_declare__(cls) -> ActorSchema | None:
@@ -367,12 +387,12 @@ def own_handle(actor: BaseActor) -> Any:
     """Return the handle of an actor, given its instance.
 
     Raises:
-        LoopBusy: the object does not run as an actor, or not yet.
+        LoopBusyError: the object does not run as an actor, or not yet.
     """
     try:
         return actor.__actor_handle__
     except AttributeError:
-        raise LoopBusy(
+        raise LoopBusyError(
             f"this {type(actor).__qualname__} does not run as an actor: it has a handle from on_start() on"
         ) from None
 
@@ -388,18 +408,18 @@ def _check_reserved_names(cls: type[BaseActor]) -> None:
         if name in TOOLS or (name.startswith(RESERVED_PREFIXES) and name != "__actor_id__")
     )
     if taken:
-        raise BadDeclaration(
+        raise DeclarationError(
             f"{cls.__qualname__}.{taken[0]} is a name that every actor has for its own use: choose another name"
         )
 
 
-def _start_ticker(actor: BaseActor, ms: float, call: DeferredCall, *, is_fixed_rate: bool) -> Ticker:
+def _start_ticker(actor: BaseActor, period: Seconds, call: DeferredCall, *, is_fixed_rate: bool) -> Ticker:
     handle: Any = own_handle(actor)
     return Ticker(
         handle.__handle_kernel__.loop,
         handle.__handle_actor__,
         actor.__actor_schema__,
-        ms,
+        period,
         call,
         is_fixed_rate=is_fixed_rate,
     )
@@ -407,3 +427,8 @@ def _start_ticker(actor: BaseActor, ms: float, call: DeferredCall, *, is_fixed_r
 
 def _ignore_message(_ctx: Any, _data: Any) -> None:
     """The behavior of a child actor that only has an init function."""
+
+
+def has_park_hook(kind: type[Any]) -> bool:
+    """Return whether actors of a class override `Actor.on_park`."""
+    return checked_actor_class(kind).on_park is not BaseActor.on_park

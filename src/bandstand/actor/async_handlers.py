@@ -13,7 +13,7 @@ from inspect import iscoroutine
 from types import coroutine
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from bandstand.errors import BadVerdict
+from bandstand.errors import InvalidVerdictError
 from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
@@ -85,9 +85,9 @@ def refuse_result(method: Method, result: object) -> NoReturn:
     """Refuse the result of a one-way method.
 
     Raises:
-        BadVerdict: always.
+        InvalidVerdictError: always.
     """
-    raise BadVerdict(
+    raise InvalidVerdictError(
         f"{method.owner}.{method.name}() returned {safe_repr(result)}, but it is one-way and has no caller to return it to: mark it "
         f"with @ask, or return nothing"
     )
@@ -140,7 +140,7 @@ def _settle(method: Method, result: Any, count: int, callback: Any) -> None:
         return
     answers: Any = result
     if not isinstance(result, list | tuple) or len(answers) != count:
-        raise BadVerdict(
+        raise InvalidVerdictError(
             f"{method.owner}.{method.name}() was given a list of {count} and returned {safe_repr(answers)}: return a list of as many "
             f"answers, in the same order"
         )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, final
 from bandstand.actor.handle import tell_when_room
 from bandstand.actor.reply import LocalReply
 from bandstand.actor.timers import DeferredCall, lane_and_method
-from bandstand.errors import ActorFailed, BandstandError, InvalidArgument
+from bandstand.errors import ActorFailedError, BandstandError, InvalidArgumentError
 from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Work:
             awaitable.detach()
         for callback in (then, failed):
             if callback is not None and not callable(callback):
-                raise InvalidArgument(
+                raise InvalidArgumentError(
                     f"{safe_repr(callback)} is not callable: pass the function, self.got, not its result"
                 )
         self._loop = loop
@@ -107,7 +107,7 @@ class Work:
             if _is_being_cancelled():
                 raise
             # The awaitable was cancelled, not this task.
-            failure = ActorFailed("what the background work waited for was cancelled")
+            failure = ActorFailedError("what the background work waited for was cancelled")
             failure.__cause__ = error
             call = self._failure_call(failure)
         except Exception as error:  # noqa: BLE001  # the parent decides about any exception

@@ -1,18 +1,17 @@
 """What a handle offers without a call: `handle.add`, `handle.value`, `handle.tell`, `handle.ask` and `handle.ended`.
 
 `handle.add(5)` sends. `handle.add.try_send(5)` returns whether it could. `await handle.add.when_room(5)` waits until it can.
-`await handle.value()` asks; `handle.value.within(100)()` asks with another deadline; `handle.value.blocking()` and
-`handle.value.future()` ask from a thread without an event loop.
+`await handle.value()` asks; `handle.value.within(0.1)()` asks with another deadline; `handle.value.retry(AskRetry())()` asks again if it
+can help; `handle.value.blocking()` and `handle.value.future()` ask from a thread without an event loop.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, final
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, final
 
 from bandstand.actor import cross_thread
 from bandstand.actor.handle import (
@@ -25,17 +24,37 @@ from bandstand.actor.handle import (
     tell_when_room,
     try_tell,
 )
-from bandstand.actor.reply import UNSET_MS, checked_ask_ms, wait_for_exit
-from bandstand.errors import ActorNotLocal, LoopClosed, NoSuchActor, UnknownMessage, WrongThread
+from bandstand.actor.reply import UNSET_TIMEOUT, checked_ask_ms, wait_for_exit
+from bandstand.actor.retry import ask_until_answered, checked_retry
+from bandstand.errors import (
+    ActorNotLocalError,
+    LoopClosedError,
+    NoSuchActorError,
+    UnknownMessageError,
+    WrongThreadError,
+)
 from bandstand.errors.formatting import safe_repr
+from bandstand.errors.validation import Seconds
 
 if TYPE_CHECKING:
     from bandstand.actor.dispatch import Method
     from bandstand.actor.handle import Handle, HandleMethod
     from bandstand.actor.reply import Reply
+    from bandstand.actor.retry import AskRetry
     from bandstand.core import ActorId, ExitReason
 
-__all__ = ("Ask", "End", "MessageAsk", "MessageTell", "Request", "Tell", "kill_actor", "stop_actor")
+__all__ = (
+    "Ask",
+    "End",
+    "MessageAsk",
+    "MessageRetry",
+    "MessageTell",
+    "Request",
+    "RetriedAsk",
+    "Tell",
+    "kill_actor",
+    "stop_actor",
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -61,9 +80,9 @@ class Tell(Generic[P]):
         Thread-safe.
 
         Raises:
-            MailboxFull: its lane has no room.
-            NoSuchActor: the actor has exited, or its supervisor has not restarted it yet.
-            LoopClosed: the loop was asked to stop.
+            MailboxFullError: its lane has no room.
+            NoSuchActorError: the actor has exited, or its supervisor has not restarted it yet.
+            LoopClosedError: the loop was asked to stop.
             TypeError: these are not its arguments.
         """
         tell(self.handle, self.handle_method.method, self.handle_method.binder(None, *args, **kwargs))
@@ -77,11 +96,11 @@ class Tell(Generic[P]):
     def when_room(self, /, *args: P.args, **kwargs: P.kwargs) -> Reply[None]:
         """Send the message as soon as there is room. Await the result, on any event loop. Waiters are served in order.
 
-        It ends when the message is in the mailbox, with `TargetEnded` if the actor exits first, or with `AskCycle` if that actor
+        It ends when the message is in the mailbox, with `TargetEndedError` if the actor exits first, or with `AskCycleError` if that actor
         waits for this one. If it is cancelled, nothing is sent.
 
         Raises:
-            NoSuchActor, LoopClosed, TypeError: as for a call.
+            NoSuchActorError, LoopClosedError, TypeError: as for a call.
         """
         data = self.handle_method.binder(None, *args, **kwargs)
         return _tell_when_room(self.handle, self.handle_method.method, data)
@@ -105,26 +124,34 @@ class Ask(Generic[P, R]):
         """Ask, and `await` the reply for the answer. On the loop's own thread, or on the thread of another event loop.
 
         Raises:
-            MailboxFull, NoSuchActor, LoopClosed, TypeError: nothing was sent, as for a one-way call.
-            LoopBusy: this thread runs no event loop; use `blocking` or `future`.
+            MailboxFullError, NoSuchActorError, LoopClosedError, TypeError: nothing was sent, as for a one-way call.
+            LoopBusyError: this thread runs no event loop; use `blocking` or `future`.
         """
         data = self.handle_method.binder(None, *args, **kwargs)
         return _ask(self.handle, self.handle_method.method, data, self._ms)
 
-    def within(self, ms: float | None) -> Ask[P, R]:
-        """Return the same method with another deadline, in milliseconds; None for no deadline.
+    def within(self, timeout: Seconds | None) -> Ask[P, R]:
+        """Return the same method with another deadline, in seconds; None for no deadline.
 
         Raises:
-            InvalidArgument: it is negative, or not a number.
+            InvalidArgumentError: it is negative, or not a number.
         """
-        return Ask(self.handle, self.handle_method, checked_ask_ms("ms", ms))
+        return Ask(self.handle, self.handle_method, checked_ask_ms("timeout", timeout))
+
+    def retry(self, retry: AskRetry) -> RetriedAsk[P, R]:
+        """Return the same method, which asks again after a `TryAgainError`. Await its result.
+
+        Raises:
+            InvalidArgumentError: it is not an `AskRetry`.
+        """
+        return RetriedAsk(self.handle, self.handle_method, self._ms, checked_retry(retry))
 
     def blocking(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Ask from a plain thread, and block until the answer arrives. Ctrl-C ends the wait.
 
         Raises:
-            LoopBusy: this thread runs an event loop, or is the thread of the actor's loop.
-            AskTimeout, TargetEnded, MailboxFull, NoSuchActor, LoopClosed, TypeError: as for a reply that is awaited.
+            LoopBusyError: this thread runs an event loop, or is the thread of the actor's loop.
+            AskTimeoutError, TargetEndedError, MailboxFullError, NoSuchActorError, LoopClosedError, TypeError: as for a reply that is awaited.
         """
         data = self.handle_method.binder(None, *args, **kwargs)
         answer: R = cross_thread.ask_blocking(self.handle, self.handle_method.method, data, self._ms)
@@ -142,15 +169,43 @@ class Ask(Generic[P, R]):
         return f"<{self.handle_method.method.name} of {self.handle!r}>"
 
 
+@final
+class RetriedAsk(Generic[P, R]):
+    """A method of a handle that answers, asked with an `AskRetry`."""
+
+    __slots__ = ("_handle", "_handle_method", "_ms", "_retry")
+
+    def __init__(self, handle: Handle, handle_method: HandleMethod, ms: int, retry: AskRetry) -> None:
+        self._handle = handle
+        self._handle_method = handle_method
+        self._ms = ms
+        self._retry = retry
+
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        """Return a coroutine that asks, and asks again as its `AskRetry` says. Cancelling it cancels the current ask.
+
+        The delays are on the timers of the actor's loop; on another thread, on those of its event loop.
+
+        Raises:
+            TypeError: these are not its arguments.
+        """
+        data = self._handle_method.binder(None, *args, **kwargs)
+        attempt = partial(_ask, self._handle, self._handle_method.method, data)
+        return ask_until_answered(self._handle, attempt, self._ms, self._retry)
+
+    def __repr__(self) -> str:
+        return f"<{self._handle_method.method.name} of {self._handle!r}, retried>"
+
+
 def _tell_when_room(handle: Handle, method: Method, data: object) -> Reply[None]:
     if on_other_thread(handle):
         return cross_thread.tell_when_room(handle, method, data)
-    return tell_when_room(handle, method, data)
+    return tell_when_room(handle, method, data)  # type: ignore[return-value]  # LocalReply is registered as a Reply
 
 
 def _ask(handle: Handle, method: Method, data: object, ms: int) -> Reply[Any]:
     reply = ask(handle, method, data, ms)
-    return cross_thread.ask(handle, method, data, ms) if reply is None else reply
+    return cross_thread.ask(handle, method, data, ms) if reply is None else reply  # type: ignore[return-value]  # likewise
 
 
 # -- message classes ---------------------------------------------------------------------------------------------------
@@ -188,7 +243,7 @@ class MessageTell:
 class MessageAsk:
     """`handle.ask` of a `MessageActor`: asks by a message of a `Request` class.
 
-    Each form takes a deadline in milliseconds, `within`: None for no deadline; the default is the actor's own.
+    Each form takes a deadline, `timeout`: None for no deadline; the default is the actor's own.
     """
 
     __slots__ = ("_handle",)
@@ -196,36 +251,72 @@ class MessageAsk:
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
 
-    def __call__(self, message: Request[R], /, *, within: float | None = UNSET_MS) -> Reply[R]:
+    def __call__(self, message: Request[R], /, *, timeout: Seconds | None = UNSET_TIMEOUT) -> Reply[R]:
         """Ask, and `await` the reply.
 
         Raises:
-            UnknownMessage: no method takes messages of this class.
-            MailboxFull, NoSuchActor, LoopClosed, LoopBusy: as for any ask.
+            UnknownMessageError: no method takes messages of this class.
+            MailboxFullError, NoSuchActorError, LoopClosedError, LoopBusyError: as for any ask.
         """
-        method, ms = self._checked(message, within)
+        method, ms = self.checked(message, timeout)
         return _ask(self._handle, method, message, ms)
 
-    def blocking(self, message: Request[R], /, *, within: float | None = UNSET_MS) -> R:
+    def retry(self, retry: AskRetry) -> MessageRetry:
+        """Return what asks again after a `TryAgainError`: `await handle.ask.retry(AskRetry())(message)`.
+
+        Raises:
+            InvalidArgumentError: it is not an `AskRetry`.
+        """
+        return MessageRetry(self, self._handle, checked_retry(retry))
+
+    def blocking(self, message: Request[R], /, *, timeout: Seconds | None = UNSET_TIMEOUT) -> R:
         """Ask from a plain thread, and block until the answer arrives."""
-        method, ms = self._checked(message, within)
+        method, ms = self.checked(message, timeout)
         answer: R = cross_thread.ask_blocking(self._handle, method, message, ms)
         return answer
 
-    def future(self, message: Request[R], /, *, within: float | None = UNSET_MS) -> Future[R]:
+    def future(self, message: Request[R], /, *, timeout: Seconds | None = UNSET_TIMEOUT) -> Future[R]:
         """Ask from a plain thread, and return a future."""
-        method, ms = self._checked(message, within)
+        method, ms = self.checked(message, timeout)
         return cross_thread.ask_future(self._handle, method, message, ms)
 
-    def _checked(self, message: object, within: float | None) -> tuple[Method, int]:
+    def checked(self, message: object, timeout: Seconds | None) -> tuple[Method, int]:
+        """Return the method for a message, and the deadline in milliseconds.
+
+        Raises:
+            UnknownMessageError: no method answers messages of this class.
+        """
         method = _method_for(self._handle, message)
         if not method.is_ask:
-            raise UnknownMessage(
+            raise UnknownMessageError(
                 f"{type(message).__qualname__} is not a Request, so it is not answered: use handle.tell(...), or derive it from Request"
             )
-        return method, self._handle.__handle_ask_ms__ if within == UNSET_MS else checked_ask_ms(
-            "within", within
+        return method, self._handle.__handle_ask_ms__ if timeout == UNSET_TIMEOUT else checked_ask_ms(
+            "timeout", timeout
         )
+
+
+@final
+class MessageRetry:
+    """`handle.ask` of a `MessageActor`, asked with an `AskRetry`."""
+
+    __slots__ = ("_ask", "_handle", "_retry")
+
+    def __init__(self, ask: MessageAsk, handle: Handle, retry: AskRetry) -> None:
+        self._ask = ask
+        self._handle = handle
+        self._retry = retry
+
+    def __call__(
+        self, message: Request[R], /, *, timeout: Seconds | None = UNSET_TIMEOUT
+    ) -> Coroutine[Any, Any, R]:
+        """Return a coroutine that asks, and asks again as its `AskRetry` says.
+
+        Raises:
+            UnknownMessageError: no method answers messages of this class.
+        """
+        method, ms = self._ask.checked(message, timeout)
+        return ask_until_answered(self._handle, partial(_ask, self._handle, method, message), ms, self._retry)
 
 
 def _method_for(handle: Handle, message: object) -> Method:
@@ -236,7 +327,7 @@ def _method_for(handle: Handle, message: object) -> Method:
         found = next((messages[base] for base in kind.__mro__ if base in messages), None)
         if found is None:
             known = ", ".join(sorted(each.__qualname__ for each in messages))
-            raise UnknownMessage(
+            raise UnknownMessageError(
                 f"{safe_repr(handle)} has no method for messages of {kind.__qualname__}; it has methods for {known}"
             )
         messages[kind] = found
@@ -246,7 +337,7 @@ def _method_for(handle: Handle, message: object) -> Method:
 def _one_way(handle: Handle, message: object) -> Method:
     method = _method_for(handle, message)
     if method.is_ask:
-        raise UnknownMessage(
+        raise UnknownMessageError(
             f"{type(message).__qualname__} is a Request, which is answered: use `await handle.ask(...)`"
         )
     return method
@@ -279,7 +370,7 @@ def _apply(handle: Handle, action: Callable[[ActorId], None]) -> None:
 def _apply_here(handle: Handle, action: Callable[[ActorId], None]) -> None:
     refresh(handle)
     # An actor that has exited is what the caller wants. This is another thread only if the loop has ended.
-    with suppress(NoSuchActor, LoopClosed, ActorNotLocal, WrongThread):
+    with suppress(NoSuchActorError, LoopClosedError, ActorNotLocalError, WrongThreadError):
         action(handle.__handle_actor__)
 
 
@@ -297,9 +388,9 @@ class End:
         handle = self._handle
         if on_other_thread(handle):
             cross_thread.require_event_loop("ended")
-            return cast("Reply[ExitReason]", asyncio.wrap_future(self.future()))
+            return cross_thread.CrossThreadEnd(handle, self.future())
         refresh(handle)
-        return wait_for_exit(
+        return wait_for_exit(  # type: ignore[return-value]  # likewise
             handle.__handle_kernel__, handle.__handle_actor__, handle.__handle_name__, handle.__handle_asks__
         )
 

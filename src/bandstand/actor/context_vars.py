@@ -68,15 +68,15 @@ class CarriedContext:
         self.tracer = tracer
         self.value = value
 
-    def run(self, turn: ActorContext, method: Method, work: Callable[[], Any]) -> Any:
+    def run(self, ctx: ActorContext, method: Method, work: Callable[[], Any]) -> Any:
         """Call `work` in the sender's context and inside the tracer. Return its result, or a coroutine to run."""
         if self.tracer is not None:
-            work = self._traced(self.tracer, turn, method, work)
+            work = self._traced(self.tracer, ctx, method, work)
         if self.context is None:
             return work()
         if method.awaits:
             return run_in_context(self.context, work)
-        kernel: Any = turn.self_id.home
+        kernel: Any = ctx.self_id.home
         # Messages that the handler sends carry this context on.
         was_foreign, kernel.is_context_foreign = kernel.is_context_foreign, True
         try:
@@ -93,10 +93,10 @@ class CarriedContext:
         return self.tracer is None and other.tracer is None and self.context == other.context
 
     def _traced(
-        self, tracer: Tracer, turn: ActorContext, method: Method, work: Callable[[], Any]
+        self, tracer: Tracer, ctx: ActorContext, method: Method, work: Callable[[], Any]
     ) -> Callable[[], Any]:
         def run() -> Any:
-            manager = tracer.handling(turn.self_id, f"{method.owner}.{method.name}", self.value)
+            manager = tracer.handling(ctx.self_id, f"{method.owner}.{method.name}", self.value)
             if method.awaits:
                 return run_traced(manager, work)
             with manager:

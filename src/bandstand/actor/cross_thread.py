@@ -9,19 +9,22 @@ is on the timer wheel of the actor's loop.
 from __future__ import annotations
 
 import asyncio
+from abc import abstractmethod
 from collections.abc import Generator
 from concurrent.futures import CancelledError, Future
 from contextvars import copy_context
 from functools import partial
 from threading import Lock
 from time import monotonic
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, cast, final
 
 from bandstand.actor.handle import on_other_thread, post_when_room, send_off_thread, stop_waiting
-from bandstand.actor.reply import ReplyCallback, cancel_handler, mailbox_depth
+from bandstand.actor.reply import Reply, ReplyCallback, cancel_handler, mailbox_depth
+from bandstand.actor.task_steps import TaskSteps, thrown
 from bandstand.actor.wait_graph import add_cross_loop_wait
 from bandstand.core import ExitReason
-from bandstand.errors import AskTimeout, LoopBusy, MessageDropped, TargetEnded
+from bandstand.errors import AskTimeoutError, LoopBusyError, MessageDroppedError, TargetEndedError
 
 if TYPE_CHECKING:
     from contextvars import Context
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = (
     "CrossThreadCallback",
+    "CrossThreadEnd",
     "CrossThreadReply",
     "ask",
     "ask_blocking",
@@ -98,7 +102,7 @@ class CrossThreadCallback(ReplyCallback):
             return
         loop = self.loop
         # In whole milliseconds, rounded up: never early.
-        cancel = loop.kernel.call_later(-int(-self.left_ms // 1), partial(self.expire, self.ms))
+        cancel = loop.kernel.call_later(-int(-self.left_ms // 1), partial(self.expire, self.ms / 1000))
         self.future.add_done_callback(lambda _future: loop.kernel.inbox.call_soon(cancel))
 
     def post_when_room(self, data: object, context: Context) -> None:
@@ -150,23 +154,25 @@ class CrossThreadCallback(ReplyCallback):
         """Take note that the target has exited."""
         if not self.future.done():
             then = "without answering" if self.is_ask else "before there was room for"
-            self.fail(TargetEnded.of(repr(self.handle), self._what(), ExitReason(reason).name, cause, then))
+            self.fail(
+                TargetEndedError.of(repr(self.handle), self._what(), ExitReason(reason).name, cause, then)
+            )
 
     def dropped(self, actor: ActorId | None, name: str | None) -> None:  # noqa: ARG002  # the handle has it
         """Take note that the target's overflow policy has dropped the message."""
         if not self.future.done():
             self.fail(
-                MessageDropped(
+                MessageDroppedError(
                     f"{self._what()}, asked of {self.handle!r}, was dropped by the overflow policy of its full mailbox"
                 )
             )
 
-    def expire(self, waited_ms: float | None = None) -> None:
-        """End at the deadline. `waited_ms` is how long it has waited; None for the real time. Thread-safe."""
+    def expire(self, waited: float | None = None) -> None:
+        """End at the deadline. `waited` is how many seconds it has waited; None for the real time. Thread-safe."""
         if self._claim_result():
             self._count("expired")
-            waited = (monotonic() - self.asked_at) * 1000 if waited_ms is None else waited_ms
-            error = AskTimeout.of(repr(self.handle), self._what(), waited, mailbox_depth(self.actor))
+            seconds = monotonic() - self.asked_at if waited is None else waited
+            error = AskTimeoutError.of(repr(self.handle), self._what(), seconds, mailbox_depth(self.actor))
             self.future.set_exception(error)
 
     def cancel(self) -> bool:
@@ -208,13 +214,48 @@ class CrossThreadCallback(ReplyCallback):
         return f"{self.method.owner}.{self.method.name}()"
 
 
+class OtherThreadReply(Reply[Any]):
+    """A reply that is not compiled, as the coroutine of a task."""
+
+    __slots__ = ("_steps",)
+
+    def __init__(self) -> None:
+        self._steps = TaskSteps()
+
+    def send(self, value: Any, /) -> Any:
+        """Step the current task's await."""
+        return self._steps.send(self, value)
+
+    def throw(
+        self,
+        error: type[BaseException] | BaseException,
+        value: object = None,
+        traceback: TracebackType | None = None,
+        /,
+    ) -> Any:
+        """Raise an error in the current task's await; if that has not begun, cancel the ask and raise the error."""
+        return self._steps.throw(self, thrown(error, value, traceback))
+
+    def close(self) -> None:
+        """End the current task's await; if that has not begun, cancel the ask."""
+        self._steps.close(self)
+
+    @abstractmethod
+    def cancel_unless_awaited(self) -> None:
+        """Cancel the ask, unless a coroutine awaits the reply."""
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError("a reply is not the answer and would always be true: await it")
+
+
 @final
-class CrossThreadReply:
+class CrossThreadReply(OtherThreadReply):
     """A reply from another thread's loop, awaited on the event loop that asked."""
 
     __slots__ = ("_callback", "_waiting")
 
     def __init__(self, callback: CrossThreadCallback) -> None:
+        super().__init__()
         self._callback = callback
         self._waiting = 0
 
@@ -245,13 +286,15 @@ class CrossThreadReply:
                 timer.cancel()
         return _result(callback.future)
 
-    def __bool__(self) -> NoReturn:
-        raise TypeError("a reply is not the answer and would always be true: await it")
+    def cancel_unless_awaited(self) -> None:
+        """Cancel the ask, unless a coroutine awaits the reply."""
+        if self._waiting == 0:
+            self.cancel()
 
     def result(self) -> Any:
         """Return the answer, or raise the error that the reply ended with."""
         if not self._callback.future.done():
-            raise LoopBusy(f"{self._callback.handle!r} has not answered yet: await the reply")
+            raise LoopBusyError(f"{self._callback.handle!r} has not answered yet: await the reply")
         return _result(self._callback.future)
 
     def cancel(self) -> bool:
@@ -261,6 +304,39 @@ class CrossThreadReply:
     def done(self) -> bool:
         """Return whether the reply has ended."""
         return self._callback.done()
+
+
+@final
+class CrossThreadEnd(OtherThreadReply):
+    """The exit of another thread's actor, awaited on the event loop that asked for it."""
+
+    __slots__ = ("_future", "_handle")
+
+    def __init__(self, handle: Handle, future: Future[ExitReason]) -> None:
+        super().__init__()
+        self._handle = handle
+        self._future = asyncio.wrap_future(future)
+
+    def __await__(self) -> Generator[Any, Any, ExitReason]:
+        """Wait for the exit."""
+        return self._future.__await__()
+
+    def cancel_unless_awaited(self) -> None:
+        """Do nothing: a wait for an exit holds nothing."""
+
+    def result(self) -> ExitReason:
+        """Return the exit reason."""
+        if not self._future.done():
+            raise LoopBusyError(f"{self._handle!r} has not exited yet: await the reply")
+        return self._future.result()
+
+    def cancel(self) -> bool:
+        """Cancel the wait. Return False if it has already ended."""
+        return self._future.cancel()
+
+    def done(self) -> bool:
+        """Return whether the wait has ended."""
+        return self._future.done()
 
 
 def _result(future: Future[Any]) -> Any:
@@ -291,8 +367,8 @@ def ask(handle: Handle, method: Method, data: object, ms: int) -> CrossThreadRep
     """Ask from a thread that runs another event loop.
 
     Raises:
-        LoopBusy: this thread runs no event loop.
-        MailboxFull, NoSuchActor, LoopClosed, PodDown: nothing was sent.
+        LoopBusyError: this thread runs no event loop.
+        MailboxFullError, NoSuchActorError, LoopClosedError, PodDownError: nothing was sent.
     """
     require_event_loop(method.name)
     return CrossThreadReply(_send(handle, method, data, ms))
@@ -311,7 +387,7 @@ def ask_blocking(handle: Handle, method: Method, data: object, ms: int) -> Any:
     """Ask from a plain thread, and block it until the answer arrives.
 
     Raises:
-        LoopBusy: this thread runs an event loop, or is the thread of the actor's loop.
+        LoopBusyError: this thread runs an event loop, or is the thread of the actor's loop.
     """
     require_plain_thread(handle, method.name)
     callback = _send(handle, method, data, ms, may_wait=True)
@@ -368,10 +444,10 @@ def require_event_loop(name: str) -> None:
     """Refuse to return an awaitable where there is no event loop.
 
     Raises:
-        LoopBusy: this thread runs no event loop.
+        LoopBusyError: this thread runs no event loop.
     """
     if is_plain_thread():
-        raise LoopBusy(
+        raise LoopBusyError(
             f"{name}() must be awaited, and this thread runs no event loop: use {name}.blocking(...) or {name}.future(...) here"
         )
 
@@ -380,7 +456,7 @@ def require_plain_thread(handle: Handle, name: str) -> None:
     """Refuse to block a thread that has a loop to run.
 
     Raises:
-        LoopBusy: this thread runs an event loop, or is the thread of the actor's loop.
+        LoopBusyError: this thread runs an event loop, or is the thread of the actor's loop.
     """
     # A closed loop has no thread: its thread may have ended, and this one may have its number. The same holds while a StableRef
     # holds messages.
@@ -389,7 +465,7 @@ def require_plain_thread(handle: Handle, name: str) -> None:
         ref is not None and ref.holds_messages and not handle.__handle_actor__.is_alive
     )
     if not is_plain_thread() or not (has_no_thread or on_other_thread(handle)):
-        raise LoopBusy(
+        raise LoopBusyError(
             f"{name}.blocking() would block a thread that has a loop to run, and could deadlock: use "
             f"`await handle.{name}(...)` here"
         )

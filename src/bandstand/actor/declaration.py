@@ -27,12 +27,12 @@ from bandstand.actor.dispatch import Method
 from bandstand.actor.enums import KEYWORD_ARGUMENTS, NO_ARGUMENTS, ONE_ARGUMENT, POSITIONAL_ARGUMENTS
 from bandstand.actor.handle import Handle, HandleMethod, HiddenAttribute
 from bandstand.actor.introspection import POSITIONAL, parameters_of, return_annotation
-from bandstand.errors import BadDeclaration, InvalidArgument
+from bandstand.errors import DeclarationError, InvalidArgumentError
 from bandstand.errors.formatting import safe_repr, safe_str
 
 if TYPE_CHECKING:
     from bandstand.actor.actor import BaseActor
-    from bandstand.actor.loop import Loop
+    from bandstand.actor.system import ActorSystem
 
 __all__ = (
     "MESSAGE_CLASSES",
@@ -48,12 +48,14 @@ __all__ = (
     "checked_actor_loop",
     "close_match",
     "declared_methods",
+    "handle_methods_of",
     "make_handle_method",
     "make_schema",
+    "methods_of",
     "read_class",
 )
 
-HOOKS = frozenset({"on_park", "on_signal", "on_start", "on_stop"})
+HOOKS = frozenset({"describe_state", "on_park", "on_signal", "on_start", "on_stop"})
 TOOLS = frozenset(
     {"after", "background", "ended", "every", "every_after", "kill", "me", "options", "spawn", "stop"}
 )
@@ -102,12 +104,12 @@ def read_class(
         raises: exceptions that every ask may raise as its answer, besides those its decorator declares.
 
     Raises:
-        BadDeclaration: the class contradicts itself.
+        DeclarationError: the class contradicts itself.
     """
     methods = declared_methods(cls)
     for name, value in vars(cls).items():
         if not accepts_message_classes and hasattr(value, MESSAGE_CLASSES):
-            raise BadDeclaration(
+            raise DeclarationError(
                 f"{cls.__qualname__}.{name} is decorated with @on: derive the class from MessageActor[...]"
             )
     check_names(cls, methods, reserved)
@@ -144,21 +146,21 @@ def check_names(cls: type, methods: Mapping[str, DeclaredMethod], reserved: Iter
     """Check the names of messages, and that no declared method is wrapped by another decorator.
 
     Raises:
-        BadDeclaration: a name is reserved, or a declared method is inside a property, a class method or the like.
+        DeclarationError: a name is reserved, or a declared method is inside a property, a class method or the like.
     """
     if taken := sorted(methods.keys() & (RESERVED_NAMES | set(reserved))):
-        raise BadDeclaration(
+        raise DeclarationError(
             f"{cls.__qualname__}.{taken[0]} is declared as a message, but every actor has its own {taken[0]}: rename the message"
         )
     for name in methods:
         if name.startswith("__") and name.endswith("__"):
-            raise BadDeclaration(f"{cls.__qualname__}.{name} is a special method and cannot be a message")
+            raise DeclarationError(f"{cls.__qualname__}.{name} is a special method and cannot be a message")
     for name, value in vars(cls).items():
         wrapped = (
             getattr(value, "fget", None) if isinstance(value, property) else getattr(value, "__func__", None)
         )
         if isinstance(wrapped, DeclaredMethod):
-            raise BadDeclaration(
+            raise DeclarationError(
                 f"{cls.__qualname__}.{name} has @{wrapped.decorator} below @{type(value).__name__}: a message must be a plain method"
             )
 
@@ -173,12 +175,12 @@ def _check_overrides(cls: type, methods: Mapping[str, DeclaredMethod]) -> None:
             if not isinstance(value, DeclaredMethod):
                 continue
             if name not in methods:
-                raise BadDeclaration(
+                raise DeclarationError(
                     f"{cls.__qualname__}.{name} overrides {safe_repr(value)} without a decorator: add @{value.decorator}"
                 )
             override = methods[name]
             if (override.is_ask, override.batch_limit > 0) != (value.is_ask, value.batch_limit > 0):
-                raise BadDeclaration(
+                raise DeclarationError(
                     f"{cls.__qualname__}.{name} is {safe_repr(override)}, but overrides {safe_repr(value)}: keep the kind of the base "
                     f"class, whose handles are used for this class too"
                 )
@@ -188,13 +190,13 @@ def check_hook(cls: type, name: str, count: int) -> None:
     """Check that a hook can be called with this many arguments besides self.
 
     Raises:
-        BadDeclaration: it cannot.
+        DeclarationError: it cannot.
     """
     hook = getattr_static(cls, name)
     try:
         signature(hook).bind(None, *(None for _ in range(count)))
     except TypeError as error:
-        raise BadDeclaration(
+        raise DeclarationError(
             f"{cls.__qualname__}.{name} is {safe_repr(hook)}, which cannot be called with {count} arguments besides self: {safe_str(error)}"
         ) from None
 
@@ -280,11 +282,11 @@ def make_handle_method(
         raises: exceptions that are answers, besides the declared ones.
 
     Raises:
-        BadDeclaration: a one-way method is annotated to return something, or has no self.
+        DeclarationError: a one-way method is annotated to return something, or has no self.
     """
     returned = return_annotation(function)
     if not declared.is_ask and returned not in (None, "None", "NoReturn", "Never"):
-        raise BadDeclaration(f"{owner}.{name} is one-way but returns {returned}: use @ask, or return None")
+        raise DeclarationError(f"{owner}.{name} is one-way but returns {returned}: use @ask, or return None")
     parameters_of(function)
     parameters = list(signature(function if signature_of is None else signature_of).parameters.values())
     if declared.batch_limit:
@@ -362,26 +364,28 @@ def checked_actor_class(cls: Any) -> type[BaseActor]:
     """Return an actor class; for a parametrized generic one, the class without its arguments.
 
     Raises:
-        InvalidArgument: it is not an actor class.
+        InvalidArgumentError: it is not an actor class.
     """
     cls = getattr(cls, "__origin__", cls)
     if not isinstance(cls, type) or not hasattr(cls, "__actor_schema__"):
-        raise InvalidArgument(
+        raise InvalidArgumentError(
             f"{safe_repr(cls)} is not an actor class: pass a class derived from Actor, or from Implements[TheInterface]"
         )
     actor_class: type[BaseActor] = cls
     return actor_class
 
 
-def checked_actor_loop(loop: Any) -> Loop:
+def checked_actor_loop(loop: Any) -> ActorSystem:
     """Return a loop that can run typed actors.
 
     Raises:
-        InvalidArgument: it is a `bandstand.core.Loop`, or not a loop at all.
+        InvalidArgumentError: it is a `bandstand.core.Loop`, or not a loop at all.
     """
     if not hasattr(loop, "ask_statistics"):
-        raise InvalidArgument(f"{safe_repr(loop)} cannot run typed actors: use bandstand.actor.Loop instead")
-    actor_loop: Loop = loop
+        raise InvalidArgumentError(
+            f"{safe_repr(loop)} cannot run typed actors: use bandstand.ActorSystem instead"
+        )
+    actor_loop: ActorSystem = loop
     return actor_loop
 
 
@@ -389,14 +393,14 @@ def check_instance(cls: type[BaseActor], instance: object) -> None:
     """Check that the object a class has created can become its actor.
 
     Raises:
-        InvalidArgument: it is an instance of another class, or already runs as an actor.
+        InvalidArgumentError: it is an instance of another class, or already runs as an actor.
     """
     if not isinstance(instance, cls):
-        raise InvalidArgument(
+        raise InvalidArgumentError(
             f"{cls.__qualname__}() returned {safe_repr(instance)}, which is not an instance of the class: it cannot run as its actor"
         )
     if hasattr(instance, "__actor_handle__"):
-        raise InvalidArgument(
+        raise InvalidArgumentError(
             f"{cls.__qualname__}() returned an object that already runs as an actor: create a new object for each actor"
         )
 
@@ -405,13 +409,30 @@ def check_is_behavior(behavior: Any) -> None:
     """Check that a behavior function was not mixed up with a typed actor, which type checkers do not notice.
 
     Raises:
-        InvalidArgument: it is an actor class or an instance of one, or does not take a context and a message.
+        InvalidArgumentError: it is an actor class or an instance of one, or does not take a context and a message.
     """
     wrapped: object = getattr(behavior, "func", None)
     code = getattr(behavior, "__code__", None)
     count = 2 if code is None or code.co_flags & (CO_VARARGS | CO_VARKEYWORDS) else code.co_argcount
     if hasattr(behavior, "__actor_schema__") or hasattr(wrapped, "__actor_schema__") or count < 2:
-        raise InvalidArgument(
+        raise InvalidArgumentError(
             f"{safe_repr(behavior)} is not a behavior of (ctx, data): for a typed actor pass the class and the arguments of its "
             f"constructor, loop.spawn(Counter, 10)"
         )
+
+
+def handle_methods_of(kind: type[Any]) -> Mapping[str, HandleMethod]:
+    """Return the methods of a class's handles, by name."""
+    return checked_actor_class(kind).__actor_schema__.handle_methods
+
+
+def methods_of(what: type[Any] | Handle) -> list[Method]:
+    """Return every method that an actor class or a handle takes messages for, in an order that is the same in every process."""
+    # In the order of declaration. Subclasses of message classes, which are found later, share the same methods.
+    if isinstance(what, Handle):
+        known: Any = type(what)
+        methods, messages = known.__handle_methods__, known.__handle_messages__
+    else:
+        schema = checked_actor_class(what).__actor_schema__
+        methods, messages = schema.handle_methods, schema.messages
+    return list({each.method: None for each in (*methods.values(), *messages.values())})

@@ -1,4 +1,4 @@
-"""Decorators that make a method a message: `@control`, `@management`, `@data`, `@ask`, `@batch`, `@batch_ask`.
+"""Decorators that make a method a message: `@tell`, `@ask`, `@batch`, `@batch_ask`.
 
 A decorated method has three faces. On the class it is a `DeclaredMethod`, which holds the function, its lane and its options.
 On the object, inside the actor, it is the plain method. On a handle it sends. Type checkers see the handle's side everywhere,
@@ -56,7 +56,7 @@ from typing import (
 from bandstand.actor.bound_methods import Ask, Tell
 from bandstand.actor.introspection import POSITIONAL, evaluated_annotation, parameters_of
 from bandstand.core import Lane
-from bandstand.errors import BadDeclaration
+from bandstand.errors import DeclarationError
 from bandstand.errors.formatting import safe_repr
 
 __all__ = (
@@ -66,13 +66,12 @@ __all__ = (
     "DeclaredAsk",
     "DeclaredMethod",
     "DeclaredTell",
+    "TellDecorator",
     "ask",
     "batch",
     "batch_ask",
     "check_options",
-    "control",
-    "data",
-    "management",
+    "tell",
 )
 
 E = TypeVar("E")
@@ -101,14 +100,14 @@ class DeclaredMethod:
         batch_limit: int = 0,
         is_reentrant: bool = False,
     ) -> None:
-        decorator = _decorator_name(lane, is_ask=is_ask, batch_limit=batch_limit)
+        decorator = _decorator_name(is_ask=is_ask, batch_limit=batch_limit)
         if not isfunction(function):
-            raise BadDeclaration(
+            raise DeclarationError(
                 f"@{decorator} is on {safe_repr(function)}, which is not a function: put it on a plain method, def or async def, and not "
                 f"above a decorator that returns something else"
             )
         if isgeneratorfunction(function) or isasyncgenfunction(function):
-            raise BadDeclaration(
+            raise DeclarationError(
                 f"@{decorator} is on {function.__qualname__}, a generator: a handler must return its answer, not yield it"
             )
         self.function = function
@@ -123,8 +122,9 @@ class DeclaredMethod:
 
     @property
     def decorator(self) -> str:
-        """The name of the decorator, without `@`."""
-        return _decorator_name(self.lane, is_ask=self.is_ask, batch_limit=self.batch_limit)
+        """The decorator as it is written, without `@`: "tell", "ask(lane=Lane.CONTROL)"."""
+        name = _decorator_name(is_ask=self.is_ask, batch_limit=self.batch_limit)
+        return name if self.lane is Lane.DATA else f"{name}(lane=Lane.{self.lane.name})"
 
     @property
     def options(self) -> tuple[object, ...]:
@@ -140,10 +140,10 @@ class DeclaredMethod:
         return f"<{kind} method {self.function.__qualname__} on lane {self.lane.name}>"
 
 
-def _decorator_name(lane: Lane, *, is_ask: bool, batch_limit: int) -> str:
+def _decorator_name(*, is_ask: bool, batch_limit: int) -> str:
     if batch_limit:
         return "batch_ask" if is_ask else "batch"
-    return "ask" if is_ask else lane.name.lower()
+    return "ask" if is_ask else "tell"
 
 
 def _unbatched(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -197,31 +197,48 @@ class DeclaredAsk(DeclaredMethod, Generic[P, R]):
 # -- one-way methods ---------------------------------------------------------------------------------------------------
 
 
-@overload
-def control(function: Callable[Concatenate[Any, P], Coroutine[Any, Any, None]], /) -> DeclaredTell[P]: ...
-@overload
-def control(function: Callable[Concatenate[Any, P], None], /) -> DeclaredTell[P]: ...
-def control(function: Callable[..., Any], /) -> DeclaredTell[...]:
-    """Declare a one-way method on the CONTROL lane, which is handled before all other user messages."""
-    return DeclaredTell(function, Lane.CONTROL)
+@final
+class TellDecorator:
+    """The decorator that `tell(lane=...)` returns."""
+
+    __slots__ = ("_lane",)
+
+    def __init__(self, lane: Lane) -> None:
+        self._lane = lane
+
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[Any, P], Coroutine[Any, Any, None]], /
+    ) -> DeclaredTell[P]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[Any, P], None], /) -> DeclaredTell[P]: ...
+    def __call__(self, function: Callable[..., Any], /) -> DeclaredTell[...]:
+        """Declare a method."""
+        return DeclaredTell(function, self._lane)
 
 
 @overload
-def management(function: Callable[Concatenate[Any, P], Coroutine[Any, Any, None]], /) -> DeclaredTell[P]: ...
+def tell(function: Callable[Concatenate[Any, P], Coroutine[Any, Any, None]], /) -> DeclaredTell[P]: ...
 @overload
-def management(function: Callable[Concatenate[Any, P], None], /) -> DeclaredTell[P]: ...
-def management(function: Callable[..., Any], /) -> DeclaredTell[...]:
-    """Declare a one-way method on the MANAGEMENT lane, which is handled after CONTROL and before DATA."""
-    return DeclaredTell(function, Lane.MANAGEMENT)
+def tell(function: Callable[Concatenate[Any, P], None], /) -> DeclaredTell[P]: ...
+@overload
+def tell(*, lane: Lane = ...) -> TellDecorator: ...
+def tell(
+    function: Callable[..., Any] | None = None, /, *, lane: Lane = Lane.DATA
+) -> DeclaredTell[...] | TellDecorator:
+    """Declare a one-way method: `handle.method()` sends a message and returns None at once.
 
+    Args:
+        function: the method, `def` or `async def`.
+        lane: the lane of the message. An actor handles all CONTROL messages before MANAGEMENT, and those before DATA.
 
-@overload
-def data(function: Callable[Concatenate[Any, P], Coroutine[Any, Any, None]], /) -> DeclaredTell[P]: ...
-@overload
-def data(function: Callable[Concatenate[Any, P], None], /) -> DeclaredTell[P]: ...
-def data(function: Callable[..., Any], /) -> DeclaredTell[...]:
-    """Declare a one-way method on the DATA lane."""
-    return DeclaredTell(function, Lane.DATA)
+    Raises:
+        DeclarationError: the lane is SYSTEM, or not a lane.
+    """
+    check_options("tell", lane, ())
+    if function is None:
+        return TellDecorator(lane)
+    return DeclaredTell(function, lane)
 
 
 # -- asks --------------------------------------------------------------------------------------------------------------
@@ -276,16 +293,16 @@ def ask(
         function: the method, `def` or `async def`.
         lane: the lane of the request; DATA by default.
         raises: exceptions that are answers. They are raised in the caller, and the actor continues. Any other exception fails the
-            actor, and the caller gets `TargetEnded` with that exception as its cause.
+            actor, and the caller gets `TargetEndedError` with that exception as its cause.
         reentrant: whether an ask that would close a cycle (this actor waits, directly or through others, for the caller) is handled
-            out of turn, while this actor's current handler stays suspended. Otherwise such an ask is refused with `AskCycle`.
+            out of turn, while this actor's current handler stays suspended. Otherwise such an ask is refused with `AskCycleError`.
 
     Raises:
-        BadDeclaration: the lane is SYSTEM, or `raises` contains something other than exception classes.
+        DeclarationError: the lane is SYSTEM, or `raises` contains something other than exception classes.
     """
     kinds = check_options("ask", lane, raises)
     if type(reentrant) is not bool:
-        raise BadDeclaration(f"@ask: reentrant is {safe_repr(reentrant)}: pass True or False")
+        raise DeclarationError(f"@ask: reentrant is {safe_repr(reentrant)}: pass True or False")
     if function is None:
         return AskDecorator(lane, kinds, reentrant=reentrant)
     return DeclaredAsk(function, lane, is_ask=True, raises=kinds, is_reentrant=reentrant)
@@ -297,16 +314,16 @@ def check_options(
     """Check the lane and the declared exceptions of a decorator, and return the exceptions as a tuple.
 
     Raises:
-        BadDeclaration: the lane is not a user lane, or `raises` contains something other than exception classes.
+        DeclarationError: the lane is not a user lane, or `raises` contains something other than exception classes.
     """
     if type(lane) is not Lane or lane not in USER_LANES:
-        raise BadDeclaration(
+        raise DeclarationError(
             f"@{decorator}: lane is {safe_repr(lane)}: pass Lane.CONTROL, Lane.MANAGEMENT or Lane.DATA"
         )
     kinds = raises if isinstance(raises, tuple) else (raises,)
     for kind in kinds:
         if not _is_exception_class(kind):
-            raise BadDeclaration(
+            raise DeclarationError(
                 f"@{decorator}: raises contains {safe_repr(kind)}: pass Exception or classes derived from it"
             )
     return kinds
@@ -381,7 +398,7 @@ def batch(*, limit: int = 64, lane: Lane = Lane.DATA) -> BatchDecorator:
         lane: the lane of the messages.
 
     Raises:
-        BadDeclaration: an argument is invalid, or the method does not take exactly one list.
+        DeclarationError: an argument is invalid, or the method does not take exactly one list.
     """
     check_options("batch", lane, ())
     return BatchDecorator(lane, _checked_limit("batch", limit))
@@ -404,7 +421,7 @@ def batch_ask(
     An ask that is cancelled before the batch starts is not in the list. One that is cancelled later gets no answer, and the handler
     is cancelled once all of its asks are. If an answer is an instance of a declared exception, it is raised in that caller. A
     declared exception that the method raises is the answer to all of the list. Any other exception, or a list of another length,
-    fails the actor, and all callers get `TargetEnded`.
+    fails the actor, and all callers get `TargetEndedError`.
 
     Args:
         limit: the maximum length of the list.
@@ -412,7 +429,7 @@ def batch_ask(
         raises: exceptions that are answers.
 
     Raises:
-        BadDeclaration: an argument is invalid, or the method does not take exactly one list.
+        DeclarationError: an argument is invalid, or the method does not take exactly one list.
     """
     kinds = check_options("batch_ask", lane, raises)
     return BatchAskDecorator(lane, _checked_limit("batch_ask", limit), kinds)
@@ -420,7 +437,7 @@ def batch_ask(
 
 def _checked_limit(decorator: str, limit: object) -> int:
     if type(limit) is not int or not 1 <= limit <= MAX_BATCH:
-        raise BadDeclaration(
+        raise DeclarationError(
             f"@{decorator}: limit is {safe_repr(limit)}: pass the maximum length of a batch, from 1 to {MAX_BATCH}"
         )
     return limit
@@ -433,12 +450,12 @@ def _check_batch_parameter(decorator: str, function: Callable[..., Any]) -> None
         or parameters[0].kind not in POSITIONAL
         or parameters[0].default is not Parameter.empty
     ):
-        raise BadDeclaration(
+        raise DeclarationError(
             f"@{decorator} is on {function.__qualname__}{signature(function)}: a batch method takes one parameter besides self, a list"
         )
     parameter_class = _annotated_class(function, parameters[0].name)
     if parameter_class is not None and not issubclass(list, parameter_class):
-        raise BadDeclaration(
+        raise DeclarationError(
             f"@{decorator} is on {function.__qualname__}, whose parameter {parameters[0].name} has type {parameter_class.__qualname__}: it "
             f"gets a list"
         )
@@ -451,7 +468,7 @@ def _check_batch_result(function: Callable[..., Any]) -> None:
         and not issubclass(list, result_class)
         and not issubclass(result_class, list | tuple)
     ):
-        raise BadDeclaration(
+        raise DeclarationError(
             f"@batch_ask is on {function.__qualname__}, which returns {result_class.__qualname__}: return a list with one answer per "
             f"item, or use @batch for a one-way method"
         )

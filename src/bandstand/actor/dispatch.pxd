@@ -32,12 +32,12 @@ cdef class Method:
     cpdef object call(self, object instance, object data)
 
 @cython.locals(method=Method)
-cpdef object dispatch_message(ActorContext turn, object data)
-cdef object open_envelope(ActorContext turn, Method method, Envelope envelope)
+cpdef object dispatch_message(ActorContext ctx, object data)
+cdef object open_envelope(ActorContext ctx, Method method, Envelope envelope)
 @cython.locals(asked=ReplyCallback, callback=ReplyCallback)
-cpdef object call_handler(ActorContext turn, Method method, object data)
+cpdef object call_handler(ActorContext ctx, Method method, object data)
 @cython.locals(kernel=Kernel, actor=ActorId, cell=ActorCell, ring=Ring, envelope=Envelope, asked=ReplyCallback, items=list, callbacks=list, has_callbacks=bint)
-cpdef object collect_batch(ActorContext turn, Method method, object data, object carried)
+cpdef object collect_batch(ActorContext ctx, Method method, object data, object carried)
 
 @cython.final
 cdef class BatchCallback(ReplyCallback):

@@ -122,58 +122,58 @@ class Method:
         return f"<{self.owner}.{self.name}>"
 
 
-def dispatch_message(turn: ActorContext, data: object) -> object:
+def dispatch_message(ctx: ActorContext, data: object) -> object:
     """Handle one message of a typed actor. Return None, or a coroutine for the kernel to run."""
-    tag = turn.tag
+    tag = ctx.tag
     if type(tag) is not Method:
-        return turn.state.__actor_receive__(data, turn.lane_number == SYSTEM)  # type: ignore[attr-defined]  # an actor
+        return ctx.state.__actor_receive__(data, ctx.lane_number == SYSTEM)  # type: ignore[attr-defined]  # an actor
     method = tag
     if type(data) is Envelope:
-        return open_envelope(turn, method, data)
-    return call_handler(turn, method, data)
+        return open_envelope(ctx, method, data)
+    return call_handler(ctx, method, data)
 
 
-def open_envelope(turn: ActorContext, method: Method, envelope: Envelope) -> object:
+def open_envelope(ctx: ActorContext, method: Method, envelope: Envelope) -> object:
     """Handle a message in the context that came with it."""
     carried = envelope.carried
     if method.limit > 0:
-        return carried.run(turn, method, partial(collect_batch, turn, method, envelope.data, carried))
-    return carried.run(turn, method, partial(call_handler, turn, method, envelope.data))
+        return carried.run(ctx, method, partial(collect_batch, ctx, method, envelope.data, carried))
+    return carried.run(ctx, method, partial(call_handler, ctx, method, envelope.data))
 
 
-def call_handler(turn: ActorContext, method: Method, data: object) -> object:
+def call_handler(ctx: ActorContext, method: Method, data: object) -> object:
     """Call a method for one message, and pass its answer to the sender if it is an ask."""
     if not method.is_ask:
         if method.is_async:
             if method.limit > 0:
-                return collect_batch(turn, method, data, None)
-            return run_one_way(method, turn.state, data, turn.sender)
-        result: object = method.call(turn.state, data)
+                return collect_batch(ctx, method, data, None)
+            return run_one_way(method, ctx.state, data, ctx.sender)
+        result: object = method.call(ctx.state, data)
         if result is None:
-            if turn.sender is not ZERO:
+            if ctx.sender is not ZERO:
                 # No answer is expected, but the sender wants to know that the message was handled.
-                callback: Any = turn.sender
+                callback: Any = ctx.sender
                 callback.answer(None)
             return None
         # A timer or background callback may return a coroutine.
         if is_coroutine(result):
-            return result if turn.sender is ZERO else acknowledge(result, turn.sender)
+            return result if ctx.sender is ZERO else acknowledge(result, ctx.sender)
         return refuse_result(method, result)
-    asked: Any = turn.sender
+    asked: Any = ctx.sender
     if asked.is_cancelled():
         return None
     # From now on a cancellation is for this incarnation, and so is an edge of the wait graph.
-    asked.actor = turn.self_id
+    asked.actor = ctx.self_id
     if method.is_async:
         if method.limit > 0:
-            return collect_batch(turn, method, data, None)
-        return answer_ask(method, asked, turn.state, data)
+            return collect_batch(ctx, method, data, None)
+        return answer_ask(method, asked, ctx.state, data)
     if len(method.raises) == 0:
         # An exception is a failure of the actor, and the exit informs the asker.
-        result = method.call(turn.state, data)
+        result = method.call(ctx.state, data)
     else:
         try:
-            result = method.call(turn.state, data)
+            result = method.call(ctx.state, data)
         except method.raises as error:
             asked.fail(error)
             return None
@@ -184,26 +184,26 @@ def call_handler(turn: ActorContext, method: Method, data: object) -> object:
     return None
 
 
-def collect_batch(turn: ActorContext, method: Method, data: object, carried: Any) -> object:
+def collect_batch(ctx: ActorContext, method: Method, data: object, carried: Any) -> object:
     """Call a method that takes a list, with this message and those of the same method right behind it in its lane.
 
     The list has at most `method.limit` messages, all with the same `carried` context. Cancelled asks are left out. A
     `BatchCallback` replaces the sender if any of the messages has one.
     """
-    actor = turn.self_id
+    actor = ctx.self_id
     kernel: Any = actor.home
     cell: Any = actor.cell
     items: list[object] = []
     callbacks: list[Any] = []
     has_callbacks = False
     while True:
-        if turn.sender is ZERO:
+        if ctx.sender is ZERO:
             items.append(data)
             if carried is None:
                 # The common case: a run of messages without a sender.
-                kernel.take_same(cell, turn, items, method.limit, Envelope)
+                kernel.take_same(cell, ctx, items, method.limit, Envelope)
         else:
-            asked: Any = turn.sender
+            asked: Any = ctx.sender
             if not (method.is_ask and asked.is_cancelled()):
                 has_callbacks = True
                 # The messages since the last one with a callback have none.
@@ -212,7 +212,7 @@ def collect_batch(turn: ActorContext, method: Method, data: object, carried: Any
                 callbacks.append(asked)
         if len(items) >= method.limit:
             break
-        ring = kernel.lane_if_next_is_same(cell, turn)
+        ring = kernel.lane_if_next_is_same(cell, ctx)
         if ring is None:
             break
         data = ring.peek()
@@ -223,16 +223,16 @@ def collect_batch(turn: ActorContext, method: Method, data: object, carried: Any
             data = envelope.data
         elif carried is not None:
             break
-        kernel.take_next(cell, turn, ring)
+        kernel.take_next(cell, ctx, ring)
     if has_callbacks:
-        turn.sender = BatchCallback(method, actor, callbacks + [None] * (len(items) - len(callbacks)))
+        ctx.sender = BatchCallback(method, actor, callbacks + [None] * (len(items) - len(callbacks)))
     else:
-        turn.sender = 0
+        ctx.sender = 0
     if len(items) == 0:
         return None
     if method.awaits:
-        return run_batch_async(method, turn.state, items, turn.sender)
-    return run_batch(method, turn.state, items, turn.sender)
+        return run_batch_async(method, ctx.state, items, ctx.sender)
+    return run_batch(method, ctx.state, items, ctx.sender)
 
 
 class BatchCallback(ReplyCallback):
@@ -296,9 +296,9 @@ class BatchCallback(ReplyCallback):
     def cancel_if_unwanted(self) -> None:
         """Cancel the handler if the last asker has cancelled."""
         cell: Any = self.actor.cell
-        if cell is None or cell.driver is None or cell.turn is None:
+        if cell is None or cell.driver is None or cell.ctx is None:
             return
-        if cell.turn.sender is self and self.is_cancelled():
+        if cell.ctx.sender is self and self.is_cancelled():
             cell.driver.cancel()
 
 

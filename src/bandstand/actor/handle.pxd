@@ -49,17 +49,21 @@ cpdef object forget_actor(Handle handle)
 cdef object identity(Handle handle)
 cpdef object ref_of(Handle handle)
 @cython.locals(kernel=Kernel)
+cdef Kernel kernel_of(ActorId actor)
+@cython.locals(kernel=Kernel)
 cpdef bint on_other_thread(Handle handle) except -1
 @cython.locals(kernel=Kernel)
 cpdef bint stop_local(Handle handle) except -1
 
 cdef int post(Kernel kernel, ActorId actor, Method method, object message, object sender) except -1
-@cython.locals(kernel=Kernel, fate=int)
+@cython.locals(kernel=Kernel, outcome=int)
 cpdef int post_to(ActorId actor, Method method, object message, object sender) except -1
-@cython.locals(kernel=Kernel, cell=ActorCell, fate=int)
+@cython.locals(kernel=Kernel, cell=ActorCell, outcome=int)
 cpdef int post_or_wait(ActorId actor, Method method, object message, ReplyCallback callback) except -1
-@cython.locals(before=ActorId, fate=int)
+@cython.locals(before=ActorId, outcome=int)
 cpdef int deliver(Handle handle, ActorId actor, Method method, object data, ReplyCallback callback, object context) except -1
+@cython.locals(kernel=Kernel, before=ActorId)
+cpdef object post_held(Handle handle, ActorId actor, Method method, object message, ReplyCallback callback)
 @cython.locals(cell=ActorCell)
 cpdef bint has_room(ActorId actor, Method method) except -1
 @cython.locals(cell=ActorCell, kernel=Kernel)
@@ -71,21 +75,21 @@ cpdef object wrapped(Handle handle, Method method, object data)
 cdef bint try_fast_path(Kernel kernel, ActorId actor, Method method, object data) except -1
 cpdef object tell(Handle handle, Method method, object data)
 cpdef bint try_tell(Handle handle, Method method, object data) except -1
-@cython.locals(actor=ActorId, kernel=Kernel, carrier=ContextCarrier, fate=int)
+@cython.locals(actor=ActorId, kernel=Kernel, carrier=ContextCarrier, outcome=int)
 cdef object send(Handle handle, Method method, object data, bint may_wait)
 @cython.locals(actor=ActorId, kernel=Kernel)
-cdef object send_again(Handle handle, Method method, object data, object message, object sender, int fate, bint may_wait)
-@cython.locals(actor=ActorId, kernel=Kernel, tries=int, verdict=int, fate=int, holds=bint)
+cdef object send_again(Handle handle, Method method, object data, object message, object sender, int outcome, bint may_wait)
+@cython.locals(actor=ActorId, kernel=Kernel, tries=int, verdict=int, outcome=int, holds=bint)
 cpdef object send_off_thread(Handle handle, Method method, object data, object sender, bint may_wait)
 @cython.locals(cell=ActorCell)
 cdef object make_room(Kernel kernel, ActorId actor, Method method, object message, object sender)
 cdef bint may_hold(Handle handle) except -1
 cdef object refusal(Handle handle)
-@cython.locals(actor=ActorId, kernel=Kernel, carrier=ContextCarrier, table=AskTable, reply=LocalReply, fate=int)
+@cython.locals(actor=ActorId, kernel=Kernel, carrier=ContextCarrier, table=AskTable, reply=LocalReply, outcome=int)
 cpdef LocalReply ask(Handle handle, Method method, object data, Py_ssize_t ms)
 @cython.locals(reply=LocalReply)
 cpdef LocalReply tell_when_room(Handle handle, Method method, object data)
-@cython.locals(actor=ActorId, kernel=Kernel, cell=ActorCell, fate=int)
+@cython.locals(actor=ActorId, kernel=Kernel, cell=ActorCell, outcome=int)
 cpdef Timer post_when_room(Handle handle, Method method, object data, ReplyCallback callback)
 @cython.locals(kernel=Kernel)
 cpdef bint stop_waiting(Handle handle, Timer waiter) except -1

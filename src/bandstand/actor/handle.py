@@ -31,11 +31,10 @@ from bandstand.core.ids import ActorId
 from bandstand.core.kernel import Kernel
 from bandstand.errors import (
     BandstandError,
-    InvalidArgument,
-    LoopClosed,
-    MailboxFull,
-    NoSuchActor,
-    PodDown,
+    InvalidArgumentError,
+    LoopClosedError,
+    MailboxFullError,
+    NoSuchActorError,
 )
 from bandstand.errors.formatting import safe_repr
 
@@ -48,11 +47,12 @@ if TYPE_CHECKING:
     from contextvars import Context
 
     from bandstand.actor.actor import BaseActor
+    from bandstand.actor.when_down import WhenDown
     from bandstand.core.loop import Loop
     from bandstand.core.mailbox import ActorCell
     from bandstand.core.timer_wheel import Timer
 
-Fate: TypeAlias = int
+PostResult: TypeAlias = int
 Milliseconds: TypeAlias = int
 
 ZERO = 0
@@ -81,13 +81,13 @@ class StableRef(Protocol):
         """Return the current incarnation; None while there is none."""
         ...
 
-    def describe(self) -> str:
-        """Return a description for errors: what it refers to, and why there is no actor."""
+    def refusal(self) -> NoSuchActorError:
+        """Return the error for a message that is refused because there is no actor."""
         ...
 
     @property
     def holds_messages(self) -> bool:
-        """Whether messages may be held while there is no actor; if so, `hold` is called."""
+        """Whether the next incarnation may run on another loop, so that `hold` needs callbacks that work on any thread."""
         ...
 
     def hold(
@@ -98,13 +98,21 @@ class StableRef(Protocol):
         Args:
             handle: the handle it was sent with.
             method: the method that was called.
-            data: its arguments, bound.
-            callback: what receives the answer, on any thread; None for a one-way message.
+            data: its arguments, bound; unless `holds_messages`, wrapped for the loop of the handle.
+            callback: what receives the answer; None for a one-way message.
             may_wait: whether the caller may be blocked.
 
         Returns:
             REFUSED; HELD if the message is kept for the next incarnation; or RETRY if this has waited and there is one now.
         """
+        ...
+
+    def with_policy(self, policy: WhenDown, timeout_ms: float | None, /) -> StableRef:
+        """Return an equal reference with another policy for `hold`; None keeps the timeout."""
+        ...
+
+    def track(self, handle: Handle, /) -> None:
+        """Take note of a new handle with such a reference."""
         ...
 
     def reduce(self) -> tuple[Any, ...] | None:
@@ -251,10 +259,10 @@ def checked_handle(handle: object) -> Handle:
     """Return the argument if it is a handle.
 
     Raises:
-        InvalidArgument: it is not a handle.
+        InvalidArgumentError: it is not a handle.
     """
     if not isinstance(handle, Handle):
-        raise InvalidArgument(f"{safe_repr(handle)} is not a handle: pass what spawn() returned")
+        raise InvalidArgumentError(f"{safe_repr(handle)} is not a handle: pass what spawn() returned")
     return handle
 
 
@@ -262,7 +270,7 @@ def id_of(handle: object) -> ActorId:
     """Return the id of a handle's actor; for a supervised child, of its current incarnation. Thread-safe.
 
     Raises:
-        InvalidArgument: it is not a handle.
+        InvalidArgumentError: it is not a handle.
     """
     return checked_handle(handle).__actor_id__()
 
@@ -271,7 +279,7 @@ def loop_of(handle: object) -> Loop:
     """Return the loop that a handle's actor runs on.
 
     Raises:
-        InvalidArgument: it is not a handle.
+        InvalidArgumentError: it is not a handle.
     """
     return checked_handle(handle).__handle_kernel__.loop
 
@@ -280,20 +288,26 @@ def is_alive(handle: object) -> bool:
     """Return whether a handle's actor accepts messages at this moment. Thread-safe; it may exit right after.
 
     Raises:
-        InvalidArgument: it is not a handle.
+        InvalidArgumentError: it is not a handle.
     """
     return refresh(checked_handle(handle))
 
 
+def kernel_of(actor: ActorId) -> Kernel:
+    """Return the kernel of the loop that an actor belongs to. Every handle has an actor of a loop, even if it has exited."""
+    kernel: Kernel = actor.home  # type: ignore[assignment]  # None only for an id that no loop has made
+    return kernel
+
+
 def on_other_thread(handle: Handle) -> bool:
     """Return whether this is not the thread of the loop of a handle's actor."""
-    kernel: Kernel = handle.__handle_actor__.home  # type: ignore[assignment]  # a kernel
+    kernel = kernel_of(handle.__handle_actor__)
     return kernel.is_other_thread()
 
 
 def stop_local(handle: Handle) -> bool:
     """Stop the known actor, if this is its thread. Return False if it is not, or the actor has exited."""
-    kernel: Kernel = handle.__handle_actor__.home  # type: ignore[assignment]  # a kernel
+    kernel = kernel_of(handle.__handle_actor__)
     if kernel.is_other_thread():
         return False
     try:
@@ -306,7 +320,7 @@ def stop_local(handle: Handle) -> bool:
 # -- posting to a known actor --------------------------------------------------------------------------------------------
 
 
-def post(kernel: Kernel, actor: ActorId, method: Method, message: object, sender: object) -> Fate:
+def post(kernel: Kernel, actor: ActorId, method: Method, message: object, sender: object) -> PostResult:
     """Post a wrapped message on the loop's own thread, by a direct call if that is allowed.
 
     Returns:
@@ -322,7 +336,7 @@ def post(kernel: Kernel, actor: ActorId, method: Method, message: object, sender
     return kernel.post(actor, method.lane, message, method, sender)
 
 
-def post_to(actor: ActorId, method: Method, message: object, sender: object) -> Fate:
+def post_to(actor: ActorId, method: Method, message: object, sender: object) -> PostResult:
     """Post a wrapped message, never by a direct call. Thread-safe.
 
     Args:
@@ -334,20 +348,20 @@ def post_to(actor: ActorId, method: Method, message: object, sender: object) -> 
     Returns:
         ACCEPTED, FULL or NO_ACTOR.
     """
-    kernel: Kernel = actor.home  # type: ignore[assignment]  # a kernel
-    fate = kernel.post(actor, method.lane, message, method, sender)
-    if fate != OTHER_THREAD:
-        return fate
+    kernel = kernel_of(actor)
+    outcome = kernel.post(actor, method.lane, message, method, sender)
+    if outcome != OTHER_THREAD:
+        return outcome
     try:
         kernel.inbox.post(actor, method.lane, message, method, sender)
-    except MailboxFull:
+    except MailboxFullError:
         return FULL
     except BandstandError:
         return NO_ACTOR
     return ACCEPTED
 
 
-def post_or_wait(actor: ActorId, method: Method, message: object, callback: ReplyCallback) -> Fate:
+def post_or_wait(actor: ActorId, method: Method, message: object, callback: ReplyCallback) -> PostResult:
     """Post a wrapped message on the actor's thread, never by a direct call; if its lane is full, it waits for room.
 
     If the mailbox has an overflow policy, that decides instead, and `callback` is informed.
@@ -355,11 +369,11 @@ def post_or_wait(actor: ActorId, method: Method, message: object, callback: Repl
     Returns:
         ACCEPTED; FULL if the message waits for room, in order; or NO_ACTOR.
     """
-    kernel: Kernel = actor.home  # type: ignore[assignment]  # a kernel
-    fate = kernel.post(actor, method.lane, message, method, callback)
+    kernel = kernel_of(actor)
+    outcome = kernel.post(actor, method.lane, message, method, callback)
     cell: ActorCell | None = actor.cell
-    if fate != FULL or cell is None:
-        return fate
+    if outcome != FULL or cell is None:
+        return outcome
     if cell.closing:
         return NO_ACTOR
     if cell.overflow is not None:
@@ -375,7 +389,7 @@ def deliver(
     data: object,
     callback: ReplyCallback | None,
     context: Context | None,
-) -> Fate:
+) -> PostResult:
     """Post a message that was held, as if `handle` had sent it in that context. Thread-safe; the handle does not change.
 
     Without a context the data is already wrapped. An error from wrapping it is raised here.
@@ -395,10 +409,35 @@ def deliver(
     # Before posting: the answer may arrive before this returns.
     before = callback.actor
     callback.redirect(actor)
-    fate = post_to(actor, method, message, callback)
-    if fate != ACCEPTED:
+    outcome = post_to(actor, method, message, callback)
+    if outcome != ACCEPTED:
         callback.actor = before
-    return fate
+    return outcome
+
+
+def post_held(
+    handle: Handle, actor: ActorId, method: Method, message: object, callback: ReplyCallback | None
+) -> None:
+    """Send a wrapped message that was held to the incarnation that has started. On the actor's thread only.
+
+    Raises:
+        MailboxFullError, NoSuchActorError, LoopClosedError: nothing was sent.
+    """
+    kernel = kernel_of(actor)
+    if callback is None:
+        make_room(kernel, actor, method, message, 0)
+        return
+    before = callback.actor
+    callback.redirect(actor)
+    if callback.done():
+        # The ask would close a cycle, and has ended with that error.
+        return
+    try:
+        make_room(kernel, actor, method, message, callback)
+    except BandstandError:
+        callback.actor = before
+        raise
+    renew(handle)
 
 
 def has_room(actor: ActorId, method: Method) -> bool:
@@ -415,7 +454,7 @@ def is_draining(actor: ActorId) -> bool:
     cell: ActorCell | None = actor.cell
     if cell is None:
         return False
-    kernel: Kernel = actor.home  # type: ignore[assignment]  # a kernel
+    kernel = kernel_of(actor)
     return cell.closing or (kernel.is_internal_only and (kernel.current is None or kernel.is_other_thread()))
 
 
@@ -459,7 +498,7 @@ def tell(handle: Handle, method: Method, data: object) -> None:
     """Send a one-way message. Thread-safe.
 
     Raises:
-        MailboxFull, NoSuchActor, LoopClosed, PodDown: nothing was sent.
+        MailboxFullError, NoSuchActorError, LoopClosedError, PodDownError: nothing was sent.
     """
     send(handle, method, data, MAY_WAIT)
 
@@ -477,41 +516,50 @@ def send(handle: Handle, method: Method, data: object, may_wait: bool) -> None:
     """Send a one-way message; `may_wait` says whether the caller may be blocked while there is no actor. Thread-safe."""
     # The loop of the actor, not of the handle: another thread may be renewing this handle.
     actor = handle.__handle_actor__
-    kernel: Kernel = actor.home  # type: ignore[assignment]  # a kernel
+    kernel = kernel_of(actor)
     if kernel.is_other_thread():
         send_off_thread(handle, method, data, 0, may_wait)
         return
     carrier = kernel.carrier
     message = data if carrier is None else carrier.wrap(kernel, handle, method, data)
-    fate = post(kernel, actor, method, message, 0)
-    if fate == NO_ACTOR and (renew(handle) or handle.__handle_actor__ is not actor):
+    outcome = post(kernel, actor, method, message, 0)
+    if outcome == NO_ACTOR and (renew(handle) or handle.__handle_actor__ is not actor):
         actor = handle.__handle_actor__
         if actor.home is not kernel:
             # On another loop, which wraps messages its own way.
             send(handle, method, data, may_wait)
             return
-        fate = post(kernel, actor, method, message, 0)
-    if fate != ACCEPTED:
-        send_again(handle, method, data, message, 0, fate, may_wait)
+        outcome = post(kernel, actor, method, message, 0)
+    if outcome != ACCEPTED:
+        send_again(handle, method, data, message, 0, outcome, may_wait)
 
 
 def send_again(
-    handle: Handle, method: Method, data: object, message: object, sender: object, fate: Fate, may_wait: bool
+    handle: Handle,
+    method: Method,
+    data: object,
+    message: object,
+    sender: object,
+    outcome: PostResult,
+    may_wait: bool,
 ) -> None:
-    """Send a message that was not accepted at once: make room for it, or try the ways that are open to other threads.
+    """Send a message that was not accepted at once: make room for it, hold it, or try the ways that are open to other threads.
 
     `message` is the wrapped `data`.
 
     Raises:
-        MailboxFull, NoSuchActor, LoopClosed, PodDown: nothing was sent.
+        MailboxFullError, NoSuchActorError, LoopClosedError, PodDownError: nothing was sent.
     """
     actor = handle.__handle_actor__
     kernel = handle.__handle_kernel__
-    if fate == FULL and actor.home is kernel and not (may_hold(handle) and is_draining(actor)):
+    if outcome == FULL and actor.home is kernel and not (may_hold(handle) and is_draining(actor)):
         make_room(kernel, actor, method, message, sender)
-    elif fate == NO_ACTOR and not may_hold(handle):
-        kernel.counters.refused += 1
-        raise refusal(handle)
+    elif outcome == NO_ACTOR and not may_hold(handle):
+        ref = handle.__handle_ref__
+        callback: Any = None if sender is ZERO else sender
+        if ref is None or kernel.is_closed or ref.hold(handle, method, message, callback, may_wait) != HELD:
+            kernel.counters.refused += 1
+            raise refusal(handle)
     else:
         send_off_thread(handle, method, data, sender, may_wait)
 
@@ -523,25 +571,26 @@ def send_off_thread(handle: Handle, method: Method, data: object, sender: object
     once more where another incarnation can come.
 
     Raises:
-        MailboxFull, NoSuchActor, LoopClosed, PodDown: nothing was sent.
+        MailboxFullError, NoSuchActorError, LoopClosedError, PodDownError: nothing was sent.
     """
     ref = handle.__handle_ref__
     holds = may_hold(handle)
-    tries = 2 if holds else 1
+    tries = 1 if ref is None else 2
     while True:
         tries -= 1
         actor = handle.__handle_actor__
-        kernel: Kernel = actor.home  # type: ignore[assignment]  # a kernel
+        kernel = kernel_of(actor)
         if kernel.is_closed or not actor.is_alive or (holds and is_draining(actor)):
             # Another thread may have renewed the handle meanwhile.
             if renew(handle) or handle.__handle_actor__ is not actor:
                 actor = handle.__handle_actor__
-                kernel = actor.home  # type: ignore[assignment]  # a kernel
+                kernel = kernel_of(actor)
             elif ref is None or tries < 0:
                 raise refusal(handle)
             else:
-                callback = None if sender is ZERO else sender
-                verdict = ref.hold(handle, method, data, callback, may_wait)  # type: ignore[arg-type]  # a ReplyCallback
+                callback: Any = None if sender is ZERO else sender
+                held = data if holds else wrap(kernel, handle, method, data)
+                verdict = ref.hold(handle, method, held, callback, may_wait)
                 if verdict == HELD:
                     return
                 if verdict != RETRY:
@@ -550,18 +599,18 @@ def send_off_thread(handle: Handle, method: Method, data: object, sender: object
         message = wrap(kernel, handle, method, data)
         if not kernel.is_other_thread():
             # This is the loop's own thread: through the inbox, messages that are sent later would overtake this one.
-            fate = kernel.post(actor, method.lane, message, method, sender)
-            if fate == FULL:
+            outcome = kernel.post(actor, method.lane, message, method, sender)
+            if outcome == FULL:
                 make_room(kernel, actor, method, message, sender)
                 return
-            if fate == ACCEPTED:
+            if outcome == ACCEPTED:
                 return
             if tries <= 0:
                 raise refusal(handle)
             continue
         try:
             kernel.inbox.post(actor, method.lane, message, method, sender)
-        except (NoSuchActor, LoopClosed):
+        except (NoSuchActorError, LoopClosedError):
             # It has exited between the lookup and the send.
             if tries <= 0:
                 if holds:
@@ -572,10 +621,10 @@ def send_off_thread(handle: Handle, method: Method, data: object, sender: object
 
 
 def make_room(kernel: Kernel, actor: ActorId, method: Method, message: object, sender: object) -> None:
-    """Apply the overflow policy of a full lane to a message.
+    """Put a message into a mailbox; if its lane is full, apply the overflow policy.
 
     Raises:
-        MailboxFull: the policy rejects it.
+        MailboxFullError: the policy rejects it.
     """
     kernel.send_with_callback(actor, method.lane, message, method, sender)
 
@@ -589,13 +638,12 @@ def may_hold(handle: Handle) -> bool:
 def refusal(handle: Handle) -> BandstandError:
     """Return the error that says why a message was refused."""
     ref = handle.__handle_ref__
-    if ref is not None and ref.holds_messages:
-        return PodDown(f"there is no actor to take the message: {ref.describe()}")
-    if handle.__handle_kernel__.is_closed:
-        return LoopClosed("the loop is closed: it was asked to stop, or was destroyed")
+    if handle.__handle_kernel__.is_closed and not may_hold(handle):
+        return LoopClosedError("the loop is closed: it was asked to stop, or was destroyed")
     if ref is not None:
-        return NoSuchActor(f"there is no actor to take the message: {ref.describe()}")
-    return NoSuchActor(f"{safe_repr(handle)} has ended: its actor accepts no messages")
+        return ref.refusal()
+    end = handle.__handle_actor__.describe_end()
+    return NoSuchActorError(f"{safe_repr(handle)} accepts no messages: its actor {end}")
 
 
 def ask(handle: Handle, method: Method, data: object, ms: Milliseconds) -> LocalReply | None:
@@ -606,10 +654,10 @@ def ask(handle: Handle, method: Method, data: object, ms: Milliseconds) -> Local
         the caller asks with `cross_thread.ask`.
 
     Raises:
-        MailboxFull, NoSuchActor, LoopClosed: nothing was sent.
+        MailboxFullError, NoSuchActorError, LoopClosedError: nothing was sent.
     """
     actor = handle.__handle_actor__
-    kernel: Kernel = actor.home  # type: ignore[assignment]  # a kernel
+    kernel = kernel_of(actor)
     if kernel.is_other_thread():
         return None
     carrier = kernel.carrier
@@ -626,23 +674,21 @@ def ask(handle: Handle, method: Method, data: object, ms: Milliseconds) -> Local
     reply.note_asker()
     # Counted first: a direct call may answer before it returns.
     table.asked += 1
-    fate = post(kernel, actor, method, message, reply)
-    if fate == ACCEPTED:
+    outcome = post(kernel, actor, method, message, reply)
+    if outcome == ACCEPTED:
         return reply
-    if fate == NO_ACTOR and renew(handle) and handle.__handle_actor__.home is kernel:
+    if outcome == NO_ACTOR and renew(handle) and handle.__handle_actor__.home is kernel:
         # Another incarnation takes it.
         reply.actor = handle.__handle_actor__
-        fate = post(kernel, reply.actor, method, message, reply)
-        if fate == ACCEPTED:
+        outcome = post(kernel, reply.actor, method, message, reply)
+        if outcome == ACCEPTED:
             return reply
     table.asked -= 1
-    if fate == FULL and not (may_hold(handle) and is_draining(reply.actor)):
-        send_again(handle, method, data, message, reply, fate, AT_ONCE)
-        table.asked += 1
-        return reply
-    if not may_hold(handle):
-        send_again(handle, method, data, message, reply, fate, AT_ONCE)
-    return None
+    if may_hold(handle) and (outcome != FULL or is_draining(reply.actor)):
+        return None
+    send_again(handle, method, data, message, reply, outcome, AT_ONCE)
+    table.asked += 1
+    return reply
 
 
 def tell_when_room(handle: Handle, method: Method, data: object) -> LocalReply:
@@ -666,23 +712,23 @@ def post_when_room(handle: Handle, method: Method, data: object, callback: Reply
         The waiter, for `stop_waiting`; None if the message is in the mailbox.
 
     Raises:
-        NoSuchActor, LoopClosed: there is no actor to wait for.
+        NoSuchActorError, LoopClosedError: there is no actor to wait for.
     """
     actor = handle.__handle_actor__
-    kernel: Kernel = actor.home  # type: ignore[assignment]  # a kernel
+    kernel = kernel_of(actor)
     message = wrap(kernel, handle, method, data)
-    fate = post(kernel, actor, method, message, 0)
-    if fate == NO_ACTOR and (renew(handle) or handle.__handle_actor__ is not actor):
+    outcome = post(kernel, actor, method, message, 0)
+    if outcome == NO_ACTOR and (renew(handle) or handle.__handle_actor__ is not actor):
         actor = handle.__handle_actor__
         if actor.home is not kernel and not on_other_thread(handle):
             return post_when_room(handle, method, data, callback)
         if actor.home is kernel:
-            fate = post(kernel, actor, method, message, 0)
+            outcome = post(kernel, actor, method, message, 0)
     cell: ActorCell | None = actor.cell
-    if fate == FULL and cell is not None and cell.overflow is None and not cell.closing:
+    if outcome == FULL and cell is not None and cell.overflow is None and not cell.closing:
         return kernel.timers.wait_for_room(cell, method.lane, message, method, 0, callback)
-    if fate != ACCEPTED:
-        send_again(handle, method, data, message, 0, fate, AT_ONCE)
+    if outcome != ACCEPTED:
+        send_again(handle, method, data, message, 0, outcome, AT_ONCE)
     callback.accepted()
     return None
 

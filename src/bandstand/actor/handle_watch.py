@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, final
 from bandstand.actor.handle import Handle, refresh
 from bandstand.actor.supervised_actor import ChildRef
 from bandstand.core import ActorId, ActorStatus
-from bandstand.errors import ActorNotLocal, InvalidArgument, NoSuchActor
+from bandstand.errors import ActorNotLocalError, InvalidArgumentError, NoSuchActorError
 from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
-    from bandstand.actor.loop import Loop
+    from bandstand.actor.system import ActorSystem
 
 __all__ = ("HandleWatch", "watch_key")
 
@@ -37,16 +37,16 @@ class HandleWatch:
         on_restart: called when there may be a new incarnation. It must not raise.
 
     Raises:
-        InvalidArgument: it is not a handle.
-        ActorNotLocal: its actor runs on another loop.
-        NoSuchActor: there is no actor and will be none.
+        InvalidArgumentError: it is not a handle.
+        ActorNotLocalError: its actor runs on another loop.
+        NoSuchActorError: there is no actor and will be none.
     """
 
     __slots__ = ("_actor", "_child", "_loop", "_on_gone", "_on_restart", "_unsubscribe", "handle")
 
     def __init__(
         self,
-        loop: Loop,
+        loop: ActorSystem,
         handle: object,
         on_gone: Callable[[], object],
         on_restart: Callable[[], object] | None = None,
@@ -60,7 +60,7 @@ class HandleWatch:
         self._child = ref if isinstance(ref, ChildRef) else None
         self._actor: ActorId = known.__handle_actor__
         if self.is_gone:
-            raise NoSuchActor(f"{safe_repr(handle)} has ended and will not be restarted")
+            raise NoSuchActorError(f"{safe_repr(handle)} has ended and will not be restarted")
         self._unsubscribe: Callable[[], None] = (
             loop.kernel.actors.on_exit(self._actor, self._exited)
             if self._child is None
@@ -106,24 +106,24 @@ class HandleWatch:
             on_gone()
 
 
-def checked_local(loop: Loop, handle: object) -> Handle:
+def checked_local(loop: ActorSystem, handle: object) -> Handle:
     """Return the argument if it is a handle of an actor of this loop.
 
     Raises:
-        InvalidArgument: it is not a handle.
-        ActorNotLocal: its actor runs on another loop.
+        InvalidArgumentError: it is not a handle.
+        ActorNotLocalError: its actor runs on another loop.
     """
     if isinstance(handle, ActorId):
-        raise InvalidArgument(
+        raise InvalidArgumentError(
             f"{safe_repr(handle)} is the id of a raw actor: pass a handle, as spawn() of a class returns it"
         )
     if not isinstance(handle, Handle):
-        raise InvalidArgument(
+        raise InvalidArgumentError(
             f"{safe_repr(handle)} is not a handle: pass what spawn() returned, or self.me inside an actor"
         )
     refresh(handle)
     if handle.__handle_kernel__ is not loop.kernel:
-        raise ActorNotLocal(f"{safe_repr(handle)} runs on another loop than {safe_repr(loop)}")
+        raise ActorNotLocalError(f"{safe_repr(handle)} runs on another loop than {safe_repr(loop)}")
     return handle
 
 

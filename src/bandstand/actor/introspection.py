@@ -7,7 +7,7 @@ from dis import get_instructions
 from inspect import Parameter, Signature, signature
 from typing import Any, TypeVar, get_args, get_origin
 
-from bandstand.errors import BadDeclaration
+from bandstand.errors import DeclarationError
 
 __all__ = (
     "POSITIONAL",
@@ -32,11 +32,11 @@ def parameters_of(function: Callable[..., Any]) -> list[Parameter]:
     """Return the parameters of a method without `self`.
 
     Raises:
-        BadDeclaration: the function has no `self`.
+        DeclarationError: the function has no `self`.
     """
     parameters = list(signature(function).parameters.values())
     if not parameters or parameters[0].kind not in POSITIONAL:
-        raise BadDeclaration(f"{function.__qualname__} has no self parameter: a message is a method")
+        raise DeclarationError(f"{function.__qualname__} has no self parameter: a message is a method")
     return parameters[1:]
 
 
@@ -76,7 +76,7 @@ def check_same_signature(
         handler: the handler.
 
     Raises:
-        BadDeclaration: the signatures differ; the message names the difference.
+        DeclarationError: the signatures differ; the message names the difference.
     """
     wanted_parameters, found_parameters = parameters_of(declared), parameters_of(handler)
     for position, (wanted, found) in enumerate(zip(wanted_parameters, found_parameters, strict=False), 1):
@@ -86,7 +86,7 @@ def check_same_signature(
             if not _is_same_annotation(wanted.name, declared, handler, wanted_text, found_text):
                 difference = f"({found.name}) is {found_text}, not {wanted_text}"
         if difference:
-            raise BadDeclaration(
+            raise DeclarationError(
                 f"{where}: parameter {position} {difference}, unlike {target}{_signature_without_self(declared)}"
             )
     if len(wanted_parameters) != len(found_parameters):
@@ -95,7 +95,7 @@ def check_same_signature(
             min(len(wanted_parameters), len(found_parameters)) :
         ]
         names = f"parameter{'s' if len(rest) > 1 else ''} {', '.join(parameter.name for parameter in rest)}"
-        raise BadDeclaration(
+        raise DeclarationError(
             f"{where} {'has the extra' if is_longer else 'lacks the'} {names}, unlike {target}{_signature_without_self(declared)}"
         )
     wanted_return, found_return = return_annotation(declared), return_annotation(handler)
@@ -104,7 +104,7 @@ def check_same_signature(
         and found_return is not None
         and not _is_same_annotation("return", declared, handler, wanted_return, found_return)
     ):
-        raise BadDeclaration(f"{where} returns {found_return}, but {target} declares {wanted_return}")
+        raise DeclarationError(f"{where} returns {found_return}, but {target} declares {wanted_return}")
 
 
 def _is_same_annotation(

@@ -46,7 +46,7 @@ from bandstand.actor.declaration import MESSAGE_CLASSES, ActorSchema, make_handl
 from bandstand.actor.decorators import DeclaredMethod, check_options
 from bandstand.actor.introspection import has_type_variable, type_argument
 from bandstand.core import Lane
-from bandstand.errors import BadDeclaration
+from bandstand.errors import DeclarationError
 from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
@@ -119,13 +119,13 @@ def on(*messages: type[Any], lane: Lane = Lane.DATA, raises: Raises = ()) -> OnD
         raises: exceptions that are answers, as for `@ask`.
 
     Raises:
-        BadDeclaration: an argument is invalid.
+        DeclarationError: an argument is invalid.
     """
     if not messages:
-        raise BadDeclaration("@on has no message class: pass at least one")
+        raise DeclarationError("@on has no message class: pass at least one")
     for message in messages:
         if not isinstance(message, type):  # pyright: ignore[reportUnnecessaryIsInstance]  # untyped callers
-            raise BadDeclaration(f"@on: {safe_repr(message)} is not a message class")
+            raise DeclarationError(f"@on: {safe_repr(message)} is not a message class")
     return OnDecorator(messages, lane, check_options("on", lane, raises))
 
 
@@ -136,19 +136,19 @@ def _read_handlers(cls: type) -> dict[type, HandleMethod]:
         for name, value in vars(base).items():
             for message, declared in getattr(value, MESSAGE_CLASSES, ()) if callable(value) else ():
                 if message in taken:
-                    raise BadDeclaration(
+                    raise DeclarationError(
                         f"{cls.__qualname__} has two methods for {message.__qualname__}: {taken[message]} and {name}"
                     )
                 taken[message] = name
                 # A derived class that overrides the method also overrides the handler.
                 function = getattr_static(cls, name)
                 if not isfunction(function):
-                    raise BadDeclaration(
+                    raise DeclarationError(
                         f"{cls.__qualname__}.{name} is {safe_repr(function)}, but it handles {message.__qualname__}: make it a plain method"
                     )
                 handle_methods[message] = make_handle_method(cls.__qualname__, name, function, declared)
                 if handle_methods[message].method.arity != 1:
-                    raise BadDeclaration(
+                    raise DeclarationError(
                         f"{cls.__qualname__}.{name} handles messages: it must take exactly one parameter besides self"
                     )
     return handle_methods
@@ -160,13 +160,13 @@ def _check_declared(cls: type, handle_methods: Mapping[type, HandleMethod]) -> N
     if declared is None:
         return
     if missing := [message for message in declared if message not in handle_methods]:
-        raise BadDeclaration(
+        raise DeclarationError(
             f"{cls.__qualname__} has no method for {missing[0].__qualname__}, one of its declared messages: decorate one with "
             f"@on({missing[0].__qualname__})"
         )
     for message, handle_method in handle_methods.items():
         if message not in declared:
-            raise BadDeclaration(
+            raise DeclarationError(
                 f"{cls.__qualname__}.{handle_method.method.name} handles {message.__qualname__}, which is not one of its declared messages: "
                 f"{', '.join(known.__qualname__ for known in declared)}"
             )
@@ -178,7 +178,7 @@ def _message_classes(cls: type) -> tuple[type, ...] | None:
         return None
     argument = type_argument(cls, MessageActor)
     if argument is None:
-        raise BadDeclaration(
+        raise DeclarationError(
             f"{cls.__qualname__} derives from MessageActor without its messages: write MessageActor[A | B]"
         )
     if has_type_variable(argument):
@@ -187,7 +187,7 @@ def _message_classes(cls: type) -> tuple[type, ...] | None:
     classes = tuple(get_origin(part) or part for part in parts)
     for message in classes:
         if not isinstance(message, type):
-            raise BadDeclaration(
+            raise DeclarationError(
                 f"{cls.__qualname__} declares {safe_repr(message)} as its message: pass the class itself"
             )
     return classes
@@ -197,7 +197,7 @@ class MessageActor(Actor, Generic[M_contra]):
     """Derive from `MessageActor[Deposit | GetBalance]`, and decorate a method for each class with `@on`.
 
     Raises:
-        BadDeclaration: when a class is created that has no method for one of its message classes, two for the same, or one for a
+        DeclarationError: when a class is created that has no method for one of its message classes, two for the same, or one for a
             class it does not declare.
     """
 
@@ -219,8 +219,8 @@ class MessageActor(Actor, Generic[M_contra]):
         """Send a message: `handle.tell(message)`. Also `tell.try_send` and `tell.when_room`.
 
         Raises:
-            UnknownMessage: no method handles messages of this class.
-            MailboxFull, NoSuchActor, LoopClosed: as for any one-way call.
+            UnknownMessageError: no method handles messages of this class.
+            MailboxFullError, NoSuchActorError, LoopClosedError: as for any one-way call.
         """
         return cast("Tell[[M_contra]]", MessageTell(own_handle(self)))
 

@@ -1,7 +1,7 @@
 """Reentrant asks: an actor answers an ask that it waits for itself.
 
 The problem. A asks B, and B, to answer, asks A. A's handler is suspended, and A does not start the next message before it
-ends, so both would wait for ever: `AskCycle`. If A's method only reads, or is written for it, A may answer it all the same.
+ends, so both would wait for ever: `AskCycleError`. If A's method only reads, or is written for it, A may answer it all the same.
 
 The choice. If an ask would close a cycle and its method is marked `@ask(reentrant=True)`, its message moves from the mailbox of
 the actor to the mailbox of a child actor that is created for it and has the same object as its state. So it is handled like
@@ -27,7 +27,7 @@ from bandstand.errors import BandstandError
 
 if TYPE_CHECKING:
     from bandstand.actor.dispatch import Method
-    from bandstand.actor.loop import Loop
+    from bandstand.actor.system import ActorSystem
 
 __all__ = ("MAX_NESTED", "Reentrancy")
 
@@ -41,7 +41,7 @@ class Reentrancy:
 
     __slots__ = ("_loop", "_nested", "_parents")
 
-    def __init__(self, loop: Loop) -> None:
+    def __init__(self, loop: ActorSystem) -> None:
         self._loop = loop
         # How many reentrant asks of an actor are being handled.
         self._nested: dict[ActorId, int] = {}

@@ -1,5 +1,6 @@
 cimport cython
 from libc.stdint cimport int64_t
+from bandstand.actor.wait_graph cimport add_wait_of
 from bandstand.core.mailbox cimport ActorCell
 from bandstand.core.kernel cimport Kernel
 from bandstand.core.ids cimport ActorId
@@ -20,6 +21,8 @@ cdef int ROOM
 cdef int EXIT
 cdef tuple REASONS
 cdef dict CROSS_LOOP_WAITS
+cdef int OTHER_LOOP
+cdef int THIS_LOOP
 
 cdef class ReplyCallback(DeliveryCallback):
     cdef public ActorId actor
@@ -68,6 +71,7 @@ cdef class LocalReply(ReplyCallback):
     cdef object alarm
     cdef list waiters
     cdef Timer waiter
+    cdef object steps
 
     cdef object lose(self, object error)
     cpdef object expire(self)
@@ -77,7 +81,7 @@ cdef class LocalReply(ReplyCallback):
     @cython.locals(timer=Timer)
     cdef object wake(self)
     cpdef object result(self)
-    @cython.locals(asker=ActorCell, waits=dict)
+    @cython.locals(asker=ActorCell, waits=dict, kernel=Kernel, sibling=Kernel, cell=ActorCell, target=ActorCell, may_wait=bint, source=int)
     cdef tuple begin_wait(self)
     cpdef object add_waiter(self, object waiter)
     @cython.locals(kernel=Kernel, passed=int64_t, left=int64_t)
@@ -86,8 +90,10 @@ cdef class LocalReply(ReplyCallback):
     @cython.locals(current=ActorCell, asker=ActorCell)
     cdef ActorCell current_asker(self)
     cpdef object detach(self)
-    @cython.locals(chain=list, left=list, steps=list, reply=LocalReply)
+    @cython.locals(chain=list, left=list)
     cdef object refuse_cycle(self, ActorCell asker)
+    @cython.locals(steps=list, reply=LocalReply)
+    cdef object make_cycle_error(self, ActorCell asker, list chain)
     @cython.locals(reply=LocalReply)
     cdef bint break_cycle(self, list chain) except -1
     @cython.locals(waits=dict, mine=list)

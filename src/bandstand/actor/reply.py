@@ -10,6 +10,8 @@ or because the asker cancels. The loop drops an answer that arrives after that, 
 The wait graph holds a wait for an actor if the reply was requested in the actor's current turn and is awaited by its own
 coroutine or by a task created there (`asyncio.gather`, `asyncio.wait_for`). Background work does not block its actor, so it is
 not part of the graph. A wait that cannot be attributed to an actor (a task that asks, another thread) ends at its deadline.
+
+A reply is a `collections.abc.Coroutine`, so that it can be the coroutine of a task; `task_steps` does that.
 """
 
 # PyThread_get_thread_ident and new_reply have one definition for each mode, and pyright sees one of them.
@@ -17,30 +19,35 @@ not part of the graph. A wait that cannot be attributed to an actor (a task that
 from __future__ import annotations
 
 from _thread import allocate_lock
+from abc import ABC, abstractmethod
 from asyncio import CancelledError, get_running_loop
-from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, TypeVar
+from collections.abc import Callable, Coroutine, Generator
+from math import ceil
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
 from bandstand.actor.enums import ANSWERED, CANCELLED, EXPIRED, FAILED, LOST, PENDING
+from bandstand.actor.task_steps import TaskSteps, thrown
 from bandstand.actor.wait_graph import (
     CROSS_LOOP_WAITS,
     add_cross_loop_wait,
+    add_wait_of,
     cycle_error,
     probe_other_processes,
     refuse_cross_loop_cycle,
 )
 from bandstand.core.delivery import DeliveryCallback
-from bandstand.core.enums import ExitReason
+from bandstand.core.enums import OTHER_LOOP, THIS_LOOP, ExitReason
 from bandstand.core.kernel import Kernel
 from bandstand.core.mailbox import ActorCell
 from bandstand.errors import (
-    AskTimeout,
-    LoopBusy,
-    MessageDropped,
-    TargetEnded,
-    WrongThread,
+    AskTimeoutError,
+    LoopBusyError,
+    MessageDroppedError,
+    TargetEndedError,
+    WrongThreadError,
 )
-from bandstand.errors.validation import check_ms
+from bandstand.errors.validation import Seconds, to_ms
 
 try:
     import cython
@@ -56,6 +63,7 @@ if TYPE_CHECKING:
     from bandstand.actor.reentrancy import Reentrancy
     from bandstand.core.ids import ActorId
     from bandstand.core.timer_wheel import Timer
+    from bandstand.errors import AskCycleError
 
 Count: TypeAlias = int
 Kind: TypeAlias = int
@@ -77,38 +85,58 @@ EXIT = 2
 NO_ROOM = "before there was room for"
 
 # "The caller passed no deadline", where None means "no deadline". Compared by value: a spec may come from another process.
-UNSET_MS = float("-inf")
+UNSET_TIMEOUT = float("-inf")
 
 
-class Reply(Protocol[R_co]):
+# True for mypy alone.
+MYPY = False
+
+
+class ForgottenAwait:
+    """What a reply would be in a condition: pyright's error names this class."""
+
+
+class Reply(Coroutine[Any, Any, R_co], ABC):
     """The answer to one ask. Await it to get the answer; awaiting it again gives the same answer.
 
+    A reply works wherever asyncio takes a coroutine: `asyncio.create_task`, `TaskGroup.create_task`, `asyncio.gather`,
+    `asyncio.wait_for`. Cancelling such a task cancels the ask, unless another coroutine awaits the reply.
+
     The ask is sent when the method is called, not when the reply is awaited, so several asks can run at the same time. A reply
-    ends exactly once: with the answer, with an exception that the method declares (`@ask(raises=...)`), with `TargetEnded` if
-    the actor exits first, with `AskTimeout` at its deadline, or cancelled. The deadline counts from the ask and applies while
+    ends exactly once: with the answer, with an exception that the method declares (`@ask(raises=...)`), with `TargetEndedError` if
+    the actor exits first, with `AskTimeoutError` at its deadline, or cancelled. The deadline counts from the ask and applies while
     the reply is awaited. A reply can only be awaited on the thread that asked.
     """
 
+    __slots__ = ()
+
+    @abstractmethod
     def __await__(self) -> Generator[Any, Any, R_co]:
         """Wait for the answer."""
         ...
 
-    def __bool__(self) -> NoReturn:
-        """Refuse a truth test: a reply is not the answer and would always be true.
+    if not MYPY:
+        # A return type that is no bool makes pyright report a condition whose `await` is missing. mypy reports it (truthy-bool) only if there
+        # is no such method; NoReturn would end its analysis of the function there.
+        @abstractmethod
+        def __bool__(self) -> ForgottenAwait:
+            """Refuse a truth test: a reply is not the answer and would always be true.
 
-        Raises:
-            TypeError: always.
-        """
-        ...
+            Raises:
+                TypeError: always.
+            """
+            ...
 
+    @abstractmethod
     def result(self) -> R_co:
         """Return the answer, or raise the error that the reply ended with.
 
         Raises:
-            LoopBusy: the reply is still pending.
+            LoopBusyError: the reply is still pending.
         """
         ...
 
+    @abstractmethod
     def cancel(self) -> bool:
         """Cancel the ask. Return False if the reply has already ended.
 
@@ -116,6 +144,7 @@ class Reply(Protocol[R_co]):
         """
         ...
 
+    @abstractmethod
     def done(self) -> bool:
         """Return whether the reply has ended."""
         ...
@@ -246,7 +275,8 @@ class AskTable:
 class LocalReply(ReplyCallback):
     """An awaitable result on the loop's own thread: of an ask, of a wait for mailbox room, or of a wait for an exit.
 
-    `kind` says which. Only asks change the counters of the `AskTable`.
+    `kind` says which. Only asks change the counters of the `AskTable`. `scope.event.OneShotEvent` is the counterpart for any
+    thread; it has a lock.
     """
 
     __slots__ = (
@@ -261,6 +291,7 @@ class LocalReply(ReplyCallback):
         "name",
         "serial",
         "state",
+        "steps",
         "table",
         "timer",
         "value",
@@ -299,6 +330,8 @@ class LocalReply(ReplyCallback):
         self.waiters: list[Any] | None = None
         # The kernel's entry for a wait for room or for an exit.
         self.waiter: Timer | None = None
+        # The awaits of tasks whose coroutine is this reply; None before the first.
+        self.steps: TaskSteps | None = None
 
     # -- results -------------------------------------------------------------------------------------------------------
 
@@ -332,18 +365,32 @@ class LocalReply(ReplyCallback):
             self.end_wait(ANSWERED, REASONS[reason])
         elif self.state == PENDING:
             if self.kind == ROOM:
-                self.lose(TargetEnded.of(self.target(), self.what(), REASONS[reason].name, cause, NO_ROOM))
+                self.lose(
+                    TargetEndedError.of(self.target(), self.what(), REASONS[reason].name, cause, NO_ROOM)
+                )
             else:
-                self.lose(TargetEnded.of(self.target(), self.what(), REASONS[reason].name, cause))
+                self.lose(TargetEndedError.of(self.target(), self.what(), REASONS[reason].name, cause))
 
     def dropped(self, actor: ActorId | None, name: str | None) -> None:  # noqa: ARG002  # the reply has both
         """Take note that the target's overflow policy has dropped the message."""
         if self.state == PENDING:
             self.lose(
-                MessageDropped(
+                MessageDroppedError(
                     f"{self.what()}, asked of {self.target()}, was dropped by the overflow policy of its full mailbox"
                 )
             )
+
+    def redirect(self, actor: ActorId) -> None:
+        """Note that the message was held back, and now goes to this actor; fail if that actor waits for the one that asked."""
+        self.actor = actor
+        asker = self.asker
+        driver: Any = self.driver
+        if asker is None or driver.serial != self.serial or asker.driver is not driver:
+            # No actor asked, or its turn is over.
+            return
+        chain: list[Any] | None = self.table.find_cycle(asker, actor.cell)
+        if chain is not None:
+            self.fail(self.make_cycle_error(asker, chain))
 
     def accepted(self) -> None:
         """Take note that the message has its room in the mailbox."""
@@ -363,7 +410,7 @@ class LocalReply(ReplyCallback):
         if self.state != PENDING:
             return
         self.table.expired += 1
-        waited = (self.kernel.timers.elapsed() - self.asked_at) / 1e6
+        waited = (self.kernel.timers.elapsed() - self.asked_at) / 1e9
         # The arguments of the error, not the error: its traceback would keep the asker alive while the message is queued.
         self.settle(EXPIRED, (self.target(), self.what(), waited, mailbox_depth(self.actor)))
         reentrancy = self.table.reentrancy
@@ -428,11 +475,11 @@ class LocalReply(ReplyCallback):
         if self.state == ANSWERED:
             return self.value
         if self.state == PENDING:
-            raise LoopBusy(f"{self.target()} has not answered {self.what()} yet: await the reply")
+            raise LoopBusyError(f"{self.target()} has not answered {self.what()} yet: await the reply")
         if self.state == CANCELLED:
             raise CancelledError
         if self.state == EXPIRED:
-            raise AskTimeout.of(*self.value)
+            raise AskTimeoutError.of(*self.value)
         error = self.value
         # Without the old traceback: a reply that is awaited twice would show both.
         raise error.with_traceback(None)
@@ -444,7 +491,7 @@ class LocalReply(ReplyCallback):
         if self.state == PENDING:
             kernel = self.kernel
             if PyThread_get_thread_ident() != kernel.owner:
-                raise WrongThread(
+                raise WrongThreadError(
                     f"the reply to {self.what()} can be awaited only on the thread that asked for it"
                 )
             while kernel.tick_inline():
@@ -467,22 +514,66 @@ class LocalReply(ReplyCallback):
                     cross_loop_wait.end()
         return self.result()
 
+    # A task of asyncio calls these three, if the reply is its coroutine.
+
+    def send(self, value: Any, /) -> Any:
+        """Step the current task's await."""
+        if self.steps is None:
+            self.steps = TaskSteps()
+        return self.steps.send(self, value)
+
+    def throw(
+        self,
+        error: type[BaseException] | BaseException,
+        value: object = None,
+        traceback: TracebackType | None = None,
+        /,
+    ) -> Any:
+        """Raise an error in the current task's await; if that has not begun, cancel the ask and raise the error."""
+        if self.steps is None:
+            self.steps = TaskSteps()
+        return self.steps.throw(self, thrown(error, value, traceback))
+
+    def close(self) -> None:
+        """End the current task's await; if that has not begun, cancel the ask."""
+        if self.steps is None:
+            self.cancel_unless_awaited()
+        else:
+            self.steps.close(self)
+
+    def cancel_unless_awaited(self) -> None:
+        """Cancel the ask, unless a coroutine awaits the reply."""
+        if not self.waiters:
+            self.cancel()
+
     def begin_wait(self) -> tuple[Any, ActorCell | None, Any]:
         """Add a waiter and an edge of the wait graph. Return the waiter's future, the actor that waits, and a cross-loop wait.
 
         Raises:
-            AskCycle: the target waits for the actor that is about to wait.
+            AskCycleError: the target waits for the actor that is about to wait.
         """
         asker = self.current_asker()
         cross_loop_wait: Any = None
+        kernel = self.kernel
+        source = THIS_LOOP
         if asker is None:
-            # Code outside all actors, or an actor of another loop on this thread.
-            cross_loop_wait = add_cross_loop_wait(self, self.method)
+            sibling = kernel.running_sibling()
+            if sibling is None:
+                # Code outside all actors, as far as this kernel knows.
+                cross_loop_wait = add_cross_loop_wait(self, self.method)
+            else:
+                # An actor of another loop on this event loop. The target may wait for it only if it has a suspended coroutine.
+                cell: Any = sibling.current
+                target = self.actor.cell
+                may_wait = target is None or target.driver is not None
+                cross_loop_wait = add_wait_of(cell.actor, self, self.method, may_wait)
+                kernel = sibling
+                source = OTHER_LOOP
         else:
             self.refuse_cycle(asker)
             if CROSS_LOOP_WAITS:
                 refuse_cross_loop_cycle(asker.actor, self, self.method)  # type: ignore[arg-type]  # a live cell has an id
-        future: Any = self.kernel.coroutines.new_future()
+        future: Any = kernel.coroutines.new_future(source)
         if future is None:
             future = get_running_loop().create_future()
         if self.waiters is None:
@@ -556,7 +647,7 @@ class LocalReply(ReplyCallback):
         If one of the asks in the cycle is reentrant, it is handled now instead, and there is no cycle.
 
         Raises:
-            AskCycle: no ask in the cycle is reentrant.
+            AskCycleError: no ask in the cycle is reentrant.
         """
         chain: list[Any] | None = self.table.find_cycle(asker, self.actor.cell)
         if chain is None:
@@ -566,10 +657,14 @@ class LocalReply(ReplyCallback):
             if left is None:
                 return
             chain = left
+        self.cancel()
+        raise self.make_cycle_error(asker, chain)
+
+    def make_cycle_error(self, asker: ActorCell, chain: list[Any]) -> AskCycleError:
+        """Return the error for a cycle of asks."""
         steps = [f"{self.label(asker)} asks {self.target()} for {self.what()}"]
         steps += [f"which waits for {reply.target()} to answer {reply.what()}" for reply in chain]
-        self.cancel()
-        raise cycle_error(steps)
+        return cycle_error(steps)
 
     def break_cycle(self, chain: list[Any]) -> bool:
         """Have one reentrant ask of a cycle handled now. Return False if there is none."""
@@ -623,6 +718,9 @@ class LocalReply(ReplyCallback):
         return f"<Reply {STATE_NAMES[self.state]}: {self.what()} of {self.target()}>"
 
 
+# A compiled class cannot inherit from a plain one.
+Reply.register(LocalReply)
+
 if not cython.compiled:
     # In compiled mode this is an inline function in the .pxd: an object of C starts with None and 0 in every field.
     def new_reply() -> LocalReply:
@@ -633,7 +731,7 @@ if not cython.compiled:
         reply.serial = 0
         reply.state = PENDING
         reply.value = None
-        reply.timer = reply.alarm = reply.waiters = reply.waiter = None
+        reply.timer = reply.alarm = reply.waiters = reply.waiter = reply.steps = None
         return reply
 
 
@@ -663,12 +761,7 @@ def cancel_handler(actor: ActorId, callback: ReplyCallback) -> None:
         callback.relay()
         return
     cell = actor.cell
-    if (
-        cell is not None
-        and cell.driver is not None
-        and cell.turn is not None
-        and cell.turn.sender is callback
-    ):
+    if cell is not None and cell.driver is not None and cell.ctx is not None and cell.ctx.sender is callback:
         cell.driver.cancel()
 
 
@@ -678,23 +771,22 @@ def mailbox_depth(actor: ActorId) -> int:
     return 0 if cell is None else cell.waiting()
 
 
-def check_ask_ms(field: str, ms: float | None) -> None:
-    """Check a deadline for asks; `UNSET_MS` stands for the default of the actor class.
+def check_ask_timeout(field: str, timeout: Seconds | None) -> None:
+    """Check a deadline for asks; `UNSET_TIMEOUT` stands for the default of the actor class.
 
     Raises:
-        InvalidArgument: it is not a deadline.
+        InvalidArgumentError: it is not a deadline.
     """
-    if ms != UNSET_MS:
-        checked_ask_ms(field, ms)
+    if timeout != UNSET_TIMEOUT:
+        checked_ask_ms(field, timeout)
 
 
-def checked_ask_ms(field: str, ms: float | None) -> int:
+def checked_ask_ms(field: str, timeout: Seconds | None) -> int:
     """Return a deadline in whole milliseconds, rounded up; -1 for None, which means no deadline.
 
     Raises:
-        InvalidArgument: it is negative, not a number, or more than a hundred years.
+        InvalidArgumentError: it is negative, not a number, or more than a hundred years.
     """
-    if ms is None:
+    if timeout is None:
         return -1
-    check_ms(field, ms, otherwise=", or None for no deadline")
-    return -int(-ms // 1)
+    return ceil(to_ms(field, timeout, otherwise=", or None for no deadline"))

@@ -11,7 +11,7 @@
                 self._early.keep()
             return self._store[key]
 
-        @data
+        @tell
         def connected(self) -> None:
             self._ready = True
             self._early.release()
@@ -32,7 +32,7 @@ from bandstand.actor.actor import BaseActor, own_handle
 from bandstand.actor.dispatch import Method
 from bandstand.actor.timers import is_deferred_call
 from bandstand.core.delivery import StashMessage
-from bandstand.errors import InvalidArgument, LoopBusy, StashFull
+from bandstand.errors import InvalidArgumentError, LoopBusyError, StashFullError
 from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
@@ -57,24 +57,24 @@ class _Counter:
 class Stash:
     """Messages of one actor that wait until it releases them. Create it in `__init__` or `on_start`; an actor may have several.
 
-    A stashed message keeps its deadline, can be cancelled, and gets `TargetEnded` if the actor ends: it then shares the fate of the
-    messages in the mailbox, ahead of them.
+    A stashed message keeps its deadline, can be cancelled, and gets `TargetEndedError` if the actor ends. When the actor
+    ends, its stashed messages are treated like those in its mailbox, and come first.
 
     Args:
         actor: the actor it belongs to: `self`.
         limit: the maximum number of messages.
 
     Raises:
-        InvalidArgument: `actor` is not an actor instance, or the limit is invalid.
+        InvalidArgumentError: `actor` is not an actor instance, or the limit is invalid.
     """
 
     __slots__ = ("_actor", "_counter", "_limit")
 
     def __init__(self, actor: BaseActor, limit: int = 100) -> None:
         if not isinstance(actor, BaseActor):  # pyright: ignore[reportUnnecessaryIsInstance]  # untyped callers
-            raise InvalidArgument(f"actor is {safe_repr(actor)}: a stash belongs to an actor, pass self")
+            raise InvalidArgumentError(f"actor is {safe_repr(actor)}: a stash belongs to an actor, pass self")
         if type(limit) is not int or not 1 <= limit <= MAX_LIMIT:
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"limit is {safe_repr(limit)}: pass a number of messages, from 1 to 1,000,000"
             )
         self._actor = actor
@@ -95,30 +95,30 @@ class Stash:
         The message is neither handled nor answered. In an `async def`, call this in the body of the handler, not in a task group.
 
         Raises:
-            StashFull: the stash is full. Unless the handler catches this, the actor fails.
-            LoopBusy: the actor is not handling a single message of a method: it is in a timer call, in a hook, in a handler that is
+            StashFullError: the stash is full. Unless the handler catches this, the actor fails.
+            LoopBusyError: the actor is not handling a single message of a method: it is in a timer call, in a hook, in a handler that is
                 called out of turn, in a batch, or ending.
-            WrongThread: called from another thread than the loop's.
+            WrongThreadError: called from another thread than the loop's.
         """
         handle = self._handle()
         method = handle.__handle_kernel__.current_tag(handle.__handle_actor__)
         if not isinstance(method, Method):
-            raise LoopBusy(
+            raise LoopBusyError(
                 f"{handle!r} is not handling a message in its turn: call keep() in the handler of a message, not in a hook, in background "
                 f"work, or in a handler that is called out of turn"
             )
         if is_deferred_call(method):
-            raise LoopBusy(
+            raise LoopBusyError(
                 f"{handle!r} is in a call of a timer or of background work, which cannot be stashed: call keep() in the handler of a "
                 f"message"
             )
         if method.limit > 0:
-            raise LoopBusy(
+            raise LoopBusyError(
                 f"{method.owner}.{method.name}() of {handle!r} handles a batch, which cannot be stashed: store its items in the actor, "
                 f"or declare the method without batches"
             )
         if self._counter.count >= self._limit:
-            raise StashFull(
+            raise StashFullError(
                 f"the stash of {handle!r} is full: it has {self._limit} messages and cannot keep {method.owner}.{method.name}(). Release "
                 f"them sooner, raise the limit, or catch this error and answer"
             )
@@ -130,8 +130,8 @@ class Stash:
         They are handled after the current handler has ended, as if they had just arrived. They may exceed the mailbox's limit.
 
         Raises:
-            LoopBusy: the object does not run as an actor.
-            WrongThread: called from another thread than the loop's.
+            LoopBusyError: the object does not run as an actor.
+            WrongThreadError: called from another thread than the loop's.
         """
         handle = self._handle()
         count: int = handle.__handle_kernel__.unstash(handle.__handle_actor__, self._counter)

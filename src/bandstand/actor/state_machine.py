@@ -1,11 +1,11 @@
 """State machines: actors whose handlers depend on their state.
 
     class Door(Machine):
-        @data
+        @tell
         def push(self) -> None: ...
 
         closed = State()
-        opened = State(after_ms=5_000)
+        opened = State(timeout=5)
 
         @closed.on(push)
         def open(self) -> None:
@@ -51,11 +51,17 @@ from bandstand.actor.actor import Actor, BaseActor, own_handle
 from bandstand.actor.declaration import ActorSchema, declared_methods, read_class
 from bandstand.actor.decorators import DeclaredAsk, DeclaredMethod, DeclaredTell
 from bandstand.actor.introspection import check_same_signature, is_empty, parameters_of
-from bandstand.actor.reply import checked_ask_ms
 from bandstand.actor.stash import Stash
 from bandstand.core.events import Unhandled
-from bandstand.errors import ActorFailed, BadDeclaration, BadTransition, InvalidArgument, NotInThisState
+from bandstand.errors import (
+    ActorFailedError,
+    DeclarationError,
+    InvalidArgumentError,
+    InvalidTransitionError,
+    NotInThisStateError,
+)
 from bandstand.errors.formatting import safe_repr, safe_str
+from bandstand.errors.validation import Seconds, to_seconds
 
 if TYPE_CHECKING:
     from bandstand.actor.timers import Alarm
@@ -93,42 +99,45 @@ class State:
 
     Args:
         initial: whether machines start here.
-        after_ms: how long a machine may stay here before the method decorated with `@state.timeout` is called; None for no limit.
+        timeout: how long a machine may stay here before the method decorated with `@state.timeout` is called; None for no limit.
         postpones: messages that are kept while a machine is in this state, and handled after the next transition.
         ignores: one-way messages that are dropped in this state.
 
     Raises:
-        BadDeclaration: an argument is invalid.
+        DeclarationError: an argument is invalid.
     """
 
-    __slots__ = ("after_ms", "ignores", "initial", "name", "postpones")
+    __slots__ = ("ignores", "initial", "max_stay", "name", "postpones")
 
     def __init__(
         self,
         *,
         initial: bool = False,
-        after_ms: float | None = None,
+        timeout: Seconds | None = None,
         postpones: Iterable[DeclaredMethod] = (),
         ignores: Iterable[DeclaredMethod] = (),
     ) -> None:
         self.name = ""
         """Its name in the class."""
         self.initial = initial
-        if after_ms is not None:
-            checked_ask_ms("State: after_ms", after_ms)
-        self.after_ms = after_ms
+        # In seconds. `timeout` is the decorator.
+        self.max_stay = (
+            None
+            if timeout is None
+            else to_seconds("State: timeout", timeout, otherwise=", or None for no limit")
+        )
         self.postpones = tuple(postpones)
         self.ignores = tuple(ignores)
         for option, messages in (("postpones", self.postpones), ("ignores", self.ignores)):
             for message in messages:
                 if not isinstance(message, DeclaredMethod):  # pyright: ignore[reportUnnecessaryIsInstance]  # untyped callers
-                    raise BadDeclaration(
+                    raise DeclarationError(
                         f"State: {option} contains {safe_repr(message)}, which is not a message: pass declared methods, (push,)"
                     )
 
     def __set_name__(self, owner: type, name: str) -> None:
         if self.name and self.name != name:
-            raise BadDeclaration(
+            raise DeclarationError(
                 f"{owner.__qualname__}.{name} is {self!r} under another name: a state has one name"
             )
         self.name = name
@@ -141,20 +150,20 @@ class State:
         """Decorate the method that handles a message in this state: `@closed.on(push)`.
 
         Raises:
-            BadDeclaration: the argument is not a message, or is a batch method.
+            DeclarationError: the argument is not a message, or is a batch method.
         """
         if not isinstance(message, DeclaredMethod):
-            raise BadDeclaration(
+            raise DeclarationError(
                 f"{self!r}.on: {safe_repr(message)} is not a message: pass a declared method"
             )
         if message.batch_limit:
-            raise BadDeclaration(
+            raise DeclarationError(
                 f"{self!r}.on: {safe_repr(message)} handles batches, and does so in all states: use self.state in that method instead"
             )
         return StateHandlerDecorator(self, message)
 
     def timeout(self, function: F, /) -> F:
-        """Decorate the method, `def` or `async def`, that is called when a machine has been in this state for `after_ms`."""
+        """Decorate the method, `def` or `async def`, that is called when a machine has been in this state for its `timeout`."""
         _record(2, self, "timeout", None, function)
         return function
 
@@ -212,11 +221,11 @@ def _record(
     """Record a method in the body of the class under construction, whose frame is `depth` calls up."""
     body = sys._getframe(depth).f_locals  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # the class body
     if "__qualname__" not in body or "__module__" not in body:
-        raise BadDeclaration(
+        raise DeclarationError(
             f"{safe_repr(state)}: @{role} is used outside of a class: use it in the body of a Machine class"
         )
     if not isfunction(function):
-        raise BadDeclaration(
+        raise DeclarationError(
             f"{safe_repr(state)}: @{role} is on {safe_repr(function)}, which is not a plain method"
         )
     body.setdefault(STATE_METHODS, []).append(StateMethod(state, role, message, function))
@@ -253,12 +262,12 @@ class StateStack:
         """Return the stack after a transition; with `push`, the current state is remembered.
 
         Raises:
-            BadTransition: too many states are remembered.
+            InvalidTransitionError: too many states are remembered.
         """
         if not push:
             return StateStack(state, self.pushed)
         if len(self.pushed) >= MAX_PUSHED:
-            raise BadTransition(
+            raise InvalidTransitionError(
                 f"{len(self.pushed)} states are pushed, the maximum: call unbecome() first, or become() without push"
             )
         return StateStack(state, (*self.pushed, self.state))
@@ -267,10 +276,10 @@ class StateStack:
         """Return the stack after a return to the most recently pushed state.
 
         Raises:
-            BadTransition: no state is pushed.
+            InvalidTransitionError: no state is pushed.
         """
         if not self.pushed:
-            raise BadTransition(
+            raise InvalidTransitionError(
                 f"there is no state to return to from {self.state!r}: it was not entered with push=True"
             )
         return StateStack(self.pushed[-1], self.pushed[:-1])
@@ -288,7 +297,7 @@ class StateTable:
     ignored: frozenset[tuple[str, str]] = frozenset()
     defaults: frozenset[str] = frozenset()
     """Messages whose declared method has a body."""
-    after_ms: Mapping[str, float] = field(default_factory=dict[str, float])
+    max_stays: Mapping[str, float] = field(default_factory=dict[str, float])
     """The timeouts of the states that have one."""
 
     def action(self, state: str, message: str) -> StateAction:
@@ -323,7 +332,7 @@ def _read_definition(cls: type, messages: Mapping[str, DeclaredMethod]) -> Machi
     """Read the states of a class.
 
     Raises:
-        BadDeclaration: the class contradicts itself.
+        DeclarationError: the class contradicts itself.
     """
     states = _read_states(cls)
     handlers: dict[tuple[str, str], Callable[..., Any]] = {}
@@ -334,7 +343,7 @@ def _read_definition(cls: type, messages: Mapping[str, DeclaredMethod]) -> Machi
         for method in methods:
             if states.get(method.state.name) is not method.state:
                 if base is cls:
-                    raise BadDeclaration(
+                    raise DeclarationError(
                         f"{cls.__qualname__}.{method.function.__name__} is for {method.state!r}, which is not a state of that class: it "
                         f"has {', '.join(states)}"
                     )
@@ -343,7 +352,7 @@ def _read_definition(cls: type, messages: Mapping[str, DeclaredMethod]) -> Machi
             name = _handled_message(cls, method) if method.role == "on" else method.role
             key = (method.state.name, name)
             if key in taken:
-                raise BadDeclaration(
+                raise DeclarationError(
                     f"{cls.__qualname__} has two methods for {name} in state {key[0]}: {taken[key]} and {method.function.__name__}"
                 )
             taken[key] = method.function.__name__
@@ -356,13 +365,13 @@ def _read_definition(cls: type, messages: Mapping[str, DeclaredMethod]) -> Machi
     table = _make_table(cls, states, messages, handlers)
     for name, state in states.items():
         has_method = (name, "timeout") in hooks
-        if state.after_ms is not None and not has_method:
-            raise BadDeclaration(
-                f"{cls.__qualname__}.{name} has after_ms but no timeout method: decorate one with @{name}.timeout"
+        if state.max_stay is not None and not has_method:
+            raise DeclarationError(
+                f"{cls.__qualname__}.{name} has a timeout but no timeout method: decorate one with @{name}.timeout"
             )
-        if state.after_ms is None and has_method:
-            raise BadDeclaration(
-                f"{cls.__qualname__}.{name} has a timeout method but no after_ms: declare State(after_ms=...)"
+        if state.max_stay is None and has_method:
+            raise DeclarationError(
+                f"{cls.__qualname__}.{name} has a timeout method but no timeout: declare State(timeout=...)"
             )
     functions: list[tuple[str, Callable[..., Any]]]
     functions = [(name, message.function) for name, message in messages.items()]
@@ -378,15 +387,15 @@ def _read_states(cls: type) -> dict[str, State]:
             if isinstance(value, State):
                 states[name] = value
             elif name in states:
-                raise BadDeclaration(
+                raise DeclarationError(
                     f"{cls.__qualname__}.{name} is {safe_repr(value)}, but a state in its base class: override a state with a state"
                 )
     if not states:
-        raise BadDeclaration(
+        raise DeclarationError(
             f"{cls.__qualname__} is a machine without states: declare one, closed = State(), or derive from Actor"
         )
     if len(initial := [name for name, state in states.items() if state.initial]) > 1:
-        raise BadDeclaration(f"{cls.__qualname__} has two initial states: {initial[0]} and {initial[1]}")
+        raise DeclarationError(f"{cls.__qualname__} has two initial states: {initial[0]} and {initial[1]}")
     return states
 
 
@@ -403,16 +412,16 @@ def _make_table(
                 message = _message_name(cls, f"{cls.__qualname__}.{name} {option}", declared)
                 key = (name, message)
                 if option == "ignores" and declared.is_ask:
-                    raise BadDeclaration(
+                    raise DeclarationError(
                         f"{cls.__qualname__}.{name} ignores {message}, which is an ask: its caller would wait forever"
                     )
                 if option == "postpones" and declared.batch_limit:
-                    raise BadDeclaration(
+                    raise DeclarationError(
                         f"{cls.__qualname__}.{name} postpones {message}, which handles batches: a batch cannot be kept, handle it in "
                         f"that state, or declare the message without batches"
                     )
                 if key in sets["postpones"] or (key in handlers and name in vars(cls)):
-                    raise BadDeclaration(
+                    raise DeclarationError(
                         f"{cls.__qualname__}.{name} {option} {message}, but also postpones or handles it: choose one"
                     )
                 sets[option].add(key)
@@ -424,7 +433,7 @@ def _make_table(
         frozenset(sets["postpones"]),
         frozenset(sets["ignores"]),
         frozenset(name for name, message in messages.items() if not is_empty(message.function)),
-        {name: state.after_ms for name, state in states.items() if state.after_ms is not None},
+        {name: state.max_stay for name, state in states.items() if state.max_stay is not None},
     )
 
 
@@ -438,7 +447,7 @@ def _message_name(cls: type, where: str, message: DeclaredMethod) -> str:
     """Return the name of a message of a class, which may be an inherited one that the class overrides."""
     name = message.function.__name__
     if not any(vars(base).get(name) is message for base in cls.__mro__):
-        raise BadDeclaration(f"{where} {safe_repr(message)}, which is not a message of {cls.__qualname__}")
+        raise DeclarationError(f"{where} {safe_repr(message)}, which is not a message of {cls.__qualname__}")
     return name
 
 
@@ -446,8 +455,8 @@ def _check_handler(cls: type, method: StateMethod, name: str, message: DeclaredM
     target = f"{cls.__qualname__}.{name}"
     try:
         check_same_signature(target, target, message.function, method.function)
-    except BadDeclaration as error:
-        raise BadDeclaration(
+    except DeclarationError as error:
+        raise DeclarationError(
             f"{cls.__qualname__}.{method.function.__name__} handles {name} in state {method.state.name}, but has a different signature: "
             f"{safe_str(error)}"
         ) from None
@@ -456,9 +465,9 @@ def _check_handler(cls: type, method: StateMethod, name: str, message: DeclaredM
 def _check_state_hook(cls: type, method: StateMethod) -> None:
     where = f"{cls.__qualname__}.{method.function.__name__}, @{method.state.name}.{method.role},"
     if parameters_of(method.function):
-        raise BadDeclaration(f"{where} has parameters: it is called with self only")
+        raise DeclarationError(f"{where} has parameters: it is called with self only")
     if method.role != "timeout" and iscoroutinefunction(unwrap(method.function)):
-        raise BadDeclaration(
+        raise DeclarationError(
             f"{where} is async, but a transition cannot wait: send a message, or use background()"
         )
 
@@ -501,11 +510,11 @@ class MachineRuntime:
         """Make a transition.
 
         Raises:
-            BadTransition: another transition is in progress.
-            WrongThread: called from another thread than the loop's.
+            InvalidTransitionError: another transition is in progress.
+            WrongThreadError: called from another thread than the loop's.
         """
         if self._is_moving:
-            raise BadTransition(
+            raise InvalidTransitionError(
                 f"{own_handle(self._machine)!r} is in the middle of a transition, in a hook of {self.stack.state!r}: change the state "
                 f"in a handler or in a timeout"
             )
@@ -523,10 +532,10 @@ class MachineRuntime:
         self._stash.release()
 
     def _enter(self) -> None:
-        after_ms = self._definition.table.after_ms.get(self.stack.state)
-        if after_ms is not None:
+        timeout = self._definition.table.max_stays.get(self.stack.state)
+        if timeout is not None:
             # Not machine.after: a user's attribute may have that name.
-            self._alarm = BaseActor.after(self._machine, after_ms, self._expire, self._visit)
+            self._alarm = BaseActor.after(self._machine, timeout, self._expire, self._visit)
         self._call_hook("enter")
 
     def _call_hook(self, role: Literal["enter", "leave"]) -> None:
@@ -557,7 +566,7 @@ class MachineRuntime:
         """Return the function that handles a message in the current state; None if nothing is left to do.
 
         Raises:
-            NotInThisState: the message is an ask, and nothing handles it in this state.
+            NotInThisStateError: the message is an ask, and nothing handles it in this state.
         """
         state = self.stack.state
         action = self._definition.table.action(state, name)
@@ -581,7 +590,9 @@ class MachineRuntime:
             Unhandled(handle.__handle_actor__, handle.__handle_name__, data, what)
         )
         if message.is_ask:
-            raise NotInThisState(f"{handle!r} does not answer {what}: ask again when it is in another state")
+            raise NotInThisStateError(
+                f"{handle!r} does not answer {what}: ask again when it is in another state"
+            )
         return None
 
 
@@ -594,13 +605,13 @@ class Machine(Actor):
 
     A message is handled by the handler of the current state, else by the body of the declared method. If that body is empty (`...`,
     or `raise NotImplementedError`), the message is *unhandled*: it is counted and reported as an `Unhandled` event, an ask gets
-    `NotInThisState`, and the machine continues.
+    `NotInThisStateError`, and the machine continues.
 
     `class Door(Machine, postpone_limit=1_000)` sets the maximum number of postponed messages, which is 100 by default. One more fails
-    the machine with `StashFull`.
+    the machine with `StashFullError`.
 
     Raises:
-        BadDeclaration: when a class is created that contradicts itself: a handler for an unknown state, two handlers for one message in
+        DeclarationError: when a class is created that contradicts itself: a handler for an unknown state, two handlers for one message in
             one state, a handler with another signature than its message, a timeout without a handler, and the like.
     """
 
@@ -614,13 +625,13 @@ class Machine(Actor):
 
     def __init_subclass__(cls, *, postpone_limit: int | None = None, **options: Any) -> None:
         if taken := sorted(MACHINE_NAMES & vars(cls).keys()):
-            raise BadDeclaration(
+            raise DeclarationError(
                 f"{cls.__qualname__}.{taken[0]} is a name that every machine has for its own use: choose another name"
             )
         super().__init_subclass__(**options)
         if postpone_limit is not None:
             if type(postpone_limit) is not int or not 1 <= postpone_limit <= 1_000_000:
-                raise BadDeclaration(
+                raise DeclarationError(
                     f"class {cls.__qualname__}: postpone_limit is {safe_repr(postpone_limit)}: pass a number from 1 to 1,000,000"
                 )
             cls.__actor_postpone_limit__ = postpone_limit
@@ -636,7 +647,7 @@ class Machine(Actor):
             name: _make_dispatcher(name, message, is_async=name in definition.async_messages)
             for name, message in messages.items()
         }
-        return read_class(cls, reserved=MACHINE_NAMES, handlers=handlers, raises=(NotInThisState,))
+        return read_class(cls, reserved=MACHINE_NAMES, handlers=handlers, raises=(NotInThisStateError,))
 
     @property
     def state(self) -> State:
@@ -651,14 +662,14 @@ class Machine(Actor):
         32 states deep. In `__init__` and `on_start` this sets the initial state instead.
 
         Raises:
-            InvalidArgument: it is not a state of this class.
-            BadTransition: called in a hook, while a transition is in progress; or too many states are remembered.
-            WrongThread: called from another thread than the loop's.
+            InvalidArgumentError: it is not a state of this class.
+            InvalidTransitionError: called in a hook, while a transition is in progress; or too many states are remembered.
+            WrongThreadError: called from another thread than the loop's.
         """
         # Looked up by name: untyped callers may pass anything.
         known = self.__actor_definition__.states.get(getattr(state, "name", ""))
         if known is None or known is not state:
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"{safe_repr(state)} is not a state of {type(self).__qualname__}: it has {', '.join(self.__actor_definition__.states)}"
             )
         runtime = _runtime(self)
@@ -668,7 +679,7 @@ class Machine(Actor):
         """Return to the state that the last `become(..., push=True)` has left, with the same steps as `become`.
 
         Raises:
-            BadTransition: no state is remembered; or a transition is in progress.
+            InvalidTransitionError: no state is remembered; or a transition is in progress.
         """
         runtime = _runtime(self)
         runtime.move(runtime.stack.unbecome())
@@ -693,7 +704,7 @@ def _make_dispatcher(name: str, message: DeclaredMethod, *, is_async: bool) -> C
             return None
         try:
             return handler(machine, *args, **kwargs)
-        except NotInThisState as error:
+        except NotInThisStateError as error:
             raise _foreign_refusal(message, error) from error
 
     async def dispatch_async(machine: Machine, *args: Any, **kwargs: Any) -> Any:
@@ -703,7 +714,7 @@ def _make_dispatcher(name: str, message: DeclaredMethod, *, is_async: bool) -> C
         try:
             result = handler(machine, *args, **kwargs)
             return await result if iscoroutine(result) else result
-        except NotInThisState as error:
+        except NotInThisStateError as error:
             raise _foreign_refusal(message, error) from error
 
     # functools.wraps would also copy __wrapped__, by which a dispatcher would count as async or not like the declared method.
@@ -716,13 +727,13 @@ def _make_dispatcher(name: str, message: DeclaredMethod, *, is_async: bool) -> C
     return handler
 
 
-def _foreign_refusal(message: DeclaredMethod, error: NotInThisState) -> BaseException:
-    """Return what to raise for a `NotInThisState` that a handler got from another machine.
+def _foreign_refusal(message: DeclaredMethod, error: NotInThisStateError) -> BaseException:
+    """Return what to raise for a `NotInThisStateError` that a handler got from another machine.
 
     It is an answer of this machine only if the message declares it, as for any exception; else it fails this machine.
     """
     if isinstance(error, message.raises):
         return error
-    return ActorFailed(
-        f"{message.function.__qualname__}() got an unexpected NotInThisState from another machine: {safe_str(error)}"
+    return ActorFailedError(
+        f"{message.function.__qualname__}() got an unexpected NotInThisStateError from another machine: {safe_str(error)}"
     )

@@ -1,7 +1,7 @@
 """Health checks: `ping` and `status_of`, which every typed actor answers, and `peek`, which looks without asking.
 
 `ping` and `status_of` are ordinary asks on the MANAGEMENT lane: an answer proves that the actor handles messages. An actor that is
-suspended in a handler, or blocked, does not answer, and the ask ends with `AskTimeout`, which names the actor; then `peek` and
+suspended in a handler, or blocked, does not answer, and the ask ends with `AskTimeoutError`, which names the actor; then `peek` and
 `Loop.waits` show what it is doing. Both are methods that no class declares, so other messages cost nothing extra.
 """
 
@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
-from bandstand.actor.actor import DEFAULT_ASK_MS
+from bandstand.actor.actor import DEFAULT_ASK_TIMEOUT
 from bandstand.actor.bound_methods import Ask
 from bandstand.actor.dispatch import Method
 from bandstand.actor.enums import NO_ARGUMENTS
@@ -21,8 +21,9 @@ from bandstand.actor.reply import Reply, ReplyCallback, checked_ask_ms
 from bandstand.actor.state_machine import Machine
 from bandstand.actor.timers import is_deferred_call
 from bandstand.core import ActorStatus, Lane
-from bandstand.errors import InvalidArgument, NoSuchActor
+from bandstand.errors import InvalidArgumentError, NoSuchActorError
 from bandstand.errors.formatting import safe_repr
+from bandstand.errors.validation import Seconds
 
 if TYPE_CHECKING:
     from bandstand.actor.wait_graph import WaitFor
@@ -78,25 +79,25 @@ class Inquiry(Generic[R]):
         """The method of its messages."""
         return self._handle_method.method
 
-    def __call__(self, handle: object, /, *, ms: float | None = DEFAULT_ASK_MS) -> Reply[R]:
+    def __call__(self, handle: object, /, *, timeout: Seconds | None = DEFAULT_ASK_TIMEOUT) -> Reply[R]:
         """Ask, with a deadline of 5 s by default, and await the reply. Works wherever an ask does.
 
         Raises:
-            InvalidArgument: it is not the handle of a typed actor. Raw actors have no methods and cannot be asked.
-            MailboxFull, NoSuchActor, LoopClosed: nothing was sent.
+            InvalidArgumentError: it is not the handle of a typed actor. Raw actors have no methods and cannot be asked.
+            MailboxFullError, NoSuchActorError, LoopClosedError: nothing was sent.
         """
-        return self._bound(handle, ms)()
+        return self._bound(handle, timeout)()
 
-    def blocking(self, handle: object, /, *, ms: float | None = DEFAULT_ASK_MS) -> R:
+    def blocking(self, handle: object, /, *, timeout: Seconds | None = DEFAULT_ASK_TIMEOUT) -> R:
         """Ask from a plain thread, and wait there for the answer."""
-        return self._bound(handle, ms).blocking()
+        return self._bound(handle, timeout).blocking()
 
-    def future(self, handle: object, /, *, ms: float | None = DEFAULT_ASK_MS) -> Future[R]:
+    def future(self, handle: object, /, *, timeout: Seconds | None = DEFAULT_ASK_TIMEOUT) -> Future[R]:
         """Ask from a plain thread, and return a future."""
-        return self._bound(handle, ms).future()
+        return self._bound(handle, timeout).future()
 
-    def _bound(self, handle: object, ms: float | None) -> Ask[[], R]:
-        return Ask(_checked_handle(handle), self._handle_method, checked_ask_ms("ms", ms))
+    def _bound(self, handle: object, timeout: Seconds | None) -> Ask[[], R]:
+        return Ask(_checked_handle(handle), self._handle_method, checked_ask_ms("timeout", timeout))
 
     def __repr__(self) -> str:
         return f"<{self._handle_method.method.name}, an ask that every typed actor answers>"
@@ -104,7 +105,7 @@ class Inquiry(Generic[R]):
 
 def _checked_handle(handle: object) -> Handle:
     if not isinstance(handle, Handle):
-        raise InvalidArgument(
+        raise InvalidArgumentError(
             f"{safe_repr(handle)} is not the handle of a typed actor: pass what spawn() returned for a class. Raw actors have no "
             f"methods; see Loop.tree() for their state"
         )
@@ -134,12 +135,12 @@ def make_report(handle: Handle, kind: str, state: str | None, children: tuple[st
     """Make the report on the actor behind a handle; the other arguments are what the loop does not know. Loop thread only.
 
     Raises:
-        NoSuchActor: the actor has ended.
+        NoSuchActorError: the actor has ended.
     """
     loop: Any = loop_of(handle)
     found = loop.kernel.mailbox_status(handle.__handle_actor__)
     if found is None:
-        raise NoSuchActor(f"{handle!r} has ended")
+        raise NoSuchActorError(f"{handle!r} has ended")
     system, control, management, data, kept, _, tag = found
     return ActorReport(
         handle.__handle_actor__,
@@ -201,9 +202,9 @@ def peek(handle: object) -> ActorReport:
     """Return an `ActorReport` without asking the actor, which may be suspended. Loop thread only.
 
     Raises:
-        InvalidArgument: it is not the handle of a typed actor.
-        NoSuchActor: the actor has ended.
-        WrongThread: called from another thread than the loop's.
+        InvalidArgumentError: it is not the handle of a typed actor.
+        NoSuchActorError: the actor has ended.
+        WrongThreadError: called from another thread than the loop's.
     """
     known = _checked_handle(handle)
     refresh(known)
@@ -211,7 +212,7 @@ def peek(handle: object) -> ActorReport:
     loop.kernel.check_thread()
     instance: Any = loop.kernel.state_of(known.__handle_actor__)
     if not hasattr(instance, "__actor_handle__"):
-        raise NoSuchActor(
+        raise NoSuchActorError(
             f"{safe_repr(known)} has ended, has not started yet, runs in another process, or is a pool: use Pool.status() for a pool"
         )
     return _report(instance)

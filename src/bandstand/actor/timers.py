@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, final
 from bandstand.actor.dispatch import Method
 from bandstand.actor.enums import ONE_ARGUMENT
 from bandstand.core import Lane
-from bandstand.errors import InvalidArgument, TimerInvalid
+from bandstand.core.kernel import checked_delay
+from bandstand.errors import InvalidArgumentError, InvalidTimerError
 from bandstand.errors.formatting import safe_repr
-from bandstand.errors.validation import check_ms
+from bandstand.errors.validation import Seconds, to_ms
 
 if TYPE_CHECKING:
     from bandstand.actor.declaration import ActorSchema
@@ -34,7 +35,7 @@ class DeferredCall:
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if not callable(function):
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"{safe_repr(function)} is not callable: pass the function, self.tick, not its result"
             )
         self.function = function
@@ -112,15 +113,15 @@ class Alarm:
             return False
         try:
             self._loop.cancel_timer(timer)
-        except TimerInvalid:
+        except InvalidTimerError:
             return False
         return True
 
 
-def start_alarm(loop: Loop, actor: ActorId, schema: ActorSchema, ms: float, call: DeferredCall) -> Alarm:
-    """Have an actor make a call after `ms` milliseconds."""
+def start_alarm(loop: Loop, actor: ActorId, schema: ActorSchema, delay: Seconds, call: DeferredCall) -> Alarm:
+    """Have an actor make a call after `delay` seconds."""
     lane, method = lane_and_method(schema, call.function)
-    return Alarm(loop, loop.kernel.start_timer(actor, ms, lane.value, call, method))
+    return Alarm(loop, loop.kernel.start_timer(actor, checked_delay(delay), lane.value, call, method))
 
 
 @final
@@ -149,19 +150,19 @@ class Ticker(Alarm):
         loop: Loop,
         actor: ActorId,
         schema: ActorSchema,
-        ms: float,
+        period: Seconds,
         call: DeferredCall,
         *,
         is_fixed_rate: bool,
     ) -> None:
         super().__init__(loop, None)
-        check_ms("ms", ms, is_zero_allowed=False)
+        period_ms = to_ms("period", period, is_zero_allowed=False)
         self._actor = actor
         self._call = call
         self._tick_call = DeferredCall(self._tick, (), {})
         self._lane_and_method = lane_and_method(schema, call.function)
-        self._period_ms = ms
-        self._period_ns = max(1, round(ms * NS_PER_MS))
+        self._period_ms = period_ms
+        self._period_ns = max(1, round(period_ms * NS_PER_MS))
         self._is_fixed_rate = is_fixed_rate
         self._is_cancelled = False
         # The loop's timers count whole milliseconds, so the ticks do too.
@@ -202,7 +203,7 @@ class Ticker(Alarm):
     def _schedule_delay(self) -> None:
         lane, method = self._lane_and_method
         self._timer = self._loop.kernel.start_timer(
-            self._actor, self._period_ms, lane.value, self._tick_call, method
+            self._actor, ceil(self._period_ms), lane.value, self._tick_call, method
         )
 
     def _schedule_multiple(self) -> None:

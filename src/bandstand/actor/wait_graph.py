@@ -5,7 +5,7 @@ actor of another, for the whole process. A waiter first adds its wait and then l
 cycle at the same moment, at least one of them sees the other.
 
 A wait for an actor of another process is a wait for its proxy, which runs on a loop in this process, so it is kept here too.
-Where a chain of waits leaves the process, `bandstand.pod.link.probes` follows it over the link.
+Where a chain of waits leaves the process, `bandstand.pod.link.wait_probes` follows it over the link.
 
 Only what an actor awaits itself, in its turn, is attributed to it. A task that an actor creates is not; it has its deadline.
 """
@@ -15,16 +15,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from threading import Lock
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any
 
 from bandstand.core.asyncio_host import running_loops
-from bandstand.errors import AskCycle
+from bandstand.errors import AskCycleError
 from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
     from bandstand.actor.dispatch import Method
-    from bandstand.core import ActorId
+    from bandstand.core.ids import ActorId
 
 __all__ = (
     "CROSS_LOOP_WAITS",
@@ -34,6 +33,7 @@ __all__ = (
     "Waits",
     "actor_label",
     "add_cross_loop_wait",
+    "add_wait_of",
     "ask_label",
     "cycle_error",
     "paths_to_processes",
@@ -45,11 +45,10 @@ __all__ = (
 # With more loops than this on one event loop, finding the one whose actor waits would cost more than the ask itself.
 MAX_LOOPS = 64
 
-_lock = Lock()
-# Names of the actors that wait, for those that have one.
-_names: dict[ActorId, str] = {}
 CROSS_LOOP_WAITS: dict[ActorId, list[Any]] = {}
-"""The waits across loops, by the actor that waits. Usually empty: test this before calling `refuse_cross_loop_cycle`."""
+"""The waits across loops, by the actor that waits. Usually empty: test this before calling `refuse_cross_loop_cycle`.
+
+Only the thread of an actor writes its entry; other threads only read it. So no lock is needed."""
 REMOTE_ARRIVALS: list[int] = [0]
 """How many asks and probes have arrived over links from other processes: one item, which only grows."""
 
@@ -68,13 +67,13 @@ class WaitFor:
     target_name: str | None
     what: str
     """The method that was asked, or `its end`. For display."""
-    since_ms: float
-    """How long ago it was asked, in milliseconds."""
+    since: float
+    """How long ago it was asked, in seconds."""
 
     def __str__(self) -> str:
         return (
             f"{_display_name(self.asker, self.asker_name)} waits for {_display_name(self.target, self.target_name)}: "
-            f"{self.what}, {self.since_ms:.0f} ms"
+            f"{self.what}, {self.since * 1000:.0f} ms"
         )
 
 
@@ -123,29 +122,27 @@ def _draw(waits: Sequence[WaitFor]) -> Iterator[str]:
 # -- waits across loops ------------------------------------------------------------------------------------------------
 
 
-@final
 class CrossLoopWait:
     """A wait of an actor for an actor of another loop, from construction until `end()`."""
 
     __slots__ = ("_asker", "_callback")
 
-    def __init__(self, asker: ActorId, callback: Any, name: str | None = None) -> None:
+    def __init__(self, asker: ActorId, callback: Any) -> None:
         self._asker = asker
         self._callback = callback
-        with _lock:
-            if name:
-                _names[asker] = name
-            CROSS_LOOP_WAITS[asker] = [*CROSS_LOOP_WAITS.get(asker, ()), callback]
+        waits = CROSS_LOOP_WAITS.get(asker)
+        # A new list: another thread may be reading the old one.
+        CROSS_LOOP_WAITS[asker] = [callback] if waits is None else [*waits, callback]
 
     def end(self) -> None:
         """Remove the wait."""
-        with _lock:
-            left = [each for each in CROSS_LOOP_WAITS.get(self._asker, ()) if each is not self._callback]
-            if left:
-                CROSS_LOOP_WAITS[self._asker] = left
-            else:
-                CROSS_LOOP_WAITS.pop(self._asker, None)
-                _names.pop(self._asker, None)
+        waits = CROSS_LOOP_WAITS.get(self._asker)
+        if waits is None:
+            return
+        if len(waits) > 1 or waits[0] is not self._callback:
+            CROSS_LOOP_WAITS[self._asker] = [each for each in waits if each is not self._callback]
+        else:
+            del CROSS_LOOP_WAITS[self._asker]
 
 
 def add_cross_loop_wait(callback: Any, method: Method | None) -> CrossLoopWait | None:
@@ -156,21 +153,28 @@ def add_cross_loop_wait(callback: Any, method: Method | None) -> CrossLoopWait |
         method: the method that was asked.
 
     Raises:
-        AskCycle: the actor that was asked waits, directly or through others, for the actor that asks.
+        AskCycleError: the actor that was asked waits, directly or through others, for the actor that asks.
     """
-    found = _running_actor()
-    if found is None:
-        return None
-    asker, name = found
-    wait = CrossLoopWait(asker, callback, name)
-    try:
-        refuse_cross_loop_cycle(asker, callback, method)
-    except AskCycle:
-        wait.end()
-        raise
+    asker = _running_actor()
+    return None if asker is None else add_wait_of(asker, callback, method, True)  # noqa: FBT003  # a C function has no keywords
+
+
+def add_wait_of(asker: ActorId, callback: Any, method: Method | None, may_wait: bool) -> CrossLoopWait:
+    """Note that an actor waits for an answer from another loop. Like `add_cross_loop_wait`, if the caller knows the actor.
+
+    `may_wait` is whether the actor that was asked may itself wait for another one. Otherwise there is no cycle to look for.
+    """
+    wait = CrossLoopWait(asker, callback)
+    if may_wait:
+        try:
+            refuse_cross_loop_cycle(asker, callback, method)
+        except AskCycleError:
+            wait.end()
+            raise
     relay: Any = callback.relay
     if relay is None:
-        probe_other_processes(callback.actor)
+        if may_wait:
+            probe_other_processes(callback.actor)
     elif getattr(relay, "arrivals", REMOTE_ARRIVALS[0]) != REMOTE_ARRIVALS[0]:
         # The ask went to another process some time ago. What has arrived from there since did not see this wait.
         relay.start_probe()
@@ -183,15 +187,15 @@ def probe_other_processes(target: ActorId) -> None:
         relay.start_probe()
 
 
-def _running_actor() -> tuple[ActorId, str | None] | None:
-    """Return id and name of the actor that is running on this thread; None if no actor is."""
+def _running_actor() -> ActorId | None:
+    """Return the actor that is running on this thread; None if no actor is."""
     loops: list[Any] = running_loops()
     if len(loops) > MAX_LOOPS:
         return None
     for loop in loops:
-        found = loop.kernel.current_message()
-        if found[1] is not None:
-            return found[1], found[2]
+        actor: ActorId | None = loop.kernel.current_actor()
+        if actor is not None:
+            return actor
     return None
 
 
@@ -201,12 +205,13 @@ def refuse_cross_loop_cycle(asker: ActorId, callback: Any, method: Method | None
     If one of the asks in the cycle is reentrant, it is handled now instead, and there is no cycle.
 
     Raises:
-        AskCycle: the actor that was asked waits, directly or through others, for the actor that asks.
+        AskCycleError: the actor that was asked waits, directly or through others, for the actor that asks.
     """
     chain = _path(callback.actor, asker)
     if chain is None:
         return
-    for each, what in ((callback, method), *((link, getattr(link, "method", None)) for link in chain)):
+    asks = [(callback, method)] + [(link, getattr(link, "method", None)) for link in chain]
+    for each, what in asks:
         if what is not None and what.is_reentrant:
             # Its own thread handles it out of turn, which breaks the cycle.
             home = each.actor.home
@@ -264,7 +269,7 @@ def paths_to_processes(start: ActorId) -> list[tuple[ActorId, list[Any], Any]]:
 
 
 def _waits_of(actor: ActorId) -> list[Any]:
-    found = list(CROSS_LOOP_WAITS.get(actor, ()))
+    found: list[Any] = CROSS_LOOP_WAITS.get(actor, [])
     kernel = actor.home
     table: Any = None if kernel is None else getattr(kernel.loop, "ask_table", None)
     return found if table is None else found + table.waits_of(actor)
@@ -273,9 +278,9 @@ def _waits_of(actor: ActorId) -> list[Any]:
 # -- text --------------------------------------------------------------------------------------------------------------
 
 
-def cycle_error(steps: list[str]) -> AskCycle:
+def cycle_error(steps: list[str]) -> AskCycleError:
     """Return the error for a cycle."""
-    return AskCycle(
+    return AskCycleError(
         f"{', '.join(steps)}: they would wait for each other until their deadlines. Ask in the background, or send a one-way "
         f"message and let the answer come back as another."
     )
@@ -300,7 +305,6 @@ def _parts(callback: Any) -> tuple[str, str]:
 
 def actor_label(actor: ActorId) -> str:
     """Describe an actor that waits: its name, if it has one, and its id."""
-    home: Any = actor.home
-    found = home.current_message()
-    name = found[2] if found[1] == actor else _names.get(actor)
+    cell = actor.cell
+    name = None if cell is None else cell.name
     return f"{safe_repr(name)} {safe_repr(actor)}" if name else safe_repr(actor)

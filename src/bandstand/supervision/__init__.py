@@ -21,20 +21,14 @@ The modules:
 
     spec              what users write: the specs of children and supervisors
     restart           the restart policy: pure decisions, also for other packages that restart something
-    supervisor        supervisors as users see them, and `spawn_supervisor`
-    dynamic           dynamic and partition supervisors
+    supervisor        supervisors as users see them, `spawn_supervisor`, and watching a child through restarts
     supervisor_actor  the actor behind every supervisor
     children          its children: a slot for each, and their order
-    child_watch       watching a child through restarts
     log               log lines and errors
-    validate          checks of arguments
 """
 
 from bandstand.supervision.children import ChildInfo as ChildInfo
 from bandstand.supervision.children import Phase as Phase
-from bandstand.supervision.dynamic import DynamicSupervisor as DynamicSupervisor
-from bandstand.supervision.dynamic import PartitionSupervisor as PartitionSupervisor
-from bandstand.supervision.dynamic import place_of as place_of
 from bandstand.supervision.restart import AutoShutdown as AutoShutdown
 from bandstand.supervision.restart import Backoff as Backoff
 from bandstand.supervision.restart import ChildMode as ChildMode
@@ -53,8 +47,12 @@ from bandstand.supervision.spec import Shutdown as Shutdown
 from bandstand.supervision.spec import SupervisorSpec as SupervisorSpec
 from bandstand.supervision.supervisor import BaseSupervisor as Overseer
 from bandstand.supervision.supervisor import Counts as Counts
+from bandstand.supervision.supervisor import DynamicSupervisor as DynamicSupervisor
+from bandstand.supervision.supervisor import PartitionSupervisor as PartitionSupervisor
 from bandstand.supervision.supervisor import Supervisor as Supervisor
+from bandstand.supervision.supervisor import place_of as place_of
 from bandstand.supervision.supervisor import spawn_supervisor as spawn_supervisor
+from bandstand.supervision.supervisor import supervisor_of as supervisor_of
 
 __all__ = (
     "AnySupervisorSpec",
@@ -82,4 +80,5 @@ __all__ = (
     "Wait",
     "place_of",
     "spawn_supervisor",
+    "supervisor_of",
 )

@@ -4,6 +4,8 @@ from bandstand.core.ids cimport ActorId
 
 cdef object DOWN
 cdef object UP
+cdef object STOPPING
+cdef object RESTART
 cdef object WAITING
 
 @cython.final

@@ -12,8 +12,8 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
 from bandstand.core import ExitReason
-from bandstand.errors import TimerInvalid
-from bandstand.supervision.restart import ChildMode, Strategy, exit_action, restart_group
+from bandstand.errors import InvalidTimerError
+from bandstand.supervision.restart import ChildMode, ExitAction, Strategy, exit_action, restart_group
 from bandstand.supervision.spec import Mailbox, PartitionSpec, SupervisorSpec
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ class Phase(Enum):
 DOWN = Phase.DOWN
 WAITING = Phase.WAITING
 UP = Phase.UP
+STOPPING = Phase.STOPPING
+RESTART = ExitAction.RESTART
 
 
 class ChildInfo(NamedTuple):
@@ -174,6 +176,21 @@ class ChildSlot:
         """Whether it waits only for its turn."""
         return self.phase is WAITING and not self.is_delayed
 
+    @property
+    def will_start(self) -> bool:
+        """Whether the supervisor is going to start the child by itself, as far as is known now. Only if no incarnation is alive."""
+        if self.phase is DOWN:
+            return False
+        if self.phase is WAITING:
+            return True
+        if self.phase is STOPPING or self.must_stop:
+            return self.starts_after_stop
+        if self.is_requested or self.actor is None:
+            # If a start on request fails, the child is down again.
+            return False
+        # It has exited, and the supervisor has not handled the exit yet.
+        return self.exit_actions[self.actor.reason] is RESTART
+
     def clear(self, loop: Loop) -> None:
         """Note that the current incarnation has ended."""
         self.phase = DOWN
@@ -188,7 +205,7 @@ class ChildSlot:
         timer, self.timer = self.timer, None
         if timer is not None:
             # It may have fired. Then its message is stale.
-            with suppress(TimerInvalid):
+            with suppress(InvalidTimerError):
                 loop.cancel_timer(timer)
 
     def discard_mailbox(self, loop: Loop) -> None:

@@ -1,7 +1,7 @@
 """The log lines and the errors of a supervisor.
 
 The logger is `bandstand.supervision`. Each line has its fields on the log record as well: `supervisor`, `child`, `reason`, `attempt`,
-`delay_ms`.
+`delay`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from collections.abc import Iterable
 from typing import TypeAlias, final
 
 from bandstand.core import ExitReason, Loop
+from bandstand.core.crash_report import CrashFacts, CrashReport
 from bandstand.core.logs import SafeLogger, repeated
-from bandstand.errors import ActorFailed, GaveUp, StartFailed
-from bandstand.errors.formatting import describe_exception, safe_repr
+from bandstand.core.reporter import in_brackets
+from bandstand.errors import ActorFailedError, RestartLimitError, StartError
+from bandstand.errors.formatting import describe_exception
 from bandstand.supervision.restart import Intensity
 
 __all__ = ("MAX_FAILURES", "ChildFailure", "SupervisorLog", "gave_up", "is_enabled_for", "start_failed")
@@ -23,9 +25,7 @@ is_enabled_for = logging.getLogger("bandstand.supervision").isEnabledFor
 """Whether lines of a level are written. Every restart asks, so that it need not format a line that goes nowhere."""
 
 MAX_FAILURES = 10
-"""How many of the last failures a `GaveUp` contains."""
-# The longest text of a cause in a line.
-MAX_CAUSE_CHARS = 200
+"""How many of the last failures a `RestartLimitError` contains."""
 NORMAL_EXIT_HINT = (
     ", and a permanent child is restarted after that too: make it transient if its work can be finished"
 )
@@ -44,39 +44,48 @@ class SupervisorLog:
         self._loop = loop
         self._supervisor = supervisor
 
-    def restart(self, failure: ChildFailure, attempt: int, delay_ms: float, siblings: Iterable[str]) -> None:
+    def restart(
+        self,
+        failure: ChildFailure,
+        crash: CrashFacts | None,
+        attempt: int,
+        delay: float,
+        siblings: Iterable[str],
+    ) -> None:
         """Log that a child is restarted. Similar failures in quick succession are only counted."""
         child, reason, cause = failure
-        count = self._loop.events.admit_crash(f"child {self._supervisor}/{child}", cause)
+        count = self._admit(failure, crash)
         if count == 0:
             return
         others = ", ".join(siblings)
         logger.warning(
-            "supervisor %r restarts child %r: reason %s%s, attempt %d, delay %g ms%s%s",
+            "supervisor %r restarts child %r: reason %s%s, attempt %d, delay %g s%s%s%s",
             self._supervisor,
             child,
             reason.name,
-            _in_brackets(cause),
+            in_brackets(cause),
             attempt,
-            delay_ms,
+            delay,
             f", together with {others}" if others else "",
             repeated(count),
-            exc_info=cause,
-            is_known=count > 1,
-            extra=self._fields(failure, attempt=attempt, delay_ms=delay_ms),
+            self._details(crash) if count == 1 else "",
+            exc_info=cause if count == 1 else None,
+            extra=self._fields(failure, attempt=attempt, delay=delay),
         )
 
-    def final_exit(self, failure: ChildFailure) -> None:
+    def final_exit(self, failure: ChildFailure, crash: CrashFacts | None) -> None:
         """Log that a child has failed and is not restarted."""
-        self._log_failure("supervisor %r does not restart child %r: reason %s", failure)
+        self._log_failure("supervisor %r does not restart child %r: reason %s%s%s%s", failure, crash)
 
-    def failed_while_stopping(self, failure: ChildFailure) -> None:
+    def failed_while_stopping(self, failure: ChildFailure, crash: CrashFacts | None) -> None:
         """Log that a child failed while it was being stopped."""
-        self._log_failure("supervisor %r was stopping child %r when it failed: reason %s", failure)
+        self._log_failure(
+            "supervisor %r was stopping child %r when it failed: reason %s%s%s%s", failure, crash
+        )
 
-    def failed_start(self, failure: ChildFailure) -> None:
+    def failed_start(self, failure: ChildFailure, crash: CrashFacts | None) -> None:
         """Log that a start that was requested has failed after the request returned."""
-        self._log_failure("supervisor %r could not start child %r: reason %s", failure)
+        self._log_failure("supervisor %r could not start child %r: reason %s%s%s%s", failure, crash)
 
     def ignored(self, child: str, error: BaseException) -> None:
         """Log that a child does not run because its init raised `IgnoreChild`."""
@@ -88,17 +97,17 @@ class SupervisorLog:
             extra={"supervisor": self._supervisor, "child": child},
         )
 
-    def killed(self, child: str, patience_ms: float) -> None:
+    def killed(self, child: str, stop_timeout: float) -> None:
         """Log that a child is killed because it did not stop in time."""
         logger.warning(
-            "supervisor %r kills child %r: it did not stop within %g ms",
+            "supervisor %r kills child %r: it did not stop within %g s",
             self._supervisor,
             child,
-            patience_ms,
-            extra={"supervisor": self._supervisor, "child": child, "patience_ms": patience_ms},
+            stop_timeout,
+            extra={"supervisor": self._supervisor, "child": child, "stop_timeout": stop_timeout},
         )
 
-    def gave_up(self, failure: ChildFailure, error: GaveUp) -> None:
+    def gave_up(self, failure: ChildFailure, error: RestartLimitError) -> None:
         """Log that the supervisor gives up."""
         logger.error("%s", error, extra=self._fields(failure))
 
@@ -111,16 +120,39 @@ class SupervisorLog:
             extra={"supervisor": self._supervisor},
         )
 
-    def _log_failure(self, text: str, failure: ChildFailure) -> None:
+    def _log_failure(self, text: str, failure: ChildFailure, crash: CrashFacts | None) -> None:
         child, reason, cause = failure
-        logger.error(text, self._supervisor, child, reason.name, exc_info=cause, extra=self._fields(failure))
+        count = self._admit(failure, crash)
+        if count == 0:
+            return
+        logger.error(
+            text,
+            self._supervisor,
+            child,
+            reason.name,
+            in_brackets(cause),
+            repeated(count),
+            self._details(crash) if count == 1 else "",
+            exc_info=cause if count == 1 else None,
+            extra=self._fields(failure),
+        )
+
+    def _admit(self, failure: ChildFailure, crash: CrashFacts | None) -> int:
+        """Return how to log a crash, as `CrashLimiter.admit` does."""
+        kind = "" if crash is None else self._loop.kernel.reporter.describe_kind(crash[0], crash[1])
+        return self._loop.events.admit_crash(f"child {self._supervisor}/{kind or failure[0]}", failure[2])
+
+    def _details(self, crash: CrashFacts | None) -> str:
+        return "" if crash is None else CrashReport(self._loop.kernel.reporter, crash).lines()
 
     def _fields(self, failure: ChildFailure, **more: object) -> dict[str, object]:
         child, reason, _ = failure
         return {"supervisor": self._supervisor, "child": child, "reason": reason.name, **more}
 
 
-def gave_up(supervisor: str, failures: Iterable[ChildFailure], count: int, intensity: Intensity) -> GaveUp:
+def gave_up(
+    supervisor: str, failures: Iterable[ChildFailure], count: int, intensity: Intensity
+) -> RestartLimitError:
     """Return the error of a supervisor that gives up.
 
     Args:
@@ -131,10 +163,10 @@ def gave_up(supervisor: str, failures: Iterable[ChildFailure], count: int, inten
     """
     last = list(failures)
     child, reason, cause = last[-1]
-    error = GaveUp(
+    error = RestartLimitError(
         f"supervisor {supervisor!r} gave up on child {child!r}: this would be restart {count} within "
-        f"{intensity.period_ms:g} ms, and {intensity.limit} are allowed; it ended with reason {reason.name}"
-        + (_in_brackets(cause) if reason is not ExitReason.NORMAL else NORMAL_EXIT_HINT)
+        f"{intensity.period:g} s, and {intensity.max_restarts} are allowed; it ended with reason {reason.name}"
+        + (in_brackets(cause) if reason is not ExitReason.NORMAL else NORMAL_EXIT_HINT)
     )
     error.__cause__ = BaseExceptionGroup(
         f"the last {len(last)} failures under supervisor {supervisor!r}", [_error_of(one) for one in last]
@@ -142,9 +174,9 @@ def gave_up(supervisor: str, failures: Iterable[ChildFailure], count: int, inten
     return error
 
 
-def start_failed(supervisor: str, child: str, cause: BaseException | None) -> StartFailed:
+def start_failed(supervisor: str, child: str, cause: BaseException | None) -> StartError:
     """Return the error of a child that did not start."""
-    return StartFailed.of(f"child {child!r} of supervisor {supervisor!r}", child, cause)
+    return StartError.of(f"child {child!r} of supervisor {supervisor!r}", child, cause)
 
 
 def _error_of(failure: ChildFailure) -> BaseException:
@@ -153,9 +185,5 @@ def _error_of(failure: ChildFailure) -> BaseException:
     if cause is not None:
         return cause
     if reason is ExitReason.NORMAL:
-        return ActorFailed(f"child {child!r} ended normally, although it is permanent")
-    return ActorFailed(f"child {child!r} returned FAIL, or was failed without a reason")
-
-
-def _in_brackets(cause: BaseException | None) -> str:
-    return "" if cause is None else f" ({safe_repr(cause, MAX_CAUSE_CHARS)})"
+        return ActorFailedError(f"child {child!r} ended normally, although it is permanent")
+    return ActorFailedError(f"child {child!r} returned FAIL, or was failed without a reason")

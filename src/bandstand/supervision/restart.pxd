@@ -2,6 +2,7 @@ cimport cython
 
 cdef object NORMAL
 cdef Py_ssize_t COMPACT_FROM
+cdef object MAX_DELAYS
 
 @cython.final
 cdef class History:
@@ -11,7 +12,8 @@ cdef class History:
     cdef readonly Py_ssize_t count
 
     @cython.locals(start=Py_ssize_t, end=Py_ssize_t, times=list, history=History, expired=double, time=double)
-    cpdef History add(self, double now, double period_ms)
+    cpdef History add(self, double now, double period)
+    cdef object set_window(self, list times, Py_ssize_t start, Py_ssize_t end)
 
 @cython.final
 cdef class RestartPlan:
@@ -21,4 +23,4 @@ cdef class RestartPlan:
     cdef readonly History history
 
 @cython.locals(period_ms=double, plan=RestartPlan)
-cpdef RestartPlan plan_restart(object intensity, History history, double now, object backoff, object reason, double stored_ms, double lived_ms, double chance)
+cpdef RestartPlan plan_restart(object intensity, History history, double now_ms, object backoff, object reason, double stored_ms, double lived_ms, double chance)

@@ -9,18 +9,19 @@ Everything in bandstand that restarts something decides by this module. It answe
        TRANSIENT    stay down    restart
        TEMPORARY    forget       forget
 
-2. Is this one restart too many? An `Intensity` allows `limit` restarts within `period_ms`. With the default, 3 in 5 s, the
-   fourth restart within any five seconds is not made. A restart counts until `period_ms` have passed since it. So a child that
+2. Is this one restart too many? An `Intensity` allows `max_restarts` restarts within `period`. With the default, 3 in 5 s, the
+   fourth restart within any five seconds is not made. A restart counts until `period` has passed since it. So a child that
    fails every 1.7 s is restarted for ever, because no five seconds contain four of its failures, and one that fails every 1.6 s
    ends its supervisor with its fourth failure (at 0, 1.6, 3.2 and 4.8 s).
 
-3. How long to wait first? A `Backoff` waits `initial_ms` after the first abnormal exit, and `factor` times as long after each
-   further one, up to `max_ms`. A child that has run for a whole `period_ms` starts again with `initial_ms`.
+3. How long to wait first? A `Backoff` waits `initial` after the first abnormal exit, and `factor` times as long after each
+   further one, up to `maximum`. A child that has run for a whole `period` starts again with `initial`.
 
-`plan_restart` answers the second and the third question. The intensity counts restarts whether they wait or not, and takes
-precedence: a supervisor with 3 in 5 s gives up at the fourth failure even if a backoff would have waited. To make use of a backoff,
-allow as many restarts as it makes in a period. With the default delays a child that fails as soon as it starts fails at 0, 0.1,
-0.3, 0.7, 1.5, 3.1 and 6.3 s: six failures in the first five seconds, so an intensity of 6 never gives up on it.
+`plan_restart` answers the second and the third question. The limit counts restarts whether they wait or not, and takes precedence.
+Delays lengthen the period: while a child has delays, the period is longer by `max_restarts` times the last one. So a child that fails
+as soon as it starts is restarted `max_restarts` times, however long it waits each time. With the default delays it fails at 0,
+0.1, 0.3, 0.7, 1.5, 3.1, 6.3, 12.7 and 22.7 s. A supervisor whose spec sets no limit allows a child with a backoff as many restarts as
+it takes to wait the longest delay once, here 8, and gives up at the ninth failure.
 
 `restart_group` and `triggers_auto_shutdown` decide what an exit means for the siblings and for the supervisor.
 
@@ -30,14 +31,15 @@ The module is compiled: a supervisor asks for a plan at every restart.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
+from math import ceil, log
 from typing import NamedTuple, TypeAlias
 
 from bandstand.core import ExitReason
-from bandstand.errors import InvalidArgument
+from bandstand.errors import InvalidArgumentError
 from bandstand.errors.formatting import safe_repr
-from bandstand.errors.validation import LONGEST_MS, check_ms, is_number
+from bandstand.errors.validation import LONGEST_MS, Seconds, is_number, to_ms, to_seconds
 
 try:
     import cython
@@ -45,6 +47,8 @@ except ModuleNotFoundError:  # interpreted, where Cython is not installed
     from bandstand.core import _cython as cython  # type: ignore[no-redef]  # one of the two
 
 __all__ = (
+    "DEFAULT_MAX_RESTARTS",
+    "DEFAULT_PERIOD",
     "AutoShutdown",
     "Backoff",
     "ChildMode",
@@ -67,8 +71,13 @@ Count: TypeAlias = int
 Milliseconds: TypeAlias = float
 
 NORMAL = ExitReason.NORMAL
+# The limit of a spec that sets none.
+DEFAULT_MAX_RESTARTS = 3
+DEFAULT_PERIOD = 5.0
 # A history copies its list once this many entries, and more than half of the list, are out of date.
 COMPACT_FROM = 32
+# How many delays lengthen the period at most. Without this bound, a supervisor that never gives up would remember every restart.
+MAX_DELAYS = 1000
 
 
 # -- is the child restarted? ---------------------------------------------------------------------------------------------------
@@ -153,7 +162,7 @@ def triggers_auto_shutdown(auto_shutdown: AutoShutdown, others: Sequence[bool]) 
 @cython.freelist(8)
 @cython.cclass
 class History:
-    """The times of the restarts that may still count, in milliseconds, the oldest first. Immutable.
+    """The times of the restarts that may still count, all in one unit, the oldest first. Immutable.
 
     `add` returns a new history. To copy the times for it would make n restarts cost n² steps. So histories share one list, which
     is only appended to, and each is a window onto it; adding to a history that is not the newest copies its window.
@@ -175,10 +184,10 @@ class History:
         """The times."""
         return tuple(self._times[self._start : self._end])
 
-    def add(self, now: Milliseconds, period_ms: Milliseconds) -> History:
-        """Return the history with a restart at `now`, and without those that are at least `period_ms` old."""
+    def add(self, now: float, period: float) -> History:
+        """Return the history with a restart at `now`, and without those that are at least `period` old."""
         start, end, times = self._start, self._end, self._times
-        expired = now - period_ms
+        expired = now - period
         while start < end:
             time = times[start]
             if time > expired:
@@ -190,11 +199,15 @@ class History:
             start = 0
         times.append(float(now))
         history = History.__new__(History)
-        history._times = times  # noqa: SLF001  # another instance of this class
-        history._start = start  # noqa: SLF001
-        history._end = end + 1  # noqa: SLF001
-        history.count = end + 1 - start
+        history.set_window(times, start, end + 1)
         return history
+
+    def set_window(self, times: list[float], start: Count, end: Count) -> None:
+        """Make this new history the window of a list from `start` to `end`. Only `add` calls it."""
+        self._times = times
+        self._start = start
+        self._end = end
+        self.count = end - start
 
     def __eq__(self, other: object) -> bool:
         return self.times == other.times if isinstance(other, History) else NotImplemented
@@ -218,88 +231,121 @@ class Restarts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Intensity:
-    """A limit on restarts: at most `limit` within `period_ms` milliseconds.
+    """A limit on restarts: at most `max_restarts` within `period` seconds.
 
     Raises:
-        InvalidArgument: a value is out of range.
+        InvalidArgumentError: a value is out of range.
     """
 
-    limit: int = 3
-    period_ms: float = 5000
+    max_restarts: int = DEFAULT_MAX_RESTARTS
+    period: Seconds = DEFAULT_PERIOD
+    period_ms: float = field(init=False, repr=False, compare=False)
+    """The period in milliseconds, which the runtime counts in."""
 
     def __post_init__(self) -> None:
-        check_intensity("Intensity", self.limit, self.period_ms)
+        period = check_intensity("Intensity", self.max_restarts, self.period)
+        object.__setattr__(self, "period", period)
+        object.__setattr__(self, "period_ms", to_ms("Intensity: period", period))
 
     def add(self, history: History, now: float) -> Restarts:
-        """Add a restart at `now`, which must not be before those of the history."""
-        recent = history.add(now, self.period_ms)
-        return Restarts(recent, recent.count > self.limit)
+        """Add a restart at `now`, in seconds, which must not be before those of the history."""
+        recent = history.add(now, self.period_ms / 1000)
+        return Restarts(recent, recent.count > self.max_restarts)
 
 
-def check_intensity(where: str, intensity: object, period_ms: object) -> None:
-    """Raise `InvalidArgument` unless both values make an `Intensity`."""
-    if type(intensity) is not int or intensity < 0:
-        raise InvalidArgument(
-            f"{where}: intensity is {safe_repr(intensity)}: pass how many restarts are allowed, from 0 on"
+def check_intensity(where: str, max_restarts: object, period: object) -> float:
+    """Check that both values make an `Intensity`, and return the period in seconds.
+
+    Raises:
+        InvalidArgumentError: they do not.
+    """
+    if type(max_restarts) is not int or max_restarts < 0:
+        raise InvalidArgumentError(
+            f"{where}: max_restarts is {safe_repr(max_restarts)}: pass how many restarts are allowed, from 0 on"
         )
-    check_ms(f"{where}: period_ms", period_ms, is_zero_allowed=False)
+    return to_seconds(f"{where}: period", period, is_zero_allowed=False)
 
 
 # -- how long to wait? ----------------------------------------------------------------------------------------------------------
 
 
 class Wait(NamedTuple):
-    """A delay, and what to remember for the next one."""
+    """A delay in seconds, and what to remember for the next one."""
 
-    ms: float
+    delay: float
     """The delay, with jitter."""
-    stored_ms: float
+    stored: float
     """The delay without jitter, from which the next one grows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
-    """Delays that grow while a child keeps failing.
+    """Delays in seconds that grow while a child keeps failing.
 
     Raises:
-        InvalidArgument: a value is out of range, or two values contradict each other.
+        InvalidArgumentError: a value is out of range, or two values contradict each other.
     """
 
-    initial_ms: float = 100
+    initial: Seconds = 0.1
     """The first delay."""
-    max_ms: float = 10_000
+    maximum: Seconds = 10.0
     """The longest delay."""
     factor: float = 2.0
     """How many times longer each delay is than the one before."""
-    jitter_ms: float = 0
-    """Each delay changes by a random amount between minus and plus this much, and stays between 0 and `max_ms`."""
+    jitter: Seconds = 0.0
+    """Each delay changes by a random amount between minus and plus this much, and stays between 0 and `maximum`."""
+    _ms: tuple[float, float, float] = field(init=False, repr=False, compare=False)
+    """`initial`, `maximum` and `jitter` in milliseconds, which the runtime counts in."""
 
     def __post_init__(self) -> None:
-        check_ms("Backoff: initial_ms", self.initial_ms, is_zero_allowed=False)
-        check_ms("Backoff: max_ms", self.max_ms, is_zero_allowed=False)
-        check_ms("Backoff: jitter_ms", self.jitter_ms)
-        if self.max_ms < self.initial_ms:
-            raise InvalidArgument(
-                f"Backoff: initial_ms is {self.initial_ms} and max_ms is {self.max_ms}: the longest delay cannot be "
+        initial_ms = to_ms("Backoff: initial", self.initial, is_zero_allowed=False)
+        maximum_ms = to_ms("Backoff: maximum", self.maximum, is_zero_allowed=False)
+        jitter_ms = to_ms("Backoff: jitter", self.jitter)
+        for name in ("initial", "maximum", "jitter"):
+            object.__setattr__(self, name, to_seconds(name, getattr(self, name)))
+        object.__setattr__(self, "_ms", (initial_ms, maximum_ms, jitter_ms))
+        if maximum_ms < initial_ms:
+            raise InvalidArgumentError(
+                f"Backoff: initial is {self.initial} and maximum is {self.maximum}: the longest delay cannot be "
                 f"shorter than the first"
             )
         if not is_number(self.factor, 1, LONGEST_MS):
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"Backoff: factor is {safe_repr(self.factor)}: pass a number from 1 on; delays do not shrink while a child keeps failing"
             )
 
-    def after(self, stored_ms: float, *, chance: float = 0.5) -> Wait:
+    def after(self, stored: float, *, chance: float = 0.5) -> Wait:
         """Return the delay after one more abnormal exit.
 
         Args:
-            stored_ms: `Wait.stored_ms` of the last delay; 0 for the first one, and after a stable period.
+            stored: `Wait.stored` of the last delay; 0 for the first one, and after a stable period.
             chance: a random number from 0 to 1, for the jitter. The jitter is not stored, so it cannot add up.
         """
-        stored = float(self.initial_ms) if stored_ms <= 0 else min(stored_ms * self.factor, self.max_ms)
-        delay = stored
-        if self.jitter_ms:
-            delay = min(max(0.0, stored + (2 * chance - 1) * self.jitter_ms), self.max_ms)
-        return Wait(delay, stored)
+        delay_ms, stored_ms = self.after_ms(stored * 1000, chance)
+        return Wait(delay_ms / 1000, stored_ms / 1000)
+
+    def after_ms(self, stored_ms: float, chance: float) -> tuple[float, float]:
+        """Do what `after` does in milliseconds."""
+        initial_ms, maximum_ms, jitter_ms = self._ms
+        stored = initial_ms if stored_ms <= 0 else min(stored_ms * self.factor, maximum_ms)
+        if not jitter_ms:
+            return stored, stored
+        return min(max(0.0, stored + (2 * chance - 1) * jitter_ms), maximum_ms), stored
+
+    @property
+    def jitter_ms(self) -> float:
+        """The jitter in milliseconds."""
+        return self._ms[2]
+
+    @property
+    def restarts_to_maximum(self) -> int:
+        """How many restarts it takes until the longest delay has been waited once; at least 3."""
+        initial_ms, maximum_ms, _ = self._ms
+        if self.factor == 1 or initial_ms == maximum_ms:
+            return DEFAULT_MAX_RESTARTS
+        # The tolerance is for the rounding error of the logarithms.
+        steps = ceil(log(maximum_ms / initial_ms) / log(self.factor) - 1e-9)
+        return max(DEFAULT_MAX_RESTARTS, 1 + steps)
 
 
 # -- one restart ----------------------------------------------------------------------------------------------------------------
@@ -342,19 +388,19 @@ class RestartPlan:
 def plan_restart(
     intensity: Intensity,
     history: History,
-    now: Milliseconds,
+    now_ms: Milliseconds,
     backoff: Backoff | None,
     reason: ExitReason,
     stored_ms: Milliseconds,
     lived_ms: Milliseconds,
     chance: float,
 ) -> RestartPlan:
-    """Decide about one restart: whether it is one too many, and how long to wait before it.
+    """Decide about one restart: whether it is one too many, and how long to wait before it. All times are in milliseconds.
 
     Args:
         intensity: how many restarts are allowed.
         history: the restarts so far.
-        now: the time in milliseconds.
+        now_ms: the time.
         backoff: the child's backoff, if it has one. Only abnormal exits wait.
         reason: how the child exited.
         stored_ms: what the last plan of this child said to remember; 0 if there was none.
@@ -363,10 +409,13 @@ def plan_restart(
     """
     period_ms = intensity.period_ms
     plan = RestartPlan.__new__(RestartPlan)
-    plan.history = history.add(now, period_ms)
-    plan.gives_up = plan.history.count > intensity.limit
     plan.delay_ms = 0.0
     plan.stored_ms = 0.0 if lived_ms >= period_ms else stored_ms
     if backoff is not None and reason is not NORMAL:
-        plan.delay_ms, plan.stored_ms = backoff.after(plan.stored_ms, chance=chance)
+        if plan.stored_ms > 0:
+            # The delays before the restarts that count were not longer than the last one, but for the jitter.
+            period_ms += min(intensity.max_restarts, MAX_DELAYS) * (plan.stored_ms + backoff.jitter_ms)
+        plan.delay_ms, plan.stored_ms = backoff.after_ms(plan.stored_ms, chance)
+    plan.history = history.add(now_ms, period_ms)
+    plan.gives_up = plan.history.count > intensity.max_restarts
     return plan

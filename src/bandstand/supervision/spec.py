@@ -7,16 +7,29 @@ state.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, TypeAlias, TypeGuard, TypeVar, cast
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    Protocol,
+    TypeAlias,
+    TypeGuard,
+    TypeVar,
+    cast,
+    runtime_checkable,
+)
 
 from bandstand.core import Behavior, Context
-from bandstand.errors import IgnoreChild, InvalidArgument, StartFailed
+from bandstand.errors import IgnoreChild, InvalidArgumentError, StartError
 from bandstand.errors.formatting import safe_repr, safe_str
-from bandstand.errors.validation import check_member, check_ms
+from bandstand.errors.validation import Seconds, check_member, to_seconds
 from bandstand.supervision.restart import (
+    DEFAULT_MAX_RESTARTS,
+    DEFAULT_PERIOD,
     AutoShutdown,
     Backoff,
     ChildMode,
@@ -39,6 +52,7 @@ __all__ = (
     "Shutdown",
     "SupervisorSpec",
     "check_mailbox_caps",
+    "check_siblings",
     "depth_of",
     "is_supervisor_spec",
     "required_init",
@@ -56,11 +70,11 @@ Init: TypeAlias = (
 # How many levels of supervisors a tree may have.
 MAX_DEPTH = 50
 # The default time for a child's coroutine to end when the child is stopped, as in OTP.
-SHUTDOWN_MS = 5000
+SHUTDOWN_S = 5.0
 
 
 class Shutdown(Enum):
-    """How a child is stopped, if not within a time in milliseconds."""
+    """How a child is stopped, if not within a time."""
 
     KILL = "kill"
     """At once: a coroutine in flight is cancelled and not waited for."""
@@ -77,12 +91,26 @@ class Mailbox(Enum):
     """The next incarnation receives them before anything else, except the message that was being handled."""
 
 
+@runtime_checkable
+class SiblingInit(Protocol):
+    """An init whose children need siblings. It checks them when a supervisor's spec is made, and before `start_child`."""
+
+    @property
+    def sibling_names(self) -> Sequence[str]:
+        """The names of the siblings it needs."""
+        ...
+
+    def check_siblings(self, siblings: Mapping[str, ChildSpec[Any]]) -> None:
+        """Raise `InvalidArgumentError` if a sibling does not exist, or is of another kind."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ChildSpec(Generic[State]):
     """One child of a supervisor.
 
     Raises:
-        InvalidArgument: a value is out of range, or two values contradict each other; the text names both.
+        InvalidArgumentError: a value is out of range, or two values contradict each other; the text names both.
     """
 
     name: str
@@ -104,8 +132,8 @@ class ChildSpec(Generic[State]):
     """What happens to its unhandled messages when it exits and is restarted."""
     backoff: Backoff | None = None
     """How long to wait before a restart after an abnormal exit; None for no wait."""
-    shutdown: float | Shutdown | None = None
-    """Milliseconds its coroutine has to end when it is stopped; then it is killed. None means 5000, or INFINITY for a supervisor."""
+    shutdown: Seconds | Shutdown | None = None
+    """How long its coroutine has to end when it is stopped; then it is killed. None means 5 s, or INFINITY for a supervisor."""
     significant: bool = False
     """Whether its exit can stop its supervisor: see `SupervisorSpec.auto_shutdown`."""
 
@@ -115,70 +143,72 @@ class ChildSpec(Generic[State]):
         return is_supervisor_spec(self.run)
 
     @property
-    def patience_ms(self) -> float | None:
-        """How long the supervisor waits when it stops the child: 0 for KILL, None for no limit."""
+    def stop_timeout(self) -> float | None:
+        """How many seconds the supervisor waits when it stops the child: 0 for KILL, None for no limit."""
         if self.shutdown is None:
-            return None if self.is_supervisor else SHUTDOWN_MS
+            return None if self.is_supervisor else SHUTDOWN_S
         if isinstance(self.shutdown, Shutdown):
             return 0 if self.shutdown is Shutdown.KILL else None
-        return self.shutdown
+        return to_seconds("shutdown", self.shutdown)
 
     def __post_init__(self) -> None:
         if type(self.name) is not str or not self.name:
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"ChildSpec: name is {safe_repr(self.name)}: pass a string that is not empty"
             )
         where = f"child {self.name!r}"
         if not callable(self.run) and not self.is_supervisor:
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"{where}: run is {safe_repr(self.run)}: pass a behavior, a function of (ctx, data), or a supervisor's spec"
             )
         if self.init is not None and not callable(self.init):
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"{where}: init is {safe_repr(self.init)}: pass a function of (ctx), or None"
             )
         check_member(f"{where}: mode", self.mode, ChildMode)
         check_member(f"{where}: mailbox", self.mailbox, Mailbox)
         if self.backoff is not None and not isinstance(self.backoff, Backoff):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-            raise InvalidArgument(f"{where}: backoff is {safe_repr(self.backoff)}: pass a Backoff, or None")
+            raise InvalidArgumentError(
+                f"{where}: backoff is {safe_repr(self.backoff)}: pass a Backoff, or None"
+            )
         cap = self.mailbox_cap
         if cap is not None and (type(cap) is not int or not 0 <= cap <= 1 << 30):
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"{where}: mailbox_cap is {safe_repr(cap)}: pass an int from 0 to 2**30, or None"
             )
         if self.shutdown is not None and not isinstance(self.shutdown, Shutdown):
-            check_ms(f"{where}: shutdown", self.shutdown)
+            object.__setattr__(self, "shutdown", to_seconds(f"{where}: shutdown", self.shutdown))
         if type(self.significant) is not bool:
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"{where}: significant is {safe_repr(self.significant)}: pass True or False"
             )
         self._check_combinations(where)
 
     def _check_combinations(self, where: str) -> None:
         if self.significant and self.mode is ChildMode.PERMANENT:
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"{where}: significant is True and mode is PERMANENT: a permanent child is always restarted, so its exit "
                 f"cannot stop the supervisor; make it TRANSIENT or TEMPORARY"
             )
         if self.mode is ChildMode.TEMPORARY and self.backoff is not None:
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"{where}: mode is TEMPORARY and backoff is {safe_repr(self.backoff)}: a temporary child is never restarted, so "
                 f"no delay is possible; leave out backoff"
             )
         if self.mode is ChildMode.TEMPORARY and self.mailbox is Mailbox.KEPT:
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"{where}: mode is TEMPORARY and mailbox is KEPT: a temporary child is never restarted, so no "
                 f"incarnation can receive its messages; use FRESH"
             )
         if self.is_supervisor:
             for field in ("init", "mailbox_cap"):
                 if getattr(self, field) is not None:
-                    raise InvalidArgument(
+                    raise InvalidArgumentError(
                         f"{where}: run is a supervisor's spec and {field} is {safe_repr(getattr(self, field))}: a supervisor has no "
                         f"{field}; leave it out"
                     )
             if self.mailbox is Mailbox.KEPT:
-                raise InvalidArgument(
+                raise InvalidArgumentError(
                     f"{where}: run is a supervisor's spec and mailbox is KEPT: a supervisor handles no user messages; use FRESH"
                 )
 
@@ -191,46 +221,55 @@ class SupervisorSpec:
     stops its children, ends, and escalates to its own supervisor.
 
     Raises:
-        InvalidArgument: a value is out of range, or two values contradict each other; the text names both.
+        InvalidArgumentError: a value is out of range, or two values contradict each other; the text names both.
     """
 
     children: Sequence[ChildSpec[Any]] = ()
     strategy: Strategy = Strategy.ONE_FOR_ONE
     """Which children are restarted together with one that is."""
-    intensity: int = 3
-    """How many restarts are allowed within `period_ms`; 0 for none."""
-    period_ms: float = 5000
+    max_restarts: int | None = None
+    """How many restarts are allowed within `period`, for all children together; 0 for none.
+
+    None means 3; if children have a `Backoff`, as many restarts as it takes each of them to wait its longest delay once.
+    """
+    period: Seconds = DEFAULT_PERIOD
     """The time in which restarts are counted. A child that runs this long starts its backoff again."""
     auto_shutdown: AutoShutdown = AutoShutdown.NEVER
     """Whether the supervisor stops when significant children have exited."""
 
     @property
     def restarts(self) -> Intensity:
-        """`intensity` and `period_ms` as one value."""
-        return Intensity(self.intensity, self.period_ms)
+        """`max_restarts` and `period` as one value; without what backoffs add."""
+        return Intensity(
+            DEFAULT_MAX_RESTARTS if self.max_restarts is None else self.max_restarts, self.period
+        )
 
     def __post_init__(self) -> None:
         if not isinstance(self.children, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"SupervisorSpec: children is {safe_repr(self.children)}: pass a sequence of ChildSpecs"
             )
         object.__setattr__(self, "children", tuple(self.children))
         for child in self.children:
             if not isinstance(child, ChildSpec):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-                raise InvalidArgument(f"SupervisorSpec: children has {safe_repr(child)}: pass ChildSpecs")
+                raise InvalidArgumentError(
+                    f"SupervisorSpec: children has {safe_repr(child)}: pass ChildSpecs"
+                )
         names = Counter(child.name for child in self.children)
         if twice := [name for name, count in names.items() if count > 1]:
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"SupervisorSpec: children has {', '.join(map(repr, twice))} more than once: names are unique among siblings"
             )
+        for child in self.children:
+            check_siblings(child, self.children)
         check_member("SupervisorSpec: strategy", self.strategy, Strategy)
         check_member("SupervisorSpec: auto_shutdown", self.auto_shutdown, AutoShutdown)
-        check_intensity("SupervisorSpec", self.intensity, self.period_ms)
+        _check_limit("SupervisorSpec", self)
         check_depth("SupervisorSpec", self)
         if self.auto_shutdown is AutoShutdown.NEVER:
             for child in self.children:
                 if child.significant:
-                    raise InvalidArgument(
+                    raise InvalidArgumentError(
                         f"SupervisorSpec: auto_shutdown is NEVER and child {child.name!r} has significant True, which would have no effect: "
                         f"choose ANY_SIGNIFICANT or ALL_SIGNIFICANT"
                     )
@@ -241,30 +280,32 @@ class DynamicSpec:
     """A supervisor of many children made from one spec, started and stopped while it runs. It starts with none.
 
     Raises:
-        InvalidArgument: a value is out of range, or two values contradict each other.
+        InvalidArgumentError: a value is out of range, or two values contradict each other.
     """
 
     child: ChildSpec[Any]
     """The spec of every child. A child's name is this name with a number; its init receives the child's arguments after the context."""
     max_children: int | None = None
     """How many children may exist at one time; None for as many as the loop has room for."""
-    intensity: int = 3
-    """How many restarts are allowed within `period_ms`, for all children together."""
-    period_ms: float = 5000
+    max_restarts: int | None = None
+    """How many restarts are allowed within `period`, for all children together. None is as in `SupervisorSpec`."""
+    period: Seconds = DEFAULT_PERIOD
     """The time in which restarts are counted."""
 
     @property
     def restarts(self) -> Intensity:
-        """`intensity` and `period_ms` as one value."""
-        return Intensity(self.intensity, self.period_ms)
+        """`max_restarts` and `period` as one value; without what backoffs add."""
+        return Intensity(
+            DEFAULT_MAX_RESTARTS if self.max_restarts is None else self.max_restarts, self.period
+        )
 
     def __post_init__(self) -> None:
         check_template("DynamicSpec", self.child)
-        check_intensity("DynamicSpec", self.intensity, self.period_ms)
+        _check_limit("DynamicSpec", self)
         check_depth("DynamicSpec", self)
         most = self.max_children
         if most is not None and (type(most) is not int or most < 1):
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"DynamicSpec: max_children is {safe_repr(most)}: pass an int from 1 on, or None"
             )
 
@@ -274,31 +315,38 @@ class PartitionSpec:
     """A supervisor of several copies of one child, each responsible for a part of the keys.
 
     Raises:
-        InvalidArgument: a value is out of range, or two values contradict each other.
+        InvalidArgumentError: a value is out of range, or two values contradict each other.
     """
 
     child: ChildSpec[Any]
     """The spec of every partition. Its name is this name with a number; its init receives that number after the context."""
     partitions: int
     """How many partitions there are."""
-    intensity: int = 3
-    """How many restarts are allowed within `period_ms`, for all partitions together."""
-    period_ms: float = 5000
+    max_restarts: int | None = None
+    """How many restarts are allowed within `period`, for all partitions together. None is as in `SupervisorSpec`."""
+    period: Seconds = DEFAULT_PERIOD
     """The time in which restarts are counted."""
 
     @property
     def restarts(self) -> Intensity:
-        """`intensity` and `period_ms` as one value."""
-        return Intensity(self.intensity, self.period_ms)
+        """`max_restarts` and `period` as one value; without what backoffs add."""
+        return Intensity(
+            DEFAULT_MAX_RESTARTS if self.max_restarts is None else self.max_restarts, self.period
+        )
 
     def __post_init__(self) -> None:
         check_template("PartitionSpec", self.child)
-        check_intensity("PartitionSpec", self.intensity, self.period_ms)
+        _check_limit("PartitionSpec", self)
         check_depth("PartitionSpec", self)
         if type(self.partitions) is not int or self.partitions < 1:
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"PartitionSpec: partitions is {safe_repr(self.partitions)}: pass how many there are, from 1 on"
             )
+
+
+def _check_limit(where: str, spec: AnySupervisorSpec) -> None:
+    most = DEFAULT_MAX_RESTARTS if spec.max_restarts is None else spec.max_restarts
+    object.__setattr__(spec, "period", check_intensity(where, most, spec.period))
 
 
 AnySupervisorSpec: TypeAlias = SupervisorSpec | DynamicSpec | PartitionSpec
@@ -317,23 +365,37 @@ def depth_of(spec: AnySupervisorSpec) -> int:
 
 
 def check_depth(where: str, spec: AnySupervisorSpec) -> None:
-    """Raise `InvalidArgument` for a tree of so many levels that stopping it could exhaust the stack."""
+    """Raise `InvalidArgumentError` for a tree of so many levels that stopping it could exhaust the stack."""
     if depth_of(spec) > MAX_DEPTH:
-        raise InvalidArgument(
+        raise InvalidArgumentError(
             f"{where}: children are supervisors of supervisors, more than {MAX_DEPTH} deep: stopping such a tree would "
             f"exhaust the stack; use fewer levels"
         )
 
 
 def check_template(where: str, child: ChildSpec[Any]) -> None:
-    """Raise `InvalidArgument` for a spec from which a dynamic or partition supervisor cannot make its children."""
+    """Raise `InvalidArgumentError` for a spec from which a dynamic or partition supervisor cannot make its children."""
     if not isinstance(child, ChildSpec):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-        raise InvalidArgument(f"{where}: child is {safe_repr(child)}: pass a ChildSpec")
+        raise InvalidArgumentError(f"{where}: child is {safe_repr(child)}: pass a ChildSpec")
     if child.significant:
-        raise InvalidArgument(
+        raise InvalidArgumentError(
             f"{where}: child {child.name!r} has significant True, which would have no effect: only a SupervisorSpec has an "
             f"auto_shutdown"
         )
+    init: object = child.init
+    if isinstance(init, SiblingInit) and init.sibling_names:
+        name = init.sibling_names[0]
+        raise InvalidArgumentError(
+            f"{where}: child {child.name!r} refers to sibling {name!r}: only the children of a SupervisorSpec "
+            f"have siblings with names; pass a handle to each child instead"
+        )
+
+
+def check_siblings(child: ChildSpec[Any], siblings: Iterable[ChildSpec[Any]]) -> None:
+    """Raise `InvalidArgumentError` if a child refers to a sibling that does not exist, or is of another kind."""
+    init: object = child.init
+    if isinstance(init, SiblingInit):
+        init.check_siblings({sibling.name: sibling for sibling in siblings if sibling is not child})
 
 
 def check_mailbox_caps(loop: Loop, spec: AnySupervisorSpec | ChildSpec[Any]) -> None:
@@ -342,7 +404,7 @@ def check_mailbox_caps(loop: Loop, spec: AnySupervisorSpec | ChildSpec[Any]) -> 
     It is the one thing about a spec that cannot be checked without the loop.
 
     Raises:
-        InvalidArgument: a cap is not above the loop's reserve.
+        InvalidArgumentError: a cap is not above the loop's reserve.
     """
     if isinstance(spec, SupervisorSpec):
         for child in spec.children:
@@ -354,8 +416,8 @@ def check_mailbox_caps(loop: Loop, spec: AnySupervisorSpec | ChildSpec[Any]) -> 
     else:
         try:
             loop.kernel.actors.checked_cap(spec.mailbox_cap)
-        except InvalidArgument as error:
-            raise InvalidArgument(f"child {spec.name!r}: {safe_str(error)}") from None
+        except InvalidArgumentError as error:
+            raise InvalidArgumentError(f"child {spec.name!r}: {safe_str(error)}") from None
 
 
 def required_init(init: Callable[..., object], name: str) -> Callable[..., object]:
@@ -382,7 +444,7 @@ def required_init(init: Callable[..., object], name: str) -> Callable[..., objec
     return checked
 
 
-def _must_start(name: str) -> StartFailed:
-    return StartFailed(
+def _must_start(name: str) -> StartError:
+    return StartError(
         f"{name} raised IgnoreChild, but it is required: raise another exception if it cannot start"
     )

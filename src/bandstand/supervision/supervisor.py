@@ -1,18 +1,34 @@
-"""Supervisors, as users see them: their children, and requests to start and stop them."""
+"""Supervisors, as users see them: their children, and requests to start and stop them.
+
+A dynamic supervisor starts children on request: one per connection, per session, per job. They differ by their arguments, which
+the init receives after the context, at every restart too. They do not depend on each other, so each is restarted by itself, and
+all stop together.
+
+A partition supervisor runs a fixed number of copies of one child. An actor handles one message at a time; if its work can be
+divided by a key (a user, a device, a file), several copies share the load, and the messages of one key still go through one
+actor, in order. The partition of a key depends only on the key and the number of partitions, so it is the same in the next run.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
+from hashlib import blake2b
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar, final, overload
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar, cast, final, overload
+from zlib import crc32
 
-from bandstand.core import ActorId
-from bandstand.errors import BandstandError, ChildState, InvalidArgument, NoSuchChild
+from bandstand.core import ActorId, ActorStatus, ExitReason
+from bandstand.errors import (
+    BandstandError,
+    ChildStateError,
+    InvalidArgumentError,
+    MaxChildrenError,
+    NoSuchChildError,
+)
 from bandstand.errors.formatting import safe_repr
-from bandstand.supervision.child_watch import ChildWatch
 from bandstand.supervision.children import ChildInfo, ChildSlot, Phase
-from bandstand.supervision.restart import AutoShutdown
+from bandstand.supervision.restart import AutoShutdown, ExitAction, Intensity
 from bandstand.supervision.spec import (
     MAX_DEPTH,
     AnySupervisorSpec,
@@ -21,6 +37,7 @@ from bandstand.supervision.spec import (
     PartitionSpec,
     SupervisorSpec,
     check_mailbox_caps,
+    check_siblings,
     depth_of,
     is_supervisor_spec,
 )
@@ -28,14 +45,23 @@ from bandstand.supervision.supervisor_actor import SupervisorActor, SupervisorSt
 
 if TYPE_CHECKING:
     from bandstand.core import Loop
-    from bandstand.supervision.dynamic import DynamicSupervisor, PartitionSupervisor
 
-__all__ = ("BaseSupervisor", "Counts", "Supervisor", "spawn_supervisor")
+__all__ = (
+    "BaseSupervisor",
+    "ChildWatch",
+    "Counts",
+    "DynamicSupervisor",
+    "PartitionSupervisor",
+    "Supervisor",
+    "consistent_hash",
+    "place_of",
+    "spawn_supervisor",
+    "supervisor_of",
+)
 
 Kind = TypeVar("Kind", bound="BaseSupervisor")
 
-# The kinds of supervisors. Each has a `spec_type`.
-kinds: list[type[BaseSupervisor]] = []
+WORD = (1 << 64) - 1
 
 
 class Counts(NamedTuple):
@@ -52,17 +78,13 @@ class BaseSupervisor:
     """What all kinds of supervisors have in common.
 
     Call all methods on the loop's thread. The init of a child, or a hook that runs while the supervisor is busy, cannot start or stop
-    children of the same supervisor: such calls raise `ChildState`.
+    children of the same supervisor: such calls raise `ChildStateError`.
     """
 
     __slots__ = ("__weakref__", "_actor")
 
     spec_type: ClassVar[type] = object
-    """The spec from which `spawn_supervisor` makes a supervisor of this kind."""
-
-    def __init_subclass__(cls) -> None:
-        """Register a kind of supervisor, which `spawn_supervisor` finds by its `spec_type`."""
-        kinds.append(cls)
+    """The spec from which `spawn_supervisor` makes a supervisor of this kind; see `KINDS`."""
 
     def __init__(self, actor: SupervisorActor) -> None:
         self._actor = actor
@@ -97,7 +119,7 @@ class BaseSupervisor:
         """Return the current incarnation of a child; None while there is none.
 
         Raises:
-            NoSuchChild: there is no child of that name.
+            NoSuchChildError: there is no child of that name.
         """
         self.loop.kernel.check_thread()
         return self._actor.current(self._slot(name))
@@ -106,23 +128,23 @@ class BaseSupervisor:
         """Return the current incarnation of a child, to send to.
 
         Raises:
-            NoSuchChild: there is no child of that name.
-            ChildState: it is not running. `child` returns None then.
+            NoSuchChildError: there is no child of that name.
+            ChildStateError: it is not running. `child` returns None then.
         """
         actor = self.child(name)
         if actor is not None:
             return actor
         if self._actor.state is SupervisorState.ENDED:
-            raise ChildState(f"supervisor {self.name!r} has ended, and child {name!r} with it")
+            raise ChildStateError(f"supervisor {self.name!r} has ended, and child {name!r} with it")
         phase = self._slot(name).phase
         why = "it has just exited" if phase is Phase.UP else f"it is {phase.value}"
-        raise ChildState(f"child {name!r} of supervisor {self.name!r} is not running: {why}")
+        raise ChildStateError(f"child {name!r} of supervisor {self.name!r} is not running: {why}")
 
     def supervisor(self, name: str, kind: type[Kind]) -> Kind | None:
         """Return the current incarnation of a child that is a supervisor of this kind; None while there is none.
 
         Raises:
-            NoSuchChild: there is no child of that name, or it is not a supervisor of that kind.
+            NoSuchChildError: there is no child of that name, or it is not a supervisor of that kind.
         """
         slot = self._slot(name)
         nested = slot.supervisor
@@ -131,7 +153,9 @@ class BaseSupervisor:
         handle = slot.handle
         if not isinstance(slot.spec.run, kind.spec_type):
             what = f"; it is a {type(handle).__name__}" if handle is not None else ""
-            raise NoSuchChild(f"child {name!r} of supervisor {self.name!r} is not a {kind.__name__}{what}")
+            raise NoSuchChildError(
+                f"child {name!r} of supervisor {self.name!r} is not a {kind.__name__}{what}"
+            )
         if handle is None or self._actor.current(slot) is None:
             return None
         assert isinstance(handle, kind)
@@ -141,6 +165,12 @@ class BaseSupervisor:
         """Return what is known about every child, in order."""
         self.loop.kernel.check_thread()
         return tuple(slot.info(self._actor.current(slot)) for slot in self._actor.children.slots.values())
+
+    @property
+    def intensity(self) -> Intensity:
+        """How many restarts it allows at the moment. Children with a backoff change it, if the spec sets no `max_restarts`."""
+        limit: Intensity = self._actor.intensity
+        return limit
 
     def count_children(self) -> Counts:
         """Return how many children there are."""
@@ -167,8 +197,8 @@ class BaseSupervisor:
         """Return the spec of a child, by the names on the way down to it; None while a supervisor on the way does not run.
 
         Raises:
-            NoSuchChild: there is no such child, or the path continues below one that is not a supervisor.
-            WrongThread: called off the loop's thread.
+            NoSuchChildError: there is no such child, or the path continues below one that is not a supervisor.
+            WrongThreadError: called off the loop's thread.
         """
         self.loop.kernel.check_thread()
         supervisor = self._actor
@@ -176,7 +206,7 @@ class BaseSupervisor:
         for name in path:
             if slot is not None:
                 if not slot.is_supervisor:
-                    raise NoSuchChild(
+                    raise NoSuchChildError(
                         f"child {slot.name!r} of supervisor {supervisor.name!r} is not a supervisor: it has no child {name!r}"
                     )
                 if slot.supervisor is None:
@@ -192,8 +222,15 @@ class BaseSupervisor:
         """
         return self._actor.is_gone(path)
 
+    def will_start_child(self, path: Sequence[str]) -> bool:
+        """Return whether a child that does not run is going to be started by its supervisor, as far as is known now. From any thread.
+
+        False if it is down until a request, or was removed; and if this supervisor is stopping or has ended.
+        """
+        return self._actor.will_start(path)
+
     def watch_child(self, path: Sequence[str], callback: Callable[[], object]) -> ChildWatch:
-        """Call a function when a child has a new incarnation, and when it is gone: see `ChildWatch`."""
+        """Call a function when a child has a new incarnation, is down or is gone: see `ChildWatch`."""
         return ChildWatch(self._actor, path, callback)
 
     # -- requests --------------------------------------------------------------------------------------------------------------
@@ -208,9 +245,9 @@ class BaseSupervisor:
             Whether it has ended. If not, it is stopping.
 
         Raises:
-            NoSuchChild: there is no child of that name.
-            ChildState: called by a child's init or a hook, or the supervisor has ended.
-            LoopClosed, WrongThread: as for `Loop.stop_actor`.
+            NoSuchChildError: there is no child of that name.
+            ChildStateError: called by a child's init or a hook, or the supervisor has ended.
+            LoopClosedError, WrongThreadError: as for `Loop.stop_actor`.
         """
         self._actor.check_request("stop a child", even_if_stopping=True)
         return self._actor.request_stop_child(self._slot(name))
@@ -219,15 +256,17 @@ class BaseSupervisor:
         """Start a child that is down: it was stopped or ignored, or has exited and was not restarted.
 
         Raises:
-            NoSuchChild: there is no child of that name.
-            ChildState: it is not down; or the supervisor is stopping, or is stopping and starting a group of children.
-            StartFailed: its init failed. It is down as before.
-            MaxActors, NoMemory, LoopClosed, WrongThread: as for `start_child`.
+            NoSuchChildError: there is no child of that name.
+            ChildStateError: it is not down; or the supervisor is stopping, or is stopping and starting a group of children.
+            StartError: its init failed. It is down as before.
+            MaxActorsError, OutOfMemoryError, LoopClosedError, WrongThreadError: as for `start_child`.
         """
         self._actor.check_request("start a child")
         slot = self._slot(name)
         if slot.phase is not Phase.DOWN:
-            raise ChildState(f"child {name!r} of supervisor {self.name!r} is {slot.phase.value}, not down")
+            raise ChildStateError(
+                f"child {name!r} of supervisor {self.name!r} is {slot.phase.value}, not down"
+            )
         self._actor.check_not_sequencing("start a child")
         return self._actor.request_start(slot)
 
@@ -238,8 +277,8 @@ class BaseSupervisor:
         supervisor, that one restarts it.
 
         Raises:
-            ChildState: called by a child's init or a hook.
-            LoopClosed, WrongThread: as for `Loop.stop_actor`.
+            ChildStateError: called by a child's init or a hook.
+            LoopClosedError, WrongThreadError: as for `Loop.stop_actor`.
         """
         if self._actor.state is not SupervisorState.ENDED:
             self._actor.check_request("stop", even_if_stopping=True)
@@ -269,28 +308,29 @@ class Supervisor(BaseSupervisor):
         is that of an actor that has ended; a temporary child is not added then.
 
         Raises:
-            StartFailed: its init failed. It was not added.
-            InvalidArgument: a child of that name exists, or the spec contradicts this supervisor's.
-            MaxActors, NoMemory: there is no room for it. It was not added.
-            ChildState: the supervisor is stopping, or is stopping and starting a group of children.
-            LoopClosed, WrongThread: as for `Loop.spawn`.
+            StartError: its init failed. It was not added.
+            InvalidArgumentError: a child of that name exists, or the spec contradicts this supervisor's.
+            MaxActorsError, OutOfMemoryError: there is no room for it. It was not added.
+            ChildStateError: the supervisor is stopping, or is stopping and starting a group of children.
+            LoopClosedError, WrongThreadError: as for `Loop.spawn`.
         """
         actor = self._actor
         actor.check_request("start a child")
         if not isinstance(spec, ChildSpec):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-            raise InvalidArgument(f"spec is {safe_repr(spec)}: pass a ChildSpec")
+            raise InvalidArgumentError(f"spec is {safe_repr(spec)}: pass a ChildSpec")
         if spec.name in actor.children.slots:
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"supervisor {self.name!r} has a child {spec.name!r} already: names are unique among siblings"
             )
         if spec.significant and actor.auto_shutdown is AutoShutdown.NEVER:
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"child {spec.name!r} has significant True and auto_shutdown of supervisor {self.name!r} is NEVER: it would have "
                 f"no effect"
             )
         check_mailbox_caps(self.loop, spec)
+        check_siblings(spec, (slot.spec for slot in actor.children.slots.values()))
         if is_supervisor_spec(spec.run) and actor.depth + depth_of(spec.run) > MAX_DEPTH:
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"child {spec.name!r} would make a tree of supervisors more than {MAX_DEPTH} deep: stopping such a tree would "
                 f"exhaust the stack; use fewer levels"
             )
@@ -301,17 +341,134 @@ class Supervisor(BaseSupervisor):
         """Remove a child that is down.
 
         Raises:
-            NoSuchChild: there is no child of that name.
-            ChildState: it is not down; the supervisor is stopping, or has ended; or called by a child's init or a hook.
-            LoopClosed, WrongThread: as for `Loop.stop_actor`.
+            NoSuchChildError: there is no child of that name.
+            ChildStateError: it is not down; the supervisor is stopping, or has ended; or called by a child's init or a hook.
+            LoopClosedError, WrongThreadError: as for `Loop.stop_actor`.
         """
         self._actor.check_request("delete a child")
         slot = self._slot(name)
         if slot.phase is not Phase.DOWN:
-            raise ChildState(
+            raise ChildStateError(
                 f"child {name!r} of supervisor {self.name!r} is {slot.phase.value}: stop it before it is deleted"
             )
         self._actor.remove(slot)
+
+
+@final
+class DynamicSupervisor(BaseSupervisor):
+    """A running supervisor of children made from one spec. `spawn_supervisor` makes one from a `DynamicSpec`.
+
+    A child that is stopped, or exits and is not restarted, is removed.
+    """
+
+    __slots__ = ("_spec",)
+
+    spec_type = DynamicSpec
+
+    def __init__(self, actor: SupervisorActor) -> None:
+        super().__init__(actor)
+        self._spec = cast("DynamicSpec", actor.spec)
+
+    def start_child(self, *arguments: object) -> ActorId:
+        """Start one more child. Its init receives `arguments` after the context.
+
+        Its name is the spec's with a number: "session-1", "session-2" and so on. It stays the same through restarts.
+        If the init raises `IgnoreChild`, no child is added, and the returned id is that of an actor that has ended.
+
+        Raises:
+            MaxChildrenError: there are as many children as the spec allows. A child does not count from the moment it has
+                exited for good.
+            InvalidArgumentError: there are arguments, but the spec has no init to receive them.
+            StartError: its init failed. It was not added.
+            MaxActorsError, OutOfMemoryError: there is no room for it. It was not added.
+            ChildStateError: the supervisor is stopping; or called by a child's init or a hook.
+            LoopClosedError, WrongThreadError: as for `Loop.spawn`.
+        """
+        actor, template = self._actor, self._spec.child
+        actor.check_request("start a child")
+        if arguments and template.init is None:
+            raise InvalidArgumentError(
+                f"child {template.name!r} of supervisor {self.name!r} has no init, so {safe_repr(arguments[0])} would be lost: "
+                f"give its ChildSpec an init of (ctx, ...)"
+            )
+        limit = self._spec.max_children
+        if limit is not None and self._is_full(limit):
+            raise MaxChildrenError(
+                f"supervisor {self.name!r} has {limit} {'child' if limit == 1 else 'children'}, as many as its max_children "
+                f"allows: stop some, or raise DynamicSpec.max_children"
+            )
+        name = f"{template.name}-{actor.children.next_position + 1}"
+        return actor.add_child(ChildSlot(name, template, copy_context(), arguments))
+
+    def stop_child(self, name: str | ActorId) -> bool:
+        """Stop a child, given by its name or by its current id, and remove it. See `BaseSupervisor.stop_child`."""
+        return super().stop_child(self.name_of(name) if isinstance(name, ActorId) else name)
+
+    def name_of(self, actor: ActorId) -> str:
+        """Return the name of a child, which stays the same through restarts.
+
+        Raises:
+            NoSuchChildError: the actor is not a child of this supervisor, or has ended.
+        """
+        slot = self._actor.children.by_actor.get(actor)
+        if slot is None:
+            raise NoSuchChildError(
+                f"{safe_repr(actor)} is not a child of supervisor {self.name!r}, or has ended"
+            )
+        return slot.name
+
+    def restart_if_start_fails(self, actor: ActorId) -> None:
+        """Restart a child that was just added even if its asynchronous init fails.
+
+        Without this call the supervisor removes such a child, just as `start_child` adds none if the init fails at once. Call it if
+        something depends on the child: a failed init then counts like any other failure.
+        """
+        slot = self._actor.children.by_actor.get(actor)
+        if slot is not None:
+            slot.is_requested = slot.is_added = False
+
+    def _is_full(self, limit: int) -> bool:
+        slots = self._actor.children.slots
+        return len(slots) >= limit and len(slots) - sum(map(self._has_exited, slots.values())) >= limit
+
+    def _has_exited(self, slot: ChildSlot) -> bool:
+        """Return whether a child has exited for good, although its `ChildExit` may not have been handled yet."""
+        status = ActorStatus.RUNNING if slot.actor is None else self.loop.status(slot.actor)
+        if status < ActorStatus.STOPPED:
+            return False
+        reason = ExitReason.NORMAL if status is ActorStatus.STOPPED else ExitReason.FAIL
+        return slot.exit_actions[reason] is not ExitAction.RESTART
+
+
+@final
+class PartitionSupervisor(BaseSupervisor):
+    """A running supervisor of the partitions of one child. `spawn_supervisor` makes one from a `PartitionSpec`."""
+
+    __slots__ = ("_spec",)
+
+    spec_type = PartitionSpec
+
+    def __init__(self, actor: SupervisorActor) -> None:
+        super().__init__(actor)
+        self._spec = cast("PartitionSpec", actor.spec)
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions there are."""
+        return self._spec.partitions
+
+    def route(self, key: str | bytes | int) -> ActorId | None:
+        """Return the actor responsible for a key; None while that partition does not run.
+
+        Raises:
+            InvalidArgumentError: the key is not a str, bytes or int.
+        """
+        name = f"{self._spec.child.name}-{place_of(key, self._spec.partitions)}"
+        slot = self._actor.children.slots.get(name)
+        return None if slot is None else self._actor.current(slot)
+
+
+KINDS: tuple[type[BaseSupervisor], ...] = (Supervisor, DynamicSupervisor, PartitionSupervisor)
 
 
 @overload
@@ -334,7 +491,7 @@ def spawn_supervisor(
     When this returns, every child has started, unless an init is a coroutine function: such children, and those behind them,
     start once the loop runs. (An init may also stop its own actor, or the loop.)
 
-    A supervisor that gives up ends with `GaveUp`. If it has a parent, that actor receives a `ChildExit`. If it has none, the
+    A supervisor that gives up ends with `RestartLimitError`. If it has a parent, that actor receives a `ChildExit`. If it has none, the
     whole loop ends: `run()` raises the error, and an `async with` block is cancelled and raises it.
 
     Args:
@@ -345,20 +502,20 @@ def spawn_supervisor(
             one, pass a `ChildSpec` whose `run` is a supervisor's spec.)
 
     Raises:
-        StartFailed: a child did not start. Those that had started were stopped again, last to first.
-        InvalidArgument: a mailbox cap is not above the loop's reserve. Nothing was started.
-        MaxActors, NoMemory: there is no room for the supervisor.
-        NoSuchActor, ActorNotLocal: the parent does not exist on this loop.
-        LoopClosed, WrongThread: as for `Loop.spawn`.
+        StartError: a child did not start. Those that had started were stopped again, last to first.
+        InvalidArgumentError: a mailbox cap is not above the loop's reserve. Nothing was started.
+        MaxActorsError, OutOfMemoryError: there is no room for the supervisor.
+        NoSuchActorError, ActorNotLocalError: the parent does not exist on this loop.
+        LoopClosedError, WrongThreadError: as for `Loop.spawn`.
     """
     if not is_supervisor_spec(spec):
-        raise InvalidArgument(
+        raise InvalidArgumentError(
             f"spec is {safe_repr(spec)}: pass a SupervisorSpec, a DynamicSpec or a PartitionSpec"
         )
     if type(name) is not str or not name:
-        raise InvalidArgument(f"name is {safe_repr(name)}: pass a string that is not empty")
+        raise InvalidArgumentError(f"name is {safe_repr(name)}: pass a string that is not empty")
     if parent is not None and loop.kernel.actors.is_supervisor(parent):
-        raise InvalidArgument(
+        raise InvalidArgumentError(
             f"parent is {safe_repr(parent)}, which manages its own children: pass it a ChildSpec whose run is this spec, in its "
             f"own spec or to start_child()"
         )
@@ -369,9 +526,15 @@ def spawn_supervisor(
     return _handle_of(actor)
 
 
+def supervisor_of(loop: Loop, actor: ActorId) -> BaseSupervisor | None:
+    """Return the supervisor of an actor; None if it has none, or has exited. Loop thread only."""
+    group = loop.kernel.actors.group_around(actor)
+    return _handle_of(group) if isinstance(group, SupervisorActor) else None
+
+
 def _handle_of(actor: SupervisorActor) -> BaseSupervisor:
     """Return a new handle for a supervisor's actor, of the kind that belongs to its spec."""
-    return next(kind for kind in kinds if isinstance(actor.spec, kind.spec_type))(actor)
+    return next(kind for kind in KINDS if isinstance(actor.spec, kind.spec_type))(actor)
 
 
 def _slot_of(supervisor: SupervisorActor, name: str) -> ChildSlot:
@@ -380,5 +543,87 @@ def _slot_of(supervisor: SupervisorActor, name: str) -> ChildSlot:
     if slot is None:
         known = ", ".join(map(repr, islice(slots, 10))) or "none"
         more = " and others" if len(slots) > 10 else ""
-        raise NoSuchChild(f"supervisor {supervisor.name!r} has no child {name!r}; it has {known}{more}")
+        raise NoSuchChildError(f"supervisor {supervisor.name!r} has no child {name!r}; it has {known}{more}")
     return slot
+
+
+@final
+class ChildWatch:
+    """Calls a function when a child has a new incarnation, when it is not restarted, and when it will never run again. Loop thread only.
+
+    The function must not raise. It may also be called without a change: check the child.
+
+    A child is named by a path down from a supervisor. A supervisor on that path may be restarted, and then it has new slots under
+    the same names. So a watch registers with every slot on the path that exists, and when one of them changes, it walks the path
+    again. There is no polling, and a child without watches pays one comparison with None per start.
+    """
+
+    __slots__ = ("_callback", "_path", "_root", "_slots")
+
+    def __init__(self, root: SupervisorActor, path: Sequence[str], callback: Callable[[], object]) -> None:
+        self._root = root
+        self._path = path
+        self._callback = callback
+        self._slots: list[ChildSlot] = []
+        self._attach()
+
+    def changed(self) -> None:
+        """Walk the path again and call the function. Slots call this."""
+        self.cancel()
+        self._attach()
+        self._callback()
+
+    def cancel(self) -> None:
+        """Stop watching."""
+        for slot in self._slots:
+            if slot.watchers is not None:
+                slot.watchers.pop(self, None)
+        self._slots.clear()
+
+    def _attach(self) -> None:
+        self._slots = self._root.slots_on_path(self._path)
+        for slot in self._slots:
+            if slot.watchers is None:
+                slot.watchers = {}
+            slot.watchers[self] = None
+
+
+def place_of(key: str | bytes | int, partitions: int) -> int:
+    """Return the partition of a key, from 0 on: the same in every run, on every machine and version of Python.
+
+    Raises:
+        InvalidArgumentError: the key is not a str, bytes or int, which are the types with a stable hash; or `partitions` is not
+            at least 1.
+    """
+    if type(partitions) is not int or partitions < 1:
+        raise InvalidArgumentError(
+            f"partitions is {safe_repr(partitions)}: pass how many there are, from 1 on"
+        )
+    return crc32(_key_bytes(key)) % partitions
+
+
+def consistent_hash(key: str | bytes | int, buckets: int) -> int:
+    """Return the bucket of a key, where the number of buckets may change: from n to n + 1, one key in n + 1 moves, to the new bucket.
+
+    It is the jump consistent hash by Lamping and Veach, and as stable as `place_of`.
+
+    Raises:
+        InvalidArgumentError: the key is not a str, bytes or int.
+    """
+    state = int.from_bytes(blake2b(_key_bytes(key), digest_size=8).digest(), "big")
+    bucket, following = -1, 0
+    while following < buckets:
+        bucket = following
+        state = (state * 2862933555777941757 + 1) & WORD
+        following = (bucket + 1) * (1 << 31) // ((state >> 33) + 1)
+    return bucket
+
+
+def _key_bytes(key: object) -> bytes:
+    if isinstance(key, str):
+        return b"s" + key.encode("utf-8", "surrogatepass")
+    if isinstance(key, bytes):
+        return b"b" + key
+    if type(key) is int:
+        return b"i%x" % key
+    raise InvalidArgumentError(f"key is {safe_repr(key)}: pass a str, bytes or an int")

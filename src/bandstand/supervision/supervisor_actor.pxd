@@ -44,7 +44,9 @@ cdef class SupervisorActor:
     cdef readonly ChildSlot starting_slot
     cdef readonly object init_error
     cdef readonly object intensity
+    cdef readonly Py_ssize_t backoff_restarts
     cdef readonly History history
+    cdef readonly object crash
     cdef readonly object failures
     cdef readonly object group_delay
     cdef readonly Py_ssize_t last_token
@@ -53,7 +55,7 @@ cdef class SupervisorActor:
     cdef readonly bint is_start_error_raised
     cdef readonly bint has_logged_stray
 
-    cdef object handle_message(self, ActorContext turn, object data)
+    cdef object handle_message(self, ActorContext ctx, object data)
     @cython.locals(slot=ChildSlot)
     cdef object on_child_exit(self, object exit)
     cpdef object reconcile(self)

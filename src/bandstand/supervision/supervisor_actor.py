@@ -33,22 +33,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 from bandstand.core import ActorStatus, ChildExit, ChildStart, ExitReason, SystemTag
 from bandstand.core.actors import NOT_YET
 from bandstand.core.enums import RUNNING, STOPPED, SYSTEM
+from bandstand.core.kernel import whole_ms
 from bandstand.core.messages import ChildSummary
 from bandstand.errors import (
-    ActorKilled,
+    ActorKilledError,
     BandstandError,
-    ChildState,
+    ChildStateError,
     IgnoreChild,
-    MaxActors,
-    NoMemory,
-    NoSuchActor,
+    MaxActorsError,
+    NoSuchActorError,
+    OutOfMemoryError,
 )
 from bandstand.supervision.children import Children, ChildSlot, Phase, first_slots
 from bandstand.supervision.log import MAX_FAILURES, SupervisorLog, gave_up, is_enabled_for, start_failed
 from bandstand.supervision.restart import (
+    DEFAULT_MAX_RESTARTS,
     AutoShutdown,
     ExitAction,
     History,
+    Intensity,
     Strategy,
     plan_restart,
     triggers_auto_shutdown,
@@ -60,6 +63,7 @@ if TYPE_CHECKING:
 
     from bandstand.core import Context
     from bandstand.core.context import ActorContext
+    from bandstand.core.crash_report import CrashFacts
     from bandstand.core.ids import ActorId
     from bandstand.core.loop import Loop
     from bandstand.core.mailbox import ActorCell
@@ -130,9 +134,11 @@ class SupervisorActor:
     __slots__ = (
         "actor_id",
         "auto_shutdown",
+        "backoff_restarts",
         "children",
         "context",
         "depth",
+        "crash",
         "failures",
         "group_delay",
         "has_logged_stray",
@@ -191,9 +197,15 @@ class SupervisorActor:
         self.init_error: BaseException | None = None
 
         self.intensity = spec.restarts
+        # How many restarts the backoffs of the children need, if the spec sets no limit.
+        self.backoff_restarts: Count = 0
         self.history = History()
         # For the error when it gives up. Not more than that takes, because a traceback keeps the objects of its frames alive.
-        self.failures: deque[ChildFailure] = deque(maxlen=min(MAX_FAILURES, self.intensity.limit + 1))
+        # What the child that has failed was doing, while its exit is handled.
+        self.crash: CrashFacts | None = None
+        self.failures: deque[ChildFailure] = deque(
+            maxlen=MAX_FAILURES if spec.max_restarts is None else min(MAX_FAILURES, spec.max_restarts + 1)
+        )
         # The restart for whose delay a whole group waits.
         self.group_delay: RestartDue | None = None
         self.last_token: Count = 0
@@ -229,6 +241,7 @@ class SupervisorActor:
         for slot in first_slots(self.spec, self.context):
             slot.phase = WAITING
             self.children.add(slot)
+            self.update_limit(slot, 1)
             self.children.queue_start(slot)
         self.is_busy = self.is_in_init = True
         try:
@@ -250,9 +263,9 @@ class SupervisorActor:
         """Handle one message."""
         self.handle_message(ctx, data)
 
-    def handle_message(self, turn: ActorContext, data: object) -> None:
+    def handle_message(self, ctx: ActorContext, data: object) -> None:
         """Handle one message."""
-        if turn.lane_number != SYSTEM:
+        if ctx.lane_number != SYSTEM:
             if not self.has_logged_stray:
                 self.has_logged_stray = True
                 self.log.stray_message(data)
@@ -260,6 +273,7 @@ class SupervisorActor:
         self.is_busy = True
         try:
             if type(data) is ChildExit:
+                self.crash = ctx.sender or None  # type: ignore[assignment]  # the kernel puts it there
                 self.on_child_exit(data)
             elif type(data) is RestartDue:
                 self.on_restart_due(data)
@@ -272,6 +286,7 @@ class SupervisorActor:
                 self.reconcile()
         finally:
             self.is_busy = False
+            self.crash = None
 
     def on_child_exit(self, exit: ChildExit) -> None:  # noqa: A002  # the name of the message
         """Handle the exit of a child."""
@@ -307,7 +322,7 @@ class SupervisorActor:
         ):
             self.fail_start(slot, cause)
         elif slot.is_requested and reason is not NORMAL:
-            self.log.failed_start(failure)
+            self.log.failed_start(failure, self.crash)
             self.undo_start(slot)
         else:
             slot.is_requested = slot.is_added = False
@@ -342,7 +357,7 @@ class SupervisorActor:
         slot = self.children.by_actor.get(child)
         if slot is None or slot.phase is not STOPPING:
             return
-        self.log.killed(slot.name, slot.spec.patience_ms or 0.0)
+        self.log.killed(slot.name, slot.spec.stop_timeout or 0.0)
         slot.timer = None
         self.kill(slot)
         self.reconcile()
@@ -449,7 +464,7 @@ class SupervisorActor:
             self.children.queue_start(slot)
         siblings = () if self.strategy is ONE_FOR_ONE else self.restart_siblings(slot)
         if is_enabled_for(WARNING):
-            self.log.restart(failure, slot.restarts, plan.delay_ms, siblings)
+            self.log.restart(failure, self.crash, slot.restarts, plan.delay_ms / 1000, siblings)
         if plan.delay_ms > 0:
             self.delay_restart(slot, plan.delay_ms, None)
         elif self.is_unordered:
@@ -561,7 +576,7 @@ class SupervisorActor:
             slot.phase = WAITING
             self.on_no_actor(
                 slot,
-                ChildState(f"supervisor {self.name!r} ended while child {slot.name!r} was starting"),
+                ChildStateError(f"supervisor {self.name!r} ended while child {slot.name!r} was starting"),
             )
             return None
         # The name means the new incarnation before any callback can ask.
@@ -620,7 +635,7 @@ class SupervisorActor:
         if slot.is_requested:
             # For the caller.
             raise error
-        if not isinstance(error, (MaxActors, NoMemory)):
+        if not isinstance(error, (MaxActorsError, OutOfMemoryError)):
             # An init is ending the supervisor.
             return
         if self.state is SUPERVISOR_STARTING and not slot.is_restart:
@@ -673,10 +688,10 @@ class SupervisorActor:
         """Stop a child, and give its coroutine the time its spec says."""
         actor = slot.actor
         assert actor is not None
-        patience_ms = slot.spec.patience_ms
+        stop_timeout = slot.spec.stop_timeout
         status = self.loop.status(actor)
         slot.phase = STOPPING
-        if patience_ms == 0:
+        if stop_timeout == 0:
             self.kill(slot)
         elif not slot.is_supervisor:
             self.loop.kernel.actors.stop_or_kill(actor)
@@ -684,9 +699,9 @@ class SupervisorActor:
             # A loop that was asked to stop just now ends all actors itself.
             stop_supervisor(self.loop, actor)
         if self.loop.status(actor) < ActorStatus.STOPPED:
-            if patience_ms is not None:
+            if stop_timeout is not None:
                 slot.timer = self.loop.kernel.start_system_timer(
-                    self.own_id, ceil(patience_ms), StopTimeout(actor), SystemTag.SHUTDOWN
+                    self.own_id, whole_ms(stop_timeout), StopTimeout(actor), SystemTag.SHUTDOWN
                 )
         elif self.is_in_init or self.state is not SUPERVISOR_STOPPING:
             # It ended within that call: there is no need to wait for the message. (While the supervisor stops, there is: the
@@ -701,7 +716,7 @@ class SupervisorActor:
     def kill(self, slot: ChildSlot) -> None:
         """Kill a child."""
         assert slot.actor is not None
-        error = ActorKilled(f"child {slot.name!r} was killed by its supervisor {self.name!r}")
+        error = ActorKilledError(f"child {slot.name!r} was killed by its supervisor {self.name!r}")
         self.loop.kernel.actors.stop_or_kill(slot.actor, error)
 
     def on_stopped(self, slot: ChildSlot) -> None:
@@ -719,10 +734,12 @@ class SupervisorActor:
         """Note that a child has exited by itself and is not restarted."""
         self.reset_backoff_if_stable(slot)
         if failure[1] is not NORMAL:
-            self.log.final_exit(failure)
+            self.log.final_exit(failure, self.crash)
         slot.discard_mailbox(self.loop)
         if action is ExitAction.FORGET or self.is_dynamic:
             self.remove(slot)
+        else:
+            slot.notify_watchers()
         if slot.spec.significant:
             others = [
                 other.phase is not DOWN
@@ -737,12 +754,22 @@ class SupervisorActor:
         slot.discard_mailbox(self.loop)
         if slot.is_temporary or self.is_dynamic:
             self.remove(slot)
+        else:
+            slot.notify_watchers()
 
     def remove(self, slot: ChildSlot) -> None:
         """Forget a child."""
         slot.discard_mailbox(self.loop)
-        self.children.slots.pop(slot.name, None)
+        if self.children.slots.pop(slot.name, None) is not None:
+            self.update_limit(slot, -1)
         slot.notify_watchers()
+
+    def update_limit(self, slot: ChildSlot, change: Count) -> None:
+        """Allow as many restarts as backoffs need, unless the spec sets a limit. `change` is 1 for a new child, -1 for one that is removed."""
+        if slot.backoff is None or self.spec.max_restarts is not None:
+            return
+        self.backoff_restarts += change * slot.backoff.restarts_to_maximum
+        self.intensity = Intensity(max(DEFAULT_MAX_RESTARTS, self.backoff_restarts), self.spec.period)
 
     def reset_backoff_if_stable(self, slot: ChildSlot) -> None:
         """Start the backoff of a child again that has run for a whole period, however it ended."""
@@ -757,8 +784,8 @@ class SupervisorActor:
 
     def log_failed_stop(self, failure: ChildFailure) -> None:
         """Log the exit of a child that had to stop, if it failed by itself: nothing else would."""
-        if failure[1] is not NORMAL and not is_a(failure[2], ActorKilled):
-            self.log.failed_while_stopping(failure)
+        if failure[1] is not NORMAL and not is_a(failure[2], ActorKilledError):
+            self.log.failed_while_stopping(failure, self.crash)
 
     # -- stop the supervisor ---------------------------------------------------------------------------------------------------
 
@@ -789,7 +816,7 @@ class SupervisorActor:
             return True
         try:
             return self.loop.status(self.parent) >= ActorStatus.STOPPING
-        except NoSuchActor:  # the parent was given as a number, which is free again
+        except NoSuchActorError:  # the parent was given as a number, which is free again
             return True
 
     def end_orphan(self, actor: ActorId) -> None:
@@ -805,25 +832,25 @@ class SupervisorActor:
         """Raise if a request cannot be made from here, or now.
 
         Raises:
-            ChildState: the supervisor is busy, stopping, or has ended.
-            LoopClosed, WrongThread: as for `Loop.stop_actor`.
+            ChildStateError: the supervisor is busy, stopping, or has ended.
+            LoopClosedError, WrongThreadError: as for `Loop.stop_actor`.
         """
         self.loop.kernel.check_open()
         status = self.loop.status(self.own_id)
         if self.is_busy:
-            raise ChildState(
+            raise ChildStateError(
                 f"supervisor {self.name!r} is busy with its children and cannot {action}: an init, or a hook, cannot "
                 f"change the supervisor that called it. Do it from a message."
             )
         if status >= ActorStatus.STOPPING or self.state is SUPERVISOR_ENDED:
-            raise ChildState(f"supervisor {self.name!r} has ended and cannot {action}")
+            raise ChildStateError(f"supervisor {self.name!r} has ended and cannot {action}")
         if self.state is SUPERVISOR_STOPPING and not even_if_stopping:
-            raise ChildState(f"supervisor {self.name!r} is stopping and cannot {action}")
+            raise ChildStateError(f"supervisor {self.name!r} is stopping and cannot {action}")
 
     def check_not_sequencing(self, action: str) -> None:
-        """Raise `ChildState` while children are being stopped or started in order."""
+        """Raise `ChildStateError` while children are being stopped or started in order."""
         if not self.is_unordered and self.children.is_sequencing():
-            raise ChildState(
+            raise ChildStateError(
                 f"supervisor {self.name!r} is stopping and starting its children in order and cannot {action}: "
                 f"try again when it has finished"
             )
@@ -832,6 +859,7 @@ class SupervisorActor:
         """Add a child at the end and start it for a caller. If it fails at once, it is removed again."""
         slot.is_added = True
         self.children.add(slot)
+        self.update_limit(slot, 1)
         return self.request_start(slot)
 
     def request_start(self, slot: ChildSlot) -> ActorId:
@@ -892,7 +920,7 @@ class SupervisorActor:
 
     def spend_restarts(self) -> None:
         """Count as many restarts as are allowed as made just now, so that the next failure within the period is one too many."""
-        self.history = History((self.now_ms(),) * self.intensity.limit)
+        self.history = History((self.now_ms(),) * self.intensity.max_restarts)
 
     # -- questions -------------------------------------------------------------------------------------------------------------
 
@@ -938,6 +966,30 @@ class SupervisorActor:
             supervisor = nested
         return False
 
+    def will_start(self, path: Sequence[str]) -> bool:
+        """Return whether a child that is not alive is going to be started without a request. From any thread.
+
+        While a supervisor on the way is down or stopping, it depends on the supervisor above: that one may restart it, and its children with it.
+        """
+        supervisor = self
+        if supervisor.state is SUPERVISOR_STOPPING or supervisor.state is SUPERVISOR_ENDED:
+            return False
+        for name in path:
+            slot = supervisor.children.slots.get(name)
+            if slot is None:
+                return False
+            actor = slot.actor
+            if (actor is None or not actor.is_alive) and not slot.will_start:
+                return False
+            nested = slot.supervisor
+            # Without an id it is just being made and has no children yet.
+            if nested is None or nested.actor_id is None:
+                return True
+            if nested.state is SUPERVISOR_STOPPING or nested.state is SUPERVISOR_ENDED:
+                return True
+            supervisor = nested
+        return True
+
     # -- questions of the loop -------------------------------------------------------------------------------------------------
 
     def take_all(self, children: list[ActorId]) -> None:
@@ -952,9 +1004,9 @@ class SupervisorActor:
             slot.must_stop = False
             slot.notify_watchers()
 
-    def kill_cause(self) -> ActorKilled:
+    def kill_cause(self) -> ActorKilledError:
         """Return the error for a child that does not end at once: the supervisor has ended and cannot wait for it."""
-        return ActorKilled(f"supervisor {self.name!r} has ended, and its children with it")
+        return ActorKilledError(f"supervisor {self.name!r} has ended, and its children with it")
 
     def keep(self, actor: ActorId, mailbox: ActorCell) -> None:
         """Keep the mailbox of a child that has ended, perhaps within its init, for the next incarnation."""

@@ -11,7 +11,7 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 from inspect import iscoroutine, iscoroutinefunction
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, final, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, final
 
 from bandstand import core
 from bandstand.actor.context_vars import ContextCarrier, Envelope, Tracer
@@ -19,7 +19,7 @@ from bandstand.actor.declaration import check_instance, check_is_behavior, check
 from bandstand.actor.dispatch import Method, dispatch_message
 from bandstand.actor.handle import Handle, attach_handle, refresh, with_ref
 from bandstand.actor.reentrancy import Reentrancy
-from bandstand.actor.reply import UNSET_MS, AskTable, checked_ask_ms
+from bandstand.actor.reply import UNSET_TIMEOUT, AskTable, checked_ask_ms
 from bandstand.actor.timers import DeferredCall
 from bandstand.actor.wait_graph import WaitFor, Waits
 from bandstand.core import (
@@ -32,26 +32,40 @@ from bandstand.core import (
     Overflow,
     Unhandled,
 )
+from bandstand.core.crash_report import TEXT_LIMIT, describe_data, name_of_behavior
 from bandstand.core.reporter import describe_message
-from bandstand.errors import InvalidArgument, StartFailed
-from bandstand.errors.formatting import safe_repr
+from bandstand.errors import InvalidArgumentError, StartError
+from bandstand.errors.formatting import safe_repr, shorten, single_line, type_name
+from bandstand.errors.validation import Seconds
 
 if TYPE_CHECKING:
-    from bandstand.actor.actor import Actor, BaseActor
+    from bandstand.actor.actor import BaseActor
+    from bandstand.actor.child_queue import ChildQueue
     from bandstand.actor.handle import StableRef
-    from bandstand.actor.interface import Implements
+    from bandstand.actor.supervised_actor import ChildRef
     from bandstand.core import Context
 
-__all__ = ("AskStatistics", "Loop", "SpawnOptions", "Spawner", "run_on_start")
+__all__ = ("ActorSystem", "AskStatistics", "SpawnOptions", "Spawnable", "Spawner", "run_on_start")
 
-A = TypeVar("A", bound="Actor")
-I = TypeVar("I")  # noqa: E741  # I for interface
+H = TypeVar("H")
+H_co = TypeVar("H_co", covariant=True)
 P = ParamSpec("P")
 State = TypeVar("State")
 
 REJECT = Overflow.REJECT
-# The default of spawn's first argument.
-MISSING: Any = object()
+
+
+class Spawnable(Protocol[H_co]):
+    """What an actor class makes, as type checkers see it: `me` has the type of its handles. Every actor class fits."""
+
+    @property
+    def me(self) -> H_co:
+        """The actor's own handle."""
+        ...
+
+    def __actor_receive__(self, data: Any, is_signal: bool) -> Any:
+        """Handle a message that is not a method call."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +96,7 @@ class AskStatistics:
         return self.asked - self.answered - self.failed - self.cancelled - self.expired
 
 
-class Loop(core.Loop):
+class ActorSystem(core.Loop):
     """A single-threaded loop of actors, typed ones and raw ones.
 
     Args:
@@ -98,50 +112,66 @@ class Loop(core.Loop):
         super().__init__(config, clock=clock)
         self.ask_table = AskTable()
         self.ask_table.reentrancy = Reentrancy(self)
+        # The messages that wait for supervised children which are being restarted. Entries are removed when these start.
+        self.child_queues: dict[ChildRef, ChildQueue] = {}
         self._defaults = SpawnOptions(self)
         self._carries_context = carry_context
         self._set_carrier(None)
         self.kernel.reporter.describe = _describe
+        self.kernel.reporter.describe_call = _describe_call
+        self.kernel.reporter.describe_class = _describe_class
+        self.kernel.reporter.describe_kind = _describe_kind
         self.kernel.reporter.unwrap = _unwrap
 
     # -- spawning ------------------------------------------------------------------------------------------------------
 
-    @overload
-    def spawn(self, kind: Callable[P, Implements[I]], /, *args: P.args, **kwargs: P.kwargs) -> I: ...
-    @overload
-    def spawn(self, kind: Callable[P, A], /, *args: P.args, **kwargs: P.kwargs) -> A: ...
-    @overload
-    def spawn(
+    # One signature, and not one of a behavior besides: with overloads, mypy cannot say which argument of a constructor is wrong.
+    def spawn(self, kind: Callable[P, Spawnable[H]], /, *args: P.args, **kwargs: P.kwargs) -> H:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Make an actor of a class, with these arguments for its constructor, and start it. Return its handle.
+
+        Use `options` to give it a name and the like. `spawn_raw` starts a raw behavior. This method starts it too, for code that was written for any
+        `bandstand.core.Loop`.
+
+        Raises:
+            StartError: its `on_start` has failed, so the actor has ended.
+            InvalidArgumentError, MaxActorsError, OutOfMemoryError, LoopClosedError, WrongThreadError: as for a raw actor.
+        """
+        handle: Any
+        if isinstance(kind, type):
+            handle = self.start_actor(kind, args, kwargs, self._defaults)
+        elif hasattr(kind, "__origin__"):
+            # A generic class with its type arguments.
+            handle = self.start_actor(checked_actor_class(kind), args, kwargs, self._defaults)
+        else:
+            spawn_raw: Any = self.spawn_raw
+            handle = spawn_raw(kind, *args, **kwargs)
+        return handle  # type: ignore[no-any-return]  # a handle has the type of its class
+
+    def spawn_raw(
         self,
         behavior: Behavior[State],
-        state: State = ...,
+        state: State = None,  # type: ignore[assignment]  # as for `Loop.spawn`
         *,
         name: str | None = None,
         mailbox_cap: int | None = None,
         supervisor: ActorId | None = None,
         overflow: Overflow = Overflow.REJECT,
-    ) -> ActorId: ...
-    def spawn(self, kind: Any = MISSING, /, *args: Any, **kwargs: Any) -> Any:  # type: ignore[misc]  # mypy cannot match *args with P.args
-        """Make an actor of a class, with these arguments for its constructor, and start it. Return its handle.
-
-        Use `options` to give it a name and the like. A function instead of a class is a raw behavior, as for
-        `bandstand.core.Loop`.
+    ) -> ActorId:
+        """Start an actor whose behavior is a function, as `bandstand.core.Loop.spawn` does. Return its id.
 
         Raises:
-            StartFailed: its `on_start` has failed, so the actor has ended.
-            InvalidArgument, MaxActors, NoMemory, LoopClosed, WrongThread: as for a raw actor.
+            InvalidArgumentError: the behavior is an actor class, or is not a function of (ctx, data).
+            MaxActorsError, OutOfMemoryError, NoSuchActorError, LoopClosedError, WrongThreadError: as for `bandstand.core.Loop.spawn`.
         """
-        if isinstance(kind, type):
-            return self.start_actor(kind, args, kwargs, self._defaults)
-        if hasattr(kind, "__origin__"):
-            # A generic class with its type arguments.
-            return self.start_actor(checked_actor_class(kind), args, kwargs, self._defaults)
-        if kind is MISSING:
-            # A raw behavior by keyword.
-            check_is_behavior(kwargs.get("behavior"))
-            return super().spawn(**kwargs)
-        check_is_behavior(kind)
-        return super().spawn(kind, *args, **kwargs)
+        check_is_behavior(behavior)
+        return super().spawn(
+            behavior,
+            state,
+            name=name,
+            mailbox_cap=mailbox_cap,
+            supervisor=supervisor,
+            overflow=overflow,
+        )
 
     def options(
         self,
@@ -149,7 +179,7 @@ class Loop(core.Loop):
         name: str | None = None,
         mailbox_cap: int | None = None,
         overflow: Overflow = Overflow.REJECT,
-        ask_ms: float | None = UNSET_MS,
+        ask_timeout: Seconds | None = UNSET_TIMEOUT,
         supervisor: object = None,
     ) -> Spawner:
         """Set options for a spawn, apart from the arguments of a constructor: `loop.options(name="a").spawn(Counter, 10)`.
@@ -158,14 +188,19 @@ class Loop(core.Loop):
             name: for logs, errors and the tree. It need not be unique.
             mailbox_cap: slots of its mailbox; None or 0 for the loop's default.
             overflow: what to do with a message that meets a full lane.
-            ask_ms: how long asks of it wait, in milliseconds; None for no limit. The default is the class's.
+            ask_timeout: how long asks of it wait; None for no limit. The default is the class's.
             supervisor: a handle or an actor id: the actor that gets a `ChildExit` when this one ends.
 
         Raises:
-            InvalidArgument: an option is invalid.
+            InvalidArgumentError: an option is invalid.
         """
         options = SpawnOptions(
-            self, name=name, mailbox_cap=mailbox_cap, overflow=overflow, ask_ms=ask_ms, supervisor=supervisor
+            self,
+            name=name,
+            mailbox_cap=mailbox_cap,
+            overflow=overflow,
+            ask_timeout=ask_timeout,
+            supervisor=supervisor,
         )
         return Spawner(self, options)
 
@@ -211,7 +246,9 @@ class Loop(core.Loop):
             target, name, what, asked_at = known.wait_info()
             if asker is not None:
                 shown = names.get(target) or name
-                found.append(WaitFor(asker, asker_name, target, shown, what, max(0.0, now - asked_at / 1e6)))
+                found.append(
+                    WaitFor(asker, asker_name, target, shown, what, max(0.0, now / 1000 - asked_at / 1e9))
+                )
         return Waits(tuple(found))
 
     def set_tracer(self, tracer: Tracer | None) -> None:
@@ -227,7 +264,7 @@ class Loop(core.Loop):
         ref: StableRef | None,
         *,
         name: str | None = None,
-        ask_ms: float | None = UNSET_MS,
+        ask_timeout: Seconds | None = UNSET_TIMEOUT,
         actor: ActorId | None = None,
     ) -> Handle:
         """Return a handle of a class.
@@ -236,13 +273,17 @@ class Loop(core.Loop):
             kind: the actor class.
             ref: where to find the actor when the known one has exited; None for a handle of one actor.
             name: for display.
-            ask_ms: how long asks wait; None for no limit. The default is the class's.
+            ask_timeout: how long asks wait; None for no limit. The default is the class's.
             actor: the actor, which need not be of this class if it forwards the messages; None while there is none.
         """
         known = checked_actor_class(kind)
         kernel: Any = self.kernel if actor is None else actor.home
-        loop: Loop = kernel.loop
-        ms = known.__actor_ask_ms__ if ask_ms == UNSET_MS else checked_ask_ms("ask_ms", ask_ms)
+        loop: ActorSystem = kernel.loop
+        ms = (
+            known.__actor_ask_ms__
+            if ask_timeout == UNSET_TIMEOUT
+            else checked_ask_ms("ask_timeout", ask_timeout)
+        )
         return known.__actor_schema__.handle(
             loop.kernel,
             ActorId(0, None, loop.kernel) if actor is None else actor,
@@ -305,6 +346,30 @@ def _describe(data: object, tag: object) -> str:
     return f"{tag.owner}.{tag.name}()" if isinstance(tag, Method) else describe_message(data, tag)
 
 
+def _describe_call(data: object, tag: object) -> str:
+    """Describe a message to a typed actor with its arguments, in one line."""
+    data = _unwrap(data)
+    if isinstance(data, DeferredCall) or not isinstance(tag, Method):
+        return _describe(data, tag) if isinstance(data, DeferredCall) else describe_data(data, tag)
+    if tag.limit:
+        # It takes a list, and this is the first item.
+        return f"{tag.owner}.{tag.name}([{describe_data(data, tag)}, ...])"
+    positional, named = tag.arguments(data)
+    shown = [safe_repr(each, TEXT_LIMIT) for each in positional]
+    shown += [f"{name}={safe_repr(each, TEXT_LIMIT)}" for name, each in named.items()]
+    return f"{tag.owner}.{tag.name}({single_line(shorten(', '.join(shown), TEXT_LIMIT))})"
+
+
+def _describe_class(behavior: object, state: object) -> str:
+    """Return the class of a typed actor; empty for a raw one, and for one that has not started."""
+    return "" if behavior is not dispatch_message or state is None else type_name(state, qualified=True)
+
+
+def _describe_kind(behavior: object, state: object) -> str:
+    """Return the class of a typed actor, or the behavior of a raw one; empty for a typed actor that has not started."""
+    return _describe_class(behavior, state) if behavior is dispatch_message else name_of_behavior(behavior)
+
+
 # -- options -----------------------------------------------------------------------------------------------------------
 
 
@@ -316,24 +381,24 @@ class SpawnOptions:
 
     def __init__(
         self,
-        loop: Loop,
+        loop: ActorSystem,
         *,
         name: str | None = None,
         mailbox_cap: int | None = None,
         overflow: Overflow = Overflow.REJECT,
-        ask_ms: float | None = UNSET_MS,
+        ask_timeout: Seconds | None = UNSET_TIMEOUT,
         supervisor: object = None,
         parent: BaseActor | None = None,
     ) -> None:
         if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-            raise InvalidArgument(f"name is {safe_repr(name)}: pass a string")
+            raise InvalidArgumentError(f"name is {safe_repr(name)}: pass a string")
         if not isinstance(overflow, Overflow):  # pyright: ignore[reportUnnecessaryIsInstance]  # same
-            raise InvalidArgument(f"overflow is {safe_repr(overflow)}: pass a member of Overflow")
+            raise InvalidArgumentError(f"overflow is {safe_repr(overflow)}: pass a member of Overflow")
         self.name = name
         self.cap = loop.kernel.actors.checked_cap(mailbox_cap)
         self.overflow = overflow
         # None is the class's default.
-        self.ask_ms = None if ask_ms == UNSET_MS else checked_ask_ms("ask_ms", ask_ms)
+        self.ask_ms = None if ask_timeout == UNSET_TIMEOUT else checked_ask_ms("ask_timeout", ask_timeout)
         self.supervisor = _checked_supervisor(loop, supervisor)
         # The actor that spawns a child.
         self.parent = parent
@@ -351,16 +416,16 @@ class SpawnOptions:
         return self.supervisor
 
 
-def _checked_supervisor(loop: Loop, supervisor: object) -> ActorId | Handle | None:
+def _checked_supervisor(loop: ActorSystem, supervisor: object) -> ActorId | Handle | None:
     if supervisor is None:
         return None
     if isinstance(supervisor, Handle):
         return supervisor
     actor = supervisor
     if not isinstance(actor, ActorId):
-        raise InvalidArgument(f"supervisor is {safe_repr(supervisor)}: pass a handle or an actor's id")
+        raise InvalidArgumentError(f"supervisor is {safe_repr(supervisor)}: pass a handle or an actor's id")
     if loop.kernel.actors.is_supervisor(actor):
-        raise InvalidArgument(
+        raise InvalidArgumentError(
             f"supervisor is {safe_repr(supervisor)}, which starts its children itself: give it a ChildSpec, with child(...).of(...)"
         )
     return actor
@@ -368,36 +433,33 @@ def _checked_supervisor(loop: Loop, supervisor: object) -> ActorId | Handle | No
 
 @final
 class Spawner:
-    """Spawns with options. `Loop.options` and `Actor.options` return it; it can be used several times."""
+    """Spawns with options. `ActorSystem.options` and `Actor.options` return it; it can be used several times."""
 
     __slots__ = ("_loop", "_options")
 
-    def __init__(self, loop: Loop, options: SpawnOptions) -> None:
+    def __init__(self, loop: ActorSystem, options: SpawnOptions) -> None:
         self._loop = loop
         self._options = options
 
-    @overload
-    def spawn(self, kind: Callable[P, Implements[I]], /, *args: P.args, **kwargs: P.kwargs) -> I: ...
-    @overload
-    def spawn(self, kind: Callable[P, A], /, *args: P.args, **kwargs: P.kwargs) -> A: ...
-    def spawn(self, kind: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def spawn(self, kind: Callable[P, Spawnable[H]], /, *args: P.args, **kwargs: P.kwargs) -> H:
         """Make an actor of a class, with these arguments for its constructor, and start it. Return its handle.
 
         The constructor runs inside this call; if it raises, there is no actor. `on_start` is the actor's first turn, and also
         runs inside this call if it is a plain function.
 
         Raises:
-            StartFailed: `on_start` has failed; its error is the cause. An async one that fails later ends the actor.
-            InvalidArgument: it is not an actor class.
-            MaxActors, NoMemory, LoopClosed, WrongThread: as for `Loop.spawn`.
+            StartError: `on_start` has failed; its error is the cause. An async one that fails later ends the actor.
+            InvalidArgumentError: it is not an actor class.
+            MaxActorsError, OutOfMemoryError, LoopClosedError, WrongThreadError: as for `ActorSystem.spawn`.
         """
-        return self._loop.start_actor(checked_actor_class(kind), args, kwargs, self._options)
+        handle: Any = self._loop.start_actor(checked_actor_class(kind), args, kwargs, self._options)
+        return handle  # type: ignore[no-any-return]  # a handle has the type of its class
 
 
 # -- starting ----------------------------------------------------------------------------------------------------------
 
 
-def _start_in_steps(loop: Loop, instance: BaseActor, options: SpawnOptions) -> Handle:
+def _start_in_steps(loop: ActorSystem, instance: BaseActor, options: SpawnOptions) -> Handle:
     """Make an actor of an object whose class has hooks or async methods."""
     kind = type(instance)
     parent = options.parent
@@ -420,10 +482,10 @@ def _start_in_steps(loop: Loop, instance: BaseActor, options: SpawnOptions) -> H
         error = loop.kernel.actors.take_init_error()
         if error is not None:
             if parent is not None:
-                # The parent gets the StartFailed, and no ChildExit.
+                # The parent gets the StartError, and no ChildExit.
                 parent.__actor_ensure_children__().ignore_exit(actor)
             what = f"{kind.__qualname__} {options.name or '(unnamed)'}"
-            raise StartFailed.of(what, options.name or kind.__qualname__, error, "its on_start() raised ")
+            raise StartError.of(what, options.name or kind.__qualname__, error, "its on_start() raised ")
     elif parent is not None:
         parent.__actor_ensure_children__().add(actor, options.name or kind.__name__)
     if not handles:
@@ -432,7 +494,7 @@ def _start_in_steps(loop: Loop, instance: BaseActor, options: SpawnOptions) -> H
     return handles[0]
 
 
-def run_on_start(loop: Loop, instance: BaseActor) -> Any:
+def run_on_start(loop: ActorSystem, instance: BaseActor) -> Any:
     """Call an actor's `on_start`. Return the actor's object, which is its state, or a coroutine that returns it."""
     if iscoroutinefunction(instance.on_start):
         # Called inside the coroutine, so that none is left unawaited if that never starts.
@@ -441,18 +503,18 @@ def run_on_start(loop: Loop, instance: BaseActor) -> Any:
     if result is None:
         return _started(loop, instance)
     if not hasattr(result, "__await__"):
-        raise InvalidArgument(
+        raise InvalidArgumentError(
             f"{type(instance).__qualname__}.on_start() returned {safe_repr(result)}: it must return nothing"
         )
     return _await_on_start(loop, instance, result)
 
 
-async def _await_on_start(loop: Loop, instance: BaseActor, result: Any) -> BaseActor:
+async def _await_on_start(loop: ActorSystem, instance: BaseActor, result: Any) -> BaseActor:
     await (instance.on_start() if result is None else result)
     return _started(loop, instance)
 
 
-def _started(loop: Loop, instance: BaseActor) -> BaseActor:
+def _started(loop: ActorSystem, instance: BaseActor) -> BaseActor:
     after_start = type(instance).__actor_after_start__
     if after_start is not None:
         after_start(instance)
