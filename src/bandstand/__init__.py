@@ -1,6 +1,6 @@
 """Supervised actors for Python.
 
-Common names are re-exported here: `from bandstand import Actor, Loop, ask, data`. They are loaded when they are first used.
+Common names are re-exported here: `from bandstand import Actor, ActorSystem, ask, tell`. They are loaded when they are first used.
 Everything else is imported from the packages.
 
 The packages and modules, from the top layer down. A module may import from lower layers only:
@@ -11,11 +11,14 @@ The packages and modules, from the top layer down. A module may import from lowe
     app          `bandstand serve`: joins a node with capabilities and adapters
     doctor       `bandstand doctor`: checks the installation
     isolation    runs capabilities of the bus in separate processes
+    notebook     a system that runs between the cells of a notebook
+    web          actors that start and stop with a web server
     bus          messages between programs: contracts, capabilities, router, adapters, client
     pod          actors on other threads and in other processes
     shutdown     phased shutdown with a deadline
     pool         a pool of supervised workers behind one handle
     registry     names and groups of actors
+    parts        ready-made actors: rate limiter, circuit breaker, debouncer
     topic        publish and subscribe
     actor        typed actors: classes, handles, asks, state machines
     supervision  restart specs and supervisors
@@ -37,13 +40,12 @@ if os.environ.get("BANDSTAND_PURE", "") not in {"", "0"}:
 
 if TYPE_CHECKING:
     from bandstand.actor import Actor as Actor
-    from bandstand.actor import Loop as Loop
+    from bandstand.actor import ActorSystem as ActorSystem
     from bandstand.actor import ask as ask
     from bandstand.actor import child as child
-    from bandstand.actor import control as control
-    from bandstand.actor import data as data
-    from bandstand.actor import management as management
     from bandstand.actor import supervised as supervised
+    from bandstand.actor import tell as tell
+    from bandstand.core import Lane as Lane
     from bandstand.scope import CancelToken as CancelToken
     from bandstand.scope import Channel as Channel
     from bandstand.scope import Scope as Scope
@@ -54,21 +56,20 @@ if TYPE_CHECKING:
 
 __all__ = (
     "Actor",
+    "ActorSystem",
     "CancelToken",
     "Channel",
-    "Loop",
+    "Lane",
     "Scope",
     "SupervisorSpec",
     "__version__",
     "ask",
     "child",
     "consume",
-    "control",
-    "data",
-    "management",
     "select",
     "spawn_supervisor",
     "supervised",
+    "tell",
 )
 
 __version__ = "0.1.0"
@@ -77,6 +78,7 @@ __version__ = "0.1.0"
 _PACKAGES = {
     "CancelToken": "scope",
     "Channel": "scope",
+    "Lane": "core",
     "Scope": "scope",
     "SupervisorSpec": "supervision",
     "consume": "scope",

@@ -7,8 +7,7 @@ from functools import partial
 from typing import TypeAlias
 
 from bandstand.cli import make_parser
-from bandstand.cli.terminal import CANNOT_WRITE
-from bandstand.errors import InvalidArgument
+from bandstand.errors import InvalidArgumentError
 from bandstand.errors.formatting import safe_str
 from bandstand.streams import CannotWrite, Output, discard, open_standard_streams
 
@@ -36,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Output(sys.stderr, is_vital=False).write(
             f"bandstand: {safe_str(error)}. A request that was sent is not undone.\n"
         )
-        return CANNOT_WRITE
+        return CannotWrite.exit_code
     except KeyboardInterrupt:
         return 130
     finally:
@@ -51,7 +50,7 @@ def _run(args: Sequence[str]) -> int:
     command: _Command = options.command
     try:
         return command(options)
-    except InvalidArgument as error:
+    except InvalidArgumentError as error:
         parser: argparse.ArgumentParser = options.parser
         parser.error(str(error))
 
@@ -60,7 +59,7 @@ def _parse(args: Sequence[str]) -> argparse.Namespace:
     parser = make_parser()
     if args[:1] == ["__complete"]:
         # The line is incomplete, so it cannot be parsed.
-        from bandstand.cli.completing import complete
+        from bandstand.cli.commands.completion import complete
 
         return argparse.Namespace(command=partial(complete, args[1:], parser), parser=parser)
     if not args:

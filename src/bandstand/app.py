@@ -24,9 +24,9 @@ from bandstand.bus import (
     load_capabilities,
     serve,
 )
-from bandstand.bus.advice import advise
-from bandstand.bus.client.address import Address, default_address, whole_number
-from bandstand.errors import BadContract, InvalidArgument
+from bandstand.bus.client.config import Address, default_address, parse_int
+from bandstand.bus.serving import suggest_commands
+from bandstand.errors import ContractError, InvalidArgumentError
 from bandstand.errors.formatting import safe_repr
 from bandstand.isolation import isolated
 from bandstand.streams import CannotWrite
@@ -70,7 +70,7 @@ def run_node(options: ServeOptions, out: TextIO, err: TextIO) -> int:
     """Run a node on this thread until it is stopped, and return the exit code.
 
     Raises:
-        InvalidArgument: an address in the options is invalid.
+        InvalidArgumentError: an address in the options is invalid.
         CannotWrite: in batch mode, replies could not be written.
     """
     default = _default_address(options)
@@ -83,7 +83,7 @@ def run_node(options: ServeOptions, out: TextIO, err: TextIO) -> int:
         return _isolate(_load(options.target), options.isolated)
 
     def advice(summary: BootSummary) -> str:
-        return advise(summary, options.program, options.token_file, is_default=default is not None)
+        return suggest_commands(summary, options.program, options.token_file, is_default=default is not None)
 
     quiet = options.is_json or options.is_batch
     service = Service(
@@ -122,25 +122,25 @@ def _adapters(options: ServeOptions, default: Address | None) -> Sequence[Adapte
     elif default is not None:
         found.append(_tcp(default.host, str(default.port), options))
     if options.token_file is not None and not any(isinstance(each, TcpAdapter) for each in found):
-        raise InvalidArgument(
+        raise InvalidArgumentError(
             "--token-file is only for TCP clients: pass --tcp HOST:PORT as well, or leave it out"
         )
     return found
 
 
 def _tcp(host: str, port: str, options: ServeOptions) -> Adapter:
-    number = whole_number(port, 0, 65535)
+    number = parse_int(port, 0, 65535)
     if number is None:
-        raise InvalidArgument(
+        raise InvalidArgumentError(
             f"{safe_repr(port)} is not a port: pass HOST:PORT such as 127.0.0.1:7777, or only a PORT from 0 to 65535"
         )
     token = None if options.token_file is None else Token.read(options.token_file)
     try:
         return TcpAdapter(host, number, limits=options.limits, is_public=options.is_public, token=token)
-    except InvalidArgument as error:
+    except InvalidArgumentError as error:
         # The text names arguments; the user typed options.
         text = str(error).replace("is_public=True and a token", "--public and --token-file FILE")
-        raise InvalidArgument(
+        raise InvalidArgumentError(
             text.replace("token=..., of 16 characters or more,", "--token-file FILE,")
         ) from None
 
@@ -158,7 +158,7 @@ def _isolate(sources: list[_Source], wanted: Sequence[str]) -> list[_Source]:
         if name not in known:
             near = get_close_matches(name, known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
-            raise BadContract(f"there is no capability {name!r} to isolate; {hint}")
+            raise ContractError(f"there is no capability {name!r} to isolate; {hint}")
     return [isolated(source) if _id_of(source) in wanted else source for source in sources]
 
 

@@ -75,6 +75,9 @@ class CannotWrite(Exception):  # noqa: N818  # named like the other exceptions
     It is not an `OSError`: for the command line, an `OSError` means that the connection to the node failed.
     """
 
+    exit_code: Final = 7
+    """The exit code of a command that fails with this error."""
+
     @classmethod
     def because(cls, error: Exception) -> CannotWrite:
         """Build the error from the one that the operating system reported."""

@@ -22,25 +22,25 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, final
 
 from bandstand.actor.context_vars import Envelope
+from bandstand.actor.declaration import methods_of
 from bandstand.actor.dispatch import Method
 from bandstand.actor.handle import post_or_wait
 from bandstand.actor.reply import ReplyCallback, cancel_handler
-from bandstand.actor.schema import methods_of
 from bandstand.actor.status import answer_inquiry
 from bandstand.core import ChildExit, ExitReason, Lane
 from bandstand.core.enums import NO_ACTOR
 from bandstand.core.events import DeadLetter, Unhandled
-from bandstand.errors import InvalidArgument
+from bandstand.errors import InvalidArgumentError
 from bandstand.errors.formatting import safe_repr
 from bandstand.pool.routing import ByKey, KeyRouter, OnDeath, Routing, WorkerPicker
 from bandstand.pool.status import JobOutcome, PoolCounters, WorkerStatus
 from bandstand.scope import Channel
-from bandstand.supervision.dynamic import consistent_hash
+from bandstand.supervision.supervisor import consistent_hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from bandstand.actor import ActorReport, Loop
+    from bandstand.actor import ActorReport, ActorSystem
     from bandstand.core import ActorId, Context
 
 __all__ = ("Dispatcher", "Job", "WorkerSlot")
@@ -319,7 +319,7 @@ class Dispatcher:
 
     def __init__(
         self,
-        loop: Loop,
+        loop: ActorSystem,
         kind: type[Any],
         name: str,
         routing: Routing | ByKey,
@@ -397,7 +397,7 @@ class Dispatcher:
         self.counters.accepted += 1
         if self._routing is Routing.BROADCAST:
             job.fail(
-                InvalidArgument(
+                InvalidArgumentError(
                     f"{method.owner}.{method.name}() was asked of the pool {self._name!r}, which broadcasts: there would be an answer from each "
                     f"worker. Make it one-way, or ask another pool."
                 )
@@ -424,7 +424,7 @@ class Dispatcher:
             job.key = routing.of(*job.method.arguments(job.arguments))
             consistent_hash(job.key, 1)
         except Exception as error:  # noqa: BLE001  # a user's function may raise anything
-            wrong = InvalidArgument(
+            wrong = InvalidArgumentError(
                 f"the key of {job.method.owner}.{job.method.name}() could not be computed: {safe_repr(error)}; the pool {self._name!r} did not pass it on"
             )
             wrong.__cause__ = error

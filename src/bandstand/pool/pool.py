@@ -11,28 +11,29 @@ from bandstand.actor import child, id_of
 from bandstand.actor.declaration import checked_actor_class, checked_actor_loop
 from bandstand.actor.dispatch import MailboxGauge
 from bandstand.actor.handle import class_of
-from bandstand.actor.reply import UNSET_MS, check_ask_ms
+from bandstand.actor.reply import UNSET_TIMEOUT, check_ask_timeout
 from bandstand.actor.status import make_report
 from bandstand.core import ActorId, ExitReason
 from bandstand.errors import (
     BandstandError,
-    ChannelClosed,
-    ChannelTimeout,
-    InvalidArgument,
-    LoopClosed,
-    NoSuchActor,
+    ChannelClosedError,
+    ChannelTimeoutError,
+    InvalidArgumentError,
+    LoopClosedError,
+    NoSuchActorError,
 )
 from bandstand.errors.formatting import safe_repr
-from bandstand.errors.validation import check_member
+from bandstand.errors.validation import Seconds, check_member
 from bandstand.pool.dispatcher import Dispatcher, WorkerSlot
 from bandstand.pool.routing import ByKey, OnDeath, Routing
 from bandstand.pool.status import JobOutcome, PoolStatus
 from bandstand.scope import Channel
 from bandstand.supervision import Backoff, ChildSpec, DynamicSpec, Mailbox, Shutdown, spawn_supervisor
+from bandstand.supervision.restart import DEFAULT_PERIOD
 from bandstand.supervision.spec import required_init
 
 if TYPE_CHECKING:
-    from bandstand.actor import Actor, ActorReport, Implements, Loop
+    from bandstand.actor import Actor, ActorReport, ActorSystem, Implements
     from bandstand.core import Context
 
 __all__ = ("Pool", "PoolOptions", "Resizing", "pooled")
@@ -51,10 +52,10 @@ def checked_size(size: object) -> int:
     """Return the size of a pool.
 
     Raises:
-        InvalidArgument: it is not an int from 1 to 10,000.
+        InvalidArgumentError: it is not an int from 1 to 10,000.
     """
     if type(size) is not int or not 1 <= size <= MAX_SIZE:
-        raise InvalidArgument(f"size is {safe_repr(size)}: pass an int from 1 to {MAX_SIZE}")
+        raise InvalidArgumentError(f"size is {safe_repr(size)}: pass an int from 1 to {MAX_SIZE}")
     return size
 
 
@@ -70,7 +71,7 @@ class Resizing:
     def __await__(self) -> Generator[Any, Any, None]:
         """Wait until the surplus workers have handled their messages and ended, or the pool has ended."""
         for slot in self._leaving:
-            with suppress(ChannelClosed):
+            with suppress(ChannelClosedError):
                 yield from slot.gone.receive().__await__()
 
 
@@ -83,7 +84,9 @@ class Pool(Generic[H]):
 
     __slots__ = ("_dispatcher", "_ended", "_gauge", "_handle", "_loop", "_name", "_settings", "_supervisor")
 
-    def __init__(self, loop: Loop, kind: type[Any], spec: ChildSpec[Any], settings: PoolSettings) -> None:
+    def __init__(
+        self, loop: ActorSystem, kind: type[Any], spec: ChildSpec[Any], settings: PoolSettings
+    ) -> None:
         loop.kernel.check_open()
         self._loop = loop
         self._settings = settings
@@ -99,20 +102,23 @@ class Pool(Generic[H]):
             self._retire,
             self._report,
         )
-        dispatcher.actor = loop.spawn(
+        dispatcher.actor = loop.spawn_raw(
             dispatcher, name=self._name, mailbox_cap=settings.mailbox_cap, supervisor=settings.supervisor
         )
         self._gauge = MailboxGauge(dispatcher.actor)
         self._handle = cast(
-            "H", loop.handle_at(kind, None, actor=dispatcher.actor, name=self._name, ask_ms=settings.ask_ms)
+            "H",
+            loop.handle_at(
+                kind, None, actor=dispatcher.actor, name=self._name, ask_timeout=settings.ask_timeout
+            ),
         )
         try:
             self._supervisor = spawn_supervisor(
                 loop,
                 DynamicSpec(
                     child=replace(spec, init=self._init_of(spec)),
-                    intensity=settings.intensity,
-                    period_ms=settings.period_ms,
+                    max_restarts=settings.max_restarts,
+                    period=settings.period,
                 ),
                 name=f"{self._name} workers",
                 parent=dispatcher.actor,
@@ -148,7 +154,7 @@ class Pool(Generic[H]):
         """Return the state of the pool, also after its end. The counters balance.
 
         Raises:
-            WrongThread: called from another thread.
+            WrongThreadError: called from another thread.
         """
         self._loop.kernel.check_thread()
         dispatcher = self._dispatcher
@@ -174,16 +180,16 @@ class Pool(Generic[H]):
         Await the result to wait until they have left.
 
         Raises:
-            StartFailed: a worker did not start; those that started stay.
-            InvalidArgument: it is not an int from 1 to 10,000.
-            NoSuchActor: the pool has ended.
-            LoopClosed, WrongThread, MaxActors: as for a spawn.
+            StartError: a worker did not start; those that started stay.
+            InvalidArgumentError: it is not an int from 1 to 10,000.
+            NoSuchActorError: the pool has ended.
+            LoopClosedError, WrongThreadError, MaxActorsError: as for a spawn.
         """
         self._loop.kernel.check_open()
         checked_size(size)
         dispatcher = self._dispatcher
         if not dispatcher.is_open:
-            raise NoSuchActor(f"the pool {self._name!r} has ended and has no workers")
+            raise NoSuchActorError(f"the pool {self._name!r} has ended and has no workers")
         surplus = dispatcher.slots[size:]
         del dispatcher.slots[size:]
         for slot in surplus:
@@ -196,44 +202,44 @@ class Pool(Generic[H]):
         return Resizing(surplus)
 
     def stop(self, *, drain: bool = False) -> None:
-        """End the pool and all workers: messages that wait become dead letters, asks are answered with `TargetEnded`. A second call does nothing.
+        """End the pool and all workers: messages that wait become dead letters, asks are answered with `TargetEndedError`. A second call does nothing.
 
         With `drain` the pool accepts no more messages and ends when it has handled those it has.
 
         Raises:
-            WrongThread: called from another thread.
+            WrongThreadError: called from another thread.
         """
         self._loop.kernel.check_thread()
-        with suppress(NoSuchActor, LoopClosed):
+        with suppress(NoSuchActorError, LoopClosedError):
             (self._loop.kernel.actors.close_mailbox if drain else self._loop.stop_actor)(
                 self._dispatcher.actor
             )
 
-    async def drain(self, within_ms: float | None = 5000) -> bool:
+    async def drain(self, timeout: Seconds | None = 5.0) -> bool:
         """Accept no more messages, handle those in the pool, and end. Return whether that was done in time; if not, the rest is dead letters.
 
         Args:
-            within_ms: the timeout in milliseconds; None for no limit.
+            timeout: how long to wait at most; None for no limit.
 
         Raises:
-            InvalidArgument: `within_ms` is not a duration.
-            WrongThread: called from another thread.
+            InvalidArgumentError: `timeout` is not a duration.
+            WrongThreadError: called from another thread.
         """
-        check_ask_ms("within_ms", within_ms)
+        check_ask_timeout("timeout", timeout)
         self.stop(drain=True)
-        if await self.ended(within_ms):
+        if await self.ended(timeout):
             return True
         self.stop()
         await self.ended(None)
         return False
 
-    async def ended(self, within_ms: float | None = None) -> bool:
+    async def ended(self, timeout: Seconds | None = None) -> bool:
         """Wait until the pool and its workers have ended. Return False at the timeout."""
         try:
-            await self._ended.receive(timeout_ms=within_ms)
-        except ChannelTimeout:
+            await self._ended.receive(timeout=timeout)
+        except ChannelTimeoutError:
             return False
-        except ChannelClosed:
+        except ChannelClosedError:
             pass
         return True
 
@@ -331,29 +337,31 @@ class PoolSettings:
     max_tries: int
     name: str | None
     mailbox_cap: int | None
-    ask_ms: float | None
-    intensity: int
-    period_ms: float
+    ask_timeout: Seconds | None
+    max_restarts: int | None
+    period: Seconds
     backoff: Backoff | None
-    shutdown: float | Shutdown | None
+    shutdown: Seconds | Shutdown | None
     supervisor: ActorId | None
 
     def __post_init__(self) -> None:
         checked_size(self.size)
         if not isinstance(self.routing, Routing | ByKey):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"routing is {safe_repr(self.routing)}: pass a member of Routing, or ByKey(function)"
             )
         check_member("a pool: on_death", self.on_death, OnDeath)
         for field, value in (("ahead", self.ahead), ("max_tries", self.max_tries)):
             if type(value) is not int or not 1 <= value <= MAX_COUNT:
-                raise InvalidArgument(f"{field} is {safe_repr(value)}: pass an int from 1 to {MAX_COUNT}")
+                raise InvalidArgumentError(
+                    f"{field} is {safe_repr(value)}: pass an int from 1 to {MAX_COUNT}"
+                )
         if self.on_death is OnDeath.REQUEUE_ALL and self.ahead > 1:
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"ahead is {self.ahead} and on_death is REQUEUE_ALL: a message that is put back would come after those behind it. Leave "
                 f"ahead at 1, or choose REQUEUE_WAITING."
             )
-        check_ask_ms("ask_ms", self.ask_ms)
+        check_ask_timeout("ask_timeout", self.ask_timeout)
 
 
 @final
@@ -362,7 +370,7 @@ class PoolOptions:
 
     __slots__ = ("_loop", "_settings")
 
-    def __init__(self, loop: Loop, settings: PoolSettings) -> None:
+    def __init__(self, loop: ActorSystem, settings: PoolSettings) -> None:
         self._loop = loop
         self._settings = settings
 
@@ -374,9 +382,9 @@ class PoolOptions:
         """Start a pool of workers of a class. Each worker, and each restart of it, is constructed with these arguments.
 
         Raises:
-            StartFailed: the constructor or `on_start` of a worker failed. Then there is no pool.
-            InvalidArgument: it is not a class of actors, or an option is not valid.
-            MaxActors, NoMemory, LoopClosed, WrongThread: as for `loop.spawn`.
+            StartError: the constructor or `on_start` of a worker failed. Then there is no pool.
+            InvalidArgumentError: it is not a class of actors, or an option is not valid.
+            MaxActorsError, OutOfMemoryError, LoopClosedError, WrongThreadError: as for `loop.spawn`.
         """
         settings = self._settings
         mailbox = Mailbox.FRESH if settings.on_death is OnDeath.DEAD_LETTER else Mailbox.KEPT
@@ -391,7 +399,7 @@ class PoolOptions:
 
 
 def pooled(
-    loop: Loop,
+    loop: ActorSystem,
     size: int = 4,
     *,
     routing: Routing | ByKey = Routing.ROUND_ROBIN,
@@ -400,11 +408,11 @@ def pooled(
     max_tries: int = 3,
     name: str | None = None,
     mailbox_cap: int | None = None,
-    ask_ms: float | None = UNSET_MS,
-    intensity: int = 3,
-    period_ms: float = 5000,
+    ask_timeout: Seconds | None = UNSET_TIMEOUT,
+    max_restarts: int | None = None,
+    period: Seconds = DEFAULT_PERIOD,
     backoff: Backoff | None = None,
-    shutdown: float | Shutdown | None = None,
+    shutdown: Seconds | Shutdown | None = None,
     supervisor: object = None,
 ) -> PoolOptions:
     """Return options for pools of supervised workers: `pooled(loop, 8).spawn(Renderer, quality=3).handle.render(page)`.
@@ -419,15 +427,15 @@ def pooled(
         max_tries: how many workers may die while handling one message before it is a dead letter, with `OnDeath.REQUEUE_ALL`.
         name: the name of the pool; a worker's name is this with a number.
         mailbox_cap: the slots of the pool's mailbox. It bounds all messages of the pool, including those that workers have.
-        ask_ms: the timeout of asks in milliseconds; None for no limit. The default is that of the worker's class.
-        intensity: how many restarts of all workers together are allowed within `period_ms`. One more ends the pool.
-        period_ms: the time window in which restarts are counted.
+        ask_timeout: the timeout of asks; None for no limit. The default is that of the worker's class.
+        max_restarts: how many restarts of all workers together are allowed within `period`; None is as in `SupervisorSpec`. One more ends the pool.
+        period: the time window in which restarts are counted.
         backoff: the delay before a worker is restarted.
         shutdown: how long a worker has to end, as for `ChildSpec`.
         supervisor: a handle or an actor's id that gets a `ChildExit` when the pool ends. Without one, a pool that gives up is logged.
 
     Raises:
-        InvalidArgument: an option is not valid.
+        InvalidArgumentError: an option is not valid.
     """
     settings = PoolSettings(
         size=size,
@@ -437,9 +445,9 @@ def pooled(
         max_tries=max_tries,
         name=name,
         mailbox_cap=mailbox_cap,
-        ask_ms=ask_ms,
-        intensity=intensity,
-        period_ms=period_ms,
+        ask_timeout=ask_timeout,
+        max_restarts=max_restarts,
+        period=period,
         backoff=backoff,
         shutdown=shutdown,
         supervisor=supervisor if supervisor is None or isinstance(supervisor, ActorId) else id_of(supervisor),

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, final
 
-from bandstand.errors import InvalidArgument
+from bandstand.errors import InvalidArgumentError
 from bandstand.errors.formatting import safe_repr
-from bandstand.supervision.dynamic import consistent_hash
+from bandstand.supervision.supervisor import consistent_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,7 +38,7 @@ class Routing(Enum):
     LEAST_LOADED = "least_loaded"
     """The one with the fewest messages; among equals the next one in turn."""
     BROADCAST = "broadcast"
-    """All of them; those that are down get it after their restart. One-way methods only: an ask is answered with `InvalidArgument`."""
+    """All of them; those that are down get it after their restart. One-way methods only: an ask is answered with `InvalidArgumentError`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class ByKey:
     has finished the messages of it that it has.
 
     Raises:
-        InvalidArgument: the key is not callable.
+        InvalidArgumentError: the key is not callable.
     """
 
     key: Callable[..., str | bytes | int]
@@ -58,7 +58,7 @@ class ByKey:
 
     def __post_init__(self) -> None:
         if not callable(self.key):
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"ByKey: key is {safe_repr(self.key)}: pass a function of a message's arguments that returns a str, bytes or an int"
             )
 

@@ -6,16 +6,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar, cast, final
 
+from bandstand.actor.declaration import handle_methods_of
 from bandstand.actor.handle import checked_handle, class_of
 from bandstand.actor.handle_watch import HandleWatch, watch_key
-from bandstand.actor.schema import handle_methods_of, method_name_of
-from bandstand.errors import InvalidArgument
+from bandstand.actor.interface import method_name_of
+from bandstand.errors import InvalidArgumentError
 from bandstand.errors.formatting import safe_repr
 from bandstand.topic import Policy, Receives, Topic, TopicSubscription
-from bandstand.topic.lag import Lag
+from bandstand.topic.backlog import Lag
 
 if TYPE_CHECKING:
-    from bandstand.actor import Loop
+    from bandstand.actor import ActorSystem
     from bandstand.actor.decorators import DeclaredTell
 
 __all__ = ("Change", "Group", "Told", "check_class")
@@ -69,7 +70,7 @@ class Group(Generic[A]):
 
     __slots__ = ("_changes", "_kind", "_loop", "_members", "_name")
 
-    def __init__(self, loop: Loop, name: str, kind: type[Any]) -> None:
+    def __init__(self, loop: ActorSystem, name: str, kind: type[Any]) -> None:
         self._loop = loop
         self._name = name
         self._kind = kind
@@ -91,9 +92,9 @@ class Group(Generic[A]):
         """Add an actor at the end of the group. Return False if it already is a member.
 
         Raises:
-            InvalidArgument: it is not a handle, or its class is not the group's.
-            NoSuchActor, ActorNotLocal: the actor has ended, or lives on another loop.
-            LoopClosed, WrongThread: the loop is stopping; called from another thread.
+            InvalidArgumentError: it is not a handle, or its class is not the group's.
+            NoSuchActorError, ActorNotLocalError: the actor has ended, or lives on another loop.
+            LoopClosedError, WrongThreadError: the loop is stopping; called from another thread.
         """
         self._loop.kernel.check_open()
         handle = checked_handle(member)
@@ -109,8 +110,8 @@ class Group(Generic[A]):
         """Remove an actor. Return False if it is not a member or has ended.
 
         Raises:
-            InvalidArgument: it is not a handle.
-            WrongThread: called from another thread.
+            InvalidArgumentError: it is not a handle.
+            WrongThreadError: called from another thread.
         """
         self._loop.kernel.check_thread()
         key = watch_key(checked_handle(member))
@@ -123,7 +124,7 @@ class Group(Generic[A]):
         """Return the members that accept messages now, in the order in which they joined.
 
         Raises:
-            WrongThread: called from another thread.
+            WrongThreadError: called from another thread.
         """
         self._loop.kernel.check_thread()
         return tuple(
@@ -137,15 +138,15 @@ class Group(Generic[A]):
         second, with exact counts.
 
         Raises:
-            InvalidArgument: the method is not a one-way method of the group's class.
+            InvalidArgumentError: the method is not a one-way method of the group's class.
             TypeError: the arguments do not fit the method.
-            LoopClosed, WrongThread: the loop is stopping; called from another thread.
+            LoopClosedError, WrongThreadError: the loop is stopping; called from another thread.
         """
         self._loop.kernel.check_open()
         name = method_name_of(self._kind, method)
         handle_method = None if name is None else handle_methods_of(self._kind)[name]
         if name is None or handle_method is None or handle_method.method.is_ask:
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"{safe_repr(method)} is not a one-way method of {self._kind.__qualname__}: pass the method of the class, Worker.add"
             )
         # Check the arguments once, before any member gets the message.
@@ -204,8 +205,8 @@ def check_class(what: str, handle: object, kind: type) -> None:
     """Check that a handle's actor is of a class.
 
     Raises:
-        InvalidArgument: it is of another class; the error names both.
+        InvalidArgumentError: it is of another class; the error names both.
     """
     known = class_of(handle)
     if not issubclass(known, kind):
-        raise InvalidArgument(f"{what} is a {known.__qualname__}, not a {kind.__qualname__}")
+        raise InvalidArgumentError(f"{what} is a {known.__qualname__}, not a {kind.__qualname__}")

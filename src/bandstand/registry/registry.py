@@ -14,29 +14,29 @@ from typing import TYPE_CHECKING, Any, TypeVar, final, overload
 
 from bandstand.actor.declaration import checked_actor_class, checked_actor_loop
 from bandstand.actor.handle_watch import HandleWatch
-from bandstand.actor.reply import check_ask_ms
 from bandstand.errors import (
-    ChannelClosed,
-    ChannelTimeout,
-    InvalidArgument,
-    LoopClosed,
-    NameTaken,
-    NameTimeout,
-    NoSuchName,
+    ChannelClosedError,
+    ChannelTimeoutError,
+    InvalidArgumentError,
+    LoopClosedError,
+    NameTakenError,
+    NameTimeoutError,
+    NoSuchNameError,
 )
 from bandstand.errors.formatting import safe_repr
+from bandstand.errors.validation import Seconds, to_ms
 from bandstand.registry.group import Group, check_class
 from bandstand.scope import CONFLATED, Channel
 
 if TYPE_CHECKING:
-    from bandstand.actor import Actor, Implements, Interface, Loop
+    from bandstand.actor import Actor, ActorSystem, Implements, Interface
 
 __all__ = ("Registry",)
 
 A = TypeVar("A", bound="Actor")
 I = TypeVar("I")  # noqa: E741  # I for interface
 
-DEFAULT_WAIT_MS = 5000
+DEFAULT_WAIT_TIMEOUT = 5.0
 
 
 @final
@@ -47,7 +47,7 @@ class NameEntry:
 
     def __init__(
         self,
-        loop: Loop,
+        loop: ActorSystem,
         name: str,
         handle: object,
         on_gone: Callable[[NameEntry], object],
@@ -92,7 +92,7 @@ class NameWaiters:
 
     __slots__ = ("_loop", "_signals")
 
-    def __init__(self, loop: Loop) -> None:
+    def __init__(self, loop: ActorSystem) -> None:
         self._loop = loop
         # For each name the channels of its waiters; a dict keeps their order.
         self._signals: dict[str, dict[Channel[None], None]] = {}
@@ -106,8 +106,8 @@ class NameWaiters:
         """Wait until `find` returns something other than None. It runs once at first and again after each wake; its exceptions propagate.
 
         Raises:
-            NameTimeout: the time is up.
-            LoopClosed: the loop has ended.
+            NameTimeoutError: the time is up.
+            LoopClosedError: the loop has ended.
         """
         now = self._loop.kernel.timers.elapsed_ms
         since = now()
@@ -115,11 +115,13 @@ class NameWaiters:
             while (found := find()) is None:
                 left = None if ms is None else max(0.0, since + ms - now())
                 try:
-                    await signal.receive(timeout_ms=left)
-                except ChannelTimeout:
-                    raise NameTimeout(f"no actor registered the name {name!r} within {ms:.15g} ms") from None
-                except ChannelClosed:
-                    raise LoopClosed(
+                    await signal.receive(timeout=None if left is None else left / 1000)
+                except ChannelTimeoutError:
+                    raise NameTimeoutError(
+                        f"no actor registered the name {name!r} within {ms:.15g} ms"
+                    ) from None
+                except ChannelClosedError:
+                    raise LoopClosedError(
                         f"the loop ended while waiting for an actor with the name {name!r}"
                     ) from None
         return found
@@ -151,13 +153,13 @@ class Registry:
         loop: the loop of the actors.
 
     Raises:
-        InvalidArgument: it is not a loop of typed actors.
-        WrongThread: called from another thread.
+        InvalidArgumentError: it is not a loop of typed actors.
+        WrongThreadError: called from another thread.
     """
 
     __slots__ = ("__weakref__", "_entries", "_groups", "_loop", "_waiters")
 
-    def __init__(self, loop: Loop) -> None:
+    def __init__(self, loop: ActorSystem) -> None:
         self._loop = checked_actor_loop(loop)
         loop.kernel.check_thread()
         self._entries: dict[str, NameEntry] = {}
@@ -170,10 +172,10 @@ class Registry:
         """Give an actor a name. An actor may have several names; registering one that it has already does nothing.
 
         Raises:
-            NameTaken: another actor has the name; the error says which.
-            InvalidArgument: the name is empty, or the handle is not one: an actor that is known by its id only cannot have a name.
-            NoSuchActor, ActorNotLocal: the actor has ended, or lives on another loop.
-            LoopClosed, WrongThread: the loop is stopping; called from another thread.
+            NameTakenError: another actor has the name; the error says which.
+            InvalidArgumentError: the name is empty, or the handle is not one: an actor that is known by its id only cannot have a name.
+            NoSuchActorError, ActorNotLocalError: the actor has ended, or lives on another loop.
+            LoopClosedError, WrongThreadError: the loop is stopping; called from another thread.
         """
         self._loop.kernel.check_open()
         check_name(name)
@@ -183,7 +185,7 @@ class Registry:
             entry.presence.cancel()
             if present.presence.key == entry.presence.key:
                 return
-            raise NameTaken(
+            raise NameTakenError(
                 f"{name!r} is the name of {present.describe()}: give {safe_repr(handle)} another name, or wait until this one is free"
             )
         # An entry of an actor that has ended may remain until its exit callback runs.
@@ -195,8 +197,8 @@ class Registry:
         """Free a name. Return False if no actor has it.
 
         Raises:
-            InvalidArgument: it is not a name.
-            WrongThread: called from another thread.
+            InvalidArgumentError: it is not a name.
+            WrongThreadError: called from another thread.
         """
         self._loop.kernel.check_thread()
         check_name(name)
@@ -219,8 +221,8 @@ class Registry:
             kind: the expected class, or a base of it; a class that derives from `Implements[TheInterface]` gives the interface.
 
         Raises:
-            InvalidArgument: the actor is of another class (the error names both), or it is not a name.
-            WrongThread: called from another thread.
+            InvalidArgumentError: the actor is of another class (the error names both), or it is not a name.
+            WrongThreadError: called from another thread.
         """
         self._loop.kernel.check_thread()
         check_name(name)
@@ -239,47 +241,49 @@ class Registry:
         """Return the actor that accepts messages under a name now.
 
         Raises:
-            NoSuchName: there is none; the error says why and lists similar names.
-            InvalidArgument, WrongThread: as for `find`.
+            NoSuchNameError: there is none; the error says why and lists similar names.
+            InvalidArgumentError, WrongThreadError: as for `find`.
         """
         found = self.find(name, kind)
         if found is None:
             entry = self._entry(name)
             if entry is not None:
-                raise NoSuchName(f"{name!r} is the name of {entry.describe()}: use wait() to wait for it")
+                raise NoSuchNameError(
+                    f"{name!r} is the name of {entry.describe()}: use wait() to wait for it"
+                )
             close = get_close_matches(name, self._entries)
             hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
-            raise NoSuchName(f"no actor has the name {name!r}{hint}")
+            raise NoSuchNameError(f"no actor has the name {name!r}{hint}")
         return found
 
     @overload
-    async def wait(self, name: str, kind: type[Implements[I]], /, *, ms: float | None = ...) -> I: ...
+    async def wait(self, name: str, kind: type[Implements[I]], /, *, timeout: Seconds | None = ...) -> I: ...
     @overload
-    async def wait(self, name: str, kind: type[A], /, *, ms: float | None = ...) -> A: ...
-    async def wait(self, name: str, kind: Any, /, *, ms: float | None = DEFAULT_WAIT_MS) -> Any:
+    async def wait(self, name: str, kind: type[A], /, *, timeout: Seconds | None = ...) -> A: ...
+    async def wait(self, name: str, kind: Any, /, *, timeout: Seconds | None = DEFAULT_WAIT_TIMEOUT) -> Any:
         """Wait until an actor accepts messages under a name, and return it.
 
         Args:
             name: the name.
             kind: the expected class.
-            ms: the timeout in milliseconds; None waits as long as the loop runs.
+            timeout: how long to wait at most; None waits as long as the loop runs.
 
         Raises:
-            NameTimeout: the time is up.
-            LoopClosed: the loop has ended or is stopping.
-            InvalidArgument: the actor with that name is of another class.
-            WrongThread: called from another thread.
+            NameTimeoutError: the time is up.
+            LoopClosedError: the loop has ended or is stopping.
+            InvalidArgumentError: the actor with that name is of another class.
+            WrongThreadError: called from another thread.
         """
         self._loop.kernel.check_open()
         check_name(name)
-        check_ask_ms("ms", ms)
+        ms = None if timeout is None else to_ms("timeout", timeout, otherwise=", or None for no limit")
         return await self._waiters.until(name, lambda: self.find(name, kind), ms)
 
     def names(self) -> tuple[str, ...]:
         """Return the names that are taken, in the order of registration, including those of children between two incarnations.
 
         Raises:
-            WrongThread: called from another thread.
+            WrongThreadError: called from another thread.
         """
         self._loop.kernel.check_thread()
         return tuple(name for name, entry in self._entries.items() if not entry.is_gone)
@@ -294,8 +298,8 @@ class Registry:
         """Return the group of that name, creating it at the first call. Names of groups are independent of names of actors.
 
         Raises:
-            InvalidArgument: the name is empty, `kind` is not a class of actors, or the group is of another class; the error names both.
-            WrongThread: called from another thread.
+            InvalidArgumentError: the name is empty, `kind` is not a class of actors, or the group is of another class; the error names both.
+            WrongThreadError: called from another thread.
         """
         self._loop.kernel.check_thread()
         check_name(name)
@@ -304,7 +308,7 @@ class Registry:
         if group is None:
             group = self._groups[name] = Group(self._loop, name, known)
         elif group.kind is not known:
-            raise InvalidArgument(
+            raise InvalidArgumentError(
                 f"group {name!r} is of {group.kind.__qualname__}, not of {known.__qualname__}"
             )
         return group
@@ -327,7 +331,7 @@ def check_name(name: object) -> None:
     """Check that something is a name.
 
     Raises:
-        InvalidArgument: it is not a string, or it is empty.
+        InvalidArgumentError: it is not a string, or it is empty.
     """
     if not isinstance(name, str) or not name:
-        raise InvalidArgument(f"name is {safe_repr(name)}: pass a string that is not empty")
+        raise InvalidArgumentError(f"name is {safe_repr(name)}: pass a string that is not empty")

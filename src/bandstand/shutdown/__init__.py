@@ -2,7 +2,7 @@
 
     async with Loop() as loop:
         shop = loop.spawn(Shop)
-        shutdown = GracefulShutdown(loop, deadline_ms=10_000)
+        shutdown = GracefulShutdown(loop, deadline=10)
 
         @shutdown.on(ShutdownPhase.INTAKE)
         async def close_the_door() -> None:
@@ -15,8 +15,7 @@
 Four phases: INTAKE (nothing more comes in), DRAIN (what came in is handled), STOP (actors end, the youngest first), KILL (the actors that are left).
 It works the same around `loop.run()`. The guarantees are in `docs/semantics.md`, the guide is `docs/howto/stopping.md`.
 
-Modules: `shutdown` is the public object, `shutdown_run` runs the phases within their limits, `census` knows the actors of the loop, `hooks` calls the
-program's functions, `waiter` waits, `report` has the phases and the result.
+Modules: `shutdown` is the public object, `shutdown_run` runs the phases within their limits, `report` has the phases and the result.
 """
 
 from bandstand.shutdown.report import Busy as Busy

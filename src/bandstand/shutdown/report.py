@@ -67,7 +67,8 @@ class PhaseReport:
 
     phase: ShutdownPhase
     end: PhaseEnd
-    ms: float
+    duration: float
+    """In seconds."""
     """How long it took, by the loop's clock."""
     left: tuple[Busy, ...]
     """The actors left at its end: in DRAIN those with work, in STOP those that had not ended, in KILL those that were killed."""
@@ -75,7 +76,7 @@ class PhaseReport:
     """Hooks that raised, took too long, or were not called because no time was left."""
 
     def __str__(self) -> str:
-        parts = [f"{self.phase.value}: {self.end.value} after {self.ms:.0f} ms"]
+        parts = [f"{self.phase.value}: {self.end.value} after {self.duration * 1000:.0f} ms"]
         if self.left:
             parts.append(f"left {named(self.left)}")
         if self.failed_hooks:
@@ -91,7 +92,8 @@ class ShutdownReport:
     """The reason given by the first caller that began the shutdown."""
     phases: tuple[PhaseReport, ...]
     """All four phases, in order."""
-    ms: float
+    duration: float
+    """In seconds."""
     """How long it took, by the loop's clock."""
     dead_letters: int
     """How many accepted messages were not handled, counted from the beginning of the shutdown."""
@@ -115,5 +117,5 @@ class ShutdownReport:
     def __str__(self) -> str:
         verdict = "clean" if self.is_clean else "not clean"
         why = f" ({self.reason})" if self.reason else ""
-        head = f"shutdown{why}: {verdict}, {self.ms:.0f} ms, {self.dead_letters} dead letters"
+        head = f"shutdown{why}: {verdict}, {self.duration * 1000:.0f} ms, {self.dead_letters} dead letters"
         return "\n".join((head, *(f"  {each}" for each in self.phases)))

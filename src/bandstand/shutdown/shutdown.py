@@ -31,17 +31,15 @@ from typing import TYPE_CHECKING, Self, TypeVar, final
 from bandstand.core import Loop
 from bandstand.core.asyncio_host import StopSignals, running_loops
 from bandstand.core.logs import SafeLogger
-from bandstand.errors import InvalidArgument, LoopBusy, LoopClosed, WrongThread
+from bandstand.errors import InvalidArgumentError, LoopBusyError, LoopClosedError, WrongThreadError
 from bandstand.errors.formatting import safe_repr
-from bandstand.errors.validation import check_member
-from bandstand.shutdown.census import ActorCensus
-from bandstand.shutdown.hooks import Hook, Hooks
+from bandstand.errors.validation import Seconds, check_member, to_ms
 from bandstand.shutdown.report import ShutdownPhase
-from bandstand.shutdown.shutdown_run import ShutdownLimits, ShutdownRun
+from bandstand.shutdown.shutdown_run import ActorCensus, Hook, Hooks, ShutdownLimits, ShutdownRun
 
 if TYPE_CHECKING:
-    from bandstand.shutdown.census import ActorLike
     from bandstand.shutdown.report import ShutdownReport
+    from bandstand.shutdown.shutdown_run import ActorLike
 
 __all__ = ("GracefulShutdown",)
 
@@ -54,40 +52,46 @@ H = TypeVar("H", bound=Hook)
 class GracefulShutdown:
     """Shuts a loop down in phases, once: by `run`, by `begin` or on a signal.
 
-    The loop must be driven by `async with` or `run()`. The shutdown is over at most `deadline_ms` + 250 ms after it began, unless a handler or a
+    The loop must be driven by `async with` or `run()`. The shutdown is over at most `deadline` + 250 ms after it began, unless a handler or a
     hook blocks the thread: plain functions cannot be interrupted.
 
     Args:
         loop: the loop to shut down.
-        deadline_ms: the time for the whole shutdown.
-        intake_ms: the time for the hooks of INTAKE; None for all the time that is left.
-        drain_ms: how long actors may take to handle their messages; None for all the time that is left.
-        stop_ms: how long actors may take to end; None for all the time that is left. This much, but at most a third of the deadline, is reserved for it.
-        actor_ms: how long to wait for one actor, or one supervisor and everything below it, before the next one is stopped too; None for all the
+        deadline: the time for the whole shutdown.
+        intake_timeout: the time for the hooks of INTAKE; None for all the time that is left.
+        drain_timeout: how long actors may take to handle their messages; None for all the time that is left.
+        stop_timeout: how long actors may take to end; None for all the time that is left. This much, but at most a third of the deadline, is reserved for it.
+        actor_timeout: how long to wait for one actor, or one supervisor and everything below it, before the next one is stopped too; None for all the
             time that is left.
-        hook_ms: the time for one hook; None for all the time that is left.
-        progress_ms: how often the log names the actors that have not finished.
+        hook_timeout: the time for one hook; None for all the time that is left.
+        progress_period: how often the log names the actors that have not finished.
 
     Raises:
-        InvalidArgument: an argument is not valid.
+        InvalidArgumentError: an argument is not valid.
     """
 
     def __init__(
         self,
         loop: Loop,
         *,
-        deadline_ms: float = 30_000,
-        intake_ms: float | None = 5_000,
-        drain_ms: float | None = None,
-        stop_ms: float | None = 10_000,
-        actor_ms: float | None = 5_000,
-        hook_ms: float | None = 5_000,
-        progress_ms: float = 1_000,
+        deadline: Seconds = 30.0,
+        intake_timeout: Seconds | None = 5.0,
+        drain_timeout: Seconds | None = None,
+        stop_timeout: Seconds | None = 10.0,
+        actor_timeout: Seconds | None = 5.0,
+        hook_timeout: Seconds | None = 5.0,
+        progress_period: Seconds = 1.0,
     ) -> None:
         if not isinstance(loop, Loop):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-            raise InvalidArgument(f"loop is {safe_repr(loop)}: pass a Loop")
+            raise InvalidArgumentError(f"loop is {safe_repr(loop)}: pass a Loop")
         self._limits = ShutdownLimits(
-            deadline_ms, intake_ms, drain_ms, stop_ms, actor_ms, hook_ms, progress_ms
+            to_ms("GracefulShutdown: deadline", deadline, is_zero_allowed=False),
+            _limit_ms("intake_timeout", intake_timeout),
+            _limit_ms("drain_timeout", drain_timeout),
+            _limit_ms("stop_timeout", stop_timeout),
+            _limit_ms("actor_timeout", actor_timeout),
+            _limit_ms("hook_timeout", hook_timeout),
+            to_ms("GracefulShutdown: progress_period", progress_period, is_zero_allowed=False),
         )
         self._loop = loop
         self._census = ActorCensus(loop)
@@ -106,10 +110,10 @@ class GracefulShutdown:
         """Add a hook to a phase: `@shutdown.on(ShutdownPhase.INTAKE)` on a function or a coroutine function without arguments.
 
         Hooks of INTAKE and DRAIN run before the phase's own work, in order; hooks of STOP and KILL after it, the last one first. A hook is cancelled
-        after `hook_ms`. One that raises or is late is logged and named in the report, and the shutdown goes on. Hooks of KILL always run, last of all.
+        after `hook_timeout`. One that raises or is late is logged and named in the report, and the shutdown goes on. Hooks of KILL always run, last of all.
 
         Raises:
-            InvalidArgument: it is not a phase, or the hook is not callable.
+            InvalidArgumentError: it is not a phase, or the hook is not callable.
         """
         check_member("GracefulShutdown.on: phase", phase, ShutdownPhase)
 
@@ -123,9 +127,9 @@ class GracefulShutdown:
         """Name actors that accept messages from outside. In INTAKE they accept nothing more, handle what they have, and end.
 
         Raises:
-            InvalidArgument: one is not an actor, or is a supervisor's child, which would be restarted.
-            ActorNotLocal: one lives on another loop.
-            WrongThread: called from another thread.
+            InvalidArgumentError: one is not an actor, or is a supervisor's child, which would be restarted.
+            ActorNotLocalError: one lives on another loop.
+            WrongThreadError: called from another thread.
         """
         self._loop.kernel.check_thread()
         self._census.add_intake(actors)
@@ -134,7 +138,7 @@ class GracefulShutdown:
         """Name the actors that the drain waits for, instead of all: use it when others always have work.
 
         Raises:
-            InvalidArgument, ActorNotLocal, WrongThread: as for `intake`.
+            InvalidArgumentError, ActorNotLocalError, WrongThreadError: as for `intake`.
         """
         self._loop.kernel.check_thread()
         self._census.drain_only(actors)
@@ -157,16 +161,16 @@ class GracefulShutdown:
         If the caller is cancelled, the shutdown goes on.
 
         Raises:
-            LoopBusy: called by an actor, which would wait for its own end: use `begin` there.
-            InvalidArgument: the loop does not run on the running event loop.
-            LoopClosed: the loop ended without this shutdown, or its task was cancelled.
-            WrongThread: called from another thread.
+            LoopBusyError: called by an actor, which would wait for its own end: use `begin` there.
+            InvalidArgumentError: the loop does not run on the running event loop.
+            LoopClosedError: the loop ended without this shutdown, or its task was cancelled.
+            WrongThreadError: called from another thread.
             Exception: an object given to `intake` or `drain_only` raised when asked for its id.
         """
         self._refuse_actors()
         if self._task is None and not self._loop.kernel.is_closed:
             if self._loop not in running_loops():
-                raise InvalidArgument(
+                raise InvalidArgumentError(
                     "the loop does not run on this event loop, so its actors would not run: enter "
                     "`async with loop`, or call begin() and let loop.run() run"
                 )
@@ -177,7 +181,7 @@ class GracefulShutdown:
         """Wait until the shutdown has begun and is over, and return the report.
 
         Raises:
-            LoopBusy, LoopClosed, WrongThread, Exception: as for `run`.
+            LoopBusyError, LoopClosedError, WrongThreadError, Exception: as for `run`.
         """
         self._refuse_actors()
         if not self._loop.kernel.is_closed if self._task is None else not self._task.done():
@@ -193,7 +197,7 @@ class GracefulShutdown:
         if self._failure is not None:
             raise self._failure
         if self._report is None:
-            raise LoopClosed(
+            raise LoopClosedError(
                 "the loop was not shut down: it was asked to stop before, or something cancelled the shutdown's own task"
             )
         return self._report
@@ -206,7 +210,7 @@ class GracefulShutdown:
         changes nothing, because some service managers send one to the process and one to its group. The block restores the previous handlers.
 
         Raises:
-            InvalidArgument: this is not the main thread.
+            InvalidArgumentError: this is not the main thread.
         """
         interrupts = StopSignals(
             lambda: self.begin(_signal_name(interrupts)), is_on=True, hurry=self._hurry_by_signal
@@ -274,17 +278,25 @@ class GracefulShutdown:
         """Return whether this thread is running an actor."""
         try:
             self._loop.kernel.check_thread()
-        except WrongThread:
+        except WrongThreadError:
             return False
         return self._loop.kernel.current_actor() is not None
 
     def _refuse_actors(self) -> None:
         self._loop.kernel.check_thread()
         if self._loop.kernel.current_actor() is not None:
-            raise LoopBusy(
+            raise LoopBusyError(
                 "an actor cannot wait for the shutdown, which waits for its own end: call begin(), which does not wait"
             )
 
 
 def _signal_name(interrupts: StopSignals) -> str:
     return "a signal" if interrupts.first is None else interrupts.first.name
+
+
+def _limit_ms(name: str, value: Seconds | None) -> float | None:
+    return (
+        None
+        if value is None
+        else to_ms(f"GracefulShutdown: {name}", value, otherwise=", or None for all the time that is left")
+    )

@@ -20,7 +20,7 @@ import pytest
 if TYPE_CHECKING:
     import asyncio
 
-    from bandstand.actor import Loop
+    from bandstand.actor import ActorSystem
     from bandstand.core import LoopConfig
     from bandstand.testing.leaks import Leaks
     from bandstand.testing.probe import Probe
@@ -117,21 +117,21 @@ def bandstand_loops(
     request: pytest.FixtureRequest,
     bandstand_clock: VirtualClock,
     bandstand_leak_check: None,  # noqa: ARG001  # only its effect is needed
-) -> Iterator[Callable[..., Loop]]:
+) -> Iterator[Callable[..., ActorSystem]]:
     """A factory of loops in virtual time: `bandstand_loops()`, `bandstand_loops(LoopConfig(...))`.
 
     The loops run on the clock's own event loop unless the config has another `loop_factory`. They are destroyed at the
     end of the test, which fails if tasks of theirs have not ended by then.
     """
-    from bandstand.actor import Loop
+    from bandstand.actor import ActorSystem
     from bandstand.core import LoopConfig
-    from bandstand.errors import WrongThread
+    from bandstand.errors import WrongThreadError
     from bandstand.testing.leaks import leaks_of, pending_tasks
 
-    loops: list[Loop] = []
-    hosts: dict[Loop, asyncio.AbstractEventLoop] = {}
+    loops: list[ActorSystem] = []
+    hosts: dict[ActorSystem, asyncio.AbstractEventLoop] = {}
 
-    def make(config: LoopConfig | None = None) -> Loop:
+    def make(config: LoopConfig | None = None) -> ActorSystem:
         config = LoopConfig() if config is None else config
         new_host = config.loop_factory or bandstand_clock.new_event_loop
 
@@ -139,7 +139,7 @@ def bandstand_loops(
             host = hosts[loop] = new_host()
             return host
 
-        loop = Loop(replace(config, loop_factory=create_host), clock=bandstand_clock)
+        loop = ActorSystem(replace(config, loop_factory=create_host), clock=bandstand_clock)
         loops.append(loop)
         return loop
 
@@ -148,19 +148,19 @@ def bandstand_loops(
     for loop in loops:
         host = hosts.get(loop)
         # A loop that another thread has run belongs to that thread until it is destroyed here.
-        with suppress(WrongThread):
+        with suppress(WrongThreadError):
             if host is not None and loop.statistics().in_flight == 0:
                 # No async behavior is running, so the test started these tasks and did not wait for them.
                 found += pending_tasks(host, drivers=False)
         loop.destroy()
-        with suppress(WrongThread):
+        with suppress(WrongThreadError):
             found += leaks_of(loop)
         if host is not None:
             found += [task for task in pending_tasks(host) if task not in found]
 
 
 @pytest.fixture
-def bandstand_loop(bandstand_loops: Callable[..., Loop]) -> Loop:
+def bandstand_loop(bandstand_loops: Callable[..., ActorSystem]) -> ActorSystem:
     """A loop in virtual time: `run()` jumps from deadline to deadline, `poll_once()` runs one tick.
 
     It is destroyed at the end of the test, which fails if tasks, threads or file descriptors remain.
@@ -178,7 +178,7 @@ def bandstand_seed(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.fixture
-def bandstand_shuffled(bandstand_loop: Loop, bandstand_seed: int) -> Loop:
+def bandstand_shuffled(bandstand_loop: ActorSystem, bandstand_seed: int) -> ActorSystem:
     """The loop of `bandstand_loop`, which runs its ready actors in an order that depends only on the seed."""
     from bandstand.testing.probe import shuffle
 

@@ -4,6 +4,10 @@ asyncio waits in one place only: the selector. The selector of `VirtualEventLoop
 file descriptors are ready, and if there are none, moves the clock to the end of the wait. The peer of a socket or a thread
 lives in real time: if nothing is scheduled, the selector waits for it as usual.
 
+Work that the event loop has handed to a thread is part of the test, so the clock stands still until it is done. `run_in_executor`, and with
+it `asyncio.to_thread`, counts its jobs. anyio has its own worker threads, which FastAPI uses for `def` endpoints and dependencies. Each of
+them has a queue that counts unfinished work, and the event loop looks at these queues before it jumps.
+
 asyncio computes in float seconds, the clock in integer nanoseconds. A float is inexact: by a tenth of a nanosecond after an hour,
 by sixty after ten years. So a jump is rounded to the microsecond if the difference is within that error. `asyncio.sleep(0.1)`
 then takes exactly 100 ms, and the timer wheel, which rounds up to milliseconds, does not fire one tick late.
@@ -13,12 +17,15 @@ from __future__ import annotations
 
 import asyncio
 import selectors
+import sys
+import threading
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 from math import ceil, inf, ulp
 from typing import Any, Final, TypeVar, TypeVarTuple, final
 
-from bandstand.errors import InvalidArgument
+from bandstand.errors import InvalidArgumentError
+from bandstand.errors.validation import Seconds, to_ms
 
 __all__ = ("VirtualClock", "VirtualEventLoop")
 
@@ -37,27 +44,29 @@ class VirtualClock:
 
     It does not start at zero, so that code which assumes a fresh clock reads zero fails.
 
-    By hand: `advance(ms)` and `loop.poll_once()`. Jumping: give the loop this clock's event loop as well, with
+    By hand: `advance(seconds)` and `loop.poll_once()`. Jumping: give the loop this clock's event loop as well, with
     `LoopConfig(loop_factory=clock.new_event_loop)`, or run a coroutine with `clock.run(main())`. Then `asyncio.sleep`,
     `asyncio.timeout` and the loop's timers share one virtual time. On any other event loop, such as uvloop, only the
     loop's timers are virtual: the clock of that event loop cannot be replaced.
 
-    Sockets, pipes and other threads live in real time. A jump does not wait for them, except for work passed to
-    `asyncio.to_thread` and `run_in_executor`.
+    Time stands still while work that was passed to `asyncio.to_thread`, `run_in_executor` or `anyio.to_thread` runs in its thread or
+    process, so a `def` endpoint or dependency of FastAPI takes no virtual time. Such work must not wait for virtual time to pass,
+    for example with `anyio.from_thread.run(anyio.sleep, 1)`: both would wait for ever. Sockets, pipes, and threads that
+    a program starts by itself live in real time, and a jump does not wait for them.
 
     Args:
         start_ns: the initial time.
         autojump: whether the clock jumps by itself; False if only `advance` moves it.
 
     Raises:
-        InvalidArgument: `start_ns` is not an int from 0 to 2⁶² - 1.
+        InvalidArgumentError: `start_ns` is not an int from 0 to 2⁶² - 1.
     """
 
     __slots__ = ("_autojump", "_now")
 
     def __init__(self, start_ns: int = 1_234_567_890_123, *, autojump: bool = True) -> None:
         if type(start_ns) is not int or not 0 <= start_ns < MAX_TIME_NS:
-            raise InvalidArgument(f"start_ns is {start_ns!r}: pass an int from 0 to 2**62 - 1")
+            raise InvalidArgumentError(f"start_ns is {start_ns!r}: pass an int from 0 to 2**62 - 1")
         self._now = start_ns
         self._autojump = autojump
 
@@ -65,16 +74,16 @@ class VirtualClock:
         """Return the virtual time in nanoseconds."""
         return self._now
 
-    def advance(self, ms: float) -> None:
-        """Move the clock forward by `ms` milliseconds.
+    def advance(self, seconds: Seconds) -> None:
+        """Move the clock forward by this many seconds, or by a `timedelta`. Precise to the nanosecond.
 
         Raises:
-            InvalidArgument: `ms` is negative, not a finite number, or would exceed the maximum time, 146 years.
+            InvalidArgumentError: it is not a duration, or the time would exceed the maximum, 146 years.
         """
-        is_number = isinstance(ms, (int, float))  # callers without types
-        if not is_number or not 0 <= ms < float("inf"):
-            raise InvalidArgument(f"ms is {ms!r}: time goes forward only, by a finite number of milliseconds")
-        self._move(round(ms * 1_000_000))
+        ms = to_ms("seconds", seconds, most=MAX_TIME_NS // 1_000_000)
+        # Apart, because a float has no room for a hundred years in nanoseconds.
+        whole = int(ms)
+        self._move(whole * 1_000_000 + round((ms - whole) * 1_000_000))
 
     def on_idle(self, wait_ns: int) -> bool:
         """Jump to the next deadline of an idle loop and return True, if this clock jumps by itself.
@@ -105,7 +114,9 @@ class VirtualClock:
 
     def _move(self, ns: int) -> None:
         if self._now + ns >= MAX_TIME_NS:
-            raise InvalidArgument(f"{ns} ns from {self._now} ns is past the end of virtual time, 2**62 ns")
+            raise InvalidArgumentError(
+                f"{ns} ns from {self._now} ns is past the end of virtual time, 2**62 ns"
+            )
         self._now += ns
 
     def __repr__(self) -> str:
@@ -154,7 +165,7 @@ class VirtualEventLoop(asyncio.SelectorEventLoop):
         future.add_done_callback(self._executor_job_done)
         return future
 
-    async def shutdown_default_executor(self, timeout: float | None = None) -> None:  # noqa: ARG002, ASYNC109  # asyncio's signature
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:  # noqa: ARG002  # asyncio's signature
         """Wait until the executor's threads have ended. They live in real time, so the timeout is ignored."""
         self._executor_jobs += 1
         try:
@@ -165,9 +176,21 @@ class VirtualEventLoop(asyncio.SelectorEventLoop):
     def _executor_job_done(self, _future: asyncio.Future[Any]) -> None:
         self._executor_jobs -= 1
 
+    def _has_busy_anyio_worker(self) -> bool:
+        """Return whether a worker thread of anyio has work of this event loop that is not finished."""
+        if "anyio" not in sys.modules:
+            return False
+        for thread in threading.enumerate():
+            # Its class is private, so this relies on attributes: a thread without them is not a worker.
+            if type(thread).__module__.startswith("anyio.") and getattr(thread, "loop", None) is self:
+                queue = getattr(thread, "queue", None)
+                if getattr(queue, "unfinished_tasks", 0) > 0:
+                    return True
+        return False
+
     def _jump(self, seconds: float) -> bool:
         """Move the clock to the end of a wait; return False if time must stand still."""
-        if self._executor_jobs > 0:
+        if self._executor_jobs > 0 or self._has_busy_anyio_worker():
             return False
         now = self.clock.now_ns()
         error = 2 * ulp(now / 1e9 + seconds)

@@ -13,13 +13,12 @@ from collections.abc import Callable, Hashable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, Self, TypeVar, final
 
-from bandstand.errors import ChannelClosed, CutOff, LoopBusy
+from bandstand.errors import ChannelClosedError, LoopBusyError, SubscriptionCutOffError
 from bandstand.scope import CONFLATED, Channel
-from bandstand.topic.backlog import Backlog, PutResult
-from bandstand.topic.lag import Lag
+from bandstand.topic.backlog import Backlog, Lag, PutResult
 
 if TYPE_CHECKING:
-    from bandstand.actor import Loop
+    from bandstand.actor import ActorSystem
     from bandstand.topic.backlog import Policy
 
 __all__ = ("Stream",)
@@ -32,7 +31,7 @@ class Stream(Generic[T]):
     """The events of a topic from the moment its block is entered, created by `Topic.listen`. Loop thread only.
 
     It yields only events; misses are counted (`missed`) and reported to the loop's events. When the topic is closed or the loop has ended,
-    the stream yields what it still has and ends. When it is cut off, it raises `CutOff` at once. A cancelled wait loses no event.
+    the stream yields what it still has and ends. When it is cut off, it raises `SubscriptionCutOffError` at once. A cancelled wait loses no event.
     """
 
     __slots__ = (
@@ -52,7 +51,7 @@ class Stream(Generic[T]):
 
     def __init__(
         self,
-        loop: Loop,
+        loop: ActorSystem,
         source: str,
         name: str,
         policy: Policy,
@@ -89,12 +88,12 @@ class Stream(Generic[T]):
         """Start to receive events.
 
         Raises:
-            LoopBusy: the block was entered before: call `listen()` again.
-            TopicClosed, LoopClosed, WrongThread: as for `Topic.subscribe`.
+            LoopBusyError: the block was entered before: call `listen()` again.
+            TopicClosedError, LoopClosedError, WrongThreadError: as for `Topic.subscribe`.
         """
         self._loop.kernel.check_thread()
         if self._is_entered:
-            raise LoopBusy(f"{self!r} was entered before: call listen() again for another one")
+            raise LoopBusyError(f"{self!r} was entered before: call listen() again for another one")
         self._is_entered = True
         self._on_enter(self)
         self._forget = self._loop.runner.on_end(self.close)
@@ -113,21 +112,21 @@ class Stream(Generic[T]):
 
         Raises:
             StopAsyncIteration: the topic is closed, or the loop or the block has ended.
-            CutOff: the stream was too slow, and its policy is CUT_OFF.
-            LoopBusy: the block was not entered.
-            WrongThread: called from another thread.
+            SubscriptionCutOffError: the stream was too slow, and its policy is CUT_OFF.
+            LoopBusyError: the block was not entered.
+            WrongThreadError: called from another thread.
         """
         self._loop.kernel.check_thread()
         if not self._is_entered:
-            raise LoopBusy(f"{self!r} was not entered: write `async with topic.listen() as stream`")
+            raise LoopBusyError(f"{self!r} was not entered: write `async with topic.listen() as stream`")
         while not self._backlog:
             if self._is_cut_off:
-                raise CutOff(
+                raise SubscriptionCutOffError(
                     f"{self._name} missed {self.missed} events and was cut off: give it more room or another policy, or read faster"
                 )
             if self._is_closed:
                 raise StopAsyncIteration
-            with suppress(ChannelClosed):
+            with suppress(ChannelClosedError):
                 await self._signal.receive()
         event = self._backlog.take()
         if self._backlog and not self._is_closed:

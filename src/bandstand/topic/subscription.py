@@ -19,11 +19,10 @@ from bandstand.actor.reply import ReplyCallback
 from bandstand.core import ActorId, DeadLetter, Lagged, Lane
 from bandstand.core.enums import NO_ACTOR
 from bandstand.errors.formatting import safe_repr
-from bandstand.topic.backlog import Backlog, PutResult
-from bandstand.topic.lag import Lag
+from bandstand.topic.backlog import Backlog, Lag, PutResult
 
 if TYPE_CHECKING:
-    from bandstand.actor import Loop, Tell
+    from bandstand.actor import ActorSystem, Tell
     from bandstand.topic.backlog import Policy
 
 __all__ = ("TopicSubscription",)
@@ -93,7 +92,7 @@ class TopicSubscription(Generic[T]):
 
     def __init__(
         self,
-        loop: Loop,
+        loop: ActorSystem,
         source: str,
         method: Tell[...],
         policy: Policy,

@@ -16,22 +16,23 @@ from inspect import signature
 from itertools import count
 from threading import Lock
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Union, final, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Union, cast, final, get_args, get_origin
 
 from bandstand.actor import Tell
 from bandstand.actor.declaration import checked_actor_loop
-from bandstand.actor.reply import check_ask_ms
-from bandstand.core import Lagged
+from bandstand.actor.reply import check_ask_timeout
+from bandstand.core import Lagged, RuntimeEvent
 from bandstand.errors import (
-    ChannelClosed,
-    ChannelTimeout,
-    InvalidArgument,
-    LoopBusy,
-    LoopClosed,
-    MailboxFull,
-    TopicClosed,
+    ChannelClosedError,
+    ChannelTimeoutError,
+    InvalidArgumentError,
+    LoopBusyError,
+    LoopClosedError,
+    MailboxFullError,
+    TopicClosedError,
 )
 from bandstand.errors.formatting import safe_repr
+from bandstand.errors.validation import Seconds
 from bandstand.scope import Channel
 from bandstand.topic.backlog import Policy
 from bandstand.topic.stream import Stream
@@ -40,20 +41,28 @@ from bandstand.topic.subscription import TopicSubscription
 if TYPE_CHECKING:
     from contextvars import Context
 
-    from bandstand.actor import Loop
+    from bandstand.actor import ActorSystem
+    from bandstand.core import EventSubscription
 
-__all__ = ("Receives", "Topic")
+__all__ = (
+    "RUNTIME_NAME",
+    "Receives",
+    "Topic",
+    "runtime_events",
+)
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 
 DEFAULT_ROOM = 64
 MAX_ROOM = 1 << 20
-DEFAULT_DRAIN_MS = 5000
+DEFAULT_DRAIN_TIMEOUT = 5.0
 # How many events may be published while another one is being published.
 MAX_NESTED = 1024
 # How many events from other threads may wait for the loop's next tick.
 MAX_FROM_THREADS = 1024
+# The name of the topic of runtime events.
+RUNTIME_NAME = "the loop's events"
 
 
 class Receives(Protocol[T_contra]):
@@ -79,8 +88,8 @@ class Topic(Generic[T]):
         name: a name for errors, events and the log. It need not be unique.
 
     Raises:
-        InvalidArgument: an argument is not valid.
-        WrongThread: called from another thread.
+        InvalidArgumentError: an argument is not valid.
+        WrongThreadError: called from another thread.
     """
 
     __slots__ = (
@@ -99,7 +108,7 @@ class Topic(Generic[T]):
         "_subscribers",
     )
 
-    def __init__(self, loop: Loop, kind: type[T], *, name: str) -> None:
+    def __init__(self, loop: ActorSystem, kind: type[T], *, name: str) -> None:
         self._loop = checked_actor_loop(loop)
         loop.kernel.check_thread()
         self._classes = checked_classes(kind, name)
@@ -140,10 +149,10 @@ class Topic(Generic[T]):
         the result is then the number of subscribers.
 
         Raises:
-            InvalidArgument: the event is of another class.
-            TopicClosed: the topic is closed.
-            LoopBusy: too many events are published during the publishing of another one.
-            LoopClosed, WrongThread: the loop is stopping; called from another thread: use `publish_async` there.
+            InvalidArgumentError: the event is of another class.
+            TopicClosedError: the topic is closed.
+            LoopBusyError: too many events are published during the publishing of another one.
+            LoopClosedError, WrongThreadError: the loop is stopping; called from another thread: use `publish_async` there.
         """
         self._loop.kernel.check_open()
         self._check(event)
@@ -152,7 +161,7 @@ class Topic(Generic[T]):
     def _publish(self, event: T) -> int:
         if self._is_publishing:
             if self._nested_count >= MAX_NESTED:
-                raise LoopBusy(
+                raise LoopBusyError(
                     f"{MAX_NESTED} events were published on topic {self._name!r} during the publishing of another one: check for a "
                     f"listener that publishes an event for each event"
                 )
@@ -175,8 +184,8 @@ class Topic(Generic[T]):
         Handlers see the caller's context variables, as with every message.
 
         Raises:
-            InvalidArgument, TopicClosed, LoopClosed: as for `publish`.
-            MailboxFull: 1,024 events from other threads wait already.
+            InvalidArgumentError, TopicClosedError, LoopClosedError: as for `publish`.
+            MailboxFullError: 1,024 events from other threads wait already.
         """
         self._check(event)
         self._from_threads.send(event)
@@ -192,9 +201,11 @@ class Topic(Generic[T]):
     def _check(self, event: object) -> None:
         if not isinstance(event, self._classes):
             kind = getattr(self._kind, "__qualname__", self._kind)
-            raise InvalidArgument(f"topic {self._name!r} is of {kind}, and {safe_repr(event)} is not one")
+            raise InvalidArgumentError(
+                f"topic {self._name!r} is of {kind}, and {safe_repr(event)} is not one"
+            )
         if self._is_closed:
-            raise TopicClosed(f"topic {self._name!r} is closed")
+            raise TopicClosedError(f"topic {self._name!r} is closed")
 
     # -- subscribing ---------------------------------------------------------------------------------------------------------
 
@@ -221,10 +232,10 @@ class Topic(Generic[T]):
             on_lag: a one-way method, also of another actor, that gets each `Lagged` which the loop's events get.
 
         Raises:
-            InvalidArgument: an argument is not valid.
-            NoSuchActor, ActorNotLocal: the actor has ended, or lives on another loop.
-            TopicClosed: the topic is closed.
-            LoopClosed, WrongThread: the loop is stopping; called from another thread.
+            InvalidArgumentError: an argument is not valid.
+            NoSuchActorError, ActorNotLocalError: the actor has ended, or lives on another loop.
+            TopicClosedError: the topic is closed.
+            LoopClosedError, WrongThreadError: the loop is stopping; called from another thread.
         """
         self._loop.kernel.check_open()
         self._refuse_closed()
@@ -255,8 +266,8 @@ class Topic(Generic[T]):
             name: a name of the listener for reports.
 
         Raises:
-            InvalidArgument: an argument is not valid.
-            WrongThread: called from another thread.
+            InvalidArgumentError: an argument is not valid.
+            WrongThreadError: called from another thread.
         """
         self._loop.kernel.check_thread()
         check_policy(policy, room, key, 1)
@@ -267,7 +278,7 @@ class Topic(Generic[T]):
         """Close the topic: publishing raises, streams and subscriptions end after the events that they have. Return False if it was closed.
 
         Raises:
-            WrongThread: called from another thread.
+            WrongThreadError: called from another thread.
         """
         self._loop.kernel.check_thread()
         if self._is_closed:
@@ -277,22 +288,22 @@ class Topic(Generic[T]):
             subscriber.close()
         return True
 
-    async def drain(self, *, ms: float | None = DEFAULT_DRAIN_MS) -> bool:
+    async def drain(self, *, timeout: Seconds | None = DEFAULT_DRAIN_TIMEOUT) -> bool:
         """Close the topic and wait until its subscribers have handled what they took. Return whether they did in time.
 
         Args:
-            ms: the timeout in milliseconds; None waits as long as the loop runs.
+            timeout: how long to wait at most; None waits as long as the loop runs.
 
         Raises:
-            InvalidArgument: `ms` is not a duration.
-            WrongThread: called from another thread.
+            InvalidArgumentError: `timeout` is not a duration.
+            WrongThreadError: called from another thread.
         """
         self._loop.kernel.check_thread()
-        check_ask_ms("ms", ms)
+        check_ask_timeout("timeout", timeout)
         self.close()
         if self._subscribers:
-            with suppress(ChannelTimeout, ChannelClosed):
-                await self._emptied.receive(timeout_ms=ms)
+            with suppress(ChannelTimeoutError, ChannelClosedError):
+                await self._emptied.receive(timeout=timeout)
         return not self._subscribers
 
     def _add(self, stream: Stream[T]) -> None:
@@ -307,7 +318,7 @@ class Topic(Generic[T]):
 
     def _refuse_closed(self) -> None:
         if self._is_closed:
-            raise TopicClosed(f"topic {self._name!r} is closed and takes no more subscribers")
+            raise TopicClosedError(f"topic {self._name!r} is closed and takes no more subscribers")
 
     def __repr__(self) -> str:
         return f"<Topic {self._name!r}: {'closed, ' if self._is_closed else ''}{len(self._subscribers)} subscribers>"
@@ -325,7 +336,7 @@ class ThreadInbox(Generic[T]):
 
     __slots__ = ("_count", "_deliver", "_lock", "_loop", "_target")
 
-    def __init__(self, loop: Loop, target: str, deliver: Callable[[T], object]) -> None:
+    def __init__(self, loop: ActorSystem, target: str, deliver: Callable[[T], object]) -> None:
         self._loop = loop
         self._target = target
         self._deliver = deliver
@@ -337,14 +348,14 @@ class ThreadInbox(Generic[T]):
         """Send an event to the loop's thread. Any thread may call this.
 
         Raises:
-            LoopClosed: the loop is stopping.
-            MailboxFull: too many events are outstanding.
+            LoopClosedError: the loop is stopping.
+            MailboxFullError: too many events are outstanding.
         """
         if self._loop.kernel.is_closed:
-            raise LoopClosed("the loop is closed: it was asked to stop, or was destroyed")
+            raise LoopClosedError("the loop is closed: it was asked to stop, or was destroyed")
         with self._lock:
             if self._count >= MAX_FROM_THREADS:
-                raise MailboxFull(
+                raise MailboxFullError(
                     f"{MAX_FROM_THREADS} events from other threads wait for {self._target}: slow down, or try again later"
                 )
             self._count += 1
@@ -360,7 +371,7 @@ def checked_classes(kind: object, name: object) -> tuple[type, ...]:
     """Return the classes of a topic's events: the members of a union, or the origin of a generic alias.
 
     Raises:
-        InvalidArgument: isinstance() does not work with the kind, or the name is empty.
+        InvalidArgumentError: isinstance() does not work with the kind, or the name is empty.
     """
     members: tuple[Any, ...] = get_args(kind) if get_origin(kind) in {Union, UnionType} else (kind,)
     classes = tuple(getattr(member, "__origin__", member) for member in members)
@@ -368,11 +379,11 @@ def checked_classes(kind: object, name: object) -> tuple[type, ...]:
         for each in classes:
             isinstance(None, each)
     except TypeError:
-        raise InvalidArgument(
+        raise InvalidArgumentError(
             f"kind is {safe_repr(kind)}: pass the class of the events, or a union of classes, each of which works with isinstance()"
         ) from None
     if not isinstance(name, str) or not name:
-        raise InvalidArgument(f"name is {safe_repr(name)}: pass a string that is not empty")
+        raise InvalidArgumentError(f"name is {safe_repr(name)}: pass a string that is not empty")
     return classes
 
 
@@ -380,17 +391,17 @@ def checked_tell(field: str, method: object) -> Tell[...]:
     """Return a one-way method of a handle that takes one argument.
 
     Raises:
-        InvalidArgument: it is not one.
+        InvalidArgumentError: it is not one.
     """
     if not isinstance(method, Tell):
-        raise InvalidArgument(
+        raise InvalidArgumentError(
             f"{field} is {safe_repr(method)}: pass a one-way method of a handle, handle.on_event, or self.me.on_event inside an actor"
         )
     tell: Tell[...] = method
     try:
         signature(tell.handle_method.binder).bind(None, None)
     except TypeError:
-        raise InvalidArgument(
+        raise InvalidArgumentError(
             f"{field} is {safe_repr(method)}, which does not take one argument: the event"
         ) from None
     return tell
@@ -400,15 +411,69 @@ def check_policy(policy: object, room: object, key: object, min_room: int) -> No
     """Check that a policy, a room and a key fit together.
 
     Raises:
-        InvalidArgument: they do not.
+        InvalidArgumentError: they do not.
     """
     if not isinstance(policy, Policy):
-        raise InvalidArgument(f"policy is {safe_repr(policy)}: pass a member of Policy")
+        raise InvalidArgumentError(f"policy is {safe_repr(policy)}: pass a member of Policy")
     if type(room) is not int or not min_room <= room <= MAX_ROOM:
-        raise InvalidArgument(
+        raise InvalidArgumentError(
             f"room is {safe_repr(room)}: for {policy.name} pass an int from {min_room} to {MAX_ROOM}"
         )
     if key is not None and (policy is not Policy.CONFLATE or not callable(key)):
-        raise InvalidArgument(
+        raise InvalidArgumentError(
             f"key is {safe_repr(key)}: pass a function of the event, and only with Policy.CONFLATE"
         )
+
+
+# -- the loop's own events -------------------------------------------------------------------------------------------
+
+
+@final
+class RuntimeTopic(Topic[RuntimeEvent]):
+    """Publishes what `loop.events` reports.
+
+    A subscriber to the runtime's events must not cause more of them. If it lags, a report of that lag would need room in the queue that is
+    full; if its mailbox drops an event, the report of that drop would be dropped too. So events about the delivery of runtime events are
+    not published on this topic. `loop.events` and `on_lag` get them.
+    """
+
+    __slots__ = ("_subscription",)
+
+    def __init__(self, loop: ActorSystem) -> None:
+        # The checker does not take a union for a type; isinstance() does.
+        super().__init__(loop, cast("Any", RuntimeEvent), name=RUNTIME_NAME)
+        self._subscription: EventSubscription = loop.events.listen(self._on_event)
+
+    def close(self) -> bool:
+        """Close the topic and stop listening to the loop's events."""
+        self._subscription.cancel()
+        return super().close()
+
+    def _on_event(self, event: RuntimeEvent) -> None:
+        if self._subscribers and not is_about_delivery(event):
+            # Also while the loop ends: its last events matter most.
+            self._publish(event)
+
+
+def is_about_delivery(event: RuntimeEvent) -> bool:
+    """Return whether an event is about the delivery of a runtime event."""
+    if isinstance(event, Lagged):
+        return event.source == RUNTIME_NAME
+    data: object = getattr(event, "data", None)
+    parts = cast("tuple[object, ...]", data) if isinstance(data, tuple) else (data,)
+    return any(isinstance(part, RuntimeEvent) for part in parts)
+
+
+def runtime_events(loop: ActorSystem) -> Topic[RuntimeEvent]:
+    """Return the runtime's own events (`loop.events`) as a topic: each subscriber has its own queue and policy.
+
+    The topic does not publish a `Lagged` about its own subscribers, or what became of a message that was such an event: these would cause
+    more of themselves. `loop.events` and `on_lag` report them.
+
+    Each call creates a topic, which publishes until it is closed or the loop has ended.
+
+    Raises:
+        InvalidArgumentError: it is not a loop of typed actors.
+        WrongThreadError: called from another thread.
+    """
+    return RuntimeTopic(loop)
