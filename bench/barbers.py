@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from bandstand.actor import Actor, Loop, data
+from bandstand.actor import Actor, ActorSystem, tell
 from bench import dice
 from bench.case import WrongResultError
 
@@ -67,7 +67,7 @@ class Books:
 
 
 class Factory(Actor):
-    def __init__(self, loop: Loop, books: Books, room: Room) -> None:
+    def __init__(self, loop: ActorSystem, books: Books, room: Room) -> None:
         self.loop = loop
         self.books = books
         self.room = room
@@ -78,7 +78,7 @@ class Factory(Actor):
     def on_start(self) -> None:
         self.own = self.me
 
-    @data
+    @tell
     def make(self) -> None:
         self.books.factory += 1
         number = self.made
@@ -88,7 +88,7 @@ class Factory(Actor):
         if self.made < self.books.customers:
             self.own.make()
 
-    @data
+    @tell
     def returned(self, who: Customer) -> None:
         self.books.factory += 1
         self.books.returned += 1
@@ -99,7 +99,7 @@ class Factory(Actor):
         else:
             self.send_in(who)
 
-    @data
+    @tell
     def finished(self) -> None:
         self.books.factory += 1
         self.inside -= 1
@@ -126,7 +126,7 @@ class Room(Actor):
     def on_start(self) -> None:
         self.own = self.me
 
-    @data
+    @tell
     def enter(self, who: Customer) -> None:
         self.books.room += 1
         if len(self.waiting) == self.chairs:
@@ -139,7 +139,7 @@ class Room(Actor):
         else:
             who.wait()
 
-    @data
+    @tell
     def next(self) -> None:
         self.books.room += 1
         if self.waiting:
@@ -150,7 +150,7 @@ class Room(Actor):
         if self.is_closed:
             self.barber.go_home()
 
-    @data
+    @tell
     def close(self) -> None:
         self.books.room += 1
         self.is_closed = True
@@ -163,7 +163,7 @@ class Barber(Actor):
         self.books = books
         self.steps = iter(times(books.customers)[1])
 
-    @data
+    @tell
     def cut(self, who: Customer, room: Room) -> None:
         self.books.barber += 1
         who.begin()
@@ -171,12 +171,12 @@ class Barber(Actor):
         who.done()
         room.next()
 
-    @data
+    @tell
     def sleep(self) -> None:
         self.books.barber += 1
         self.books.slept += 1
 
-    @data
+    @tell
     def go_home(self) -> None:
         self.books.barber += 1
 
@@ -187,20 +187,20 @@ class Customer(Actor):
         self.number = number
         self.factory = factory
 
-    @data
+    @tell
     def wait(self) -> None:
         self.books.told[self.number] += 1
 
-    @data
+    @tell
     def begin(self) -> None:
         self.books.told[self.number] += 1
 
-    @data
+    @tell
     def full(self) -> None:
         self.books.told[self.number] += 1
         self.factory.returned(self.me)
 
-    @data
+    @tell
     def done(self) -> None:
         self.books.told[self.number] += 1
         self.books.cut[self.number] += 1

@@ -10,17 +10,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
 
-from bandstand.bus import Capability, Command, Event, Memory, Node, Provision, UnixAdapter, provide
+from bandstand.bus import (
+    Capability,
+    Command,
+    Event,
+    Memory,
+    Node,
+    NodeConfig,
+    Provision,
+    UnixAdapter,
+    provide,
+)
 from bandstand.bus.memory import Get, Set, Value
 from bandstand.bus.syscall import StatsQuery
 from bench.caller import MOMENT, VALUES
 from bench.case import WrongResultError
+
+REMEMBERED = 256
 
 
 class Said(Event, type="Speaker.Said"):
@@ -68,6 +80,24 @@ class Hearer(Capability):
         self._ledger.total += msg.number
 
 
+class Add(Command[int], type="Adder.Add"):
+    """Add a number."""
+
+    number: int
+
+
+class Adder(Capability):
+    """Adds numbers."""
+
+    def __init__(self) -> None:
+        self._sum = 0
+
+    def add(self, msg: Add) -> int:
+        """Add it, and return the last digit of the sum: all replies have the same length."""
+        self._sum += msg.number
+        return self._sum % 10
+
+
 def hearer(ledger: Ledger) -> Provision:
     """A hearer with a name of its own: no two capabilities of a node have the same."""
 
@@ -84,11 +114,13 @@ def hearer(ledger: Ledger) -> Provision:
 
 @asynccontextmanager
 async def node(
-    path: str | None, capabilities: Sequence[type[Capability] | Provision] = (Memory, Speaker)
+    path: str | None,
+    capabilities: Sequence[type[Capability] | Provision] = (Memory, Speaker),
+    config: NodeConfig | None = None,
 ) -> AsyncGenerator[Node]:
     """A node with these capabilities, and with values in its memory; its books are checked in the end."""
     adapters = [] if path is None else [UnixAdapter(path)]
-    async with Node(capabilities, adapters=adapters) as made:
+    async with Node(capabilities, adapters=adapters, config=config) as made:
         if Memory in capabilities:
             for key, value in VALUES.items():
                 await made.bus.ask(Set(key=key, value=value))
@@ -103,6 +135,11 @@ async def node(
             or books.lagged
         ):
             raise WrongResultError(f"the node's books say {books}")
+
+
+def remembering_node(path: str) -> AbstractAsyncContextManager[Node]:
+    """A node that adds, and remembers so few answers that it soon forgets one for each that it remembers."""
+    return node(path, (Adder,), NodeConfig(remember_count=REMEMBERED, log_count=REMEMBERED))
 
 
 # --- the bare protocol ------------------------------------------------------------------------------------------------

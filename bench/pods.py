@@ -13,7 +13,7 @@ from threading import Event
 from time import perf_counter_ns
 from typing import TypeVar
 
-from bandstand.actor import Actor, ask, data
+from bandstand.actor import Actor, ask, tell
 from bandstand.pod import Directory, ThreadModel, Troupe, directory, pod
 from bench import stopwatch
 from bench.case import WrongResultError
@@ -32,11 +32,11 @@ class Adder(Actor):
     def __init__(self) -> None:
         self.total = 0
 
-    @data
+    @tell
     def add(self, one: int) -> None:
         self.total += one
 
-    @data
+    @tell
     def toll(self, bell: Event | None) -> None:
         """The same for a thread that wants to hear when its last has been handled."""
         self.total += 1
@@ -174,13 +174,13 @@ class TwoWorkers(OneWorker):
 
 @contextmanager
 def playing(troupe: T) -> Generator[T]:
-    """Play a troupe for the length of the block; in the end its books must balance, and nothing may be lost.
+    """Run a troupe for the length of the block. At the end its message counts must balance, and nothing may be lost.
 
     Raises:
         WrongResultError: something was.
     """
     with troupe:
         yield troupe
-    books = troupe.books()
-    if not books.is_balanced or books.dead or books.dropped or books.in_doubt:
-        raise WrongResultError(f"the books of {type(troupe).__name__} say {books}")
+    stats = troupe.stats()
+    if not stats.is_balanced or stats.dead or stats.dropped or stats.in_doubt:
+        raise WrongResultError(f"the message counts of {type(troupe).__name__} are {stats}")

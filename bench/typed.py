@@ -8,31 +8,31 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from bandstand.actor import Loop
+from bandstand.actor import ActorSystem
 from bandstand.core import LoopConfig
 from bandstand.core.asyncio_host import new_event_loop
 from bench.case import Outcome, WrongResultError
 
 
-def make(config: LoopConfig | None = None) -> Loop:
+def make(config: LoopConfig | None = None) -> ActorSystem:
     """Make a loop whose host is there already, as `raw.make` does."""
-    loop = Loop(config)
+    loop = ActorSystem(config)
     loop.run(until_idle=True)
     return loop
 
 
-def beside(body: Callable[[Loop], Awaitable[Outcome]]) -> Outcome:
+def beside(body: Callable[[ActorSystem], Awaitable[Outcome]]) -> Outcome:
     """Run a coroutine that uses a loop from outside, in the event loop that `run()` would take by default."""
 
     async def live() -> Outcome:
-        async with Loop() as loop:
+        async with ActorSystem() as loop:
             return await body(loop)
 
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(live())
 
 
-def settle_asks(loop: Loop, asks: int) -> None:
+def settle_asks(loop: ActorSystem, asks: int) -> None:
     """Check the books of a loop's asks.
 
     Raises:

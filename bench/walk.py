@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from bandstand.actor import Actor, data
+from bandstand.actor import Actor, tell
 from bandstand.core import LoopConfig
 from bench import limit, raw, typed
 from bench.case import Outcome, Setting
@@ -81,11 +81,11 @@ def classes(order: Sequence[int], setting: Setting) -> Outcome:
     loop = typed.make(LoopConfig(max_actors=max(len(order), usual.max_actors)))
 
     class Member(Actor):
-        @data
+        @tell
         def link(self, following: Member) -> None:
             self.following = following
 
-        @data
+        @tell
         def hop(self, k: int) -> None:
             nonlocal left
             if k:

@@ -11,16 +11,16 @@ from __future__ import annotations
 import asyncio
 from asyncio import Event
 
-from bandstand import Actor, Loop, ask
+from bandstand import Actor, ActorSystem, ask
 from bandstand.actor import peek, ping, status_of
-from bandstand.errors import AskCycle, AskTimeout
+from bandstand.errors import AskCycleError, AskTimeoutError
 
 
 class Waiter(Actor):
     def __init__(self, table: int) -> None:
         self.table = table
 
-    @ask(raises=AskCycle)
+    @ask(raises=AskCycleError)
     async def order(self, dish: str, kitchen: Kitchen, *, politely: bool = True) -> str:
         return await kitchen.cook(dish, self.me, politely=politely)
 
@@ -40,7 +40,7 @@ class Kitchen(Actor):
     def __init__(self, store: Store) -> None:
         self.store = store
 
-    @ask(raises=AskCycle)
+    @ask(raises=AskCycleError)
     async def cook(self, dish: str, waiter: Waiter, *, politely: bool) -> str:
         return f"{dish} with {await self.store.fetch(waiter, politely=politely)}"
 
@@ -49,7 +49,7 @@ class Store(Actor):
     def __init__(self, door: Event) -> None:
         self.door = door
 
-    @ask(raises=AskCycle)
+    @ask(raises=AskCycleError)
     async def fetch(self, waiter: Waiter, *, politely: bool) -> str:
         await self.door.wait()
         table = await (waiter.which_table() if politely else waiter.change_table(0))
@@ -57,21 +57,21 @@ class Store(Actor):
 
 
 async def main() -> None:
-    async with Loop() as loop:
+    async with ActorSystem() as system:
         door = Event()
-        store = loop.options(name="store").spawn(Store, door)
-        kitchen = loop.options(name="kitchen").spawn(Kitchen, store)
-        waiter = loop.options(name="waiter").spawn(Waiter, 7)
+        store = system.options(name="store").spawn(Store, door)
+        kitchen = system.options(name="kitchen").spawn(Kitchen, store)
+        waiter = system.options(name="waiter").spawn(Waiter, 7)
 
         print("the store is locked, and everybody waits:")
         order = waiter.order("soup", kitchen)
         await asyncio.sleep(0)
-        for line in str(loop.waits()).splitlines():
+        for line in str(system.waits()).splitlines():
             print(f"  {line.rpartition(',')[0]}")
         print(f"  the store is at {peek(store).handling}, and waits for nobody: {peek(store).waits_for}")
         try:
-            await ping(store, ms=20)
-        except AskTimeout as error:
+            await ping(store, timeout=0.02)
+        except AskTimeoutError as error:
             print(f"  {error.method} of the store has timed out")
 
         print("the door opens, and the waiter answers while he waits:")
@@ -81,8 +81,10 @@ async def main() -> None:
         print("what is not marked for it is an error at once:")
         try:
             await waiter.order("soup", kitchen, politely=False)
-        except AskCycle as error:
-            print(f"  AskCycle: {str(error).count('which waits for')} of them wait for each other already")
+        except AskCycleError as error:
+            print(
+                f"  AskCycleError: {str(error).count('which waits for')} of them wait for each other already"
+            )
 
         report = await status_of(waiter)
         print(f"and the {report.kind.lower()} is well: {report.status.name}, {report.waiting} messages wait")

@@ -17,7 +17,7 @@ import asyncio
 import logging
 import sys
 
-from bandstand import Actor, Loop, SupervisorSpec, ask, child, data, spawn_supervisor, supervised
+from bandstand import Actor, ActorSystem, SupervisorSpec, ask, child, spawn_supervisor, supervised, tell
 from bandstand.core import ExitReason, RuntimeEvent
 from bandstand.shutdown import GracefulShutdown, ShutdownPhase
 
@@ -32,7 +32,7 @@ class Till(Actor):
     def __init__(self) -> None:
         self.total = 0
 
-    @data
+    @tell
     def pay(self, amount: int) -> None:
         self.total += amount
 
@@ -118,15 +118,17 @@ class Bar:
 
 
 async def main(options: argparse.Namespace) -> int:
-    async with Loop() as loop:
-        loop.events.listen(tell)
+    async with ActorSystem() as loop:
+        loop.events.listen(print_event)
         till = loop.spawn(Till)
         names = ("ann", "bob")
         specs = [child(name).of(Cook, options.cook_ms, till) for name in names]
         kitchen = spawn_supervisor(loop, SupervisorSpec(children=specs), name="kitchen")
         bar = Bar([supervised(kitchen, Cook, name) for name in names], options.patience_ms)
 
-        shutdown = GracefulShutdown(loop, deadline_ms=options.deadline_ms, stop_ms=options.deadline_ms / 4)
+        shutdown = GracefulShutdown(
+            loop, deadline=options.deadline_ms / 1000, stop_timeout=options.deadline_ms / 4000
+        )
         shutdown.on(ShutdownPhase.INTAKE)(bar.shut_the_door)
         shutdown.on(ShutdownPhase.DRAIN)(bar.see_guests_off)
 
@@ -144,7 +146,7 @@ async def main(options: argparse.Namespace) -> int:
     return 0 if report.is_clean else 1
 
 
-def tell(event: RuntimeEvent) -> None:
+def print_event(event: RuntimeEvent) -> None:
     say(f"event: {type(event).__name__}")
 
 

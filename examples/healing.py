@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from bandstand.core import ActorId, ActorStatus, Context, Loop, Observer, Tree
-from bandstand.errors import GaveUp
+from bandstand.errors import RestartLimitError
 from bandstand.supervision import (
     Backoff,
     ChildSpec,
@@ -80,14 +80,14 @@ def the_shop(outside: Outside) -> SupervisorSpec:
 
     return SupervisorSpec(
         strategy=Strategy.REST_FOR_ONE,
-        intensity=4,  # one more within a minute, and the root gives up
-        period_ms=60_000,
+        max_restarts=4,  # one more within a minute, and the root gives up
+        period=60.0,
         children=[
             ChildSpec(
                 "database",
                 database,
                 init=connect,
-                backoff=Backoff(initial_ms=500 * outside.pace, max_ms=1000 * outside.pace),
+                backoff=Backoff(initial=0.5 * outside.pace, maximum=1.0 * outside.pace),
             ),
             ChildSpec("cache", cache, init=fill),
             ChildSpec(
@@ -138,7 +138,7 @@ class Show(Observer):
         self.later(700, self.everybody_is_up)
 
     def later(self, ms: float, scene: Callable[[], None]) -> None:
-        self.loop.send_after(self.stage, ms * self.outside.pace, scene)
+        self.loop.send_after(self.stage, ms * self.outside.pace / 1000, scene)
 
     def tree(self, title: str) -> None:
         say("tree", title)
@@ -203,7 +203,7 @@ def stage(_ctx: Context[None], scene: Callable[[], None]) -> None:
     scene()
 
 
-def tell(error: GaveUp) -> None:
+def tell(error: RestartLimitError) -> None:
     """The story of a supervisor that gave up. Its message is in the log already."""
     say("run()", f"raised {type(error).__name__}; the last failures, the oldest first:")
     for number, cause in enumerate(error.failures, 1):
@@ -221,7 +221,7 @@ def main() -> None:
         loop.set_observer(Show(loop, pace=0.1 if options.fast else 1.0))
         try:
             loop.run()
-        except GaveUp as error:
+        except RestartLimitError as error:
             tell(error)
     books = loop.statistics()
     say("the end", f"{books.alive} actors and {books.timers_pending} timers are left")

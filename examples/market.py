@@ -14,7 +14,7 @@ import logging
 from dataclasses import dataclass
 from typing import ClassVar
 
-from bandstand import Actor, Loop, SupervisorSpec, ask, child, data, spawn_supervisor, supervised
+from bandstand import Actor, ActorSystem, SupervisorSpec, ask, child, spawn_supervisor, supervised, tell
 from bandstand.core import Lagged, RuntimeEvent
 from bandstand.registry import Registry
 from bandstand.topic import Policy, Topic, runtime_events
@@ -42,7 +42,7 @@ class Archive(Actor):
 
     written: ClassVar[list[int]] = []  # the disk: it outlives the actor
 
-    @data
+    @tell
     def on_price(self, price: Price) -> None:
         if price.number == 13:
             raise ValueError("13 is a number that nobody had thought of")
@@ -60,7 +60,7 @@ class Board(Actor):
         self.latest: dict[str, int] = {}
         self.updates = 0
 
-    @data
+    @tell
     async def on_price(self, price: Price) -> None:
         await asyncio.sleep(0)  # the display takes its time
         self.latest[price.symbol] = price.cents
@@ -78,13 +78,13 @@ class Analyst(Actor):
         self.thoughts = 0
         self.missed = 0
 
-    @data
+    @tell
     async def on_price(self, price: Price) -> None:
         for _ in range(10):
             await asyncio.sleep(0)
             self.thoughts += price.cents
 
-    @data
+    @tell
     def on_lag(self, lag: Lagged) -> None:
         self.missed += lag.missed
         say("analyst", f"has missed {lag.missed} more, {self.missed} in all")
@@ -97,12 +97,12 @@ class Auditor(Actor):
         self.signature = signature
         self.sum = 0
 
-    @data
+    @tell
     async def on_price(self, price: Price) -> None:
         await self.signature.wait()
         self.sum += price.cents
 
-    @data
+    @tell
     def on_lag(self, lag: Lagged) -> None:
         say("auditor", f"was cut off: {lag.is_cut_off}, and has missed {lag.missed}")
 
@@ -111,7 +111,7 @@ class Trader(Actor):
     def __init__(self, name: str) -> None:
         self.name = name
 
-    @data
+    @tell
     def bell(self, what: str) -> None:
         say(self.name, f"hears that the market {what}")
 
@@ -122,7 +122,7 @@ class Watch(Actor):
     def __init__(self) -> None:
         self.kinds: dict[str, int] = {}
 
-    @data
+    @tell
     def on_event(self, event: RuntimeEvent) -> None:
         kind = type(event).__name__
         self.kinds[kind] = self.kinds.get(kind, 0) + 1
@@ -147,19 +147,21 @@ async def feed(prices: Topic[Price]) -> int:
 
 
 async def main() -> None:
-    async with Loop() as loop:
-        registry = Registry(loop)
-        root = spawn_supervisor(loop, SupervisorSpec(children=(child("archive").of(Archive),)), name="market")
+    async with ActorSystem() as system:
+        registry = Registry(system)
+        root = spawn_supervisor(
+            system, SupervisorSpec(children=(child("archive").of(Archive),)), name="market"
+        )
         registry.register("archive", supervised(root, Archive, "archive"))
         traders = registry.group("traders", Trader)
         for name in ("ada", "bert", "cleo"):
-            traders.join(loop.spawn(Trader, name))
-        watch = loop.spawn(Watch)
-        runtime_events(loop).subscribe(watch.on_event)
+            traders.join(system.spawn(Trader, name))
+        watch = system.spawn(Watch)
+        runtime_events(system).subscribe(watch.on_event)
 
-        prices = Topic(loop, Price, name="prices")
+        prices = Topic(system, Price, name="prices")
         signature = asyncio.Event()  # whoever signs comes when the market closes
-        board, analyst, auditor = loop.spawn(Board), loop.spawn(Analyst), loop.spawn(Auditor, signature)
+        board, analyst, auditor = system.spawn(Board), system.spawn(Analyst), system.spawn(Auditor, signature)
         archive = registry.get("archive", Archive)
         kept = prices.subscribe(archive.on_price, policy=Policy.DROP_NEWEST, room=200)
         shown = prices.subscribe(board.on_price, policy=Policy.CONFLATE, key=lambda price: price.symbol)
@@ -179,7 +181,7 @@ async def main() -> None:
         say("market", f"{published} prices; {traders.tell(Trader.bell, 'closes').taken} traders are left")
         await prices.drain()
 
-        again = await registry.wait("archive", Archive, ms=1000)
+        again = await registry.wait("archive", Archive, timeout=1.0)
         say(
             "archive",
             f"has {await again.count()} of {published}: {kept.lost} was lost when it crashed, {kept.missed} missed",

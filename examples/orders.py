@@ -17,12 +17,12 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from bandstand.bus import Capability, Command, Contract, Event, Message, Query
-from bandstand.errors import Refused, RequestFailed
+from bandstand.errors import RefusedError, RequestFailedError
 
 Item = Annotated[str, Meta(min_length=1, description="What it is called.", examples=["teapot"])]
 Count = Annotated[int, Meta(ge=1, le=100, description="How many.", examples=[2])]
 Number = Annotated[int, Meta(ge=1, description="The number of an order.")]
-PAY_WITHIN_MS = 20_000
+PAY_WITHIN = 20.0
 
 
 class Left(Struct):
@@ -57,7 +57,7 @@ def open_shelf() -> Callable[[ShelfMessage], Message | None]:
     def handle(msg: ShelfMessage) -> Message | None:
         match msg:
             case Take(item, count) if items[item] < count:
-                raise Refused(f"there are {items[item]} of {item}, not {count}")
+                raise RefusedError(f"there are {items[item]} of {item}, not {count}")
             case Take(item, count):
                 items[item] -= count
             case Cancelled(item, count):
@@ -112,16 +112,16 @@ class Orders(Capability):
     async def place(self, msg: Place) -> Placed:
         try:
             await self.bus.ask(Take(msg.item, msg.count))
-        except RequestFailed as failure:
-            raise Refused(f"no order: {failure}") from failure
+        except RequestFailedError as failure:
+            raise RefusedError(f"no order: {failure}") from failure
         self.count += 1
         self.unpaid[self.count] = msg
-        self.bus.send_later(Expire(self.count), PAY_WITHIN_MS)
+        self.bus.send_later(Expire(self.count), PAY_WITHIN)
         return Placed(self.count)
 
     def pay(self, msg: Pay) -> None:
         if not self.unpaid.pop(msg.order, None):
-            raise Refused(f"there is no unpaid order {msg.order}")
+            raise RefusedError(f"there is no unpaid order {msg.order}")
 
     def expire(self, msg: Expire) -> None:
         if placed := self.unpaid.pop(msg.order, None):

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 
 from bandstand.core import Loop
-from bandstand.errors import Cancelled
+from bandstand.errors import TokenCancelledError
 from bandstand.scope import CancelToken, Channel, Scope
 
 GOOD = ["3", "1", "4", "1", "5", "9", "2", "6"]
@@ -28,7 +28,7 @@ def read(lines: Sequence[str], into: Channel[str], token: CancelToken, *, is_lat
     try:
         for line in lines:
             into.send(line, token=token).blocking()
-    except Cancelled:
+    except TokenCancelledError:
         return
     if not is_late:
         # That was all: whoever receives drains what is left, and then ends.
@@ -49,7 +49,7 @@ async def add_up(lines: Sequence[str], *, is_late: bool) -> int:
         total += number
         print(f"add     {number}, total {total}")
 
-    async with Scope(token=CancelToken(timeout_ms=200 if is_late else None), name="pipeline") as scope:
+    async with Scope(token=CancelToken(timeout=0.2 if is_late else None), name="pipeline") as scope:
         reading = asyncio.to_thread(read, lines, texts, scope.token, is_late=is_late)
         _ = scope.launch(reading, name="read")
         parser = scope.consume(texts, parse, name="parse")
@@ -66,7 +66,7 @@ async def main(options: Sequence[str]) -> int:
         except ExceptionGroup as group:
             print(f"failed  {group.exceptions[0]}")
             return 1
-        except Cancelled as error:
+        except TokenCancelledError as error:
             print(f"late    {error.reason}")
             return 1
         print(f"done    {total}")

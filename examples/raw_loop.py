@@ -25,7 +25,7 @@ from bandstand.core import (
     Observer,
     Verdict,
 )
-from bandstand.errors import MailboxFull
+from bandstand.errors import MailboxFullError
 
 BEATS = 8
 BEAT_MS = 250
@@ -73,7 +73,7 @@ def conductor(ctx: Context[Score], data: object) -> Verdict:
         for member in score.players:
             ctx.loop.send(member, score.beat, tag=PLAY, sender=ctx.self_id)
         # A timer is a message that comes later. It belongs to its target and goes with it.
-        ctx.loop.send_after(ctx.self_id, BEAT_MS, None)
+        ctx.loop.send_after(ctx.self_id, BEAT_MS / 1000, None)
     return OK
 
 
@@ -149,7 +149,7 @@ def overfill(loop: Loop) -> None:
         while True:
             loop.send(slow, accepted)
             accepted += 1
-    except MailboxFull as error:
+    except MailboxFullError as error:
         say("sender", f"{accepted} accepted, then {type(error).__name__}:")
         print(textwrap.indent(textwrap.fill(str(error), 96), " " * 20))
     urgent = loop.try_send(slow, "now", lane=Lane.CONTROL)

@@ -14,7 +14,7 @@ import logging
 import textwrap
 from time import perf_counter
 
-from bandstand import Actor, Loop, ask, child, control, data, supervised
+from bandstand import Actor, ActorSystem, Lane, ask, child, supervised, tell
 from bandstand.core import ExitReason
 from bandstand.supervision import Mailbox, SupervisorSpec, spawn_supervisor
 
@@ -40,7 +40,7 @@ class Guest(Actor):
         self.is_silent = is_silent
         self.heard = 0
 
-    @data
+    @tell
     def hear(self, line: str) -> None:
         self.heard += 1
         if not self.is_silent:
@@ -57,7 +57,7 @@ class Register(Actor):
     def __init__(self) -> None:
         self.rooms: dict[str, dict[str, Guest]] = {}
 
-    @data
+    @tell
     def enter(self, room: str, name: str, guest: Guest) -> None:
         self.rooms.setdefault(room, {})[name] = guest
 
@@ -80,17 +80,17 @@ class Room(Actor):
         self.guests = await self.register.guests(self.name)
         if self.guests:
             say(self.name, f"is back, with {', '.join(self.guests)}")
-        self.alarm = self.after(QUIET_MS, self.notice_silence)
+        self.alarm = self.after(QUIET_MS / 1000, self.notice_silence)
 
     def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
         say(self.name, f"closes  ({reason.name})" if cause is None else f"closes  ({reason.name}: {cause})")
 
-    @data
+    @tell
     def join(self, name: str, guest: Guest) -> None:
         self.guests[name] = guest
         self.register.enter(self.name, name, guest)
 
-    @data
+    @tell
     def talk(self, name: str, words: str) -> None:
         if name in self.muted:
             return
@@ -99,9 +99,9 @@ class Room(Actor):
             # A guest that has left, or does not keep up, must not be the room's problem.
             guest.hear.try_send(line)
         self.alarm.cancel()
-        self.alarm = self.after(QUIET_MS, self.notice_silence)
+        self.alarm = self.after(QUIET_MS / 1000, self.notice_silence)
 
-    @control
+    @tell(lane=Lane.CONTROL)
     def mute(self, name: str) -> None:
         """By the CONTROL lane: before everything that people have said and nobody has heard yet."""
         self.muted.add(name)
@@ -125,16 +125,16 @@ class Log(logging.Handler):
         say("log", record.getMessage())
 
 
-async def evening(loop: Loop) -> None:
-    root = spawn_supervisor(loop, SupervisorSpec(), name="chat")
+async def evening(system: ActorSystem) -> None:
+    root = spawn_supervisor(system, SupervisorSpec(), name="chat")
     root.start_child(child("register").of(Register))
     register = supervised(root, Register, "register")
     root.start_child(child("lobby", mailbox=Mailbox.KEPT).of(Room, "lobby", register))
     lobby = supervised(root, Room, "lobby")
 
-    ada = loop.options(name="ada").spawn(Guest, "ada")
+    ada = system.options(name="ada").spawn(Guest, "ada")
     # Room for two lines at a time; what comes faster is not for him.
-    slow = loop.options(name="slow", mailbox_cap=6).spawn(Guest, "slow", is_silent=True)
+    slow = system.options(name="slow", mailbox_cap=6).spawn(Guest, "slow", is_silent=True)
     lobby.join("ada", ada)
     lobby.join("slow", slow)
     lobby.talk("ada", "good evening %(happy)s")
@@ -154,21 +154,21 @@ async def evening(loop: Loop) -> None:
     await lobby.who()
     say("main", f"ada has heard {await ada.count()} lines, slow {await slow.count()}: his mailbox was full")
     await asyncio.sleep(2 * QUIET_MS / 1000)
-    print(textwrap.indent(str(loop.tree()), " " * MARGIN))
+    print(textwrap.indent(str(system.tree()), " " * MARGIN))
 
 
 async def main() -> None:
     logger = logging.getLogger("bandstand.supervision")
     logger.addHandler(Log())
     logger.propagate = False
-    async with Loop() as loop:
-        await evening(loop)
-        asks = loop.ask_statistics()
+    async with ActorSystem() as system:
+        await evening(system)
+        asks = system.ask_statistics()
     say(
         "the end",
         f"{asks.asked} asks = {asks.answered} answered + {asks.failed} failed + {asks.pending} pending",
     )
-    say("the end", f"{loop.statistics().alive} actors are left")
+    say("the end", f"{system.statistics().alive} actors are left")
 
 
 if __name__ == "__main__":

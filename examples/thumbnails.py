@@ -15,10 +15,10 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bandstand import Actor, Loop, ask
-from bandstand.actor import batch, data
+from bandstand import Actor, ActorSystem, ask
+from bandstand.actor import batch, tell
 from bandstand.core.events import DeadLetter, RuntimeEvent
-from bandstand.errors import MailboxFull
+from bandstand.errors import MailboxFullError
 from bandstand.pool import OnDeath, PoolStatus, Routing, pooled
 
 PICTURES = 40
@@ -54,7 +54,7 @@ class Shrinker(Actor):
     def __init__(self, writer: Writer) -> None:
         self.writer = writer
 
-    @data
+    @tell
     async def shrink(self, picture: int) -> None:
         await asyncio.sleep(0)  # the disk
         if picture == BROKEN:
@@ -64,16 +64,16 @@ class Shrinker(Actor):
 
 async def main(sizes: Sequence[int]) -> PoolStatus:
     """Make all thumbnails with so many workers at first, and so many later."""
-    async with Loop() as loop:
+    async with ActorSystem() as system:
 
         def hear(event: RuntimeEvent) -> None:
             if isinstance(event, DeadLetter):
                 print(f"given up    {event.what} {event.data}")
 
-        loop.events.listen(hear)
-        writer = loop.spawn(Writer)
+        system.events.listen(hear)
+        writer = system.spawn(Writer)
         pool = pooled(
-            loop,
+            system,
             sizes[0],
             routing=Routing.LEAST_LOADED,
             on_death=OnDeath.REQUEUE_ALL,
@@ -85,7 +85,7 @@ async def main(sizes: Sequence[int]) -> PoolStatus:
         for picture in range(PICTURES):
             try:
                 pool.handle.shrink(picture)
-            except MailboxFull:
+            except MailboxFullError:
                 # The pool has all it may: whoever can wait, does.
                 full += 1
                 await pool.handle.shrink.when_room(picture)
@@ -93,7 +93,7 @@ async def main(sizes: Sequence[int]) -> PoolStatus:
                 await pool.resize(sizes[-1])
                 print(f"workers     {pool.status().size}")
         print(f"had to wait {'yes' if full else 'no'}")
-        drained = await pool.drain(within_ms=20_000)
+        drained = await pool.drain(timeout=20.0)
         stored, writes = await writer.summary()
         status = pool.status()
         print(f"drained     {drained}")

@@ -11,11 +11,11 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from bandstand import Loop, ask, data
+from bandstand import ActorSystem, ask, tell
 from bandstand.actor import Machine, State
 from bandstand.core import Clock
 from bandstand.core.events import RuntimeEvent
-from bandstand.errors import NotInThisState
+from bandstand.errors import NotInThisStateError
 
 
 class Turnstile(Machine):
@@ -23,15 +23,15 @@ class Turnstile(Machine):
         self.coins = 0
         self.passed: list[str] = []
 
-    @data
+    @tell
     def insert_coin(self) -> None: ...
 
     @ask
     def walk_through(self, who: str) -> int:
-        """How many have passed; in a state where nobody may, `NotInThisState`."""
+        """How many have passed; in a state where nobody may, `NotInThisStateError`."""
         raise NotImplementedError  # an empty body that returns something: what a state says nothing of is unhandled
 
-    @data
+    @tell
     def turn_key(self) -> None:
         """In every state that says nothing else: out of service."""
         self.become(Turnstile.in_service, push=True)
@@ -40,12 +40,12 @@ class Turnstile(Machine):
     def look(self) -> str:
         return f"{self.state.name}, {self.coins} coins, {len(self.passed)} passed"
 
-    @data
+    @tell
     def warm(self) -> None: ...
 
     warming = State(postpones=(insert_coin,))
     locked = State(ignores=(warm,))
-    unlocked = State(after_ms=200, ignores=(warm,))
+    unlocked = State(timeout=0.2, ignores=(warm,))
     in_service = State(postpones=(insert_coin,), ignores=(warm,))
 
     @warming.on(warm)
@@ -85,15 +85,15 @@ class Turnstile(Machine):
         self.unbecome()
 
 
-def tell(event: RuntimeEvent) -> None:
+def print_event(event: RuntimeEvent) -> None:
     print(f"  told: {type(event).__name__}: {getattr(event, 'what', '')}")
 
 
 async def main(clock: Clock | None = None) -> None:
     """Try it; with another clock nobody has to be quick."""
-    async with Loop(clock=clock) as loop:
-        loop.events.listen(tell)
-        turnstile = loop.spawn(Turnstile)
+    async with ActorSystem(clock=clock) as system:
+        system.events.listen(print_event)
+        turnstile = system.spawn(Turnstile)
 
         print("a coin while it warms up waits")
         turnstile.insert_coin()
@@ -105,7 +105,7 @@ async def main(clock: Clock | None = None) -> None:
         print(f"  {await turnstile.walk_through('Ann')} passed")
         try:
             await turnstile.walk_through("Bob")
-        except NotInThisState as error:
+        except NotInThisStateError as error:
             print(f"  refused: {str(error).partition('> ')[2]}")
 
         print("the key, from locked and back; the coin that came meanwhile is not lost")

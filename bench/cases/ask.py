@@ -18,7 +18,7 @@ from collections import deque
 from functools import partial
 from itertools import repeat
 
-from bandstand.actor import Actor, Loop, ask, data
+from bandstand.actor import Actor, ActorSystem, ask, tell
 from bench import asking, limit, otp, queues, raw, stopwatch, threads, typed
 from bench.case import Case, Kind, Measure, Outcome, Setting, Size, WrongResultError
 from bench.target import ahead_of, at_most
@@ -88,7 +88,7 @@ def plain_pipelined(setting: Setting) -> Outcome:
     return outcome(elapsed, n, total, answers)
 
 
-async def sequential(n: int, loop: Loop) -> Outcome:
+async def sequential(n: int, loop: ActorSystem) -> Outcome:
     answers, adder = 0, loop.spawn(Adder)
     start = stopwatch.start()
     for _ in repeat(None, n):
@@ -97,7 +97,7 @@ async def sequential(n: int, loop: Loop) -> Outcome:
     return await settle(loop, elapsed, n, answers, adder)
 
 
-async def pipelined(n: int, loop: Loop) -> Outcome:
+async def pipelined(n: int, loop: ActorSystem) -> Outcome:
     answers, adder = 0, loop.spawn(Adder)
     start = stopwatch.start()
     for _ in repeat(None, n // WINDOW):
@@ -108,7 +108,7 @@ async def pipelined(n: int, loop: Loop) -> Outcome:
     return await settle(loop, elapsed, n // WINDOW * WINDOW, answers, adder)
 
 
-async def settle(loop: Loop, elapsed: int, n: int, answers: int, adder: Adder) -> Outcome:
+async def settle(loop: ActorSystem, elapsed: int, n: int, answers: int, adder: Adder) -> Outcome:
     typed.settle_asks(loop, n)
     return outcome(elapsed, n, await adder.add(0), answers)
 
@@ -118,7 +118,7 @@ def inside(setting: Setting) -> Outcome:
     loop = typed.make()
 
     class Asker(Actor):
-        @data
+        @tell
         async def begin(self, n: int) -> None:
             nonlocal answers
             for _ in repeat(None, n):

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import repeat
 from typing import Any
 
-from bandstand.actor import Actor, Loop, ask
+from bandstand.actor import Actor, ActorSystem, ask
 from bench import limit, queues, stopwatch, typed
 from bench.case import Case, Kind, Measure, Outcome, Setting, Size
 from bench.cases.ask import outcome
@@ -73,7 +73,7 @@ def plain(setting: Setting, *, suspends: bool) -> Outcome:
     return outcome(elapsed, n, total, answers)
 
 
-async def classes(n: int, kind: type[Adder], loop: Loop) -> Outcome:
+async def classes(n: int, kind: type[Adder], loop: ActorSystem) -> Outcome:
     answers, adder = 0, loop.spawn(kind)
     start = stopwatch.start()
     for _ in repeat(None, n):

@@ -11,14 +11,14 @@ from functools import partial
 from itertools import repeat
 from time import perf_counter_ns
 
-from bandstand.actor import Loop
+from bandstand.actor import ActorSystem
 from bench import latency, otp, queues, stopwatch, threads, typed
 from bench.case import Case, Outcome, Setting, Size
 from bench.cases.ask import Adder
 from bench.target import ahead_of
 
 
-async def asked(n: int, loop: Loop) -> Outcome:
+async def asked(n: int, loop: ActorSystem) -> Outcome:
     adder, answers, times = loop.spawn(Adder), list[int](), list[int]()
     stopwatch.start()
     for _ in repeat(None, n):

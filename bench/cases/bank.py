@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from bandstand.actor import Actor, data
+from bandstand.actor import Actor, tell
 from bench import dice, otp, raw, stages, typed
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
 from bench.stage import Handler, Play, Stage, Who
@@ -158,14 +158,14 @@ class Teller(Actor):
         self.books = books
         self.accounts = accounts
 
-    @data
+    @tell
     def begin(self) -> None:
         self.books.begun += 1
         accounts = self.accounts
         for sender, recipient, amount in transactions(self.books.transactions):
             accounts[sender].transfer(amount, accounts[recipient])
 
-    @data
+    @tell
     def done(self) -> None:
         self.books.done += 1
 
@@ -182,7 +182,7 @@ class Account(Actor):
     def on_start(self) -> None:
         self.own = self.me
 
-    @data
+    @tell
     def transfer(self, amount: int, recipient: Account) -> None:
         self.told[self.number] += 1
         if self.is_waiting:
@@ -190,7 +190,7 @@ class Account(Actor):
         else:
             self.withdraw(amount, recipient)
 
-    @data
+    @tell
     def deposit(self, amount: int, sender: Account) -> None:
         self.told[self.number] += 1
         if self.is_waiting:
@@ -198,7 +198,7 @@ class Account(Actor):
         else:
             self.add(amount, sender)
 
-    @data
+    @tell
     def deposited(self) -> None:
         self.told[self.number] += 1
         self.is_waiting = False

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from itertools import repeat
 
-from bandstand.actor import Actor, batch, data
+from bandstand.actor import Actor, batch, tell
 from bench import otp, queues, raw, stopwatch, typed
 from bench.case import Case, Outcome, Setting, Size
 from bench.target import ahead_of
@@ -41,7 +41,7 @@ def classes(setting: Setting) -> Outcome:
     loop = typed.make()
 
     class Producer(Actor):
-        @data
+        @tell
         def produce(self, n: int) -> None:
             for _ in repeat(None, n):
                 counter.count(1)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain, cycle, repeat
 from random import Random
 
-from bandstand.actor import Actor, data
+from bandstand.actor import Actor, tell
 from bench import limit, otp, raw, stages, typed
 from bench.case import Case, Outcome, Setting, Size
 from bench.stage import Handler, Play, Stage
@@ -66,11 +66,11 @@ def classes(setting: Setting) -> Outcome:
             self.number = me
             self.whom = partners(me, pings)
 
-        @data
+        @tell
         def ping(self, pinger: int) -> None:
             members[pinger].pong()
 
-        @data
+        @tell
         def pong(self) -> None:
             nonlocal pongs
             other = next(self.whom)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from itertools import repeat
 
-from bandstand.actor import Actor, data
+from bandstand.actor import Actor, tell
 from bench import limit, otp, raw, stages, typed
 from bench.case import Case, Outcome, Setting, Size
 from bench.stage import Play, Stage
@@ -72,7 +72,7 @@ def classes(setting: Setting) -> Outcome:
     loop = typed.make()
 
     class Producer(Actor):
-        @data
+        @tell
         def produce(self, burst: int) -> None:
             if burst:
                 for _ in repeat(None, BURST - 1):
@@ -80,7 +80,7 @@ def classes(setting: Setting) -> Outcome:
                 counter.count(burst)
 
     class Counter(Actor):
-        @data
+        @tell
         def count(self, last_of: int) -> None:
             nonlocal total
             total += 1

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from bandstand.actor import Actor, data
+from bandstand.actor import Actor, tell
 from bench import otp, raw, stages, typed
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
 from bench.dice import work
@@ -158,11 +158,11 @@ class Manager(Actor):
         self.waiting = deque[Producer]()
         self.free = deque[Consumer]()
 
-    @data
+    @tell
     def open(self, consumers: list[Consumer]) -> None:
         self.free += consumers
 
-    @data
+    @tell
     def take(self, who: Producer, item: int) -> None:
         self.books.managed += 1
         if self.free:
@@ -175,7 +175,7 @@ class Manager(Actor):
         else:
             self.waiting.append(who)
 
-    @data
+    @tell
     def give(self, who: Consumer) -> None:
         self.books.managed += 1
         if self.kept:
@@ -186,7 +186,7 @@ class Manager(Actor):
             self.free.append(who)
             self.close()
 
-    @data
+    @tell
     def leave(self) -> None:
         self.books.managed += 1
         self.left -= 1
@@ -208,7 +208,7 @@ class Producer(Actor):
         self.told = books.told
         self.items = iter(range(number * books.each, (number + 1) * books.each))
 
-    @data
+    @tell
     def produce(self) -> None:
         self.told[self.number] += 1
         for item in self.items:
@@ -225,7 +225,7 @@ class Consumer(Actor):
         self.manager = manager
         self.consumed = consumed
 
-    @data
+    @tell
     def consume(self, item: int) -> None:
         self.consumed.append(item - work(COST))
         self.manager.give(self.me)

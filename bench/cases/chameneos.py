@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from bandstand.actor import Actor, data
+from bandstand.actor import Actor, tell
 from bench import otp, raw, stages, typed
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
 from bench.stage import Handler, Play, Stage, Who
@@ -127,7 +127,7 @@ class Mall(Actor):
         self.waiting: Creature | None = None
         self.at_mall = self.met = self.faded = 0
 
-    @data
+    @tell
     def come(self, colour: int, who: Creature) -> None:
         self.at_mall += 1
         if not self.left:
@@ -139,7 +139,7 @@ class Mall(Actor):
             self.waiting = None
             self.left -= 1
 
-    @data
+    @tell
     def go(self, meetings: int) -> None:
         self.at_mall += 1
         self.met += meetings
@@ -156,18 +156,18 @@ class Creature(Actor):
         self.colour = colour
         self.meetings = 0
 
-    @data
+    @tell
     def meet(self, colour: int, other: Creature) -> None:
         self.colour = complement(self.colour, colour)
         other.change(self.colour)
         self.come_again()
 
-    @data
+    @tell
     def change(self, colour: int) -> None:
         self.colour = colour
         self.come_again()
 
-    @data
+    @tell
     def fade(self) -> None:
         self.mall.go(self.meetings)
         self.stop()

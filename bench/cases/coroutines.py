@@ -18,7 +18,7 @@ from itertools import repeat
 from types import coroutine
 from typing import Any
 
-from bandstand.actor import Actor, data
+from bandstand.actor import Actor, tell
 from bandstand.core import Context
 from bench import limit, queues, raw, typed
 from bench.case import Case, Kind, Measure, Outcome, Setting, Size
@@ -121,7 +121,7 @@ def classes(setting: Setting, *, suspends: bool) -> Outcome:
     sleep = asyncio.sleep
 
     class Producer(Actor):
-        @data
+        @tell
         def produce(self, burst: int) -> None:
             if burst:
                 for _ in repeat(None, BURST - 1):
@@ -129,7 +129,7 @@ def classes(setting: Setting, *, suspends: bool) -> Outcome:
                 counter.count(burst)
 
     class Counter(Actor):
-        @data
+        @tell
         async def count(self, last_of: int) -> None:
             nonlocal total
             total += 1
@@ -137,7 +137,7 @@ def classes(setting: Setting, *, suspends: bool) -> Outcome:
                 producer.produce(last_of - 1)
 
     class Later(Counter):
-        @data
+        @tell
         async def count(self, last_of: int) -> None:
             nonlocal total
             await sleep(0)

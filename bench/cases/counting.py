@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 from itertools import repeat
 
-from bandstand.actor import Actor, data
+from bandstand.actor import Actor, tell
 from bench import limit, otp, raw, stages, typed
 from bench.case import Case, Outcome, Setting, Size
 from bench.stage import Play, Stage
@@ -62,13 +62,13 @@ def classes(setting: Setting) -> Outcome:
     loop = typed.make()
 
     class Producer(Actor):
-        @data
+        @tell
         def produce(self, n: int) -> None:
             for _ in repeat(None, n):
                 counter.count(1)
 
     class Counter(Actor):
-        @data
+        @tell
         def count(self, one: int) -> None:
             nonlocal total
             total += one

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from bandstand.actor import Actor, data
+from bandstand.actor import Actor, tell
 from bench import limit, otp, raw, stages, typed
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
 from bench.stage import Play, Stage
@@ -84,14 +84,14 @@ def classes(setting: Setting) -> Outcome:
     spawn = loop.spawn
 
     class Maker(Actor):
-        @data
+        @tell
         def create(self, burst: int) -> None:
             if burst:
                 for number in range(BURST):
                     spawn(Mayfly).live(0 if number < BURST - 1 else burst)
 
     class Mayfly(Actor):
-        @data
+        @tell
         def live(self, last_of: int) -> None:
             nonlocal total
             total += 1

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TypeAlias
 
-from bandstand.actor import Actor, data
+from bandstand.actor import Actor, tell
 from bench import otp, stages, typed, workers
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
 from bench.dice import draws
@@ -118,12 +118,12 @@ class Store(Actor):
         self.books = books
         self.values = fresh()
 
-    @data
+    @tell
     def read(self, who: Worker, key: int) -> None:
         self.books.served += 1
         who.answer(self.values[key])
 
-    @data
+    @tell
     def write(self, who: Worker, key: int, value: int) -> None:
         self.books.served += 1
         self.values[key] = value
@@ -140,11 +140,11 @@ class Worker(Actor):
         self.work = iter(orders(number, books.requests))
         self.answered = self.total = 0
 
-    @data
+    @tell
     def begin(self) -> None:
         self.go_on()
 
-    @data
+    @tell
     def answer(self, value: int) -> None:
         self.answered += 1
         self.total += value

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from itertools import repeat
 
-from bandstand.actor import Actor, data
+from bandstand.actor import Actor, tell
 from bench import limit, otp, raw, stages, typed
 from bench.case import Case, Outcome, Setting, Size
 from bench.stage import Play, Stage, Who
@@ -98,7 +98,7 @@ def classes(setting: Setting) -> Outcome:
             self.number = number
             self.left = bursts
 
-        @data
+        @tell
         def produce(self) -> None:
             if self.left:
                 self.left -= 1
@@ -107,7 +107,7 @@ def classes(setting: Setting) -> Outcome:
                 sink.count(self.number)
 
     class Sink(Actor):
-        @data
+        @tell
         def count(self, last_of: int) -> None:
             nonlocal total
             total += 1

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from itertools import count, pairwise
 
-from bandstand.actor import Actor, data
+from bandstand.actor import Actor, tell
 from bandstand.core import LoopConfig
 from bench import otp, raw, stages, typed
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
@@ -107,7 +107,7 @@ def classes(setting: Setting) -> Outcome:
     small = loop.options(mailbox_cap=ROOM + 8)
 
     class Listener(Actor):
-        @data
+        @tell
         def found(self, number: int) -> None:
             nonlocal answer
             answer = number
@@ -117,7 +117,7 @@ def classes(setting: Setting) -> Outcome:
             self.parent = parent
             self.first = 0
 
-        @data
+        @tell
         def find(self, n: int) -> None:
             if n > 2:
                 small.spawn(Finder, self.me).find(n - 1)
@@ -125,7 +125,7 @@ def classes(setting: Setting) -> Outcome:
             else:
                 self.answer(1)
 
-        @data
+        @tell
         def found(self, number: int) -> None:
             if self.first:
                 self.answer(self.first + number)

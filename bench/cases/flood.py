@@ -86,7 +86,7 @@ def bandstand(ms: int, setting: Setting) -> Outcome:
     def beat(_ctx: Context[None], due: int) -> None:
         nonlocal is_on
         if lateness.note(due):
-            send_after(ticker, ms, lateness.next_due())
+            send_after(ticker, ms / 1000, lateness.next_due())
         else:
             is_on = False
 
@@ -95,7 +95,7 @@ def bandstand(ms: int, setting: Setting) -> Outcome:
     send(flooder, None)
     stopwatch.start()
     begin = lateness.begin()
-    send_after(ticker, ms, lateness.next_due())
+    send_after(ticker, ms / 1000, lateness.next_due())
     loop.run(until_idle=True)
     raw.settle(loop, flooded + lateness.beats)
     if min(lateness.late) < 0:

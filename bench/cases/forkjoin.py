@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from bandstand.actor import Actor, data
+from bandstand.actor import Actor, tell
 from bench import limit, otp, raw, stages, typed
 from bench.case import Case, Outcome, Setting, Size
 from bench.stage import Handler, Play, Stage
@@ -109,7 +109,7 @@ def classes(setting: Setting) -> Outcome:
     loop = typed.make()
 
     class Worker(Actor):
-        @data
+        @tell
         def work(self, last_of: int) -> None:
             nonlocal total
             total += 1
@@ -117,7 +117,7 @@ def classes(setting: Setting) -> Outcome:
                 dealer.deal(last_of - 1)
 
     class Dealer(Actor):
-        @data
+        @tell
         def deal(self, burst: int) -> None:
             if burst:
                 for rest in reversed(range(BURST)):

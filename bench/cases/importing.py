@@ -91,9 +91,11 @@ CASES = (
     case(
         name="import-actors",
         title="import what an actor needs",
-        what="a cold `from bandstand import Actor, Loop, ask, data`, less the start of the interpreter",
+        what="a cold `from bandstand import Actor, ActorSystem, ask, tell`, less the start of the interpreter",
         measures={
-            "raw": partial(importing, "from bandstand import Actor, Loop, ask, data", "bandstand.actor"),
+            "raw": partial(
+                importing, "from bandstand import Actor, ActorSystem, ask, tell", "bandstand.actor"
+            ),
             **PEERS,
         },
     ),

@@ -23,7 +23,7 @@ from itertools import count, repeat
 from time import perf_counter_ns
 from typing import Any
 
-from bandstand.actor import Actor, control, data
+from bandstand.actor import Actor, tell
 from bandstand.core import Context, Lane
 from bench import latency, limit, otp, queues, raw, stopwatch, typed
 from bench.case import Case, Outcome, Setting, Size
@@ -131,17 +131,17 @@ def classes(setting: Setting) -> Outcome:
     loop = typed.make()
 
     class Flooder(Actor):
-        @data
+        @tell
         def pour(self, handled: int) -> None:
             flood.pour(handled, drop, target.press)
 
     class Target(Actor):
-        @data
+        @tell
         def drink(self, stamp: int) -> None:
             if flood.drink(stamp):
                 flooder.pour(len(flood.times))
 
-        @control
+        @tell(lane=Lane.CONTROL)
         def press(self, stamp: int) -> None:
             flood.drink(stamp)
 

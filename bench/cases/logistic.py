@@ -17,7 +17,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from functools import cache
 
-from bandstand.actor import Actor, data
+from bandstand.actor import Actor, tell
 from bench import otp, raw, stages, typed
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
 from bench.stage import Handler, Play, Stage, Who
@@ -156,7 +156,7 @@ class Master(Actor):
         self.books = books
         self.workers = workers
 
-    @data
+    @tell
     def begin(self) -> None:
         self.books.begun += 1
         for _ in range(self.books.terms):
@@ -165,7 +165,7 @@ class Master(Actor):
         for worker in self.workers:
             worker.say_last()
 
-    @data
+    @tell
     def found(self, number: int, x: float) -> None:
         self.books.found[number] = x
 
@@ -176,7 +176,7 @@ class Computer(Actor):
         self.number = number
         self.rate = rate(number)
 
-    @data
+    @tell
     def compute(self, asker: Worker, x: float) -> None:
         self.asked[self.number] += 1
         asker.answer(self.rate * x * (1 - x))
@@ -195,7 +195,7 @@ class Worker(Actor):
     def on_start(self) -> None:
         self.own = self.me
 
-    @data
+    @tell
     def find_next(self) -> None:
         self.told[self.number] += 1
         if self.is_waiting:
@@ -203,7 +203,7 @@ class Worker(Actor):
         else:
             self.take(NEXT)
 
-    @data
+    @tell
     def say_last(self) -> None:
         self.told[self.number] += 1
         if self.is_waiting:
@@ -211,7 +211,7 @@ class Worker(Actor):
         else:
             self.take(LAST)
 
-    @data
+    @tell
     def answer(self, x: float) -> None:
         self.told[self.number] += 1
         self.x, self.is_waiting = x, False

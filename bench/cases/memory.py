@@ -15,7 +15,7 @@ from collections import deque
 from contextlib import suppress
 from functools import partial
 
-from bandstand.actor import Actor, data
+from bandstand.actor import Actor, tell
 from bandstand.core import ActorId, Context, LoopConfig
 from bench import limit, otp, queues, raw, typed
 from bench.case import Case, Outcome, Setting, Size
@@ -81,7 +81,7 @@ def classes(messages: int, setting: Setting) -> Outcome:
         def __init__(self) -> None:
             self.total = 0
 
-        @data
+        @tell
         def add(self, one: int) -> None:
             nonlocal total
             self.total += one

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from bandstand.actor import Actor, data
+from bandstand.actor import Actor, tell
 from bench import otp, raw, stages, typed
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
 from bench.stage import Handler, Play, Stage, Who
@@ -139,7 +139,7 @@ class Arbitrator(Actor):
         self.books = books
         self.left = PHILOSOPHERS
 
-    @data
+    @tell
     def hungry(self, who: Philosopher, wanted: int) -> None:
         books = self.books
         books.asked += 1
@@ -149,11 +149,11 @@ class Arbitrator(Actor):
             books.taken |= wanted
             who.eat()
 
-    @data
+    @tell
     def done(self, wanted: int) -> None:
         self.books.taken ^= wanted
 
-    @data
+    @tell
     def leave(self) -> None:
         self.left -= 1
 
@@ -169,16 +169,16 @@ class Philosopher(Actor):
     def on_start(self) -> None:
         self.own = self.me
 
-    @data
+    @tell
     def start(self) -> None:
         self.arbiter.hungry(self.own, self.forks)
 
-    @data
+    @tell
     def denied(self) -> None:
         self.books.denials[self.number] += 1
         self.arbiter.hungry(self.own, self.forks)
 
-    @data
+    @tell
     def eat(self) -> None:
         self.meals += 1
         self.arbiter.done(self.forks)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from bandstand.actor import Actor, data
+from bandstand.actor import Actor, tell
 from bench import limit, otp, raw, stages, typed
 from bench.case import Case, Outcome, Setting, Size
 from bench.stage import Play, Stage
@@ -68,7 +68,7 @@ def classes(setting: Setting) -> Outcome:
     loop = typed.make()
 
     class Ping(Actor):
-        @data
+        @tell
         def hit(self, k: int) -> None:
             nonlocal left
             if k:
@@ -77,7 +77,7 @@ def classes(setting: Setting) -> Outcome:
                 left = k
 
     class Pong(Actor):
-        @data
+        @tell
         def hit(self, k: int) -> None:
             nonlocal left
             if k:

@@ -24,20 +24,20 @@ def inside(setting: Setting) -> Outcome:
     from bench import pods
 
     with pods.playing(pods.OnePod()) as troupe:
-        elapsed = troupe.conductor.conduct.within(pods.PATIENCE_MS).blocking(setting.size // BURST)
+        elapsed = troupe.conductor.conduct.within(pods.PATIENCE_MS / 1000).blocking(setting.size // BURST)
         handled = troupe.adder.value.blocking()
     return Outcome(total=elapsed, operations=setting.size, sent=setting.size, handled=handled)
 
 
 def queued(setting: Setting) -> Outcome:
-    from bandstand.actor import Loop
+    from bandstand.actor import ActorSystem
     from bench import pods
 
-    async def body(loop: Loop) -> Outcome:
+    async def body(loop: ActorSystem) -> Outcome:
         adder = loop.spawn(pods.Adder)
         sender = loop.spawn(pods.Sender, pods.Peers(adder=adder))
         conductor = loop.spawn(pods.Conductor, pods.Crew(adder=adder, sender=sender))
-        elapsed = await conductor.conduct.within(pods.PATIENCE_MS)(setting.size // BURST)
+        elapsed = await conductor.conduct.within(pods.PATIENCE_MS / 1000)(setting.size // BURST)
         handled = await adder.value()
         if loop.statistics().refused:
             raise WrongResultError("a burst has found no room")

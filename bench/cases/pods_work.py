@@ -30,7 +30,7 @@ def worked(setting: Setting, *, is_alone: bool) -> Outcome:
         start = stopwatch.start()
         for first in range(0, n, WINDOW):
             numbers = range(min(WINDOW, n - first))
-            ask = [worker.work.within(pods.PATIENCE_MS).future for worker in workers]
+            ask = [worker.work.within(pods.PATIENCE_MS / 1000).future for worker in workers]
             answers = [ask[number % len(ask)](number) for number in numbers]
             right += sum(
                 answer.result(PATIENCE) == wanted[number]

@@ -85,7 +85,7 @@ def bandstand(setting: Setting) -> Outcome:
             raise FailedError(ctx.state)
         send(maker, None)
 
-    spec = SupervisorSpec(children=[ChildSpec("child", child, init=init)], intensity=10**9)
+    spec = SupervisorSpec(children=[ChildSpec("child", child, init=init)], max_restarts=10**9)
 
     def make(_ctx: Context[None], _data: object) -> None:
         nonlocal batches, restarts, supervisor

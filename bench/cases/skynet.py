@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from bandstand.actor import Actor, data
+from bandstand.actor import Actor, tell
 from bandstand.core import LoopConfig
 from bench import limit, otp, raw, stages, typed
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
@@ -145,7 +145,7 @@ def classes(setting: Setting) -> Outcome:
     spawn = loop.spawn
 
     class Leaf(Actor):
-        @data
+        @tell
         def begin(self, parent: Member, number: int) -> None:
             parent.add(number)
             self.stop()
@@ -154,7 +154,7 @@ def classes(setting: Setting) -> Outcome:
         def __init__(self) -> None:
             self.total, self.left = 0, CHILDREN
 
-        @data
+        @tell
         def begin(self, parent: Member | Sink, number: int, size: int) -> None:
             self.parent = parent
             share = size // CHILDREN
@@ -164,7 +164,7 @@ def classes(setting: Setting) -> Outcome:
                 else:
                     spawn(Member).begin(self.me, number + place * share, share)
 
-        @data
+        @tell
         def add(self, total: int) -> None:
             self.total += total
             self.left -= 1
@@ -173,7 +173,7 @@ def classes(setting: Setting) -> Outcome:
                 self.stop()
 
     class Sink(Actor):
-        @data
+        @tell
         def add(self, total: int) -> None:
             nonlocal result
             result = total

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from bandstand.actor import Actor, data
+from bandstand.actor import Actor, tell
 from bench import dice, limit, otp, raw, stages, typed
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
 from bench.stage import Handler, Play, Stage, Who
@@ -148,7 +148,7 @@ class Arbiter(Actor):
         self.smokers = smokers
         self.choices = iter(chosen(books.rounds))
 
-    @data
+    @tell
     def begun(self) -> None:
         self.books.begun += 1
         if (choice := next(self.choices, None)) is not None:
@@ -158,7 +158,7 @@ class Arbiter(Actor):
             for smoker in self.smokers:
                 smoker.go_home()
 
-    @data
+    @tell
     def gone(self) -> None:
         self.books.gone += 1
 
@@ -169,13 +169,13 @@ class Smoker(Actor):
         self.number = number
         self.arbiter = arbiter
 
-    @data
+    @tell
     def smoke(self, steps: int) -> None:
         self.books.smoked[self.number] += 1
         self.arbiter.begun()
         dice.work(steps)
 
-    @data
+    @tell
     def go_home(self) -> None:
         self.books.sent_home[self.number] += 1
         self.arbiter.gone()

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TypeAlias
 
-from bandstand.actor import Actor, data
+from bandstand.actor import Actor, tell
 from bench import otp, stages, typed, workers
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
 from bench.dice import draws
@@ -175,17 +175,17 @@ class Store(Actor):
         self.books = books
         self.values = books.store
 
-    @data
+    @tell
     def contains(self, who: Worker, value: int) -> None:
         self.books.served += 1
         who.answer(self.values.contains(value))
 
-    @data
+    @tell
     def change(self, who: Worker, value: int) -> None:
         self.books.served += 1
         who.answer(self.values.change(value))
 
-    @data
+    @tell
     def size(self, who: Worker) -> None:
         self.books.served += 1
         who.size(self.values.size())
@@ -201,17 +201,17 @@ class Worker(Actor):
         self.work = iter(orders(number, books.requests))
         self.answered = self.total = 0
 
-    @data
+    @tell
     def begin(self) -> None:
         self.go_on()
 
-    @data
+    @tell
     def answer(self, answer: int) -> None:
         self.answered += 1
         self.total += answer
         self.go_on()
 
-    @data
+    @tell
     def size(self, _size: int) -> None:
         self.answered += 1
         self.go_on()

@@ -91,7 +91,7 @@ def bandstand(setting: Setting) -> Outcome:
         failed += 1
         raise FailedError(ctx.state)
 
-    spec = DynamicSpec(child=ChildSpec("child", child, init=init), intensity=10**9)
+    spec = DynamicSpec(child=ChildSpec("child", child, init=init), max_restarts=10**9)
 
     def make(_ctx: Context[None], _data: object) -> None:
         nonlocal begun, elapsed, left, storms, living, stop

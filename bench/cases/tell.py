@@ -17,7 +17,7 @@ from collections import deque
 from functools import partial
 from itertools import repeat
 
-from bandstand.actor import Actor, Loop, ask, data
+from bandstand.actor import Actor, ActorSystem, ask, tell
 from bench import limit, otp, queues, stopwatch, threads, typed
 from bench.case import Case, Outcome, Setting, Size
 
@@ -28,11 +28,11 @@ class Adder(Actor):
     def __init__(self) -> None:
         self.total = 0
 
-    @data
+    @tell
     def add(self, one: int) -> None:
         self.total += one
 
-    @data
+    @tell
     def add_product(self, one: int, factor: int = 0) -> None:
         self.total += one * factor
 
@@ -71,7 +71,7 @@ def plain(setting: Setting, *, is_named: bool) -> Outcome:
     return Outcome(total=elapsed, operations=n, sent=n, handled=total)
 
 
-async def classes(size: int, loop: Loop) -> Outcome:
+async def classes(size: int, loop: ActorSystem) -> Outcome:
     bursts, adder = size // BURST, loop.spawn(Adder)
     start = stopwatch.start()
     for _ in repeat(None, bursts):
@@ -82,7 +82,7 @@ async def classes(size: int, loop: Loop) -> Outcome:
     return await settle(loop, elapsed, bursts, adder)
 
 
-async def named(size: int, loop: Loop) -> Outcome:
+async def named(size: int, loop: ActorSystem) -> Outcome:
     bursts, adder = size // BURST, loop.spawn(Adder)
     start = stopwatch.start()
     for _ in repeat(None, bursts):
@@ -93,7 +93,7 @@ async def named(size: int, loop: Loop) -> Outcome:
     return await settle(loop, elapsed, bursts, adder)
 
 
-async def settle(loop: Loop, elapsed: int, bursts: int, adder: Adder) -> Outcome:
+async def settle(loop: ActorSystem, elapsed: int, bursts: int, adder: Adder) -> Outcome:
     typed.settle_asks(loop, bursts)
     return Outcome(total=elapsed, operations=bursts * BURST, sent=bursts * BURST, handled=await adder.value())
 

@@ -24,6 +24,7 @@ from bench.target import at_most
 CHUNK = 1_000
 SOONEST, SPREAD = 10_000, 60_000
 DELAYS = [(i * 7919) % 5_000 + 1 for i in range(CHUNK)]
+SECONDS = [ms / 1000 for ms in DELAYS]
 """Milliseconds; the same mixed thousand for everyone, all due before the pending ones."""
 
 
@@ -69,15 +70,15 @@ def bandstand(pending: int, setting: Setting) -> Outcome:
         if left == 0:
             elapsed = stopwatch.since(start)
             return STOP
-        for ms in DELAYS:
-            cancel_timer(send_after(actor, ms, None))
+        for delay in SECONDS:
+            cancel_timer(send_after(actor, delay, None))
         send(actor, left - 1)
         return None
 
     actor = loop.spawn(churn)
     delays = pending_delays(pending, setting)
     for ms in delays:
-        send_after(actor, ms, None)
+        send_after(actor, ms / 1000, None)
     send(actor, chunks)
     start = stopwatch.start()
     loop.run(until_idle=True)

@@ -23,6 +23,7 @@ from bench.target import ahead_of
 
 ACTORS = 100
 MS = [i % 10 + 1 for i in range(ACTORS)]
+SECONDS = [ms / 1000 for ms in MS]
 """Milliseconds, by actor."""
 
 
@@ -65,8 +66,8 @@ def bandstand(setting: Setting) -> Outcome:
 
     def schedule(_ctx: Context[None], share: int) -> None:
         for _ in range(share):
-            for actor, ms in zip(actors, MS, strict=True):
-                send_after(actor, ms, 1)
+            for actor, delay in zip(actors, SECONDS, strict=True):
+                send_after(actor, delay, 1)
 
     scheduler = loop.spawn(schedule)
     elapsed = raw.drain(loop, lambda: loop.send(scheduler, share))

@@ -10,7 +10,7 @@ what it will, and every cache is filled. Then it is watched doing N operations, 
 figure, so that what it costs to begin and to end does not count. The collector is emptied and what lives is frozen; hashes are not random.
 
 What is not as it is outside: a program under valgrind is fifty times slower, so the clock seems to race. A tick would end by its
-time, which it hardly ever does outside; so the default of `max_tick_ms` is lifted, and a tick ends by its count; and the time of day
+time, which it hardly ever does outside; so the default of `max_tick` is lifted, and a tick ends by its count; and the time of day
 goes on by a step at each reading. What reads a clock besides can still move a figure, by a percent or two: the margin is ten.
 
 Instructions are no nanoseconds: a cache miss counts for nothing, a system call as little. What gets slower without more

@@ -37,6 +37,8 @@ class Workload:
         """
         home = import_module(f"bench.cases.{self.home}")
         cases: tuple[Case, ...] = home.CASES if hasattr(home, "CASES") else (home.CASE,)
+        # Cases that are counted and not timed.
+        cases += getattr(home, "COUNTED", ())
         for case in cases:
             if case.name == self.case:
                 return case.measures[self.kind]
@@ -64,6 +66,29 @@ WORKLOADS = (
     # Wider: where Python's cache of attributes has two names fall together, a request takes 7 % more, and that depends on where
     # in memory they happen to lie.
     Workload("bus-ask", "bus_ask", "bus-ask", "bus", 200, "a request to the bus from inside", margin=0.20),
+    Workload(
+        "bus-socket", "bus_requests", "socket-pipelined", "bus", 1024, "a query over the socket, of many"
+    ),
+    Workload(
+        "bus-socket-one", "bus_requests", "socket-one", "bus", 256, "a query over the socket, one at a time"
+    ),
+    Workload(
+        "bus-socket-command",
+        "bus_requests",
+        "socket-remembered",
+        "bus",
+        1024,
+        "a command over the socket, of many",
+    ),
+    Workload(
+        "echo-socket",
+        "bus_requests",
+        "socket-pipelined",
+        "echo",
+        1024,
+        "the same query by a bare echo, of many",
+    ),
+    Workload("echo-socket-one", "bus_requests", "socket-one", "echo", 256, "the same, one at a time"),
 )
 
 

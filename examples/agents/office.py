@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from bandstand.bus import Capability, Command, Event, Query
-from bandstand.errors import Refused
+from bandstand.errors import RefusedError
 
 Day = Annotated[
     str, Meta(pattern=r"^\d{4}-\d\d-\d\d$", description="A day, as 2030-01-31.", examples=["2030-01-31"])
@@ -66,7 +66,7 @@ class Diary(Capability):
     def book(self, msg: Book) -> Booked:
         taken = self._entries.get((msg.day, msg.hour))
         if taken is not None:
-            raise Refused(f"{msg.day} at {msg.hour} is taken, by {taken!r}")
+            raise RefusedError(f"{msg.day} at {msg.hour} is taken, by {taken!r}")
         self._entries[msg.day, msg.hour] = msg.title
         self.bus.emit(Changed(msg.day, msg.hour, msg.title))
         return Booked(msg.day, msg.hour, msg.title)

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import signal
 
-from bandstand import Loop
+from bandstand import ActorSystem
 from examples.chat.server import open_house
 
 
@@ -19,7 +19,7 @@ async def serve(host: str, port: int) -> None:
     over = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, over.set)
-    async with Loop() as loop, open_house(loop, host, port) as (_house, known):
+    async with ActorSystem() as loop, open_house(loop, host, port) as (_house, known):
         print(f"listening on {host} port {known}; Ctrl-C ends it", flush=True)
         await over.wait()
         print(loop.tree())

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from bandstand import Actor, ask, data
+from bandstand import Actor, ask, tell
 from bandstand.topic import Policy, Topic, TopicSubscription
 from examples.chat.lines import Line
 
@@ -70,11 +70,11 @@ class Room(Actor):
         self._guests.add(session, name)
         return tuple(self._guests.history)
 
-    @data
+    @tell
     def leave(self, session: Session) -> None:
         self._guests.remove(session)
 
-    @data
+    @tell
     def say(self, line: Line) -> None:
         if line.words == "(the word that breaks it)":
             raise ValueError("nobody has thought of this word")

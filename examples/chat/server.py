@@ -13,8 +13,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from itertools import count
 
-from bandstand import Loop, child, supervised
-from bandstand.errors import BandstandError, ChildState, MaxChildren
+from bandstand import ActorSystem, child, supervised
+from bandstand.errors import BandstandError, ChildStateError, MaxChildrenError
 from bandstand.supervision import (
     ChildMode,
     ChildSpec,
@@ -39,16 +39,16 @@ WRITE_BYTES = 16 * 1024
 class House:
     """The rooms and the sessions of one server, and what must not be lost when a room is: who is in it."""
 
-    def __init__(self, loop: Loop) -> None:
-        self._loop = loop
+    def __init__(self, system: ActorSystem) -> None:
+        self._loop = system
         self._guests: dict[str, Guests] = {}
         self._numbers = count(1)
         session = child("session", mode=ChildMode.TEMPORARY, mailbox_cap=32).each_of(Session, self)
         self._root = spawn_supervisor(
-            loop,
+            system,
             SupervisorSpec(
                 children=[
-                    ChildSpec("rooms", SupervisorSpec(intensity=20)),
+                    ChildSpec("rooms", SupervisorSpec(max_restarts=20)),
                     ChildSpec("sessions", DynamicSpec(child=session, max_children=MOST_SESSIONS)),
                 ]
             ),
@@ -63,10 +63,10 @@ class House:
         """
         rooms = self._root.supervisor("rooms", Supervisor)
         if rooms is None:
-            raise ChildState("the rooms are just being started again")
+            raise ChildStateError("the rooms are just being started again")
         if name not in self._guests:
             if len(self._guests) >= MOST_ROOMS:
-                raise MaxChildren(f"there are {MOST_ROOMS} rooms already")
+                raise MaxChildrenError(f"there are {MOST_ROOMS} rooms already")
             self._guests[name] = Guests(Topic(self._loop, Line, name=name))
         if all(known.name != name for known in rooms.children()):
             rooms.start_child(child(name, mailbox=Mailbox.KEPT).of(Room, self._guests[name]))
@@ -78,7 +78,7 @@ class House:
         try:
             sessions = self._root.supervisor("sessions", DynamicSupervisor)
             if sessions is None:
-                raise ChildState("the server is just being started again")
+                raise ChildStateError("the server is just being started again")
             sessions.start_child(reader, writer, f"guest{next(self._numbers)}")
         except BandstandError as error:
             writer.write(f"* not now: {error}\n".encode())
@@ -86,9 +86,11 @@ class House:
 
 
 @asynccontextmanager
-async def open_house(loop: Loop, host: str = "127.0.0.1", port: int = 0) -> AsyncGenerator[tuple[House, int]]:
+async def open_house(
+    system: ActorSystem, host: str = "127.0.0.1", port: int = 0
+) -> AsyncGenerator[tuple[House, int]]:
     """A server that listens; the port it has."""
-    house = House(loop)
+    house = House(system)
     server = await asyncio.start_server(house.welcome, host, port, limit=LONGEST, backlog=1024)
     try:
         yield house, server.sockets[0].getsockname()[1]

@@ -13,7 +13,7 @@ from asyncio import StreamReader, StreamWriter
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from bandstand import Actor, data
+from bandstand import Actor, tell
 from bandstand.core import ExitReason, Lagged
 from bandstand.errors import BandstandError
 from examples.chat.lines import HELP, LONGEST, Join, Line, Mistake, Quit, Rename, Say, Who, parse
@@ -77,7 +77,7 @@ class Session(Actor):
     def _hang_up(self, _nothing: None) -> None:
         self.stop()
 
-    @data
+    @tell
     async def typed(self, text: str) -> None:
         try:
             await self._fulfil(text)
@@ -118,16 +118,16 @@ class Session(Actor):
 
     # -- what goes to the client ---------------------------------------------------------------------------------------------
 
-    @data
+    @tell
     async def hear(self, line: Line) -> None:
         """Something was said. While this waits for the client, what follows waits in the room that the topic keeps for us."""
         await self._write(str(line))
 
-    @data
+    @tell
     async def fall_behind(self, lagged: Lagged) -> None:
         await self._write(f"* you missed {lagged.missed} lines")
 
-    @data
+    @tell
     async def advise(self, advice: str) -> None:
         await self._write(advice)
 

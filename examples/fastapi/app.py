@@ -20,8 +20,8 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict
 from typing import cast
 
-from bandstand import Loop
-from bandstand.errors import AskTimeout, BandstandError
+from bandstand import ActorSystem
+from bandstand.errors import AskTimeoutError, BandstandError
 from bandstand.shutdown import GracefulShutdown
 from bandstand.topic import Policy, Topic
 from examples.fastapi import office
@@ -36,11 +36,11 @@ HOLD_MS = float(os.environ.get("HOLD_MS", office.HOLD_MS))
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
     """Actors ride the server's event loop. At the end what was accepted is handled, and then they end."""
-    async with Loop() as loop:
-        app.state.office, app.state.changes = open_office(loop, SEATS, HOLD_MS)
+    async with ActorSystem() as system:
+        app.state.office, app.state.changes = open_office(system, SEATS, HOLD_MS)
         yield
         app.state.changes.close()
-        await GracefulShutdown(loop, deadline_ms=5_000).run("the server ends")
+        await GracefulShutdown(system, deadline=5.0).run("the server ends")
 
 
 app = FastAPI(title="tickets", lifespan=lifespan)
@@ -97,7 +97,7 @@ async def no_such_ticket(_request: Request, error: Exception) -> JSONResponse:
     return JSONResponse({"detail": str(error)}, status_code=404)
 
 
-@app.exception_handler(AskTimeout)
+@app.exception_handler(AskTimeoutError)
 async def too_late(_request: Request, error: Exception) -> JSONResponse:
     return JSONResponse({"detail": str(error)}, status_code=504)
 

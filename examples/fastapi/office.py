@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import count
 
-from bandstand import Actor, Loop, ask, child, data, supervised
+from bandstand import Actor, ActorSystem, ask, child, supervised, tell
 from bandstand.supervision import Mailbox, SupervisorSpec, spawn_supervisor
 from bandstand.topic import Topic
 
@@ -49,7 +49,7 @@ class Ledger:
     numbers: count[int] = field(default_factory=lambda: count(1))
 
 
-class Office(Actor, ask_ms=2_000):
+class Office(Actor, ask_timeout=2.0):
     def __init__(self, ledger: Ledger, changes: Topic[Change], hold_ms: float) -> None:
         self._ledger = ledger
         self._changes = changes
@@ -59,7 +59,7 @@ class Office(Actor, ask_ms=2_000):
         """Timers go with an actor: those that the last incarnation had are set anew."""
         for ticket in self._ledger.tickets.values():
             if not ticket.is_paid:
-                self.after(self._hold_ms, self.give_up, ticket.number)
+                self.after(self._hold_ms / 1000, self.give_up, ticket.number)
 
     @ask(raises=SoldOutError)
     def hold(self) -> Ticket:
@@ -68,7 +68,7 @@ class Office(Actor, ask_ms=2_000):
             raise SoldOutError("there is no seat left; one that is not paid in time is free again")
         ticket = Ticket(next(self._ledger.numbers), self._ledger.free.pop())
         self._ledger.tickets[ticket.number] = ticket
-        self.after(self._hold_ms, self.give_up, ticket.number)
+        self.after(self._hold_ms / 1000, self.give_up, ticket.number)
         self._tell("held", ticket)
         return ticket
 
@@ -86,7 +86,7 @@ class Office(Actor, ask_ms=2_000):
     def free(self) -> int:
         return len(self._ledger.free)
 
-    @data
+    @tell
     def stumble(self) -> None:
         """A bug, to try what happens."""
         raise RuntimeError("the office has stumbled")
@@ -102,10 +102,10 @@ class Office(Actor, ask_ms=2_000):
         self._changes.publish(Change(what, ticket, len(self._ledger.free)))
 
 
-def open_office(loop: Loop, seats: int, hold_ms: float = HOLD_MS) -> tuple[Office, Topic[Change]]:
+def open_office(system: ActorSystem, seats: int, hold_ms: float = HOLD_MS) -> tuple[Office, Topic[Change]]:
     """An office under a supervisor; a handle that stays good, and what it tells."""
-    changes = Topic(loop, Change, name="changes")
+    changes = Topic(system, Change, name="changes")
     ledger = Ledger(list(range(seats, 0, -1)))
     office = child("office", mailbox=Mailbox.KEPT).of(Office, ledger, changes, hold_ms)
-    root = spawn_supervisor(loop, SupervisorSpec(children=[office], intensity=10), name="theatre")
+    root = spawn_supervisor(system, SupervisorSpec(children=[office], max_restarts=10), name="theatre")
     return supervised(root, Office, "office"), changes

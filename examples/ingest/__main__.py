@@ -18,7 +18,7 @@ from collections.abc import Callable
 from math import inf
 from pathlib import Path
 
-from bandstand import Loop, child
+from bandstand import ActorSystem, child
 from bandstand.supervision import ChildMode, ChildSpec, SupervisorSpec
 from examples.ingest.disk import Disk, FullDisk, TakenError, held
 from examples.ingest.feeder import Feeder, value_of
@@ -36,12 +36,12 @@ def acknowledge(series: str, number: int) -> None:
 
 
 async def run(settings: Settings, points: int, disk: Disk) -> None:
-    async with Loop() as loop:
-        store = open_store(loop, settings, disk)
+    async with ActorSystem() as system:
+        store = open_store(system, settings, disk)
         await feed(store, points)
         for name, each in store.series.items():
             logger.info("%s: %s", name, index_summary(await each.index.blocks()))
-        logger.info("%s", store_summary(loop, await store.metrics.read()))
+        logger.info("%s", store_summary(system, await store.metrics.read()))
 
 
 async def feed(store: Store, points: int) -> None:
@@ -70,9 +70,9 @@ def index_summary(blocks: Spans) -> str:
     return f"points {first} to {last} are in blocks, of which there are {len(blocks)}"
 
 
-def store_summary(loop: Loop, counts: dict[str, int]) -> str:
+def store_summary(system: ActorSystem, counts: dict[str, int]) -> str:
     figures = ", ".join(f"{what} {n}" for what, n in sorted(counts.items()))
-    return f"done: {figures}\n{loop.tree()}"
+    return f"done: {figures}\n{system.tree()}"
 
 
 def check(folder: Path) -> int:

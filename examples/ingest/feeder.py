@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import sin
 
-from bandstand import Actor, data
+from bandstand import Actor, tell
 from bandstand.errors import BandstandError
 from examples.ingest.head import Head
 from examples.ingest.points import Point
@@ -47,7 +47,7 @@ class Feeder(Actor):
 
     def on_start(self) -> None:
         self.find_out()
-        self.every(PATIENCE_MS, self.look)
+        self.every(PATIENCE_MS / 1000, self.look)
 
     def find_out(self) -> None:
         """Ask where to go on. The answer comes as a message; a head that is down, or does not answer, is asked again."""
@@ -55,19 +55,19 @@ class Feeder(Actor):
         try:
             answer = self._head.last()
         except BandstandError:
-            self.after(RETRY_MS, self.find_out)
+            self.after(RETRY_MS / 1000, self.find_out)
         else:
             self.background(answer, self.go_on, self.not_now)
 
     def not_now(self, _error: Exception) -> None:
-        self.after(RETRY_MS, self.find_out)
+        self.after(RETRY_MS / 1000, self.find_out)
 
     def go_on(self, last: int) -> None:
         self._is_asking = False
         self._sent = last
         self.durable_up_to(last)
 
-    @data
+    @tell
     def durable(self, number: int) -> None:
         self._is_moving = True
         self.durable_up_to(number)

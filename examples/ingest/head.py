@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bandstand import Actor, ask, data, management
+from bandstand import Actor, ask, tell
 from bandstand.core import ExitReason, Lane
 from examples.ingest.disk import Disk
 from examples.ingest.log import Log
@@ -41,7 +41,7 @@ class Head(Actor):
         # the store begins is as one that is full later: to be waited for.
         self.me.recover()
 
-    @management
+    @tell(lane=Lane.MANAGEMENT)
     async def recover(self) -> None:
         """Find out what is durable. Files block, so a thread does it; points wait in the mailbox meanwhile."""
         opening = asyncio.ensure_future(asyncio.to_thread(Log, self._folder, self._disk))
@@ -54,7 +54,7 @@ class Head(Actor):
         self._log = log
         if log.torn_bytes:
             self._metrics.add.try_send("torn bytes", log.torn_bytes)
-        self.every(self._flush_ms, self.flush)
+        self.every(self._flush_ms / 1000, self.flush)
 
     async def on_stop(self, reason: ExitReason, _cause: BaseException | None) -> None:
         """Whoever stops it in order loses nothing; whoever fails leaves the files as they are."""
@@ -72,7 +72,7 @@ class Head(Actor):
         assert self._log is not None, "a head recovers before anything else"
         return self._log
 
-    @data
+    @tell
     def append(self, points: Sequence[Point], source: Feeder) -> None:
         """Points, and whom to tell when they are durable."""
         if self.log.append(points):
@@ -90,7 +90,7 @@ class Head(Actor):
         if self._source is not None:
             self._source.durable.try_send(last)
 
-    @management
+    @tell(lane=Lane.MANAGEMENT)
     async def rotate(self) -> None:
         """Seal what there is, so that it can be merged."""
         await self.flush()

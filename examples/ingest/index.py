@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
-from bandstand import Actor, ask, data
+from bandstand import Actor, ask, tell
 from examples.ingest.disk import locked
 from examples.ingest.recover import blocks_of, read_whole
 
@@ -22,7 +22,7 @@ class Index(Actor):
     async def on_start(self) -> None:
         await self._look()
 
-    @data
+    @tell
     async def refresh(self) -> None:
         """Blocks were made, or removed."""
         await self._look()

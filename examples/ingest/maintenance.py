@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bandstand import Actor, data
+from bandstand import Actor, tell
 from bandstand.errors import BandstandError
 from examples.ingest.blocks import retire
 from examples.ingest.disk import Disk
@@ -44,9 +44,9 @@ class Maintenance(Actor):
         self._keep = keep
 
     def on_start(self) -> None:
-        self.every_after(self._period_ms, self.look_after_all)
+        self.every_after(self._period_ms / 1000, self.look_after_all)
 
-    @data
+    @tell
     async def look_after_all(self) -> None:
         for each in self._series:
             try:

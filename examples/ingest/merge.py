@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from bandstand import Actor, data
+from bandstand import Actor, tell
 from examples.ingest.blocks import merge
 from examples.ingest.disk import Disk
 from examples.ingest.index import Index
@@ -26,7 +26,7 @@ class Merge(Actor):
     def on_start(self) -> None:
         self.me.work()
 
-    @data
+    @tell
     async def work(self) -> None:
         await asyncio.to_thread(merge, self._folder, self._segments, self._disk)
         self._index.refresh.try_send()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from bandstand import Actor, ask, data
+from bandstand import Actor, ask, tell
 
 
 class Metrics(Actor):
@@ -13,7 +13,7 @@ class Metrics(Actor):
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
 
-    @data
+    @tell
     def add(self, what: str, n: int) -> None:
         self._counts[what] += n
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bandstand import Loop, child, supervised
+from bandstand import ActorSystem, child, supervised
 from bandstand.supervision import (
     Backoff,
     ChildMode,
@@ -54,23 +54,21 @@ class Store:
     series: dict[str, Series]
 
 
-def open_store(loop: Loop, settings: Settings, disk: Disk) -> Store:
-    root = spawn_supervisor(loop, SupervisorSpec(), name="ingest")
+def open_store(system: ActorSystem, settings: Settings, disk: Disk) -> Store:
+    root = spawn_supervisor(system, SupervisorSpec(), name="ingest")
     root.start_child(child("metrics").of(Metrics))
     metrics = supervised(root, Metrics, "metrics")
     folders = {name: settings.folder / name for name in settings.series}
     indices = [child(name).of(Index, folder) for name, folder in folders.items()]
     root.start_child(ChildSpec("index", SupervisorSpec(children=indices)))
     heads = [
-        child(name, backoff=Backoff(initial_ms=100, max_ms=2_000)).of(
+        child(name, backoff=Backoff(initial=0.1, maximum=2.0)).of(
             Head, name, folder, disk, metrics, settings.flush_ms
         )
         for name, folder in folders.items()
     ]
-    # As many restarts as the backoff can make in that time: it is to wait, and not to give up.
-    root.start_child(
-        ChildSpec("heads", SupervisorSpec(children=heads, intensity=10 * len(heads), period_ms=5_000))
-    )
+    # A full disk is waited for: never give up.
+    root.start_child(ChildSpec("heads", SupervisorSpec(children=heads, max_restarts=1_000_000)))
     series = {
         name: Series(folder, supervised(root, Head, "heads", name), supervised(root, Index, "index", name))
         for name, folder in folders.items()

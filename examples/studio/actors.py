@@ -8,7 +8,7 @@ from collections import Counter
 from math import sin
 from time import perf_counter
 
-from bandstand import Actor, ask, control, data
+from bandstand import Actor, Lane, ask, tell
 from bandstand.pod import Directory
 
 WIDTH = 40
@@ -20,7 +20,7 @@ class Metrics(Actor):
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
 
-    @data
+    @tell
     def add(self, what: str) -> None:
         self._counts[what] += 1
 
@@ -35,7 +35,7 @@ class Log(Actor):
     def __init__(self) -> None:
         self._lines: list[str] = []
 
-    @data
+    @tell
     def note(self, line: str) -> None:
         self._lines.append(line)
 
@@ -56,7 +56,7 @@ class Display(Actor):
         self._peers = peers
         self._engine = 0
 
-    @data
+    @tell
     def show(self, number: int, picture: str, process: int) -> None:
         if process != self._engine:
             self._engine = process
@@ -65,7 +65,7 @@ class Display(Actor):
         if sys.stdout.isatty():
             print(f"\r{number:5} {picture} {process:8}", end="", flush=True)
 
-    @control
+    @tell(lane=Lane.CONTROL)
     def close(self) -> None:
         self.stop()
 
@@ -93,14 +93,14 @@ class Engine(Actor):
     def __init__(self, peers: EnginePeers) -> None:
         self._peers = peers
 
-    @control
+    @tell(lane=Lane.CONTROL)
     def resize(self, width: int) -> None:
         """By the CONTROL lane: before all frames that wait."""
         self._width = width
 
     _width = WIDTH
 
-    @data
+    @tell
     async def frame(self, number: int) -> None:
         place = round((self._width - 1) * (1 + sin(number * await self._peers.settings.speed())) / 2)
         self._peers.display.show.try_send(
@@ -123,13 +123,13 @@ class Vsync(Actor):
         self._start = perf_counter()
 
     def on_start(self) -> None:
-        self.every(1000 / self._fps, self.tick)
+        self.every(1 / self._fps, self.tick)
 
     def tick(self) -> None:
         number = round((perf_counter() - self._start) * self._fps)
         taken = self._peers.engine.frame.try_send(number)
         self._peers.metrics.add.try_send("ticks" if taken else "left out")
 
-    @control
+    @tell(lane=Lane.CONTROL)
     def crash(self) -> None:
         raise RuntimeError("the crystal is cracked")

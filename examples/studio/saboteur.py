@@ -39,11 +39,13 @@ def sabotage(studio: Studio, kills: int, frames: int, say: Callable[[str], None]
         assert engine is not None
         os.kill(engine, signal.SIGKILL)
         studio.phases.until(
-            "engine_pod", PodPhase.RUNNING, number=number + 1, timeout_ms=PATIENCE_MS
+            "engine_pod", PodPhase.RUNNING, number=number + 1, timeout=PATIENCE_MS / 1000
         ).blocking()
         say(f"the engine was killed (process {engine}); the next one plays")
         studio.vsync.crash()
-        studio.phases.until("vsync", PodPhase.RUNNING, number=number + 1, timeout_ms=PATIENCE_MS).blocking()
+        studio.phases.until(
+            "vsync", PodPhase.RUNNING, number=number + 1, timeout=PATIENCE_MS / 1000
+        ).blocking()
         say("the vsync has crashed; the next one ticks")
         await_frames(studio, frames)
     story = Story(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bandstand.pod import RestartPolicy, ThreadModel, Troupe, WhenDown, directory, pod
-from bandstand.supervision import Intensity
 from examples.studio.actors import (
     Display,
     DisplayPeers,
@@ -18,17 +17,17 @@ from examples.studio.actors import (
 
 FPS = 60
 # They are killed for the fun of it.
-OFTEN = Intensity(50, 5_000)
+OFTEN = 50
 
 
 class Studio(Troupe):
     # On a thread of its own, so that nothing makes it late.
-    vsync = pod(restart=RestartPolicy.ALWAYS, intensity=OFTEN).expose(Vsync, directory(VsyncPeers), FPS)
+    vsync = pod(restart=RestartPolicy.ALWAYS, max_restarts=OFTEN).expose(Vsync, directory(VsyncPeers), FPS)
     # In a process of its own. While it is down a frame fails at once: an old one is worth nothing.
     engine_pod = pod(
         thread=ThreadModel.PROCESS,
         restart=RestartPolicy.ON_FAILURE,
-        intensity=OFTEN,
+        max_restarts=OFTEN,
         when_down=WhenDown.FAIL,
     )
     engine = engine_pod.expose(Engine, directory(EnginePeers))
