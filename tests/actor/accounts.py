@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bandstand.actor import MessageActor, Request, data, on
+from bandstand.actor import MessageActor, Request, on, tell
 from bandstand.core import Lane
 
 
@@ -68,6 +68,6 @@ class Account(MessageActor[Deposit | Bonus | Close | Balance | Fail]):
     async def fail(self, message: Fail) -> None:
         raise message.error
 
-    @data
+    @tell
     def also(self, line: str) -> None:
         self.lines.append(line)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from bandstand.actor import Loop, Reply
+from bandstand.actor import ActorSystem, Reply
 
 R = TypeVar("R")
 
 
-def answer(loop: Loop, reply: Reply[R]) -> R:
+def answer(loop: ActorSystem, reply: Reply[R]) -> R:
     """Run the loop until it is idle, and return the result of the reply."""
     loop.run(until_idle=True)
     return outcome(reply)

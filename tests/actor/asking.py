@@ -9,15 +9,15 @@ from typing import Any, TypeVar
 
 import pytest
 
-from bandstand.actor import Actor, AskStatistics, Loop, Reply, ask, data
+from bandstand.actor import Actor, ActorSystem, AskStatistics, Reply, ask, tell
 from bandstand.core import LoopConfig
 from bandstand.testing import VirtualClock, leaks_of
 from tests.core.support import Boom, HostFactory, check_statistics, guarded
 
 R = TypeVar("R")
 
-Story = Callable[[Loop], Coroutine[Any, Any, None]]
-Play = Callable[..., Loop]
+Story = Callable[[ActorSystem], Coroutine[Any, Any, None]]
+Play = Callable[..., ActorSystem]
 
 CAP = 7  # three user messages a lane
 
@@ -28,11 +28,11 @@ class Oracle(Actor):
     def __init__(self, log: list[str] | None = None) -> None:
         self.log: list[str] = [] if log is None else log
 
-    @data
+    @tell
     def note(self, what: str) -> None:
         self.log.append(what)
 
-    @data
+    @tell
     async def block(self, gate: Event) -> None:
         """Keep the actor busy until the gate opens."""
         await gate.wait()
@@ -126,7 +126,7 @@ async def got(reply: Awaitable[R]) -> R:
     return await reply
 
 
-def audit(loop: Loop) -> AskStatistics:
+def audit(loop: ActorSystem) -> AskStatistics:
     """Assert that an ended loop leaves nothing behind, and that all asks have ended."""
     check_statistics(loop)
     assert leaks_of(loop) == []
@@ -139,12 +139,12 @@ def audit(loop: Loop) -> AskStatistics:
 def player(clock: VirtualClock, new_host: HostFactory) -> Play:
     """Return a function that runs a test body on an event loop, inside `async with`, and audits the loop afterwards."""
 
-    def play(story: Story, *, carry_context: bool = True, **fields: Any) -> Loop:
+    def play(story: Story, *, carry_context: bool = True, **fields: Any) -> ActorSystem:
         escaped: list[dict[str, Any]] = []
-        loops: list[Loop] = []
+        loops: list[ActorSystem] = []
 
         async def main() -> None:
-            async with Loop(LoopConfig(**fields), clock=clock, carry_context=carry_context) as loop:
+            async with ActorSystem(LoopConfig(**fields), clock=clock, carry_context=carry_context) as loop:
                 loops.append(loop)
                 await story(loop)
 
@@ -177,7 +177,7 @@ def is_pending(*replies: Reply[Any]) -> bool:
     return not any(reply.done() for reply in replies)
 
 
-def is_at_rest(loop: Loop) -> bool:
+def is_at_rest(loop: ActorSystem) -> bool:
     """Return whether no timer is left."""
     return loop.kernel.timers.next_wakeup() == -1  # pyright: ignore[reportPrivateUsage]  # the statistics do not count deadlines of asks
 

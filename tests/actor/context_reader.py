@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextvars import ContextVar, copy_context
 from typing import Any
 
-from bandstand.actor import Actor, Loop, ask, data
+from bandstand.actor import Actor, ActorSystem, ask, tell
 from bandstand.actor.context_vars import Envelope
 from tests.actor.players import Book, turns
 from tests.core.support import Boom
@@ -24,11 +24,11 @@ class ContextReader(Actor):
         self.book = book
         self.other = other
 
-    @data
+    @tell
     def look(self) -> None:
         self.book.append(user.get())
 
-    @data
+    @tell
     async def look_slowly(self) -> None:
         seen = [user.get()]
         for _ in range(3):
@@ -36,12 +36,12 @@ class ContextReader(Actor):
             seen.append(user.get())
         self.book.append(seen)
 
-    @data
+    @tell
     def change(self, name: str) -> None:
         user.set(name)
         self.book.append(user.get())
 
-    @data
+    @tell
     async def change_slowly(self, name: str) -> None:
         user.set(name)
         await turns()
@@ -62,12 +62,12 @@ class ContextReader(Actor):
         assert self.other is not None
         return await self.other.see()
 
-    @data
+    @tell
     def pass_on(self) -> None:
         assert self.other is not None
         self.other.look()
 
-    @data
+    @tell
     async def pass_on_slowly(self) -> None:
         assert self.other is not None
         await turns()
@@ -100,7 +100,7 @@ class ContextReader(Actor):
         await turns()
         raise Boom(user.get())
 
-    @data
+    @tell
     def crash(self) -> None:
         raise Boom(user.get())
 
@@ -115,7 +115,7 @@ def as_user(name: str, function: Callable[[], Any]) -> Any:
     return copy_context().run(inside)
 
 
-def envelopes_of_a_send(loop: Loop) -> int:
+def envelopes_of_a_send(loop: ActorSystem) -> int:
     """Return how many envelopes a message needs that is sent here."""
     twin = loop.spawn(ContextReader, [])
     before = _envelopes()

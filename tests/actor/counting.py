@@ -7,16 +7,17 @@ from typing import Any, Protocol
 
 import pytest
 
-from bandstand.actor import Implements, Interface, ask, control, data
-from bandstand.errors import BadDeclaration
+from bandstand.actor import Implements, Interface, ask, tell
+from bandstand.core import Lane
+from bandstand.errors import DeclarationError
 
 
 class Counting(Interface, Protocol):
     """An interface of counters."""
 
-    @data
+    @tell
     def add(self, n: int, *, times: int = 1) -> None: ...
-    @control
+    @tell(lane=Lane.CONTROL)
     def reset(self) -> None: ...
     @ask(raises=LookupError)
     def value(self, of: str = "total") -> int: ...
@@ -59,6 +60,6 @@ def without_decorators(**changed: Any) -> Any:
 
 
 def refusal(make: Callable[[], Any]) -> str:
-    with pytest.raises(BadDeclaration) as caught:
+    with pytest.raises(DeclarationError) as caught:
         make()
     return str(caught.value)

@@ -7,12 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from bandstand.actor import Actor, ask, control, data, management
+from bandstand.actor import Actor, ask, tell
 from bandstand.core import Lane
 
 # The decorators without their types.
-LOOSE: dict[str, Any] = {"data": data, "control": control, "management": management, "ask": ask}
-loose_data: Any = data
+LOOSE: dict[str, Any] = {
+    "tell": tell,
+    "control": tell(lane=Lane.CONTROL),
+    "management": tell(lane=Lane.MANAGEMENT),
+    "ask": ask,
+}
+loose_tell: Any = tell
 loose_ask: Any = ask
 
 
@@ -31,15 +36,15 @@ class Book(Actor):
     def __init__(self, lines: list[object] | None = None) -> None:
         self.lines: list[object] = [] if lines is None else lines
 
-    @data
+    @tell
     def low(self, line: object = "low") -> None:
         self.lines.append(line)
 
-    @management
+    @tell(lane=Lane.MANAGEMENT)
     def middle(self, line: object = "middle") -> None:
         self.lines.append(line)
 
-    @control
+    @tell(lane=Lane.CONTROL)
     def high(self, line: object = "high") -> None:
         self.lines.append(line)
 

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from bandstand.actor import Actor, Loop, ask, control, data, id_of
-from bandstand.core import ExitReason
+from bandstand.actor import Actor, ActorSystem, ask, id_of, tell
+from bandstand.core import ExitReason, Lane
 from tests.core.support import Boom
 
 R = TypeVar("R")
@@ -17,7 +17,7 @@ Book = list[Any]
 PATIENCE = 30  # seconds to wait before a test fails
 
 
-def ride(loop: Loop, body: Callable[[], Coroutine[Any, Any, R]]) -> R:
+def ride(loop: ActorSystem, body: Callable[[], Coroutine[Any, Any, R]]) -> R:
     """Run a coroutine inside the `async with` block of a loop, on an event loop of the kind the loop would make."""
 
     async def main() -> R:
@@ -48,7 +48,7 @@ def elsewhere(function: Callable[[], R]) -> R:
     return results[0]
 
 
-def spin(loop: Loop, passes: int = 30) -> None:
+def spin(loop: ActorSystem, passes: int = 30) -> None:
     """Run ticks and turns of the event loop, for coroutines that `settle` does not wait for."""
     for _ in range(passes):
         loop.poll_once()
@@ -60,19 +60,19 @@ class Noter(Actor):
     def __init__(self, book: Book) -> None:
         self.book = book
 
-    @data
+    @tell
     def note(self, what: object) -> None:
         self.book.append(what)
 
-    @control
+    @tell(lane=Lane.CONTROL)
     def urgent(self, what: object) -> None:
         self.book.append(what)
 
-    @data
+    @tell
     def crash(self) -> None:
         raise Boom("crash")
 
-    @data
+    @tell
     def leave(self) -> None:
         self.stop()
 
@@ -81,7 +81,7 @@ class Noter(Actor):
         return len(self.book)
 
 
-ENDS: dict[str, tuple[Callable[[Loop, Noter], None], str]] = {
+ENDS: dict[str, tuple[Callable[[ActorSystem, Noter], None], str]] = {
     "stop": (lambda loop, handle: handle.stop(), "NORMAL"),
     "drain": (lambda loop, handle: handle.stop(drain=True), "NORMAL"),
     "leave": (lambda loop, handle: handle.leave(), "NORMAL"),
@@ -114,13 +114,13 @@ class Slow(Noter):
         await turns()
         self.book.append("stopped")
 
-    @data
+    @tell
     async def slowly(self, what: object) -> None:
         self.book.append(("begin", what))
         await turns()
         self.book.append(("end", what))
 
-    @data
+    @tell
     async def crash_slowly(self) -> None:
         await turns()
         raise Boom("slowly")
@@ -139,19 +139,19 @@ class Puppet(Actor):
         self.book = book
         self.kept: Any = None
 
-    @data
+    @tell
     def do(self, deed: Callable[[Puppet], object]) -> None:
         self.kept = deed(self)
 
-    @data
+    @tell
     async def do_slowly(self, deed: Callable[[Puppet], Coroutine[Any, Any, object]]) -> None:
         await deed(self)
 
-    @data
+    @tell
     def note(self, what: object) -> None:
         self.book.append(what)
 
-    @control
+    @tell(lane=Lane.CONTROL)
     def urgent(self, what: object) -> None:
         self.book.append(what)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bandstand.actor import Actor, ask, data
+from bandstand.actor import Actor, ask, tell
 
 
 class Shapes(Actor):
@@ -67,7 +67,7 @@ class Shapes(Actor):
     def close(self, **others: object) -> object:
         return others
 
-    @data
+    @tell
     def put(self, a: object, b: object = 2, *, c: object = 3) -> None:
         self.got.append((a, b, c))
 

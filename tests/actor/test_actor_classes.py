@@ -11,9 +11,9 @@ from typing import Any, Generic, TypeVar
 
 import pytest
 
-from bandstand.actor import Actor, Loop, ask, child, data, supervised
+from bandstand.actor import Actor, ActorSystem, ask, child, supervised, tell
 from bandstand.core import Context
-from bandstand.errors import InvalidArgument
+from bandstand.errors import InvalidArgumentError
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from tests.actor.answers import answer
@@ -63,7 +63,7 @@ class Point(Actor):
 
 
 @dataclass(slots=True)
-class Slim(Actor, ask_ms=70):
+class Slim(Actor, ask_timeout=0.07):
     x: int = 3
 
     @ask
@@ -80,7 +80,7 @@ class Slotted(Actor):
     def __init__(self, x: int = 3) -> None:
         self.x = x
 
-    @data
+    @tell
     def set(self, x: int) -> None:
         self.x = x
 
@@ -89,26 +89,26 @@ class Slotted(Actor):
         return self.x
 
 
-def test_a_generic_class_works_with_and_without_type_arguments(loop: Loop) -> None:
+def test_a_generic_class_works_with_and_without_type_arguments(loop: ActorSystem) -> None:
     assert answer(loop, loop.spawn(Holder, "a").value()) == "a"
     assert answer(loop, loop.spawn(Holder[str], "b").value()) == "b"
     assert answer(loop, loop.options(name="c").spawn(Holder[str], "c").value()) == "c"
 
 
-def test_a_generic_class_under_a_supervisor(loop: Loop) -> None:
+def test_a_generic_class_under_a_supervisor(loop: ActorSystem) -> None:
     spec = SupervisorSpec(children=[child("holder").of(Holder[int], 7)])
     handle = supervised(spawn_supervisor(loop, spec), Holder[int], "holder")
     assert answer(loop, handle.value()) == 7
 
 
-def test_an_abstract_class_cannot_be_spawned(loop: Loop) -> None:
+def test_an_abstract_class_cannot_be_spawned(loop: ActorSystem) -> None:
     assert answer(loop, loop.spawn(Square).value()) == 4
     with pytest.raises(TypeError, match="abstract"):
         loop.spawn(Shape)
     assert loop.statistics().alive == 1
 
 
-def test_dataclasses_and_classes_with_slots(loop: Loop) -> None:
+def test_dataclasses_and_classes_with_slots(loop: ActorSystem) -> None:
     assert answer(loop, loop.spawn(Point).value()) == 3
     assert answer(loop, loop.spawn(Point, x=5).value()) == 5
     assert answer(loop, loop.spawn(Slim).value()) == 3
@@ -141,9 +141,9 @@ FACTORIES: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.guarantee("G58")
 @pytest.mark.parametrize("name", FACTORIES)
-def test_a_factory_of_typed_actors_is_not_a_behavior(loop: Loop, name: str) -> None:
+def test_a_factory_of_typed_actors_is_not_a_behavior(loop: ActorSystem, name: str) -> None:
     spawn: Any = loop.spawn
-    with pytest.raises(InvalidArgument, match="pass the class"):
+    with pytest.raises(InvalidArgumentError, match="pass the class"):
         spawn(FACTORIES[name]())
     assert loop.statistics().spawned == 0
 
@@ -161,7 +161,7 @@ class CallableBehavior:
         message.append("object")
 
 
-def test_any_callable_with_a_context_and_a_message_is_a_behavior(loop: Loop) -> None:
+def test_any_callable_with_a_context_and_a_message_is_a_behavior(loop: ActorSystem) -> None:
     seen: Book = []
     behaviors: list[Any] = [
         plain,
@@ -200,7 +200,7 @@ class ReadOnly(Actor):
 
 @pytest.mark.guarantee("G58")
 def test_an_object_that_refuses_attributes_can_run_as_an_actor_with_children(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         frozen = loop.spawn(Frozen, 5)
         assert await frozen.value() == 5
         assert await frozen.of_child() == 6
@@ -219,6 +219,6 @@ class Box(Actor, Generic[T]):
 
 
 @pytest.mark.guarantee("G58")
-def test_a_generic_class_is_spawned_with_its_arguments_or_without(loop: Loop) -> None:
+def test_a_generic_class_is_spawned_with_its_arguments_or_without(loop: ActorSystem) -> None:
     boxes = [loop.spawn(Box[int], 4), loop.options(name="box").spawn(Box[int], 4), loop.spawn(Box, 4)]
     assert [answer(loop, box.value()) for box in boxes] == [4, 4, 4]

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, Loop, Reply, ask, id_of, is_alive
+from bandstand.actor import Actor, ActorSystem, Reply, ask, id_of, is_alive
 from bandstand.core import ExitReason, Overflow
 from bandstand.errors import (
-    ActorKilled,
-    InvalidArgument,
-    MailboxFull,
-    MessageDropped,
-    NoSuchActor,
-    TargetEnded,
+    ActorKilledError,
+    InvalidArgumentError,
+    MailboxFullError,
+    MessageDroppedError,
+    NoSuchActorError,
+    TargetEndedError,
 )
 from bandstand.testing import VirtualClock
 from tests.actor.asking import (
@@ -47,7 +47,7 @@ def play(request: pytest.FixtureRequest, clock: VirtualClock, loop_factory: Host
 
 
 def test_an_answer_is_what_the_handler_returns(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle, gate = loop.spawn(Oracle), Event()
         assert await oracle.plain(1) == 1
         assert await oracle.plain(value=2) == 2
@@ -66,7 +66,7 @@ def test_an_answer_is_what_the_handler_returns(play: Play) -> None:
 def test_asks_and_tells_of_one_sender_are_handled_in_order(play: Play) -> None:
     log: list[str] = []
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle, log)
         replies = [oracle.plain(1)]
         oracle.note("two")
@@ -83,7 +83,7 @@ def test_asks_and_tells_of_one_sender_are_handled_in_order(play: Play) -> None:
 @pytest.mark.guarantee("G64")
 @pytest.mark.parametrize("method", ["declared", "declared_later"])
 def test_a_declared_exception_is_an_answer_and_the_actor_continues(play: Play, method: str) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle)
         # LookupError, the base of KeyError, is declared.
         error = KeyError("x")
@@ -102,12 +102,12 @@ def test_a_declared_exception_is_an_answer_and_the_actor_continues(play: Play, m
 @pytest.mark.guarantee("G64")
 @pytest.mark.parametrize("method", ["broken", "broken_later"])
 def test_a_panic_fails_the_current_ask_and_the_queued_ones_with_its_cause(play: Play, method: str) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle = loop.options(name="delphi").spawn(Oracle)
         replies: list[Reply[int]] = [getattr(oracle, method)(), oracle.plain(1), oracle.quick(2)]
         ends: list[Any] = [await outcome(reply) for reply in replies]
         for end, asked in zip(ends, (method, "plain", "quick"), strict=True):
-            assert type(end) is TargetEnded
+            assert type(end) is TargetEndedError
             assert type(end.__cause__) is Boom
             assert end.reason == "PANIC"
             assert "'delphi'" in end.target
@@ -125,12 +125,12 @@ def test_a_panic_fails_the_current_ask_and_the_queued_ones_with_its_cause(play: 
 @pytest.mark.parametrize("at_hand", [True, False], ids=["in flight", "idle"])
 @pytest.mark.parametrize(
     ("way", "reason", "cause"),
-    [("stop", "NORMAL", None), ("kill", "FAIL", ActorKilled), ("fail", "FAIL", Boom)],
+    [("stop", "NORMAL", None), ("kill", "FAIL", ActorKilledError), ("fail", "FAIL", Boom)],
 )
 def test_an_exit_ends_the_current_ask_and_the_queued_ones(
     play: Play, way: str, reason: str, cause: type[BaseException] | None, at_hand: bool
 ) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle)
         replies: list[Reply[int]] = []
         if at_hand:
@@ -141,11 +141,11 @@ def test_an_exit_ends_the_current_ask_and_the_queued_ones(
             loop.fail_actor(id_of(oracle), Boom("from outside"))
         else:
             getattr(oracle, way)()
-        with pytest.raises(NoSuchActor):
+        with pytest.raises(NoSuchActorError):
             oracle.plain(3)  # type: ignore[unused-awaitable]  # the call raises
         for reply in replies:
             end = await outcome(reply)
-            assert type(end) is TargetEnded
+            assert type(end) is TargetEndedError
             assert end.reason == reason
             assert type(end.__cause__) is (cause or type(None))
         assert loop.ask_statistics().failed == len(replies)
@@ -156,7 +156,7 @@ def test_an_exit_ends_the_current_ask_and_the_queued_ones(
 def test_a_kill_ends_asks_at_once_even_if_the_handler_resists(play: Play) -> None:
     log: list[str] = []
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle, second = loop.spawn(Oracle, log), Event()
         at_hand, queued = oracle.stubborn(Event(), second), oracle.plain()
         await turns()
@@ -169,13 +169,13 @@ def test_a_kill_ends_asks_at_once_even_if_the_handler_resists(play: Play) -> Non
         assert log == ["refuses", "goes on"]
         assert ended(loop.ask_statistics()) == {"failed": 2, "late": 1}
         for reply in (at_hand, queued):
-            assert type(await outcome(reply)) is TargetEnded
+            assert type(await outcome(reply)) is TargetEndedError
 
     play(story)
 
 
 def test_an_answer_of_a_handler_that_is_being_stopped_counts(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle, second = loop.spawn(Oracle), Event()
         at_hand, queued = watch(oracle.stubborn(Event(), second, 7)), oracle.plain()
         await turns()
@@ -184,17 +184,17 @@ def test_an_answer_of_a_handler_that_is_being_stopped_counts(play: Play) -> None
         assert not at_hand.done()
         second.set()
         assert await at_hand == 7
-        assert type(await outcome(queued)) is TargetEnded
+        assert type(await outcome(queued)) is TargetEndedError
 
     play(story)
 
 
 def test_an_actor_that_stops_in_an_ask_answers_only_that_one(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle)
         last, queued = oracle.last(1), oracle.plain(2)
         assert await last == 1
-        assert type(await outcome(queued)) is TargetEnded
+        assert type(await outcome(queued)) is TargetEndedError
         assert await oracle.ended() is ExitReason.NORMAL
 
     play(story)
@@ -202,12 +202,12 @@ def test_an_actor_that_stops_in_an_ask_answers_only_that_one(play: Play) -> None
 
 @pytest.mark.guarantee("G65")
 def test_a_drain_answers_queued_asks_and_refuses_new_ones(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle, gate = loop.spawn(Oracle), Event()
         replies = [oracle.held(gate, 1), oracle.plain(2), oracle.quick(3)]
         await turns()
         oracle.stop(drain=True)
-        with pytest.raises(NoSuchActor):
+        with pytest.raises(NoSuchActorError):
             oracle.plain(4)  # type: ignore[unused-awaitable]  # the call raises
         assert is_pending(*replies)
         gate.set()
@@ -218,7 +218,7 @@ def test_a_drain_answers_queued_asks_and_refuses_new_ones(play: Play) -> None:
 
 
 def test_a_panic_during_a_drain_fails_the_remaining_asks(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle, gate = loop.spawn(Oracle), Event()
         oracle.block(gate)
         replies = [oracle.plain(1), oracle.broken(), oracle.plain(2)]
@@ -227,7 +227,7 @@ def test_a_panic_during_a_drain_fails_the_remaining_asks(play: Play) -> None:
         gate.set()
         ends = [await outcome(reply) for reply in replies]
         assert ends[0] == 1
-        assert [type(end) for end in ends[1:]] == [TargetEnded, TargetEnded]
+        assert [type(end) for end in ends[1:]] == [TargetEndedError, TargetEndedError]
 
     play(story)
 
@@ -236,7 +236,7 @@ def test_the_end_of_the_loop_ends_every_ask(play: Play) -> None:
     tasks: list[asyncio.Task[Any]] = []
     replies: list[Reply[int]] = []
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle, idle = loop.spawn(Oracle), loop.spawn(Oracle)
         replies.extend([oracle.held(Event()), oracle.plain(), oracle.quick()])
         tasks.extend(watch(reply) for reply in replies)
@@ -245,7 +245,7 @@ def test_the_end_of_the_loop_ends_every_ask(play: Play) -> None:
         replies.append(idle.plain())
 
     loop = play(story)
-    assert all(type(task.result()) is TargetEnded for task in tasks)
+    assert all(type(task.result()) is TargetEndedError for task in tasks)
     assert len(tasks) == 3
     assert all(reply.done() for reply in replies)
     assert ended(loop.ask_statistics()) == {"failed": 4}
@@ -259,9 +259,9 @@ def test_a_handler_that_raises_its_own_cancelled_error_fails_the_actor(play: Pla
             never.cancel()
             return await never
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         end = await outcome(loop.spawn(Confused).confused())
-        assert type(end) is TargetEnded
+        assert type(end) is TargetEndedError
         assert end.reason == "PANIC"
         assert type(end.__cause__) is asyncio.CancelledError
 
@@ -272,10 +272,10 @@ def test_a_handler_that_raises_its_own_cancelled_error_fails_the_actor(play: Pla
 
 
 def test_a_full_mailbox_refuses_an_ask_and_counts_none(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle = loop.options(mailbox_cap=CAP).spawn(Oracle)
         replies = [oracle.plain(number) for number in range(3)]
-        with pytest.raises(MailboxFull):
+        with pytest.raises(MailboxFullError):
             oracle.plain(3)  # type: ignore[unused-awaitable]  # the call raises
         assert [await reply for reply in replies] == [0, 1, 2]
         books = loop.ask_statistics()
@@ -290,11 +290,11 @@ def test_a_full_mailbox_refuses_an_ask_and_counts_none(play: Play) -> None:
 def test_an_ask_that_is_dropped_by_an_overflow_policy_ends_at_once(
     play: Play, overflow: Overflow, lost: int
 ) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle = loop.options(name="delphi", mailbox_cap=CAP, overflow=overflow).spawn(Oracle)
         replies = [oracle.plain(number) for number in range(4)]
         assert [reply.done() for reply in replies] == [number == lost for number in range(4)]
-        with pytest.raises(MessageDropped, match=r"Oracle\.plain\(\), asked of 'delphi'"):
+        with pytest.raises(MessageDroppedError, match=r"Oracle\.plain\(\), asked of 'delphi'"):
             await replies[lost]
         rest = [number for number in range(4) if number != lost]
         assert [await replies[number] for number in rest] == rest
@@ -307,7 +307,7 @@ def test_an_ask_that_is_dropped_by_an_overflow_policy_ends_at_once(
 
 
 def test_the_counters_balance_at_every_moment(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle, doomed, gate = loop.spawn(Oracle), loop.spawn(Oracle), Event()
         moves: list[Callable[[], object]] = [
             lambda: oracle.plain(1),
@@ -332,12 +332,12 @@ def test_the_counters_balance_at_every_moment(play: Play) -> None:
 
 @pytest.mark.guarantee("G275")
 def test_a_reply_cannot_be_passed_as_a_sender(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle, gate = loop.spawn(Oracle), Event()
         reply = oracle.held(gate, value=4)
         other = id_of(loop.spawn(Oracle))
         sender: Any = reply
-        with pytest.raises(InvalidArgument, match="sender is"):
+        with pytest.raises(InvalidArgumentError, match="sender is"):
             loop.send(other, "x", sender=sender)
         loop.stop_actor(other)
         gate.set()
@@ -380,7 +380,7 @@ class Wrapped(Actor):
 
 @pytest.mark.guarantee("G60")
 def test_a_coroutine_returned_by_a_plain_handler_is_awaited(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         wrapped = loop.spawn(Wrapped)
         assert await wrapped.value(7) == 7
         assert await wrapped.declared(8) == 8

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from bandstand.actor import Actor, Loop, ask
-from bandstand.errors import AskCycle, AskTimeout, TargetEnded
+from bandstand.actor import Actor, ActorSystem, ask
+from bandstand.errors import AskCycleError, AskTimeoutError, TargetEndedError
 from bandstand.testing import VirtualClock
 from tests.actor.asking import Oracle, ended, in_time, is_at_rest, outcome, turns
 
@@ -35,15 +35,15 @@ def left_of_asks() -> dict[str, int]:
     """Count the objects of asks that still exist, by class."""
     gc.collect()
     names = [type(thing).__name__ for thing in gc.get_objects()]
-    return {name: names.count(name) for name in ("Reply", "Timer", "AskTimeout", "Task")}
+    return {name: names.count(name) for name in ("Reply", "Timer", "AskTimeoutError", "Task")}
 
 
 def assert_flat(
-    clock: VirtualClock, batch: Callable[[Loop, Oracle], Awaitable[object]], asks: int, **ends: int
+    clock: VirtualClock, batch: Callable[[ActorSystem, Oracle], Awaitable[object]], asks: int, **ends: int
 ) -> None:
     """Run batches of asks, and compare the memory after the first few with the memory after the last."""
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle = loop.options(mailbox_cap=2 * BATCH).spawn(Oracle)
         for _ in range(3):
             await batch(loop, oracle)
@@ -78,7 +78,7 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_answered_asks_leave_nothing(clock: VirtualClock) -> None:
-    async def batch(loop: Loop, oracle: Oracle) -> None:
+    async def batch(loop: ActorSystem, oracle: Oracle) -> None:
         for number in range(BATCH // 5):
             await oracle.plain(number)
             await oracle.quick(number)
@@ -100,14 +100,14 @@ def test_answered_asks_leave_nothing(clock: VirtualClock) -> None:
 
 
 def test_timed_out_asks_leave_nothing(clock: VirtualClock) -> None:
-    async def batch(loop: Loop, oracle: Oracle) -> None:
+    async def batch(loop: ActorSystem, oracle: Oracle) -> None:
         gate = Event()
         # The first one is being handled, the others are queued.
         for _ in range(BATCH // 10):
-            assert type(await outcome(oracle.held.within(1)(gate))) is AskTimeout
-        replies = [oracle.plain.within(1)(number) for number in range(BATCH - BATCH // 10)]
+            assert type(await outcome(oracle.held.within(0.001)(gate))) is AskTimeoutError
+        replies = [oracle.plain.within(0.001)(number) for number in range(BATCH - BATCH // 10)]
         ends = await asyncio.gather(*replies, return_exceptions=True)
-        assert {type(end) for end in ends} == {AskTimeout}
+        assert {type(end) for end in ends} == {AskTimeoutError}
         gate.set()
         await oracle.plain()
 
@@ -115,7 +115,7 @@ def test_timed_out_asks_leave_nothing(clock: VirtualClock) -> None:
 
 
 def test_cancelled_asks_leave_nothing(clock: VirtualClock) -> None:
-    async def batch(loop: Loop, oracle: Oracle) -> None:
+    async def batch(loop: ActorSystem, oracle: Oracle) -> None:
         gate = Event()
         for _ in range(BATCH // 5):
             # While the handler is suspended.
@@ -138,14 +138,14 @@ def test_cancelled_asks_leave_nothing(clock: VirtualClock) -> None:
 
 
 def test_asks_of_actors_that_end_leave_nothing(clock: VirtualClock) -> None:
-    async def batch(loop: Loop, oracle: Oracle) -> None:
+    async def batch(loop: ActorSystem, oracle: Oracle) -> None:
         for _ in range(BATCH // 10):
             victim = loop.spawn(Oracle)
             replies = [victim.held(Event()), *(victim.plain(number) for number in range(9))]
             await turns(1)
             victim.kill()
             for reply in replies:
-                assert type(await outcome(reply)) is TargetEnded
+                assert type(await outcome(reply)) is TargetEndedError
         await turns(3)
 
     assert_flat(clock, batch, FEWER, failed=BATCH)
@@ -157,17 +157,17 @@ def test_refused_cycles_leave_nothing(clock: VirtualClock) -> None:
         async def look(self) -> str:
             return type(await outcome(self.me.look())).__name__
 
-    async def batch(loop: Loop, oracle: Oracle) -> None:
+    async def batch(loop: ActorSystem, oracle: Oracle) -> None:
         narcissus = loop.spawn(Narcissus)
         for _ in range(BATCH):
-            assert await narcissus.look() == AskCycle.__name__
+            assert await narcissus.look() == AskCycleError.__name__
         narcissus.stop()
 
     assert_flat(clock, batch, FEWER, answered=BATCH, cancelled=BATCH)
 
 
 def test_cancelled_waits_for_room_and_for_an_exit_leave_nothing(clock: VirtualClock) -> None:
-    async def batch(loop: Loop, oracle: Oracle) -> None:
+    async def batch(loop: ActorSystem, oracle: Oracle) -> None:
         gate = Event()
         oracle.block(gate)
         await turns(2)
@@ -188,7 +188,7 @@ def test_waits_for_an_exit_that_another_thread_cancels_leave_nothing(clock: Virt
         for _ in range(BATCH):
             assert oracle.ended.future().cancel()
 
-    async def batch(loop: Loop, oracle: Oracle) -> None:
+    async def batch(loop: ActorSystem, oracle: Oracle) -> None:
         thread = threading.Thread(target=give_up, args=(oracle,))
         thread.start()
         thread.join()

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, Loop, Reply, ask, child, data, supervised
+from bandstand.actor import Actor, ActorSystem, Reply, ask, child, supervised, tell
 from bandstand.core import ExitReason
-from bandstand.errors import AskTimeout, NoSuchActor, TargetEnded
+from bandstand.errors import AskTimeoutError, NoSuchActorError, TargetEndedError
 from bandstand.supervision import ChildMode, Mailbox, Supervisor, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from tests.actor.asking import Oracle, Play, ended, got, in_place, in_time, is_pending, outcome, turns
@@ -55,18 +55,18 @@ class Asker(Actor):
     async def relay_broken(self) -> str:
         try:
             return str(await self.oracle.broken())
-        except TargetEnded as error:
+        except TargetEndedError as error:
             return error.reason
 
-    @data
+    @tell
     def fetch(self, reply: Reply[Any]) -> None:
         self.background(reply, then=self.log.append, failed=self.log.append)
 
-    @data
+    @tell
     def fetch_own(self, value: int) -> None:
         self.background(self.oracle.plain(value), then=self.log.append)
 
-    @data
+    @tell
     def fetch_broken(self) -> None:
         self.background(self.oracle.broken())
 
@@ -76,7 +76,7 @@ class Asker(Actor):
 
 
 def test_a_handler_asks_another_actor(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle, gate = loop.spawn(Oracle), Event()
         asker = loop.spawn(Asker, oracle)
         assert await asker.relay(1) == 1
@@ -102,7 +102,7 @@ def test_a_chain_of_asks_through_many_actors(play: Play) -> None:
         async def length(self) -> int:
             return 1 if self.following is None else 1 + await self.following.length()
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         link: Link | None = None
         for _ in range(200):
             link = loop.spawn(Link, link)
@@ -116,7 +116,7 @@ def test_a_chain_of_asks_through_many_actors(play: Play) -> None:
 def test_a_plain_handler_can_await_a_reply_in_the_background(play: Play) -> None:
     log: list[Any] = []
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle, gate = loop.spawn(Oracle), Event()
         asker = loop.spawn(Asker, oracle, log)
         asker.fetch(oracle.held(gate, 1))
@@ -137,7 +137,7 @@ def test_a_plain_handler_can_await_a_reply_in_the_background(play: Play) -> None
 
 @pytest.mark.guarantee("G69")
 def test_a_background_ask_that_fails_without_a_callback_fails_the_asker(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         asker = loop.spawn(Asker, loop.spawn(Oracle))
         asker.fetch_broken()
         assert await asker.ended() is ExitReason.PANIC
@@ -149,7 +149,7 @@ def test_a_background_ask_that_fails_without_a_callback_fails_the_asker(play: Pl
 def test_a_background_ask_is_cancelled_when_the_asker_exits(play: Play) -> None:
     log: list[str] = []
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle, log)
         asker = loop.spawn(Asker, oracle)
         asker.fetch(oracle.held(Event(), 1))
@@ -165,7 +165,7 @@ def test_a_background_ask_is_cancelled_when_the_asker_exits(play: Play) -> None:
 # --- kept mailboxes ---------------------------------------------------------------------------------------------------
 
 
-def under_supervisor(loop: Loop, mailbox: Mailbox, log: list[str]) -> tuple[Supervisor, Oracle]:
+def under_supervisor(loop: ActorSystem, mailbox: Mailbox, log: list[str]) -> tuple[Supervisor, Oracle]:
     mode = ChildMode.TRANSIENT
     spec = SupervisorSpec(children=[child("oracle", mailbox=mailbox, mode=mode).of(Oracle, log)])
     root = spawn_supervisor(loop, spec)
@@ -174,31 +174,31 @@ def under_supervisor(loop: Loop, mailbox: Mailbox, log: list[str]) -> tuple[Supe
 
 @pytest.mark.parametrize("mailbox", Mailbox)
 def test_the_next_incarnation_answers_the_asks_of_a_kept_mailbox(play: Play, mailbox: Mailbox) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         _root, oracle = under_supervisor(loop, mailbox, [])
         replies = [oracle.broken(), oracle.plain(1), oracle.quick(2)]
         ends = [await outcome(reply) for reply in replies]
         # The current message is not kept.
-        assert isinstance(ends[0], TargetEnded)
+        assert isinstance(ends[0], TargetEndedError)
         assert type(ends[0].__cause__) is Boom
         if mailbox is Mailbox.KEPT:
             assert ends[1:] == [1, 2]
         else:
-            assert [type(end) for end in ends[1:]] == [TargetEnded, TargetEnded]
+            assert [type(end) for end in ends[1:]] == [TargetEndedError, TargetEndedError]
         assert await oracle.plain(3) == 3
 
     play(story)
 
 
 def test_kept_asks_end_if_there_is_no_next_incarnation(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         root, oracle = under_supervisor(loop, Mailbox.KEPT, [])
         oracle.block(Event())
         waiting = oracle.plain(1)
         await turns()
         root.stop_child("oracle")
-        assert type(await outcome(waiting)) is TargetEnded
-        with pytest.raises(NoSuchActor):
+        assert type(await outcome(waiting)) is TargetEndedError
+        with pytest.raises(NoSuchActorError):
             oracle.plain(2)  # type: ignore[unused-awaitable]  # the call raises
 
     play(story)
@@ -208,7 +208,7 @@ def test_kept_asks_end_if_there_is_no_next_incarnation(play: Play) -> None:
 def test_a_cancellation_reaches_the_handler_of_the_next_incarnation(play: Play) -> None:
     log: list[str] = []
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         _root, oracle = under_supervisor(loop, Mailbox.KEPT, log)
         oracle.broken()  # type: ignore[unused-awaitable]  # for its effect
         task = asyncio.ensure_future(got(oracle.held(Event(), 1)))
@@ -223,15 +223,15 @@ def test_a_cancellation_reaches_the_handler_of_the_next_incarnation(play: Play) 
 
 
 def test_a_deadline_applies_across_a_restart(play_in_time: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         _root, oracle = under_supervisor(loop, Mailbox.KEPT, [])
         oracle.broken()  # type: ignore[unused-awaitable]  # for its effect
-        reply = oracle.held.within(100)(Event(), 1)
+        reply = oracle.held.within(0.1)(Event(), 1)
         await turns()
         oracle.note("waits")
         error = await outcome(reply)
-        assert isinstance(error, AskTimeout)
-        assert 100 <= error.waited_ms <= 102
+        assert isinstance(error, AskTimeoutError)
+        assert 0.1 <= error.waited <= 0.102
         assert error.depth == 1
 
     play_in_time(story)

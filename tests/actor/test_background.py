@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, Loop, Signal, Work, ask, data, is_alive
+from bandstand.actor import Actor, ActorSystem, Signal, Work, ask, is_alive, tell
 from bandstand.core import ExitReason
-from bandstand.errors import BandstandError, InvalidArgument, LoopBusy, TargetEnded
+from bandstand.errors import BandstandError, InvalidArgumentError, LoopBusyError, TargetEndedError
 from tests.actor.answers import answer
 from tests.actor.players import PATIENCE, Book, Noter, Puppet, ride, spin, turns
 from tests.core.support import Boom, RecordingObserver, check_statistics, settle
 
 pytestmark = pytest.mark.guarantee("G69")
 
-LoopMaker = Callable[..., Loop]
+LoopMaker = Callable[..., ActorSystem]
 
 
 async def seven() -> int:
@@ -58,7 +58,7 @@ def start(work: Callable[[], Any], *hooks: str) -> Callable[[Puppet], Work]:
 
 
 @pytest.mark.parametrize("work", [seven, at_once])
-def test_a_result_comes_back_as_a_message(loop: Loop, work: Callable[[], Any]) -> None:
+def test_a_result_comes_back_as_a_message(loop: ActorSystem, work: Callable[[], Any]) -> None:
     book: Book = []
     handle = loop.spawn(Puppet, book)
     handle.do(start(work, "then"))
@@ -70,7 +70,7 @@ def test_a_result_comes_back_as_a_message(loop: Loop, work: Callable[[], Any]) -
     check_statistics(loop)
 
 
-def test_a_result_without_then_is_dropped(loop: Loop) -> None:
+def test_a_result_without_then_is_dropped(loop: ActorSystem) -> None:
     book: Book = []
     handle = loop.spawn(Puppet, book)
     handle.do(start(seven))
@@ -80,7 +80,7 @@ def test_a_result_without_then_is_dropped(loop: Loop) -> None:
     assert loop.statistics().alive == 1
 
 
-def test_an_error_comes_back_to_failed_as_a_message(loop: Loop) -> None:
+def test_an_error_comes_back_to_failed_as_a_message(loop: ActorSystem) -> None:
     book: Book = []
     handle = loop.spawn(Puppet, book)
     handle.do(start(boom, "then", "failed"))
@@ -93,7 +93,7 @@ def test_an_error_comes_back_to_failed_as_a_message(loop: Loop) -> None:
 
 @pytest.mark.parametrize("hooks", [(), ("then",)])
 def test_an_error_without_failed_fails_the_actor(
-    loop: Loop, diary: RecordingObserver, hooks: tuple[str, ...], caplog: pytest.LogCaptureFixture
+    loop: ActorSystem, diary: RecordingObserver, hooks: tuple[str, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
     book: Book = []
     handle = loop.options(name="worker").spawn(Puppet, book)
@@ -106,7 +106,7 @@ def test_an_error_without_failed_fails_the_actor(
     assert loop.statistics().alive == 0
 
 
-def test_an_ask_of_a_failed_actor_has_the_error_of_its_work_as_cause(loop: Loop) -> None:
+def test_an_ask_of_a_failed_actor_has_the_error_of_its_work_as_cause(loop: ActorSystem) -> None:
     async def body() -> None:
         handle = loop.spawn(Puppet, [])
         held = asyncio.Event()
@@ -115,14 +115,14 @@ def test_an_ask_of_a_failed_actor_has_the_error_of_its_work_as_cause(loop: Loop)
         await turns(10)
         reply = handle.entries()  # behind the failure, which waits in the mailbox
         held.set()
-        with pytest.raises(TargetEnded) as caught:
+        with pytest.raises(TargetEndedError) as caught:
             await reply
         assert isinstance(caught.value.__cause__, Boom)
 
     ride(loop, body)
 
 
-def test_a_result_uses_the_lane_of_a_declared_method(loop: Loop) -> None:
+def test_a_result_uses_the_lane_of_a_declared_method(loop: ActorSystem) -> None:
     book: Book = []
 
     def begin(me: Puppet) -> None:
@@ -135,7 +135,7 @@ def test_a_result_uses_the_lane_of_a_declared_method(loop: Loop) -> None:
     assert book == [7, 7]
 
 
-def test_then_may_be_a_coroutine_function(loop: Loop) -> None:
+def test_then_may_be_a_coroutine_function(loop: ActorSystem) -> None:
     book: Book = []
 
     def begin(me: Puppet) -> None:
@@ -150,7 +150,9 @@ def test_then_may_be_a_coroutine_function(loop: Loop) -> None:
     assert book == [("finished", 7)]
 
 
-def test_an_error_in_then_fails_the_actor_and_not_the_work(loop: Loop, diary: RecordingObserver) -> None:
+def test_an_error_in_then_fails_the_actor_and_not_the_work(
+    loop: ActorSystem, diary: RecordingObserver
+) -> None:
     book: Book = []
     handle = loop.spawn(Puppet, book)
     handle.do(lambda me: me.background(seven(), then=me.fail, failed=me.write))
@@ -159,7 +161,7 @@ def test_an_error_in_then_fails_the_actor_and_not_the_work(loop: Loop, diary: Re
     assert not is_alive(handle)
 
 
-def test_a_reply_can_be_awaited_in_the_background(loop: Loop) -> None:
+def test_a_reply_can_be_awaited_in_the_background(loop: ActorSystem) -> None:
     book: Book = []
     other = loop.spawn(Noter, [1, 2, 3])
     handle = loop.spawn(Puppet, book)
@@ -168,7 +170,7 @@ def test_a_reply_can_be_awaited_in_the_background(loop: Loop) -> None:
     assert book == [(3,)]
 
 
-def test_a_reply_that_fails_in_the_background(loop: Loop) -> None:
+def test_a_reply_that_fails_in_the_background(loop: ActorSystem) -> None:
     book: Book = []
 
     class Failing(Actor):
@@ -181,12 +183,12 @@ def test_a_reply_that_fails_in_the_background(loop: Loop) -> None:
     handle.do(lambda me: me.background(other.value(), then=me.write, failed=me.write))
     loop.run(until_idle=True)
     ((error,),) = book
-    assert isinstance(error, TargetEnded)
+    assert isinstance(error, TargetEndedError)
     assert is_alive(handle)
 
 
 @pytest.mark.guarantee("G63")
-def test_an_actor_may_ask_itself_in_the_background(loop: Loop) -> None:
+def test_an_actor_may_ask_itself_in_the_background(loop: ActorSystem) -> None:
     book: Book = ["entry"]
     handle = loop.spawn(Puppet, book)
     handle.do(lambda me: me.background(me.me.entries(), then=me.write))
@@ -194,7 +196,7 @@ def test_an_actor_may_ask_itself_in_the_background(loop: Loop) -> None:
     assert book == ["entry", (["entry"],)]
 
 
-def test_a_thread_can_be_awaited_in_the_background(loop: Loop) -> None:
+def test_a_thread_can_be_awaited_in_the_background(loop: ActorSystem) -> None:
     book: Book = []
     main = threading.get_ident()
 
@@ -227,7 +229,7 @@ def test_a_thread_can_be_awaited_in_the_background(loop: Loop) -> None:
 
 @pytest.mark.real_time(reason="a thread is real, and so is the time it takes")
 def test_the_result_of_a_thread_is_dropped_when_its_actor_has_ended(
-    loop: Loop, diary: RecordingObserver
+    loop: ActorSystem, diary: RecordingObserver
 ) -> None:
     book: Book = []
 
@@ -250,7 +252,7 @@ def test_the_result_of_a_thread_is_dropped_when_its_actor_has_ended(
 # --- cancel -----------------------------------------------------------------------------------------------------------------
 
 
-def test_cancelled_work_sends_no_message(loop: Loop) -> None:
+def test_cancelled_work_sends_no_message(loop: ActorSystem) -> None:
     book: Book = []
 
     async def body() -> None:
@@ -277,7 +279,9 @@ def test_cancelled_work_sends_no_message(loop: Loop) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_by_hand", [False, True])
-def test_work_that_is_cancelled_where_it_was_started_leaves_no_warning(loop: Loop, is_by_hand: bool) -> None:
+def test_work_that_is_cancelled_where_it_was_started_leaves_no_warning(
+    loop: ActorSystem, is_by_hand: bool
+) -> None:
     # Warnings are errors here: "coroutine was never awaited" is one.
     book: Book = []
     handle = loop.spawn(Puppet, book)
@@ -291,7 +295,7 @@ def test_work_that_is_cancelled_where_it_was_started_leaves_no_warning(loop: Loo
     assert is_alive(handle)
 
 
-def test_work_that_has_ended_cannot_be_cancelled(loop: Loop) -> None:
+def test_work_that_has_ended_cannot_be_cancelled(loop: ActorSystem) -> None:
     book: Book = []
     works: list[Work] = []
 
@@ -305,7 +309,7 @@ def test_work_that_has_ended_cannot_be_cancelled(loop: Loop) -> None:
     assert book == [(7,)]
 
 
-def test_a_task_cancelled_by_its_owner_counts_as_a_failure(loop: Loop) -> None:
+def test_a_task_cancelled_by_its_owner_counts_as_a_failure(loop: ActorSystem) -> None:
     """The actor has not cancelled the work and still expects a result."""
     book: Book = []
 
@@ -335,7 +339,7 @@ ENDS: dict[str, Callable[[Puppet], None]] = {
 
 @pytest.mark.guarantee("G66")
 @pytest.mark.parametrize("end", ENDS)
-def test_work_is_cancelled_when_its_actor_ends(loop: Loop, end: str) -> None:
+def test_work_is_cancelled_when_its_actor_ends(loop: ActorSystem, end: str) -> None:
     book: Book = []
 
     async def body() -> None:
@@ -354,7 +358,7 @@ def test_work_is_cancelled_when_its_actor_ends(loop: Loop, end: str) -> None:
 
 
 @pytest.mark.guarantee("G66")
-def test_work_is_cancelled_at_the_end_of_the_loop(loop: Loop) -> None:
+def test_work_is_cancelled_at_the_end_of_the_loop(loop: ActorSystem) -> None:
     book: Book = []
 
     async def body() -> None:
@@ -383,7 +387,7 @@ def test_work_of_a_loop_that_never_ran_leaves_no_warning(make_loop: LoopMaker) -
 
 
 @pytest.mark.slow
-def test_work_that_its_actor_keeps_and_that_never_begins_leaves_no_warning(loop: Loop) -> None:
+def test_work_that_its_actor_keeps_and_that_never_begins_leaves_no_warning(loop: ActorSystem) -> None:
     # Actor and work refer to each other: the coroutine must be closed without waiting for the garbage collector.
     book: Book = []
 
@@ -398,7 +402,7 @@ def test_work_that_its_actor_keeps_and_that_never_begins_leaves_no_warning(loop:
     assert book == []
 
 
-def test_work_started_in_on_start_begins_when_the_loop_runs(loop: Loop) -> None:
+def test_work_started_in_on_start_begins_when_the_loop_runs(loop: ActorSystem) -> None:
     book: Book = []
 
     class Early(Puppet):
@@ -411,19 +415,19 @@ def test_work_started_in_on_start_begins_when_the_loop_runs(loop: Loop) -> None:
     assert book == [(7,)]
 
 
-def test_work_needs_a_running_actor(loop: Loop) -> None:
+def test_work_needs_a_running_actor(loop: ActorSystem) -> None:
     class Early(Puppet):
         def __init__(self, book: Book) -> None:
             super().__init__(book)
             work = seven()
-            with pytest.raises(LoopBusy):
+            with pytest.raises(LoopBusyError):
                 self.background(work)
             work.close()
 
     loop.spawn(Early, [])
 
 
-def test_work_shows_in_the_tree_below_its_actor(loop: Loop) -> None:
+def test_work_shows_in_the_tree_below_its_actor(loop: ActorSystem) -> None:
     async def body() -> None:
         handle = loop.options(name="worker").spawn(Puppet, [])
         handle.do(lambda me: me.background(asyncio.Event().wait()))
@@ -436,7 +440,7 @@ def test_work_shows_in_the_tree_below_its_actor(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G66")
-def test_the_exit_of_work_is_not_a_signal(loop: Loop) -> None:
+def test_the_exit_of_work_is_not_a_signal(loop: ActorSystem) -> None:
     """Its result comes as a message, so its exit is not reported."""
 
     class Watching(Puppet):
@@ -453,24 +457,24 @@ def test_the_exit_of_work_is_not_a_signal(loop: Loop) -> None:
 
 @pytest.mark.guarantee("G69")
 @pytest.mark.parametrize("work", [5, None, turns], ids=repr)
-def test_work_that_is_not_awaitable_is_refused(loop: Loop, work: Any) -> None:
+def test_work_that_is_not_awaitable_is_refused(loop: ActorSystem, work: Any) -> None:
     class Worker(Actor):
-        @ask(raises=InvalidArgument)
+        @ask(raises=InvalidArgumentError)
         def go(self) -> None:
             self.background(work)
 
     worker = loop.spawn(Worker)
-    with pytest.raises(InvalidArgument, match="pass a coroutine"):
+    with pytest.raises(InvalidArgumentError, match="pass a coroutine"):
         answer(loop, worker.go())
     assert is_alive(worker)
 
 
 @pytest.mark.slow
-def test_work_that_is_refused_leaves_no_coroutine_behind(loop: Loop) -> None:
+def test_work_that_is_refused_leaves_no_coroutine_behind(loop: ActorSystem) -> None:
     """Python would warn about a coroutine that was never awaited, and warnings are errors here."""
 
     class Late(Actor):
-        @data
+        @tell
         def start_work(self) -> None:
             self.stop()
             with pytest.raises(BandstandError):

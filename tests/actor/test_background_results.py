@@ -7,20 +7,20 @@ from collections.abc import Callable
 
 import pytest
 
-from bandstand.actor import Loop, Work
+from bandstand.actor import ActorSystem, Work
 from bandstand.testing import VirtualClock
 from tests.actor.players import Book, Puppet, ride, turns
 from tests.core.support import RecordingObserver, check_statistics
 
 pytestmark = pytest.mark.guarantee("G69")
 
-LoopMaker = Callable[..., Loop]
+LoopMaker = Callable[..., ActorSystem]
 
 
 class Held:
     """Start an actor with a full mailbox and a handler that does not end, whose work ends meanwhile."""
 
-    def __init__(self, loop: Loop, book: Book) -> None:
+    def __init__(self, loop: ActorSystem, book: Book) -> None:
         self.handle = loop.options(mailbox_cap=loop.config.sys_reserved + 2).spawn(Puppet, book)
         self.gate = asyncio.Event()
         self.work: list[Work] = []
@@ -44,7 +44,7 @@ class Held:
         await self.gate.wait()
 
 
-def test_a_result_waits_for_room_in_a_full_mailbox(loop: Loop, diary: RecordingObserver) -> None:
+def test_a_result_waits_for_room_in_a_full_mailbox(loop: ActorSystem, diary: RecordingObserver) -> None:
     book: Book = []
 
     async def body() -> None:
@@ -60,7 +60,7 @@ def test_a_result_waits_for_room_in_a_full_mailbox(loop: Loop, diary: RecordingO
     check_statistics(loop)
 
 
-def test_many_results_wait_for_room_and_none_is_lost(loop: Loop) -> None:
+def test_many_results_wait_for_room_and_none_is_lost(loop: ActorSystem) -> None:
     book: Book = []
 
     def begin(me: Puppet) -> None:
@@ -78,7 +78,7 @@ async def _number(number: int) -> int:
     return number
 
 
-def test_a_result_that_waits_for_room_ends_with_its_actor(loop: Loop) -> None:
+def test_a_result_that_waits_for_room_ends_with_its_actor(loop: ActorSystem) -> None:
     book: Book = []
 
     async def body() -> None:
@@ -93,7 +93,7 @@ def test_a_result_that_waits_for_room_ends_with_its_actor(loop: Loop) -> None:
     check_statistics(loop)
 
 
-def test_work_cancelled_while_its_result_waits_for_room_sends_nothing(loop: Loop) -> None:
+def test_work_cancelled_while_its_result_waits_for_room_sends_nothing(loop: ActorSystem) -> None:
     book: Book = []
 
     async def body() -> None:
@@ -108,7 +108,7 @@ def test_work_cancelled_while_its_result_waits_for_room_sends_nothing(loop: Loop
     check_statistics(loop)
 
 
-def test_a_thousand_pieces_of_work(loop: Loop) -> None:
+def test_a_thousand_pieces_of_work(loop: ActorSystem) -> None:
     book: Book = []
 
     def begin(me: Puppet) -> None:

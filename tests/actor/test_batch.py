@@ -14,18 +14,18 @@ import pytest
 
 from bandstand.actor import (
     Actor,
+    ActorSystem,
     Implements,
     Interface,
-    Loop,
     ask,
     batch,
     batch_ask,
     child,
-    data,
     supervised,
+    tell,
 )
 from bandstand.core import ExitReason, Lane
-from bandstand.errors import BadDeclaration, BadVerdict, MailboxFull, TargetEnded
+from bandstand.errors import DeclarationError, InvalidVerdictError, MailboxFullError, TargetEndedError
 from bandstand.supervision import Mailbox, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock, leaks_of
 from tests.actor.players import elsewhere, ride, spin, turns
@@ -65,7 +65,7 @@ class Writer(Actor):
         self.book.append(rows)
         raise Boom(rows)
 
-    @data
+    @tell
     def other(self, what: object) -> None:
         self.book.append(what)
 
@@ -73,9 +73,9 @@ class Writer(Actor):
     def where(self, rows: list[int]) -> None:
         self.book.append((CITY.get(), rows))
 
-    @data
+    @tell
     def later(self, row: int) -> None:
-        self.after(5, self.store, row)
+        self.after(0.005, self.store, row)
         self.store(-row)
 
 
@@ -112,7 +112,7 @@ class Store(Actor):
 
 
 @pytest.mark.guarantee("G231")
-def test_a_batch_contains_waiting_messages_in_order_up_to_its_limit(loop: Loop) -> None:
+def test_a_batch_contains_waiting_messages_in_order_up_to_its_limit(loop: ActorSystem) -> None:
     book: list[Any] = []
     writer = loop.spawn(Writer, book)
     for row in range(7):
@@ -126,7 +126,7 @@ def test_a_batch_contains_waiting_messages_in_order_up_to_its_limit(loop: Loop) 
 
 
 @pytest.mark.guarantee("G231")
-def test_batches_do_not_reorder_a_lane(loop: Loop) -> None:
+def test_batches_do_not_reorder_a_lane(loop: ActorSystem) -> None:
     book: list[Any] = []
     writer = loop.spawn(Writer, book)
     writer.store(1)
@@ -142,14 +142,14 @@ def test_batches_do_not_reorder_a_lane(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G231")
-def test_a_batch_frees_room_and_includes_senders_that_waited_for_it(loop: Loop) -> None:
+def test_a_batch_frees_room_and_includes_senders_that_waited_for_it(loop: ActorSystem) -> None:
     book: list[Any] = []
 
     async def body() -> None:
         writer = loop.options(mailbox_cap=6).spawn(Writer, book)
         writer.store(0)
         writer.store(1)
-        with pytest.raises(MailboxFull):
+        with pytest.raises(MailboxFullError):
             writer.store(2)
         assert not writer.store.try_send(2)
         waiting = [writer.store.when_room(row) for row in (2, 3)]
@@ -164,7 +164,7 @@ def test_a_batch_frees_room_and_includes_senders_that_waited_for_it(loop: Loop) 
 
 
 @pytest.mark.guarantee("G231")
-def test_other_threads_send_single_items(loop: Loop) -> None:
+def test_other_threads_send_single_items(loop: ActorSystem) -> None:
     book: list[Any] = []
     writer = loop.spawn(Writer, book)
     for row in range(3):
@@ -174,7 +174,7 @@ def test_other_threads_send_single_items(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G231")
-def test_an_async_batch_gets_messages_that_arrived_while_it_was_busy(loop: Loop) -> None:
+def test_an_async_batch_gets_messages_that_arrived_while_it_was_busy(loop: ActorSystem) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -192,19 +192,21 @@ def test_an_async_batch_gets_messages_that_arrived_while_it_was_busy(loop: Loop)
 
 
 @pytest.mark.guarantee("G231")
-def test_inside_the_actor_and_from_an_alarm_it_takes_a_single_item(loop: Loop, clock: VirtualClock) -> None:
+def test_inside_the_actor_and_from_an_alarm_it_takes_a_single_item(
+    loop: ActorSystem, clock: VirtualClock
+) -> None:
     book: list[Any] = []
     writer = loop.spawn(Writer, book)
     writer.later(4)
     settle(loop)
     assert book == [[-4]]
-    clock.advance(5)
+    clock.advance(0.005)
     settle(loop)
     assert book == [[-4], [4]]
 
 
 @pytest.mark.guarantee("G234")
-def test_a_batch_contains_only_messages_with_the_same_context(loop: Loop) -> None:
+def test_a_batch_contains_only_messages_with_the_same_context(loop: ActorSystem) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -222,7 +224,7 @@ def test_a_batch_contains_only_messages_with_the_same_context(loop: Loop) -> Non
 
 
 @pytest.mark.guarantee("G233")
-def test_a_failure_loses_the_current_batch_and_keeps_the_rest(loop: Loop) -> None:
+def test_a_failure_loses_the_current_batch_and_keeps_the_rest(loop: ActorSystem) -> None:
     book: list[Any] = []
     spec = child("writer", mailbox=Mailbox.KEPT).of(Writer, book)
     root = spawn_supervisor(loop, SupervisorSpec(children=[spec]))
@@ -240,7 +242,7 @@ def test_a_failure_loses_the_current_batch_and_keeps_the_rest(loop: Loop) -> Non
 
 @pytest.mark.guarantee("G232")
 @pytest.mark.parametrize("name", ["find", "find_later"])
-def test_each_caller_gets_its_own_answer(loop: Loop, name: str) -> None:
+def test_each_caller_gets_its_own_answer(loop: ActorSystem, name: str) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -256,7 +258,7 @@ def test_each_caller_gets_its_own_answer(loop: Loop, name: str) -> None:
 
 
 @pytest.mark.guarantee("G232")
-def test_a_declared_exception_in_the_answers_is_raised_in_its_caller(loop: Loop) -> None:
+def test_a_declared_exception_in_the_answers_is_raised_in_its_caller(loop: ActorSystem) -> None:
     async def body() -> None:
         store = loop.spawn(Store, [])
         first, second = store.find(1), store.find(-2)
@@ -269,7 +271,7 @@ def test_a_declared_exception_in_the_answers_is_raised_in_its_caller(loop: Loop)
 
 @pytest.mark.guarantee("G232")
 @pytest.mark.parametrize("name", ["find", "find_later"])
-def test_a_declared_exception_that_is_raised_is_the_answer_to_all(loop: Loop, name: str) -> None:
+def test_a_declared_exception_that_is_raised_is_the_answer_to_all(loop: ActorSystem, name: str) -> None:
     async def body() -> None:
         store = loop.spawn(Store, [])
         replies = [getattr(store, name)(key) for key in (1, 99)]
@@ -283,7 +285,7 @@ def test_a_declared_exception_that_is_raised_is_the_answer_to_all(loop: Loop, na
 
 @pytest.mark.guarantee("G232")
 @pytest.mark.parametrize("name", ["find", "find_later"])
-def test_a_cancelled_ask_is_not_in_the_batch(loop: Loop, name: str) -> None:
+def test_a_cancelled_ask_is_not_in_the_batch(loop: ActorSystem, name: str) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -304,7 +306,7 @@ def test_a_cancelled_ask_is_not_in_the_batch(loop: Loop, name: str) -> None:
 
 
 @pytest.mark.guarantee("G232")
-def test_the_handler_is_cancelled_when_all_its_asks_are(loop: Loop) -> None:
+def test_the_handler_is_cancelled_when_all_its_asks_are(loop: ActorSystem) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -323,13 +325,13 @@ def test_the_handler_is_cancelled_when_all_its_asks_are(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G232", "G233")
-@pytest.mark.parametrize(("name", "cause"), [("short", BadVerdict), ("bad", Boom)])
-def test_all_callers_of_a_batch_get_its_failure(loop: Loop, name: str, cause: type[Exception]) -> None:
+@pytest.mark.parametrize(("name", "cause"), [("short", InvalidVerdictError), ("bad", Boom)])
+def test_all_callers_of_a_batch_get_its_failure(loop: ActorSystem, name: str, cause: type[Exception]) -> None:
     async def body() -> None:
         store = loop.spawn(Store, [])
         replies = [getattr(store, name)(key) for key in range(3)]
         for reply in replies:
-            with pytest.raises(TargetEnded) as caught:
+            with pytest.raises(TargetEndedError) as caught:
                 await reply
             assert isinstance(caught.value.__cause__, cause)
 
@@ -347,7 +349,7 @@ class Polite(Store):
 
 @pytest.mark.guarantee("G233")
 @pytest.mark.parametrize("name", ["bad", "find_later"])
-def test_all_callers_of_a_batch_get_its_failure_before_on_stop(loop: Loop, name: str) -> None:
+def test_all_callers_of_a_batch_get_its_failure_before_on_stop(loop: ActorSystem, name: str) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -356,7 +358,7 @@ def test_all_callers_of_a_batch_get_its_failure_before_on_stop(loop: Loop, name:
         await turns()
         store.stop()
         for reply in replies:
-            with pytest.raises(TargetEnded):
+            with pytest.raises(TargetEndedError):
                 await reply
         await turns()
         assert book[-1] == "bye"
@@ -365,14 +367,14 @@ def test_all_callers_of_a_batch_get_its_failure_before_on_stop(loop: Loop, name:
 
 
 @pytest.mark.guarantee("G233")
-def test_all_callers_get_a_stop_in_the_middle_of_a_batch(loop: Loop) -> None:
+def test_all_callers_get_a_stop_in_the_middle_of_a_batch(loop: ActorSystem) -> None:
     async def body() -> None:
         store = loop.spawn(Store, [])
         replies = [store.find_later(key) for key in (7, 8)]
         await turns()
         store.stop()
         for reply in replies:
-            with pytest.raises(TargetEnded):
+            with pytest.raises(TargetEndedError):
                 await reply
 
     ride(loop, body)
@@ -397,7 +399,7 @@ class Table(Implements[Rows]):
 
 
 @pytest.mark.guarantee("G231")
-def test_an_interface_can_declare_a_batch(loop: Loop) -> None:
+def test_an_interface_can_declare_a_batch(loop: ActorSystem) -> None:
     async def body() -> None:
         table = loop.spawn(Table)
         for row in range(7):
@@ -442,7 +444,7 @@ def yields(self: Any, rows: list[int]) -> Iterable[int]:
 def test_a_wrong_signature_is_refused_when_it_is_declared(
     decorator: Callable[[Any], Any], function: Any, words: str
 ) -> None:
-    with pytest.raises(BadDeclaration, match=words):
+    with pytest.raises(DeclarationError, match=words):
         decorator(function)
 
 
@@ -453,7 +455,7 @@ def test_a_return_annotation_that_was_evaluated_is_read_like_one_that_was_not() 
 
     # As in a module without `from __future__ import annotations`.
     store.__annotations__ = {"rows": list[int], "return": None}
-    with pytest.raises(BadDeclaration, match="which returns NoneType"):
+    with pytest.raises(DeclarationError, match="which returns NoneType"):
         batch_ask()(store)
     store.__annotations__ = {"rows": list[int], "return": list[str]}
     assert batch_ask()(store) is not None
@@ -463,29 +465,29 @@ def test_a_return_annotation_that_was_evaluated_is_read_like_one_that_was_not() 
 @pytest.mark.guarantee("G234")
 def test_invalid_options_are_refused() -> None:
     for limit in (0, -1, True, "3", 1 << 21):
-        with pytest.raises(BadDeclaration, match="limit is"):
+        with pytest.raises(DeclarationError, match="limit is"):
             batch(limit=limit)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # what it is about
-    with pytest.raises(BadDeclaration, match="@batch: lane"):
+    with pytest.raises(DeclarationError, match="@batch: lane"):
         batch(lane=Lane.SYSTEM)
-    with pytest.raises(BadDeclaration, match="@batch_ask: raises"):
+    with pytest.raises(DeclarationError, match="@batch_ask: raises"):
         batch_ask(raises=5)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]  # same
 
 
 @pytest.mark.once
 @pytest.mark.guarantee("G234")
 def test_a_derived_class_keeps_the_kind_of_a_method() -> None:
-    with pytest.raises(BadDeclaration, match=r"Changed.store is .*overrides <batch one-way"):
+    with pytest.raises(DeclarationError, match=r"Changed.store is .*overrides <batch one-way"):
 
         class Changed(Writer):
-            @data
+            @tell
             def store(self, rows: list[int]) -> None: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]  # what it is about
 
-    with pytest.raises(BadDeclaration, match="add @batch"):
+    with pytest.raises(DeclarationError, match="add @batch"):
 
         class Unmarked(Writer):
             def store(self, rows: list[int]) -> None: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]  # same
 
-    with pytest.raises(BadDeclaration, match="remove the decorator"):
+    with pytest.raises(DeclarationError, match="remove the decorator"):
 
         class Other(Implements[Rows]):
             @batch(limit=6)

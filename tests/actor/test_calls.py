@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from bandstand.actor import Loop, is_alive
+from bandstand.actor import ActorSystem, is_alive
 from tests.actor.answers import answer, outcome
 from tests.actor.shapes import Shapes
 from tests.core.support import check_statistics, python
@@ -70,19 +70,19 @@ MISTAKES: dict[str, Call] = {
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_arguments_arrive_as_in_a_plain_call(loop: Loop, call: Call) -> None:
+def test_arguments_arrive_as_in_a_plain_call(loop: ActorSystem, call: Call) -> None:
     handle, plain = loop.spawn(Shapes), Shapes()
     assert answer(loop, call(handle)) == call(plain)
 
 
-def test_a_default_is_the_object_itself(loop: Loop) -> None:
+def test_a_default_is_the_object_itself(loop: ActorSystem) -> None:
     got: Any = answer(loop, loop.spawn(Shapes).defaults())
     assert got[1] is cast("Any", Shapes().defaults())[1]
 
 
 @pytest.mark.parametrize("call", MISTAKES.values(), ids=MISTAKES)
 @pytest.mark.spec("S11")
-def test_a_wrong_call_raises_type_error_and_sends_nothing(loop: Loop, call: Call) -> None:
+def test_a_wrong_call_raises_type_error_and_sends_nothing(loop: ActorSystem, call: Call) -> None:
     handle = loop.spawn(Shapes)
     with pytest.raises(TypeError) as plain:
         call(Shapes())
@@ -102,7 +102,7 @@ TWINS: dict[str, Callable[[Shapes], Callable[..., Any]]] = {
     "try_send": lambda handle: handle.put.try_send,
     "when_room": lambda handle: handle.put.when_room,
     "ask": lambda handle: handle.mixed,
-    "within": lambda handle: handle.mixed.within(5),
+    "within": lambda handle: handle.mixed.within(0.005),
     "blocking": lambda handle: handle.mixed.blocking,
     "future": lambda handle: handle.mixed.future,
 }
@@ -110,7 +110,7 @@ TWINS: dict[str, Callable[[Shapes], Callable[..., Any]]] = {
 
 @pytest.mark.parametrize("twin", TWINS.values(), ids=TWINS)
 def test_a_wrong_call_of_try_send_or_when_room_raises_type_error(
-    loop: Loop, twin: Callable[[Shapes], Callable[..., Any]]
+    loop: ActorSystem, twin: Callable[[Shapes], Callable[..., Any]]
 ) -> None:
     """Also for `try_send`: it returns False only for the state of the actor."""
     handle = loop.spawn(Shapes)
@@ -120,7 +120,7 @@ def test_a_wrong_call_of_try_send_or_when_room_raises_type_error(
     assert loop.statistics().sent == 0
 
 
-def test_a_wrong_call_to_an_ended_actor_raises_type_error(loop: Loop) -> None:
+def test_a_wrong_call_to_an_ended_actor_raises_type_error(loop: ActorSystem) -> None:
     handle = loop.spawn(Shapes)
     handle.kill()
     wrong: Any = handle
@@ -130,7 +130,7 @@ def test_a_wrong_call_to_an_ended_actor_raises_type_error(loop: Loop) -> None:
         wrong.put.try_send()
 
 
-def test_all_forms_of_a_call_bind_alike(loop: Loop) -> None:
+def test_all_forms_of_a_call_bind_alike(loop: ActorSystem) -> None:
     handle = loop.spawn(Shapes)
     handle.put(1)
     assert handle.put.try_send(b=1, a=2)
@@ -140,13 +140,13 @@ def test_all_forms_of_a_call_bind_alike(loop: Loop) -> None:
     kept(6)
     assert answer(loop, handle.all_put()) == [(1, 2, 3), (2, 1, 3), (3, 2, 5), (4, 5, 3), (6, 2, 3)]
     assert outcome(landed) is None
-    within = handle.mixed.within(10)
+    within = handle.mixed.within(0.01)
     first, second = within(1), within(2, c=9)
     assert [answer(loop, first), answer(loop, second)] == [(1, 2, 3), (2, 2, 9)]
     check_statistics(loop)
 
 
-def test_all_forms_of_a_call_bind_alike_from_another_thread(loop: Loop) -> None:
+def test_all_forms_of_a_call_bind_alike_from_another_thread(loop: ActorSystem) -> None:
     handle = loop.spawn(Shapes)
     futures: list[Any] = []
 
@@ -163,7 +163,7 @@ def test_all_forms_of_a_call_bind_alike_from_another_thread(loop: Loop) -> None:
     assert [future.result(timeout=30) for future in futures] == [(1, 2, 9), (5,)]
 
 
-def test_arguments_are_passed_by_reference_and_released(loop: Loop) -> None:
+def test_arguments_are_passed_by_reference_and_released(loop: ActorSystem) -> None:
     thing: list[int] = []
     handle = loop.spawn(Shapes)
     assert answer(loop, handle.one(thing)) is thing
@@ -174,17 +174,17 @@ def test_arguments_are_passed_by_reference_and_released(loop: Loop) -> None:
 def test_misuse_of_a_handle_method_raises_and_does_not_crash() -> None:
     """In a separate process: misuse could crash it."""
     done = python(
-        "from bandstand.actor import Actor, Loop, ask, data\n"
+        "from bandstand.actor import Actor, ActorSystem, ask, tell\n"
         "class One(Actor):\n"
-        "    @data\n"
+        "    @tell\n"
         "    def named(self, *, c: int = 1) -> None: ...\n"
-        "    @data\n"
+        "    @tell\n"
         "    def none(self) -> None: ...\n"
-        "    @data\n"
+        "    @tell\n"
         "    def one(self, a: int) -> None: ...\n"
         "    @ask\n"
         "    def asked(self, *rest: int) -> int: ...\n"
-        "with Loop() as loop:\n"
+        "with ActorSystem() as loop:\n"
         "    kind = type(loop.spawn(One))\n"
         "    for name in ('named', 'none', 'one', 'asked'):\n"
         "        for arguments in ((), (5,), (None, 5), (One(), 5), (kind, 5)):\n"

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, Loop, Reply, ask, data
+from bandstand.actor import Actor, ActorSystem, Reply, ask, tell
 from bandstand.core import ExitReason, Overflow
-from bandstand.errors import TargetEnded
+from bandstand.errors import TargetEndedError
 from bandstand.testing import VirtualClock
 from tests.actor.asking import Oracle, Play, ended, got, in_place, in_time, outcome, turns, watch
 from tests.core.support import Boom, HostFactory
@@ -34,7 +34,7 @@ def task_of(reply: Reply[Any]) -> asyncio.Task[Any]:
 def test_a_cancelled_ask_whose_handler_has_not_started_is_not_handled(play: Play, method: str) -> None:
     log: list[str] = []
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle, gate = loop.spawn(Oracle, log), Event()
         oracle.block(gate)
         waiting = task_of(getattr(oracle, method)(1))
@@ -55,7 +55,7 @@ def test_a_cancelled_ask_whose_handler_has_not_started_is_not_handled(play: Play
 def test_a_reply_that_is_cancelled_at_once_is_never_handled(play: Play, method: str) -> None:
     log: list[str] = []
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle, log)
         reply = getattr(oracle, method)(1)
         assert reply.cancel()
@@ -72,7 +72,7 @@ def test_a_reply_that_is_cancelled_at_once_is_never_handled(play: Play, method: 
 def test_a_dispatched_handler_that_has_not_started_never_runs(play: Play) -> None:
     log: list[str] = []
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle, log)
         reply = oracle.held(Event())
         # If the loop is polled by hand, a coroutine starts at the next turn of the event loop.
@@ -94,7 +94,7 @@ def test_asks_queued_behind_a_slow_start_can_be_cancelled(play: Play) -> None:
         async def on_start(self) -> None:
             await gate.wait()
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         slow = loop.spawn(Slow, log)
         gone, stays = task_of(slow.plain(1)), slow.plain(2)
         await turns()
@@ -113,7 +113,7 @@ def test_asks_queued_behind_a_slow_start_can_be_cancelled(play: Play) -> None:
 def test_a_suspended_handler_is_cancelled_and_the_actor_continues(play: Play) -> None:
     log: list[str] = []
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle, log)
         asker = task_of(oracle.held(Event(), 1))
         waiting = oracle.plain(2)
@@ -132,7 +132,7 @@ def test_a_suspended_handler_is_cancelled_and_the_actor_continues(play: Play) ->
 def test_only_the_handler_of_that_ask_is_cancelled(play: Play) -> None:
     log: list[str] = []
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle, other, gate = loop.spawn(Oracle, log), loop.spawn(Oracle, log), Event()
         first, behind, beside = (
             oracle.held(gate, 1),
@@ -165,7 +165,7 @@ def test_the_next_message_waits_for_the_cleanup_of_a_cancelled_handler(play: Pla
                 await second.wait()
                 self.log.append("is tidy")
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         tidy, second = loop.spawn(Tidy, log), Event()
         asker, following = task_of(tidy.work(Event(), second)), watch(tidy.plain(1))
         await turns()
@@ -184,7 +184,7 @@ def test_the_next_message_waits_for_the_cleanup_of_a_cancelled_handler(play: Pla
 def test_a_handler_that_swallows_its_cancellation_continues_without_a_reply(play: Play) -> None:
     log: list[str] = []
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle, second = loop.spawn(Oracle, log), Event()
         asker = task_of(oracle.stubborn(Event(), second, 1))
         await turns()
@@ -213,7 +213,7 @@ class Rude(Oracle):
 
 
 def test_a_declared_error_in_place_of_the_cancellation_is_a_late_answer(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         rude = loop.spawn(Rude)
         asker = task_of(rude.turn_into(KeyError()))
         await turns()
@@ -227,14 +227,14 @@ def test_a_declared_error_in_place_of_the_cancellation_is_a_late_answer(play: Pl
 
 @pytest.mark.guarantee("G64")
 def test_any_other_error_in_place_of_the_cancellation_fails_the_actor(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         rude = loop.spawn(Rude)
         asker, waiting = task_of(rude.turn_into(Boom())), rude.plain(1)
         await turns()
         asker.cancel()
         assert await rude.ended() is ExitReason.PANIC
         end = await outcome(waiting)
-        assert isinstance(end, TargetEnded)
+        assert isinstance(end, TargetEndedError)
         assert type(end.__cause__) is Boom
 
     play(story)
@@ -266,7 +266,7 @@ class Relay(Actor):
     async def relay_both(self) -> tuple[int, int]:
         return await asyncio.gather(self.oracle.held(Event(), 1), self.oracle.plain(2))
 
-    @data
+    @tell
     async def relay_for_nobody(self) -> None:
         await self.oracle.held(Event(), 1)
 
@@ -274,7 +274,7 @@ class Relay(Actor):
 def test_a_cancellation_passes_through_a_chain_of_asks(play: Play) -> None:
     log: list[str] = []
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle, log)
         first = loop.spawn(Relay, "first", log, oracle, loop.spawn(Relay, "second", log, oracle))
         asker = task_of(first.relay())
@@ -292,7 +292,7 @@ def test_a_cancellation_passes_through_a_chain_of_asks(play: Play) -> None:
 def test_a_cancellation_passes_through_gather(play: Play) -> None:
     log: list[str] = []
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle, log)
         asker = task_of(loop.spawn(Relay, "x", log, oracle).relay_both())
         await turns()
@@ -310,7 +310,7 @@ def test_a_cancellation_passes_through_gather(play: Play) -> None:
 def test_an_actor_that_exits_while_it_waits_cancels_its_ask(play: Play, way: str) -> None:
     log: list[str] = []
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle, log)
         relay = loop.spawn(Relay, "x", log, oracle)
         relay.relay_for_nobody()
@@ -323,7 +323,7 @@ def test_an_actor_that_exits_while_it_waits_cancels_its_ask(play: Play, way: str
     play(story)
 
 
-def test_a_cancelled_ask_stays_cancelled_when_its_message_is_dropped(loop: Loop) -> None:
+def test_a_cancelled_ask_stays_cancelled_when_its_message_is_dropped(loop: ActorSystem) -> None:
     """An overflow policy drops the oldest message, which is a cancelled ask."""
     oracle = loop.options(mailbox_cap=loop.config.sys_reserved + 1, overflow=Overflow.DROP_OLDEST).spawn(
         Oracle
@@ -349,7 +349,7 @@ class Tenant(Actor):
         self._landlord = landlord
         self._log = log
 
-    @data
+    @tell
     async def stay(self) -> None:
         try:
             await Event().wait()
@@ -362,7 +362,7 @@ class Tenant(Actor):
 def test_an_ask_in_the_cleanup_of_a_stopped_handler_is_answered(play: Play, ending: str) -> None:
     log: list[str] = []
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         landlord = loop.spawn(Oracle, [])
         tenant = loop.spawn(Tenant, landlord, log)
         tenant.stay()

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, Loop, Reply, ask
-from bandstand.errors import TargetEnded
+from bandstand.actor import Actor, ActorSystem, Reply, ask
+from bandstand.errors import TargetEndedError
 from bandstand.testing import VirtualClock
 from tests.actor.asking import Oracle, Play, ended, got, in_place, in_time, outcome, turns
 from tests.core.support import HostFactory
@@ -63,7 +63,7 @@ class Timekeeper(Actor):
 
 
 def test_no_cancellation_is_left_for_the_next_message(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         keeper = loop.spawn(Timekeeper)
         for _ in range(20):
             asker = task_of(keeper.own_timeout(10**9))
@@ -75,7 +75,7 @@ def test_no_cancellation_is_left_for_the_next_message(play: Play) -> None:
 
 
 def test_a_timeout_inside_a_handler_is_not_mistaken_for_a_cancellation(play_in_time: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         keeper = loop.spawn(Timekeeper)
         assert await keeper.own_timeout(20) == "timed out"
         asker = task_of(keeper.refuse())
@@ -91,7 +91,7 @@ def test_a_timeout_inside_a_handler_is_not_mistaken_for_a_cancellation(play_in_t
 
 
 def test_the_askers_cancellation_beats_a_timeout_of_the_handler(play_in_time: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         keeper = loop.spawn(Timekeeper)
         asker = task_of(keeper.own_timeout(20))
         await turns()
@@ -106,7 +106,7 @@ def test_the_askers_cancellation_beats_a_timeout_of_the_handler(play_in_time: Pl
 def test_a_timeout_around_an_ask_cancels_the_handler(play_in_time: Play) -> None:
     log: list[str] = []
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle, log)
         mine = asyncio.current_task()
         assert mine is not None
@@ -125,7 +125,7 @@ def test_a_timeout_around_an_ask_cancels_the_handler(play_in_time: Play) -> None
 
 
 def test_an_asker_that_uncancels_itself_continues(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle)
 
         async def insist() -> int:
@@ -150,7 +150,7 @@ def test_an_asker_that_uncancels_itself_continues(play: Play) -> None:
 
 @pytest.mark.parametrize("first", ["answer", "cancel"])
 def test_an_answer_and_a_cancellation_in_one_turn_end_the_ask_once(play: Play, first: str) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle, gate = loop.spawn(Oracle), Event()
         for pauses in range(6):
             gate.clear()
@@ -177,7 +177,7 @@ def test_an_answer_and_a_cancellation_in_one_turn_end_the_ask_once(play: Play, f
 @pytest.mark.parametrize("way", ["stop", "kill"])
 @pytest.mark.parametrize("pauses", range(4))
 def test_a_cancellation_and_the_end_of_the_actor_in_one_turn(play: Play, way: str, pauses: int) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         for is_cancel_first in (True, False):
             oracle = loop.spawn(Oracle)
             asker, waiting = task_of(oracle.held(Event(), 1)), oracle.plain(2)
@@ -186,8 +186,8 @@ def test_a_cancellation_and_the_end_of_the_actor_in_one_turn(play: Play, way: st
             for deed in deeds if is_cancel_first else deeds[::-1]:
                 deed()
                 await turns(pauses)
-            assert type(await outcome(asker)) in {TargetEnded, CancelledError}
-            assert type(await outcome(waiting)) in {TargetEnded, int}
+            assert type(await outcome(asker)) in {TargetEndedError, CancelledError}
+            assert type(await outcome(waiting)) in {TargetEndedError, int}
             assert not oracle.note.try_send("x")
 
     play(story)

@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 import pytest
 
-from bandstand.actor import Actor, Loop, Signal, ask, child, data, id_of, is_alive, supervised
+from bandstand.actor import Actor, ActorSystem, Signal, ask, child, id_of, is_alive, supervised, tell
 from bandstand.core import ActorStatus, ChildExit, Down, Exit, ExitReason, Overflow
 from bandstand.errors import (
-    ChildFailed,
-    LoopBusy,
-    MailboxFull,
-    NoSuchActor,
-    StartFailed,
-    TargetEnded,
+    ChildFailedError,
+    LoopBusyError,
+    MailboxFullError,
+    NoSuchActorError,
+    StartError,
+    TargetEndedError,
 )
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from tests.actor.answers import answer
@@ -34,11 +34,11 @@ class Named(Actor):
     def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
         self.book.append(f"-{self.name} {reason.name}")
 
-    @data
+    @tell
     def crash(self) -> None:
         raise Boom(self.name)
 
-    @data
+    @tell
     def leave(self) -> None:
         self.stop()
 
@@ -62,11 +62,11 @@ class Parent(Actor):
     def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
         self.book.append(f"-parent {reason.name}")
 
-    @data
+    @tell
     def add(self, name: str) -> None:
         self.children[name] = self.options(name=name).spawn(Named, self.book, name)
 
-    @data
+    @tell
     def crash(self) -> None:
         raise Boom("parent")
 
@@ -86,12 +86,12 @@ class Watching(Parent):
         self.book.append(signal)
 
 
-def child_of(loop: Loop, parent: Parent, name: str) -> Named:
+def child_of(loop: ActorSystem, parent: Parent, name: str) -> Named:
     """Get the handle of a child without an event loop."""
     answers: list[Named] = []
 
     class Once(Actor):
-        @data
+        @tell
         async def go(self) -> None:
             answers.append(await parent.child(name))
             self.stop()
@@ -111,7 +111,7 @@ ENDS: dict[str, Callable[[Parent], None]] = {
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_children_end_with_their_parent_the_last_one_first(loop: Loop, end: str) -> None:
+def test_children_end_with_their_parent_the_last_one_first(loop: ActorSystem, end: str) -> None:
     book: Book = []
     parent = loop.spawn(Parent, book, "a", "b", "c")
     ENDS[end](parent)
@@ -122,7 +122,7 @@ def test_children_end_with_their_parent_the_last_one_first(loop: Loop, end: str)
     check_statistics(loop)
 
 
-def test_children_of_a_killed_parent_end_too(loop: Loop) -> None:
+def test_children_of_a_killed_parent_end_too(loop: ActorSystem) -> None:
     book: Book = []
     parent = loop.spawn(Parent, book, "a", "b")
     parent.kill()
@@ -131,7 +131,7 @@ def test_children_of_a_killed_parent_end_too(loop: Loop) -> None:
     assert loop.statistics().alive == 0
 
 
-def test_grandchildren_end_before_their_parents_siblings(loop: Loop) -> None:
+def test_grandchildren_end_before_their_parents_siblings(loop: ActorSystem) -> None:
     book: Book = []
 
     class Grand(Parent):
@@ -153,7 +153,7 @@ def test_grandchildren_end_before_their_parents_siblings(loop: Loop) -> None:
     assert loop.statistics().alive == 0
 
 
-def test_children_with_a_slow_end_are_ended_too(loop: Loop) -> None:
+def test_children_with_a_slow_end_are_ended_too(loop: ActorSystem) -> None:
     book: Book = []
 
     class Grown(Noter):
@@ -168,7 +168,7 @@ def test_children_with_a_slow_end_are_ended_too(loop: Loop) -> None:
     assert loop.statistics().alive == 0
 
 
-def test_children_end_with_the_loop(loop: Loop) -> None:
+def test_children_end_with_the_loop(loop: ActorSystem) -> None:
     book: Book = []
 
     async def body() -> None:
@@ -178,7 +178,7 @@ def test_children_end_with_the_loop(loop: Loop) -> None:
     assert sorted(book) == ["-a NORMAL", "-b NORMAL", "-parent NORMAL"]
 
 
-def test_children_of_a_supervised_parent_come_and_go_with_each_incarnation(loop: Loop) -> None:
+def test_children_of_a_supervised_parent_come_and_go_with_each_incarnation(loop: ActorSystem) -> None:
     book: Book = []
     spec = child("parent").of(Parent, book, "a")
     root = spawn_supervisor(loop, SupervisorSpec(children=[spec]))
@@ -192,7 +192,7 @@ def test_children_of_a_supervised_parent_come_and_go_with_each_incarnation(loop:
         assert loop.statistics().alive == 3
 
 
-def test_a_parent_can_talk_to_its_children(loop: Loop) -> None:
+def test_a_parent_can_talk_to_its_children(loop: ActorSystem) -> None:
     async def body() -> str:
         return await loop.spawn(Parent, [], "a", "b").ask_child("b")
 
@@ -203,7 +203,7 @@ def test_a_parent_can_talk_to_its_children(loop: Loop) -> None:
 
 
 def test_a_child_that_ends_abnormally_fails_its_parent(
-    loop: Loop, diary: RecordingObserver, caplog: pytest.LogCaptureFixture
+    loop: ActorSystem, diary: RecordingObserver, caplog: pytest.LogCaptureFixture
 ) -> None:
     book: Book = []
     parent = loop.options(name="p").spawn(Parent, book, "a", "b")
@@ -212,25 +212,25 @@ def test_a_child_that_ends_abnormally_fails_its_parent(
     assert book == ["-a PANIC", "-parent PANIC", "-b NORMAL"]
     reasons = dict(diary.stopped)
     assert reasons[id_of(parent)] is ExitReason.PANIC
-    assert "ChildFailed" in caplog.text
+    assert "ChildFailedError" in caplog.text
 
 
-def test_the_failure_of_a_parent_has_that_of_the_child_as_cause(loop: Loop) -> None:
+def test_the_failure_of_a_parent_has_that_of_the_child_as_cause(loop: ActorSystem) -> None:
     async def body() -> None:
         parent = loop.spawn(Parent, [], "a")
         (await parent.child("a")).crash()
         reply = parent.child("a")
-        with pytest.raises(TargetEnded) as caught:
+        with pytest.raises(TargetEndedError) as caught:
             await reply
         failed = caught.value.__cause__
-        assert isinstance(failed, ChildFailed)
+        assert isinstance(failed, ChildFailedError)
         assert "reason PANIC" in str(failed)
         assert isinstance(failed.__cause__, Boom)
 
     ride(loop, body)
 
 
-def test_a_killed_child_fails_its_parent(loop: Loop) -> None:
+def test_a_killed_child_fails_its_parent(loop: ActorSystem) -> None:
     book: Book = []
     parent = loop.spawn(Parent, book, "a")
     child_of(loop, parent, "a").kill()
@@ -238,7 +238,7 @@ def test_a_killed_child_fails_its_parent(loop: Loop) -> None:
     assert not is_alive(parent)
 
 
-def test_a_child_that_ends_normally_does_not_fail_its_parent(loop: Loop) -> None:
+def test_a_child_that_ends_normally_does_not_fail_its_parent(loop: ActorSystem) -> None:
     book: Book = []
     parent = loop.spawn(Parent, book, "a", "b")
     child_of(loop, parent, "a").leave()
@@ -250,7 +250,7 @@ def test_a_child_that_ends_normally_does_not_fail_its_parent(loop: Loop) -> None
     assert book[1:] == ["-parent NORMAL", "-b NORMAL"]  # and a is not ended twice
 
 
-def test_on_signal_decides_about_the_exit_of_a_child(loop: Loop) -> None:
+def test_on_signal_decides_about_the_exit_of_a_child(loop: ActorSystem) -> None:
     book: Book = []
     parent = loop.spawn(Watching, book, "a", "b")
     failing = child_of(loop, parent, "a")
@@ -263,7 +263,7 @@ def test_on_signal_decides_about_the_exit_of_a_child(loop: Loop) -> None:
     assert isinstance(signal.cause, Boom)
 
 
-def test_a_parent_can_start_a_new_child_in_its_on_signal(loop: Loop) -> None:
+def test_a_parent_can_start_a_new_child_in_its_on_signal(loop: ActorSystem) -> None:
     class Healing(Parent):
         def on_signal(self, signal: Signal) -> None:
             assert isinstance(signal, ChildExit)
@@ -281,7 +281,7 @@ def test_a_parent_can_start_a_new_child_in_its_on_signal(loop: Loop) -> None:
     assert loop.statistics().alive == 0
 
 
-def test_on_signal_may_be_async(loop: Loop) -> None:
+def test_on_signal_may_be_async(loop: ActorSystem) -> None:
     class Slowly(Parent):
         async def on_signal(self, signal: Signal) -> None:
             await turns()
@@ -295,9 +295,9 @@ def test_on_signal_may_be_async(loop: Loop) -> None:
     assert is_alive(parent)
 
 
-def test_signals_are_handled_before_user_messages(loop: Loop) -> None:
+def test_signals_are_handled_before_user_messages(loop: ActorSystem) -> None:
     class Both(Watching):
-        @data
+        @tell
         def note(self, what: object) -> None:
             self.book.append(what)
 
@@ -329,28 +329,28 @@ class Hiring(Actor):
     def __init__(self, book: Book) -> None:
         self.book = book
 
-    @data
+    @tell
     def hire(self, kind: type[Noter]) -> None:
         try:
             self.spawn(kind, self.book)
-        except StartFailed as error:
+        except StartError as error:
             self.book.append(error)
 
 
-def test_a_child_whose_plain_start_fails_is_start_failed_and_no_signal(loop: Loop) -> None:
+def test_a_child_whose_plain_start_fails_is_start_failed_and_no_signal(loop: ActorSystem) -> None:
     book: Book = []
     parent = loop.spawn(Hiring, book)
     parent.hire(Unready)
     settle(loop)
     (error,) = book
-    assert isinstance(error, StartFailed)
+    assert isinstance(error, StartError)
     assert isinstance(error.__cause__, Boom)
     # The caller got the error, so the exit is not reported a second time.
     assert is_alive(parent)
     assert loop.statistics().alive == 1
 
 
-def test_a_child_whose_async_start_fails_is_a_signal(loop: Loop) -> None:
+def test_a_child_whose_async_start_fails_is_a_signal(loop: ActorSystem) -> None:
     book: Book = []
     parent = loop.spawn(Hiring, book)
     parent.hire(UnreadySlowly)
@@ -359,11 +359,11 @@ def test_a_child_whose_async_start_fails_is_a_signal(loop: Loop) -> None:
     assert loop.statistics().alive == 0
 
 
-def test_a_child_that_could_not_be_constructed_leaves_nothing(loop: Loop) -> None:
+def test_a_child_that_could_not_be_constructed_leaves_nothing(loop: ActorSystem) -> None:
     class Unmade(Noter):
         def __init__(self, book: Book) -> None:
             book.append("made")
-            raise StartFailed("not really")
+            raise StartError("not really")
 
     book: Book = []
     parent = loop.spawn(Hiring, book)
@@ -373,23 +373,23 @@ def test_a_child_that_could_not_be_constructed_leaves_nothing(loop: Loop) -> Non
     assert is_alive(parent)
 
 
-def test_children_need_a_running_parent(loop: Loop) -> None:
+def test_children_need_a_running_parent(loop: ActorSystem) -> None:
     class Early(Noter):
         def __init__(self, book: Book) -> None:
             super().__init__(book)
-            with pytest.raises(LoopBusy):
+            with pytest.raises(LoopBusyError):
                 self.spawn(Noter, book)
-            with pytest.raises(LoopBusy):
+            with pytest.raises(LoopBusyError):
                 self.options(name="x")
 
     loop.spawn(Early, [])
     assert loop.statistics().spawned == 1
 
 
-def test_a_child_cannot_be_started_by_a_parent_that_is_ending(loop: Loop) -> None:
+def test_a_child_cannot_be_started_by_a_parent_that_is_ending(loop: ActorSystem) -> None:
     class Late(Noter):
         def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
-            with pytest.raises(NoSuchActor):
+            with pytest.raises(NoSuchActorError):
                 self.spawn(Noter, self.book)
             self.book.append("refused")
 
@@ -400,17 +400,17 @@ def test_a_child_cannot_be_started_by_a_parent_that_is_ending(loop: Loop) -> Non
     assert loop.statistics().alive == 0
 
 
-def test_options_apply_to_a_child(loop: Loop) -> None:
+def test_options_apply_to_a_child(loop: ActorSystem) -> None:
     class Strict(Actor):
         def __init__(self, book: Book) -> None:
             self.book = book
 
         def on_start(self) -> None:
             cap = loop.config.sys_reserved + 2
-            small = self.options(name="small", mailbox_cap=cap, ask_ms=7).spawn(Noter, self.book)
+            small = self.options(name="small", mailbox_cap=cap, ask_timeout=0.007).spawn(Noter, self.book)
             small.note(1)
             small.note(2)
-            with pytest.raises(MailboxFull, match="small"):
+            with pytest.raises(MailboxFullError, match="small"):
                 small.note(3)
             loose = self.options(mailbox_cap=cap, overflow=Overflow.DROP_OLDEST).spawn(Lively, self.book)
             for number in range(10, 20):
@@ -422,7 +422,7 @@ def test_options_apply_to_a_child(loop: Loop) -> None:
     assert [entry for entry in book if isinstance(entry, int)] == [1, 2, 18, 19]
 
 
-def test_the_tree_shows_children_below_their_parent(loop: Loop) -> None:
+def test_the_tree_shows_children_below_their_parent(loop: ActorSystem) -> None:
     loop.options(name="p").spawn(Parent, [], "a", "b")
     node = loop.tree().find("p")
     assert node is not None
@@ -432,7 +432,7 @@ def test_the_tree_shows_children_below_their_parent(loop: Loop) -> None:
 # --- monitors and links ---------------------------------------------------------------------------------------------------
 
 
-def test_a_down_of_a_monitored_actor_is_a_signal(loop: Loop) -> None:
+def test_a_down_of_a_monitored_actor_is_a_signal(loop: ActorSystem) -> None:
     book: Book = []
     watcher = loop.spawn(Watching, book)
     other = loop.spawn(Noter, [])
@@ -445,7 +445,7 @@ def test_a_down_of_a_monitored_actor_is_a_signal(loop: Loop) -> None:
     assert is_alive(watcher)
 
 
-def test_a_down_is_ignored_without_an_on_signal(loop: Loop) -> None:
+def test_a_down_is_ignored_without_an_on_signal(loop: ActorSystem) -> None:
     book: Book = []
     watcher, other = loop.spawn(Noter, book), loop.spawn(Noter, [])
     loop.monitor(id_of(watcher), id_of(other))
@@ -456,7 +456,7 @@ def test_a_down_is_ignored_without_an_on_signal(loop: Loop) -> None:
     assert book == ["alive"]
 
 
-def test_a_link_shares_the_end_and_calls_on_stop(loop: Loop) -> None:
+def test_a_link_shares_the_end_and_calls_on_stop(loop: ActorSystem) -> None:
     book: Book = []
     one, two = loop.spawn(Lively, book), loop.spawn(Noter, [])
     loop.link(id_of(one), id_of(two))
@@ -466,7 +466,7 @@ def test_a_link_shares_the_end_and_calls_on_stop(loop: Loop) -> None:
     assert [entry[0] for entry in book[1:]] == ["stop"]
 
 
-def test_an_exit_is_a_signal_for_an_actor_that_traps_exits(loop: Loop) -> None:
+def test_an_exit_is_a_signal_for_an_actor_that_traps_exits(loop: ActorSystem) -> None:
     book: Book = []
     one, two = loop.spawn(Watching, book), loop.spawn(Noter, [])
     loop.trap_exits(id_of(one))
@@ -481,7 +481,7 @@ def test_an_exit_is_a_signal_for_an_actor_that_traps_exits(loop: Loop) -> None:
 # --- many ---------------------------------------------------------------------------------------------------------------
 
 
-def test_a_parent_forgets_children_that_have_ended(loop: Loop) -> None:
+def test_a_parent_forgets_children_that_have_ended(loop: ActorSystem) -> None:
     async def body() -> None:
         parent = loop.spawn(Parent, [])
         for number in range(300):
@@ -507,7 +507,7 @@ class SignalLog(Noter):
 
 
 @pytest.mark.guarantee("G66")
-def test_the_exit_of_a_child_that_stops_in_on_start_is_a_signal(loop: Loop) -> None:
+def test_the_exit_of_a_child_that_stops_in_on_start_is_a_signal(loop: ActorSystem) -> None:
     book: Book = []
     parent = loop.spawn(SignalLog, book)
     assert answer(loop, parent.have(Brief)) is False
@@ -518,7 +518,7 @@ def test_the_exit_of_a_child_that_stops_in_on_start_is_a_signal(loop: Loop) -> N
 
 
 @pytest.mark.guarantee("G66")
-def test_spawn_works_if_an_attribute_is_named_options(loop: Loop) -> None:
+def test_spawn_works_if_an_attribute_is_named_options(loop: ActorSystem) -> None:
     class Configured(SignalLog):
         def __init__(self, book: Book) -> None:
             super().__init__(book)

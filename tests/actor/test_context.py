@@ -7,9 +7,9 @@ from contextvars import copy_context
 
 import pytest
 
-from bandstand.actor import Loop, child, is_alive, supervised
+from bandstand.actor import ActorSystem, child, is_alive, supervised
 from bandstand.core import LoopConfig
-from bandstand.errors import TargetEnded
+from bandstand.errors import TargetEndedError
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from tests.actor.context_reader import ContextReader, as_user, envelopes_of_a_send, request, user
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.guarantee("G70")
 # --- context variables -----------------------------------------------------------------------------------------------------
 
 
-def test_a_plain_handler_sees_the_senders_variables_and_the_next_message_does_not(loop: Loop) -> None:
+def test_a_plain_handler_sees_the_senders_variables_and_the_next_message_does_not(loop: ActorSystem) -> None:
     book: Book = []
     handle = loop.spawn(ContextReader, book)
     handle.look()
@@ -33,7 +33,7 @@ def test_a_plain_handler_sees_the_senders_variables_and_the_next_message_does_no
     assert user.get() == "nobody"
 
 
-def test_an_async_handler_sees_them_across_awaits(loop: Loop) -> None:
+def test_an_async_handler_sees_them_across_awaits(loop: ActorSystem) -> None:
     book: Book = []
     handle = loop.spawn(ContextReader, book)
     as_user("ann", handle.look_slowly)
@@ -43,7 +43,7 @@ def test_an_async_handler_sees_them_across_awaits(loop: Loop) -> None:
     assert book == [["ann"] * 4, ["nobody"] * 4, ["bob"] * 4]
 
 
-def test_asks_carry_them_too(loop: Loop) -> None:
+def test_asks_carry_them_too(loop: ActorSystem) -> None:
     async def body() -> None:
         handle = loop.spawn(ContextReader, [])
         token = user.set("ann")
@@ -56,7 +56,7 @@ def test_asks_carry_them_too(loop: Loop) -> None:
     ride(loop, body)
 
 
-def test_two_tasks_that_ask_one_actor_do_not_share_context(loop: Loop) -> None:
+def test_two_tasks_that_ask_one_actor_do_not_share_context(loop: ActorSystem) -> None:
     async def body() -> None:
         handle = loop.spawn(ContextReader, [])
 
@@ -72,7 +72,7 @@ def test_two_tasks_that_ask_one_actor_do_not_share_context(loop: Loop) -> None:
     ride(loop, body)
 
 
-def test_nested_sends_carry_the_context_on(loop: Loop) -> None:
+def test_nested_sends_carry_the_context_on(loop: ActorSystem) -> None:
     book: Book = []
     last = loop.spawn(ContextReader, book)
     first = loop.spawn(ContextReader, [], last)
@@ -83,7 +83,7 @@ def test_nested_sends_carry_the_context_on(loop: Loop) -> None:
     assert sorted(book) == ["ann", "bob", "nobody"]
 
 
-def test_a_chain_of_asks_carries_the_context_on(loop: Loop) -> None:
+def test_a_chain_of_asks_carries_the_context_on(loop: ActorSystem) -> None:
     async def body() -> str:
         one = loop.spawn(ContextReader, [])
         two = loop.spawn(ContextReader, [], one)
@@ -93,7 +93,7 @@ def test_a_chain_of_asks_carries_the_context_on(loop: Loop) -> None:
     assert ride(loop, body) == "ann"
 
 
-def test_what_a_handler_sets_is_not_seen_by_the_sender_nor_by_the_next_message(loop: Loop) -> None:
+def test_what_a_handler_sets_is_not_seen_by_the_sender_nor_by_the_next_message(loop: ActorSystem) -> None:
     book: Book = []
 
     def send() -> None:
@@ -108,7 +108,7 @@ def test_what_a_handler_sets_is_not_seen_by_the_sender_nor_by_the_next_message(l
     assert book == ["changed", "changed slowly", "ann", "nobody"]
 
 
-def test_tasks_and_timeouts_inside_a_handler_work_in_the_carried_context(loop: Loop) -> None:
+def test_tasks_and_timeouts_inside_a_handler_work_in_the_carried_context(loop: ActorSystem) -> None:
     async def body() -> None:
         handle = loop.spawn(ContextReader, [])
         user.set("ann")
@@ -119,7 +119,7 @@ def test_tasks_and_timeouts_inside_a_handler_work_in_the_carried_context(loop: L
     ride(loop, body)
 
 
-def test_a_cancellation_reaches_a_handler_in_a_carried_context(loop: Loop) -> None:
+def test_a_cancellation_reaches_a_handler_in_a_carried_context(loop: ActorSystem) -> None:
     book: Book = []
 
     async def body() -> None:
@@ -142,7 +142,7 @@ def test_a_cancellation_reaches_a_handler_in_a_carried_context(loop: Loop) -> No
     assert book == ["ann"]
 
 
-def test_exceptions_propagate_out_of_a_carried_context(loop: Loop) -> None:
+def test_exceptions_propagate_out_of_a_carried_context(loop: ActorSystem) -> None:
     async def body() -> None:
         handle = loop.spawn(ContextReader, [])
         user.set("ann")
@@ -150,14 +150,14 @@ def test_exceptions_propagate_out_of_a_carried_context(loop: Loop) -> None:
             await handle.refuse()
         assert is_alive(handle)
         handle.crash()
-        with pytest.raises(TargetEnded) as caught:
+        with pytest.raises(TargetEndedError) as caught:
             await handle.see()
         assert str(caught.value.__cause__) == "ann"
 
     ride(loop, body)
 
 
-def test_other_threads_carry_their_context(loop: Loop) -> None:
+def test_other_threads_carry_their_context(loop: ActorSystem) -> None:
     book: Book = []
     handle = loop.spawn(ContextReader, book)
 
@@ -172,7 +172,7 @@ def test_other_threads_carry_their_context(loop: Loop) -> None:
     assert book == ["ann", ["ann"] * 4, "nobody"]
 
 
-def test_blocking_asks_of_other_threads_carry_their_context(loop: Loop) -> None:
+def test_blocking_asks_of_other_threads_carry_their_context(loop: ActorSystem) -> None:
     async def body() -> None:
         handle = loop.spawn(ContextReader, [])
 
@@ -186,7 +186,7 @@ def test_blocking_asks_of_other_threads_carry_their_context(loop: Loop) -> None:
     ride(loop, body)
 
 
-def test_when_room_carries_context_variables(loop: Loop) -> None:
+def test_when_room_carries_context_variables(loop: ActorSystem) -> None:
     book: Book = []
 
     async def body() -> None:
@@ -202,7 +202,7 @@ def test_when_room_carries_context_variables(loop: Loop) -> None:
     assert book == ["ann", "ann"]
 
 
-def test_several_variables_and_unset_ones(loop: Loop) -> None:
+def test_several_variables_and_unset_ones(loop: ActorSystem) -> None:
     book: Book = []
 
     def start(me: Puppet) -> None:
@@ -225,7 +225,7 @@ def test_several_variables_and_unset_ones(loop: Loop) -> None:
 def test_the_context_a_loop_is_made_in_is_its_home_context(clock: VirtualClock) -> None:
     user.set("home")
     try:
-        with Loop(clock=clock) as loop:
+        with ActorSystem(clock=clock) as loop:
             book: Book = []
             handle = loop.spawn(ContextReader, book)
             handle.look()
@@ -237,7 +237,7 @@ def test_the_context_a_loop_is_made_in_is_its_home_context(clock: VirtualClock) 
         user.set("nobody")
 
 
-def test_supervised_children_see_the_senders_variables(loop: Loop) -> None:
+def test_supervised_children_see_the_senders_variables(loop: ActorSystem) -> None:
     book: Book = []
     root = spawn_supervisor(loop, SupervisorSpec(children=[child("seer").of(ContextReader, book)]))
     settle(loop)
@@ -252,7 +252,7 @@ def test_supervised_children_see_the_senders_variables(loop: Loop) -> None:
 
 
 @pytest.mark.slow
-def test_no_envelope_is_made_if_the_context_does_not_differ(loop: Loop) -> None:
+def test_no_envelope_is_made_if_the_context_does_not_differ(loop: ActorSystem) -> None:
     assert envelopes_of_a_send(loop) == 0
     assert as_user("ann", lambda: envelopes_of_a_send(loop)) == 1
     # Contexts with the same contents compare equal.
@@ -268,7 +268,7 @@ def test_no_envelope_is_made_if_the_context_does_not_differ(loop: Loop) -> None:
 
 @pytest.mark.slow
 def test_with_carry_context_off_nothing_travels(clock: VirtualClock, loop_factory: HostFactory) -> None:
-    loop = Loop(LoopConfig(loop_factory=loop_factory), clock=clock, carry_context=False)
+    loop = ActorSystem(LoopConfig(loop_factory=loop_factory), clock=clock, carry_context=False)
     with loop:
         book: Book = []
         handle = loop.spawn(ContextReader, book)
@@ -279,7 +279,9 @@ def test_with_carry_context_off_nothing_travels(clock: VirtualClock, loop_factor
         assert book == ["nobody", ["nobody"] * 4]
 
 
-def test_a_dead_letter_shows_its_data_without_the_envelope(loop: Loop, diary: RecordingObserver) -> None:
+def test_a_dead_letter_shows_its_data_without_the_envelope(
+    loop: ActorSystem, diary: RecordingObserver
+) -> None:
     handle = loop.spawn(ContextReader, [])
     as_user("ann", lambda: handle.change("x"))
     handle.stop()
@@ -289,7 +291,7 @@ def test_a_dead_letter_shows_its_data_without_the_envelope(loop: Loop, diary: Re
 # --- beside messages ----------------------------------------------------------------------------------------------------------
 
 
-def test_background_work_has_the_context_of_its_starter(loop: Loop) -> None:
+def test_background_work_has_the_context_of_its_starter(loop: ActorSystem) -> None:
     book: Book = []
 
     async def look() -> str:
@@ -305,7 +307,7 @@ def test_background_work_has_the_context_of_its_starter(loop: Loop) -> None:
     assert book == [("ann", "ann")]
 
 
-def test_polling_by_hand_carries_context_variables(loop: Loop) -> None:
+def test_polling_by_hand_carries_context_variables(loop: ActorSystem) -> None:
     book: Book = []
     handle = loop.spawn(ContextReader, book)
     as_user("ann", handle.look_slowly)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, Loop, Reply, ask, child, data, supervised
+from bandstand.actor import Actor, ActorSystem, Reply, ask, child, supervised, tell
 from bandstand.core import ExitReason
-from bandstand.errors import AskCycle, AskTimeout, TargetEnded
+from bandstand.errors import AskCycleError, AskTimeoutError, TargetEndedError
 from bandstand.supervision import Mailbox, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from tests.actor.asking import CAP, Play, ended, got, in_place, in_time, outcome, turns, watch
@@ -24,7 +24,7 @@ def play(request: pytest.FixtureRequest, clock: VirtualClock, loop_factory: Host
     return in_time(clock) if request.param == "virtual time" else in_place(loop_factory)
 
 
-class Node(Actor, ask_ms=None):
+class Node(Actor, ask_timeout=None):
     """Asks along a given path, without a deadline: a cycle that is not detected hangs."""
 
     def __init__(self, log: list[Any] | None = None) -> None:
@@ -35,7 +35,7 @@ class Node(Actor, ask_ms=None):
     def ping(self) -> str:
         return "pong"
 
-    @ask(raises=AskCycle)
+    @ask(raises=AskCycleError)
     async def through(self, *path: Node) -> str:
         """Ask the first one to ask the others; the last one is asked for its `ping`."""
         if not path:
@@ -43,18 +43,18 @@ class Node(Actor, ask_ms=None):
         first, *rest = path
         return await (first.through(*rest) if rest else first.ping())
 
-    @ask(raises=AskCycle)
+    @ask(raises=AskCycleError)
     async def through_gather(self, *path: Node) -> str:
         first, *rest = path
         both = await asyncio.gather(first.through(*rest), first.ping())
         return both[0]
 
-    @ask(raises=AskCycle)
+    @ask(raises=AskCycleError)
     async def through_wait_for(self, *path: Node) -> str:
         first, *rest = path
         return await asyncio.wait_for(first.through(*rest), 3600)
 
-    @ask(raises=AskCycle)
+    @ask(raises=AskCycleError)
     async def through_coroutines(self, *path: Node) -> str:
         first, *rest = path
         return await got(got(first.through(*rest)))
@@ -65,11 +65,11 @@ class Node(Actor, ask_ms=None):
         first, *rest = path
 
         async def on_its_own() -> str:
-            return await first.through.within(50)(*rest)
+            return await first.through.within(0.05)(*rest)
 
         try:
             return await asyncio.create_task(on_its_own())
-        except AskTimeout:
+        except AskTimeoutError:
             return "deadline"
 
     @ask
@@ -77,12 +77,12 @@ class Node(Actor, ask_ms=None):
         await gate.wait()
         return "held"
 
-    @data
+    @tell
     def in_background(self, *path: Node) -> None:
         first, *rest = path
         self.background(first.through(*rest), then=self.log.append, failed=self.log.append)
 
-    @data
+    @tell
     async def ask_only(self, other: Node) -> None:
         """Ask without waiting."""
         self.kept = other.through(self.me)
@@ -92,27 +92,27 @@ class Node(Actor, ask_ms=None):
         assert self.kept is not None
         return await self.kept
 
-    @ask(raises=AskCycle)
+    @ask(raises=AskCycleError)
     async def read_end(self, other: Node) -> ExitReason:
         return await other.ended()
 
-    @data
+    @tell
     def note(self, what: str) -> None:
         self.log.append(what)
 
-    @ask(raises=AskCycle)
+    @ask(raises=AskCycleError)
     async def push(self, other: Node) -> str:
         """Wait for room."""
         await other.note.when_room("pushed")
         return "in"
 
-    @ask(raises=AskCycle)
+    @ask(raises=AskCycleError)
     async def hold_then(self, gate: Event, other: Node) -> str:
         await gate.wait()
         return await other.ping()
 
 
-def named(loop: Loop, *names: str) -> list[Node]:
+def named(loop: ActorSystem, *names: str) -> list[Node]:
     return [loop.options(name=name).spawn(Node) for name in names]
 
 
@@ -120,9 +120,9 @@ def named(loop: Loop, *names: str) -> list[Node]:
 
 
 def test_an_actor_that_asks_itself_gets_a_cycle_error(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         [alone] = named(loop, "alone")
-        with pytest.raises(AskCycle, match=r"'alone' .* asks 'alone' .* for Node\.ping\(\)"):
+        with pytest.raises(AskCycleError, match=r"'alone' .* asks 'alone' .* for Node\.ping\(\)"):
             await alone.through(alone)
         # The ask was cancelled: it is not handled later.
         assert await alone.ping() == "pong"
@@ -132,9 +132,9 @@ def test_an_actor_that_asks_itself_gets_a_cycle_error(play: Play) -> None:
 
 
 def test_two_actors_that_ask_each_other_get_a_cycle_error(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         first, second = named(loop, "first", "second")
-        with pytest.raises(AskCycle) as caught:
+        with pytest.raises(AskCycleError) as caught:
             await first.through(second, first)
         text = str(caught.value)
         assert text.index("'second'") < text.index("asks 'first'") < text.index("waits for 'second'")
@@ -147,9 +147,9 @@ def test_two_actors_that_ask_each_other_get_a_cycle_error(play: Play) -> None:
 
 @pytest.mark.parametrize("size", [3, 4, 10])
 def test_the_error_of_a_longer_cycle_names_all_actors(play: Play, size: int) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         nodes = named(loop, *(f"node {number}" for number in range(size)))
-        with pytest.raises(AskCycle) as caught:
+        with pytest.raises(AskCycleError) as caught:
             await nodes[0].through(*nodes[1:], nodes[0])
         text = str(caught.value)
         # First the actor that closes the cycle, then the waits from the actor it asks.
@@ -167,9 +167,9 @@ THROUGH = pytest.mark.parametrize("method", ["through_gather", "through_wait_for
 
 @THROUGH
 def test_a_cycle_through_asyncio_helpers_is_found(play: Play, method: str) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         first, second = named(loop, "first", "second")
-        with pytest.raises(AskCycle) as caught:
+        with pytest.raises(AskCycleError) as caught:
             await getattr(first, method)(second, first)
         # The one that waits last closes the cycle: an asyncio task starts a turn later.
         assert "'first'" in str(caught.value)
@@ -182,9 +182,9 @@ def test_a_cycle_through_asyncio_helpers_is_found(play: Play, method: str) -> No
 
 @THROUGH
 def test_an_actor_that_asks_itself_through_asyncio_helpers_is_found(play: Play, method: str) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         [alone] = named(loop, "alone")
-        with pytest.raises(AskCycle, match=r"'alone' .* asks 'alone'"):
+        with pytest.raises(AskCycleError, match=r"'alone' .* asks 'alone'"):
             await getattr(alone, method)(alone)
         await turns()
         assert await alone.ping() == "pong"
@@ -193,7 +193,7 @@ def test_an_actor_that_asks_itself_through_asyncio_helpers_is_found(play: Play, 
 
 
 def test_a_cycle_with_a_wait_for_room_is_found(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         first = loop.options(name="first").spawn(Node)
         second, gate = loop.options(name="second", mailbox_cap=CAP).spawn(Node), Event()
         holding = watch(second.hold_then(gate, first))
@@ -205,7 +205,7 @@ def test_a_cycle_with_a_wait_for_room_is_found(play: Play) -> None:
         assert not pushing.done()
         gate.set()
         error = await holding
-        assert isinstance(error, AskCycle)
+        assert isinstance(error, AskCycleError)
         assert "'first'" in str(error)
         assert "Node.note()" in str(error)
         assert await pushing == "in"
@@ -216,24 +216,24 @@ def test_a_cycle_with_a_wait_for_room_is_found(play: Play) -> None:
 def test_a_wait_for_room_that_closes_a_cycle_sends_nothing(play: Play) -> None:
     log: list[Any] = []
 
-    class Opener(Actor, ask_ms=None):
-        @ask(raises=AskCycle)
+    class Opener(Actor, ask_timeout=None):
+        @ask(raises=AskCycleError)
         async def open(self, gate: Event, node: Node) -> str:
             await gate.wait()
             return await node.push(self.me)  # type: ignore[arg-type]  # it also has a `note`
 
-        @data
+        @tell
         def note(self, what: str) -> None:
             log.append(what)
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         opener, gate = loop.options(mailbox_cap=CAP).spawn(Opener), Event()
         opening = watch(opener.open(gate, loop.spawn(Node)))
         await turns()
         while opener.note.try_send("filler"):
             pass
         gate.set()
-        assert isinstance(await opening, AskCycle)
+        assert isinstance(await opening, AskCycleError)
         await turns()
         assert log == ["filler"] * 3
 
@@ -241,28 +241,28 @@ def test_a_wait_for_room_that_closes_a_cycle_sends_nothing(play: Play) -> None:
 
 
 def test_a_cycle_with_a_wait_for_an_exit_is_found(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         first, second = named(loop, "first", "second")
         waiting = watch(first.read_end(second))
         await turns()
-        with pytest.raises(AskCycle, match=r"'second' .* asks 'first'"):
+        with pytest.raises(AskCycleError, match=r"'second' .* asks 'first'"):
             await second.through(first)
         second.stop()
         assert await waiting is ExitReason.NORMAL
         [alone] = named(loop, "alone")
-        with pytest.raises(AskCycle):
+        with pytest.raises(AskCycleError):
             await alone.read_end(alone)
 
     play(story)
 
 
 def test_a_cycle_through_the_next_incarnation_is_found(play: Play) -> None:
-    class Fragile(Node, ask_ms=None):
+    class Fragile(Node, ask_timeout=None):
         @ask
         def fail(self) -> None:
             raise ValueError
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         spec = SupervisorSpec(children=[child("fragile", mailbox=Mailbox.KEPT).of(Fragile)])
         fragile = supervised(spawn_supervisor(loop, spec), Fragile, "fragile")
         [first], gate = named(loop, "first"), Event()
@@ -272,10 +272,10 @@ def test_a_cycle_through_the_next_incarnation_is_found(play: Play) -> None:
         await turns()
         gate.set()
         assert await holding == "held"
-        assert isinstance(await outcome(failing), TargetEnded)
+        assert isinstance(await outcome(failing), TargetEndedError)
         await turns(20)
         assert waiting.done()
-        assert isinstance(await waiting, AskCycle)
+        assert isinstance(await waiting, AskCycleError)
 
     play(story)
 
@@ -286,7 +286,7 @@ def test_a_cycle_through_the_next_incarnation_is_found(play: Play) -> None:
 def test_an_ask_in_the_background_closes_no_cycle(play: Play) -> None:
     log: list[Any] = []
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         first, second = loop.spawn(Node, log), loop.spawn(Node)
         first.in_background(second, first)
         await turns(20)
@@ -299,7 +299,7 @@ def test_an_ask_in_the_background_closes_no_cycle(play: Play) -> None:
 
 
 def test_a_reply_that_is_not_awaited_is_not_a_wait(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         first, second = loop.spawn(Node), loop.spawn(Node)
         first.ask_only(second)
         # The second one asks back at once; the first has a reply and does not await it.
@@ -310,7 +310,7 @@ def test_a_reply_that_is_not_awaited_is_not_a_wait(play: Play) -> None:
 
 
 def test_a_reply_that_is_awaited_in_a_later_turn_belongs_to_that_turn(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         first, second, third, gate = loop.spawn(Node), loop.spawn(Node), loop.spawn(Node), Event()
         holding = second.hold(gate)
         await turns()
@@ -321,14 +321,14 @@ def test_a_reply_that_is_awaited_in_a_later_turn_belongs_to_that_turn(play: Play
         gate.set()
         assert await holding == "held"
         error = await reading
-        assert isinstance(error, TargetEnded | AskCycle)
+        assert isinstance(error, TargetEndedError | AskCycleError)
         assert await third.ping() == "pong"
 
     play(story)
 
 
 def test_two_actors_that_ask_a_third_are_not_a_cycle(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         first, second, third, gate = *named(loop, "first", "second", "third"), Event()
         holding = third.hold(gate)
         waiting = [
@@ -345,12 +345,12 @@ def test_two_actors_that_ask_a_third_are_not_a_cycle(play: Play) -> None:
 
 
 def test_a_diamond_is_not_a_cycle(play: Play) -> None:
-    class Top(Actor, ask_ms=None):
+    class Top(Actor, ask_timeout=None):
         @ask
         async def both(self, left: Node, right: Node, bottom: Node) -> tuple[str, str, str]:
             return await asyncio.gather(left.through(bottom), right.through(bottom), bottom.ping())
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         left, right, bottom = named(loop, "left", "right", "bottom")
         assert list(await loop.spawn(Top).both(left, right, bottom)) == ["pong"] * 3
 
@@ -358,7 +358,7 @@ def test_a_diamond_is_not_a_cycle(play: Play) -> None:
 
 
 def test_a_wait_that_has_ended_closes_no_cycle(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         first, second = named(loop, "first", "second")
         for _ in range(3):
             assert await first.through(second) == "pong"
@@ -366,7 +366,7 @@ def test_a_wait_that_has_ended_closes_no_cycle(play: Play) -> None:
             gone = watch(first.through(second, second, second))
             await turns()
             gone.cancel()
-            with pytest.raises(AskCycle):
+            with pytest.raises(AskCycleError):
                 await first.through(second, first)
         cut = watch(first.through(second))
         cut.cancel()
@@ -377,7 +377,7 @@ def test_a_wait_that_has_ended_closes_no_cycle(play: Play) -> None:
 
 
 def test_asks_from_outside_all_actors_close_no_cycle(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         first, second = named(loop, "first", "second")
         both = await asyncio.gather(first.through(second), second.ping(), first.ping(), second.ping())
         assert list(both) == ["pong"] * 4
@@ -386,14 +386,14 @@ def test_asks_from_outside_all_actors_close_no_cycle(play: Play) -> None:
 
 
 def test_a_cycle_through_a_task_ends_at_the_deadline(clock: VirtualClock) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         first, second = named(loop, "first", "second")
         assert await first.through_own_task(second, first) == "deadline"
 
     in_time(clock)(story)
 
 
-class Relay(Actor, ask_ms=None):
+class Relay(Actor, ask_timeout=None):
     """Answers, and asks back in its next message."""
 
     def __init__(self) -> None:
@@ -411,7 +411,7 @@ class Relay(Actor, ask_ms=None):
         self.asker = asker
         return "first"
 
-    @data
+    @tell
     async def call_back(self) -> None:
         assert self.asker is not None
         self.got = await outcome(self.asker.ping())
@@ -428,7 +428,7 @@ class Relay(Actor, ask_ms=None):
 def test_an_asker_that_has_its_answer_but_has_not_run_is_not_waiting(play: Play) -> None:
     """The second one answers and asks back in one visit: the first has not run in between."""
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         one, two = loop.spawn(Relay), loop.spawn(Relay)
         assert await one.call(two) == "first"
         assert await two.heard() == "pong"

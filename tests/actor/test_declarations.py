@@ -6,17 +6,24 @@ import asyncio
 import functools
 import re
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any, Never, NoReturn
 
 import pytest
 
-from bandstand.actor import Actor, Loop, Reply, ask, control, data, is_alive, management
+from bandstand.actor import Actor, ActorSystem, Reply, ask, is_alive, tell
 from bandstand.actor.decorators import DeclaredMethod
 from bandstand.core import ExitReason, Lane, Verdict
-from bandstand.errors import AskTimeout, BadDeclaration, BadVerdict, InvalidArgument, TargetEnded
+from bandstand.errors import (
+    AskTimeoutError,
+    DeclarationError,
+    InvalidArgumentError,
+    InvalidVerdictError,
+    TargetEndedError,
+)
 from bandstand.testing import VirtualClock
 from tests.actor.answers import answer, outcome
-from tests.actor.declaring import LOOSE, Book, class_with, loose_ask, loose_data, nothing
+from tests.actor.declaring import LOOSE, Book, class_with, loose_ask, loose_tell, nothing
 from tests.core.support import Boom
 
 pytestmark = pytest.mark.guarantee("G58")
@@ -28,7 +35,7 @@ every_decorator = pytest.mark.parametrize("decorator", LOOSE.values(), ids=LOOSE
 
 
 @pytest.mark.spec("S4", "S11")
-def test_the_decorator_sets_the_lane_of_a_message(loop: Loop) -> None:
+def test_the_decorator_sets_the_lane_of_a_message(loop: ActorSystem) -> None:
     lines: list[object] = []
     book = loop.spawn(Book, lines)
     low, middle = book.low_ask(), book.middle_ask()
@@ -41,7 +48,7 @@ def test_the_decorator_sets_the_lane_of_a_message(loop: Loop) -> None:
     assert [outcome(reply) for reply in (high, middle, low)] == [1, 3, 5]
 
 
-def test_a_full_lane_leaves_room_in_the_others(loop: Loop) -> None:
+def test_a_full_lane_leaves_room_in_the_others(loop: ActorSystem) -> None:
     book = loop.options(mailbox_cap=8).spawn(Book)
     while book.low.try_send():
         pass
@@ -53,18 +60,18 @@ def test_a_full_lane_leaves_room_in_the_others(loop: Loop) -> None:
 def test_an_ask_must_use_a_user_lane() -> None:
     bad: Any
     for bad in (Lane.SYSTEM, 1, "control", None):
-        with pytest.raises(BadDeclaration, match=r"@ask: lane is .*: pass Lane\.CONTROL"):
+        with pytest.raises(DeclarationError, match=r"@ask: lane is .*: pass Lane\.CONTROL"):
             ask(lane=bad)
 
 
 def test_raises_must_contain_exception_classes() -> None:
     bad: Any
     for bad in (BaseException, KeyboardInterrupt, KeyError("x"), [KeyError], (KeyError, "x"), int, None):
-        with pytest.raises(BadDeclaration, match=r"raises contains .*: pass Exception or classes"):
+        with pytest.raises(DeclarationError, match=r"raises contains .*: pass Exception or classes"):
             ask(raises=bad)
 
 
-def test_a_declared_exception_is_an_answer_and_any_other_a_failure(loop: Loop) -> None:
+def test_a_declared_exception_is_an_answer_and_any_other_a_failure(loop: ActorSystem) -> None:
     class Picky(Actor):
         @ask(raises=(KeyError, ValueError))
         def pick(self, error: Exception) -> None:
@@ -83,7 +90,7 @@ def test_a_declared_exception_is_an_answer_and_any_other_a_failure(loop: Loop) -
     with pytest.raises(KeyError):
         answer(loop, picky.pick_later(KeyError("no")))
     assert is_alive(picky)
-    with pytest.raises(TargetEnded) as ended:
+    with pytest.raises(TargetEndedError) as ended:
         answer(loop, picky.pick(Boom("no")))
     assert isinstance(ended.value.__cause__, Boom)
     assert not is_alive(picky)
@@ -93,7 +100,7 @@ def test_a_declared_method_keeps_its_name_and_docstring() -> None:
     def add(self: object, n: int) -> None:
         """Add a number."""
 
-    declared = data(add)
+    declared = tell(add)
     assert isinstance(declared, DeclaredMethod)
     assert declared.__doc__ == "Add a number."
     assert declared.function is add
@@ -114,21 +121,21 @@ def test_a_decorator_must_be_on_a_plain_method(decorator: Any) -> None:
     covered: list[Any] = [f(nothing) for f in (staticmethod, classmethod, property, functools.cache)]
     for wrong in covered:
         with pytest.raises(
-            BadDeclaration, match=r"@\w+ is on .*, which is not a function: put it on a plain method"
+            DeclarationError, match=r"@\w+ is on .*, which is not a function: put it on a plain method"
         ):
             decorator(wrong)
     for wrong in (
         5,
-        None if decorator is not LOOSE["ask"] else "text",
+        "text" if decorator in (LOOSE["ask"], LOOSE["tell"]) else None,
         Book,
         functools.partial(nothing),
-        data(nothing),
+        tell(nothing),
     ):
-        with pytest.raises(BadDeclaration, match="which is not a function"):
+        with pytest.raises(DeclarationError, match="which is not a function"):
             decorator(wrong)
     for wrong in (generate, generate_later):
         with pytest.raises(
-            BadDeclaration, match=r"generate\w*, a generator: a handler must return its answer"
+            DeclarationError, match=r"generate\w*, a generator: a handler must return its answer"
         ):
             decorator(wrong)
 
@@ -136,11 +143,11 @@ def test_a_decorator_must_be_on_a_plain_method(decorator: Any) -> None:
 @pytest.mark.parametrize("above", [staticmethod, classmethod, property])
 @every_decorator
 def test_a_decorator_below_another_one_is_refused(above: Any, decorator: Any) -> None:
-    with pytest.raises(BadDeclaration, match="covered"):
+    with pytest.raises(DeclarationError, match="covered"):
         class_with("covered", above(decorator(nothing)))
 
 
-def test_a_lambda_can_be_declared(loop: Loop) -> None:
+def test_a_lambda_can_be_declared(loop: ActorSystem) -> None:
     add: Any = eval("lambda self, a, b=2: a + b")  # type checkers would see no types
     adder = loop.spawn(class_with("add", loose_ask(add)))
     assert answer(loop, adder.add(1)) == 3
@@ -155,16 +162,16 @@ def test_a_message_must_have_self() -> None:
     def named(**kwargs: object) -> None: ...
 
     for function in (lost, packed, named):
-        with pytest.raises(BadDeclaration, match=f"{function.__name__} has no self parameter"):
-            class_with("message", loose_data(function))
+        with pytest.raises(DeclarationError, match=f"{function.__name__} has no self parameter"):
+            class_with("message", loose_tell(function))
 
 
-def test_one_function_can_be_two_messages(loop: Loop) -> None:
+def test_one_function_can_be_two_messages(loop: ActorSystem) -> None:
     lines: list[object] = []
 
     class Echo(Book):
         also = Book.low
-        again = data(Book.low.function)
+        again = tell(Book.low.function)
 
     echo = loop.spawn(Echo, lines)
     echo.also("also")
@@ -174,7 +181,7 @@ def test_one_function_can_be_two_messages(loop: Loop) -> None:
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["def", "async def"])
-def test_an_async_def_behind_a_plain_wrapper_is_awaited(loop: Loop, is_async: bool) -> None:
+def test_an_async_def_behind_a_plain_wrapper_is_awaited(loop: ActorSystem, is_async: bool) -> None:
     def logged(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -197,14 +204,14 @@ def test_an_async_def_behind_a_plain_wrapper_is_awaited(loop: Loop, is_async: bo
 # --- one-way methods ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("decorator", [data, control, management])
+@pytest.mark.parametrize("decorator", [tell, tell(lane=Lane.CONTROL), tell(lane=Lane.MANAGEMENT)])
 @pytest.mark.parametrize("returned", [int, "int", "int | None", "Verdict", Any])
 def test_a_one_way_method_must_not_declare_a_return_type(decorator: Any, returned: object) -> None:
     def send(self: object) -> None: ...
 
     send.__annotations__["return"] = returned
     with pytest.raises(
-        BadDeclaration,
+        DeclarationError,
         match=r"Made\.send is one-way but returns .*: use @ask, or return None",
     ):
         class_with("send", decorator(send))
@@ -217,7 +224,7 @@ def test_a_one_way_method_may_declare_that_it_returns_none(returned: object) -> 
     def send(self: object) -> None: ...
 
     send.__annotations__["return"] = returned
-    class_with("send", data(send))
+    class_with("send", tell(send))
 
 
 FIVE: Any = 5
@@ -249,8 +256,8 @@ RETURNING: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("function", RETURNING.values(), ids=RETURNING)
-def test_a_one_way_method_that_returns_something_fails_and_is_named(loop: Loop, function: Any) -> None:
-    sender = loop.spawn(class_with("send", loose_data(function)))
+def test_a_one_way_method_that_returns_something_fails_and_is_named(loop: ActorSystem, function: Any) -> None:
+    sender = loop.spawn(class_with("send", loose_tell(function)))
     ended: Reply[ExitReason] = sender.ended()
     sender.send()
     assert answer(loop, ended) is ExitReason.PANIC
@@ -258,13 +265,13 @@ def test_a_one_way_method_that_returns_something_fails_and_is_named(loop: Loop, 
         sender.send()
 
 
-def test_the_error_of_a_method_that_returns_something_names_it(loop: Loop) -> None:
+def test_the_error_of_a_method_that_returns_something_names_it(loop: ActorSystem) -> None:
     for function in (RETURNING["a number"], late_five):
-        sender = loop.spawn(class_with("send", loose_data(function), Book))
+        sender = loop.spawn(class_with("send", loose_tell(function), Book))
         sender.send()
-        with pytest.raises(TargetEnded) as ended:
+        with pytest.raises(TargetEndedError) as ended:
             answer(loop, sender.low_ask())
-        assert isinstance(ended.value.__cause__, BadVerdict)
+        assert isinstance(ended.value.__cause__, InvalidVerdictError)
         assert "Made.send() returned 5, but it is one-way" in str(ended.value.__cause__)
 
 
@@ -274,7 +281,13 @@ def test_the_error_of_a_method_that_returns_something_names_it(loop: Loop) -> No
 @pytest.mark.guarantee("G61")
 @pytest.mark.parametrize(
     ("said", "waited"),
-    [({}, 5000), ({"ask_ms": 250}, 250), ({"ask_ms": 0.5}, 1), ({"ask_ms": None}, None)],
+    [
+        ({}, 5000),
+        ({"ask_timeout": 0.25}, 250),
+        ({"ask_timeout": timedelta(seconds=2)}, 2000),
+        ({"ask_timeout": 0.0005}, 1),
+        ({"ask_timeout": None}, None),
+    ],
     ids=str,
 )
 def test_a_class_sets_the_deadline_of_its_asks(
@@ -286,14 +299,14 @@ def test_a_class_sets_the_deadline_of_its_asks(
 
     async def main() -> float | None:
         host = asyncio.get_running_loop()
-        async with Loop(clock=clock) as loop:
+        async with ActorSystem(clock=clock) as loop:
             kind = class_with("silent", loose_ask(silent), **said)
             # A derived class inherits it.
             handle = loop.spawn(class_with("more", 5, kind))
             started = host.time()
             try:
                 assert await handle.silent() == 1
-            except AskTimeout:
+            except AskTimeoutError:
                 return (host.time() - started) * 1000
             return None
 
@@ -304,8 +317,8 @@ def test_a_class_sets_the_deadline_of_its_asks(
 
 @pytest.mark.parametrize("bad", [-1, -1.0, -2, float("nan"), float("inf"), "5", True, 1e18])
 def test_the_deadline_of_a_class_must_be_a_number_of_milliseconds(bad: object) -> None:
-    with pytest.raises((InvalidArgument, BadDeclaration), match=r"Made.*ask_ms is "):
-        class_with("message", data(nothing), ask_ms=bad)
+    with pytest.raises((InvalidArgumentError, DeclarationError), match=r"Made.*ask_timeout is "):
+        class_with("message", tell(nothing), ask_timeout=bad)
 
 
 def without_arguments(self: Any) -> None: ...
@@ -339,7 +352,7 @@ WRONG = {
 @pytest.mark.guarantee("G65")
 @pytest.mark.parametrize(("name", "hook"), [(name, hook) for name, hooks in WRONG.items() for hook in hooks])
 def test_a_hook_with_the_wrong_parameters_is_refused(name: str, hook: Callable[..., Any]) -> None:
-    with pytest.raises(BadDeclaration, match=name):
+    with pytest.raises(DeclarationError, match=name):
         type("Wrong", (Actor,), {name: hook})
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from bandstand.actor import Actor, Loop, Signal, child, data, supervised
+from bandstand.actor import Actor, ActorSystem, Signal, child, supervised, tell
 from bandstand.core import ExitReason
-from bandstand.errors import ChildFailed
+from bandstand.errors import ChildFailedError
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from tests.core.support import Boom, RecordingObserver, check_statistics, settle
 
@@ -24,12 +24,12 @@ class Link(Actor):
         self.left = left
         self.ends = ends
 
-    @data
+    @tell
     def grow(self) -> None:
         if self.left > 1:
             self.spawn(type(self), self.left - 1, self.ends).grow()
 
-    @data
+    @tell
     def crash(self) -> None:
         raise Boom("the root fails")
 
@@ -48,7 +48,7 @@ class SaysGoodbyeSlowly(Link):
         self.ends.append(self.left)
 
 
-def chain(loop: Loop, kind: type[Link], ends: list[int]) -> Link:
+def chain(loop: ActorSystem, kind: type[Link], ends: list[int]) -> Link:
     root = loop.spawn(kind, DEPTH, ends)
     root.grow()
     settle(loop)
@@ -56,7 +56,7 @@ def chain(loop: Loop, kind: type[Link], ends: list[int]) -> Link:
     return root
 
 
-ENDS: dict[str, Callable[[Loop, Link], object]] = {
+ENDS: dict[str, Callable[[ActorSystem, Link], object]] = {
     "stop": lambda loop, root: root.stop(),
     "drain": lambda loop, root: root.stop(drain=True),
     "kill": lambda loop, root: root.kill(),
@@ -67,7 +67,7 @@ ENDS: dict[str, Callable[[Loop, Link], object]] = {
 
 
 @pytest.mark.parametrize("how", ENDS)
-def test_a_whole_chain_ends_with_its_root(loop: Loop, diary: RecordingObserver, how: str) -> None:
+def test_a_whole_chain_ends_with_its_root(loop: ActorSystem, diary: RecordingObserver, how: str) -> None:
     root = chain(loop, Link, [])
     oldest_first = [actor for actor, _ in diary.started]
     ENDS[how](loop, root)
@@ -81,7 +81,7 @@ def test_a_whole_chain_ends_with_its_root(loop: Loop, diary: RecordingObserver, 
 
 
 @pytest.mark.parametrize("how", ["stop", "kill", "failure", "destroy"])
-def test_each_actor_of_a_chain_runs_its_on_stop_once(loop: Loop, how: str) -> None:
+def test_each_actor_of_a_chain_runs_its_on_stop_once(loop: ActorSystem, how: str) -> None:
     ends: list[int] = []
     ENDS[how](loop, chain(loop, SaysGoodbye, ends))
     if how != "destroy":
@@ -92,7 +92,7 @@ def test_each_actor_of_a_chain_runs_its_on_stop_once(loop: Loop, how: str) -> No
 
 
 @pytest.mark.parametrize("how", ["stop", "destroy"])
-def test_each_actor_of_a_chain_runs_its_async_on_stop_once(loop: Loop, how: str) -> None:
+def test_each_actor_of_a_chain_runs_its_async_on_stop_once(loop: ActorSystem, how: str) -> None:
     ends: list[int] = []
     ENDS[how](loop, chain(loop, SaysGoodbyeSlowly, ends))
     if how != "destroy":
@@ -102,9 +102,9 @@ def test_each_actor_of_a_chain_runs_its_async_on_stop_once(loop: Loop, how: str)
     assert loop.statistics().alive == 0
 
 
-def test_a_failure_goes_up_a_chain_to_its_root(loop: Loop, diary: RecordingObserver) -> None:
+def test_a_failure_goes_up_a_chain_to_its_root(loop: ActorSystem, diary: RecordingObserver) -> None:
     class Fragile(Link):
-        @data
+        @tell
         def grow(self) -> None:
             super().grow()
             if self.left == 1:
@@ -114,7 +114,7 @@ def test_a_failure_goes_up_a_chain_to_its_root(loop: Loop, diary: RecordingObser
         def on_signal(self, signal: Signal) -> None:
             heard.append(signal)
 
-        @data
+        @tell
         def grow(self) -> None:
             self.spawn(Fragile, self.left - 1, self.ends).grow()
 
@@ -126,10 +126,10 @@ def test_a_failure_goes_up_a_chain_to_its_root(loop: Loop, diary: RecordingObser
     assert {reason for _, reason in diary.stopped} == {ExitReason.PANIC}
     (signal,) = heard
     cause: BaseException | None = getattr(signal, "cause", None)
-    assert isinstance(cause, ChildFailed)
+    assert isinstance(cause, ChildFailedError)
 
 
-def test_a_chain_under_a_supervisor_ends_with_its_root_and_with_the_supervisor(loop: Loop) -> None:
+def test_a_chain_under_a_supervisor_ends_with_its_root_and_with_the_supervisor(loop: ActorSystem) -> None:
     spec = child("root").of(Link, DEPTH, [])
     supervisor = spawn_supervisor(loop, SupervisorSpec(children=[spec]))
     root = supervised(supervisor, Link, "root")

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bandstand.actor import Actor, Loop, ask, control, data, is_alive
-from bandstand.errors import LoopClosed, NoSuchActor, TargetEnded
+from bandstand.actor import Actor, ActorSystem, ask, is_alive, tell
+from bandstand.core import Lane
+from bandstand.errors import LoopClosedError, NoSuchActorError, TargetEndedError
 from tests.actor.conftest import LoopMaker
 from tests.actor.players import elsewhere, ride
 from tests.core.support import Boom, check_statistics, settle
@@ -27,25 +28,25 @@ class Scribe(Actor):
         self.book = book
         self.name = name
 
-    @data
+    @tell
     def do(self, deed: Callable[[], object]) -> None:
         self.book.append(f"{self.name} begins")
         deed()
         self.book.append(f"{self.name} ends")
 
-    @data
+    @tell
     def note(self, what: str) -> None:
         self.book.append(f"{self.name} {what} {request_id.get()}")
 
-    @control
+    @tell(lane=Lane.CONTROL)
     def urgent(self, what: str) -> None:
         self.book.append(f"{self.name} {what}!")
 
-    @data
+    @tell
     def crash(self) -> None:
         raise Boom(self.name)
 
-    @data
+    @tell
     async def linger(self) -> None:
         self.book.append(f"{self.name} lingers")
         await asyncio.sleep(0)
@@ -58,7 +59,7 @@ class Scribe(Actor):
     async def relay(self, to: Scribe, what: str) -> str:
         return await to.shout(what)
 
-    @data
+    @tell
     def leave(self) -> None:
         self.stop()
 
@@ -69,19 +70,19 @@ def book() -> list[str]:
 
 
 @pytest.fixture
-def loop(make_loop: LoopMaker) -> Loop:
+def loop(make_loop: LoopMaker) -> ActorSystem:
     loop = make_loop()
     loop.allow_direct_calls()
     return loop
 
 
-def pair(loop: Loop, book: list[str]) -> tuple[Scribe, Scribe]:
+def pair(loop: ActorSystem, book: list[str]) -> tuple[Scribe, Scribe]:
     return loop.spawn(Scribe, book, "a"), loop.spawn(Scribe, book, "b")
 
 
 @pytest.mark.spec("S12")
 @pytest.mark.guarantee("G121")
-def test_an_idle_actor_is_called_inside_the_turn_of_the_sender(loop: Loop, book: list[str]) -> None:
+def test_an_idle_actor_is_called_inside_the_turn_of_the_sender(loop: ActorSystem, book: list[str]) -> None:
     a, b = pair(loop, book)
     a.do(lambda: b.note("hears"))
     settle(loop)
@@ -98,7 +99,7 @@ def test_calls_are_direct_only_if_the_loop_allows_it(make_loop: LoopMaker, book:
 
 
 @pytest.mark.guarantee("G121")
-def test_a_direct_call_does_not_overtake_earlier_messages(loop: Loop, book: list[str]) -> None:
+def test_a_direct_call_does_not_overtake_earlier_messages(loop: ActorSystem, book: list[str]) -> None:
     a, b = pair(loop, book)
     b.note("first")
     a.do(lambda: b.note("second"))
@@ -111,7 +112,7 @@ def test_a_direct_call_does_not_overtake_earlier_messages(loop: Loop, book: list
 
 
 @pytest.mark.guarantee("G121")
-def test_a_direct_call_does_not_overtake_a_queued_message(loop: Loop, book: list[str]) -> None:
+def test_a_direct_call_does_not_overtake_a_queued_message(loop: ActorSystem, book: list[str]) -> None:
     a, b = pair(loop, book)
     # a is ready before b, which already has a message.
     a.do(lambda: b.urgent("called"))
@@ -121,7 +122,7 @@ def test_a_direct_call_does_not_overtake_a_queued_message(loop: Loop, book: list
 
 
 @pytest.mark.guarantee("G122")
-def test_an_actor_in_its_turn_is_not_called_directly(loop: Loop, book: list[str]) -> None:
+def test_an_actor_in_its_turn_is_not_called_directly(loop: ActorSystem, book: list[str]) -> None:
     a, b = pair(loop, book)
     a.do(lambda: b.do(lambda: a.note("later")))
     settle(loop)
@@ -129,7 +130,7 @@ def test_an_actor_in_its_turn_is_not_called_directly(loop: Loop, book: list[str]
 
 
 @pytest.mark.guarantee("G122")
-def test_a_message_to_oneself_is_not_a_direct_call(loop: Loop, book: list[str]) -> None:
+def test_a_message_to_oneself_is_not_a_direct_call(loop: ActorSystem, book: list[str]) -> None:
     a, _b = pair(loop, book)
     a.do(lambda: a.note("later"))
     settle(loop)
@@ -137,7 +138,7 @@ def test_a_message_to_oneself_is_not_a_direct_call(loop: Loop, book: list[str]) 
 
 
 @pytest.mark.guarantee("G122")
-def test_direct_calls_nest_at_most_sixteen_deep(loop: Loop, book: list[str]) -> None:
+def test_direct_calls_nest_at_most_sixteen_deep(loop: ActorSystem, book: list[str]) -> None:
     row = [loop.spawn(Scribe, book, str(n)) for n in range(40)]
 
     def step(n: int) -> Callable[[], object]:
@@ -156,7 +157,7 @@ def test_direct_calls_nest_at_most_sixteen_deep(loop: Loop, book: list[str]) -> 
 
 @pytest.mark.guarantee("G123")
 def test_a_failure_in_a_direct_call_fails_only_the_callee(
-    loop: Loop, book: list[str], caplog: pytest.LogCaptureFixture
+    loop: ActorSystem, book: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     a, b = pair(loop, book)
     a.do(b.crash)
@@ -165,13 +166,13 @@ def test_a_failure_in_a_direct_call_fails_only_the_callee(
     assert is_alive(a)
     assert not is_alive(b)
     assert "Boom" in caplog.text
-    with pytest.raises(NoSuchActor):
+    with pytest.raises(NoSuchActorError):
         b.note("too late")
     check_statistics(loop)
 
 
 @pytest.mark.guarantee("G123")
-def test_a_callee_may_stop_its_caller_which_exits_after_its_turn(loop: Loop, book: list[str]) -> None:
+def test_a_callee_may_stop_its_caller_which_exits_after_its_turn(loop: ActorSystem, book: list[str]) -> None:
     a, b = pair(loop, book)
     a.do(lambda: b.do(a.kill))
     settle(loop)
@@ -182,7 +183,7 @@ def test_a_callee_may_stop_its_caller_which_exits_after_its_turn(loop: Loop, boo
 
 
 @pytest.mark.guarantee("G123")
-def test_a_callee_may_stop_itself(loop: Loop, book: list[str]) -> None:
+def test_a_callee_may_stop_itself(loop: ActorSystem, book: list[str]) -> None:
     a, b = pair(loop, book)
     a.do(b.leave)
     settle(loop)
@@ -192,7 +193,7 @@ def test_a_callee_may_stop_itself(loop: Loop, book: list[str]) -> None:
 
 
 @pytest.mark.guarantee("G122")
-def test_a_coroutine_is_never_called_directly(loop: Loop, book: list[str]) -> None:
+def test_a_coroutine_is_never_called_directly(loop: ActorSystem, book: list[str]) -> None:
     a, b = pair(loop, book)
 
     async def body() -> None:
@@ -205,7 +206,7 @@ def test_a_coroutine_is_never_called_directly(loop: Loop, book: list[str]) -> No
 
 
 @pytest.mark.guarantee("G122")
-def test_a_message_from_a_coroutine_is_queued_with_its_context(loop: Loop, book: list[str]) -> None:
+def test_a_message_from_a_coroutine_is_queued_with_its_context(loop: ActorSystem, book: list[str]) -> None:
     a, b = pair(loop, book)
 
     class Sender(Actor):
@@ -225,7 +226,7 @@ def test_a_message_from_a_coroutine_is_queued_with_its_context(loop: Loop, book:
 
 
 @pytest.mark.guarantee("G121")
-def test_a_direct_call_from_a_carried_context_runs_in_it(loop: Loop, book: list[str]) -> None:
+def test_a_direct_call_from_a_carried_context_runs_in_it(loop: ActorSystem, book: list[str]) -> None:
     a, b = pair(loop, book)
     token = request_id.set("8")
     a.do(lambda: b.note("hears"))
@@ -242,7 +243,7 @@ def test_a_direct_call_from_a_carried_context_runs_in_it(loop: Loop, book: list[
 
 
 @pytest.mark.guarantee("G121")
-def test_a_direct_call_in_another_context_changes_only_that_one(loop: Loop, book: list[str]) -> None:
+def test_a_direct_call_in_another_context_changes_only_that_one(loop: ActorSystem, book: list[str]) -> None:
     a, b = pair(loop, book)
     token = request_id.set("8")
 
@@ -257,7 +258,9 @@ def test_a_direct_call_in_another_context_changes_only_that_one(loop: Loop, book
 
 
 @pytest.mark.guarantee("G121")
-def test_an_ask_of_a_plain_method_is_answered_when_the_call_returns(loop: Loop, book: list[str]) -> None:
+def test_an_ask_of_a_plain_method_is_answered_when_the_call_returns(
+    loop: ActorSystem, book: list[str]
+) -> None:
     a, b = pair(loop, book)
 
     def deed() -> None:
@@ -272,7 +275,7 @@ def test_an_ask_of_a_plain_method_is_answered_when_the_call_returns(loop: Loop, 
 
 
 @pytest.mark.guarantee("G123")
-def test_a_direct_ask_that_fails_its_actor_ends_with_target_ended(loop: Loop, book: list[str]) -> None:
+def test_a_direct_ask_that_fails_its_actor_ends_with_target_ended(loop: ActorSystem, book: list[str]) -> None:
     class Fragile(Actor):
         @ask
         def break_(self) -> None:
@@ -283,13 +286,13 @@ def test_a_direct_ask_that_fails_its_actor_ends_with_target_ended(loop: Loop, bo
     replies: list[Any] = []
     a.do(lambda: replies.append(fragile.break_()))
     settle(loop)
-    with pytest.raises(TargetEnded, match="in the call"):
+    with pytest.raises(TargetEndedError, match="in the call"):
         replies[0].result()
     assert is_alive(a)
 
 
 @pytest.mark.guarantee("G122")
-def test_a_message_from_outside_all_turns_is_queued(loop: Loop, book: list[str]) -> None:
+def test_a_message_from_outside_all_turns_is_queued(loop: ActorSystem, book: list[str]) -> None:
     _a, b = pair(loop, book)
     b.note("waits")
     assert book == []
@@ -298,7 +301,7 @@ def test_a_message_from_outside_all_turns_is_queued(loop: Loop, book: list[str])
 
 
 @pytest.mark.guarantee("G122")
-def test_a_message_from_another_thread_is_queued(loop: Loop, book: list[str]) -> None:
+def test_a_message_from_another_thread_is_queued(loop: ActorSystem, book: list[str]) -> None:
     a, b = pair(loop, book)
 
     def deed() -> None:
@@ -313,12 +316,12 @@ def test_a_message_from_another_thread_is_queued(loop: Loop, book: list[str]) ->
 
 
 @pytest.mark.guarantee("G123")
-def test_a_stop_in_a_direct_call_starts_no_other_message(loop: Loop, book: list[str]) -> None:
+def test_a_stop_in_a_direct_call_starts_no_other_message(loop: ActorSystem, book: list[str]) -> None:
     a, b = pair(loop, book)
 
     def deed() -> None:
         loop.request_stop()
-        with pytest.raises((LoopClosed, NoSuchActor)):
+        with pytest.raises((LoopClosedError, NoSuchActorError)):
             b.note("too late")
 
     a.do(lambda: b.do(deed))
@@ -338,14 +341,14 @@ def test_order_is_kept_under_any_mixture_of_calls(data_: st.DataObject) -> None:
         )
     )
     seen: dict[int, list[tuple[int, int]]] = {n: [] for n in range(actors)}
-    loop = Loop()
+    loop = ActorSystem()
     loop.allow_direct_calls()
 
     class Node(Actor):
         def __init__(self, number: int) -> None:
             self.number = number
 
-        @data
+        @tell
         def hear(self, sender: int, what: int, hops: int) -> None:
             seen[self.number].append((sender, what))
             if hops:

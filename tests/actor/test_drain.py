@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from bandstand.actor import Actor, Loop, ask, child, data, id_of, is_alive, supervised
+from bandstand.actor import Actor, ActorSystem, ask, child, id_of, is_alive, supervised, tell
 from bandstand.core import ActorStatus, ExitReason, Overflow
-from bandstand.errors import NoSuchActor, TargetEnded
+from bandstand.errors import NoSuchActorError, TargetEndedError
 from bandstand.supervision import ChildMode, SupervisorSpec, spawn_supervisor
 from tests.actor.players import PATIENCE, Book, Lively, Noter, Slow, elsewhere, ride, spin
 from tests.core.support import RecordingObserver, check_statistics, settle
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.guarantee("G65")
 
 
 def test_everything_that_was_accepted_is_handled_in_order_and_then_it_ends(
-    loop: Loop, diary: RecordingObserver
+    loop: ActorSystem, diary: RecordingObserver
 ) -> None:
     book: Book = []
     handle = loop.spawn(Lively, book)
@@ -32,7 +32,7 @@ def test_everything_that_was_accepted_is_handled_in_order_and_then_it_ends(
     check_statistics(loop)
 
 
-def test_a_stop_without_drain_handles_nothing_any_more(loop: Loop, diary: RecordingObserver) -> None:
+def test_a_stop_without_drain_handles_nothing_any_more(loop: ActorSystem, diary: RecordingObserver) -> None:
     book: Book = []
     handle = loop.spawn(Lively, book)
     handle.note(1)
@@ -44,19 +44,19 @@ def test_a_stop_without_drain_handles_nothing_any_more(loop: Loop, diary: Record
     check_statistics(loop)
 
 
-def test_later_sends_are_refused_with_a_clear_error(loop: Loop, diary: RecordingObserver) -> None:
+def test_later_sends_are_refused_with_a_clear_error(loop: ActorSystem, diary: RecordingObserver) -> None:
     book: Book = []
     handle = loop.options(name="closing").spawn(Noter, book)
     handle.note("before")
     handle.stop(drain=True)
-    with pytest.raises(NoSuchActor, match=r"closing.*stopping.*accepts no more"):
+    with pytest.raises(NoSuchActorError, match=r"closing.*stopping.*accepts no more"):
         handle.note("after")
-    with pytest.raises(NoSuchActor, match="closing"):
+    with pytest.raises(NoSuchActorError, match="closing"):
         handle.urgent("after")
-    with pytest.raises(NoSuchActor, match="closing"):
+    with pytest.raises(NoSuchActorError, match="closing"):
         handle.count().cancel()
     assert handle.note.try_send("after") is False
-    with pytest.raises(NoSuchActor):
+    with pytest.raises(NoSuchActorError):
         elsewhere(lambda: handle.note("after"))
     assert elsewhere(lambda: handle.note.try_send("after")) is False
     settle(loop)
@@ -65,14 +65,14 @@ def test_later_sends_are_refused_with_a_clear_error(loop: Loop, diary: Recording
     check_statistics(loop)
 
 
-def test_an_idle_actor_ends_at_once(loop: Loop, diary: RecordingObserver) -> None:
+def test_an_idle_actor_ends_at_once(loop: ActorSystem, diary: RecordingObserver) -> None:
     handle = loop.spawn(Noter, [])
     handle.stop(drain=True)
     assert [why for _, why in diary.stopped] == [ExitReason.NORMAL]
     assert loop.status(id_of(handle)) is ActorStatus.STOPPED
 
 
-def test_asks_that_wait_are_answered(loop: Loop) -> None:
+def test_asks_that_wait_are_answered(loop: ActorSystem) -> None:
     async def body() -> None:
         handle = loop.spawn(Noter, [])
         handle.note(1)
@@ -85,7 +85,7 @@ def test_asks_that_wait_are_answered(loop: Loop) -> None:
     assert loop.ask_statistics().answered == 5
 
 
-def test_all_lanes_are_drained_in_their_priority(loop: Loop) -> None:
+def test_all_lanes_are_drained_in_their_priority(loop: ActorSystem) -> None:
     book: Book = []
     handle = loop.spawn(Noter, book)
     handle.note("data")
@@ -95,14 +95,14 @@ def test_all_lanes_are_drained_in_their_priority(loop: Loop) -> None:
     assert book == ["control", "data"]
 
 
-def test_a_drain_from_inside(loop: Loop) -> None:
+def test_a_drain_from_inside(loop: ActorSystem) -> None:
     book: Book = []
 
     class Closing(Lively):
-        @data
+        @tell
         def close(self) -> None:
             self.stop(drain=True)
-            with pytest.raises(NoSuchActor):
+            with pytest.raises(NoSuchActorError):
                 self.me.note("to itself, too late")
             self.book.append("closed")
 
@@ -114,7 +114,7 @@ def test_a_drain_from_inside(loop: Loop) -> None:
     assert book == ["start", 1, "closed", 2, ("stop", "NORMAL", None)]
 
 
-def test_a_drain_lets_an_async_handler_in_flight_end(loop: Loop, diary: RecordingObserver) -> None:
+def test_a_drain_lets_an_async_handler_in_flight_end(loop: ActorSystem, diary: RecordingObserver) -> None:
     book: Book = []
     handle = loop.spawn(Slow, book)
     handle.slowly(1)
@@ -133,14 +133,16 @@ def test_a_drain_lets_an_async_handler_in_flight_end(loop: Loop, diary: Recordin
 
 
 @pytest.mark.parametrize("has_message", [False, True])
-def test_a_drain_during_an_async_start(loop: Loop, diary: RecordingObserver, has_message: bool) -> None:
+def test_a_drain_during_an_async_start(
+    loop: ActorSystem, diary: RecordingObserver, has_message: bool
+) -> None:
     book: Book = []
     handle = loop.spawn(Slow, book)
     loop.poll_once()
     if has_message:
         handle.note(1)
     handle.stop(drain=True)
-    with pytest.raises(NoSuchActor):
+    with pytest.raises(NoSuchActorError):
         handle.note("too late")
     spin(loop, 60)
     messages = [1] if has_message else []
@@ -150,7 +152,7 @@ def test_a_drain_during_an_async_start(loop: Loop, diary: RecordingObserver, has
 
 
 @pytest.mark.parametrize("has_message", [False, True])
-def test_a_drain_in_a_plain_start(loop: Loop, diary: RecordingObserver, has_message: bool) -> None:
+def test_a_drain_in_a_plain_start(loop: ActorSystem, diary: RecordingObserver, has_message: bool) -> None:
     book: Book = []
 
     class Brief(Lively):
@@ -165,7 +167,7 @@ def test_a_drain_in_a_plain_start(loop: Loop, diary: RecordingObserver, has_mess
     assert [why for _, why in diary.stopped] == [ExitReason.NORMAL]
 
 
-def test_a_panic_while_draining_ends_it_as_any_panic(loop: Loop, diary: RecordingObserver) -> None:
+def test_a_panic_while_draining_ends_it_as_any_panic(loop: ActorSystem, diary: RecordingObserver) -> None:
     book: Book = []
     handle = loop.spawn(Lively, book)
     handle.crash()
@@ -176,7 +178,7 @@ def test_a_panic_while_draining_ends_it_as_any_panic(loop: Loop, diary: Recordin
     assert len(diary.dead) == 1
 
 
-def test_a_stop_while_draining_ends_it_without_the_rest(loop: Loop, diary: RecordingObserver) -> None:
+def test_a_stop_while_draining_ends_it_without_the_rest(loop: ActorSystem, diary: RecordingObserver) -> None:
     book: Book = []
     handle = loop.spawn(Lively, book)
     handle.note(1)
@@ -187,7 +189,7 @@ def test_a_stop_while_draining_ends_it_without_the_rest(loop: Loop, diary: Recor
     assert len(diary.dead) == 1
 
 
-def test_a_second_drain_changes_nothing(loop: Loop, diary: RecordingObserver) -> None:
+def test_a_second_drain_changes_nothing(loop: ActorSystem, diary: RecordingObserver) -> None:
     book: Book = []
     handle = loop.spawn(Lively, book)
     handle.note(1)
@@ -198,7 +200,7 @@ def test_a_second_drain_changes_nothing(loop: Loop, diary: RecordingObserver) ->
     assert len(diary.stopped) == 1
 
 
-def test_those_who_wait_for_room_are_told_when_it_ends(loop: Loop, diary: RecordingObserver) -> None:
+def test_those_who_wait_for_room_are_told_when_it_ends(loop: ActorSystem, diary: RecordingObserver) -> None:
     book: Book = []
 
     async def body() -> None:
@@ -209,10 +211,10 @@ def test_those_who_wait_for_room_are_told_when_it_ends(loop: Loop, diary: Record
         landings = [handle.note.when_room(f"waiting {number}") for number in range(3)]
         handle.stop(drain=True)
         for landing in landings:
-            with pytest.raises(TargetEnded, match="NORMAL"):
+            with pytest.raises(TargetEndedError, match="NORMAL"):
                 await landing
         assert book == list(range(accepted))
-        with pytest.raises(NoSuchActor):
+        with pytest.raises(NoSuchActorError):
             await handle.note.when_room("later")
 
     ride(loop, body)
@@ -222,7 +224,7 @@ def test_those_who_wait_for_room_are_told_when_it_ends(loop: Loop, diary: Record
 
 @pytest.mark.parametrize("overflow", list(Overflow))
 def test_an_overflow_policy_gives_nothing_up_for_a_message_that_comes_too_late(
-    loop: Loop, diary: RecordingObserver, overflow: Overflow
+    loop: ActorSystem, diary: RecordingObserver, overflow: Overflow
 ) -> None:
     book: Book = []
     handle = loop.options(mailbox_cap=loop.config.sys_reserved + 2, overflow=overflow).spawn(Noter, book)
@@ -230,9 +232,9 @@ def test_an_overflow_policy_gives_nothing_up_for_a_message_that_comes_too_late(
     handle.note(2)
     handle.stop(drain=True)
     for _ in range(10):
-        with pytest.raises(NoSuchActor):
+        with pytest.raises(NoSuchActorError):
             handle.note("late")
-        with pytest.raises(NoSuchActor):
+        with pytest.raises(NoSuchActorError):
             elsewhere(lambda: handle.note("late"))
     settle(loop)
     assert book == [1, 2]
@@ -240,7 +242,7 @@ def test_an_overflow_policy_gives_nothing_up_for_a_message_that_comes_too_late(
     check_statistics(loop)
 
 
-def test_what_another_thread_sent_before_is_handled(loop: Loop, diary: RecordingObserver) -> None:
+def test_what_another_thread_sent_before_is_handled(loop: ActorSystem, diary: RecordingObserver) -> None:
     book: Book = []
     handle = loop.spawn(Lively, book)
     elsewhere(lambda: [handle.note(number) for number in range(50)])
@@ -254,7 +256,7 @@ def test_what_another_thread_sent_before_is_handled(loop: Loop, diary: Recording
 
 
 def test_a_thread_that_sends_and_then_drains_is_heard_to_the_end(
-    loop: Loop, diary: RecordingObserver
+    loop: ActorSystem, diary: RecordingObserver
 ) -> None:
     book: Book = []
     handle = loop.spawn(Lively, book)
@@ -271,7 +273,7 @@ def test_a_thread_that_sends_and_then_drains_is_heard_to_the_end(
 
 
 def test_nothing_that_was_accepted_is_lost_to_threads_that_race_with_a_drain(
-    loop: Loop, diary: RecordingObserver
+    loop: ActorSystem, diary: RecordingObserver
 ) -> None:
     book: Book = []
     handle = loop.options(mailbox_cap=1 << 16).spawn(Noter, book)
@@ -303,7 +305,7 @@ def test_nothing_that_was_accepted_is_lost_to_threads_that_race_with_a_drain(
     check_statistics(loop)
 
 
-def test_a_drained_child_is_started_again_if_its_mode_says_so(loop: Loop) -> None:
+def test_a_drained_child_is_started_again_if_its_mode_says_so(loop: ActorSystem) -> None:
     book: Book = []
     specs = [
         child("again").of(Noter, book),
@@ -323,13 +325,13 @@ def test_a_drained_child_is_started_again_if_its_mode_says_so(loop: Loop) -> Non
     assert not is_alive(once)
 
 
-def test_a_drain_with_timers_and_a_ticker_ends(loop: Loop) -> None:
+def test_a_drain_with_timers_and_a_ticker_ends(loop: ActorSystem) -> None:
     book: Book = []
 
     class Ticking(Noter):
         def on_start(self) -> None:
-            self.every(1, self.tick)
-            self.after(1_000_000, self.tick)
+            self.every(0.001, self.tick)
+            self.after(1000.0, self.tick)
 
         def tick(self) -> None:
             self.book.append("tick")
@@ -343,7 +345,7 @@ def test_a_drain_with_timers_and_a_ticker_ends(loop: Loop) -> None:
     check_statistics(loop)
 
 
-def test_a_handler_that_waits_for_an_answer_of_a_draining_actor_gets_it(loop: Loop) -> None:
+def test_a_handler_that_waits_for_an_answer_of_a_draining_actor_gets_it(loop: ActorSystem) -> None:
     class Asker(Actor):
         def __init__(self, other: Noter) -> None:
             self.other = other
@@ -362,15 +364,15 @@ def test_a_handler_that_waits_for_an_answer_of_a_draining_actor_gets_it(loop: Lo
 
 
 @pytest.mark.guarantee("G65")
-def test_a_draining_actor_accepts_nothing_even_from_itself(loop: Loop) -> None:
+def test_a_draining_actor_accepts_nothing_even_from_itself(loop: ActorSystem) -> None:
     book: Book = []
 
     class Counter(Actor):
-        @data
+        @tell
         def down(self, left: int) -> None:
             book.append((left, self.me.down.try_send(left - 1)))
 
-        @ask(raises=NoSuchActor)
+        @ask(raises=NoSuchActorError)
         def again(self) -> None:
             self.me.down(1)
 
@@ -379,7 +381,7 @@ def test_a_draining_actor_accepts_nothing_even_from_itself(loop: Loop) -> None:
         counter.down(3)
         reply = counter.again()
         counter.stop(drain=True)
-        with pytest.raises(NoSuchActor):
+        with pytest.raises(NoSuchActorError):
             await reply
         assert await counter.ended() is ExitReason.NORMAL
         assert book == [(3, False)]

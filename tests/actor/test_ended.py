@@ -8,24 +8,26 @@ from collections.abc import Callable
 
 import pytest
 
-from bandstand.actor import Actor, Loop, ask, data, is_alive
+from bandstand.actor import Actor, ActorSystem, ask, is_alive, tell
 from bandstand.core import ExitReason
 from bandstand.errors import (
-    ActorKilled,
-    LoopBusy,
-    TargetEnded,
+    ActorKilledError,
+    LoopBusyError,
+    TargetEndedError,
 )
 from tests.actor.players import ENDS, Book, Lively, Noter, Slow, elsewhere, ride, spin, turns
 from tests.core.support import RecordingObserver, check_statistics, settle
 
-LoopMaker = Callable[..., Loop]
+LoopMaker = Callable[..., ActorSystem]
 
 
 # --- kill and ended -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G65", "G60")
-def test_a_kill_cancels_the_suspended_handler_and_ends_its_ask(loop: Loop, diary: RecordingObserver) -> None:
+def test_a_kill_cancels_the_suspended_handler_and_ends_its_ask(
+    loop: ActorSystem, diary: RecordingObserver
+) -> None:
     book: Book = []
 
     class Stuck(Actor):
@@ -46,9 +48,9 @@ def test_a_kill_cancels_the_suspended_handler_and_ends_its_ask(loop: Loop, diary
         assert book == ["begun"]
         handle.kill()
         for one in (reply, waiting):
-            with pytest.raises(TargetEnded, match="FAIL") as caught:
+            with pytest.raises(TargetEndedError, match="FAIL") as caught:
                 await one
-            assert isinstance(caught.value.__cause__, ActorKilled)
+            assert isinstance(caught.value.__cause__, ActorKilledError)
         await turns()
         assert await handle.ended() is ExitReason.FAIL
 
@@ -58,7 +60,7 @@ def test_a_kill_cancels_the_suspended_handler_and_ends_its_ask(loop: Loop, diary
 
 
 @pytest.mark.guarantee("G65")
-def test_a_kill_during_an_async_start(loop: Loop, diary: RecordingObserver) -> None:
+def test_a_kill_during_an_async_start(loop: ActorSystem, diary: RecordingObserver) -> None:
     book: Book = []
     handle = loop.spawn(Slow, book)
     loop.poll_once()
@@ -70,11 +72,11 @@ def test_a_kill_during_an_async_start(loop: Loop, diary: RecordingObserver) -> N
     check_statistics(loop)
 
 
-def test_an_actor_can_kill_itself(loop: Loop, diary: RecordingObserver) -> None:
+def test_an_actor_can_kill_itself(loop: ActorSystem, diary: RecordingObserver) -> None:
     book: Book = []
 
     class Rash(Lively):
-        @data
+        @tell
         def die(self) -> None:
             self.kill()
             self.book.append("last words")
@@ -87,7 +89,7 @@ def test_an_actor_can_kill_itself(loop: Loop, diary: RecordingObserver) -> None:
     assert [why for _, why in diary.stopped] == [ExitReason.FAIL]
 
 
-def test_ended_returns_the_reason_to_all_waiters_also_later(loop: Loop) -> None:
+def test_ended_returns_the_reason_to_all_waiters_also_later(loop: ActorSystem) -> None:
     async def body() -> None:
         for deed, reason in ENDS.values():
             handle = loop.spawn(Lively, [])
@@ -105,7 +107,7 @@ async def _wait(handle: Noter) -> ExitReason:
     return await handle.ended()
 
 
-def test_a_cancelled_wait_for_an_exit_does_not_affect_others(loop: Loop) -> None:
+def test_a_cancelled_wait_for_an_exit_does_not_affect_others(loop: ActorSystem) -> None:
     async def body() -> None:
         handle = loop.spawn(Noter, [])
         one, two = asyncio.ensure_future(_wait(handle)), asyncio.ensure_future(_wait(handle))
@@ -121,7 +123,7 @@ def test_a_cancelled_wait_for_an_exit_does_not_affect_others(loop: Loop) -> None
     check_statistics(loop)
 
 
-def test_ended_from_another_thread(loop: Loop) -> None:
+def test_ended_from_another_thread(loop: ActorSystem) -> None:
     async def body() -> None:
         handle = loop.spawn(Noter, [])
         future = await asyncio.to_thread(handle.ended.future)
@@ -131,16 +133,16 @@ def test_ended_from_another_thread(loop: Loop) -> None:
         await turns()
         assert await asyncio.to_thread(handle.ended.blocking) is ExitReason.NORMAL
         assert future.result(1) is ExitReason.NORMAL
-        with pytest.raises(LoopBusy):
+        with pytest.raises(LoopBusyError):
             handle.ended.blocking()
 
     ride(loop, body)
 
 
-def test_an_actor_cannot_wait_for_its_own_end(loop: Loop) -> None:
+def test_an_actor_cannot_wait_for_its_own_end(loop: ActorSystem) -> None:
     class Odd(Noter):
         def on_start(self) -> None:
-            with pytest.raises(LoopBusy, match="own end"):
+            with pytest.raises(LoopBusyError, match="own end"):
                 self.ended  # noqa: B018 -- to look is enough
             self.book.append("refused")
 
@@ -151,7 +153,7 @@ def test_an_actor_cannot_wait_for_its_own_end(loop: Loop) -> None:
 
 @pytest.mark.guarantee("G59")
 @pytest.mark.parametrize("deed", ["stop", "drain", "kill"])
-def test_stop_and_kill_from_another_thread(loop: Loop, diary: RecordingObserver, deed: str) -> None:
+def test_stop_and_kill_from_another_thread(loop: ActorSystem, diary: RecordingObserver, deed: str) -> None:
     book: Book = []
     handle = loop.spawn(Lively, book)
     deeds: dict[str, Callable[[], None]] = {
@@ -183,22 +185,22 @@ def test_stop_and_kill_from_another_thread_after_the_loop_has_ended(
 
 
 class Sleeper(Actor):
-    @data
+    @tell
     def end_in(self, ms: float) -> None:
-        self.after(ms, self.stop)
+        self.after(ms / 1000, self.stop)
 
 
 class Watcher(Actor):
     def __init__(self, sleeper: Sleeper, seen: list[ExitReason]) -> None:
         self.sleeper, self.seen = sleeper, seen
 
-    @data
+    @tell
     async def watch(self) -> None:
         self.seen.append(await self.sleeper.ended())
 
 
 @pytest.mark.guarantee("G40")
-def test_a_suspended_actor_does_not_stop_virtual_time(loop: Loop) -> None:
+def test_a_suspended_actor_does_not_stop_virtual_time(loop: ActorSystem) -> None:
     """It does not wait for the host, so time may jump to what it waits for."""
     seen: list[ExitReason] = []
     sleeper = loop.spawn(Sleeper)

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from bandstand.actor import Actor, Loop, ask, child, control, data
+from bandstand.actor import Actor, ActorSystem, ask, child, tell
 from bandstand.actor.handle import checked_handle
 from bandstand.core import (
     ActorId,
@@ -23,7 +23,7 @@ from bandstand.core import (
     Stalled,
     Unhandled,
 )
-from bandstand.errors import GaveUp, TargetEnded
+from bandstand.errors import RestartLimitError, TargetEndedError
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from tests.actor.conftest import LoopMaker
@@ -35,11 +35,11 @@ class Counter(Actor):
     def __init__(self) -> None:
         self.total = 0
 
-    @data
+    @tell
     def add(self, n: int, twice: bool = False) -> None:
         self.total += n
 
-    @control
+    @tell(lane=Lane.CONTROL)
     def reset(self, to: int) -> None:
         self.total = to
 
@@ -47,16 +47,16 @@ class Counter(Actor):
     def value(self) -> int:
         return self.total
 
-    @data
+    @tell
     def later(self) -> None:
-        self.after(1, self.tick, 3)
+        self.after(0.001, self.tick, 3)
 
     def tick(self, n: int) -> None:
         self.total += n
 
 
 @pytest.fixture
-def seen(loop: Loop) -> list[RuntimeEvent]:
+def seen(loop: ActorSystem) -> list[RuntimeEvent]:
     seen: list[RuntimeEvent] = []
     loop.events.listen(seen.append)
     return seen
@@ -64,7 +64,7 @@ def seen(loop: Loop) -> list[RuntimeEvent]:
 
 @pytest.mark.guarantee("G256")
 def test_a_dead_letter_of_a_typed_actor_has_method_and_arguments(
-    loop: Loop, seen: list[RuntimeEvent]
+    loop: ActorSystem, seen: list[RuntimeEvent]
 ) -> None:
     counter = loop.spawn(Counter)
     actor = checked_handle(counter).__handle_actor__  # pyright: ignore[reportPrivateUsage]
@@ -81,7 +81,7 @@ def test_a_dead_letter_of_a_typed_actor_has_method_and_arguments(
     ]
 
     async def wait() -> None:
-        with pytest.raises(TargetEnded):
+        with pytest.raises(TargetEndedError):
             await asked
 
     asyncio.run(wait())
@@ -105,15 +105,15 @@ def test_a_dropped_message_of_a_typed_actor_has_method_and_arguments(
 
 @pytest.mark.guarantee("G256")
 def test_a_deferred_call_that_never_runs_is_named_by_its_function(
-    loop: Loop, clock: VirtualClock, seen: list[RuntimeEvent]
+    loop: ActorSystem, clock: VirtualClock, seen: list[RuntimeEvent]
 ) -> None:
     counter = loop.spawn(Counter)
     # Runs before the counter in the tick in which its timer fires: the call is queued and never runs.
-    first = loop.spawn(lambda _ctx, _data: counter.stop())
+    first = loop.spawn_raw(lambda _ctx, _data: counter.stop())
     counter.later()
     loop.poll_once()
     loop.send(first, None)
-    clock.advance(5)
+    clock.advance(0.005)
     loop.poll_once()
     (event,) = seen
     assert isinstance(event, DeadLetter)
@@ -122,7 +122,7 @@ def test_a_deferred_call_that_never_runs_is_named_by_its_function(
 
 @pytest.mark.guarantee("G255", "G256", "G260")
 def test_a_message_sent_without_the_handle_is_unhandled(
-    loop: Loop, seen: list[RuntimeEvent], caplog: pytest.LogCaptureFixture
+    loop: ActorSystem, seen: list[RuntimeEvent], caplog: pytest.LogCaptureFixture
 ) -> None:
     counter = loop.options(name="ann").spawn(Counter)
     actor = checked_handle(counter).__handle_actor__  # pyright: ignore[reportPrivateUsage]
@@ -136,19 +136,19 @@ def test_a_message_sent_without_the_handle_is_unhandled(
 
 
 class Shaky(Actor):
-    @data
+    @tell
     def fall(self) -> None:
         raise ValueError("fell")
 
 
 @pytest.mark.guarantee("G255", "G256", "G260")
 def test_restarts_and_an_escalation_are_published_counted_and_logged(
-    loop: Loop, seen: list[RuntimeEvent], caplog: pytest.LogCaptureFixture
+    loop: ActorSystem, seen: list[RuntimeEvent], caplog: pytest.LogCaptureFixture
 ) -> None:
-    spec = SupervisorSpec(children=[child("shaky").of(Shaky)], intensity=3, period_ms=60_000)
+    spec = SupervisorSpec(children=[child("shaky").of(Shaky)], max_restarts=3, period=60.0)
     boss = spawn_supervisor(loop, spec, name="boss")
     children: list[ActorId] = []
-    caught: GaveUp | None = None
+    caught: RestartLimitError | None = None
     for _ in range(4):
         actor = boss.child("shaky")
         assert actor is not None
@@ -157,7 +157,7 @@ def test_restarts_and_an_escalation_are_published_counted_and_logged(
         try:
             for _ in range(5):
                 loop.poll_once()
-        except GaveUp as error:
+        except RestartLimitError as error:
             caught = error
     assert caught is not None
     told = [event for event in seen if isinstance(event, Restarted | Escalated)]
@@ -174,7 +174,7 @@ def test_restarts_and_an_escalation_are_published_counted_and_logged(
 
 
 @pytest.mark.guarantee("G255")
-def test_restarts_are_counted_without_a_listener(loop: Loop) -> None:
+def test_restarts_are_counted_without_a_listener(loop: ActorSystem) -> None:
     boss = spawn_supervisor(loop, SupervisorSpec(children=[child("shaky").of(Shaky)]), name="boss")
     actor = boss.child("shaky")
     assert actor is not None
@@ -188,7 +188,7 @@ class Sleepy(Actor):
     def __init__(self, said: threading.Semaphore) -> None:
         self.said = said
 
-    @data
+    @tell
     def doze(self, n: int) -> None:
         assert self.said.acquire(timeout=30)
 
@@ -198,7 +198,7 @@ class Sleepy(Actor):
 def test_a_stall_of_a_typed_actor_names_its_method(
     make_loop: LoopMaker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    loop = make_loop(stall_ms=20)
+    loop = make_loop(stall_timeout=0.02)
     seen: list[RuntimeEvent] = []
     loop.events.listen(seen.append)
     said = threading.Semaphore(0)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from bandstand.actor import Actor, Loop, child, data, supervised
+from bandstand.actor import Actor, ActorSystem, child, supervised, tell
 from bandstand.actor.handle_watch import HandleWatch
 from tests.actor.workers import one_for_one
 from tests.core.support import Boom, settle
 
 
 class Worker(Actor):
-    @data
+    @tell
     def crash(self) -> None:
         raise Boom("crash")
 
 
 @pytest.mark.guarantee("G204")
-def test_a_watch_that_is_cancelled_during_notification_is_not_called(loop: Loop) -> None:
+def test_a_watch_that_is_cancelled_during_notification_is_not_called(loop: ActorSystem) -> None:
     root = one_for_one(loop, child("worker").of(Worker))
     settle(loop)
     worker = supervised(root, Worker, "worker")

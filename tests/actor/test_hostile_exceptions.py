@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, Loop, ask, batch, batch_ask, child, data, is_alive, supervised
+from bandstand.actor import Actor, ActorSystem, ask, batch, batch_ask, child, is_alive, supervised, tell
 from bandstand.core import ExitReason
-from bandstand.errors import StartFailed, TargetEnded
+from bandstand.errors import StartError, TargetEndedError
 from bandstand.testing import VirtualClock
 from tests.actor.players import Book, ride, spin, turns
 from tests.actor.workers import one_for_one
@@ -31,11 +31,11 @@ class Raiser(Actor):
         if self.ends_with is not None:
             raise hostile(self.ends_with)
 
-    @data
+    @tell
     def handle(self, how: str) -> None:
         raise hostile(how)
 
-    @data
+    @tell
     async def handle_async(self, how: str) -> None:
         await asyncio.sleep(0)
         raise hostile(how)
@@ -61,11 +61,11 @@ class Raiser(Actor):
     def declared(self, how: str) -> int:
         raise hostile(how)
 
-    @data
+    @tell
     def timer(self, how: str) -> None:
-        self.after(1, self.fire, how)
+        self.after(0.001, self.fire, how)
 
-    @data
+    @tell
     def work(self, how: str) -> None:
         self.background(self.job(how))
 
@@ -82,7 +82,9 @@ class Raiser(Actor):
 
 
 @pytest.mark.parametrize("place", ["handle", "handle_async", "handle_list", "timer", "work"])
-def test_a_handler_that_raises_it_is_restarted(loop: Loop, clock: VirtualClock, how: str, place: str) -> None:
+def test_a_handler_that_raises_it_is_restarted(
+    loop: ActorSystem, clock: VirtualClock, how: str, place: str
+) -> None:
     book: Book = []
 
     async def body() -> None:
@@ -90,7 +92,7 @@ def test_a_handler_that_raises_it_is_restarted(loop: Loop, clock: VirtualClock, 
         handle: Any = supervised(root, Raiser, "raiser")
         getattr(handle, place)(how)
         await turns(30)
-        clock.advance(10)
+        clock.advance(0.01)
         await turns(30)
         assert book == ["made", "made"]
         assert await handle.ping() == "pong"
@@ -100,13 +102,15 @@ def test_a_handler_that_raises_it_is_restarted(loop: Loop, clock: VirtualClock, 
 
 
 @pytest.mark.parametrize("place", ["answer", "answer_async", "answer_list"])
-def test_an_ask_that_raises_it_ends_and_the_actor_is_restarted(loop: Loop, how: str, place: str) -> None:
+def test_an_ask_that_raises_it_ends_and_the_actor_is_restarted(
+    loop: ActorSystem, how: str, place: str
+) -> None:
     book: Book = []
 
     async def body() -> None:
         root = one_for_one(loop, child("raiser").of(Raiser, book))
         handle: Any = supervised(root, Raiser, "raiser")
-        with pytest.raises(TargetEnded) as caught:
+        with pytest.raises(TargetEndedError) as caught:
             await getattr(handle, place)(how)
         assert type(caught.value.__cause__) is type(hostile(how))
         assert len(str(caught.value)) < 2_000
@@ -116,7 +120,7 @@ def test_an_ask_that_raises_it_ends_and_the_actor_is_restarted(loop: Loop, how: 
     ride(loop, body)
 
 
-def test_a_declared_one_is_an_answer(loop: Loop, how: str) -> None:
+def test_a_declared_one_is_an_answer(loop: ActorSystem, how: str) -> None:
     async def body() -> None:
         handle = loop.spawn(Raiser, [])
         with pytest.raises(type(hostile(how))):
@@ -128,7 +132,9 @@ def test_a_declared_one_is_an_answer(loop: Loop, how: str) -> None:
 
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("is_supervised", [False, True])
-def test_a_start_that_raises_it_fails(loop: Loop, how: str, is_async: bool, is_supervised: bool) -> None:
+def test_a_start_that_raises_it_fails(
+    loop: ActorSystem, how: str, is_async: bool, is_supervised: bool
+) -> None:
     class Stillborn(Actor):
         def on_start(self) -> Any:
             if is_async:
@@ -153,12 +159,12 @@ def test_a_start_that_raises_it_fails(loop: Loop, how: str, is_async: bool, is_s
     async def wait_for(handle: Stillborn) -> None:
         await handle.ping()
 
-    with pytest.raises((StartFailed, TargetEnded)) as caught:
+    with pytest.raises((StartError, TargetEndedError)) as caught:
         begin()
     assert len(str(caught.value)) < 4_000
 
 
-def test_an_on_stop_that_raises_it_does_not_prevent_the_exit(loop: Loop, how: str) -> None:
+def test_an_on_stop_that_raises_it_does_not_prevent_the_exit(loop: ActorSystem, how: str) -> None:
     book: Book = []
 
     async def body() -> None:

@@ -8,19 +8,20 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, Loop, ask, control, data
-from bandstand.errors import BadDeclaration
+from bandstand.actor import Actor, ActorSystem, ask, tell
+from bandstand.core import Lane
+from bandstand.errors import DeclarationError
 from tests.actor.answers import answer
 from tests.actor.declaring import Book, class_with, nothing
 
 pytestmark = pytest.mark.guarantee("G58")
 
 
-def test_messages_are_inherited_and_overridden_with_their_decorators(loop: Loop) -> None:
+def test_messages_are_inherited_and_overridden_with_their_decorators(loop: ActorSystem) -> None:
     lines: list[object] = []
 
     class Loud(Book):
-        @data
+        @tell
         def low(self, line: object = "loud") -> None:
             super().low(line)
             self.lines.append("!")
@@ -38,11 +39,11 @@ def test_messages_are_inherited_and_overridden_with_their_decorators(loop: Loop)
     assert lines == ["middle", "loud", "!", "low ask"]
 
 
-def test_an_override_may_take_another_lane(loop: Loop) -> None:
+def test_an_override_may_take_another_lane(loop: ActorSystem) -> None:
     lines: list[object] = []
 
     class Urgent(Book):
-        @control
+        @tell(lane=Lane.CONTROL)
         def low(self, line: object = "urgent") -> None:
             super().low(line)
 
@@ -56,20 +57,20 @@ def test_an_override_may_take_another_lane(loop: Loop) -> None:
 @pytest.mark.parametrize("override", [nothing, None, 5, property(nothing), staticmethod(nothing)], ids=repr)
 def test_an_override_without_a_decorator_is_refused(override: object) -> None:
     with pytest.raises(
-        BadDeclaration,
-        match=r"Made\.high overrides .*Book\.high on lane CONTROL.* without a decorator: add @control",
+        DeclarationError,
+        match=r"Made\.high overrides .*Book\.high on lane CONTROL.* without a decorator: add @tell\(lane=Lane\.CONTROL\)",
     ):
         class_with("high", override, Book)
-    with pytest.raises(BadDeclaration, match=r"Made\.low_ask overrides .* without a decorator: add @ask"):
+    with pytest.raises(DeclarationError, match=r"Made\.low_ask overrides .* without a decorator: add @ask"):
         class_with("low_ask", override, Book)
 
 
 def test_an_override_stays_one_way_or_an_ask() -> None:
     """Otherwise a handle typed as the base class would not do what its type says."""
-    with pytest.raises(BadDeclaration, match=r"Made\.low\b.*ask"):
+    with pytest.raises(DeclarationError, match=r"Made\.low\b.*ask"):
         class_with("low", ask(nothing), Book)
-    with pytest.raises(BadDeclaration, match=r"Made\.low_ask\b.*ask"):
-        class_with("low_ask", data(nothing), Book)
+    with pytest.raises(DeclarationError, match=r"Made\.low_ask\b.*ask"):
+        class_with("low_ask", tell(nothing), Book)
 
 
 class Mixin:
@@ -77,12 +78,12 @@ class Mixin:
 
     lines: list[object]
 
-    @control
+    @tell(lane=Lane.CONTROL)
     def mixed(self) -> None:
         self.lines.append("mixed")
 
 
-def test_a_mixin_can_declare_messages(loop: Loop) -> None:
+def test_a_mixin_can_declare_messages(loop: ActorSystem) -> None:
     lines: list[object] = []
 
     class Both(Mixin, Book):
@@ -99,23 +100,23 @@ def test_a_mixin_must_not_hide_a_message() -> None:
     class Cover:
         def low(self, line: object = "covered") -> None: ...
 
-    with pytest.raises(BadDeclaration, match=r"Covered\.low overrides .* without a decorator"):
+    with pytest.raises(DeclarationError, match=r"Covered\.low overrides .* without a decorator"):
         type("Covered", (Cover, Book), {})
     # After the class in the MRO it hides nothing.
     type("Behind", (Book, Cover), {})
 
 
-def test_super_calls_in_a_diamond_follow_the_mro(loop: Loop) -> None:
+def test_super_calls_in_a_diamond_follow_the_mro(loop: ActorSystem) -> None:
     lines: list[object] = []
 
     class Left(Book):
-        @data
+        @tell
         def low(self, line: object = "x") -> None:
             self.lines.append("left")
             super().low(line)
 
     class Right(Book):
-        @data
+        @tell
         def low(self, line: object = "x") -> None:
             self.lines.append("right")
             super().low(line)
@@ -128,7 +129,7 @@ def test_super_calls_in_a_diamond_follow_the_mro(loop: Loop) -> None:
     assert lines == ["left", "right", "x"]
 
 
-def test_a_class_may_be_a_dataclass_be_abstract_or_have_its_own_options(loop: Loop) -> None:
+def test_a_class_may_be_a_dataclass_be_abstract_or_have_its_own_options(loop: ActorSystem) -> None:
     options: list[object] = []
 
     class Optional:
@@ -137,7 +138,7 @@ def test_a_class_may_be_a_dataclass_be_abstract_or_have_its_own_options(loop: Lo
             options.append(color)
 
     @dataclass
-    class Point(Actor, Optional, ABC, color="red", ask_ms=7):
+    class Point(Actor, Optional, ABC, color="red", ask_timeout=0.007):
         x: int
         y: int = 2
 

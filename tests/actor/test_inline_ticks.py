@@ -10,9 +10,9 @@ from traceback import walk_stack
 
 import pytest
 
-from bandstand.actor import Actor, Loop, ask, data
+from bandstand.actor import Actor, ActorSystem, ask, tell
 from bandstand.core.enums import MAX_INLINE_TICKS
-from bandstand.errors import LoopClosed
+from bandstand.errors import LoopClosedError
 from bandstand.testing import VirtualClock
 from tests.actor.asking import Oracle, Play, in_place, in_time, outcome, turns, watch
 from tests.core.support import HostFactory
@@ -38,7 +38,7 @@ def soon() -> Callable[[], bool]:
 
 
 def test_an_immediate_answer_takes_no_turn_of_the_event_loop(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle)
         await oracle.plain()
         await turns()
@@ -53,7 +53,7 @@ def test_an_immediate_answer_takes_no_turn_of_the_event_loop(play: Play) -> None
 
 
 def test_the_first_ask_takes_no_turn_either(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         has_turned = soon()
         assert await loop.spawn(Oracle).plain(1) == 1
         assert not has_turned()
@@ -62,7 +62,7 @@ def test_the_first_ask_takes_no_turn_either(play: Play) -> None:
 
 
 def test_an_ask_that_has_to_wait_yields_to_the_event_loop(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         gate = Event()
         has_turned = soon()
         asyncio.get_running_loop().call_soon(gate.set)
@@ -75,7 +75,7 @@ def test_an_ask_that_has_to_wait_yields_to_the_event_loop(play: Play) -> None:
 def test_an_inline_tick_is_like_any_other(play: Play) -> None:
     log: list[str] = []
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         first, second = loop.spawn(Oracle, log), loop.spawn(Oracle)
         first.note("before")
         assert await second.plain(1) == 1
@@ -90,7 +90,7 @@ def test_an_inline_tick_is_like_any_other(play: Play) -> None:
 
 @pytest.mark.parametrize("method", ["plain", "quick"])
 def test_asking_in_a_loop_does_not_starve_the_event_loop(play: Play, method: str) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle)
         for _ in range(3):
             has_turned, count = soon(), 0
@@ -103,7 +103,7 @@ def test_asking_in_a_loop_does_not_starve_the_event_loop(play: Play, method: str
 
 
 def test_asking_several_actors_in_turn_does_not_starve_the_event_loop(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracles = [loop.spawn(Oracle) for _ in range(7)]
         has_turned, count = soon(), 0
         while not has_turned():
@@ -118,9 +118,9 @@ def test_slow_handlers_yield_to_the_event_loop_after_the_tick_limit(clock: Virtu
     class Lazy(Actor):
         @ask
         def work(self) -> None:
-            clock.advance(1)
+            clock.advance(0.001)
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         lazy = loop.spawn(Lazy)
         has_turned, count = soon(), 0
         while not has_turned():
@@ -129,11 +129,11 @@ def test_slow_handlers_yield_to_the_event_loop_after_the_tick_limit(clock: Virtu
         # Three milliseconds, plus the handler that was running.
         assert count <= 4
 
-    in_time(clock)(story, max_tick_ms=3.0)
+    in_time(clock)(story, max_tick=0.003)
 
 
 def test_other_tasks_run_while_one_asks(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle)
         is_over = Event()
 
@@ -160,10 +160,10 @@ def test_the_host_continues_what_an_inline_tick_leaves(clock: VirtualClock) -> N
     class Timed(Actor):
         @ask
         def start(self) -> None:
-            self.after(10, self.fire)
+            self.after(0.01, self.fire)
             self.me.again(3)
 
-        @data
+        @tell
         def again(self, times: int) -> None:
             fired.append(f"again {times}")
             if times > 1:
@@ -172,7 +172,7 @@ def test_the_host_continues_what_an_inline_tick_leaves(clock: VirtualClock) -> N
         def fire(self) -> None:
             fired.append("timer")
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         timed = loop.spawn(Timed)
         await turns()
         await timed.start()
@@ -211,7 +211,7 @@ def test_inline_ticks_never_nest(play: Play) -> None:
             await self.inner.look()
             await self.inner.look()
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         outer = loop.spawn(Outer, loop.spawn(Inner))
         # Its first step is inside the inline tick; after a suspension, in a step of its own task.
         await outer.outer_handler(0)
@@ -238,7 +238,7 @@ def test_a_task_of_a_handler_may_run_ticks_outside_a_tick(play: Play) -> None:
         async def outer_handler(self) -> None:
             await asyncio.gather(*(self.inner.look() for _ in range(3)))
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         await loop.spawn(Outer, loop.spawn(Inner)).outer_handler()
 
     play(story)
@@ -270,7 +270,7 @@ class Looker(Actor):
 
 @pytest.mark.guarantee("G70")
 def test_the_askers_context_does_not_leak_if_none_is_carried(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         looker = loop.spawn(Looker)
         who.set("asker")
         # A plain handler sets the variable in the loop's own context, not in the asker's.
@@ -284,7 +284,7 @@ def test_the_askers_context_does_not_leak_if_none_is_carried(play: Play) -> None
 
 @pytest.mark.guarantee("G70")
 def test_the_asker_does_not_see_what_a_handler_sets(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         looker = loop.spawn(Looker)
         who.set("asker")
         assert await looker.see() == "asker"
@@ -295,7 +295,7 @@ def test_the_asker_does_not_see_what_a_handler_sets(play: Play) -> None:
 
 
 def test_a_handler_and_its_asker_run_in_different_tasks(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         looker, mine = loop.spawn(Looker), asyncio.current_task()
         theirs = await looker.task()
         assert theirs is not None
@@ -311,11 +311,11 @@ def test_a_handler_and_its_asker_run_in_different_tasks(play: Play) -> None:
 def test_a_stopping_loop_runs_no_inline_ticks(play: Play) -> None:
     log: list[str] = []
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle, log)
         reply = oracle.plain(1)
         loop.request_stop()
-        with pytest.raises(LoopClosed):
+        with pytest.raises(LoopClosedError):
             oracle.plain(2)  # type: ignore[unused-awaitable]  # it is the call that raises
         end = watch(reply)
         await turns()
@@ -331,7 +331,7 @@ def test_a_system_exit_in_an_inline_tick_ends_the_loop(clock: VirtualClock) -> N
         def leave(self) -> None:
             raise SystemExit(3)
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         await loop.spawn(Leaver).leave()
 
     with pytest.raises(SystemExit) as caught:

@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Self
 
 import pytest
 
-from bandstand.actor import Actor, Implements, Loop, MessageActor, Reply, ask, data
+from bandstand.actor import Actor, ActorSystem, Implements, MessageActor, Reply, ask, tell
 from bandstand.core import ExitReason
-from bandstand.errors import InvalidArgument, LoopBusy
+from bandstand.errors import InvalidArgumentError, LoopBusyError
 from tests.actor.answers import answer
 from tests.actor.players import Noter
 from tests.actor.shapes import Shapes
@@ -57,7 +57,7 @@ TOOLS = ("after", "every", "every_after", "background", "spawn", "options")
 
 
 @pytest.mark.parametrize("name", [*OWN, *TOOLS])
-def test_what_is_the_actors_own_is_hidden_with_an_explanation(loop: Loop, name: str) -> None:
+def test_what_is_the_actors_own_is_hidden_with_an_explanation(loop: ActorSystem, name: str) -> None:
     handle = loop.spawn(Family)
     with pytest.raises(
         AttributeError, match=rf"a handle of Family has no '{name}': it belongs to the actor"
@@ -69,14 +69,14 @@ def test_what_is_the_actors_own_is_hidden_with_an_explanation(loop: Loop, name: 
 
 
 @pytest.mark.parametrize("name", ["got", "started", "misspelt", "putt"])
-def test_what_a_handle_does_not_know_is_an_attribute_error(loop: Loop, name: str) -> None:
+def test_what_a_handle_does_not_know_is_an_attribute_error(loop: ActorSystem, name: str) -> None:
     handle: Any = loop.spawn(Family)
     with pytest.raises(AttributeError, match=name):
         getattr(handle, name)
 
 
 @pytest.mark.parametrize("name", ["got", "kind", "put", "new", "me", "stop"])
-def test_nothing_can_be_set_on_a_handle(loop: Loop, name: str) -> None:
+def test_nothing_can_be_set_on_a_handle(loop: ActorSystem, name: str) -> None:
     handle: Any = loop.spawn(Family)
     with pytest.raises(AttributeError):
         setattr(handle, name, 5)
@@ -84,7 +84,9 @@ def test_nothing_can_be_set_on_a_handle(loop: Loop, name: str) -> None:
         delattr(handle, name)
 
 
-def test_a_descriptor_that_nobody_can_look_at_through_the_class_is_hidden_like_the_others(loop: Loop) -> None:
+def test_a_descriptor_that_nobody_can_look_at_through_the_class_is_hidden_like_the_others(
+    loop: ActorSystem,
+) -> None:
     class Shy:
         def __get__(self, instance: object, owner: type | None = None) -> int:
             if instance is None:
@@ -113,10 +115,10 @@ class Inside(Actor):
         self.refused = ""
         try:
             self.me.note("too early")
-        except LoopBusy as error:
+        except LoopBusyError as error:
             self.refused = str(error)
 
-    @data
+    @tell
     def note(self, line: object) -> None:
         self.lines.append(line)
 
@@ -148,7 +150,7 @@ class Inside(Actor):
         return self.refused
 
 
-def test_inside_a_method_is_called_and_not_sent(loop: Loop) -> None:
+def test_inside_a_method_is_called_and_not_sent(loop: ActorSystem) -> None:
     handle = loop.spawn(Inside)
     assert answer(loop, handle.both_ways()) == ["called", "called again"]
     assert answer(loop, handle.all()) == ["called", "called again", "sent"]
@@ -156,30 +158,30 @@ def test_inside_a_method_is_called_and_not_sent(loop: Loop) -> None:
     assert loop.ask_statistics().asked == 3
 
 
-def test_an_object_has_no_handle_before_it_runs_as_an_actor(loop: Loop) -> None:
+def test_an_object_has_no_handle_before_it_runs_as_an_actor(loop: ActorSystem) -> None:
     assert "has a handle from on_start() on" in answer(loop, loop.spawn(Inside).excuse())
     alone = Inside()
     for use in (
         lambda: alone.me,
-        lambda: alone.after(1, alone.note, 1),
+        lambda: alone.after(0.001, alone.note, 1),
         lambda: alone.spawn(Inside),
         alone.stop,
         alone.kill,
     ):
-        with pytest.raises(LoopBusy, match="this Inside does not run as an actor"):
+        with pytest.raises(LoopBusyError, match="this Inside does not run as an actor"):
             use()
 
 
-def test_a_call_that_comes_later_gets_its_arguments_whatever_their_names(loop: Loop) -> None:
+def test_a_call_that_comes_later_gets_its_arguments_whatever_their_names(loop: ActorSystem) -> None:
     class Later(Actor):
         def __init__(self, got: list[object]) -> None:
             self.got = got
 
-        @data
+        @tell
         def begin(self) -> None:
-            self.after(1, self.take, ms=2, method=3)
-            self.every(2, self.take, method=4, ms=5)
-            self.every_after(3, self.end, ms=6)
+            self.after(0.001, self.take, ms=2, method=3)
+            self.every(0.002, self.take, method=4, ms=5)
+            self.every_after(0.003, self.end, ms=6)
 
         def take(self, ms: int, method: int) -> None:
             self.got.append((ms, method))
@@ -195,26 +197,28 @@ def test_a_call_that_comes_later_gets_its_arguments_whatever_their_names(loop: L
     assert got == [(2, 3), (5, 4), 6]
 
 
-def test_an_actor_cannot_wait_for_its_own_end(loop: Loop) -> None:
+def test_an_actor_cannot_wait_for_its_own_end(loop: ActorSystem) -> None:
     class Waiter(Actor):
         @ask
         def wait(self) -> str:
-            with pytest.raises(LoopBusy, match="cannot wait for its own end"):
+            with pytest.raises(LoopBusyError, match="cannot wait for its own end"):
                 _ = self.ended
             return "went on"
 
     assert answer(loop, loop.spawn(Waiter).wait()) == "went on"
 
 
-def test_what_is_no_class_of_actors_is_not_spawned(loop: Loop) -> None:
+def test_what_is_no_class_of_actors_is_not_spawned(loop: ActorSystem) -> None:
     wrong: Any
     for wrong in (int, object, Implements, str):
-        with pytest.raises(InvalidArgument, match="is not an actor class: pass a class derived from Actor"):
+        with pytest.raises(
+            InvalidArgumentError, match="is not an actor class: pass a class derived from Actor"
+        ):
             loop.spawn(wrong)
     assert loop.statistics().spawned == 0
 
 
-def test_an_object_is_one_actor_at_most(loop: Loop) -> None:
+def test_an_object_is_one_actor_at_most(loop: ActorSystem) -> None:
     class Single(Actor):
         known: ClassVar[list[Any]] = []
 
@@ -229,21 +233,21 @@ def test_an_object_is_one_actor_at_most(loop: Loop) -> None:
             return self.me
 
     single = loop.spawn(Single)
-    with pytest.raises(InvalidArgument, match="Single"):
+    with pytest.raises(InvalidArgumentError, match="Single"):
         loop.spawn(Single)
     assert answer(loop, single.self_of()) == single
 
 
-def test_what_a_class_makes_is_an_actor(loop: Loop) -> None:
+def test_what_a_class_makes_is_an_actor(loop: ActorSystem) -> None:
     def make(cls: type) -> int:
         return 5
 
     other: Any = type("Other", (Actor,), {"__new__": make})
-    with pytest.raises(InvalidArgument, match="Other"):
+    with pytest.raises(InvalidArgumentError, match="Other"):
         loop.spawn(other)
 
 
-def test_a_constructor_gets_its_arguments_whatever_their_names(loop: Loop) -> None:
+def test_a_constructor_gets_its_arguments_whatever_their_names(loop: ActorSystem) -> None:
     class Made(Actor):
         def __init__(
             self, kind: int, /, name: str = "", *rest: int, supervisor: int = 0, **others: object
@@ -276,7 +280,7 @@ def test_a_constructor_gets_its_arguments_whatever_their_names(loop: Loop) -> No
     assert loop.statistics().spawned == 2
 
 
-def test_actors_without_messages_live_and_end(loop: Loop) -> None:
+def test_actors_without_messages_live_and_end(loop: ActorSystem) -> None:
     class Silent(Actor):
         pass
 
@@ -288,7 +292,7 @@ def test_actors_without_messages_live_and_end(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G59")
-def test_dir_of_a_handle_lists_its_messages_and_members(loop: Loop) -> None:
+def test_dir_of_a_handle_lists_its_messages_and_members(loop: ActorSystem) -> None:
     handle = loop.spawn(Noter, [])
     assert dir(handle) == sorted(["count", "crash", "ended", "kill", "leave", "me", "note", "stop", "urgent"])
     for name in dir(handle):

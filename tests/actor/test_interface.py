@@ -13,10 +13,10 @@ from typing import Any, Optional, Protocol
 import pytest
 
 from bandstand import core
-from bandstand.actor import Implements, Interface, Loop, ask, control, data, id_of, is_alive, management
+from bandstand.actor import ActorSystem, Implements, Interface, ask, id_of, is_alive, tell
 from bandstand.actor.declaration import RESERVED_NAMES
 from bandstand.core import ActorId, ExitReason, Lane
-from bandstand.errors import InvalidArgument, NoSuchActor, TargetEnded
+from bandstand.errors import InvalidArgumentError, NoSuchActorError, TargetEndedError
 from tests.actor.answers import answer
 from tests.actor.counting import Counter, Counting, implementing, refusal, without_decorators
 from tests.actor.declaring import nothing
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.guarantee("G58"), pytest.mark.spec("S11")]
 
 
 @pytest.mark.spec("S4")
-def test_a_handle_has_what_the_interface_declares(loop: Loop) -> None:
+def test_a_handle_has_what_the_interface_declares(loop: ActorSystem) -> None:
     lines: list[str] = []
     counter = loop.spawn(Counter, 5, lines)
     counter.add(2)
@@ -44,17 +44,17 @@ def test_a_handle_has_what_the_interface_declares(loop: Loop) -> None:
     assert answer(loop, counter.value(of="total")) == 2
 
 
-def test_exceptions_declared_by_the_interface_are_answers(loop: Loop) -> None:
+def test_exceptions_declared_by_the_interface_are_answers(loop: ActorSystem) -> None:
     counter = loop.spawn(Counter)
     with pytest.raises(LookupError, match="mean"):
         answer(loop, counter.value("mean"))
     assert is_alive(counter)
-    with pytest.raises(TargetEnded) as ended:
+    with pytest.raises(TargetEndedError) as ended:
         answer(loop, counter.value("failure"))
     assert isinstance(ended.value.__cause__, ValueError)
 
 
-def test_arguments_are_checked_against_the_interface(loop: Loop) -> None:
+def test_arguments_are_checked_against_the_interface(loop: ActorSystem) -> None:
     counter: Any = loop.spawn(Counter)
     mistakes: list[Callable[[], object]] = [
         lambda: counter.add(1, 2),
@@ -68,26 +68,28 @@ def test_arguments_are_checked_against_the_interface(loop: Loop) -> None:
     assert loop.statistics().sent == 0
 
 
-def test_other_attributes_are_hidden_from_handles(loop: Loop) -> None:
+def test_other_attributes_are_hidden_from_handles(loop: ActorSystem) -> None:
     counter: Any = loop.spawn(Counter)
     with pytest.raises(AttributeError, match="a handle of Counter has no 'double': it belongs to the actor"):
         _ = counter.double
 
 
-def test_a_handle_of_an_implementation_has_all_members_of_handles(loop: Loop) -> None:
+def test_a_handle_of_an_implementation_has_all_members_of_handles(loop: ActorSystem) -> None:
     counter: Any = loop.options(name="c").spawn(Counter, 3)
     assert isinstance(id_of(counter), ActorId)
     assert "Counter 'c'" in repr(counter)
     ended = counter.ended()
     counter.stop()
     assert answer(loop, ended) is ExitReason.NORMAL
-    with pytest.raises(NoSuchActor, match="Counter 'c'"):
+    with pytest.raises(NoSuchActorError, match="Counter 'c'"):
         counter.add(1)
 
 
-def test_a_sync_declaration_may_have_an_async_implementation_and_the_other_way_round(loop: Loop) -> None:
+def test_a_sync_declaration_may_have_an_async_implementation_and_the_other_way_round(
+    loop: ActorSystem,
+) -> None:
     class Either(Interface, Protocol):
-        @data
+        @tell
         def note(self, line: str) -> None: ...
         @ask
         def early(self) -> list[str]: ...
@@ -113,7 +115,7 @@ def test_a_sync_declaration_may_have_an_async_implementation_and_the_other_way_r
     assert answer(loop, made.late()) == ["x", "late"]
 
 
-def test_two_implementations_of_one_interface_receive_the_same_messages(loop: Loop) -> None:
+def test_two_implementations_of_one_interface_receive_the_same_messages(loop: ActorSystem) -> None:
     class Zero(Implements[Counting]):
         def add(self, n: int, *, times: int = 1) -> None: ...
         def reset(self) -> None: ...
@@ -126,21 +128,23 @@ def test_two_implementations_of_one_interface_receive_the_same_messages(loop: Lo
     assert [answer(loop, one.value()) for one in everybody] == [6, 0]
 
 
-def test_an_implementation_may_repeat_the_decorators(loop: Loop) -> None:
-    made = without_decorators(add=data(vars(Counter)["add"]), reset=control(vars(Counter)["reset"]))
+def test_an_implementation_may_repeat_the_decorators(loop: ActorSystem) -> None:
+    made = without_decorators(
+        add=tell(vars(Counter)["add"]), reset=tell(lane=Lane.CONTROL)(vars(Counter)["reset"])
+    )
     loop.spawn(made).reset.try_send()
 
 
 def test_an_implementation_sets_the_deadline_of_its_asks() -> None:
-    class Patient(Counter, ask_ms=None):
+    class Patient(Counter, ask_timeout=None):
         pass
 
     assert issubclass(Patient, Counter)
-    with pytest.raises(InvalidArgument, match="ask_ms is -5"):
-        type("Made", (Counter,), {}, ask_ms=-5)
+    with pytest.raises(InvalidArgumentError, match="ask_timeout is -5"):
+        type("Made", (Counter,), {}, ask_timeout=-5)
 
 
-def test_defaults_come_from_the_interface(loop: Loop) -> None:
+def test_defaults_come_from_the_interface(loop: ActorSystem) -> None:
     class Greeting(Interface, Protocol):
         @ask
         def greet(self, name: str = "you") -> str: ...
@@ -180,7 +184,7 @@ def test_an_annotation_that_cannot_be_evaluated_matches_any() -> None:
         pass
 
     class Taking(Interface, Protocol):
-        @data
+        @tell
         def take(self, thing: Local) -> None: ...
 
     def same(self: object, thing: Local) -> None: ...
@@ -204,7 +208,7 @@ def test_a_missing_method_is_named() -> None:
 
 
 def test_a_message_that_the_interface_lacks_is_named() -> None:
-    extra: Any = data(nothing)
+    extra: Any = tell(nothing)
     said = refusal(lambda: without_decorators(clear=extra))
     assert said.startswith("Made.clear is declared as a message, but Counting has no such message: ")
     said = refusal(lambda: without_decorators(rest=extra))
@@ -216,8 +220,8 @@ def test_a_message_that_the_interface_lacks_is_named() -> None:
 def test_a_decorator_with_another_lane_or_kind_is_refused() -> None:
     add, value = vars(Counter)["add"], vars(Counter)["value"]
     cases: list[tuple[str, Any, str]] = [
-        ("add", control(add), "on lane CONTROL"),
-        ("add", management(add), "on lane MANAGEMENT"),
+        ("add", tell(lane=Lane.CONTROL)(add), "on lane CONTROL"),
+        ("add", tell(lane=Lane.MANAGEMENT)(add), "on lane MANAGEMENT"),
         ("add", ask(add), "ask method"),
         ("value", ask(lane=Lane.CONTROL)(value), "on lane CONTROL"),
     ]
@@ -326,7 +330,7 @@ def test_an_implementation_that_is_not_a_method_is_refused(wrong: Any) -> None:
 
 def test_a_one_way_method_must_return_none() -> None:
     class Loose(Interface, Protocol):
-        @data
+        @tell
         def send(self): ...  # type: ignore[no-untyped-def]  # without a return annotation
 
     def send(self: object) -> int:
@@ -356,7 +360,7 @@ def test_an_interface_must_declare_methods() -> None:
 
 @pytest.mark.parametrize("name", sorted(RESERVED_NAMES))
 def test_an_interface_must_not_use_reserved_names(name: str) -> None:
-    interface = type("Taken", (Interface,), {name: data(nothing)})
+    interface = type("Taken", (Interface,), {name: tell(nothing)})
     assert f"Taken.{name} is declared as a message, but every actor has its own {name}" in refusal(
         lambda: implementing(interface)
     )
@@ -369,8 +373,8 @@ def test_implements_needs_an_interface() -> None:
     )
 
 
-def test_an_interface_is_not_an_actor_class(loop: Loop) -> None:
+def test_an_interface_is_not_an_actor_class(loop: ActorSystem) -> None:
     wrong: Any
     for wrong in (Counting, Interface):
-        with pytest.raises(InvalidArgument, match="is not an actor class"):
+        with pytest.raises(InvalidArgumentError, match="is not an actor class"):
             loop.spawn(wrong)

@@ -6,8 +6,8 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 import pytest
 
-from bandstand.actor import Implements, Interface, Loop, ask, data
-from bandstand.errors import InvalidArgument
+from bandstand.actor import ActorSystem, Implements, Interface, ask, tell
+from bandstand.errors import InvalidArgumentError
 from tests.actor.answers import answer
 from tests.actor.counting import Counter, Counting, implementing, refusal
 
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.guarantee("G58"), pytest.mark.spec("S11")]
 T = TypeVar("T")
 
 
-def test_an_interface_may_extend_another(loop: Loop) -> None:
+def test_an_interface_may_extend_another(loop: ActorSystem) -> None:
     class Wider(Counting, Protocol):
         @ask
         def twice(self) -> int: ...
@@ -35,7 +35,7 @@ def test_an_interface_may_extend_another(loop: Loop) -> None:
     assert answer(loop, made.twice()) == 10
 
 
-def test_an_implementation_may_be_inherited_and_overridden(loop: Loop) -> None:
+def test_an_implementation_may_be_inherited_and_overridden(loop: ActorSystem) -> None:
     class Louder(Counter):
         def add(self, n: int, *, times: int = 1) -> None:
             super().add(2 * n, times=times)
@@ -53,7 +53,7 @@ def test_an_override_of_an_implementation_is_checked_too() -> None:
     assert "Wrong.add is " in refusal(lambda: type("Wrong", (Counter,), {"add": 5}))
 
 
-def test_a_method_may_come_from_a_mixin_or_from_another_protocol(loop: Loop) -> None:
+def test_a_method_may_come_from_a_mixin_or_from_another_protocol(loop: ActorSystem) -> None:
     class Resets:
         total: int
 
@@ -71,7 +71,7 @@ def test_a_method_may_come_from_a_mixin_or_from_another_protocol(loop: Loop) -> 
     assert answer(loop, made.value()) == -1
 
 
-def test_an_implementation_may_derive_from_the_interface_too(loop: Loop) -> None:
+def test_an_implementation_may_derive_from_the_interface_too(loop: ActorSystem) -> None:
     class Made(Implements[Counting], Counting):
         def add(self, n: int, *, times: int = 1) -> None: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride,reportIncompatibleVariableOverride]  # unmarked
         def reset(self) -> None: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride,reportIncompatibleVariableOverride]  # unmarked
@@ -94,7 +94,7 @@ class Between(Implements[I], Generic[I]):
         self.total = 0
 
 
-def test_a_class_in_between_may_leave_the_interface_open(loop: Loop) -> None:
+def test_a_class_in_between_may_leave_the_interface_open(loop: ActorSystem) -> None:
     class Made(Between[Counting]):
         def __init__(self) -> None:
             self.total = 5
@@ -107,7 +107,7 @@ def test_a_class_in_between_may_leave_the_interface_open(loop: Loop) -> None:
     made.reset()
     assert answer(loop, made.value()) == 0
     wrong: Any = Between
-    with pytest.raises(InvalidArgument, match="is not an actor class"):
+    with pytest.raises(InvalidArgumentError, match="is not an actor class"):
         loop.spawn(wrong)
     between: Any = Between[Counting]
     assert "has no method add" in refusal(lambda: type("Short", (Between,), {"__orig_bases__": (between,)}))
@@ -127,7 +127,7 @@ class Both(Between[I], Generic[T, I]):
         return thing
 
 
-def test_other_type_variables_of_a_class_in_between_are_not_its_interface(loop: Loop) -> None:
+def test_other_type_variables_of_a_class_in_between_are_not_its_interface(loop: ActorSystem) -> None:
     class Texts(Stored[str]):
         pass
 
@@ -142,9 +142,9 @@ def test_other_type_variables_of_a_class_in_between_are_not_its_interface(loop: 
     assert answer(loop, loop.spawn(Made).value()) == 4
 
 
-def test_a_generic_interface_may_be_implemented_for_a_type(loop: Loop) -> None:
+def test_a_generic_interface_may_be_implemented_for_a_type(loop: ActorSystem) -> None:
     class Holding(Interface, Protocol[T]):
-        @data
+        @tell
         def put(self, thing: T) -> None: ...
         @ask
         def get(self) -> T: ...

@@ -7,10 +7,10 @@ from typing import Any, Generic, TypeVar, Union
 
 import pytest
 
-from bandstand.actor import Actor, Loop, MessageActor, ask, data, on
+from bandstand.actor import Actor, ActorSystem, MessageActor, ask, on, tell
 from bandstand.core import ExitReason, Lane
 from bandstand.errors import (
-    BadDeclaration,
+    DeclarationError,
 )
 from tests.actor.accounts import Account, Balance, Bonus, Close, Deposit, Fail, Stranger
 from tests.actor.answers import answer
@@ -29,7 +29,7 @@ def declaring(messages: Any, *bases: type, **attributes: Any) -> Any:
 
 
 def refusal(messages: Any, *bases: type, **attributes: Any) -> str:
-    with pytest.raises(BadDeclaration) as caught:
+    with pytest.raises(DeclarationError) as caught:
         declaring(messages, *bases, **attributes)
     return str(caught.value)
 
@@ -71,7 +71,7 @@ def test_two_methods_for_one_class_are_named() -> None:
 def test_message_actor_needs_its_messages() -> None:
     bare: Any = MessageActor
     with pytest.raises(
-        BadDeclaration,
+        DeclarationError,
         match=r"Made derives from MessageActor without its messages: write MessageActor\[A \| B\]",
     ):
         type("Made", (bare,), {})
@@ -87,11 +87,11 @@ def test_messages_may_be_any_form_of_union(messages: Any) -> None:
 @pytest.mark.parametrize("messages", ["Deposit | Close", "Deposit", 5, list, None], ids=str)
 def test_messages_must_be_classes(messages: Any) -> None:
     written: Any = MessageActor
-    with pytest.raises((BadDeclaration, TypeError), match=r"Made|MessageActor|type argument"):
+    with pytest.raises((DeclarationError, TypeError), match=r"Made|MessageActor|type argument"):
         type("Made", (MessageActor,), {"__orig_bases__": (written[messages],), "deposit": handler(Deposit)})
 
 
-def test_a_generic_message_is_handled_by_its_class(loop: Loop) -> None:
+def test_a_generic_message_is_handled_by_its_class(loop: ActorSystem) -> None:
     @dataclass
     class Envelope(Generic[T]):
         content: T
@@ -119,25 +119,25 @@ def test_a_generic_message_is_handled_by_its_class(loop: Loop) -> None:
 def test_invalid_arguments_of_on_are_refused() -> None:
     bad: Any
     for bad in (Deposit(1), "Deposit", None, 5, list[int], Deposit | Close):
-        with pytest.raises(BadDeclaration, match=r"@on: .* is not a message class"):
+        with pytest.raises(DeclarationError, match=r"@on: .* is not a message class"):
             on(bad)
     for bad in (Lane.SYSTEM, 1, None):
-        with pytest.raises(BadDeclaration, match="lane is "):
+        with pytest.raises(DeclarationError, match="lane is "):
             on(Deposit, lane=bad)
     for bad in (BaseException, [KeyError], "KeyError", None):
-        with pytest.raises(BadDeclaration, match="raises contains "):
+        with pytest.raises(DeclarationError, match="raises contains "):
             on(Balance, raises=bad)
 
 
 def test_on_needs_a_class() -> None:
     nobody: Any = on
-    with pytest.raises(BadDeclaration, match="@on has no message class"):
+    with pytest.raises(DeclarationError, match="@on has no message class"):
         nobody()
-    with pytest.raises(BadDeclaration, match="@on: 5 is not a message class"):
+    with pytest.raises(DeclarationError, match="@on: 5 is not a message class"):
         nobody(Deposit, 5)
 
 
-def test_on_can_be_stacked(loop: Loop) -> None:
+def test_on_can_be_stacked(loop: ActorSystem) -> None:
     """Type checkers prefer one decorator with several classes; stacked ones may have different lanes."""
     seen: list[object] = []
 
@@ -157,8 +157,8 @@ def test_invalid_handlers_are_refused() -> None:
         yield 5
 
     decorator: Any = on(Deposit)
-    for wrong in (generate, staticmethod(generate), 5, data(nothing)):
-        with pytest.raises(BadDeclaration):
+    for wrong in (generate, staticmethod(generate), 5, tell(nothing)):
+        with pytest.raises(DeclarationError):
             decorator(wrong)
 
     def returning(self: Any, message: Any) -> int:
@@ -181,18 +181,18 @@ def test_invalid_handlers_are_refused() -> None:
 
 def test_the_names_tell_and_ask_are_reserved() -> None:
     for name in ("tell", "ask", "stop", "on_start"):
-        assert f"Made.{name} is " in refusal(Deposit, deposit=handler(Deposit), **{name: data(nothing)})
+        assert f"Made.{name} is " in refusal(Deposit, deposit=handler(Deposit), **{name: tell(nothing)})
 
 
 def test_on_is_refused_in_other_actor_classes() -> None:
-    with pytest.raises(BadDeclaration, match=r"Made\.deposit"):
+    with pytest.raises(DeclarationError, match=r"Made\.deposit"):
         type("Made", (Actor,), {"deposit": handler(Deposit)})
 
 
 # --- inheritance ------------------------------------------------------------------------------------------------------------
 
 
-def test_handlers_are_inherited_and_overridden_with_or_without_on(loop: Loop) -> None:
+def test_handlers_are_inherited_and_overridden_with_or_without_on(loop: ActorSystem) -> None:
     lines: list[str] = []
 
     class Loud(Account):
@@ -213,20 +213,20 @@ def test_handlers_are_inherited_and_overridden_with_or_without_on(loop: Loop) ->
 
 @pytest.mark.parametrize("wrong", [None, 5, property(lambda self: 5)], ids=["None", "number", "property"])
 def test_an_override_that_is_not_a_method_is_refused(wrong: object) -> None:
-    with pytest.raises(BadDeclaration, match=r"Made\.deposit"):
+    with pytest.raises(DeclarationError, match=r"Made\.deposit"):
         type("Made", (Account,), {"deposit": wrong})
 
 
 def test_an_override_with_another_signature_is_refused() -> None:
     with pytest.raises(
-        BadDeclaration, match=r"Made\.deposit handles messages: it must take exactly one parameter"
+        DeclarationError, match=r"Made\.deposit handles messages: it must take exactly one parameter"
     ):
         type("Made", (Account,), {"deposit": nothing})
 
 
-def test_a_derived_class_must_declare_its_additional_messages(loop: Loop) -> None:
+def test_a_derived_class_must_declare_its_additional_messages(loop: ActorSystem) -> None:
     with pytest.raises(
-        BadDeclaration, match=r"Made\.more handles Stranger, which is not one of its declared messages"
+        DeclarationError, match=r"Made\.more handles Stranger, which is not one of its declared messages"
     ):
         type("Made", (Account,), {"more": handler(Stranger)})
     every = Deposit | Bonus | Close | Balance | Fail | Stranger
@@ -266,7 +266,7 @@ class Counted(Account, Generic[T]):
     """Has a type variable that is not for its messages."""
 
 
-def test_a_class_in_between_may_leave_its_messages_open(loop: Loop) -> None:
+def test_a_class_in_between_may_leave_its_messages_open(loop: ActorSystem) -> None:
     class Made(Logged[Deposit]):
         @on(Deposit)
         def deposit(self, message: Deposit) -> None:
@@ -277,7 +277,7 @@ def test_a_class_in_between_may_leave_its_messages_open(loop: Loop) -> None:
     assert answer(loop, made.all()) == ["deposit"]
 
 
-def test_a_class_in_between_may_leave_some_of_its_messages_open(loop: Loop) -> None:
+def test_a_class_in_between_may_leave_some_of_its_messages_open(loop: ActorSystem) -> None:
     class Made(Openable[Deposit]):
         @on(Deposit)
         def deposit(self, message: Deposit) -> None: ...
@@ -287,11 +287,11 @@ def test_a_class_in_between_may_leave_some_of_its_messages_open(loop: Loop) -> N
     made.tell(Close())
     assert answer(loop, made.closed())
     openable: Any = Openable[Stranger]
-    with pytest.raises(BadDeclaration, match="Short has no method for Stranger"):
+    with pytest.raises(DeclarationError, match="Short has no method for Stranger"):
         type("Short", (Openable,), {"__orig_bases__": (openable,)})
 
 
-def test_other_type_variables_of_a_class_in_between_are_not_its_messages(loop: Loop) -> None:
+def test_other_type_variables_of_a_class_in_between_are_not_its_messages(loop: ActorSystem) -> None:
     class Texts(Counted[str]):
         pass
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, Loop, data, id_of, is_alive, loop_of
+from bandstand.actor import Actor, ActorSystem, id_of, is_alive, loop_of, tell
 from bandstand.actor.declaration import RESERVED_NAMES
 from bandstand.core import ExitReason
-from bandstand.errors import BadDeclaration
+from bandstand.errors import DeclarationError
 from tests.actor.answers import answer
 from tests.actor.declaring import LOOSE, Book, class_with, loose_ask, nothing
 
@@ -22,7 +22,7 @@ marked = pytest.mark.parametrize("mark", LOOSE.values(), ids=LOOSE)
 @pytest.mark.parametrize("name", sorted(RESERVED_NAMES))
 @marked
 def test_names_that_every_actor_has_are_no_messages(name: str, mark: Any) -> None:
-    with pytest.raises(BadDeclaration, match=rf"Made\.{name} is .*every actor has"):
+    with pytest.raises(DeclarationError, match=rf"Made\.{name} is .*every actor has"):
         class_with(name, mark(nothing))
 
 
@@ -34,14 +34,14 @@ def test_everything_an_actor_offers_is_reserved() -> None:
     "name", ["__init__", "__eq__", "__hash__", "__len__", "__call__", "__init_subclass__"]
 )
 def test_names_that_are_pythons_are_no_messages(name: str) -> None:
-    with pytest.raises(BadDeclaration, match=rf"Made\.{name}"):
-        class_with(name, data(nothing))
+    with pytest.raises(DeclarationError, match=rf"Made\.{name}"):
+        class_with(name, tell(nothing))
 
 
 @pytest.mark.parametrize("name", ["__handle_kernel__", "__actor_handle__", "__actor_anything__"])
-@pytest.mark.parametrize("value", [data(nothing), nothing, 5], ids=["message", "method", "number"])
+@pytest.mark.parametrize("value", [tell(nothing), nothing, 5], ids=["message", "method", "number"])
 def test_names_that_are_ours_are_refused(name: str, value: object) -> None:
-    with pytest.raises(BadDeclaration, match=rf"Made\.{name}"):
+    with pytest.raises(DeclarationError, match=rf"Made\.{name}"):
         class_with(name, value)
 
 
@@ -61,14 +61,14 @@ def refused_or(made: Callable[[], Any], name: str) -> Any:
     """A class, or None if it was refused in so many words: a private name may be taken, but not in silence."""
     try:
         return made()
-    except BadDeclaration as error:
+    except DeclarationError as error:
         if not name.startswith("_") or name not in str(error):
             raise
         return None
 
 
 @pytest.mark.parametrize("name", ORDINARY)
-def test_a_message_may_have_any_other_name(loop: Loop, name: str) -> None:
+def test_a_message_may_have_any_other_name(loop: ActorSystem, name: str) -> None:
     kind = refused_or(lambda: class_with(name, loose_ask(echo)), name)
     if kind is None:
         return
@@ -79,7 +79,7 @@ def test_a_message_may_have_any_other_name(loop: Loop, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ORDINARY)
-def test_what_is_no_message_may_have_any_other_name(loop: Loop, name: str) -> None:
+def test_what_is_no_message_may_have_any_other_name(loop: ActorSystem, name: str) -> None:
     made = refused_or(lambda: class_with(name, "text", Book), name)
     if made is None:
         return
@@ -90,7 +90,7 @@ def test_what_is_no_message_may_have_any_other_name(loop: Loop, name: str) -> No
     check_handle(loop, handle)
 
 
-def check_handle(loop: Loop, handle: Any) -> None:
+def check_handle(loop: ActorSystem, handle: Any) -> None:
     """Assert that a handle is one: nothing of it is covered."""
     assert loop_of(handle) is loop
     assert is_alive(handle) is True

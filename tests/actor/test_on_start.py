@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, Loop, id_of, is_alive
+from bandstand.actor import Actor, ActorSystem, id_of, is_alive
 from bandstand.core import ActorStatus, ChildExit, ExitReason
 from bandstand.errors import (
-    LoopBusy,
-    NoSuchActor,
-    StartFailed,
-    TargetEnded,
+    LoopBusyError,
+    NoSuchActorError,
+    StartError,
+    TargetEndedError,
 )
 from tests.actor.players import Book, Brief, BriefLater, Lively, Noter, Slow, ride, spin, turns
 from tests.core.support import Boom, RecordingObserver, Seen, check_statistics, record, settle
 
-LoopMaker = Callable[..., Loop]
+LoopMaker = Callable[..., ActorSystem]
 
 # --- the constructor ----------------------------------------------------------------------------------------------------
 
@@ -38,7 +38,7 @@ class Unmade(Actor):
 
 @pytest.mark.guarantee("G64")
 def test_what_a_constructor_raises_comes_out_of_spawn_and_there_is_no_actor(
-    loop: Loop, diary: RecordingObserver
+    loop: ActorSystem, diary: RecordingObserver
 ) -> None:
     error = Boom("in __init__")
     with pytest.raises(Boom) as caught:
@@ -50,7 +50,7 @@ def test_what_a_constructor_raises_comes_out_of_spawn_and_there_is_no_actor(
 
 
 @pytest.mark.guarantee("G64")
-def test_a_failed_constructor_leaves_no_object_behind(loop: Loop) -> None:
+def test_a_failed_constructor_leaves_no_object_behind(loop: ActorSystem) -> None:
     kept: list[weakref.ref[Any]] = []
 
     class Weak(Actor):
@@ -65,21 +65,21 @@ def test_a_failed_constructor_leaves_no_object_behind(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G58")
-def test_wrong_arguments_of_a_constructor_are_a_type_error_of_the_caller(loop: Loop) -> None:
+def test_wrong_arguments_of_a_constructor_are_a_type_error_of_the_caller(loop: ActorSystem) -> None:
     untyped: Any = loop
     with pytest.raises(TypeError, match="book"):
         untyped.spawn(Noter)
     assert loop.statistics().spawned == 0
 
 
-def test_an_object_has_no_handle_before_it_runs_as_an_actor(loop: Loop) -> None:
+def test_an_object_has_no_handle_before_it_runs_as_an_actor(loop: ActorSystem) -> None:
     caught: list[BaseException] = []
 
     class Early(Noter):
         def __init__(self, book: Book) -> None:
             super().__init__(book)
-            for deed in (lambda: self.me, self.stop, self.kill, lambda: self.after(1, self.note, 1)):
-                with pytest.raises(LoopBusy, match="not run as an actor") as info:
+            for deed in (lambda: self.me, self.stop, self.kill, lambda: self.after(0.001, self.note, 1)):
+                with pytest.raises(LoopBusyError, match="not run as an actor") as info:
                     deed()
                 caught.append(info.value)
 
@@ -91,7 +91,7 @@ def test_an_object_has_no_handle_before_it_runs_as_an_actor(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G65")
-def test_a_plain_on_start_has_run_when_spawn_returns(loop: Loop, diary: RecordingObserver) -> None:
+def test_a_plain_on_start_has_run_when_spawn_returns(loop: ActorSystem, diary: RecordingObserver) -> None:
     book: Book = []
     handle = loop.spawn(Lively, book)
     assert book == ["start"]
@@ -100,7 +100,7 @@ def test_a_plain_on_start_has_run_when_spawn_returns(loop: Loop, diary: Recordin
 
 
 @pytest.mark.guarantee("G65")
-def test_on_start_has_a_handle_and_can_send_to_itself(loop: Loop) -> None:
+def test_on_start_has_a_handle_and_can_send_to_itself(loop: ActorSystem) -> None:
     book: Book = []
 
     class Selfish(Noter):
@@ -115,7 +115,7 @@ def test_on_start_has_a_handle_and_can_send_to_itself(loop: Loop) -> None:
 
 @pytest.mark.guarantee("G64")
 def test_a_plain_on_start_that_fails_is_start_failed_with_its_cause(
-    loop: Loop, diary: RecordingObserver
+    loop: ActorSystem, diary: RecordingObserver
 ) -> None:
     error = Boom("start")
     stopped: Book = []
@@ -124,7 +124,7 @@ def test_a_plain_on_start_that_fails_is_start_failed_with_its_cause(
         def on_start(self) -> None:
             raise error
 
-    with pytest.raises(StartFailed, match=r"Bad 'name'|Bad name") as caught:
+    with pytest.raises(StartError, match=r"Bad 'name'|Bad name") as caught:
         loop.options(name="name").spawn(Bad, stopped)
     assert caught.value.__cause__ is error
     assert [reason for _, reason in diary.stopped] == [ExitReason.PANIC]
@@ -134,16 +134,16 @@ def test_a_plain_on_start_that_fails_is_start_failed_with_its_cause(
 
 
 @pytest.mark.guarantee("G64")
-def test_a_failed_start_is_an_exit_that_the_supervisor_sees(loop: Loop) -> None:
+def test_a_failed_start_is_an_exit_that_the_supervisor_sees(loop: ActorSystem) -> None:
     seen: list[Seen] = []
-    above = super(Loop, loop).spawn(record, seen)
+    above = super(ActorSystem, loop).spawn(record, seen)
     error = Boom("start")
 
     class Bad(Noter):
         def on_start(self) -> None:
             raise error
 
-    with pytest.raises(StartFailed):
+    with pytest.raises(StartError):
         loop.options(supervisor=above).spawn(Bad, [])
     settle(loop)
     (exit_,) = [message.data for message in seen if isinstance(message.data, ChildExit)]
@@ -152,17 +152,17 @@ def test_a_failed_start_is_an_exit_that_the_supervisor_sees(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G64")
-def test_an_on_start_that_returns_a_value_is_refused(loop: Loop) -> None:
+def test_an_on_start_that_returns_a_value_is_refused(loop: ActorSystem) -> None:
     class Odd(Noter):
         def on_start(self) -> Any:
             return 7
 
-    with pytest.raises(StartFailed, match="must return nothing"):
+    with pytest.raises(StartError, match="must return nothing"):
         loop.spawn(Odd, [])
 
 
 @pytest.mark.guarantee("G65")
-def test_messages_wait_for_an_async_start(loop: Loop) -> None:
+def test_messages_wait_for_an_async_start(loop: ActorSystem) -> None:
     book: Book = []
     handle = loop.spawn(Slow, book)
     handle.note(1)
@@ -173,7 +173,7 @@ def test_messages_wait_for_an_async_start(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G65")
-def test_asks_wait_for_an_async_start(loop: Loop) -> None:
+def test_asks_wait_for_an_async_start(loop: ActorSystem) -> None:
     async def body() -> int:
         return await loop.spawn(Slow, []).count()
 
@@ -188,7 +188,7 @@ class BadSlow(Slow):
 
 @pytest.mark.guarantee("G64")
 def test_an_async_start_that_fails_ends_the_actor_and_answers_those_who_wait(
-    loop: Loop, diary: RecordingObserver
+    loop: ActorSystem, diary: RecordingObserver
 ) -> None:
     book: Book = []
 
@@ -197,11 +197,11 @@ def test_an_async_start_that_fails_ends_the_actor_and_answers_those_who_wait(
         handle.note("dead letter")
         first, second = handle.count(), handle.count()
         for reply in (first, second):
-            with pytest.raises(TargetEnded, match=r"PANIC.*Boom.*count") as caught:
+            with pytest.raises(TargetEndedError, match=r"PANIC.*Boom.*count") as caught:
                 await reply
             assert isinstance(caught.value.__cause__, Boom)
         assert await handle.ended() is ExitReason.PANIC
-        with pytest.raises(NoSuchActor):
+        with pytest.raises(NoSuchActorError):
             handle.note("too late")
 
     ride(loop, body)
@@ -213,7 +213,7 @@ def test_an_async_start_that_fails_ends_the_actor_and_answers_those_who_wait(
 
 @pytest.mark.guarantee("G65")
 def test_a_stop_during_an_async_start_cancels_it_and_calls_no_on_stop(
-    loop: Loop, diary: RecordingObserver
+    loop: ActorSystem, diary: RecordingObserver
 ) -> None:
     book: Book = []
     handle = loop.spawn(Slow, book)
@@ -239,7 +239,7 @@ def test_an_async_on_start_that_never_began_is_closed_without_a_warning(make_loo
 
 @pytest.mark.slow
 @pytest.mark.guarantee("G65")
-def test_an_async_start_that_is_stopped_before_it_began_leaves_no_warning(loop: Loop) -> None:
+def test_an_async_start_that_is_stopped_before_it_began_leaves_no_warning(loop: ActorSystem) -> None:
     book: Book = []
     loop.spawn(Slow, book).stop()
     spin(loop)
@@ -247,7 +247,7 @@ def test_an_async_start_that_is_stopped_before_it_began_leaves_no_warning(loop: 
     assert book == []
 
 
-def test_an_actor_may_stop_itself_in_its_start(loop: Loop, diary: RecordingObserver) -> None:
+def test_an_actor_may_stop_itself_in_its_start(loop: ActorSystem, diary: RecordingObserver) -> None:
     book: Book = []
 
     class Brief(Lively):
@@ -263,7 +263,7 @@ def test_an_actor_may_stop_itself_in_its_start(loop: Loop, diary: RecordingObser
 
 @pytest.mark.guarantee("G65")
 @pytest.mark.parametrize("kind", [Brief, BriefLater])
-def test_an_actor_that_stops_in_on_start_gets_its_on_stop(loop: Loop, kind: type[Brief]) -> None:
+def test_an_actor_that_stops_in_on_start_gets_its_on_stop(loop: ActorSystem, kind: type[Brief]) -> None:
     book: Book = []
     handle = loop.spawn(kind, book)
     spin(loop)

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, Loop, ask, child, data, id_of
+from bandstand.actor import Actor, ActorSystem, ask, child, id_of, tell
 from bandstand.core import ActorStatus, ExitReason
 from bandstand.errors import (
-    LoopClosed,
-    NoSuchActor,
-    TargetEnded,
+    LoopClosedError,
+    NoSuchActorError,
+    TargetEndedError,
 )
 from bandstand.supervision import Shutdown, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
@@ -30,14 +30,16 @@ def play(clock: VirtualClock) -> Play:
     return in_time(clock)
 
 
-LoopMaker = Callable[..., Loop]
+LoopMaker = Callable[..., ActorSystem]
 
 # --- on_stop ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G65")
 @pytest.mark.parametrize("end", ENDS)
-def test_on_stop_is_called_once_for_every_kind_of_end(loop: Loop, diary: RecordingObserver, end: str) -> None:
+def test_on_stop_is_called_once_for_every_kind_of_end(
+    loop: ActorSystem, diary: RecordingObserver, end: str
+) -> None:
     deed, reason = ENDS[end]
     book: Book = []
     handle = loop.spawn(Lively, book)
@@ -57,7 +59,7 @@ def test_on_stop_is_called_once_for_every_kind_of_end(loop: Loop, diary: Recordi
 @pytest.mark.guarantee("G65")
 @pytest.mark.parametrize("end", ENDS)
 def test_an_actor_is_stopping_until_its_async_on_stop_has_ended(
-    loop: Loop, diary: RecordingObserver, end: str
+    loop: ActorSystem, diary: RecordingObserver, end: str
 ) -> None:
     deed, reason = ENDS[end]
     book: Book = []
@@ -73,7 +75,7 @@ def test_an_actor_is_stopping_until_its_async_on_stop_has_ended(
     assert [entry[:2] for entry in book] == [("stopping", reason)]
     assert loop.status(actor) is ActorStatus.STOPPING
     assert diary.stopped == []
-    with pytest.raises(NoSuchActor):
+    with pytest.raises(NoSuchActorError):
         handle.note("too late")
     spin(loop)
     assert book[1:] == ["stopped"]
@@ -83,7 +85,9 @@ def test_an_actor_is_stopping_until_its_async_on_stop_has_ended(
 
 @pytest.mark.guarantee("G65")
 @pytest.mark.parametrize("kind", [Lively, Slow])
-def test_a_killed_actor_has_no_on_stop(loop: Loop, diary: RecordingObserver, kind: type[Noter]) -> None:
+def test_a_killed_actor_has_no_on_stop(
+    loop: ActorSystem, diary: RecordingObserver, kind: type[Noter]
+) -> None:
     book: Book = []
     handle = loop.spawn(kind, book)
     spin(loop)
@@ -95,7 +99,9 @@ def test_a_killed_actor_has_no_on_stop(loop: Loop, diary: RecordingObserver, kin
 
 
 @pytest.mark.guarantee("G65")
-def test_a_kill_ends_an_actor_in_the_middle_of_its_on_stop(loop: Loop, diary: RecordingObserver) -> None:
+def test_a_kill_ends_an_actor_in_the_middle_of_its_on_stop(
+    loop: ActorSystem, diary: RecordingObserver
+) -> None:
     book: Book = []
     handle = loop.spawn(Slow, book)
     spin(loop)
@@ -110,7 +116,7 @@ def test_a_kill_ends_an_actor_in_the_middle_of_its_on_stop(loop: Loop, diary: Re
 
 
 @pytest.mark.guarantee("G65")
-def test_a_second_stop_does_not_disturb_an_async_on_stop(loop: Loop, diary: RecordingObserver) -> None:
+def test_a_second_stop_does_not_disturb_an_async_on_stop(loop: ActorSystem, diary: RecordingObserver) -> None:
     book: Book = []
     handle = loop.spawn(Slow, book)
     spin(loop)
@@ -127,7 +133,7 @@ def test_a_second_stop_does_not_disturb_an_async_on_stop(loop: Loop, diary: Reco
 @pytest.mark.guarantee("G65")
 @pytest.mark.parametrize("is_async", [False, True])
 def test_what_on_stop_raises_is_logged_and_changes_nothing(
-    loop: Loop, diary: RecordingObserver, caplog: pytest.LogCaptureFixture, is_async: bool
+    loop: ActorSystem, diary: RecordingObserver, caplog: pytest.LogCaptureFixture, is_async: bool
 ) -> None:
     class Plain(Noter):
         def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
@@ -153,11 +159,11 @@ def test_what_on_stop_raises_is_logged_and_changes_nothing(
 
 @pytest.mark.guarantee("G65")
 @pytest.mark.parametrize("kind", [Lively, Slow])
-def test_on_stop_runs_when_run_ends(loop: Loop, diary: RecordingObserver, kind: type[Noter]) -> None:
+def test_on_stop_runs_when_run_ends(loop: ActorSystem, diary: RecordingObserver, kind: type[Noter]) -> None:
     book: Book = []
 
     class Ender(Actor):
-        @data
+        @tell
         def end(self) -> None:
             loop.request_stop()
 
@@ -169,14 +175,16 @@ def test_on_stop_runs_when_run_ends(loop: Loop, diary: RecordingObserver, kind: 
     assert book[0][:2] in {("stop", "NORMAL"), ("stopping", "NORMAL")}
     assert kind is Lively or book[1:] == ["stopped"]
     assert len(diary.stopped) == 2
-    with pytest.raises(LoopClosed):
+    with pytest.raises(LoopClosedError):
         handle.note(1)
 
 
 @pytest.mark.guarantee("G65")
 @pytest.mark.parametrize("kind", [Lively, Slow])
 @pytest.mark.parametrize("is_asked", [False, True])
-def test_on_stop_runs_at_the_end_of_an_async_with(loop: Loop, kind: type[Noter], is_asked: bool) -> None:
+def test_on_stop_runs_at_the_end_of_an_async_with(
+    loop: ActorSystem, kind: type[Noter], is_asked: bool
+) -> None:
     book: Book = []
 
     async def body() -> None:
@@ -200,7 +208,7 @@ class Lasting(Noter):
 
 
 @pytest.mark.guarantee("G65")
-def test_an_async_on_stop_is_waited_for_although_nothing_else_was_async(loop: Loop) -> None:
+def test_an_async_on_stop_is_waited_for_although_nothing_else_was_async(loop: ActorSystem) -> None:
     book: Book = []
 
     async def body() -> None:
@@ -235,7 +243,7 @@ def test_an_async_on_stop_of_a_loop_that_never_ran_ends_without_a_warning(make_l
 def test_an_on_stop_longer_than_the_stop_timeout_is_abandoned(
     make_loop: LoopMaker, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    loop = make_loop(loop_factory=clock.new_event_loop, stop_timeout_ms=50)
+    loop = make_loop(loop_factory=clock.new_event_loop, stop_timeout=0.05)
     book: Book = []
 
     class Forever(Noter):
@@ -255,7 +263,7 @@ def test_an_on_stop_longer_than_the_stop_timeout_is_abandoned(
 
 
 @pytest.mark.guarantee("G65")
-@pytest.mark.parametrize(("shutdown", "is_whole"), [(1000, True), (20, False), (Shutdown.INFINITY, True)])
+@pytest.mark.parametrize(("shutdown", "is_whole"), [(1, True), (0.02, False), (Shutdown.INFINITY, True)])
 def test_on_stop_has_the_shutdown_time_of_its_supervisor(
     make_loop: LoopMaker, clock: VirtualClock, shutdown: float | Shutdown, is_whole: bool
 ) -> None:
@@ -296,12 +304,12 @@ class Asking(Noter):
         self.other = other
 
     async def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
-        with pytest.raises(NoSuchActor):
+        with pytest.raises(NoSuchActorError):
             self.me.note("to itself")
         self.other.note("goodbye")
         self.book.append(await self.other.count())
 
-    @data
+    @tell
     async def tidy(self) -> None:
         try:
             await asyncio.Event().wait()
@@ -386,7 +394,7 @@ class Fragile(Actor):
 def test_cancelling_an_ask_does_not_cancel_on_stop(play: Play, name: str) -> None:
     log: Book = []
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         gate = Event()
         fragile = loop.spawn(Fragile, log, gate)
         reply = getattr(fragile, name)()
@@ -406,11 +414,11 @@ def test_cancelling_an_ask_does_not_cancel_on_stop(play: Play, name: str) -> Non
 def test_an_ask_of_a_failed_actor_ends_before_its_on_stop(play: Play, name: str) -> None:
     log: Book = []
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         gate = Event()
         fragile = loop.spawn(Fragile, log, gate)
         error = await outcome(getattr(fragile, name)())
-        assert isinstance(error, TargetEnded)
+        assert isinstance(error, TargetEndedError)
         assert isinstance(error.__cause__, Boom)
         assert log == []
         gate.set()
@@ -420,7 +428,7 @@ def test_an_ask_of_a_failed_actor_ends_before_its_on_stop(play: Play, name: str)
 
 
 @pytest.mark.guarantee("G65")
-def test_on_stop_may_return_any_awaitable(loop: Loop) -> None:
+def test_on_stop_may_return_any_awaitable(loop: ActorSystem) -> None:
     book: Book = []
 
     async def write() -> None:

@@ -11,19 +11,19 @@ import pytest
 
 from bandstand.actor import (
     Actor,
+    ActorSystem,
     Implements,
     Interface,
-    Loop,
     Machine,
     Stash,
     State,
     ask,
     child,
-    data,
     is_alive,
     supervised,
+    tell,
 )
-from bandstand.errors import AskCycle, AskTimeout, BadDeclaration, TargetEnded
+from bandstand.errors import AskCycleError, AskTimeoutError, DeclarationError, TargetEndedError
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from tests.actor.asking import Play, in_place, in_time, outcome, turns, watch
@@ -37,14 +37,14 @@ def play(request: pytest.FixtureRequest, clock: VirtualClock, loop_factory: Host
     return in_time(clock) if request.param == "virtual time" else in_place(loop_factory)
 
 
-class Node(Actor, ask_ms=None):
+class Node(Actor, ask_timeout=None):
     """Asks along a path; the last actor asks the first. There is no deadline: a cycle that is not detected hangs."""
 
     def __init__(self, log: list[Any] | None = None) -> None:
         self.log: list[Any] = [] if log is None else log
         self.inside = 0
 
-    @ask(raises=(AskCycle, AskTimeout))
+    @ask(raises=(AskCycleError, AskTimeoutError))
     async def through(self, *path: Node, what: str = "plain", ms: float | None = None) -> Any:
         """Ask the next one to continue; the last one of the path is asked for `what`."""
         self.inside += 1
@@ -96,7 +96,7 @@ class Node(Actor, ask_ms=None):
         await gate.wait()
         return await then.closed()
 
-    @data
+    @tell
     async def busy(self, gate: Event) -> None:
         await gate.wait()
 
@@ -105,7 +105,7 @@ class Node(Actor, ask_ms=None):
 @pytest.mark.parametrize("length", [0, 1, 2, 5])
 @pytest.mark.parametrize("what", ["plain", "slow"])
 def test_a_reentrant_ask_that_closes_a_cycle_is_answered(play: Play, length: int, what: str) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         first = loop.spawn(Node)
         others = [loop.spawn(Node) for _ in range(length)]
         WHO.set("asker")
@@ -122,7 +122,7 @@ def test_a_reentrant_ask_that_closes_a_cycle_is_answered(play: Play, length: int
 def test_any_reentrant_ask_of_a_cycle_may_be_handled(play: Play) -> None:
     """B asks A, which is busy; then A asks B. The queued ask is handled, not the one that closes the cycle."""
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         a, b, gate = loop.spawn(Node), loop.spawn(Node), Event()
         one = watch(a.hold(gate, b))
         await turns()
@@ -137,7 +137,7 @@ def test_any_reentrant_ask_of_a_cycle_may_be_handled(play: Play) -> None:
 
 @pytest.mark.guarantee("G245")
 def test_an_ask_from_outside_the_cycle_waits_for_its_turn(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         a, gate = loop.spawn(Node), Event()
         a.busy(gate)
         reply = watch(a.plain())
@@ -154,7 +154,7 @@ def test_an_ask_from_outside_the_cycle_waits_for_its_turn(play: Play) -> None:
 
 @pytest.mark.guarantee("G245")
 def test_two_chains_of_asks_at_the_same_time(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         a, b, c, d = (loop.spawn(Node) for _ in range(4))
         both = await asyncio.gather(a.through(b, a, what="slow"), c.through(d, c, what="slow"))
         assert list(both) == [(1, "nobody"), (1, "nobody")]
@@ -164,28 +164,28 @@ def test_two_chains_of_asks_at_the_same_time(play: Play) -> None:
 
 @pytest.mark.guarantee("G245")
 def test_a_cycle_without_a_reentrant_ask_is_refused(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         a, b = loop.spawn(Node), loop.spawn(Node)
-        assert isinstance(await outcome(a.through(b, a, what="closed")), AskCycle)
+        assert isinstance(await outcome(a.through(b, a, what="closed")), AskCycleError)
         # A reentrant handler may ask, and the remaining cycles are detected.
         assert is_alive(a)
 
         class Deep(Node):
-            @ask(reentrant=True, raises=AskCycle)
+            @ask(reentrant=True, raises=AskCycleError)
             async def deeper(self, other: Node) -> Any:
                 return await other.through(self.me, what="closed")
 
-            @ask(raises=AskCycle)
+            @ask(raises=AskCycleError)
             async def begin(self, other: Turner, third: Node) -> Any:
                 return await other.turn(self.me, third)
 
         class Turner(Node):
-            @ask(raises=AskCycle)
+            @ask(raises=AskCycleError)
             async def turn(self, back: Deep, third: Node) -> Any:
                 return await back.deeper(third)
 
         deep, turner = loop.spawn(Deep), loop.spawn(Turner)
-        assert isinstance(await outcome(deep.begin(turner, b)), AskCycle)
+        assert isinstance(await outcome(deep.begin(turner, b)), AskCycleError)
         assert await deep.closed() == "in turn"
 
     play(story)
@@ -193,14 +193,14 @@ def test_a_cycle_without_a_reentrant_ask_is_refused(play: Play) -> None:
 
 @pytest.mark.guarantee("G245")
 def test_nested_reentrant_asks_are_limited(play: Play) -> None:
-    class Endless(Actor, ask_ms=None):
-        @ask(reentrant=True, raises=AskCycle)
+    class Endless(Actor, ask_timeout=None):
+        @ask(reentrant=True, raises=AskCycleError)
         async def again(self) -> int:
             return await self.me.again()
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         endless = loop.spawn(Endless)
-        assert isinstance(await outcome(endless.again()), AskCycle)
+        assert isinstance(await outcome(endless.again()), AskCycleError)
         assert is_alive(endless)
 
     assert play(story).statistics().spawned < 100
@@ -209,18 +209,18 @@ def test_nested_reentrant_asks_are_limited(play: Play) -> None:
 @pytest.mark.guarantee("G246")
 @pytest.mark.parametrize("what", ["broken", "broken_later"])
 def test_a_failure_in_a_reentrant_ask_fails_the_actor(play: Play, what: str) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         a, b = loop.spawn(Node), loop.spawn(Node)
         behind = a.closed
         asked = watch(a.through(b, a, what=what))
         await turns(3)
         waiting = watch(behind()) if is_alive(a) else None
         error = await asked
-        assert isinstance(error, TargetEnded)
+        assert isinstance(error, TargetEndedError)
         assert isinstance(error.__cause__, Boom)
         assert "PANIC" in str(error)
         if waiting is not None:
-            assert isinstance(await waiting, TargetEnded)
+            assert isinstance(await waiting, TargetEndedError)
         await turns()
         assert not is_alive(a)
 
@@ -241,7 +241,7 @@ def test_a_declared_error_of_a_reentrant_ask_is_an_answer(play: Play) -> None:
             except LookupError as error:
                 return str(error)
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         a, b = loop.spawn(Brave), loop.spawn(Brave)
         assert await a.start(b) == "declared"
 
@@ -250,7 +250,7 @@ def test_a_declared_error_of_a_reentrant_ask_is_an_answer(play: Play) -> None:
 
 @pytest.mark.guarantee("G246")
 def test_cancelling_the_first_ask_cancels_the_whole_chain(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         log: list[Any] = []
         a, b = loop.spawn(Node, log), loop.spawn(Node)
         reply = watch(a.through(b, a, what="stuck"))
@@ -267,11 +267,11 @@ def test_cancelling_the_first_ask_cancels_the_whole_chain(play: Play) -> None:
 
 @pytest.mark.guarantee("G246")
 def test_a_deadline_stops_the_handler_of_a_reentrant_ask(clock: VirtualClock) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         log: list[Any] = []
         a, b = loop.spawn(Node, log), loop.spawn(Node)
         error = await outcome(a.through(b, a, what="stuck", ms=50))
-        assert isinstance(error, AskTimeout)
+        assert isinstance(error, AskTimeoutError)
         await turns()
         # The actor's own handler continues alone.
         assert log == ["cancelled"]
@@ -283,13 +283,13 @@ def test_a_deadline_stops_the_handler_of_a_reentrant_ask(clock: VirtualClock) ->
 @pytest.mark.guarantee("G246")
 @pytest.mark.parametrize("end", ["stop", "kill"])
 def test_the_exit_of_the_actor_ends_its_reentrant_asks(play: Play, end: str) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         log: list[Any] = []
         a, b = loop.spawn(Node, log), loop.spawn(Node)
         reply = watch(a.through(b, a, what="stuck"))
         await turns()
         a.stop() if end == "stop" else a.kill()
-        assert isinstance(await reply, TargetEnded)
+        assert isinstance(await reply, TargetEndedError)
         await turns()
         assert log == ["cancelled"]
 
@@ -305,20 +305,20 @@ def test_reentrant_asks_under_a_supervisor_and_behind_an_interface(play: Play) -
         @ask(reentrant=True)
         def name(self) -> str: ...  # type: ignore[empty-body]  # same
 
-    class Bouncer(Actor, ask_ms=None):
+    class Bouncer(Actor, ask_timeout=None):
         @ask
         async def bounce(self, back: Any) -> str:
             answer: str = await back.name()
             return answer
 
-    class Named(Implements[Asking], ask_ms=None):
+    class Named(Implements[Asking], ask_timeout=None):
         async def start(self, other: Bouncer) -> str:
             return await other.bounce(self.me)
 
         def name(self) -> str:
             return "by an interface"
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         root = spawn_supervisor(loop, SupervisorSpec(children=[child("named").of(Named)]))
         await turns()
         named = supervised(root, Named, "named")
@@ -329,7 +329,7 @@ def test_reentrant_asks_under_a_supervisor_and_behind_an_interface(play: Play) -
 
 @pytest.mark.guarantee("G245")
 def test_a_reentrant_ask_cannot_be_stashed_or_postponed(play: Play) -> None:
-    class Moody(Machine, ask_ms=None):
+    class Moody(Machine, ask_timeout=None):
         @ask
         async def start(self, other: Echo) -> str:
             return await other.bounce(self.me)
@@ -340,7 +340,7 @@ def test_a_reentrant_ask_cannot_be_stashed_or_postponed(play: Play) -> None:
 
         only = State(postpones=(mood,))
 
-    class Keeper(Actor, ask_ms=None):
+    class Keeper(Actor, ask_timeout=None):
         def __init__(self) -> None:
             self.stash = Stash(self)
 
@@ -352,16 +352,16 @@ def test_a_reentrant_ask_cannot_be_stashed_or_postponed(play: Play) -> None:
         def mood(self) -> str:
             self.stash.keep()
 
-    class Echo(Actor, ask_ms=None):
+    class Echo(Actor, ask_timeout=None):
         @ask
         async def bounce(self, back: Any) -> str:
             return type(await outcome(back.mood())).__name__
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         echo = loop.spawn(Echo)
-        assert await loop.spawn(Moody).start(echo) == "NotInThisState"
+        assert await loop.spawn(Moody).start(echo) == "NotInThisStateError"
         error = await outcome(loop.spawn(Keeper).start(echo))
-        assert isinstance(error, TargetEnded)
+        assert isinstance(error, TargetEndedError)
         assert "out of turn" in str(error)
 
     play(story)
@@ -370,5 +370,5 @@ def test_a_reentrant_ask_cannot_be_stashed_or_postponed(play: Play) -> None:
 @pytest.mark.guarantee("G245")
 def test_reentrant_must_be_a_bool() -> None:
     wrong: Any = "yes"
-    with pytest.raises(BadDeclaration, match="reentrant is 'yes'"):
+    with pytest.raises(DeclarationError, match="reentrant is 'yes'"):
         ask(reentrant=wrong)

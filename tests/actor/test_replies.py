@@ -10,8 +10,8 @@ from asyncio import Event
 
 import pytest
 
-from bandstand.actor import Actor, Loop, ask, data
-from bandstand.errors import AskTimeout, TargetEnded, WrongThread
+from bandstand.actor import Actor, ActorSystem, ask, tell
+from bandstand.errors import AskTimeoutError, TargetEndedError, WrongThreadError
 from bandstand.testing import VirtualClock
 from tests.actor.answers import answer
 from tests.actor.asking import (
@@ -46,7 +46,7 @@ def play_in_time(clock: VirtualClock) -> Play:
 
 
 def test_awaiting_a_reply_again_gives_the_same_result(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle)
         reply = oracle.plain(5)
         assert [await reply, await reply] == [5, 5]
@@ -60,7 +60,7 @@ def test_awaiting_a_reply_again_gives_the_same_result(play: Play) -> None:
 
 
 def test_the_traceback_of_an_error_does_not_grow_with_each_await(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         reply = loop.spawn(Oracle).declared(KeyError("x"))
         lengths: list[int] = []
         for _ in range(5):
@@ -76,7 +76,7 @@ def test_the_traceback_of_an_error_does_not_grow_with_each_await(play: Play) -> 
 
 
 def test_several_tasks_wait_for_one_reply(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle, gate = loop.spawn(Oracle), Event()
         reply = oracle.held(gate, 3)
         waiting = [watch(reply) for _ in range(4)]
@@ -92,7 +92,7 @@ def test_several_tasks_wait_for_one_reply(play: Play) -> None:
 def test_cancelling_one_of_two_waiters_does_not_cancel_the_ask(play: Play) -> None:
     log: list[str] = []
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle, gate = loop.spawn(Oracle, log), Event()
         reply = oracle.held(gate, 3)
         one, two = asyncio.ensure_future(got(reply)), asyncio.ensure_future(got(reply))
@@ -113,7 +113,7 @@ def test_cancelling_one_of_two_waiters_does_not_cancel_the_ask(play: Play) -> No
 def test_cancelling_the_last_waiter_cancels_the_ask(play: Play) -> None:
     log: list[str] = []
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         reply = loop.spawn(Oracle, log).held(Event(), 3)
         tasks = [asyncio.ensure_future(got(reply)) for _ in range(2)]
         await turns()
@@ -128,10 +128,12 @@ def test_cancelling_the_last_waiter_cancels_the_ask(play: Play) -> None:
 
 
 def test_all_waiters_learn_of_a_deadline_and_of_a_cancellation(play_in_time: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle)
-        reply = oracle.held.within(10)(Event())
-        assert [type(end) for end in await asyncio.gather(watch(reply), watch(reply))] == [AskTimeout] * 2
+        reply = oracle.held.within(0.01)(Event())
+        assert [type(end) for end in await asyncio.gather(watch(reply), watch(reply))] == [
+            AskTimeoutError
+        ] * 2
         reply = loop.spawn(Oracle).held(Event())
         tasks = [watch(reply) for _ in range(2)]
         await turns()
@@ -146,7 +148,7 @@ def test_all_waiters_learn_of_a_deadline_and_of_a_cancellation(play_in_time: Pla
 def test_a_reply_that_is_never_awaited_is_answered_without_a_warning(play: Play) -> None:
     log: list[str] = []
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle, log)
         oracle.plain(1)  # type: ignore[unused-awaitable]  # that is the point
         oracle.declared(KeyError())  # type: ignore[unused-awaitable]  # likewise
@@ -159,9 +161,9 @@ def test_a_reply_that_is_never_awaited_is_answered_without_a_warning(play: Play)
 
 
 def test_a_reply_that_is_never_awaited_has_no_deadline(play_in_time: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle, other, gate = loop.spawn(Oracle), loop.spawn(Oracle), Event()
-        reply = oracle.held.within(10)(gate, 1)
+        reply = oracle.held.within(0.01)(gate, 1)
         await other.slow(1000)
         assert is_pending(reply)
         gate.set()
@@ -173,13 +175,13 @@ def test_a_reply_that_is_never_awaited_has_no_deadline(play_in_time: Play) -> No
 
 
 def test_a_reply_can_be_awaited_only_on_the_thread_that_asked(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         reply = loop.spawn(Oracle).held(Event())
         ends: list[object] = []
         thread = threading.Thread(target=lambda: ends.append(asyncio.run(outcome(reply))))
         thread.start()
         thread.join(30)
-        assert [type(end) for end in ends] == [WrongThread]
+        assert [type(end) for end in ends] == [WrongThreadError]
         reply.cancel()
 
     play(story)
@@ -190,7 +192,7 @@ def test_a_reply_that_has_ended_keeps_no_references(play: Play) -> None:
     class Big:
         """Can be weakly referenced."""
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         big = Big()
         known = weakref.ref(big)
 
@@ -199,7 +201,7 @@ def test_a_reply_that_has_ended_keeps_no_references(play: Play) -> None:
             async def take(self, thing: Big) -> int:
                 return 1
 
-            @data
+            @tell
             def nothing(self) -> None: ...
 
         keeper = loop.spawn(Keeper)
@@ -217,7 +219,7 @@ def test_a_reply_that_has_ended_keeps_no_references(play: Play) -> None:
 
 
 def test_replies_work_with_gather_wait_for_timeout_and_task_groups(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle)
         assert list(await asyncio.gather(oracle.plain(1), oracle.quick(2), oracle.plain(3))) == [1, 2, 3]
         assert await asyncio.wait_for(oracle.plain(4), 60) == 4
@@ -235,7 +237,7 @@ def test_replies_work_with_gather_wait_for_timeout_and_task_groups(play: Play) -
 
 
 def test_a_task_group_ends_when_one_of_its_asks_fails(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle, doomed, gate = loop.spawn(Oracle), loop.spawn(Oracle), Event()
 
         async def both() -> None:
@@ -245,7 +247,7 @@ def test_a_task_group_ends_when_one_of_its_asks_fails(play: Play) -> None:
 
         with pytest.raises(BaseExceptionGroup) as caught:
             await both()
-        assert [type(error) for error in caught.value.exceptions] == [TargetEnded]
+        assert [type(error) for error in caught.value.exceptions] == [TargetEndedError]
         assert ended(loop.ask_statistics()) == {"failed": 1, "cancelled": 1}
         assert await oracle.plain(1) == 1
 
@@ -253,7 +255,7 @@ def test_a_task_group_ends_when_one_of_its_asks_fails(play: Play) -> None:
 
 
 @pytest.mark.guarantee("G60")
-def test_a_reply_has_no_truth_value(loop: Loop) -> None:
+def test_a_reply_has_no_truth_value(loop: ActorSystem) -> None:
     oracle = loop.spawn(Oracle)
     reply = oracle.plain(1)
     refuse_truth(reply)

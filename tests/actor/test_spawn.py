@@ -8,17 +8,26 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, Loop, Signal, ask, child, data, id_of
+from bandstand.actor import Actor, ActorSystem, Signal, ask, child, id_of, tell
 from bandstand.core import ChildExit, ExitReason, Overflow
-from bandstand.errors import InvalidArgument, LoopClosed, MailboxFull, MaxActors, NoSuchActor, WrongThread
+from bandstand.errors import (
+    InvalidArgumentError,
+    LoopClosedError,
+    MailboxFullError,
+    MaxActorsError,
+    NoSuchActorError,
+    WrongThreadError,
+)
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from tests.actor.players import Book, Lively, Noter, Slow, elsewhere, ride, spin
 from tests.core.support import RecordingObserver, Seen, check_statistics, record, settle
 
-LoopMaker = Callable[..., Loop]
+LoopMaker = Callable[..., ActorSystem]
 
 
-def test_a_name_shows_in_the_handle_the_observer_and_the_tree(loop: Loop, diary: RecordingObserver) -> None:
+def test_a_name_shows_in_the_handle_the_observer_and_the_tree(
+    loop: ActorSystem, diary: RecordingObserver
+) -> None:
     handle = loop.options(name="ann").spawn(Noter, [])
     assert "'ann'" in repr(handle)
     assert diary.started == [(id_of(handle), "ann")]
@@ -26,10 +35,10 @@ def test_a_name_shows_in_the_handle_the_observer_and_the_tree(loop: Loop, diary:
 
 
 @pytest.mark.parametrize("kind", [Noter, Lively, Slow])
-def test_mailbox_cap_applies_to_every_kind_of_class(loop: Loop, kind: type[Noter]) -> None:
+def test_mailbox_cap_applies_to_every_kind_of_class(loop: ActorSystem, kind: type[Noter]) -> None:
     handle = loop.options(mailbox_cap=loop.config.sys_reserved + 3, name="small").spawn(kind, [])
     assert [handle.note.try_send(number) for number in range(5)] == [True, True, True, False, False]
-    with pytest.raises(MailboxFull, match="small"):
+    with pytest.raises(MailboxFullError, match="small"):
         handle.note("one more")
 
 
@@ -43,7 +52,7 @@ def test_mailbox_cap_applies_to_every_kind_of_class(loop: Loop, kind: type[Noter
     ],
 )
 def test_overflow_applies_to_every_kind_of_class(
-    loop: Loop, diary: RecordingObserver, kind: type[Noter], overflow: Overflow, kept: list[int]
+    loop: ActorSystem, diary: RecordingObserver, kind: type[Noter], overflow: Overflow, kept: list[int]
 ) -> None:
     book: Book = []
     handle = loop.options(mailbox_cap=loop.config.sys_reserved + 2, overflow=overflow).spawn(kind, book)
@@ -55,7 +64,7 @@ def test_overflow_applies_to_every_kind_of_class(
     check_statistics(loop)
 
 
-def test_a_spawner_can_be_used_again(loop: Loop) -> None:
+def test_a_spawner_can_be_used_again(loop: ActorSystem) -> None:
     spawner = loop.options(name="twin")
     one, two = spawner.spawn(Noter, []), spawner.spawn(Noter, [])
     assert one != two
@@ -63,9 +72,9 @@ def test_a_spawner_can_be_used_again(loop: Loop) -> None:
 
 
 @pytest.mark.parametrize("kind", [Noter, Lively])
-def test_a_raw_supervisor_gets_the_child_exit(loop: Loop, kind: type[Noter]) -> None:
+def test_a_raw_supervisor_gets_the_child_exit(loop: ActorSystem, kind: type[Noter]) -> None:
     seen: list[Seen] = []
-    above = loop.spawn(record, seen)
+    above = loop.spawn_raw(record, seen)
     handle = loop.options(supervisor=above).spawn(kind, [])
     handle.crash()
     settle(loop)
@@ -83,7 +92,7 @@ class Above(Actor):
 
 @pytest.mark.guarantee("G66")
 @pytest.mark.parametrize("kind", [Noter, Lively])
-def test_a_typed_supervisor_gets_the_child_exit_in_on_signal(loop: Loop, kind: type[Noter]) -> None:
+def test_a_typed_supervisor_gets_the_child_exit_in_on_signal(loop: ActorSystem, kind: type[Noter]) -> None:
     book: Book = []
     above = loop.spawn(Above, book)
     handle = loop.options(supervisor=above).spawn(kind, [])
@@ -92,7 +101,7 @@ def test_a_typed_supervisor_gets_the_child_exit_in_on_signal(loop: Loop, kind: t
     assert [(signal.child, signal.reason) for signal in book] == [(id_of(handle), ExitReason.PANIC)]
 
 
-def test_a_typed_supervisor_may_also_spawn_children(loop: Loop) -> None:
+def test_a_typed_supervisor_may_also_spawn_children(loop: ActorSystem) -> None:
     class Parent(Above):
         def on_start(self) -> None:
             self.spawn(Noter, [])
@@ -110,39 +119,39 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "mailbox_cap": ({"mailbox_cap": -1}, "mailbox_cap is -1"),
     "mailbox_cap of a wrong type": ({"mailbox_cap": "9"}, "mailbox_cap is '9'"),
     "overflow": ({"overflow": "drop"}, "overflow is 'drop'"),
-    "ask_ms": ({"ask_ms": -2}, "ask_ms is -2"),
-    "ask_ms that is no number": ({"ask_ms": float("nan")}, "ask_ms is nan"),
-    "ask_ms that is a bool": ({"ask_ms": True}, "ask_ms is True"),
+    "ask_timeout": ({"ask_timeout": -2}, "ask_timeout is -2"),
+    "ask_timeout that is no number": ({"ask_timeout": float("nan")}, "ask_timeout is nan"),
+    "ask_timeout that is a bool": ({"ask_timeout": True}, "ask_timeout is True"),
     "supervisor": ({"supervisor": "root"}, "supervisor is 'root'"),
 }
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_invalid_options_are_refused_before_anything_starts(loop: Loop, what: str) -> None:
+def test_invalid_options_are_refused_before_anything_starts(loop: ActorSystem, what: str) -> None:
     options, words = REFUSED[what]
-    with pytest.raises(InvalidArgument, match=words):
+    with pytest.raises(InvalidArgumentError, match=words):
         loop.options(**options)
     assert loop.statistics().spawned == 0
 
 
 @pytest.mark.parametrize("kind", [int, Actor.__init__, object, "Noter"])
-def test_something_that_is_not_an_actor_class_is_refused(loop: Loop, kind: Any) -> None:
-    with pytest.raises(InvalidArgument, match="not an actor class"):
+def test_something_that_is_not_an_actor_class_is_refused(loop: ActorSystem, kind: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="not an actor class"):
         loop.options().spawn(kind)
     assert loop.statistics().spawned == 0
 
 
-def test_a_supervisor_that_starts_its_children_itself_is_refused(loop: Loop) -> None:
+def test_a_supervisor_that_starts_its_children_itself_is_refused(loop: ActorSystem) -> None:
     root = spawn_supervisor(loop, SupervisorSpec(children=[child("one").of(Noter, [])]))
-    with pytest.raises(InvalidArgument, match=r"child\(\.\.\.\)\.of"):
+    with pytest.raises(InvalidArgumentError, match=r"child\(\.\.\.\)\.of"):
         loop.options(supervisor=root.actor)
 
 
-def test_a_supervisor_that_has_ended_is_refused(loop: Loop) -> None:
+def test_a_supervisor_that_has_ended_is_refused(loop: ActorSystem) -> None:
     above = loop.spawn(Noter, [])
     above.stop()
     for kind in (Noter, Lively):
-        with pytest.raises(NoSuchActor):
+        with pytest.raises(NoSuchActorError):
             loop.options(supervisor=above).spawn(kind, [])
     assert loop.statistics().alive == 0
 
@@ -152,7 +161,7 @@ def test_the_limit_of_actors_applies(make_loop: LoopMaker, kind: type[Noter]) ->
     loop = make_loop(max_actors=2)
     loop.spawn(kind, [])
     last = loop.spawn(kind, [])
-    with pytest.raises(MaxActors):
+    with pytest.raises(MaxActorsError):
         loop.spawn(kind, [])
     last.stop()
     loop.spawn(kind, [])
@@ -161,18 +170,18 @@ def test_the_limit_of_actors_applies(make_loop: LoopMaker, kind: type[Noter]) ->
 @pytest.mark.parametrize("kind", [Noter, Lively])
 def test_a_spawn_needs_the_loops_thread_and_an_open_loop(make_loop: LoopMaker, kind: type[Noter]) -> None:
     loop = make_loop()
-    with pytest.raises(WrongThread):
+    with pytest.raises(WrongThreadError):
         elsewhere(lambda: loop.spawn(kind, []))
     loop.destroy()
     book: Book = []
-    with pytest.raises(LoopClosed):
+    with pytest.raises(LoopClosedError):
         loop.spawn(kind, book)
     assert book == []
 
 
-def test_a_function_is_a_raw_behavior(loop: Loop) -> None:
+def test_a_function_is_a_raw_behavior(loop: ActorSystem) -> None:
     seen: list[Seen] = []
-    actor = loop.spawn(record, seen, name="raw")
+    actor = loop.spawn_raw(record, seen, name="raw")
     loop.send(actor, 7)
     settle(loop)
     assert [message.data for message in seen] == [7]
@@ -182,7 +191,7 @@ class Cell(Actor):
     def __init__(self) -> None:
         self.got: list[int] = []
 
-    @data
+    @tell
     def put(self, n: int) -> None:
         self.got.append(n)
 
@@ -197,7 +206,7 @@ class Cell(Actor):
 
 
 @pytest.mark.guarantee("G59", "G60")
-def test_a_thousand_actors_lose_nothing(loop: Loop) -> None:
+def test_a_thousand_actors_lose_nothing(loop: ActorSystem) -> None:
     async def body() -> None:
         handles = [loop.spawn(Cell) for _ in range(1000)]
         for number in range(10):

@@ -8,16 +8,27 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Loop, Machine, Stash, State, ask, child, data, is_alive, status_of, supervised
+from bandstand.actor import (
+    ActorSystem,
+    Machine,
+    Stash,
+    State,
+    ask,
+    child,
+    is_alive,
+    status_of,
+    supervised,
+    tell,
+)
 from bandstand.core.events import RuntimeEvent, Unhandled
 from bandstand.errors import (
-    ActorFailed,
-    BadTransition,
-    InvalidArgument,
-    NotInThisState,
-    StartFailed,
-    TargetEnded,
-    WrongThread,
+    ActorFailedError,
+    InvalidArgumentError,
+    InvalidTransitionError,
+    NotInThisStateError,
+    StartError,
+    TargetEndedError,
+    WrongThreadError,
 )
 from bandstand.testing import VirtualClock
 from tests.actor.asking import Play, in_time, outcome, turns, watch
@@ -32,10 +43,10 @@ class Door(Machine):
     def __init__(self, book: list[Any]) -> None:
         self.book = book
 
-    @data
+    @tell
     def push(self, who: str = "somebody") -> None: ...
 
-    @data
+    @tell
     def turn_key(self) -> None:
         self.book.append(f"key in {self.state.name}")
 
@@ -48,16 +59,16 @@ class Door(Machine):
     async def knock(self) -> str:
         return f"knock at {self.state.name}"
 
-    @data
+    @tell
     def go(self, state: State, *, push: bool = False) -> None:
         self.become(state, push=push)
 
-    @data
+    @tell
     def back(self) -> None:
         self.unbecome()
 
     closed = State()
-    opened = State(after_ms=5_000)
+    opened = State(timeout=5.0)
     locked = State(postpones=(push, look), ignores=(turn_key,))
 
     @closed.on(push)
@@ -107,14 +118,14 @@ def play(clock: VirtualClock) -> Play:
 
 
 @pytest.fixture
-def told(loop: Loop) -> list[RuntimeEvent]:
+def told(loop: ActorSystem) -> list[RuntimeEvent]:
     events: list[RuntimeEvent] = []
     loop.events.listen(events.append)
     return events
 
 
 @pytest.mark.guarantee("G238")
-def test_a_message_is_handled_by_the_state_or_by_the_declared_method(loop: Loop) -> None:
+def test_a_message_is_handled_by_the_state_or_by_the_declared_method(loop: ActorSystem) -> None:
     book: list[Any] = []
     door = loop.spawn(Door, book)
     door.turn_key()
@@ -133,7 +144,7 @@ def test_a_message_is_handled_by_the_state_or_by_the_declared_method(loop: Loop)
 
 @pytest.mark.guarantee("G238")
 def test_asks_and_coroutines_depend_on_the_state(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         book: list[Any] = []
         door = loop.spawn(Door, book)
         assert await door.knock() == "knock at closed"
@@ -149,13 +160,13 @@ def test_asks_and_coroutines_depend_on_the_state(play: Play) -> None:
 
 @pytest.mark.guarantee("G238")
 def test_an_unhandled_message_is_reported_and_an_ask_refused_at_once(
-    loop: Loop, told: list[RuntimeEvent]
+    loop: ActorSystem, told: list[RuntimeEvent]
 ) -> None:
     class Wall(Machine):
-        @data
+        @tell
         def hit(self, hard: int) -> None: ...
 
-        @data
+        @tell
         async def scratch(self) -> None: ...
 
         @ask
@@ -169,7 +180,7 @@ def test_an_unhandled_message_is_reported_and_an_ask_refused_at_once(
     wall.scratch()
     reply = wall.height(unit="m")
     settle(loop)
-    with pytest.raises(NotInThisState, match=r"does not answer .*Wall\.height\(\) in state standing"):
+    with pytest.raises(NotInThisStateError, match=r"does not answer .*Wall\.height\(\) in state standing"):
         reply.result()
     assert [(event.name, event.data) for event in told if isinstance(event, Unhandled)] == [
         ("wall", 3),
@@ -183,7 +194,7 @@ def test_an_unhandled_message_is_reported_and_an_ask_refused_at_once(
 
 
 @pytest.mark.guarantee("G238")
-def test_an_ignored_message_is_not_reported(loop: Loop, told: list[RuntimeEvent]) -> None:
+def test_an_ignored_message_is_not_reported(loop: ActorSystem, told: list[RuntimeEvent]) -> None:
     book: list[Any] = []
     door = loop.spawn(Door, book)
     door.go(Door.locked)
@@ -202,26 +213,26 @@ def test_a_refusal_of_another_machine_is_not_an_answer_of_this_one(play: Play) -
         async def look(self) -> str:
             return await self.door.look()
 
-        @ask(raises=NotInThisState)
+        @ask(raises=NotInThisStateError)
         async def look_bravely(self) -> str:
             return await self.door.look()
 
         only = State()
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         door = loop.spawn(Door, [])
         passing = loop.spawn(Passing, door)
-        assert isinstance(await outcome(passing.look_bravely()), NotInThisState)
+        assert isinstance(await outcome(passing.look_bravely()), NotInThisStateError)
         assert is_alive(passing)
         failed = await outcome(passing.look())
-        assert isinstance(failed, TargetEnded)
-        assert isinstance(failed.__cause__, ActorFailed)
+        assert isinstance(failed, TargetEndedError)
+        assert isinstance(failed.__cause__, ActorFailedError)
 
     play(story)
 
 
 @pytest.mark.guarantee("G239")
-def test_a_transition_to_the_same_state_leaves_and_enters(loop: Loop) -> None:
+def test_a_transition_to_the_same_state_leaves_and_enters(loop: ActorSystem) -> None:
     book: list[Any] = []
     door = loop.spawn(Door, book)
     door.go(Door.closed)
@@ -231,11 +242,11 @@ def test_a_transition_to_the_same_state_leaves_and_enters(loop: Loop) -> None:
 
 @pytest.mark.guarantee("G239")
 @pytest.mark.parametrize("hook", ["enter", "leave"])
-def test_a_hook_cannot_start_a_transition(loop: Loop, hook: str) -> None:
+def test_a_hook_cannot_start_a_transition(loop: ActorSystem, hook: str) -> None:
     errors: list[str] = []
 
     class Restless(Machine):
-        @data
+        @tell
         def go(self) -> None:
             self.become(Restless.second)
 
@@ -243,7 +254,7 @@ def test_a_hook_cannot_start_a_transition(loop: Loop, hook: str) -> None:
         second = State()
 
         def move(self) -> None:
-            with pytest.raises(BadTransition) as caught:
+            with pytest.raises(InvalidTransitionError) as caught:
                 self.become(Restless.first)
             errors.append(str(caught.value))
 
@@ -265,7 +276,7 @@ def test_a_hook_cannot_start_a_transition(loop: Loop, hook: str) -> None:
 
 
 @pytest.mark.guarantee("G239")
-def test_a_state_of_another_class_is_refused(loop: Loop) -> None:
+def test_a_state_of_another_class_is_refused(loop: ActorSystem) -> None:
     class Other(Machine):
         closed = State()
 
@@ -276,14 +287,14 @@ def test_a_state_of_another_class_is_refused(loop: Loop) -> None:
         reply = door.knock()
         settle(loop)
         with pytest.raises(
-            TargetEnded, match="is not a state of Door: it has closed, opened, locked"
+            TargetEndedError, match="is not a state of Door: it has closed, opened, locked"
         ) as caught:
             reply.result()
-        assert isinstance(caught.value.__cause__, InvalidArgument)
+        assert isinstance(caught.value.__cause__, InvalidArgumentError)
 
 
 @pytest.mark.guarantee("G240")
-def test_unbecome_returns_to_the_pushed_state(loop: Loop) -> None:
+def test_unbecome_returns_to_the_pushed_state(loop: ActorSystem) -> None:
     book: list[Any] = []
     door = loop.spawn(Door, book)
     door.go(Door.opened)
@@ -302,7 +313,7 @@ def test_unbecome_returns_to_the_pushed_state(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G240")
-def test_the_number_of_pushed_states_is_bounded(loop: Loop) -> None:
+def test_the_number_of_pushed_states_is_bounded(loop: ActorSystem) -> None:
     door = loop.spawn(Door, [])
     for _ in range(32):
         door.go(Door.closed, push=True)
@@ -314,63 +325,67 @@ def test_the_number_of_pushed_states_is_bounded(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G241")
-def test_a_state_that_lasts_too_long_times_out_once(loop: Loop, clock: VirtualClock) -> None:
+def test_a_state_that_lasts_too_long_times_out_once(loop: ActorSystem, clock: VirtualClock) -> None:
     book: list[Any] = []
     door = loop.spawn(Door, book)
     door.push()
     settle(loop)
-    clock.advance(4_999)
+    clock.advance(4.999)
     settle(loop)
     assert "timeout" not in book
-    clock.advance(1)
+    clock.advance(0.001)
     settle(loop)
     assert book[-3:] == ["timeout", "-opened", "+closed"]
-    clock.advance(60_000)
+    clock.advance(60.0)
     settle(loop)
     assert book.count("timeout") == 1
     check_statistics(loop)
 
 
 @pytest.mark.guarantee("G241")
-def test_leaving_cancels_the_timeout_and_entering_starts_it_again(loop: Loop, clock: VirtualClock) -> None:
+def test_leaving_cancels_the_timeout_and_entering_starts_it_again(
+    loop: ActorSystem, clock: VirtualClock
+) -> None:
     book: list[Any] = []
     door = loop.spawn(Door, book)
     door.go(Door.opened)
     settle(loop)
-    clock.advance(4_000)
+    clock.advance(4.0)
     door.go(Door.opened)
     settle(loop)
-    clock.advance(4_999)
+    clock.advance(4.999)
     settle(loop)
     assert "timeout" not in book
     door.go(Door.locked)
     settle(loop)
-    clock.advance(60_000)
+    clock.advance(60.0)
     settle(loop)
     assert "timeout" not in book
     assert loop.statistics().timers_pending == 0
 
 
 @pytest.mark.guarantee("G241")
-def test_a_timeout_in_the_mailbox_does_nothing_after_a_transition(loop: Loop, clock: VirtualClock) -> None:
+def test_a_timeout_in_the_mailbox_does_nothing_after_a_transition(
+    loop: ActorSystem, clock: VirtualClock
+) -> None:
     book: list[Any] = []
     door = loop.spawn(Door, book)
     door.go(Door.opened)
     settle(loop)
     # Ahead of the timeout, which is due and waits in the mailbox.
     door.go(Door.opened)
-    clock.advance(5_000)
+    clock.advance(5.0)
     settle(loop)
     assert "timeout" not in book
     assert book.count("+opened") == 2
-    clock.advance(5_000)
+    clock.advance(5.0)
     settle(loop)
     assert book.count("timeout") == 1
 
 
 @pytest.mark.guarantee("G242")
 def test_postponed_messages_return_in_order_at_the_next_transition(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         book: list[Any] = []
         door = loop.spawn(Door, book)
         door.go(Door.locked)
@@ -394,7 +409,7 @@ def test_postponed_messages_return_in_order_at_the_next_transition(play: Play) -
 
 
 @pytest.mark.guarantee("G242")
-def test_too_many_postponed_messages_fail_the_machine(loop: Loop) -> None:
+def test_too_many_postponed_messages_fail_the_machine(loop: ActorSystem) -> None:
     class Small(Door, postpone_limit=2):
         pass
 
@@ -411,7 +426,7 @@ def test_too_many_postponed_messages_fail_the_machine(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G242")
-def test_a_machine_may_also_have_stashes(loop: Loop) -> None:
+def test_a_machine_may_also_have_stashes(loop: ActorSystem) -> None:
     book: list[Any] = []
 
     class Careful(Door):
@@ -440,7 +455,7 @@ def test_a_machine_may_also_have_stashes(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G243")
-def test_a_restarted_machine_starts_in_the_initial_state(loop: Loop, clock: VirtualClock) -> None:
+def test_a_restarted_machine_starts_in_the_initial_state(loop: ActorSystem, clock: VirtualClock) -> None:
     book: list[Any] = []
     root = one_for_one(loop, child("door").of(Door, book))
     settle(loop)
@@ -458,7 +473,7 @@ def test_a_restarted_machine_starts_in_the_initial_state(loop: Loop, clock: Virt
 
 
 @pytest.mark.guarantee("G243")
-def test_on_start_may_choose_the_initial_state(loop: Loop) -> None:
+def test_on_start_may_choose_the_initial_state(loop: ActorSystem) -> None:
     class Ajar(Door):
         def on_start(self) -> None:
             self.book.append("start")
@@ -478,7 +493,7 @@ def test_on_start_may_choose_the_initial_state(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G243")
-def test_a_failing_enter_hook_of_the_initial_state_fails_the_start(loop: Loop) -> None:
+def test_a_failing_enter_hook_of_the_initial_state_fails_the_start(loop: ActorSystem) -> None:
     class Stuck(Machine):
         only = State()
 
@@ -486,15 +501,15 @@ def test_a_failing_enter_hook_of_the_initial_state_fails_the_start(loop: Loop) -
         def fail(self) -> None:
             raise Boom("stuck")
 
-    with pytest.raises(StartFailed) as caught:
+    with pytest.raises(StartError) as caught:
         loop.spawn(Stuck)
     assert isinstance(caught.value.__cause__, Boom)
 
 
 @pytest.mark.guarantee("G239")
-def test_a_failing_transition_fails_the_machine(loop: Loop) -> None:
+def test_a_failing_transition_fails_the_machine(loop: ActorSystem) -> None:
     class Fragile(Machine):
-        @data
+        @tell
         def go(self) -> None:
             self.become(Fragile.second)
 
@@ -549,12 +564,12 @@ def test_a_failing_hook_fails_the_machine_even_if_the_handler_catches_it(
             if hook == "enter":
                 raise LookupError("fragile")
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         fragile = loop.spawn(Fragile)
         held = watch(fragile.held())
         await outcome(getattr(fragile, way)())
         error = await held
-        assert isinstance(error, TargetEnded)
+        assert isinstance(error, TargetEndedError)
         assert isinstance(error.__cause__, LookupError)
         assert not is_alive(fragile)
 
@@ -562,7 +577,7 @@ def test_a_failing_hook_fails_the_machine_even_if_the_handler_catches_it(
 
 
 @pytest.mark.guarantee("G239")
-def test_another_thread_cannot_change_the_state(loop: Loop) -> None:
+def test_another_thread_cannot_change_the_state(loop: ActorSystem) -> None:
     machines: list[Machine] = []
 
     class Loose(Machine):
@@ -573,6 +588,6 @@ def test_another_thread_cannot_change_the_state(loop: Loop) -> None:
             machines.append(self)
 
     loop.spawn(Loose)
-    with pytest.raises(WrongThread):
+    with pytest.raises(WrongThreadError):
         elsewhere(lambda: machines[0].become(Loose.second))
     assert machines[0].state is Loose.first

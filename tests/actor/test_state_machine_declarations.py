@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, Loop, Machine, State, ask, batch, data
+from bandstand.actor import Actor, ActorSystem, Machine, State, ask, batch, tell
 from bandstand.actor.introspection import is_empty
-from bandstand.errors import BadDeclaration, InvalidArgument
+from bandstand.errors import DeclarationError, InvalidArgumentError
 from tests.core.support import settle
 
 pytestmark = pytest.mark.guarantee("G244")
 
 
 class Base(Machine):
-    @data
+    @tell
     def push(self, hard: int) -> None: ...
 
     @ask
@@ -69,7 +69,7 @@ def foreign_state() -> None:
 
 def foreign_message() -> None:
     class Other(Actor):
-        @data
+        @tell
         def pull(self) -> None: ...
 
     class Bad(Base):
@@ -90,7 +90,7 @@ def two_initial() -> None:
 
 def no_timeout() -> None:
     class Bad(Machine):
-        first = State(after_ms=5)
+        first = State(timeout=0.005)
 
 
 def no_after() -> None:
@@ -101,7 +101,7 @@ def no_after() -> None:
 
 def two_timeouts() -> None:
     class Bad(Machine):
-        first = State(after_ms=5)
+        first = State(timeout=0.005)
 
         @first.timeout
         def late(self) -> None: ...
@@ -133,7 +133,7 @@ def ignored_ask() -> None:
 
 def handled_and_postponed() -> None:
     class Bad(Machine):
-        @data
+        @tell
         def push(self) -> None: ...
 
         first = State(postpones=(push,))
@@ -144,7 +144,7 @@ def handled_and_postponed() -> None:
 
 def postponed_and_ignored() -> None:
     class Bad(Machine):
-        @data
+        @tell
         def push(self) -> None: ...
 
         first = State(postpones=(push,), ignores=(push,))
@@ -236,8 +236,8 @@ BAD: list[tuple[Callable[[], None], str]] = [
     (foreign_message, r"handles <one-way method .*pull on lane DATA>, which is not a message of .*Bad"),
     (no_states, r"a machine without states"),
     (two_initial, r"two initial states: first and second"),
-    (no_timeout, r"Bad\.first has after_ms but no timeout method: decorate one with @first\.timeout"),
-    (no_after, r"Bad\.first has a timeout method but no after_ms"),
+    (no_timeout, r"Bad\.first has a timeout but no timeout method: decorate one with @first\.timeout"),
+    (no_after, r"Bad\.first has a timeout method but no timeout"),
     (two_timeouts, r"two methods for timeout in state first: late and later"),
     (async_hook, r"@first\.enter, is async"),
     (hook_with_arguments, r"@first\.leave, has parameters"),
@@ -261,20 +261,20 @@ BAD: list[tuple[Callable[[], None], str]] = [
 
 @pytest.mark.parametrize(("make", "words"), BAD, ids=lambda case: getattr(case, "__name__", ""))
 def test_an_invalid_class_is_refused_when_it_is_created(make: Callable[[], None], words: str) -> None:
-    with pytest.raises((BadDeclaration, RuntimeError)) as caught:
+    with pytest.raises((DeclarationError, RuntimeError)) as caught:
         make()
     # Before Python 3.12, an error in __set_name__ is the cause of a RuntimeError.
-    error = caught.value if isinstance(caught.value, BadDeclaration) else caught.value.__cause__
-    assert isinstance(error, BadDeclaration)
+    error = caught.value if isinstance(caught.value, DeclarationError) else caught.value.__cause__
+    assert isinstance(error, DeclarationError)
     assert re.search(words, str(error)), str(error)
 
 
-def test_after_ms_must_be_a_duration() -> None:
-    with pytest.raises(InvalidArgument, match="after_ms is -1"):
-        State(after_ms=-1)
+def test_a_timeout_must_be_a_duration() -> None:
+    with pytest.raises(InvalidArgumentError, match="timeout is -1"):
+        State(timeout=-1)
 
 
-def test_a_class_may_override_a_handler_and_a_message(loop: Loop) -> None:
+def test_a_class_may_override_a_handler_and_a_message(loop: ActorSystem) -> None:
     book: list[str] = []
 
     class Below(Base):
@@ -283,7 +283,7 @@ def test_a_class_may_override_a_handler_and_a_message(loop: Loop) -> None:
             book.append(f"below {hard}")
 
     class Above(Below):
-        @data
+        @tell
         def push(self, hard: int) -> None:
             book.append(f"default {hard}")
 
@@ -293,7 +293,7 @@ def test_a_class_may_override_a_handler_and_a_message(loop: Loop) -> None:
 
         third = State()
 
-        @data
+        @tell
         def go(self, state: State) -> None:
             self.become(state)
 
@@ -306,12 +306,12 @@ def test_a_class_may_override_a_handler_and_a_message(loop: Loop) -> None:
     assert book == ["below 7", "above 7", "default 7", "below 8"]
 
 
-def test_a_machine_may_be_a_dataclass(loop: Loop) -> None:
+def test_a_machine_may_be_a_dataclass(loop: ActorSystem) -> None:
     @dataclass(slots=True)
     class Neat(Machine, postpone_limit=3):
         book: list[str]
 
-        @data
+        @tell
         def push(self) -> None: ...
 
         first = State()

@@ -11,25 +11,31 @@ import pytest
 
 from bandstand.actor import (
     Actor,
+    ActorSystem,
     Implements,
     Interface,
-    Loop,
     Machine,
     MessageActor,
     Stash,
     State,
     ask,
     child,
-    data,
-    management,
     on,
     peek,
     ping,
     status_of,
     supervised,
+    tell,
 )
-from bandstand.core import ActorStatus, Context
-from bandstand.errors import AskTimeout, InvalidArgument, MailboxFull, NoSuchActor, TargetEnded, WrongThread
+from bandstand.core import ActorStatus, Context, Lane
+from bandstand.errors import (
+    AskTimeoutError,
+    InvalidArgumentError,
+    MailboxFullError,
+    NoSuchActorError,
+    TargetEndedError,
+    WrongThreadError,
+)
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from tests.actor.asking import Play, in_time, outcome, turns, watch
@@ -47,19 +53,19 @@ class Busy(Actor):
         self.book: list[Any] = [] if book is None else book
         self.aside = Stash(self)
 
-    @data
+    @tell
     def note(self, what: object) -> None:
         self.book.append(what)
 
-    @management
+    @tell(lane=Lane.MANAGEMENT)
     def manage(self, what: object) -> None:
         self.book.append(what)
 
-    @data
+    @tell
     def keep(self) -> None:
         self.aside.keep()
 
-    @data
+    @tell
     async def hold(self, gate: Event) -> None:
         await gate.wait()
 
@@ -71,7 +77,7 @@ class Busy(Actor):
     async def held(self, gate: Event) -> None:
         await gate.wait()
 
-    @data
+    @tell
     def work(self, gate: Event) -> None:
         self.background(gate.wait())
 
@@ -103,7 +109,7 @@ class Lamp(Machine):
 @pytest.mark.guarantee("G248")
 @pytest.mark.parametrize("kind", [Busy, Quiet, Talker, Lamp])
 def test_every_kind_of_typed_actor_answers(play: Play, kind: type[Any]) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         handle: Any = loop.options(name="one").spawn(kind)
         await ping(handle)
         report = await status_of(handle)
@@ -121,7 +127,7 @@ def test_every_kind_of_typed_actor_answers(play: Play, kind: type[Any]) -> None:
 
 
 @pytest.mark.guarantee("G248")
-def test_inquiries_use_the_management_lane(loop: Loop) -> None:
+def test_inquiries_use_the_management_lane(loop: ActorSystem) -> None:
     book: list[Any] = []
     busy = loop.spawn(Busy, book)
     busy.note(1)
@@ -140,17 +146,17 @@ def test_inquiries_use_the_management_lane(loop: Loop) -> None:
 
 @pytest.mark.guarantee("G248")
 def test_a_stuck_actor_does_not_answer_and_is_named(play: Play) -> None:
-    async def story(loop: Loop) -> None:
-        busy = loop.options(name="stuck one", ask_ms=None).spawn(Busy)
+    async def story(loop: ActorSystem) -> None:
+        busy = loop.options(name="stuck one", ask_timeout=None).spawn(Busy)
         gate = Event()
         busy.hold(gate)
         await turns()
-        error = await outcome(ping(busy, ms=30))
-        assert isinstance(error, AskTimeout)
+        error = await outcome(ping(busy, timeout=0.03))
+        assert isinstance(error, AskTimeoutError)
         assert "'stuck one'" in str(error)
         assert "actor.ping()" in str(error)
         # Also if asks of the class have no deadline.
-        assert isinstance(await outcome(status_of(busy)), AskTimeout)
+        assert isinstance(await outcome(status_of(busy)), AskTimeoutError)
         gate.set()
         await ping(busy)
 
@@ -159,32 +165,32 @@ def test_a_stuck_actor_does_not_answer_and_is_named(play: Play) -> None:
 
 @pytest.mark.guarantee("G248")
 def test_an_inquiry_ends_with_its_actor(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         busy = loop.spawn(Busy)
         busy.hold(Event())
         await turns()
         reply = watch(ping(busy))
         await turns()
         busy.stop()
-        assert isinstance(await reply, TargetEnded)
-        with pytest.raises(NoSuchActor):
+        assert isinstance(await reply, TargetEndedError)
+        with pytest.raises(NoSuchActorError):
             await ping(busy)
 
     play(story)
 
 
 @pytest.mark.guarantee("G248")
-def test_a_full_lane_refuses_an_inquiry(loop: Loop) -> None:
+def test_a_full_lane_refuses_an_inquiry(loop: ActorSystem) -> None:
     busy = loop.options(mailbox_cap=7).spawn(Busy)
     for number in range(3):
         busy.manage(number)
-    with pytest.raises(MailboxFull):
+    with pytest.raises(MailboxFullError):
         _ = ping(busy)
 
 
 @pytest.mark.guarantee("G248")
 def test_an_inquiry_reaches_the_current_incarnation(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         root = spawn_supervisor(loop, SupervisorSpec(children=[child("busy").of(Busy)]))
         await turns()
         busy = supervised(root, Busy, "busy")
@@ -199,7 +205,7 @@ def test_an_inquiry_reaches_the_current_incarnation(play: Play) -> None:
 
 
 @pytest.mark.guarantee("G248")
-def test_inquiries_from_another_thread(loop: Loop) -> None:
+def test_inquiries_from_another_thread(loop: ActorSystem) -> None:
     busy = loop.options(name="far").spawn(Busy)
 
     async def body() -> None:
@@ -215,17 +221,17 @@ def test_inquiries_from_another_thread(loop: Loop) -> None:
 
 @pytest.mark.guarantee("G248")
 @pytest.mark.parametrize("what", [ping, status_of, ping.blocking, ping.future, peek])
-def test_a_raw_actor_cannot_be_asked(loop: Loop, what: Any) -> None:
+def test_a_raw_actor_cannot_be_asked(loop: ActorSystem, what: Any) -> None:
     def raw(_ctx: Context[None], _data: object) -> None: ...
 
-    with pytest.raises(InvalidArgument, match="is not the handle of a typed actor"):
-        what(loop.spawn(raw))
+    with pytest.raises(InvalidArgumentError, match="is not the handle of a typed actor"):
+        what(loop.spawn_raw(raw))
     assert repr(ping) == "<ping, an ask that every typed actor answers>"
 
 
 @pytest.mark.guarantee("G249")
 def test_peek_shows_what_a_suspended_actor_is_doing(play: Play) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         a, b = (loop.options(name=name).spawn(Busy) for name in "ab")
         gate = Event()
         a.work(gate)
@@ -246,10 +252,10 @@ def test_peek_shows_what_a_suspended_actor_is_doing(play: Play) -> None:
 
 
 @pytest.mark.guarantee("G249")
-def test_peek_at_an_ended_actor_or_from_another_thread_is_refused(loop: Loop) -> None:
+def test_peek_at_an_ended_actor_or_from_another_thread_is_refused(loop: ActorSystem) -> None:
     busy = loop.spawn(Busy)
-    with pytest.raises(WrongThread):
+    with pytest.raises(WrongThreadError):
         elsewhere(lambda: peek(busy))
     busy.kill()
-    with pytest.raises(NoSuchActor):
+    with pytest.raises(NoSuchActorError):
         peek(busy)

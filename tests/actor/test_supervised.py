@@ -10,26 +10,26 @@ import pytest
 
 from bandstand.actor import (
     Actor,
+    ActorSystem,
     Implements,
     Interface,
-    Loop,
     ask,
     child,
-    data,
     id_of,
     is_alive,
     supervised,
+    tell,
 )
 from bandstand.core import ExitReason
 from bandstand.core import Loop as CoreLoop
 from bandstand.errors import (
     BandstandError,
-    GaveUp,
-    InvalidArgument,
-    NoSuchChild,
-    StartFailed,
-    TargetEnded,
-    WrongThread,
+    InvalidArgumentError,
+    NoSuchChildError,
+    RestartLimitError,
+    StartError,
+    TargetEndedError,
+    WrongThreadError,
 )
 from bandstand.supervision import (
     AutoShutdown,
@@ -49,7 +49,7 @@ from tests.core.support import Boom, RecordingObserver, settle
 
 pytestmark = [pytest.mark.guarantee("G67"), pytest.mark.spec("J21")]
 
-LoopMaker = Callable[..., Loop]
+LoopMaker = Callable[..., ActorSystem]
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +60,7 @@ def first_incarnation() -> None:
 # --- under every kind of supervisor ---------------------------------------------------------------------------------------
 
 
-def test_a_panic_is_a_failure_under_its_supervisor(loop: Loop) -> None:
+def test_a_panic_is_a_failure_under_its_supervisor(loop: ActorSystem) -> None:
     book: Book = []
 
     async def body() -> None:
@@ -68,7 +68,7 @@ def test_a_panic_is_a_failure_under_its_supervisor(loop: Loop) -> None:
         handle = supervised(root, Worker, "worker")
         assert await handle.arguments() == (3,)
         assert await handle.incarnation() == 1
-        with pytest.raises(TargetEnded, match=r"PANIC.*Boom") as caught:
+        with pytest.raises(TargetEndedError, match=r"PANIC.*Boom") as caught:
             await handle.crash_ask()
         assert isinstance(caught.value.__cause__, Boom)
         assert await handle.incarnation() == 2  # a new object, from the same arguments
@@ -77,9 +77,9 @@ def test_a_panic_is_a_failure_under_its_supervisor(loop: Loop) -> None:
     ride(loop, body)
 
 
-def test_a_dynamic_supervisor_appends_the_childs_arguments(loop: Loop) -> None:
+def test_a_dynamic_supervisor_appends_the_childs_arguments(loop: ActorSystem) -> None:
     async def body() -> None:
-        root = spawn_supervisor(loop, DynamicSpec(child=child("session").of(Worker, [], 3), intensity=10))
+        root = spawn_supervisor(loop, DynamicSpec(child=child("session").of(Worker, [], 3), max_restarts=10))
         root.start_child("ann", 1)
         root.start_child()
         ann = supervised(root, Worker, "session-1")
@@ -91,23 +91,23 @@ def test_a_dynamic_supervisor_appends_the_childs_arguments(loop: Loop) -> None:
         await turns()
         assert await ann.arguments() == (3, "ann", 1)
         assert await ann.incarnation() == 3
-        with pytest.raises(NoSuchChild, match="session-3"):
+        with pytest.raises(NoSuchChildError, match="session-3"):
             supervised(root, Worker, "session-3")
 
     ride(loop, body)
 
 
-def test_arguments_that_the_constructor_does_not_take_fail_the_start(loop: Loop) -> None:
+def test_arguments_that_the_constructor_does_not_take_fail_the_start(loop: ActorSystem) -> None:
     root = spawn_supervisor(loop, DynamicSpec(child=child("noter").each_of(Noter, [])))
-    with pytest.raises(StartFailed) as caught:
+    with pytest.raises(StartError) as caught:
         root.start_child("too many")
     assert isinstance(caught.value.__cause__, TypeError)
     assert root.children() == ()
 
 
-def test_a_partition_supervisor_appends_the_partition(loop: Loop) -> None:
+def test_a_partition_supervisor_appends_the_partition(loop: ActorSystem) -> None:
     async def body() -> None:
-        spec = PartitionSpec(child=child("shard").of(Worker, [], 3), partitions=3, intensity=10)
+        spec = PartitionSpec(child=child("shard").of(Worker, [], 3), partitions=3, max_restarts=10)
         root = spawn_supervisor(loop, spec)
         names = [info.name for info in root.children()]
         handles = [supervised(root, Worker, name) for name in names]
@@ -122,7 +122,7 @@ def test_a_partition_supervisor_appends_the_partition(loop: Loop) -> None:
 
 
 @pytest.mark.parametrize("strategy", list(Strategy))
-def test_every_strategy_restarts_typed_children(loop: Loop, strategy: Strategy) -> None:
+def test_every_strategy_restarts_typed_children(loop: ActorSystem, strategy: Strategy) -> None:
     book: Book = []
     specs = [child(name).of(Worker, book) for name in "abc"]
     root = one_for_one(loop, *specs, strategy=strategy)
@@ -141,7 +141,7 @@ def test_every_strategy_restarts_typed_children(loop: Loop, strategy: Strategy) 
     assert {number for number, _ in book} == born[strategy]
 
 
-def test_hooks_run_for_every_incarnation(loop: Loop) -> None:
+def test_hooks_run_for_every_incarnation(loop: ActorSystem) -> None:
     book: Book = []
     root = one_for_one(loop, child("lively").of(Lively, book))
     settle(loop)
@@ -152,7 +152,7 @@ def test_hooks_run_for_every_incarnation(loop: Loop) -> None:
     assert book == ["start", ("stop", "PANIC", "Boom"), "start", ("stop", "PANIC", "Boom"), "start"]
 
 
-def test_a_supervisor_waits_for_an_async_start(loop: Loop) -> None:
+def test_a_supervisor_waits_for_an_async_start(loop: ActorSystem) -> None:
     book: Book = []
     root = one_for_one(loop, child("slow").of(Slow, book), child("lively").of(Lively, book))
     spin(loop)
@@ -161,7 +161,9 @@ def test_a_supervisor_waits_for_an_async_start(loop: Loop) -> None:
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_failed_start_of_a_child_fails_the_start_of_its_supervisor(loop: Loop, is_async: bool) -> None:
+def test_a_failed_start_of_a_child_fails_the_start_of_its_supervisor(
+    loop: ActorSystem, is_async: bool
+) -> None:
     class Plain(Noter):
         def on_start(self) -> None:
             raise Boom("start")
@@ -177,7 +179,7 @@ def test_a_failed_start_of_a_child_fails_the_start_of_its_supervisor(loop: Loop,
         one_for_one(loop, spec)
         spin(loop)
 
-    with pytest.raises(StartFailed) as caught:
+    with pytest.raises(StartError) as caught:
         begin()
     chain: BaseException | None = caught.value
     while chain is not None and not isinstance(chain, Boom):
@@ -185,7 +187,7 @@ def test_a_failed_start_of_a_child_fails_the_start_of_its_supervisor(loop: Loop,
     assert isinstance(chain, Boom)
 
 
-def test_modes_mean_the_same_as_for_raw_children(loop: Loop) -> None:
+def test_modes_mean_the_same_as_for_raw_children(loop: ActorSystem) -> None:
     modes = {mode.name: mode for mode in ChildMode}
     root = one_for_one(loop, *[child(name, mode=mode).of(Worker, []) for name, mode in modes.items()])
     settle(loop)
@@ -196,7 +198,7 @@ def test_modes_mean_the_same_as_for_raw_children(loop: Loop) -> None:
     assert {name for name, handle in handles.items() if is_alive(handle)} == {"PERMANENT"}
 
 
-def test_a_significant_child_can_end_its_supervisor(loop: Loop) -> None:
+def test_a_significant_child_can_end_its_supervisor(loop: ActorSystem) -> None:
     spec = child("main", mode=ChildMode.TRANSIENT, significant=True).of(Worker, [])
     outer = SupervisorSpec(children=[spec], auto_shutdown=AutoShutdown.ANY_SIGNIFICANT)
     root = one_for_one(loop, ChildSpec("outer", outer, mode=ChildMode.TEMPORARY))
@@ -209,7 +211,7 @@ def test_a_significant_child_can_end_its_supervisor(loop: Loop) -> None:
 
 
 class Counting(Interface, Protocol):
-    @data
+    @tell
     def add(self, n: int) -> None: ...
 
     @ask
@@ -229,7 +231,7 @@ class Counter(Implements[Counting]):
         return self.sum
 
 
-def test_an_implementation_is_supervised_and_its_handle_typed_as_its_interface(loop: Loop) -> None:
+def test_an_implementation_is_supervised_and_its_handle_typed_as_its_interface(loop: ActorSystem) -> None:
     async def body() -> None:
         root = one_for_one(loop, child("counter").of(Counter, start=3))
         handle: Counting = supervised(root, Counter, "counter")
@@ -248,53 +250,53 @@ def test_an_implementation_is_supervised_and_its_handle_typed_as_its_interface(l
 def test_a_core_loop_is_refused_with_a_clear_error(clock: VirtualClock) -> None:
     with CoreLoop(clock=clock) as loop:
         spec = SupervisorSpec(children=[child("worker").of(Worker, [])])
-        with pytest.raises(StartFailed) as caught:
+        with pytest.raises(StartError) as caught:
             spawn_supervisor(loop, spec)
         causes: list[str] = []
         error: BaseException | None = caught.value
         while error is not None:
             causes.append(str(error))
             error = error.__cause__
-        assert any("use bandstand.actor.Loop" in cause for cause in causes)
+        assert any("use bandstand.ActorSystem" in cause for cause in causes)
 
 
 def test_supervised_needs_a_loop_with_typed_actors(clock: VirtualClock) -> None:
     with CoreLoop(clock=clock) as loop:
         root = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("raw", lambda ctx, data: None)]))
-        with pytest.raises(InvalidArgument, match=r"bandstand\.actor\.Loop"):
+        with pytest.raises(InvalidArgumentError, match=r"bandstand\.ActorSystem"):
             supervised(root, Worker, "raw")
 
 
-def test_supervised_refuses_wrong_arguments(loop: Loop) -> None:
+def test_supervised_refuses_wrong_arguments(loop: ActorSystem) -> None:
     inner: ChildSpec[Any] = ChildSpec("inner", SupervisorSpec(children=[child("deep").of(Worker, [])]))
     root = one_for_one(loop, child("worker").of(Worker, []), inner)
     settle(loop)
     untyped: Any = supervised
-    with pytest.raises(InvalidArgument, match="name of a child"):
+    with pytest.raises(InvalidArgumentError, match="name of a child"):
         supervised(root, Worker)
-    with pytest.raises(InvalidArgument, match="not an actor class"):
+    with pytest.raises(InvalidArgumentError, match="not an actor class"):
         untyped(root, int, "worker")
-    with pytest.raises(NoSuchChild, match="nobody"):
+    with pytest.raises(NoSuchChildError, match="nobody"):
         supervised(root, Worker, "nobody")
-    with pytest.raises(NoSuchChild, match="not a supervisor"):
+    with pytest.raises(NoSuchChildError, match="not a supervisor"):
         supervised(root, Worker, "worker", "below")
-    with pytest.raises(NoSuchChild, match="nobody"):
+    with pytest.raises(NoSuchChildError, match="nobody"):
         supervised(root, Worker, "inner", "nobody")
-    with pytest.raises(WrongThread):
+    with pytest.raises(WrongThreadError):
         elsewhere(lambda: supervised(root, Worker, "worker"))
 
 
 @pytest.mark.parametrize("path", [("worker",), ("inner", "deep"), ("raw",)])
-def test_a_child_of_another_class_is_refused(loop: Loop, path: tuple[str, ...]) -> None:
+def test_a_child_of_another_class_is_refused(loop: ActorSystem, path: tuple[str, ...]) -> None:
     inner: ChildSpec[Any] = ChildSpec("inner", SupervisorSpec(children=[child("deep").of(Worker, [])]))
     raw: ChildSpec[Any] = ChildSpec("raw", lambda ctx, data: None)
     root = one_for_one(loop, child("worker").of(Worker, []), inner, raw)
     settle(loop)
-    with pytest.raises(InvalidArgument, match="Noter"):
+    with pytest.raises(InvalidArgumentError, match="Noter"):
         supervised(root, Noter, *path)
 
 
-def test_a_base_class_of_the_child_is_accepted(loop: Loop) -> None:
+def test_a_base_class_of_the_child_is_accepted(loop: ActorSystem) -> None:
     book: Book = []
     root = one_for_one(loop, child("lively").of(Lively, book))
     settle(loop)
@@ -306,16 +308,16 @@ def test_a_base_class_of_the_child_is_accepted(loop: Loop) -> None:
 
 @pytest.mark.parametrize("kind", [int, "Worker", None, Actor.stop])
 def test_of_takes_only_actor_classes(kind: Any) -> None:
-    with pytest.raises(InvalidArgument, match="not an actor class"):
+    with pytest.raises(InvalidArgumentError, match="not an actor class"):
         child("worker").of(kind)
 
 
 def test_invalid_options_are_refused_when_the_spec_is_made() -> None:
-    with pytest.raises(InvalidArgument, match="TEMPORARY"):
+    with pytest.raises(InvalidArgumentError, match="TEMPORARY"):
         child("worker", mode=ChildMode.TEMPORARY, mailbox=Mailbox.KEPT).of(Worker, [])
-    with pytest.raises(InvalidArgument, match="name"):
+    with pytest.raises(InvalidArgumentError, match="name"):
         child("").of(Worker, [])
-    with pytest.raises(InvalidArgument, match="mailbox_cap"):
+    with pytest.raises(InvalidArgumentError, match="mailbox_cap"):
         child("worker", mailbox_cap=-1).of(Worker, [])
 
 
@@ -323,15 +325,15 @@ def test_invalid_options_are_refused_when_the_spec_is_made() -> None:
 
 
 def test_a_crash_loop_is_logged_and_ends_in_gave_up(
-    loop: Loop, diary: RecordingObserver, caplog: pytest.LogCaptureFixture
+    loop: ActorSystem, diary: RecordingObserver, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Crashing(Worker):
         def on_start(self) -> None:
             self.me.crash()
 
-    spec = SupervisorSpec(children=[child("crashing").of(Crashing, [])], intensity=3)
+    spec = SupervisorSpec(children=[child("crashing").of(Crashing, [])], max_restarts=3)
     spawn_supervisor(loop, spec, name="root")
-    with pytest.raises(GaveUp) as caught:
+    with pytest.raises(RestartLimitError) as caught:
         spin(loop, 100)
     assert "crashing" in caplog.text
     assert "root" in caplog.text
@@ -341,12 +343,12 @@ def test_a_crash_loop_is_logged_and_ends_in_gave_up(
     assert reasons.count(ExitReason.PANIC) >= 4
 
 
-def test_a_handle_below_a_root_that_gave_up_is_refused(loop: Loop) -> None:
-    root = one_for_one(loop, child("worker").of(Worker, []), intensity=0)
+def test_a_handle_below_a_root_that_gave_up_is_refused(loop: ActorSystem) -> None:
+    root = one_for_one(loop, child("worker").of(Worker, []), max_restarts=0)
     settle(loop)
     handle = supervised(root, Worker, "worker")
     handle.crash()
-    with pytest.raises(GaveUp):
+    with pytest.raises(RestartLimitError):
         settle(loop)
     with pytest.raises(BandstandError):
         handle.note("lost")
@@ -361,13 +363,15 @@ def test_asks_of_a_tree_that_gives_up_all_end(make_loop: LoopMaker) -> None:
     replies: list[Any] = []
 
     async def body() -> None:
-        root = one_for_one(loop, child("worker").of(Worker, []), child("other").of(Worker, []), intensity=0)
+        root = one_for_one(
+            loop, child("worker").of(Worker, []), child("other").of(Worker, []), max_restarts=0
+        )
         worker, other = supervised(root, Worker, "worker"), supervised(root, Worker, "other")
         worker.crash()
         replies.extend([worker.incarnation(), other.incarnation()])
         await asyncio.Event().wait()
 
-    with pytest.raises(GaveUp):
+    with pytest.raises(RestartLimitError):
         ride(loop, body)
     assert all(reply.done() for reply in replies)
     assert loop.ask_statistics().pending == 0

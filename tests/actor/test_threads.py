@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, Loop, ask, id_of
+from bandstand.actor import Actor, ActorSystem, ask, id_of
 from bandstand.core import ExitReason, Overflow
 from bandstand.errors import (
-    LoopBusy,
-    MailboxFull,
-    MessageDropped,
-    NoSuchActor,
-    TargetEnded,
-    WrongThread,
+    LoopBusyError,
+    MailboxFullError,
+    MessageDroppedError,
+    NoSuchActorError,
+    TargetEndedError,
+    WrongThreadError,
 )
 from tests.actor.asking import CAP, Oracle, outcome
 from tests.actor.thread_loop import (
@@ -82,21 +82,21 @@ def test_a_full_mailbox_and_an_ended_target_raise_in_the_calling_thread(owner: T
     def go() -> None:
         futures = [oracle.plain.future(number) for number in range(2)]
         oracle.note("third")
-        with pytest.raises(MailboxFull):
+        with pytest.raises(MailboxFullError):
             oracle.note("fourth")
         assert not oracle.note.try_send("fourth")
         for form in (oracle.plain.future, oracle.plain.blocking):
-            with pytest.raises(MailboxFull):
+            with pytest.raises(MailboxFullError):
                 form(4)
         owner.do(gate.set)
         assert [future.result(PATIENCE) for future in futures] == [0, 1]
         oracle.stop()
         assert oracle.ended.blocking() is ExitReason.NORMAL
-        with pytest.raises(NoSuchActor):
+        with pytest.raises(NoSuchActorError):
             oracle.note("late")
         assert not oracle.note.try_send("late")
         for form in (oracle.plain.future, oracle.plain.blocking):
-            with pytest.raises(NoSuchActor):
+            with pytest.raises(NoSuchActorError):
                 form(5)
 
     on_thread(go)
@@ -161,7 +161,7 @@ def test_the_exit_of_the_target_ends_asks_from_other_threads(owner: ThreadLoop, 
         return [at_hand.exception(PATIENCE), queued.exception(PATIENCE)]
 
     ends = on_thread(go)
-    assert [type(end) for end in ends] == [TargetEnded, TargetEnded]
+    assert [type(end) for end in ends] == [TargetEndedError, TargetEndedError]
 
 
 @pytest.mark.guarantee("G60")
@@ -181,7 +181,7 @@ def test_asks_from_other_threads_that_a_policy_drops_end(owner: ThreadLoop, over
 
     futures = on_thread(go)
     answered = [future.result() for future in futures if future.exception() is None]
-    assert {type(future.exception()) for future in futures} == {type(None), MessageDropped}
+    assert {type(future.exception()) for future in futures} == {type(None), MessageDroppedError}
     assert len(answered) == 3
     assert (99 in answered) == (overflow is not Overflow.DROP_NEWEST)
     assert ask_counts(owner) == {"answered": 3, "failed": 97}
@@ -229,9 +229,9 @@ def test_blocking_on_a_thread_with_a_running_loop_is_refused(owner: ThreadLoop) 
     oracle = owner.do(lambda: owner.loop.spawn(Oracle))
 
     def refused() -> None:
-        with pytest.raises(LoopBusy):
+        with pytest.raises(LoopBusyError):
             oracle.plain.blocking(1)
-        with pytest.raises(LoopBusy):
+        with pytest.raises(LoopBusyError):
             oracle.ended.blocking()
 
     async def main() -> None:
@@ -244,8 +244,8 @@ def test_blocking_on_a_thread_with_a_running_loop_is_refused(owner: ThreadLoop) 
 
 
 @pytest.mark.guarantee("G71")
-def test_blocking_on_the_thread_of_a_loop_that_does_not_run_is_refused(loop: Loop) -> None:
-    with pytest.raises(LoopBusy):
+def test_blocking_on_the_thread_of_a_loop_that_does_not_run_is_refused(loop: ActorSystem) -> None:
+    with pytest.raises(LoopBusyError):
         loop.spawn(Oracle).plain.blocking(1)
 
 
@@ -255,7 +255,7 @@ def test_an_awaitable_is_refused_on_a_thread_without_event_loop(owner: ThreadLoo
 
     def go() -> None:
         for form in (lambda: oracle.plain(1), lambda: oracle.note.when_room("x"), oracle.ended):
-            with pytest.raises(LoopBusy):
+            with pytest.raises(LoopBusyError):
                 form()
 
     on_thread(go)
@@ -272,7 +272,7 @@ def test_a_future_can_be_requested_on_the_loops_own_thread(owner: ThreadLoop) ->
 
 
 def test_methods_of_the_loop_refuse_other_threads(owner: ThreadLoop) -> None:
-    with pytest.raises(WrongThread):
+    with pytest.raises(WrongThreadError):
         on_thread(owner.loop.ask_statistics)
-    with pytest.raises(WrongThread):
+    with pytest.raises(WrongThreadError):
         on_thread(lambda: owner.loop.spawn(Oracle))

@@ -15,17 +15,17 @@ from typing import Any, cast
 
 import pytest
 
-from bandstand.actor import Actor, Loop, ask
+from bandstand.actor import Actor, ActorSystem, ask
 from bandstand.actor.cross_thread import CrossThreadReply
 from bandstand.core import ExitReason, LoopConfig, MonotonicClock, Overflow
 from bandstand.errors import (
-    AskTimeout,
+    AskTimeoutError,
     BandstandError,
-    LoopBusy,
-    LoopClosed,
-    MessageDropped,
-    NoSuchActor,
-    TargetEnded,
+    LoopBusyError,
+    LoopClosedError,
+    MessageDroppedError,
+    NoSuchActorError,
+    TargetEndedError,
 )
 from tests.actor.asking import CAP, Oracle, audit, ended, got, outcome, refuse_truth, turns
 from tests.actor.thread_loop import (
@@ -70,15 +70,15 @@ def stuck(owner: ThreadLoop) -> Iterator[Sink]:
 @STUCK
 @pytest.mark.guarantee("G71", "G61")
 def test_blocking_ends_in_time_while_the_loop_is_stuck(stuck: Sink) -> None:
-    def go() -> tuple[float, AskTimeout]:
+    def go() -> tuple[float, AskTimeoutError]:
         start = monotonic()
-        with pytest.raises(AskTimeout) as caught:
-            stuck.count.within(30).blocking()
+        with pytest.raises(AskTimeoutError) as caught:
+            stuck.count.within(0.03).blocking()
         return (monotonic() - start) * 1000, caught.value
 
     waited, error = on_thread(go)
     assert 30 <= waited < 10_000
-    assert error.waited_ms >= 30
+    assert error.waited >= 0.03
     assert error.method == "Sink.count()"
     assert "Sink" in error.target
 
@@ -88,20 +88,20 @@ def test_blocking_ends_in_time_while_the_loop_is_stuck(stuck: Sink) -> None:
 def test_an_await_on_another_event_loop_ends_in_time_while_the_loop_is_stuck(stuck: Sink) -> None:
     async def main() -> tuple[float, object]:
         start = monotonic()
-        end = await outcome(stuck.count.within(30)())
+        end = await outcome(stuck.count.within(0.03)())
         return (monotonic() - start) * 1000, end
 
     waited, end = on_event_loop(main)
     assert 29 <= waited < 10_000
-    assert isinstance(end, AskTimeout)
+    assert isinstance(end, AskTimeoutError)
 
 
 @STUCK
 @pytest.mark.guarantee("G61")
 def test_a_timed_out_ask_from_another_thread_is_counted_and_released(owner: ThreadLoop) -> None:
     oracle, gate = owner.do(lambda: owner.loop.spawn(Oracle)), Event()
-    future = on_thread(lambda: oracle.held.within(20).future(gate, 1))
-    assert isinstance(future.exception(PATIENCE), AskTimeout)
+    future = on_thread(lambda: oracle.held.within(0.02).future(gate, 1))
+    assert isinstance(future.exception(PATIENCE), AskTimeoutError)
     assert ask_counts(owner) == {"expired": 1}
     owner.do(gate.set)
     owner.settle()
@@ -118,18 +118,18 @@ def test_a_timeout_error_that_is_an_answer_is_not_mistaken_for_a_deadline(owner:
     late = owner.do(lambda: owner.loop.spawn(Late))
     with pytest.raises(TimeoutError, match="not found in time") as caught:
         on_thread(late.find.blocking)
-    assert not isinstance(caught.value, AskTimeout)
+    assert not isinstance(caught.value, AskTimeoutError)
     assert ask_counts(owner) == {"failed": 1}
 
 
 def test_a_loop_that_does_not_run_does_not_answer(loop_factory: HostFactory) -> None:
-    loop = Loop(LoopConfig(loop_factory=loop_factory), clock=MonotonicClock())
+    loop = ActorSystem(LoopConfig(loop_factory=loop_factory), clock=MonotonicClock())
     oracle = loop.spawn(Oracle)
-    with pytest.raises(AskTimeout):
-        on_thread(lambda: oracle.plain.within(5).blocking(1))
+    with pytest.raises(AskTimeoutError):
+        on_thread(lambda: oracle.plain.within(0.005).blocking(1))
     future = on_thread(lambda: oracle.plain.within(None).future(2))
     loop.destroy()
-    assert isinstance(future.exception(PATIENCE), TargetEnded)
+    assert isinstance(future.exception(PATIENCE), TargetEndedError)
     assert ended(audit(loop)) == {"expired": 1, "failed": 1}
 
 
@@ -206,7 +206,7 @@ def test_a_closed_loop_ends_all_asks_from_other_threads(owner: ThreadLoop) -> No
         asked.release()
         try:
             return oracle.plain.within(None).blocking(2)
-        except (TargetEnded, LoopClosed) as error:
+        except (TargetEndedError, LoopClosedError) as error:
             return error
 
     async def wait() -> object:
@@ -220,7 +220,7 @@ def test_a_closed_loop_ends_all_asks_from_other_threads(owner: ThreadLoop) -> No
             lambda: oracle.plain.future(1),
             lambda: oracle.note("x"),
         ):
-            with pytest.raises(LoopClosed):
+            with pytest.raises(LoopClosedError):
                 form()
         return oracle.ended.blocking()
 
@@ -231,10 +231,10 @@ def test_a_closed_loop_ends_all_asks_from_other_threads(owner: ThreadLoop) -> No
         assert all(asked.acquire(timeout=PATIENCE) for _ in range(2))
         owner.settle()
         owner.close()
-        assert type(held.exception(PATIENCE)) is TargetEnded
-        assert type(behind.exception(PATIENCE)) is TargetEnded
-        assert type(awaited.result(PATIENCE)) is TargetEnded
-        assert type(blocked.result(PATIENCE)) in {TargetEnded, LoopClosed}
+        assert type(held.exception(PATIENCE)) is TargetEndedError
+        assert type(behind.exception(PATIENCE)) is TargetEndedError
+        assert type(awaited.result(PATIENCE)) is TargetEndedError
+        assert type(blocked.result(PATIENCE)) in {TargetEndedError, LoopClosedError}
         assert pool.submit(late).result(PATIENCE) is ExitReason.NORMAL
 
 
@@ -264,7 +264,7 @@ def test_a_thread_that_reuses_an_ident_is_not_taken_for_the_loops_thread(owner: 
         thread.join(PATIENCE)
     if not ends:
         pytest.skip("no thread was given that number again")
-    assert ends == [ExitReason.NORMAL, LoopClosed]
+    assert ends == [ExitReason.NORMAL, LoopClosedError]
 
 
 @pytest.mark.guarantee("G60")
@@ -278,7 +278,7 @@ def test_asks_that_race_with_the_end_of_the_loop_all_end(loop_factory: HostFacto
             try:
                 while True:
                     futures.append(oracle.plain.within(None).future(1))  # noqa: B023  # joined below
-            except LoopClosed:
+            except LoopClosedError:
                 pass
 
         thread = threading.Thread(target=send)
@@ -289,7 +289,7 @@ def test_asks_that_race_with_the_end_of_the_loop_all_end(loop_factory: HostFacto
         assert not thread.is_alive()
         done, pending = wait_futures(futures, PATIENCE)
         assert not pending
-        assert {type(future.exception()) for future in done} <= {type(None), TargetEnded}
+        assert {type(future.exception()) for future in done} <= {type(None), TargetEndedError}
         # Its thread has ended, so this one may look at it.
         owner.loop.kernel.claim_thread()  # pyright: ignore[reportPrivateUsage]  # nobody runs it again
         assert audit(owner.loop).asked == len(futures)
@@ -396,8 +396,8 @@ def test_the_exit_of_the_actor_ends_a_wait_for_room_from_another_thread(owner: T
         return [first, await outcome(oracle.note.when_room("y"))]
 
     first, second = on_event_loop(main)
-    assert isinstance(first, TargetEnded)
-    assert isinstance(second, NoSuchActor)
+    assert isinstance(first, TargetEndedError)
+    assert isinstance(second, NoSuchActorError)
     assert ask_counts(owner) == {}
 
 
@@ -426,7 +426,7 @@ def test_answers_deadlines_and_cancellations_that_race_end_each_ask_once(owner: 
         try:
             asked = oracle.plain if number % 3 == 1 else oracle.quick
             assert asked.within(0).blocking(number) == number
-        except AskTimeout:
+        except AskTimeoutError:
             return "expired"
         return "answered"
 
@@ -462,8 +462,8 @@ def test_a_flood_of_asks_to_a_stuck_loop_ends(owner: ThreadLoop, overflow: Overf
     done, pending = wait_futures(futures, PATIENCE)
     assert not pending
     kinds = Counter(type(future.exception()) for future in done)
-    assert set(kinds) == {type(None), MessageDropped}
-    assert ask_counts(owner) == {"answered": kinds[type(None)], "failed": kinds[MessageDropped]}
+    assert set(kinds) == {type(None), MessageDroppedError}
+    assert ask_counts(owner) == {"answered": kinds[type(None)], "failed": kinds[MessageDroppedError]}
 
 
 # --- replies ------------------------------------------------------------------------------------------------------------
@@ -476,7 +476,7 @@ def test_a_reply_from_another_thread_has_done_and_result_but_no_truth_value(owne
     async def main() -> None:
         reply = cast("CrossThreadReply", oracle.held(gate, 5))
         assert not reply.done()
-        with pytest.raises(LoopBusy, match="has not answered yet"):
+        with pytest.raises(LoopBusyError, match="has not answered yet"):
             reply.result()
         with pytest.raises(TypeError, match="would always be true"):
             bool(reply)
@@ -560,7 +560,7 @@ def test_a_wait_for_room_on_another_thread_that_fails_has_its_own_error_text(
             return await waiting
 
         error = on_event_loop(main)
-        assert isinstance(error, TargetEnded)
+        assert isinstance(error, TargetEndedError)
         assert "before there was room for Oracle.note()" in str(error)
         assert "answered" not in str(error)
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Loop, id_of, is_alive
+from bandstand.actor import ActorSystem, id_of, is_alive
 from bandstand.core import ActorId
-from bandstand.errors import TargetEnded
+from bandstand.errors import TargetEndedError
 from bandstand.testing import VirtualClock
 from tests.actor.context_reader import ContextReader, as_user, envelopes_of_a_send, request, user
 from tests.actor.players import Book, Puppet, elsewhere, ride, turns
@@ -47,7 +47,7 @@ class Recorder:
         self.entries.append(("exit", method, carried))
 
 
-def test_a_tracer_is_called_at_each_send_and_around_each_handler(loop: Loop) -> None:
+def test_a_tracer_is_called_at_each_send_and_around_each_handler(loop: ActorSystem) -> None:
     tracer = Recorder()
     loop.set_tracer(tracer)
     handle = loop.spawn(ContextReader, [])
@@ -67,7 +67,7 @@ def test_a_tracer_is_called_at_each_send_and_around_each_handler(loop: Loop) -> 
     ]
 
 
-def test_a_tracer_surrounds_a_whole_async_handler(loop: Loop) -> None:
+def test_a_tracer_surrounds_a_whole_async_handler(loop: ActorSystem) -> None:
     tracer = Recorder()
 
     async def body() -> None:
@@ -87,7 +87,7 @@ def test_a_tracer_surrounds_a_whole_async_handler(loop: Loop) -> None:
     assert kinds == ["enter", "begin", "end", "exit", "enter", "exit"]
 
 
-def test_a_tracer_sees_what_a_handler_raises(loop: Loop) -> None:
+def test_a_tracer_sees_what_a_handler_raises(loop: ActorSystem) -> None:
     tracer = Recorder()
 
     async def body() -> None:
@@ -96,14 +96,14 @@ def test_a_tracer_sees_what_a_handler_raises(loop: Loop) -> None:
         with pytest.raises(Boom):
             await handle.refuse()
         handle.crash()
-        with pytest.raises(TargetEnded):
+        with pytest.raises(TargetEndedError):
             await handle.see()
 
     ride(loop, body)
     assert ("raise", "ContextReader.crash", "Boom") in tracer.entries
 
 
-def test_a_tracer_is_called_on_the_senders_thread(loop: Loop) -> None:
+def test_a_tracer_is_called_on_the_senders_thread(loop: ActorSystem) -> None:
     tracer = Recorder()
     loop.set_tracer(tracer)
     handle = loop.spawn(ContextReader, [])
@@ -115,7 +115,7 @@ def test_a_tracer_is_called_on_the_senders_thread(loop: Loop) -> None:
     assert [entry[0] for entry in tracer.entries] == ["enter", "exit"] * 2
 
 
-def test_a_tracer_and_a_context_travel_together(loop: Loop) -> None:
+def test_a_tracer_and_a_context_travel_together(loop: ActorSystem) -> None:
     class Spanner(Recorder):
         def sending(self, target: ActorId, method: str) -> Any:
             return user.get()
@@ -148,7 +148,7 @@ def test_a_tracer_and_a_context_travel_together(loop: Loop) -> None:
 
 
 @pytest.mark.slow
-def test_a_removed_tracer_is_not_called(loop: Loop) -> None:
+def test_a_removed_tracer_is_not_called(loop: ActorSystem) -> None:
     tracer = Recorder()
     loop.set_tracer(tracer)
     handle = loop.spawn(ContextReader, [])
@@ -162,7 +162,7 @@ def test_a_removed_tracer_is_not_called(loop: Loop) -> None:
 
 
 def test_a_tracer_works_without_carried_contexts(clock: VirtualClock) -> None:
-    with Loop(clock=clock, carry_context=False) as loop:
+    with ActorSystem(clock=clock, carry_context=False) as loop:
         tracer, book = Recorder(), list[Any]()
         loop.set_tracer(tracer)
         handle = loop.spawn(ContextReader, book)
@@ -172,7 +172,7 @@ def test_a_tracer_works_without_carried_contexts(clock: VirtualClock) -> None:
         assert [entry[0] for entry in tracer.entries] == ["enter", "exit"]
 
 
-def test_a_tracer_that_raises_on_sending_raises_in_the_sender_and_sends_nothing(loop: Loop) -> None:
+def test_a_tracer_that_raises_on_sending_raises_in_the_sender_and_sends_nothing(loop: ActorSystem) -> None:
     class Bad(Recorder):
         def sending(self, target: ActorId, method: str) -> int:
             raise Boom("sending")
@@ -188,7 +188,7 @@ def test_a_tracer_that_raises_on_sending_raises_in_the_sender_and_sends_nothing(
     check_statistics(loop)
 
 
-def test_a_tracer_does_not_affect_background_work_and_timers(loop: Loop) -> None:
+def test_a_tracer_does_not_affect_background_work_and_timers(loop: ActorSystem) -> None:
     book: Book = []
     loop.set_tracer(Recorder())
 
@@ -199,7 +199,7 @@ def test_a_tracer_does_not_affect_background_work_and_timers(loop: Loop) -> None
     def begin(me: Puppet) -> None:
         me.background(seven(), then=me.write)
         me.background(seven(), then=me.note)
-        me.after(1, me.write, "after")
+        me.after(0.001, me.write, "after")
 
     handle = loop.spawn(Puppet, book)
     handle.do(begin)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Loop, id_of
-from bandstand.errors import NoSuchActor, TargetEnded
+from bandstand.actor import ActorSystem, id_of
+from bandstand.errors import NoSuchActorError, TargetEndedError
 from bandstand.testing import VirtualClock
 from tests.actor.asking import CAP, Oracle, in_place
 from tests.actor.players import Book, Noter, Puppet, ride, turns
@@ -18,7 +18,7 @@ from tests.core.support import HostFactory, RecordingObserver, check_statistics,
 pytestmark = pytest.mark.guarantee("G59")
 
 
-def full(loop: Loop, book: Book, slots: int = 2) -> Noter:
+def full(loop: ActorSystem, book: Book, slots: int = 2) -> Noter:
     """Return an actor with a full DATA lane."""
     handle = loop.options(mailbox_cap=loop.config.sys_reserved + slots).spawn(Noter, book)
     for number in range(slots):
@@ -26,7 +26,7 @@ def full(loop: Loop, book: Book, slots: int = 2) -> Noter:
     return handle
 
 
-def test_waiters_are_served_in_order_before_later_sends(loop: Loop) -> None:
+def test_waiters_are_served_in_order_before_later_sends(loop: ActorSystem) -> None:
     book: Book = []
 
     async def body() -> None:
@@ -44,7 +44,7 @@ def test_waiters_are_served_in_order_before_later_sends(loop: Loop) -> None:
     check_statistics(loop)
 
 
-def test_with_room_the_message_is_sent_at_once(loop: Loop) -> None:
+def test_with_room_the_message_is_sent_at_once(loop: ActorSystem) -> None:
     book: Book = []
     handle = loop.spawn(Noter, book)
     assert handle.note.when_room(1).done()
@@ -52,12 +52,12 @@ def test_with_room_the_message_is_sent_at_once(loop: Loop) -> None:
     assert book == [1]
 
 
-def test_waiters_and_due_timers_share_one_queue(loop: Loop, clock: VirtualClock) -> None:
+def test_waiters_and_due_timers_share_one_queue(loop: ActorSystem, clock: VirtualClock) -> None:
     book: Book = []
     handle = full(loop, book)
     first = handle.note.when_room("first")
-    loop.send_after(id_of(handle), 1, "raw")  # a raw message: unhandled, but it takes a slot
-    clock.advance(2)
+    loop.send_after(id_of(handle), 0.001, "raw")  # a raw message: unhandled, but it takes a slot
+    clock.advance(0.002)
     second = handle.note.when_room("second")
     settle(loop)
     assert first.done()
@@ -68,7 +68,7 @@ def test_waiters_and_due_timers_share_one_queue(loop: Loop, clock: VirtualClock)
     check_statistics(loop)
 
 
-def test_a_cancelled_wait_sends_nothing(loop: Loop) -> None:
+def test_a_cancelled_wait_sends_nothing(loop: ActorSystem) -> None:
     book: Book = []
     handle = full(loop, book)
     landings = [handle.note.when_room(f"w{number}") for number in range(3)]
@@ -80,7 +80,7 @@ def test_a_cancelled_wait_sends_nothing(loop: Loop) -> None:
     check_statistics(loop)
 
 
-def test_cancelled_waits_leave_nothing_behind(loop: Loop) -> None:
+def test_cancelled_waits_leave_nothing_behind(loop: ActorSystem) -> None:
     book: Book = []
     handle = full(loop, book)
     for landing in [handle.note.when_room("never") for _ in range(100)]:
@@ -94,15 +94,15 @@ def test_cancelled_waits_leave_nothing_behind(loop: Loop) -> None:
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
-def test_the_exit_of_the_actor_ends_all_waits(loop: Loop, diary: RecordingObserver, end: str) -> None:
+def test_the_exit_of_the_actor_ends_all_waits(loop: ActorSystem, diary: RecordingObserver, end: str) -> None:
     async def body() -> None:
         handle = full(loop, [])
         landings = [handle.note.when_room(number) for number in range(3)]
         getattr(handle, end)()
         for landing in landings:
-            with pytest.raises(TargetEnded):
+            with pytest.raises(TargetEndedError):
                 await landing
-        with pytest.raises(NoSuchActor):
+        with pytest.raises(NoSuchActorError):
             await handle.note.when_room("later")
 
     ride(loop, body)
@@ -110,7 +110,7 @@ def test_the_exit_of_the_actor_ends_all_waits(loop: Loop, diary: RecordingObserv
     check_statistics(loop)
 
 
-def test_a_crash_ends_every_wait(loop: Loop, diary: RecordingObserver) -> None:
+def test_a_crash_ends_every_wait(loop: ActorSystem, diary: RecordingObserver) -> None:
     # The crashing message has made room for the first waiter, whose message becomes a dead letter.
     async def body() -> None:
         handle = loop.options(mailbox_cap=loop.config.sys_reserved + 1).spawn(Noter, [])
@@ -120,7 +120,7 @@ def test_a_crash_ends_every_wait(loop: Loop, diary: RecordingObserver) -> None:
         for landing in landings:
             try:
                 await landing
-            except TargetEnded:
+            except TargetEndedError:
                 continue
             landed += 1
         assert landed == len(diary.dead) <= 1
@@ -129,7 +129,7 @@ def test_a_crash_ends_every_wait(loop: Loop, diary: RecordingObserver) -> None:
     check_statistics(loop)
 
 
-def test_the_end_of_the_loop_ends_every_wait(loop: Loop) -> None:
+def test_the_end_of_the_loop_ends_every_wait(loop: ActorSystem) -> None:
     landings: list[Any] = []
 
     async def body() -> None:
@@ -144,7 +144,7 @@ def test_the_end_of_the_loop_ends_every_wait(loop: Loop) -> None:
     check_statistics(loop)
 
 
-def test_waits_for_room_are_not_counted_as_asks(loop: Loop) -> None:
+def test_waits_for_room_are_not_counted_as_asks(loop: ActorSystem) -> None:
     handle = full(loop, [])
     landing = handle.note.when_room("w")
     handle.note.when_room("x").cancel()
@@ -158,7 +158,7 @@ def test_waits_for_room_are_not_counted_as_asks(loop: Loop) -> None:
 def test_a_wait_for_room_that_fails_has_its_own_error_text(
     loop_factory: HostFactory,
 ) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle = loop.options(mailbox_cap=CAP).spawn(Oracle)
         oracle.block(Event())
         await turns(10)
@@ -167,7 +167,7 @@ def test_a_wait_for_room_that_fails_has_its_own_error_text(
         landing = oracle.note.when_room("late")
         await turns(10)
         oracle.kill()
-        with pytest.raises(TargetEnded, match=r"before there was room for Oracle\.note\(\)") as caught:
+        with pytest.raises(TargetEndedError, match=r"before there was room for Oracle\.note\(\)") as caught:
             await landing
         assert "answered" not in str(caught.value)
 

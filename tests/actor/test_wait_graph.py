@@ -7,8 +7,8 @@ from asyncio import Event
 
 import pytest
 
-from bandstand.actor import Actor, Loop, ask, data, id_of
-from bandstand.errors import WrongThread
+from bandstand.actor import Actor, ActorSystem, ask, id_of, tell
+from bandstand.errors import WrongThreadError
 from bandstand.testing import VirtualClock
 from tests.actor.asking import in_time, turns, watch
 from tests.actor.players import elsewhere
@@ -16,7 +16,7 @@ from tests.actor.players import elsewhere
 pytestmark = pytest.mark.guarantee("G247")
 
 
-class Link(Actor, ask_ms=None):
+class Link(Actor, ask_timeout=None):
     @ask
     async def through(self, *path: Link, gate: Event) -> str:
         if not path:
@@ -28,17 +28,17 @@ class Link(Actor, ask_ms=None):
     async def both(self, one: Link, other: Link, gate: Event) -> list[str]:
         return list(await asyncio.gather(one.through(gate=gate), other.through(gate=gate)))
 
-    @data
+    @tell
     async def mourn(self, other: Link) -> None:
         await other.ended()
 
-    @data
+    @tell
     def work(self, other: Link, gate: Event) -> None:
         self.background(other.through(gate=gate))
 
 
 def test_chains_of_waits_are_listed_and_drawn(clock: VirtualClock) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         a, b, c = (loop.options(name=name).spawn(Link) for name in "abc")
         gate = Event()
         reply = watch(a.through(b, c, gate=gate))
@@ -48,7 +48,7 @@ def test_chains_of_waits_are_listed_and_drawn(clock: VirtualClock) -> None:
             ("a", "b", "Link.through()"),
             ("b", "c", "Link.through()"),
         ]
-        assert all(1_490 <= wait.since_ms <= 1_510 for wait in waits)
+        assert all(1.49 <= wait.since <= 1.51 for wait in waits)
         assert [wait.target for wait in waits.of(id_of(a))] == [id_of(b)]
         drawn = str(waits).replace("1501", "1500").replace("1499", "1500")
         assert drawn == ("a waits for b: Link.through(), 1500 ms\n└── b waits for c: Link.through(), 1500 ms")
@@ -60,7 +60,7 @@ def test_chains_of_waits_are_listed_and_drawn(clock: VirtualClock) -> None:
 
 
 def test_an_actor_may_wait_for_several_replies_and_for_an_exit(clock: VirtualClock) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         a, b, c, d = (loop.options(name=name).spawn(Link) for name in "abcd")
         gate = Event()
         reply = watch(a.both(b, c, gate))
@@ -86,7 +86,7 @@ def test_an_actor_may_wait_for_several_replies_and_for_an_exit(clock: VirtualClo
 
 
 def test_background_work_does_not_count_as_a_wait_of_its_actor(clock: VirtualClock) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         a, b = (loop.options(name=name).spawn(Link) for name in "ab")
         gate = Event()
         a.work(b, gate)
@@ -98,6 +98,6 @@ def test_background_work_does_not_count_as_a_wait_of_its_actor(clock: VirtualClo
     in_time(clock)(story)
 
 
-def test_waits_refuses_other_threads(loop: Loop) -> None:
-    with pytest.raises(WrongThread):
+def test_waits_refuses_other_threads(loop: ActorSystem) -> None:
+    with pytest.raises(WrongThreadError):
         elsewhere(loop.waits)

@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from bandstand.actor import Actor, Loop, ask, data
+from bandstand.actor import Actor, ActorSystem, ask, tell
 from bandstand.core import LoopConfig, MonotonicClock
 from tests.actor.asking import audit, ended, turns
 from tests.core.support import HostFactory
@@ -25,11 +25,11 @@ class Sink(Actor):
     def __init__(self, log: list[Any]) -> None:
         self.log = log
 
-    @data
+    @tell
     def put(self, what: Any) -> None:
         self.log.append(what)
 
-    @data
+    @tell
     def hold_thread(self, begun: threading.Event, gate: threading.Event) -> None:
         """Block the whole loop."""
         begun.set()
@@ -51,7 +51,7 @@ class ThreadLoop:
         self._failure: BaseException | None = None
         # Whether all other threads are done with it when it ends, so that it can be audited.
         self.is_quiet = True
-        self.loop = Loop(LoopConfig(), clock=MonotonicClock())
+        self.loop = ActorSystem(LoopConfig(), clock=MonotonicClock())
         self.thread = threading.Thread(target=self._run, name="loop owner")
         self.thread.start()
         assert self._ready.wait(PATIENCE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bandstand.actor import Actor, Loop, ask, data
+from bandstand.actor import Actor, ActorSystem, ask, tell
 from bandstand.supervision import (
     ChildSpec,
     Supervisor,
@@ -27,11 +27,11 @@ class Worker(Actor):
         self.start = start
         self.more = more
 
-    @data
+    @tell
     def note(self, what: object) -> None:
         self.book.append((self.number, what))
 
-    @data
+    @tell
     def crash(self) -> None:
         raise Boom("crash")
 
@@ -48,6 +48,6 @@ class Worker(Actor):
         return self.number
 
 
-def one_for_one(loop: Loop, *specs: ChildSpec[Any], **fields: Any) -> Supervisor:
-    fields.setdefault("intensity", 1000)
+def one_for_one(loop: ActorSystem, *specs: ChildSpec[Any], **fields: Any) -> Supervisor:
+    fields.setdefault("max_restarts", 1000)
     return spawn_supervisor(loop, SupervisorSpec(children=specs, **fields), name="root")

@@ -17,10 +17,11 @@ PACKAGES = (
     "topic",
     "pool",
     "shutdown",
+    "pod",
+    "bus",
+    "cli",
     "testing",
 )
-# Names that are still defined more than once. Remove a name from this list when only one class is left; never add one.
-DUPLICATED = frozenset(["Loop", "Mailbox"])
 
 
 def definitions() -> dict[str, list[str]]:
@@ -36,12 +37,4 @@ def definitions() -> dict[str, list[str]]:
 
 @pytest.mark.once
 def test_class_names_are_unique() -> None:
-    duplicated = {name: paths for name, paths in definitions().items() if len(paths) > 1}
-    assert {name: paths for name, paths in duplicated.items() if name not in DUPLICATED} == {}
-
-
-@pytest.mark.once
-def test_the_list_of_duplicated_names_shrinks() -> None:
-    found = definitions()
-    unique = sorted(name for name in DUPLICATED if len(found[name]) < 2)
-    assert unique == [], "these names are unique now: remove them from DUPLICATED"
+    assert {name: paths for name, paths in definitions().items() if len(paths) > 1} == {}

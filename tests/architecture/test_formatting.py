@@ -36,6 +36,7 @@ OWN = frozenset(
         "channel",
         "child",
         "close[0]",
+        "deployment",
         "description",
         "exited",
         "handle",
@@ -62,11 +63,14 @@ OWN = frozenset(
         "supervisor",
         "tag",
         "taken[0]",
+        "taken",
+        "there",
         "times",
         "troupe",
+        "unknown[0]",
         "word",
     ]
-) | {"alone[id(options)]", "known[id(value)]", "path[place + 1]"}
+) | {"single[id(options)]", "names[id(value)]", "path[place + 1]"}
 # Code in which a repr() that raises does no harm: the command line and the test kit.
 EXEMPT = ("cli/", "testing/", "__main__.py")
 FORMATTED = re.compile(r"(?P<before>.{0,40})\{(?P<what>[^{}\n]+?)!r\}|(?<![\w.])repr\((?P<called>[^\n]+?)\)")

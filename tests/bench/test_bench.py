@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 
 from bandstand import _build_mode
-from bandstand.actor import Loop, data
+from bandstand.actor import ActorSystem, tell
 from bandstand.actor import ask as ask_mark
 from bench import caller, child, lines, otp, runner, stages, typed, web
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
-from bench.cases import CASES, ask, ask_async, by_name, tell
+from bench.cases import CASES, ask, ask_async, by_name
+from bench.cases import tell as tell_case
 from bench.child import measure
 from bench.progress import Progress
 from bench.stages import STAGES
@@ -138,8 +139,8 @@ def test_a_case_that_loses_a_message_has_no_figure() -> None:
         measure(case, SYSTEMS[0], Setting(9), 1)
 
 
-class ForgetfulTold(tell.Adder):
-    @data
+class ForgetfulTold(tell_case.Adder):
+    @tell
     def add(self, one: int) -> None:
         self.total = min(self.total + one, 1_000)
 
@@ -161,7 +162,7 @@ class ForgetfulLater(ask_async.Adder):
 @pytest.mark.parametrize(
     ("name", "home", "forgetful"),
     [
-        ("tell", tell, ForgetfulTold),
+        ("tell", tell_case, ForgetfulTold),
         ("ask", ask, ForgetfulAsked),
         ("ask-pipelined", ask, ForgetfulAsked),
         ("ask-inside", ask, ForgetfulAsked),
@@ -186,7 +187,7 @@ def test_answers_that_are_lost_or_swapped_give_no_figure() -> None:
 
 
 def test_asks_that_the_loop_does_not_know_of_give_no_figure() -> None:
-    async def one_too_many(loop: Loop) -> Outcome:
+    async def one_too_many(loop: ActorSystem) -> Outcome:
         adder = loop.spawn(ask.Adder)
         await adder.add(1)
         typed.settle_asks(loop, 1)

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from bandstand import _build_mode
-from bandstand.actor import ask, data
-from bandstand.pod import PodBooks, Troupe, directory, pod
+from bandstand.actor import ask, tell
+from bandstand.errors.validation import Seconds
+from bandstand.pod import PodStats, Troupe, directory, pod
 from bench import clusters, latency, pods, processes, runner
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
 from bench.cases import CASES, by_name, pods_inside, pods_thread, pods_work
@@ -99,7 +100,7 @@ def test_a_median_is_the_figure_and_the_slow_ones_are_in_the_details() -> None:
 class Forgetful(pods.Adder):
     """Does not count any further."""
 
-    @data
+    @tell
     def add(self, one: int) -> None:
         self.total = min(self.total + one, 500)
 
@@ -122,7 +123,7 @@ LOG: list[str] = []
 
 
 class Told(pods.Adder):
-    @data
+    @tell
     def add(self, one: int) -> None:
         LOG.append("handled")
 
@@ -184,11 +185,11 @@ def test_work_that_is_not_done_has_no_figure(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.real_time(reason=REAL)
 def test_a_troupe_that_has_lost_something_has_no_figure() -> None:
     class Lost(pods.OnePod):
-        def books(self, *, timeout_ms: float = 500.0) -> PodBooks:
-            return replace(super().books(timeout_ms=timeout_ms), dead=1)
+        def stats(self, *, timeout: Seconds = 0.5) -> PodStats:
+            return replace(super().stats(timeout=timeout), dead=1)
 
     with (
-        pytest.raises(WrongResultError, match=r"the books of Lost say PodBooks\(.*dead=1"),
+        pytest.raises(WrongResultError, match=r"the message counts of Lost are PodStats\(.*dead=1"),
         pods.playing(Lost()),
     ):
         pass

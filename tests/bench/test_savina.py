@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from bandstand.actor import data
+from bandstand.actor import tell
 from bandstand.core import Loop
 from bench import raw, workers
 from bench.case import Outcome, Setting, WrongResultError
@@ -85,27 +85,27 @@ def test_a_program_that_handles_a_message_twice_has_no_figure(home: ModuleType) 
 
 
 class AbsentMinded(chameneos.Creature):
-    @data
+    @tell
     def change(self, colour: int) -> None:
         self.mall.come(colour, self.me)
 
 
 class Forgetful(dictionary.Store):
-    @data
+    @tell
     def write(self, who: dictionary.Worker, key: int, value: int) -> None:  # that is the fault
         self.books.served += 1
         who.answer(value)
 
 
 class Blind(sortedlist.Store):
-    @data
+    @tell
     def contains(self, who: sortedlist.Worker, value: int) -> None:  # that is the fault
         self.books.served += 1
         who.answer(0)
 
 
 class Wasteful(buffer.Consumer):
-    @data
+    @tell
     def consume(self, item: int) -> None:  # that is the fault
         self.manager.give(self.me)
 

@@ -21,11 +21,11 @@ from bandstand.bus.adapters.limits import Limits
 from bandstand.bus.adapters.stdio import PipeAdapter
 from bandstand.bus.adapters.tcp import TcpAdapter
 from bandstand.bus.adapters.unix import UnixAdapter
+from bandstand.bus.admission import SendBudget
 from bandstand.bus.faults import SCHEMA_ERROR, FaultMaker
 from bandstand.bus.frame import Frame, Metadata
-from bandstand.bus.ports import Adapter, Line
-from bandstand.bus.unsent import Unsent
-from bandstand.errors import BadMessage
+from bandstand.bus.protocols import Adapter, Line
+from bandstand.errors import InvalidMessageError
 from tests.core.support import HostFactory
 
 PATIENCE = 30  # seconds to wait for what must come
@@ -61,9 +61,9 @@ class Desk:
         self.drained_count = 0
         self.admitted: list[Frame] = []
         self.turned_away = 0
-        self.refused: list[BadMessage] = []
+        self.refused: list[InvalidMessageError] = []
         self.held: deque[tuple[Line, Frame]] = deque()
-        self.unsent = Unsent(1 << 30)
+        self.unsent = SendBudget(1 << 30)
         self._faults = FaultMaker(lambda: "fault", lambda: 0)
 
     def open(self, line: Line) -> None:
@@ -85,7 +85,7 @@ class Desk:
                 each.deliver(frame, settles=False)
         return True
 
-    def refuse(self, line: Line, problem: BadMessage) -> None:
+    def refuse(self, line: Line, problem: InvalidMessageError) -> None:
         self.refused.append(problem)
         fault = self._faults.make(
             SCHEMA_ERROR, str(problem), request_id=problem.request_id, path=problem.path
@@ -191,7 +191,7 @@ def wait_for(descriptor: int, event: int) -> None:
 class Venue:
     """An adapter that runs on a thread of its own, with its desk; makes clients for it."""
 
-    def __init__(self, kind: str, factory: HostFactory, directory: Path, **limits: int) -> None:
+    def __init__(self, kind: str, factory: HostFactory, directory: Path, **limits: Any) -> None:
         self.kind = kind
         self.directory = directory
         self.desk = Desk()
@@ -294,8 +294,8 @@ class Venue:
     def begin_close(self) -> Future[None]:
         return asyncio.run_coroutine_threadsafe(self.adapter.close(PATIENCE), self.host)
 
-    def close(self, within_s: float = PATIENCE) -> None:
-        self.run(self.adapter.close(within_s))
+    def close(self, timeout: float = PATIENCE) -> None:
+        self.run(self.adapter.close(timeout))
 
     def end(self) -> None:
         for client in self._clients:
@@ -313,7 +313,7 @@ class Venue:
 
 
 @contextmanager
-def venue_of(kind: str, factory: HostFactory, directory: Path, **limits: int) -> Generator[Venue]:
+def venue_of(kind: str, factory: HostFactory, directory: Path, **limits: Any) -> Generator[Venue]:
     venue = Venue(kind, factory, directory, **limits)
     try:
         yield venue

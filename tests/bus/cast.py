@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from bandstand.bus import Capability, Command, Event, Failure, Frame, Query
-from bandstand.errors import Refused
+from bandstand.errors import RefusedError
 from tests.bus.stage import Stage
 from tests.core.support import Boom
 
@@ -81,11 +81,11 @@ class Player(Capability):
             case "raise":
                 raise Boom("by wish")
             case "refuse":
-                raise Refused("not today")
+                raise RefusedError("not today")
             case "miss":
-                raise Refused(NotFound("k"))
+                raise RefusedError(NotFound("k"))
             case "misname":
-                raise Refused(NotNamed())
+                raise RefusedError(NotNamed())
             case "emit":
                 self.bus.emit(Told("emitted"))
             case "unsaid":

@@ -128,7 +128,7 @@ class Hall(Venue):
         directory: Path,
         *,
         config: NodeConfig | None = None,
-        **limits: int,
+        **limits: Any,
     ) -> None:
         self._config = config
         self._stack = AsyncExitStack()
@@ -140,7 +140,7 @@ class Hall(Venue):
         node = Node([Memory, provide(Sleeper, self.bell)], adapters=[self.adapter], config=self._config)
         self.node = await self._stack.enter_async_context(node)
 
-    def close(self, within_s: float = PATIENCE) -> None:
+    def close(self, timeout: float = PATIENCE) -> None:
         self.run(self._stack.aclose())
 
     def wake(self) -> None:

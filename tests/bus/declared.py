@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from bandstand.bus.contracts.capability import Capability
-from bandstand.bus.contracts.contract import RestartLimits
+from bandstand.bus.contracts.capability import Capability, RestartLimits
 from bandstand.bus.contracts.messages import Command, Event, Query
+from bandstand.bus.scheduler import Schedule
 from bandstand.bus.syscall import HealthTick
-from bandstand.bus.timer import Schedule
 from tests.bus.envelopes import (
     Changed,
     Clear,
@@ -74,7 +73,7 @@ class Kept(Memory):
     id = "Kept.Memory"
     policy = RestartLimits(max_restarts=1)
     mailbox_cap = 7
-    timeout_ms = 50
+    timeout = 0.05
 
     def get(self, msg: Get, trace: bool = False) -> Value:  # type: ignore[override]  # a default is no hindrance  # pyright: ignore[reportIncompatibleMethodOverride]
         return Value(1)
@@ -299,7 +298,7 @@ class BadCap(Memory):
 
 
 class BadTimeout(Memory):
-    timeout_ms = 10**12
+    timeout = 1000000000
 
 
 class BadPolicy(Memory):

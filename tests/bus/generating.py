@@ -14,7 +14,7 @@ from typing import Any, cast
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no types
 
-from bandstand.bus.contracts.payload import Payload
+from bandstand.bus.contracts.codec import PayloadCodec
 
 # Any, here and below: a JSON Schema, and what it describes, are trees of plain values.
 Made = st.SearchStrategy[Any]
@@ -33,7 +33,7 @@ ANYTHING: Made = st.recursive(
 )
 
 
-def payloads_of(payload: Payload[Any]) -> Made:
+def payloads_of(payload: PayloadCodec) -> Made:
     """Whatever the schema of a payload allows."""
     return from_schema(payload.schema)
 

@@ -214,9 +214,9 @@ REFUSED: Mapping[str, tuple[Any, str]] = {
     "a set of dataclasses": (set[Address], "a set cannot hold this"),
     "two sorts of strings": (str | date, "more than one str-like type"),
     "two structs without a tag": (Point | Strict, "cannot be read from JSON"),
-    "keys that are tuples": (dict[tuple[int, int], int], "the keys of an object are strings"),
-    "keys that are bools": (dict[bool, int], "the keys of an object are strings"),
-    "keys with bounds": (dict[Annotated[int, Meta(ge=0)], int], "the keys of an object are strings"),
+    "keys that are tuples": (dict[tuple[int, int], int], "JSON keys are strings"),
+    "keys that are bools": (dict[bool, int], "JSON keys are strings"),
+    "keys with bounds": (dict[Annotated[int, Meta(ge=0)], int], "JSON keys are strings"),
     "tenths": (Annotated[float, Meta(multiple_of=0.1)], "multiples of 0.1 are not exact"),
     "at least two of what has many spellings": (Annotated[set[datetime], Meta(min_length=2)], "min_length=2"),
     "at least two keys with many spellings": (

@@ -13,10 +13,10 @@ from typing import Any
 from msgspec import Struct
 
 from bandstand.bus import BufferedWorker, Capability, Command, Contract, Event, Message, Query, RestartLimits
-from bandstand.errors import Refused
+from bandstand.errors import RefusedError
 
 # Enough for every test, and no waiting.
-OFTEN = RestartLimits(max_restarts=1000, window_ms=60_000, backoff_ms=0)
+OFTEN = RestartLimits(max_restarts=1000, period=60, backoff=None)
 
 
 class Place(Struct):
@@ -152,7 +152,7 @@ class Bystander(Capability):
     async def slow(self, msg: Slow) -> int:
         self.bus.emit(Begun(os.getpid(), "slow"))
         # However long the others take to die.
-        await self.bus.ask(Pass(), timeout_ms=300_000)
+        await self.bus.ask(Pass(), timeout=300)
         return os.getpid()
 
 
@@ -177,7 +177,7 @@ class Asking(Capability):
         return await self.bus.ask(Where())
 
     def remind(self, msg: Remind) -> str:
-        name = self.bus.send_later(Begun(os.getpid(), "reminded"), msg.delay_ms)
+        name = self.bus.send_later(Begun(os.getpid(), "reminded"), msg.delay_ms / 1000)
         if msg.dies:
             raise ValueError("before it was sent")
         return name
@@ -194,7 +194,7 @@ def telling() -> Any:
         if msg.text == "die":
             os._exit(5)
         if msg.text == "no":
-            raise Refused("not that")
+            raise RefusedError("not that")
         return Message(kind="reply", type=Tell.message_type, data=f"{msg.text} from {os.getpid()}")
 
     return tell

@@ -31,7 +31,7 @@ from bandstand.bus import (
     Provision,
     Stats,
 )
-from bandstand.bus.syscall import CapabilityHealth, Health, StatsQuery
+from bandstand.bus.syscall import CapabilityHealth, HealthQuery, StatsQuery
 from bandstand.core import ActorId
 from bandstand.testing import VirtualClock, leaks_of
 from tests.core.support import guarded
@@ -175,7 +175,7 @@ class ScriptedAdapter:
         self.can_produce = False
         self.life.append("stop")
 
-    async def close(self, within_s: float) -> None:
+    async def close(self, timeout: float) -> None:
         self.life.append("close")
         for line in self.lines:
             if line.is_open:
@@ -230,7 +230,7 @@ class Stage:
         return msgspec.structs.replace(found, admitted=found.admitted - 1, in_flight=found.in_flight - 1)
 
     async def health(self, capability: str) -> CapabilityHealth:
-        return (await self.node.bus.ask(Health())).capabilities[capability]
+        return (await self.node.bus.ask(HealthQuery())).capabilities[capability]
 
 
 def play(act: Act, *capabilities: Source, clock: VirtualClock | None = None, **fields: Any) -> None:
@@ -238,7 +238,7 @@ def play(act: Act, *capabilities: Source, clock: VirtualClock | None = None, **f
     clock = VirtualClock() if clock is None else clock
     adapter = ScriptedAdapter()
     log = fields.pop("log", None)
-    fields.setdefault("health_ms", 0)
+    fields.setdefault("health_period", 0)
     node = Node(capabilities, adapters=[adapter], config=NodeConfig(**fields), log=log, clock=clock)
 
     async def main() -> None:

@@ -11,15 +11,16 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bandstand.bus.adapters import listening
-from bandstand.bus.ports import Adapter
+from bandstand.bus.adapters import listener
+from bandstand.bus.protocols import Adapter
 from bandstand.bus.wire import read_frame
-from bandstand.errors import BadMessage, InvalidArgument
+from bandstand.errors import InvalidArgumentError, InvalidMessageError
 from tests.bus.adapters import KINDS, PATIENCE, Venue, open_descriptors, request, venue_of
 from tests.core.support import HostFactory
 
@@ -32,7 +33,7 @@ VenueMaker = Callable[..., Venue]
 def make(kind: str, loop_factory: HostFactory, tmp_path: Path) -> Iterator[VenueMaker]:
     with ExitStack() as stack:
 
-        def make(**limits: int) -> Venue:
+        def make(**limits: Any) -> Venue:
             return stack.enter_context(venue_of(kind, loop_factory, tmp_path, **limits))
 
         yield make
@@ -62,7 +63,7 @@ class TestEveryAdapter:
         client = venue.client()
         client.send(b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" + request(1))
         refusal = client.line()
-        assert "no web server" in json.dumps(refusal)
+        assert "not a web server" in json.dumps(refusal)
         assert venue.desk.admitted == []
 
     def test_requests_are_pipelined_and_answered_in_order(self, make: VenueMaker) -> None:
@@ -139,7 +140,7 @@ class TestEveryAdapter:
         client.send(request(1) + b"x" * 5_000_000 + b"\n" + request(2) + b"y" * 1001 + b"\n" + request(3))
         lines = [client.line() for _ in range(5)]
         assert [line["kind"] for line in lines] == ["reply", "error", "reply", "error", "reply"]
-        assert "more than 1000 bytes" in lines[1]["data"]["message"]
+        assert "longer than the limit of 1000 bytes" in lines[1]["data"]["message"]
 
     def test_a_line_that_has_just_the_limit_is_read(self, make: VenueMaker) -> None:
         line = request(1, data={"text": "x" * 500})
@@ -308,13 +309,13 @@ class TestEveryAdapter:
         client = venue.client()
         while not venue.do(lambda: [each for each in venue.desk.lines if not each.is_writable]):
             client.offer(request(1, data="x" * 5000))
-        venue.close(within_s=0.0)
+        venue.close(timeout=0.0)
         assert venue.desk.lines == []
         assert venue.do(lambda: venue.adapter.is_flushed)
 
     def test_closing_twice_does_no_harm_and_it_can_start_again(self, make: VenueMaker) -> None:
         venue = make()
-        with pytest.raises(InvalidArgument, match="started already"):
+        with pytest.raises(InvalidArgumentError, match="started already"):
             venue.run(venue.adapter.start(venue.desk))
         venue.close()
         venue.close()
@@ -383,7 +384,7 @@ class TestManyClients:
     def test_those_for_whom_there_is_no_descriptor_wait(
         self, make: VenueMaker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        monkeypatch.setattr(listening, "RECESS_S", 0.0)
+        monkeypatch.setattr(listener, "ACCEPT_RETRY_S", 0.0)
         accept, refused = socket.socket.accept, [OSError(errno.EMFILE, "Too many open files")] * 3
 
         def scarce(this: socket.socket) -> tuple[socket.socket, object]:
@@ -395,7 +396,7 @@ class TestManyClients:
         client = make().client()
         client.send(request(1))
         assert client.answers(1) == ["q1"]
-        assert caplog.text.count("accepts nobody for 0 s: [Errno 24] Too many open files") == 3
+        assert caplog.text.count("no connections are accepted for 0 s: [Errno 24] Too many open files") == 3
 
     def test_it_can_be_closed_while_they_wait(
         self, make: VenueMaker, monkeypatch: pytest.MonkeyPatch
@@ -454,7 +455,7 @@ def test_random_bytes_never_take_it_down(make: VenueMaker) -> None:
                 continue
             try:
                 expected.append(read_frame(line).kind)
-            except BadMessage:
+            except InvalidMessageError:
                 expected.append("error")
         assert [client.line()["kind"] for _ in range(len(expected) + 1)] == [*expected, "reply"]
         client.close()

@@ -32,7 +32,7 @@ class House(Venue):
     async def begin(self) -> None:
         await self.stack.enter_async_context(Node([Memory], adapters=[self.adapter]))
 
-    def close(self, within_s: float = PATIENCE) -> None:
+    def close(self, timeout: float = PATIENCE) -> None:
         self.run(self.stack.aclose())
 
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bandstand.bus.client import address as module
-from bandstand.bus.client.address import Address, default_address
-from bandstand.errors import InvalidArgument
+from bandstand.bus.client import config as module
+from bandstand.bus.client.config import Address, default_address
+from bandstand.errors import InvalidArgumentError
 
 pytestmark = [pytest.mark.spec("C17")]
 
@@ -57,7 +57,7 @@ class TestAnAddress:
         ],
     )
     def test_that_is_none_is_refused_with_the_right_forms(self, text: str) -> None:
-        with pytest.raises(InvalidArgument) as caught:
+        with pytest.raises(InvalidArgumentError) as caught:
             Address.parse(text)
         assert repr(text) in str(caught.value)
         assert "HOST:PORT" in str(caught.value)
@@ -66,7 +66,7 @@ class TestAnAddress:
     def test_any_text_is_one_or_is_refused(self, text: str) -> None:
         try:
             found = Address.parse(text)
-        except InvalidArgument:
+        except InvalidArgumentError:
             return
         assert Address.parse(str(found)) == found
 
@@ -88,7 +88,7 @@ class TestTheDefault:
         assert found.is_shared
 
     def test_a_wrong_one_is_told_by_where_it_comes_from(self) -> None:
-        with pytest.raises(InvalidArgument, match="BANDSTAND_BUS: 'nonsense' is no address"):
+        with pytest.raises(InvalidArgumentError, match="BANDSTAND_BUS: 'nonsense' is not an address"):
             default_address({"BANDSTAND_BUS": "nonsense"})
 
     def test_is_read_from_the_process_if_nothing_else_is_given(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +100,7 @@ class TestTheDefault:
 def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Address:
     """An address in a directory of last resort that is not the machine's own."""
     folder = tmp_path / "bandstand-7"
-    monkeypatch.setattr(module, "_last_resort", lambda: folder)
+    monkeypatch.setattr(module, "_fallback_directory", lambda: folder)
     return default_address({})
 
 

@@ -69,7 +69,7 @@ class TestSlowed:
         for _ in range(50):
             client.command("Cast.Wait", {"ms": 10})
         await stage.settle()
-        assert (await stage.bus.ask(Echo("inside"), timeout_ms=60_000)).text == "inside"
+        assert (await stage.bus.ask(Echo("inside"), timeout=60)).text == "inside"
 
     @staged(Small, Memory)
     async def test_others_are_not_slowed(self, stage: Stage) -> None:
@@ -137,7 +137,7 @@ class TestSlowed:
 
 
 class TestNotForEver:
-    @staged(Small, Memory, hold_ms=500)
+    @staged(Small, Memory, hold_timeout=0.5)
     async def test_what_is_behind_goes_on_after_a_while(self, stage: Stage) -> None:
         client = stage.connect()
         asked = [client.command("Cast.Wait", {"ms": 10**6}) for _ in range(20)]
@@ -152,7 +152,7 @@ class TestNotForEver:
         for name in refused:
             assert client.fault(name, "Sys.Overloaded").retryable
 
-    @staged(Small, hold_ms=500)
+    @staged(Small, hold_timeout=0.5)
     async def test_while_it_is_jammed_one_more_is_refused_at_once(self, stage: Stage) -> None:
         client, other = stage.connect(), stage.connect()
         for _ in range(20):
@@ -162,7 +162,7 @@ class TestNotForEver:
         await stage.settle()
         other.fault(asked, "Sys.Overloaded")
 
-    @staged(Small, hold_ms=500)
+    @staged(Small, hold_timeout=0.5)
     async def test_when_there_is_room_again_clients_are_slowed_again(self, stage: Stage) -> None:
         client = stage.connect()
         for _ in range(20):
@@ -175,7 +175,7 @@ class TestNotForEver:
         assert kinds(client, asked) == ["reply"] * 20
         assert (await stage.stats()).failed == {"Sys.Overloaded": refused}
 
-    @staged(Small, hold_ms=0)
+    @staged(Small, hold_timeout=0)
     async def test_with_no_time_to_wait_it_is_refused_at_once(self, stage: Stage) -> None:
         client = stage.connect()
         asked = [client.command("Cast.Wait", {"ms": 10}) for _ in range(20)]
@@ -198,7 +198,7 @@ class TestNotForEver:
 
 @pytest.fixture
 def hall(loop_factory: HostFactory, tmp_path: Path) -> Iterator[Hall]:
-    hall = Hall("unix", loop_factory, tmp_path, config=NodeConfig(hold_ms=60_000))
+    hall = Hall("unix", loop_factory, tmp_path, config=NodeConfig(hold_timeout=60))
     try:
         yield hall
         hall.until_quiet()

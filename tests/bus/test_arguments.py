@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from msgspec import Meta
 
 from bandstand.bus.contracts.schema import schema_of
-from bandstand.cli.arguments import command_words, data_of
-from bandstand.cli.reading import SchemaReader
-from bandstand.errors import BadMessage, InvalidArgument
+from bandstand.cli.arguments import format_data, parse_data
+from bandstand.cli.schema_reader import SchemaReader
+from bandstand.errors import InvalidArgumentError, InvalidMessageError
 
 pytestmark = [pytest.mark.spec("C22")]
 
@@ -47,7 +47,7 @@ FORM = schema_of(Form, "the form")
 
 
 def typed(*arguments: str) -> Any:
-    return json.loads(data_of(arguments, FORM))
+    return json.loads(parse_data(arguments, FORM))
 
 
 class TestFields:
@@ -111,7 +111,7 @@ class TestFields:
 class TestWhole:
     @pytest.mark.parametrize("text", ['{"name": "a=b"}', "[1, 2]", '"a=b"', "5", "not json", '{"a": 1e999}'])
     def test_one_argument_that_is_no_field_is_taken_as_it_stands(self, text: str) -> None:
-        assert data_of([text], FORM) == text.encode()
+        assert parse_data([text], FORM) == text.encode()
 
 
 class TestRefusals:
@@ -119,38 +119,40 @@ class TestRefusals:
         ("arguments", "words"),
         [
             (["name=a", "name=b"], "name is given twice"),
-            (["name=a", "oops"], "'oops' is no field: pass NAME=TEXT"),
-            (["{}", "name=a"], "'{}' is no field"),
+            (["name=a", "oops"], "'oops' is not a field: pass NAME=TEXT"),
+            (["{}", "name=a"], "'{}' is not a field"),
             (["place={}", "place=1"], "place is given twice"),
-            (["anything=1", "anything.b=2"], "anything.b is given, and what it would be a part of"),
+            (["anything=1", "anything.b=2"], "anything.b is given, but a field that contains it"),
             (["words:=null", "words=a", "words:=1"], "words is given twice"),
             (["words:=5", "words=a"], "words is given twice"),
-            (["name:=oops"], "name:=oops is no JSON: .*; for a string, pass name=oops"),
-            (["count:=NaN"], "NaN is no JSON"),
-            (["anything:=" + "[" * 100_000], "nested too deeply|no JSON"),
+            (["name:=oops"], "name:=oops is not valid JSON: .*; for a string, pass name=oops"),
+            (["count:=NaN"], "NaN is not JSON"),
+            (["anything:=" + "[" * 100_000], "nested too deeply|not valid JSON"),
             (["name=\udcff"], "not UTF-8"),
             (["\udcff"], "not UTF-8"),
         ],
     )
     def test_contradictions_are_told(self, arguments: list[str], words: str) -> None:
-        with pytest.raises(InvalidArgument, match=words):
-            data_of(arguments, FORM)
+        with pytest.raises(InvalidArgumentError, match=words):
+            parse_data(arguments, FORM)
 
     def test_a_misspelt_field_is_told_with_the_right_one(self) -> None:
-        with pytest.raises(BadMessage, match=r"there is no field nmae: did you mean name\?") as caught:
+        with pytest.raises(
+            InvalidMessageError, match=r"there is no field nmae; did you mean name\?"
+        ) as caught:
             typed("nmae=x")
         assert caught.value.path == "$.data.nmae"
-        with pytest.raises(BadMessage, match=r"no field place.steet: did you mean street\?"):
+        with pytest.raises(InvalidMessageError, match=r"no field place.steet; did you mean street\?"):
             typed("place.steet=x")
-        with pytest.raises(BadMessage, match=r"the fields there are name, note, "):
+        with pytest.raises(InvalidMessageError, match=r"the fields are name, note, "):
             typed("zzz=x")
 
     def test_a_message_without_fields_says_so(self) -> None:
         class Nothing(msgspec.Struct):
             pass
 
-        with pytest.raises(BadMessage, match="there is no field x; the fields there are none at all"):
-            data_of(["x=1"], schema_of(Nothing, "nothing"))
+        with pytest.raises(InvalidMessageError, match="there is no field x; the type has no fields"):
+            parse_data(["x=1"], schema_of(Nothing, "nothing"))
 
 
 class TestTyping:
@@ -169,7 +171,7 @@ class TestTyping:
         ],
     )
     def test_the_simplest_form_that_means_it_is_chosen(self, data: object, words: str) -> None:
-        assert command_words(data, FORM) == words
+        assert format_data(data, FORM) == words
 
     JSON = st.recursive(
         st.none()
@@ -187,7 +189,7 @@ class TestTyping:
     @example({"name": "-"})
     def test_what_is_typed_means_what_was_to_be_typed(self, data: dict[str, Any]) -> None:
         for schema in (FORM, {}, {"type": "object", "additionalProperties": {"type": "string"}}):
-            assert json.loads(data_of(shlex.split(command_words(data, schema)), schema)) == data
+            assert json.loads(parse_data(shlex.split(format_data(data, schema)), schema)) == data
 
 
 class TestReading:
@@ -198,7 +200,7 @@ class TestReading:
             (Annotated[str, Meta(min_length=1, max_length=9)], "string, 1 to 9 characters"),
             (Annotated[str, Meta(min_length=2)], "string, at least 2 characters"),
             (Annotated[str, Meta(max_length=2, min_length=2)], "string, 2 characters"),
-            (Annotated[str, Meta(pattern="^a+$")], "string, as ^a+$"),
+            (Annotated[str, Meta(pattern="^a+$")], "string, matching ^a+$"),
             (Annotated[int, Meta(ge=1, lt=5)], "integer from 1 below 5"),
             (Annotated[float, Meta(gt=0, multiple_of=0.5)], "number above 0 in steps of 0.5"),
             (int | float, "number"),

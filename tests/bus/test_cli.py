@@ -21,9 +21,9 @@ import pytest
 
 from bandstand import app
 from bandstand.__main__ import main
-from bandstand.bus import Node, NodeConfig, UnixAdapter, advice
-from bandstand.cli.actions import program_name
-from bandstand.cli.exits import Exit
+from bandstand.bus import Node, NodeConfig, UnixAdapter, serving
+from bandstand.cli.output import ExitCode
+from bandstand.cli.parser import program_name
 from bandstand.testing import VirtualClock
 
 pytestmark = [pytest.mark.slow, pytest.mark.spec("C4", "C5", "C18", "C21", "C22")]
@@ -226,7 +226,7 @@ class TestServe:
         assert node.end(signal.SIGTERM) == 0
         said = node.err.read()
         assert "bandstand: ready in " in said
-        assert "try, from another terminal:\n" in said
+        assert "try in another terminal:\n" in said
         assert " call Memory.Set key=greeting value=hello\n" in said
         assert sorted(path.name for path in tmp_path.iterdir() if path.suffix != ".py") == []
 
@@ -274,7 +274,7 @@ class TestServe:
         assert third.process.wait(30) == 1
         assert third.err.read() == f"bandstand: {failed['data']['message']}\n"
         assert (
-            "ADAPT failed: cannot listen at unix:bus.sock: another node has it" in failed["data"]["message"]
+            "ADAPT failed: cannot listen at unix:bus.sock: another node uses it" in failed["data"]["message"]
         )
         assert run("call", "Syscall.Ping", "--to", f"unix:{tmp_path}/bus.sock")[0] == 0
 
@@ -284,7 +284,7 @@ class TestServe:
             ("import nonsense", "LOAD failed: broken cannot be imported: ModuleNotFoundError"),
             (
                 STAGE.replace('Literal["Odd.Both"]', "str"),
-                "DISCOVER failed: capability Odd.One: inbound: Both: the field 'type' is str, which is open",
+                "DISCOVER failed: capability Odd.One: inbound: Both: the field 'type' is str, which allows any value",
             ),
             (
                 STAGE.replace("capabilities = [Slow, Glass, odd]", "capabilities = [Slow, Slow]"),
@@ -352,11 +352,11 @@ class TestServe:
         [
             (
                 ["--tcp", "0.0.0.0:1"],
-                "others than this machine could connect.*--public and --token-file FILE",
+                "other machines could connect.*--public and --token-file FILE",
             ),
             (
                 ["--tcp", "0.0.0.0:1", "--public"],
-                "what tells who of them may. Pass --token-file FILE, or '127",
+                "a token is required. Pass --token-file FILE, or '127",
             ),
             (["--tcp", "1", "--token-file", "no/such/file"], "'no/such/file' cannot be read: No such file"),
             (["--unix", "x", "--token-file", "f"], "--token-file is only for TCP clients"),
@@ -379,7 +379,7 @@ class TestServe:
         for command in (["serve"], ["describe"], ["call", "A.B"]):
             code, _, err = run(*command)
             assert code == 2
-            assert "BANDSTAND_BUS: 'nix:here' is no address" in err
+            assert "BANDSTAND_BUS: 'nix:here' is not an address" in err
         monkeypatch.setenv("BANDSTAND_BUS", "tcp:0.0.0.0:7777")
         assert "--public" in run("serve")[2]
 
@@ -388,7 +388,7 @@ class TestStopping:
     def test_a_client_that_never_reads_does_not_hold_up_the_end(
         self, bandstand_clock: VirtualClock, bandstand_leak_check: None, tmp_path: Path
     ) -> None:
-        config = NodeConfig(drain_ms=2000, flush_ms=3000)
+        config = NodeConfig(drain_timeout=2, flush_timeout=3)
 
         async def stop() -> int:
             adapter = UnixAdapter(tmp_path / "bus.sock")
@@ -426,13 +426,13 @@ class TestAdvice:
     def test_a_line_is_plugged_in_with_what_is_here(
         self, place: str, tools: tuple[str, ...], words: str
     ) -> None:
-        found = advice.plug(place, lambda name: name if name in tools else None)
+        found = serving.raw_client_command(place, lambda name: name if name in tools else None)
         assert shlex.split(found) == shlex.split(words)
 
     def test_a_module_s_own_capability_is_shown_first(self, serve: Serve) -> None:
         node = serve("stage", "--unix", "bus.sock")
         node.boot()
-        node.until("try, from another terminal:")
+        node.until("try in another terminal:")
         assert [node.err.readline().strip() for _ in range(2)] == [
             "python -m bandstand describe --to unix:bus.sock",
             "python -m bandstand describe Slow.Nap --to unix:bus.sock",
@@ -509,23 +509,23 @@ class TestCall:
     @pytest.mark.parametrize(
         ("arguments", "code", "words"),
         [
-            ("Glass.Fall", Exit.FAILED, "bandstand: Sys.ActorCrash: "),
-            ("Memory.Get x y", Exit.USAGE, "'x' is no field"),
-            ("Memory.Get {", Exit.USAGE, "the data is no JSON"),
-            ("Memory.Get --to here", Exit.USAGE, "'here' is no address"),
-            ("Memory.Get --timeout soon", Exit.USAGE, "'soon' is no time"),
-            ("Odd.Both", Exit.USAGE, "say --kind command or --kind query"),
-            ("Memory.Gett", Exit.ROUTING, "there is no Memory.Gett here"),
+            ("Glass.Fall", ExitCode.FAILED, "bandstand: Sys.ActorCrash: "),
+            ("Memory.Get x y", ExitCode.USAGE, "'x' is not a field"),
+            ("Memory.Get {", ExitCode.USAGE, "the data is not JSON"),
+            ("Memory.Get --to here", ExitCode.USAGE, "'here' is not an address"),
+            ("Memory.Get --timeout soon", ExitCode.USAGE, "'soon' is not a time"),
+            ("Odd.Both", ExitCode.USAGE, "pass --kind command or --kind query"),
+            ("Memory.Gett", ExitCode.ROUTING, "there is no Memory.Gett here"),
             (
                 "Memory.Changed",
-                Exit.ROUTING,
-                "Memory.Changed is an event: only commands and queries are called",
+                ExitCode.ROUTING,
+                "Memory.Changed is an event, and only commands and queries can be called",
             ),
-            ("Memory.Get --kind command", Exit.ROUTING, "Memory.Get is no command"),
-            ("Memory.Get key=", Exit.SCHEMA, r"Expected `str` of length >= 1 (at $.data.key)"),
-            ("Memory.Get kee=a", Exit.SCHEMA, "there is no field kee: did you mean key?"),
-            ("Slow.Nap seconds=3600 --timeout 20", Exit.TIMEOUT, "Sys.Timeout: "),
-            ("Memory.Get --to unix:/nowhere/x", Exit.NOBODY, "nobody listens at unix:/nowhere/x"),
+            ("Memory.Get --kind command", ExitCode.ROUTING, "Memory.Get is not a command"),
+            ("Memory.Get key=", ExitCode.SCHEMA, r"Expected `str` of length >= 1 (at $.data.key)"),
+            ("Memory.Get kee=a", ExitCode.SCHEMA, "there is no field kee; did you mean key?"),
+            ("Slow.Nap seconds=3600 --timeout 20ms", ExitCode.TIMEOUT, "Sys.Timeout: "),
+            ("Memory.Get --to unix:/nowhere/x", ExitCode.NO_NODE, "no node is listening at unix:/nowhere/x"),
         ],
     )
     def test_the_exit_code_says_what_became_of_it(
@@ -549,12 +549,12 @@ class TestCall:
     def test_options_may_stand_between_the_fields(self, run: Run) -> None:
         code, out, _ = run("call", "Memory.Set", "key=mid", "--json", "value=1")
         assert (code, json.loads(out)["type"]) == (0, "Memory.Set")
-        assert run("call", "--timeout", "5000", "Memory.Set", "key=mid", "value=2")[0] == 0
+        assert run("call", "--timeout", "5", "Memory.Set", "key=mid", "value=2")[0] == 0
 
     def test_json_is_the_whole_answer_in_one_line(self, run: Run) -> None:
         code, out, err = run("call", "Memory.Get", "key=", "--json")
         answer = json.loads(out)
-        assert (code, out.count("\n")) == (Exit.SCHEMA, 1)
+        assert (code, out.count("\n")) == (ExitCode.SCHEMA, 1)
         assert (answer["kind"], answer["type"], answer["data"]["path"]) == (
             "error",
             "Sys.SchemaError",
@@ -601,13 +601,13 @@ class TestDescribe:
         code, out, _ = run("describe", "Memory.Set")
         assert code == 0
         first, data, reply, attempt = out.split("\n\n")
-        assert first.startswith("command Memory.Set, handled by Memory\nKeep a value under a key")
+        assert first.startswith("command Memory.Set, handled by Memory\nStore a value under a key")
         assert data.splitlines() == [
             "data",
             "  key    string, 1 to 1000 characters  The name of a value.",
             "  value  any JSON                      Any JSON value.",
         ]
-        assert reply == "reply\n  nothing but that it is done"
+        assert reply == "reply\n  no data"
         assert attempt == "try\n  python -m bandstand call Memory.Set key=greeting value=hello\n"
 
     def test_every_line_to_try_can_be_tried(self, run: Run, address: str) -> None:
@@ -621,11 +621,11 @@ class TestDescribe:
             line = run("describe", type_name, "--to", address)[1].rpartition("try\n")[2]
             words = shlex.split(line)
             assert words[:4] == ["python", "-m", "bandstand", "call"]
-            assert run(*words[3:])[0] in {Exit.REPLY, Exit.ROUTING}, line
+            assert run(*words[3:])[0] in {ExitCode.SUCCESS, ExitCode.ROUTING}, line
 
     def test_an_event_says_who_says_it(self, run: Run) -> None:
         assert run("describe", "Slow.Begun")[1] == (
-            "event Slow.Begun, which Slow says\nIt has been begun.\n\ndata\n  none\n"
+            "event Slow.Begun, emitted by Slow\nIt has been begun.\n\ndata\n  none\n"
         )
 
     def test_json_is_what_the_node_says(self, run: Run) -> None:
@@ -637,7 +637,7 @@ class TestDescribe:
     @pytest.mark.parametrize("name", ["Nothing", "Nothing.Here"])
     def test_what_is_not_there_is_a_routing_error(self, run: Run, name: str) -> None:
         code, out, err = run("describe", name)
-        assert (code, out) == (Exit.ROUTING, "")
+        assert (code, out) == (ExitCode.ROUTING, "")
         assert f"there is no {name} here" in err
 
     @pytest.mark.parametrize("command", ["serve", "call", "describe"])
@@ -645,4 +645,4 @@ class TestDescribe:
         code, out, _ = run(command, "--help")
         assert code == 0
         assert f"examples:\n  bandstand {command}" in out
-        assert ("6  there is no node" in out) == (command != "serve")
+        assert ("6  no connection" in out) == (command != "serve")

@@ -10,6 +10,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,22 @@ import msgspec
 import pytest
 
 from bandstand.bus import Address, BlockingConnection, ClientConfig, Passed, connect_blocking
-from bandstand.bus.client import dialing
-from bandstand.bus.client.portal import Portal
+from bandstand.bus.client import config, connection
+from bandstand.bus.client.blocking import EventLoopThread
 from bandstand.bus.contracts.describe import CapabilityDescription, Description, MessageDescription
 from bandstand.bus.memory import Get, Set
 from bandstand.bus.wire import write_frame
-from bandstand.cli.benching import Bench, bench
-from bandstand.cli.exits import Exit
-from bandstand.cli.target import Target
-from bandstand.errors import AskTimeout, BadMessage, InvalidArgument, NodeGone, RequestFailed
-from tests.cli.standin import Broken, served
+from bandstand.cli.commands.bench import BenchOptions, bench
+from bandstand.cli.output import ExitCode
+from bandstand.cli.settings import Target
+from bandstand.errors import (
+    AskTimeoutError,
+    InvalidArgumentError,
+    InvalidMessageError,
+    NodeGoneError,
+    RequestFailedError,
+)
+from tests.cli.node_thread import Broken, served
 from tests.core.support import HostFactory
 
 pytestmark = [pytest.mark.spec("C17"), pytest.mark.guarantee("G187", "G193")]
@@ -38,7 +45,9 @@ Serve = Callable[[Script], Address]
 
 def caller_of(address: Address, timeout_ms: int = 30_000) -> BlockingConnection:
     """A client that does not look for a node that has hung up."""
-    return connect_blocking(address, ClientConfig(timeout_ms=timeout_ms, dial_ms=timeout_ms, give_up_ms=0))
+    return connect_blocking(
+        address, ClientConfig(timeout=timeout_ms / 1000, connect_timeout=timeout_ms / 1000, give_up_after=0)
+    )
 
 
 def frame(kind: str, causation: str | None, data: object = None, type: str = "A.B") -> bytes:  # noqa: A002  # its name on the wire
@@ -147,7 +156,9 @@ class TestARequest:
 
     def test_tells_how_long_it_may_take(self, serve_unix: Serve) -> None:
         with caller_of(serve_unix(echo)) as caller:
-            assert plain(caller.exchange("query", "A.B", {}, 250).data)["metadata"]["timeout"] == 250
+            for timeout, ms in ((0.25, 250), (timedelta(seconds=2), 2000), (16.1, 16_100)):
+                sent = plain(caller.exchange("query", "A.B", {}, timeout).data)["metadata"]
+                assert sent["timeout"] == ms
 
     @pytest.mark.parametrize(
         ("data", "expected"),
@@ -177,7 +188,7 @@ class TestARequest:
     )
     def test_with_data_that_is_no_json_is_not_sent(self, serve_unix: Serve, data: object) -> None:
         with caller_of(serve_unix(echo)) as caller:
-            with pytest.raises(InvalidArgument, match="the data "):
+            with pytest.raises(InvalidArgumentError, match="the data "):
                 caller.exchange("query", "A.B", data)
             assert caller.exchange("query", "A.B", {}).kind == "reply", (
                 "and the connection is good for the next"
@@ -187,12 +198,12 @@ class TestARequest:
         wrong: Any = "event"
         with (
             caller_of(serve_unix(echo)) as caller,
-            pytest.raises(InvalidArgument, match="'event' is owed no answer"),
+            pytest.raises(InvalidArgumentError, match="'event' gets no reply"),
         ):
             caller.exchange(wrong, "A.B")
 
     def test_needs_a_connection(self) -> None:
-        with pytest.raises(InvalidArgument, match="use it by `with"):
+        with pytest.raises(InvalidArgumentError, match="use `with"):
             caller_of(Address(path="/x")).exchange("query", "A.B")
 
 
@@ -255,10 +266,10 @@ class TestTheAnswer:
 
 class TestWhatGoesWrong:
     def test_nobody_listens(self, tmp_path: Path) -> None:
-        with pytest.raises(NodeGone) as caught, caller_of(Address(path=str(tmp_path / "none"))):
+        with pytest.raises(NodeGoneError) as caught, caller_of(Address(path=str(tmp_path / "none"))):
             pass
         assert str(caught.value).startswith(
-            f"nobody listens at unix:{tmp_path}/none: start a node with `bandstand serve`"
+            f"no node is listening at unix:{tmp_path}/none: start one with `bandstand serve`"
         )
 
     def test_nobody_listens_any_more(self, tmp_path: Path) -> None:
@@ -266,19 +277,19 @@ class TestWhatGoesWrong:
         left = socket.socket(socket.AF_UNIX)
         left.bind(str(path))
         left.close()
-        with pytest.raises(NodeGone, match="nobody listens"), caller_of(Address(path=str(path))):
+        with pytest.raises(NodeGoneError, match="no node is listening"), caller_of(Address(path=str(path))):
             pass
 
     def test_nobody_listens_on_that_port(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
-        with pytest.raises(NodeGone, match=f"nobody listens at tcp:127.0.0.1:{port}"):
+        with pytest.raises(NodeGoneError, match=f"no node is listening at tcp:127.0.0.1:{port}"):
             caller_of(Address(host="127.0.0.1", port=port)).__enter__()
 
     @pytest.mark.parametrize(
         ("error", "told"),
         [
-            (TimeoutError("timed out"), "no connection to unix:/x in 5000 ms"),
+            (TimeoutError("timed out"), "no connection to unix:/x within 5 s"),
             (PermissionError(13, "Permission denied"), "you may not connect to unix:/x"),
             (socket.gaierror(-2, "Name or service not known"), "cannot connect to unix:/x: "),
         ],
@@ -291,7 +302,7 @@ class TestWhatGoesWrong:
         async def fail(_address: Address, _make: object) -> None:
             raise error
 
-        monkeypatch.setattr(dialing, "_reach", fail)
+        monkeypatch.setattr(connection, "_dial", fail)
         with pytest.raises(OSError, match="unix:/x") as caught:
             caller_of(Address(path="/x"), 5000).__enter__()
         assert told in str(caught.value)
@@ -306,29 +317,28 @@ class TestWhatGoesWrong:
             client.sendall(b'{"kind":')
             client.shutdown(socket.SHUT_RDWR)
 
-        with caller_of(serve(leave)) as caller, pytest.raises(NodeGone) as caught:
+        with caller_of(serve(leave)) as caller, pytest.raises(NodeGoneError) as caught:
             caller.exchange("command", "Memory.Set")
-        assert "has hung up, before it answered command Memory.Set; whether it was done is not known" in str(
-            caught.value
+        assert (
+            "closed the connection, before it replied to command Memory.Set; it may have been carried out"
+            in str(caught.value)
         )
 
     @pytest.mark.parametrize("nonsense", [b"HTTP/1.1 400 Bad Request\r\n", b"\xff\xff\n", b"{}\n", b"\n"])
     def test_it_is_no_node(self, serve_unix: Serve, nonsense: bytes) -> None:
         with (
             caller_of(serve_unix(lambda request, client: client.sendall(nonsense))) as caller,
-            pytest.raises(BadMessage, match="is no node, or a broken one"),
+            pytest.raises(InvalidMessageError, match="is not a node, or is broken"),
         ):
             caller.exchange("query", "A.B")
 
     def test_a_directory_of_last_resort_that_is_somebody_elses_is_not_entered(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from bandstand.bus.client import address
-
         folder = tmp_path / "open"
         folder.mkdir()
         folder.chmod(0o777)
-        monkeypatch.setattr(address, "_last_resort", lambda: folder)
+        monkeypatch.setattr(config, "_fallback_directory", lambda: folder)
         with pytest.raises(PermissionError, match="only you may enter"):
             caller_of(Address(path=str(folder / "bus.sock"))).__enter__()
 
@@ -342,15 +352,15 @@ def test_it_can_be_entered_again_and_is_closed_in_between(serve_unix: Serve) -> 
     caller = caller_of(address)
     with caller:
         seen = [caller.is_connected]
-        with pytest.raises(InvalidArgument, match="open already"):
+        with pytest.raises(InvalidArgumentError, match="open already"):
             caller.__enter__()
     assert [*seen, caller.is_connected] == [True, False]
-    with pytest.raises(InvalidArgument, match="there is no connection"):
+    with pytest.raises(InvalidArgumentError, match="there is no connection"):
         caller.exchange("query", "A.B")
 
 
 def test_who_comes_while_it_is_closed_is_not_kept_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    portal = Portal()
+    runner = EventLoopThread()
     is_ending, is_posted = threading.Event(), threading.Event()
     post = asyncio.run_coroutine_threadsafe
     ends: list[Exception] = []
@@ -359,8 +369,8 @@ def test_who_comes_while_it_is_closed_is_not_kept_waiting(monkeypatch: pytest.Mo
 
     def come() -> None:
         try:
-            portal.wait(nothing())
-        except NodeGone as error:
+            runner.run(nothing())
+        except NodeGoneError as error:
             ends.append(error)
 
     def posting(coroutine: Any, event_loop: asyncio.AbstractEventLoop) -> Any:
@@ -375,18 +385,18 @@ def test_who_comes_while_it_is_closed_is_not_kept_waiting(monkeypatch: pytest.Mo
         is_posted.wait(30)
 
     monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", posting)
-    portal.post(end)
+    runner.call_soon(end)
     is_ending.wait(30)
     thread = threading.Thread(target=come, daemon=True)
     thread.start()
     thread.join(5)
-    portal.close()
-    assert [str(end) for end in ends] == ["this connection was closed meanwhile"]
+    runner.close()
+    assert [str(end) for end in ends] == ["this connection was closed during the call"]
 
 
 def test_it_can_be_closed_while_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    portal = Portal()
-    give_up = portal._give_up  # pyright: ignore[reportPrivateUsage]  # the moment itself is what is tested
+    runner = EventLoopThread()
+    cancel_waits = runner.cancel_waits
 
     def cancel_all() -> None:
         for task in asyncio.all_tasks():
@@ -394,14 +404,14 @@ def test_it_can_be_closed_while_it_ends(monkeypatch: pytest.MonkeyPatch) -> None
 
     def closing() -> None:
         # What `close` has done over there comes when the event loop has stopped, before its last turns.
-        monkeypatch.setattr(portal, "_give_up", give_up)
-        portal.post(cancel_all)
-        give_up()
+        monkeypatch.setattr(runner, "cancel_waits", cancel_waits)
+        runner.call_soon(cancel_all)
+        cancel_waits()
 
-    monkeypatch.setattr(portal, "_give_up", closing)
-    portal.post(lambda: asyncio.get_running_loop().stop())
-    portal.close()
-    assert portal._event_loop.is_closed()  # pyright: ignore[reportPrivateUsage]  # likewise
+    monkeypatch.setattr(runner, "cancel_waits", closing)
+    runner.call_soon(lambda: asyncio.get_running_loop().stop())
+    runner.close()
+    assert runner.is_closed
 
 
 def test_a_bench_whose_node_is_gone_ends_with_a_sentence(serve_unix: Serve) -> None:
@@ -417,9 +427,9 @@ def test_a_bench_whose_node_is_gone_ends_with_a_sentence(serve_unix: Serve) -> N
 
     out, err = io.StringIO(), io.StringIO()
     target = Target(address=serve_unix(script))
-    assert bench(Bench(type="A.B", concurrency=3), target, out, err) is Exit.NOBODY
+    assert bench(BenchOptions(type="A.B", concurrency=3), target, out, err) is ExitCode.NO_NODE
     assert out.getvalue() == ""
-    assert re.fullmatch(r"bandstand: .*before it answered query A\.B.*\n", err.getvalue())
+    assert re.fullmatch(r"bandstand: .*before it replied to query A\.B.*\n", err.getvalue())
 
 
 @pytest.fixture
@@ -435,17 +445,17 @@ class TestWithANode:
             bus.call(Set(key="a", value=1))
             assert bus.query(Get(key="a")).value == 1
             assert bus.query("Memory.Get", {"key": "a"}) == {"value": 1}
-            with pytest.raises(RequestFailed, match=r"Sys\.RoutingError"):
+            with pytest.raises(RequestFailedError, match=r"Sys\.RoutingError"):
                 bus.call("No.Such")
-            with pytest.raises(RequestFailed, match=r"Sys\.SchemaError"):
+            with pytest.raises(RequestFailedError, match=r"Sys\.SchemaError"):
                 bus.emit("Memory.Changed", {"key": 5})
 
     def test_a_subscription_is_an_iterator_that_is_over_when_nothing_comes(self, address: str) -> None:
-        with connect_blocking(address) as bus, bus.subscribe(Broken, timeout_s=0.05) as events:
+        with connect_blocking(address) as bus, bus.subscribe(Broken, timeout=0.05) as events:
             for by in ("cat", "dog"):
                 bus.emit(Broken(by))
             assert list(events) == [Broken("cat"), Broken("dog")]
-            with pytest.raises(AskTimeout, match="nothing has come in 0"):
+            with pytest.raises(AskTimeoutError, match="no event came within 0"):
                 events.next(0.01)
             bus.emit(Broken("cow"))
             assert (events.next(30), events.gaps, events.unknown) == (Broken("cow"), 0, ())
@@ -467,7 +477,7 @@ class TestWithANode:
             assert len(found) == 64
             events = bus.subscribe("Glass.*")
         assert [each.name for each in threading.enumerate() if each.name == "bandstand client"] == []
-        with pytest.raises(NodeGone):
+        with pytest.raises(NodeGoneError):
             events.next(1)
         events.close()
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bandstand.bus.hot.cutting import Cutter
-from bandstand.bus.numbers import BATCH, OVERLONG
+from bandstand.bus.wire import LINES_PER_BATCH, OVERLONG, LineSplitter
 
 pytestmark = [pytest.mark.spec("C17")]
 
@@ -15,10 +14,10 @@ LONGEST = 8
 TEXTS = st.lists(st.binary(max_size=12).map(lambda text: text.replace(b"\n", b"")), max_size=12)
 
 
-def everything(cutter: Cutter) -> list[bytes]:
+def everything(cutter: LineSplitter) -> list[bytes]:
     lines: list[bytes] = []
     while batch := cutter.cut():
-        assert len(batch) <= BATCH
+        assert len(batch) <= LINES_PER_BATCH
         lines += batch
     return lines
 
@@ -34,7 +33,7 @@ def test_any_chunking_gives_the_same_lines(
     texts: list[bytes], has_last_end: bool, data: st.DataObject
 ) -> None:
     stream = b"\n".join(texts) + (b"\n" if has_last_end else b"")
-    cutter = Cutter(LONGEST)
+    cutter = LineSplitter(LONGEST)
     lines: list[bytes] = []
     while stream:
         size = data.draw(st.integers(1, len(stream)))
@@ -49,7 +48,7 @@ def test_any_chunking_gives_the_same_lines(
 
 @given(chunks=st.lists(st.binary(max_size=30), max_size=40))
 def test_what_is_kept_is_no_more_than_a_line_and_a_chunk(chunks: list[bytes]) -> None:
-    cutter = Cutter(LONGEST)
+    cutter = LineSplitter(LONGEST)
     for chunk in chunks:
         cutter.feed(chunk)
         everything(cutter)
@@ -57,7 +56,7 @@ def test_what_is_kept_is_no_more_than_a_line_and_a_chunk(chunks: list[bytes]) ->
 
 
 def test_a_line_that_is_too_long_is_told_at_once_and_only_once() -> None:
-    cutter = Cutter(LONGEST)
+    cutter = LineSplitter(LONGEST)
     told: list[bytes] = []
     for _ in range(100):
         cutter.feed(b"xxxx")
@@ -69,7 +68,7 @@ def test_a_line_that_is_too_long_is_told_at_once_and_only_once() -> None:
 
 
 def test_so_is_one_that_begins_behind_whole_lines_in_the_same_chunk() -> None:
-    cutter = Cutter(LONGEST)
+    cutter = LineSplitter(LONGEST)
     cutter.feed(b"a\nb\n" + b"x" * (LONGEST + 1))
     assert everything(cutter) == [b"a", b"b", OVERLONG]
     cutter.feed(b"xx\nc\n")
@@ -77,7 +76,7 @@ def test_so_is_one_that_begins_behind_whole_lines_in_the_same_chunk() -> None:
 
 
 def test_a_line_that_says_what_stands_for_one_too_long_is_a_line() -> None:
-    cutter = Cutter(100)
+    cutter = LineSplitter(100)
     cutter.feed(bytes(bytearray(OVERLONG)) + b"\n")
     (line,) = everything(cutter)
     assert line == OVERLONG
@@ -85,16 +84,16 @@ def test_a_line_that_says_what_stands_for_one_too_long_is_a_line() -> None:
 
 
 def test_lines_are_cut_some_at_a_time() -> None:
-    cutter = Cutter(LONGEST)
-    cutter.feed(b"a\n" * (2 * BATCH) + b"b")
-    assert [len(cutter.cut()) for _ in range(3)] == [BATCH, BATCH, 0]
+    cutter = LineSplitter(LONGEST)
+    cutter.feed(b"a\n" * (2 * LINES_PER_BATCH) + b"b")
+    assert [len(cutter.cut()) for _ in range(3)] == [LINES_PER_BATCH, LINES_PER_BATCH, 0]
     cutter.end()
     assert cutter.cut() == [b"b"]
     assert cutter.cut() == []
 
 
 def test_what_was_cleared_is_gone() -> None:
-    cutter = Cutter(LONGEST)
+    cutter = LineSplitter(LONGEST)
     cutter.feed(b"a\nb")
     cutter.clear()
     cutter.end()

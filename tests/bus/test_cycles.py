@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bandstand.bus import Capability, Command
-from bandstand.errors import RequestFailed
+from bandstand.errors import RequestFailedError
 from tests.bus.cast import Told
 from tests.bus.stage import Stage, play, staged
 
@@ -40,9 +40,9 @@ class Link(Capability):
             return "the end"
         try:
             how, _, name = way[0].rpartition(" ")
-            asked = self.bus.ask(TO[name](way[1:]), timeout_ms=5000)
+            asked = self.bus.ask(TO[name](way[1:]), timeout=5)
             (answer,) = await asyncio.gather(asked) if how else [await asked]
-        except RequestFailed as error:
+        except RequestFailedError as error:
             return f"{error.type}: {error}"
         return str(answer)
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from bandstand.bus import Capability, Frame, Metadata, RestartLimits
-from bandstand.bus.letters import Letters
+from bandstand.bus.dead_letters import DeadLetterStore
 from bandstand.bus.syscall import StatsQuery
+from bandstand.supervision import Backoff
 from tests.bus.cast import Echo, Player, Told, told, watch
 from tests.bus.stage import ScriptedLine, Stage, play, staged
 
@@ -22,7 +23,7 @@ pytestmark = [pytest.mark.spec("C24")]
 class Brittle(Player):
     """Is out of service after the first failure."""
 
-    policy = RestartLimits(max_restarts=0, backoff_ms=1)
+    policy = RestartLimits(max_restarts=0, backoff=Backoff(initial=0.001, maximum=0.001))
 
 
 class Small(Player):
@@ -35,7 +36,7 @@ class Ear(Capability):
     """Listens, and cannot take everything."""
 
     mailbox_cap = 8
-    policy = RestartLimits(max_restarts=2, backoff_ms=1)
+    policy = RestartLimits(max_restarts=2, backoff=Backoff(initial=0.001, maximum=0.001))
     is_well = False
 
     def __init__(self) -> None:
@@ -66,9 +67,9 @@ class TestWhatIsOne:
     @pytest.mark.parametrize(
         ("reason", "capability", "words"),
         [
-            ("unrouted", None, "nobody handles"),
+            ("unrouted", None, "no capability handles"),
             ("crashed", "Cast", "by wish"),
-            ("fault", "Cast", "does not name"),
+            ("fault", "Cast", "does not declare"),
             ("timeout", "Cast", "within 10 ms"),
         ],
     )
@@ -112,7 +113,7 @@ class TestWhatIsOne:
         reasons = [(each["id"], each["reason"]) for each in (await listed(stage, client))["letters"]]
         assert reasons == [("b", "unhealthy"), ("a", "crashed")]
 
-    @staged(Small, hold_ms=0)
+    @staged(Small, hold_timeout=0)
     async def test_one_for_which_there_is_no_room(self, stage: Stage) -> None:
         client = stage.connect()
         client.command("Cast.Wait", {"ms": 100})
@@ -310,7 +311,7 @@ class TestSendingAgain:
         asked = [client.command("Dead.Replay", {"id": "x"}) for _ in range(2)]
         await stage.settle()
         assert (await listed(stage, client))["held"] == 1
-        assert "just now" in client.fault(asked[1], "Sys.Refused").message
+        assert "in progress" in client.fault(asked[1], "Sys.Refused").message
         await stage.wait(600)
         assert client.reply(asked[0])["outcome"] == "replied"
         assert begun == ["wait "]
@@ -412,7 +413,7 @@ class TestBounds:
         )
     )
     def test_they_hold_whatever_comes_and_the_books_balance(self, steps: list[tuple[str, int, str]]) -> None:
-        letters = Letters(3, 20)
+        letters = DeadLetterStore(3, 20)
         for name, size, way in steps:
             found = letters.find(name)
             if way == "add":

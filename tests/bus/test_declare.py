@@ -1,4 +1,4 @@
-"""What a capability declares, in either form, is read into one blueprint; all that is wrong is found before anything starts."""
+"""A capability is declared in one of two forms, and read into one spec; mistakes are found before the node starts."""
 
 from __future__ import annotations
 
@@ -7,20 +7,23 @@ from typing import Any
 
 import pytest
 
-from bandstand.bus.contracts import declare
-from bandstand.bus.contracts.blueprint import Blueprint
-from bandstand.bus.contracts.capability import provide
-from bandstand.bus.contracts.contract import Contract, RestartLimits
+from bandstand.bus.contracts.capability import (
+    CapabilitySpec,
+    Contract,
+    RestartLimits,
+    provide,
+    read_capability,
+)
 from bandstand.bus.memory import Memory as RealMemory
 from bandstand.bus.syscall import HealthTick
-from bandstand.errors import BadContract
+from bandstand.errors import ContractError
 from tests.bus import declared as d
 from tests.bus import envelopes as e
 from tests.bus.models import Order
 
 
-def read(source: Any, *, is_builtin: bool = False) -> Blueprint:
-    return declare.blueprint_of(source, is_builtin=is_builtin)
+def read(source: Any, *, is_builtin: bool = False) -> CapabilitySpec:
+    return read_capability(source, is_builtin=is_builtin)
 
 
 def contract(**given: Any) -> Contract:
@@ -36,23 +39,26 @@ def contract(**given: Any) -> Contract:
 @pytest.mark.spec("C12", "C15")
 class TestClasses:
     def test_annotated_methods_are_the_handlers(self) -> None:
-        blueprint = read(d.Memory)
-        assert blueprint.id == "Memory"
-        assert blueprint.description == "Keeps values by key."
-        assert {key: entry.method for key, entry in blueprint.entries.items()} == {
+        spec = read(d.Memory)
+        assert spec.id == "Memory"
+        assert spec.description == "Keeps values by key."
+        assert {key: entry.method for key, entry in spec.handlers.items()} == {
             ("command", "Memory.Set"): "set",
             ("query", "Memory.Get"): "get",
             ("command", "Memory.Clear"): "clear",
             ("event", "Memory.Changed"): "on_changed",
         }
-        assert blueprint.handles == ("command:Memory.Set", "query:Memory.Get", "command:Memory.Clear")
-        assert blueprint.subscribes == ("Memory.Changed",)
-        assert blueprint.is_class
-        assert type(blueprint.make()) is d.Memory
+        assert spec.handles == ("command:Memory.Set", "query:Memory.Get", "command:Memory.Clear")
+        assert spec.subscribes == ("Memory.Changed",)
+        assert spec.is_class
+        assert type(spec.make()) is d.Memory
 
     def test_the_return_annotation_is_the_reply(self) -> None:
-        entries = read(d.Memory).entries
-        replies = {name: entry.reply.kind if entry.reply else "none" for (_, name), entry in entries.items()}
+        handlers = read(d.Memory).handlers
+        replies = {
+            name: entry.reply_codec.annotation if entry.reply_codec else "none"
+            for (_, name), entry in handlers.items()
+        }
         assert replies == {
             "Memory.Set": None,
             "Memory.Get": e.Value,
@@ -61,7 +67,7 @@ class TestClasses:
         }
 
     def test_what_it_may_say_is_its_outbound_and_its_replies(self) -> None:
-        assert {key: payload.kind for key, payload in read(d.Memory).outbound.items()} == {
+        assert {key: codec.annotation for key, codec in read(d.Memory).outbound.items()} == {
             ("event", "Memory.Changed"): e.Changed,
             ("error", "Memory.NotFound"): e.NotFound,
             ("reply", "Memory.Set"): None,
@@ -70,46 +76,46 @@ class TestClasses:
         }
 
     def test_the_description_is_the_messages_or_else_the_handlers(self) -> None:
-        entries = read(d.Memory).entries
-        assert entries["command", "Memory.Set"].description == "Keep a value."
-        assert entries["command", "Memory.Clear"].description == "Forget everything."
+        handlers = read(d.Memory).handlers
+        assert handlers["command", "Memory.Set"].description == "Keep a value."
+        assert handlers["command", "Memory.Clear"].description == "Forget everything."
 
     def test_options_and_handlers_are_inherited(self) -> None:
-        blueprint = read(d.Kept)
-        assert blueprint.id == "Kept.Memory"
-        assert blueprint.description == "Keeps values by key."
-        assert (blueprint.policy.max_restarts, blueprint.mailbox_cap, blueprint.timeout_ms) == (1, 7, 50)
-        assert blueprint.handles == read(d.Memory).handles
+        spec = read(d.Kept)
+        assert spec.id == "Kept.Memory"
+        assert spec.description == "Keeps values by key."
+        assert (spec.policy.max_restarts, spec.mailbox_cap, spec.timeout) == (1, 7, 0.05)
+        assert spec.handles == read(d.Memory).handles
 
-    def test_whole_messages_have_a_shape(self) -> None:
-        blueprint = read(d.Whole)
-        assert blueprint.handles == (
+    def test_envelope_classes_have_a_builder(self) -> None:
+        spec = read(d.Whole)
+        assert spec.handles == (
             "command:Memory.Set",
             "command:Memory.SetDict",
             "command:Shop.Place",
             "command:Shop.Replace",
         )
-        entry = blueprint.entries["command", "Shop.Replace"]
-        assert entry.shape is not None
-        assert (entry.payload.kind, entry.method) == (Order, "place")
-        assert entry.reply is not None
-        assert entry.reply.kind is Order
+        entry = spec.handlers["command", "Shop.Replace"]
+        assert entry.envelope is not None
+        assert (entry.codec.annotation, entry.method) == (Order, "place")
+        assert entry.reply_codec is not None
+        assert entry.reply_codec.annotation is Order
 
     def test_one_handler_can_have_several_messages_each_with_its_reply(self) -> None:
         outbound = read(d.Both).outbound
-        assert outbound["reply", "Memory.Get"].kind is e.Value
-        assert outbound["reply", "Memory.Names"].kind == list[str]
-        assert outbound["reply", "Memory.Clear"].kind is Any
-        assert outbound["reply", "Memory.Set"].kind is None
+        assert outbound["reply", "Memory.Get"].annotation is e.Value
+        assert outbound["reply", "Memory.Names"].annotation == list[str]
+        assert outbound["reply", "Memory.Clear"].annotation is Any
+        assert outbound["reply", "Memory.Set"].annotation is None
 
     def test_a_handler_may_return_more_or_say_nothing(self) -> None:
-        assert read(d.Narrower).outbound["reply", "Memory.Get"].kind is e.Value
-        assert read(d.Annotated).outbound["reply", "Memory.Get"].kind is e.Value
-        assert read(d.Annotated).outbound["reply", "Memory.Clear"].kind is None
+        assert read(d.Narrower).outbound["reply", "Memory.Get"].annotation is e.Value
+        assert read(d.Annotated).outbound["reply", "Memory.Get"].annotation is e.Value
+        assert read(d.Annotated).outbound["reply", "Memory.Clear"].annotation is None
 
     def test_a_constructor_with_arguments_needs_them_provided(self) -> None:
         with pytest.raises(
-            BadContract, match=r"NeedsArguments: its constructor takes arguments .*pass provide\("
+            ContractError, match=r"NeedsArguments: its constructor takes arguments .*pass provide\("
         ):
             read(d.NeedsArguments)
         assert read(provide(d.NeedsArguments, "hello")).make().greeting == "hello"
@@ -124,48 +130,52 @@ class TestContracts:
         written = read(contract(inbound=e.Set | e.Get | e.Changed, outbound=e.Changed | e.NotFound))
         assert written.handles == ("command:Memory.Set", "query:Memory.Get")
         assert written.subscribes == ("Memory.Changed",)
-        assert {key: payload.kind for key, payload in written.outbound.items()} == {
+        assert {key: codec.annotation for key, codec in written.outbound.items()} == {
             ("event", "Memory.Changed"): e.Changed,
             ("error", "Memory.NotFound"): e.NotFound,
             ("reply", "Memory.Set"): None,
             ("reply", "Memory.Get"): e.Value,
         }
         assert not written.is_class
-        assert all(entry.method is None for entry in written.entries.values())
+        assert all(entry.method is None for entry in written.handlers.values())
 
     def test_a_reply_is_what_outbound_says(self) -> None:
         written = read(contract(inbound=e.SetMessage | e.ReadMessage, outbound=e.SetReply))
-        replies = {name: entry.reply.kind for (_, name), entry in written.entries.items() if entry.reply}
+        replies = {
+            name: entry.reply_codec.annotation
+            for (_, name), entry in written.handlers.items()
+            if entry.reply_codec
+        }
         assert replies == {"Memory.Set": e.Value, "Memory.Get": None, "Memory.List": None}
         assert set(written.outbound) == {("reply", name) for name in replies}
 
     def test_it_can_subscribe_without_a_type(self) -> None:
         written = read(contract(subscribes=["Shop.OrderPlaced", "Sys.HealthTick", "Shop.OrderPlaced"]))
         assert written.subscribes == ("Shop.OrderPlaced", "Sys.HealthTick")
-        assert written.entries["event", "Shop.OrderPlaced"].payload.read(b'[1, {"a": 2}]') == [1, {"a": 2}]
+        assert written.handlers["event", "Shop.OrderPlaced"].codec.read(b'[1, {"a": 2}]') == [1, {"a": 2}]
 
     def test_a_subscription_with_a_type_is_not_undone_by_one_without(self) -> None:
         written = read(contract(inbound=e.Changed, subscribes=["Memory.Changed"]))
-        assert written.entries["event", "Memory.Changed"].payload.kind is e.Changed
+        assert written.handlers["event", "Memory.Changed"].codec.annotation is e.Changed
 
     @pytest.mark.parametrize(
         ("given", "sentence"),
         [
             ({"id": ""}, "id is ''"),
             ({"id": 3}, "id is 3"),
-            ({"description": " "}, "description is ' ': say in a sentence"),
-            ({"inbound": int}, "inbound: int is no class of messages"),
-            ({"inbound": e.OpenType}, "inbound: OpenType: the field 'type' is str, which is open"),
-            ({"inbound": e.SetReply}, r"reply Memory\.Set cannot be taken"),
-            ({"inbound": None}, "takes nothing and says nothing"),
+            ({"description": " "}, "description is ' ': describe its purpose"),
+            ({"inbound": int}, "inbound: int is not a message class"),
+            ({"inbound": e.OpenType}, "inbound: OpenType: the field 'type' is str, which allows any value"),
+            ({"inbound": e.SetReply}, r"reply Memory\.Set cannot be handled"),
+            ({"inbound": None}, "handles nothing and sends nothing"),
             ({"inbound": d.Nap}, r"Timer\.Nap cannot be handled"),
-            ({"outbound": int}, "outbound: int is no class of messages"),
+            ({"outbound": int}, "outbound: int is not a message class"),
             ({"outbound": d.Fault}, r"outbound has event Sys\.Trouble"),
             (
                 {"inbound": e.Get, "outbound": e.SetReply},
                 r"outbound has a reply to Memory\.Set, which inbound does not have",
             ),
-            ({"outbound": e.SetReply}, r"another type for the reply to Memory\.Set than its class"),
+            ({"outbound": e.SetReply}, r"another reply to Memory\.Set than its message class"),
             ({"subscribes": "Memory.Changed"}, r"subscribes is 'Memory\.Changed': pass a list"),
             ({"subscribes": ["Memory"]}, "subscribes has 'Memory'"),
             ({"subscribes": [3]}, "subscribes has 3"),
@@ -173,11 +183,11 @@ class TestContracts:
             ({"spawn": None}, "spawn is None: pass a function"),
             ({"policy": None}, "policy is None: pass a RestartLimits"),
             ({"mailbox_cap": True}, "mailbox_cap is True: pass an int from 1"),
-            ({"timeout_ms": 0}, "timeout_ms is 0: pass an int from 1"),
+            ({"timeout": 0}, "timeout is 0: pass seconds above 0"),
         ],
     )
     def test_what_is_wrong_is_named(self, given: dict[str, Any], sentence: str) -> None:
-        with pytest.raises(BadContract, match=sentence) as caught:
+        with pytest.raises(ContractError, match=sentence) as caught:
             read(contract(**given))
         assert str(caught.value).startswith(f"capability {given.get('id', 'Memory')}")
 
@@ -188,63 +198,63 @@ class TestRefusals:
         ("source", "sentence"),
         [
             (d.Undocumented, "Undocumented has no docstring"),
-            (d.Twice, r"both one\(\) and two\(\) handle command Memory\.Set: exactly one may"),
-            (d.WrongReply, r"get\(\): returns int, but Get says that the reply is Value: write -> Value"),
-            (d.MaybeReply, r"get\(\): returns .*Value \| None, but Get says that the reply is Value"),
-            (d.NoReply, r"get\(\): returns None(Type)?, but Get says that the reply is Value"),
+            (d.Twice, r"one\(\) and two\(\) both handle command Memory\.Set: leave exactly one"),
+            (d.WrongReply, r"get\(\): returns int, but Get declares the reply Value: write -> Value"),
+            (d.MaybeReply, r"get\(\): returns .*Value \| None, but Get declares the reply Value"),
+            (d.NoReply, r"get\(\): returns None(Type)?, but Get declares the reply Value"),
             (
                 d.AnsweringEvent,
-                r"changed\(\): returns int, but nobody waits for an answer to event Memory\.Changed",
+                r"changed\(\): returns int, but event Memory\.Changed has no reply",
             ),
             (d.MessageReply, r"set\(\): returns the message SetReply: return the data"),
-            (d.TwoParameters, r"get\(\): a handler takes one message.* leave out now"),
-            (d.ByKeyword, r"get\(\): a handler takes one message.* leave out the \*"),
+            (d.TwoParameters, r"get\(\): a handler takes one message.* remove now"),
+            (d.ByKeyword, r"get\(\): a handler takes one message.* remove the \*"),
             (
                 d.Unresolved,
                 r"tagged\(\): an annotation cannot be resolved: name 'Tagged' is not defined\. Import",
             ),
-            (d.Open, r"any\(\): OpenType: the field 'type' is str, which is open"),
+            (d.Open, r"any\(\): OpenType: the field 'type' is str, which allows any value"),
             (d.BadPayload, r"the reply to Memory\.Clear: \$\.data: complex cannot be read"),
             (d.ReplyOutbound, r"outbound has a reply to Memory\.Set"),
-            (d.Empty, "takes nothing and says nothing"),
+            (d.Empty, "handles nothing and sends nothing"),
             (d.Saying, r"outbound has event Sys\.Trouble"),
             (d.SayingTimer, r"outbound has event Timer\.Fired"),
             (d.Clock, r"outbound has event Timer\.Fired|Timer\.Nap cannot be handled"),
             (d.Kernel, r"Sys\.Panic cannot be handled"),
-            (d.Answering, r"error Memory\.NotFound cannot be taken"),
+            (d.Answering, r"error Memory\.NotFound cannot be handled"),
             (d.BadId, "id is 'no words'"),
             (d.BadCap, "mailbox_cap is 0"),
-            (d.BadTimeout, "timeout_ms is 1000000000000"),
+            (d.BadTimeout, "timeout is 1000000000"),
             (d.BadPolicy, "policy is 3"),
-            (int, "<class 'int'> is no capability"),
-            (3, "3 is no capability"),
+            (int, "<class 'int'> is not a capability"),
+            (3, "3 is not a capability"),
         ],
     )
     def test_what_cannot_be_served_is_refused_with_a_sentence(self, source: Any, sentence: str) -> None:
-        with pytest.raises(BadContract, match=sentence):
+        with pytest.raises(ContractError, match=sentence):
             read(source)
 
     def test_the_runtimes_own_may_use_the_runtimes_names(self) -> None:
         assert read(d.Clock, is_builtin=True).handles == ("command:Timer.Nap",)
         assert set(read(d.Saying, is_builtin=True).outbound) == {("event", "Sys.Trouble")}
-        with pytest.raises(BadContract, match=r"Sys\.Panic cannot be handled"):
+        with pytest.raises(ContractError, match=r"Sys\.Panic cannot be handled"):
             read(d.Kernel, is_builtin=True)
 
     def test_everybody_may_listen_to_the_runtime_and_ask_the_built_in(self) -> None:
-        blueprint = read(d.Whole)
-        assert blueprint.entries["event", "Sys.HealthTick"].payload.kind is HealthTick
-        assert ("command", "Timer.Schedule") in blueprint.outbound
+        spec = read(d.Whole)
+        assert spec.handlers["event", "Sys.HealthTick"].codec.annotation is HealthTick
+        assert ("command", "Timer.Schedule") in spec.outbound
 
 
-def test_a_blueprint_cannot_be_changed() -> None:
-    blueprint = read(d.Memory)
+def test_a_spec_cannot_be_changed() -> None:
+    spec = read(d.Memory)
     with pytest.raises(TypeError):
-        blueprint.entries["command", "A.B"] = blueprint.entries["command", "Memory.Set"]  # type: ignore[index]  # pyright: ignore[reportIndexIssue]  # on purpose
-    assert blueprint.policy == RestartLimits()
+        spec.handlers["command", "A.B"] = spec.handlers["command", "Memory.Set"]  # type: ignore[index]  # pyright: ignore[reportIndexIssue]  # on purpose
+    assert spec.policy == RestartLimits()
 
 
 @pytest.mark.spec("C22")
 @pytest.mark.parametrize("source", [d.Memory, d.Whole, RealMemory])
 def test_every_entry_has_an_example_that_it_reads(source: type) -> None:
-    for entry in read(source).entries.values():
-        entry.payload.read(json.dumps(entry.payload.example).encode())
+    for entry in read(source).handlers.values():
+        entry.codec.read(json.dumps(entry.codec.example).encode())

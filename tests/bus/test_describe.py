@@ -10,16 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bandstand.bus.contracts.capability import Provision
-from bandstand.bus.contracts.declare import blueprint_of
+from bandstand.bus.contracts.capability import HandlerIndex, Provision, read_capability
+from bandstand.bus.contracts.codec import PayloadCodec
 from bandstand.bus.contracts.describe import Description, describe
-from bandstand.bus.contracts.index import Index
-from bandstand.bus.contracts.payload import Payload
 from bandstand.bus.faults import FAULTS, Fault
 from bandstand.bus.frame import Frame
 from bandstand.bus.memory import Memory
+from bandstand.bus.scheduler import TimerCapability
 from bandstand.bus.syscall import Syscall
-from bandstand.bus.timer import Timer
 from bandstand.bus.wire import read_frame
 from tests.bus import declared as d
 from tests.bus.generating import check, check_schema, from_schema
@@ -37,10 +35,10 @@ def handled(description: Any) -> dict[str, Any]:
 
 
 BLUEPRINTS = [
-    blueprint_of(Memory),
+    read_capability(Memory),
     # None of them is made here.
-    blueprint_of(Provision(Syscall, Memory), is_builtin=True),
-    blueprint_of(Provision(Timer, Memory), is_builtin=True),
+    read_capability(Provision(Syscall, Memory), is_builtin=True),
+    read_capability(Provision(TimerCapability, Memory), is_builtin=True),
 ]
 ALL = told()
 
@@ -49,7 +47,7 @@ ALL = told()
 class TestContent:
     def test_every_capability_is_there_with_all_it_handles(self) -> None:
         assert [each["id"] for each in ALL["capabilities"]] == [each.id for each in BLUEPRINTS]
-        assert set(handled(ALL)) == {name for _, name in Index.build(BLUEPRINTS).handlers}
+        assert set(handled(ALL)) == {name for _, name in HandlerIndex.build(BLUEPRINTS).handlers}
         for each in handled(ALL).values():
             assert each["description"]
 
@@ -58,7 +56,7 @@ class TestContent:
         assert [each["type"] for each in memory["emits"]] == ["Memory.Changed"]
         assert memory["emits"][0]["kind"] == "event"
         assert memory["emits"][0]["schema"]["properties"]
-        whole = describe([blueprint_of(d.Whole)]).capabilities[0]
+        whole = describe([read_capability(d.Whole)]).capabilities[0]
         assert [each.type for each in whole.subscribes] == ["Sys.HealthTick"]
 
     def test_every_fault_is_explained(self) -> None:
@@ -77,9 +75,9 @@ class TestContent:
         assert told(type="No.Body")["capabilities"] == []
 
     def test_its_names_are_those_of_the_wire(self) -> None:
-        payload: Payload[Description] = Payload(Description, "the reply to Syscall.Describe")
+        codec = PayloadCodec(Description, "the reply to Syscall.Describe")
         described = describe(BLUEPRINTS)
-        assert payload.read(payload.write(described)) == described
+        assert codec.read(codec.write(described)) == described
 
 
 @pytest.mark.spec("C22")
@@ -88,8 +86,8 @@ class TestUse:
     def test_an_example_is_a_whole_message_that_is_read(self, name: str) -> None:
         example = handled(ALL)[name]["example"]
         frame = read_frame(json.dumps(example).encode())
-        _, entry = Index.build(BLUEPRINTS).handlers[frame.kind, frame.type]
-        entry.payload.read(frame.data)
+        _, entry = HandlerIndex.build(BLUEPRINTS).handlers[frame.kind, frame.type]
+        entry.codec.read(frame.data)
 
     def test_no_two_examples_have_one_id(self) -> None:
         ids = [each["example"]["metadata"]["id"] for each in handled(ALL).values()]
@@ -109,12 +107,12 @@ class TestUse:
     @pytest.mark.parametrize("name", handled(ALL))
     def test_a_payload_from_the_schema_alone_is_read(self, name: str) -> None:
         found = handled(ALL)[name]
-        _, entry = Index.build(BLUEPRINTS).handlers[found["kind"], name]
+        _, entry = HandlerIndex.build(BLUEPRINTS).handlers[found["kind"], name]
 
         @settings(max_examples=12)
         @given(from_schema(found["schema"]))
         def holds(value: Any) -> None:
-            entry.payload.read(json.dumps(value).encode())
+            entry.codec.read(json.dumps(value).encode())
 
         holds()
 

@@ -1,4 +1,4 @@
-"""From types to the finite set of messages they stand for; what is open is refused with the name of the field."""
+"""From types to the finite set of messages that they declare; an open type is refused with the name of the field."""
 
 from __future__ import annotations
 
@@ -7,10 +7,16 @@ from typing import Annotated, Any, Union
 import pytest
 from typing_extensions import TypeAliasType
 
-from bandstand.bus.contracts.discover import UNSAID, Branch, branches_of, is_message_like, spoken
 from bandstand.bus.contracts.messages import Command, Message, Query
+from bandstand.bus.contracts.types import (
+    UNDECLARED,
+    MessageDeclaration,
+    declared_messages,
+    is_message_annotation,
+    message_parts,
+)
 from bandstand.bus.frame import Metadata
-from bandstand.errors import BadContract, BadMessage, OutboundFault
+from bandstand.errors import ContractError, ContractViolationError, InvalidMessageError
 from tests.bus import envelopes as e
 from tests.bus.models import Item, Order, OrderPlaced, Picky, PlaceOrder, Ruled
 
@@ -19,12 +25,12 @@ METADATA = Metadata("id-1", 7, correlation="c")
 
 
 def pairs(annotation: Any) -> list[tuple[str, str]]:
-    return [(branch.kind, branch.type) for branch in branches_of(annotation, "capability X")]
+    return [(message.kind, message.type) for message in declared_messages(annotation, "capability X")]
 
 
-def only(annotation: Any) -> Branch:
-    (branch,) = branches_of(annotation, "capability X")
-    return branch
+def only(annotation: Any) -> MessageDeclaration:
+    (message,) = declared_messages(annotation, "capability X")
+    return message
 
 
 @pytest.mark.spec("C15")
@@ -86,7 +92,7 @@ class TestForms:
         ]
 
     def test_a_union_of_tagged_structs_has_the_data_of_each(self) -> None:
-        first, second = branches_of(e.Tagged | e.OtherTag, "x")
+        first, second = declared_messages(e.Tagged | e.OtherTag, "x")
         assert (first.type, first.payload, second.type, second.payload) == (
             "Memory.Tagged",
             e.Pair,
@@ -116,14 +122,14 @@ class TestReplies:
         [
             (e.Get, e.Value),
             (e.Set, None),
-            (e.Clear, UNSAID),
+            (e.Clear, UNDECLARED),
             (e.Quoted, e.Later),
             (e.QuotedInside, list[e.Later] | None),
             (e.Names, list[str]),
             (e.Echo[int], int),
-            (e.Echo, UNSAID),
-            (e.Changed, UNSAID),
-            (e.SetMessage, UNSAID),
+            (e.Echo, UNDECLARED),
+            (e.Changed, UNDECLARED),
+            (e.SetMessage, UNDECLARED),
         ],
     )
     def test_what_stands_in_the_brackets_is_the_reply(self, annotation: Any, reply: Any) -> None:
@@ -135,35 +141,35 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("annotation", "sentence"),
         [
-            (e.OpenType, "OpenType: the field 'type' is str, which is open"),
-            (e.PatternType, "PatternType: the field 'type' is .*which is open"),
-            (e.HalfOpenType, "HalfOpenType: the field 'type' is .*which is open"),
-            (e.OpenKind, "OpenKind: the field 'kind' is str, which is open"),
+            (e.OpenType, "OpenType: the field 'type' is str, which allows any value"),
+            (e.PatternType, "PatternType: the field 'type' is .*which allows any value"),
+            (e.HalfOpenType, "HalfOpenType: the field 'type' is .*which allows any value"),
+            (e.OpenKind, "OpenKind: the field 'kind' is str, which allows any value"),
             (e.NoKind, "NoKind: the field 'kind' is missing"),
             (e.NoType, "NoType: the field 'type' is missing"),
-            (e.WrongKind, "WrongKind: the field 'kind' allows 'request': a kind is one of command, query"),
-            (e.WrongType, "WrongType: the field 'type' allows 'set': use words with dots"),
-            (e.NumberType, "NumberType: the field 'type' allows 1, which is no string"),
+            (e.WrongKind, "WrongKind: the field 'kind' allows 'request': use one of command, query"),
+            (e.WrongType, "WrongType: the field 'type' allows 'set': use words separated by dots"),
+            (e.NumberType, "NumberType: the field 'type' allows 1, which is not a string"),
             (e.NumberTag, "NumberTag: .*'3'"),
-            (e.MoreFields, "MoreFields: the field 'tenant' is none of a message's"),
-            (e.MoreFieldsRecord, "MoreFieldsRecord: the field 'tenant' is none of a message's"),
+            (e.MoreFields, "MoreFields: the field 'tenant' is not part of a message"),
+            (e.MoreFieldsRecord, "MoreFieldsRecord: the field 'tenant' is not part of a message"),
             (e.Dangling, "Dangling: an annotation of its fields cannot be resolved: name 'Nowhere'"),
             (e.DanglingReply, "DanglingReply: the type of its reply cannot be resolved: name 'Nowhere'"),
             (e.Untyped, "class Untyped has no type: write class Untyped"),
             (Command, "class Command has no type"),
             (Message, "Message: the field 'type' is str"),
-            (Ruled, "Ruled: the field 'data' has rules of its own"),
-            (int, "int is no class of messages"),
-            (None, "None is no class of messages"),
-            (e.Set | None, "None is no class of messages"),
+            (Ruled, "Ruled: the field 'data' has constraints"),
+            (int, "int is not a message class"),
+            (None, "None is not a message class"),
+            (e.Set | None, "None is not a message class"),
             (Item, "Item: the field 'kind' is missing"),
             (e.Set | e.SetMessage, "command Memory.Set is declared twice, by Set and by Pair"),
-            ("Set", "Set is no class of messages"),
+            ("Set", "Set is not a message class"),
         ],
     )
-    def test_what_is_open_or_no_message_is_refused_by_name(self, annotation: Any, sentence: str) -> None:
-        with pytest.raises(BadContract, match=f"^capability X: .*{sentence}"):
-            branches_of(annotation, "capability X")
+    def test_open_types_and_other_classes_are_refused_by_name(self, annotation: Any, sentence: str) -> None:
+        with pytest.raises(ContractError, match=f"^capability X: .*{sentence}"):
+            declared_messages(annotation, "capability X")
 
 
 class TestLikeness:
@@ -184,13 +190,13 @@ class TestLikeness:
         ],
     )
     def test_a_message_is_known_even_if_it_is_declared_wrongly(self, annotation: Any) -> None:
-        assert is_message_like(annotation)
+        assert is_message_annotation(annotation)
 
     @pytest.mark.parametrize(
         "annotation", [int, None, e.Value, e.Pair, dict[str, int], Item, list[e.Set], e.Plain, "x", Any]
     )
     def test_other_things_are_not(self, annotation: Any) -> None:
-        assert not is_message_like(annotation)
+        assert not is_message_annotation(annotation)
 
 
 class TestShapes:
@@ -237,57 +243,52 @@ class TestShapes:
     def test_the_envelope_is_made_and_read_back(
         self, annotation: Any, data: object, expected: object
     ) -> None:
-        branch = only(annotation)
-        assert branch.shape is not None
-        made = branch.shape.build(branch.kind, branch.type, data, METADATA)
+        message = only(annotation)
+        assert message.envelope is not None
+        made = message.envelope.build(message.kind, message.type, data, METADATA)
         assert made == expected
-        assert branch.shape.take(made) == (branch.kind, branch.type, data)
-        assert spoken(made) == (branch.kind, branch.type, data)
+        assert message_parts(made) == (message.kind, message.type, data)
 
     def test_members_of_an_enum_are_given_as_members(self) -> None:
-        branch = branches_of(e.ByEnum, "x")[3]
-        assert branch.shape is not None
-        made = branch.shape.build("query", "Enum.Two", 3, METADATA)
+        message = declared_messages(e.ByEnum, "x")[3]
+        assert message.envelope is not None
+        made = message.envelope.build("query", "Enum.Two", 3, METADATA)
         assert made == e.ByEnum(e.Kinds.QUERY, e.Types.TWO, 3)
-        assert branch.shape.take(made) == ("query", "Enum.Two", 3)
-
-    def test_something_else_is_not_taken(self) -> None:
-        for kind in (e.SetMessage, e.SetDict):
-            shape = only(kind).shape
-            assert shape is not None
-            assert shape.take(3) is None
+        assert message_parts(made) == ("query", "Enum.Two", 3)
 
     def test_an_envelope_that_refuses_is_a_bad_message(self) -> None:
-        shape = only(Picky).shape
-        assert shape is not None
-        with pytest.raises(BadMessage, match=r"Picky does not take this Shop\.Picky: .*too dear$") as caught:
-            shape.build("command", "Shop.Picky", Item(name="x", price=50), METADATA)
+        envelope = only(Picky).envelope
+        assert envelope is not None
+        with pytest.raises(
+            InvalidMessageError, match=r"Picky rejects this Shop\.Picky: .*too dear$"
+        ) as caught:
+            envelope.build("command", "Shop.Picky", Item(name="x", price=50), METADATA)
         assert caught.value.path == "$.data"
 
 
 class TestSpeaking:
     def test_a_message_class_is_its_own_data(self) -> None:
         said = e.Set("a")
-        assert spoken(said) == ("command", "Memory.Set", said)
+        assert message_parts(said) == ("command", "Memory.Set", said)
 
     def test_a_whole_message_and_a_dictionary_are_taken_apart(self) -> None:
-        assert spoken(Message(kind="event", type="A.B", data=[1])) == ("event", "A.B", [1])
-        assert spoken({"kind": "reply", "type": "A.B"}) == ("reply", "A.B", None)
+        assert message_parts(Message(kind="event", type="A.B", data=[1])) == ("event", "A.B", [1])
+        assert message_parts({"kind": "reply", "type": "A.B"}) == ("reply", "A.B", None)
 
     @pytest.mark.spec("C14")
     @pytest.mark.parametrize(
         ("value", "sentence"),
         [
-            (3, "3 is no message: say an instance of a message class"),
-            (None, "None is no message"),
-            (e.Value(1), "is no message"),
-            ({"kind": "wish", "type": "A.B"}, "is no message"),
-            ({"kind": "event", "type": 3}, "is no message"),
-            (Message(kind="event", type=""), "is no message"),
+            (3, "3 is not a message: send an instance of a message class"),
+            (None, "None is not a message"),
+            (e.Value(1), "is not a message"),
+            ({"kind": "wish", "type": "A.B"}, "is not a message"),
+            ({"kind": "event", "type": 3}, "is not a message"),
+            (Message(kind="event", type=""), "is not a message"),
             (e.Untyped("k"), "class Untyped has no type"),
             ("x" * 1000, "in all"),
         ],
     )
-    def test_what_is_no_message_is_refused(self, value: object, sentence: str) -> None:
-        with pytest.raises(OutboundFault, match=sentence):
-            spoken(value)
+    def test_other_values_are_refused(self, value: object, sentence: str) -> None:
+        with pytest.raises(ContractViolationError, match=sentence):
+            message_parts(value)

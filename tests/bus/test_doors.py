@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 
 from bandstand.bus import Limits, TcpAdapter, UnixAdapter
-from bandstand.bus.adapters import bouncer, peer
-from bandstand.bus.ports import Adapter
-from bandstand.errors import InvalidArgument
+from bandstand.bus.adapters import authentication, listener
+from bandstand.bus.adapters.unix import UnixEndpoint
+from bandstand.bus.protocols import Adapter
+from bandstand.errors import InvalidArgumentError
 from tests.bus.adapters import PATIENCE, Client, Venue, open_descriptors, request, venue_of
 from tests.bus.crowd import Hall, frame, neighbour_of
 from tests.core.support import HostFactory
@@ -47,7 +48,7 @@ VenueMaker = Callable[..., Venue]
 def guarded(loop_factory: HostFactory, tmp_path: Path) -> Iterator[VenueMaker]:
     with ExitStack() as stack:
 
-        def make(**limits: int) -> Venue:
+        def make(**limits: Any) -> Venue:
             venue = Guarded("tcp", loop_factory, tmp_path, **limits)
             stack.callback(venue.end)
             return venue
@@ -136,7 +137,7 @@ class TestTokens:
         client.half_close()
         said = refusal(client)
         assert said["type"] == "Sys.Unauthorized"
-        assert "must be the command Syscall.Authenticate with its token" in said["data"]["message"]
+        assert "must be the command Syscall.Authenticate with the token" in said["data"]["message"]
         assert (venue.desk.opened, venue.desk.admitted) == (0, [])
 
     @pytest.mark.parametrize("wrong", [TOKEN[:-1], TOKEN + "x", TOKEN.upper(), "ä" * 20])
@@ -147,21 +148,21 @@ class TestTokens:
         said = refusal(client)
         assert said["type"] == "Sys.Unauthorized"
         assert said["metadata"]["causation"] == said["data"]["originalId"] == "t7"
-        assert "not the one" in said["data"]["message"]
+        assert "not the token of this node" in said["data"]["message"]
         assert TOKEN not in json.dumps(said)
         assert venue.desk.opened == 0
 
     @pytest.mark.guarantee("G197")
     def test_one_that_says_nothing_is_let_go_after_a_while(self, guarded: VenueMaker) -> None:
-        client = guarded(handshake_ms=30).client()
+        client = guarded(handshake_timeout=0.03).client()
         client.send(b'{"kind":')
         said = refusal(client)
         assert said["type"] == "Sys.Unauthorized"
-        assert "no token has come in 30 ms" in said["data"]["message"]
+        assert "no token was received within 0.03 s" in said["data"]["message"]
 
     @pytest.mark.guarantee("G197")
     def test_those_who_wait_longest_make_room(self, guarded: VenueMaker) -> None:
-        venue = guarded(strangers=5, handshake_ms=600_000)
+        venue = guarded(unauthenticated=5, handshake_timeout=600)
         idle = [venue.client() for _ in range(20)]
         sane = venue.client()
         sane.send(show() + request(1))
@@ -175,7 +176,7 @@ class TestTokens:
 
     @pytest.mark.guarantee("G197")
     def test_one_whose_time_is_over_may_be_the_one_that_makes_room(self, guarded: VenueMaker) -> None:
-        venue = guarded(strangers=1, handshake_ms=1)
+        venue = guarded(unauthenticated=1, handshake_timeout=0.001)
         for _ in range(20):
             clients = [venue.client() for _ in range(20)]
             for client in clients:
@@ -191,7 +192,7 @@ class TestTokens:
 
     def test_closing_does_not_wait_for_strangers(self, guarded: VenueMaker) -> None:
         before = open_descriptors()
-        venue = guarded(handshake_ms=600_000)
+        venue = guarded(handshake_timeout=600)
         clients = [venue.client() for _ in range(3)]
         clients[0].send(show())
         assert clients[0].answers(1) == ["t0"]
@@ -259,7 +260,7 @@ class TestHowMany:
             assert said["type"] == "Sys.TooManyConnections"
             assert said["data"]["retryable"]
             assert said["data"]["message"].startswith(
-                f"{venue.adapter.name} has 3 connections, which is the limit"
+                f"{venue.adapter.name} has reached its limit of 3 connections"
             )
             for number, client in enumerate(clients):
                 client.send(request(number))
@@ -279,11 +280,11 @@ class TestHowMany:
             sane = venue.client()
             late = [venue.client() for _ in range(200)]
             # More than are shown out at a time.
-            assert len(late) > 2 * bouncer.MOST
+            assert len(late) > 2 * listener.MAX_LINGERING
             assert {refusal(client)["type"] for client in late} == {"Sys.TooManyConnections"}
             sane.send(request(1))
             assert sane.answers(1) == ["q1"]
-        assert caplog.text.count("has turned a client away") == 1
+        assert caplog.text.count("rejected a connection") == 1
 
 
 @pytest.fixture
@@ -322,7 +323,9 @@ def knock(path: Path) -> str:
 
 
 @pytest.mark.guarantee("G195")
-@pytest.mark.skipif(not peer.CAN_TELL, reason="this platform does not say who connects")
+@pytest.mark.skipif(
+    not authentication.HAS_PEER_CREDENTIALS, reason="this platform does not tell who connects"
+)
 class TestWhoItIs:
     @pytest.mark.skipif(os.getuid() != 0, reason="only root can be somebody else")
     @pytest.mark.slow
@@ -336,7 +339,7 @@ class TestWhoItIs:
             said = json.loads(knock(path))
             assert said["type"] == "Sys.Unauthorized"
             assert said["data"]["message"].startswith(
-                "the node belongs to the user 0, and you are 54321: ask its owner"
+                "the node belongs to user 0, and you are user 54321: ask its owner"
             )
             assert venue.desk.opened == 0
 
@@ -372,7 +375,7 @@ class TestWhoItIs:
             def _make(self, limits: Limits) -> Adapter:
                 return UnixAdapter(tmp_path / "bus.sock", limits=limits, allow_uids={4243})
 
-        monkeypatch.setattr(peer, "uid_of", lambda _connection: uid)  # pyright: ignore[reportUnknownArgumentType, reportUnknownLambdaType]
+        monkeypatch.setattr(authentication, "peer_uid", lambda _connection: uid)  # pyright: ignore[reportUnknownArgumentType, reportUnknownLambdaType]
         venue = Open("unix", loop_factory, tmp_path)
         try:
             client = venue.client()
@@ -387,7 +390,7 @@ class TestWhoItIs:
     def test_it_is_the_uid_that_the_system_tells(self) -> None:
         one, other = socket.socketpair(socket.AF_UNIX)
         with one, other:
-            assert peer.uid_of(one) == os.geteuid()
+            assert authentication.peer_uid(one) == os.geteuid()
 
     def test_one_of_whom_the_system_does_not_tell_is_turned_away(
         self, loop_factory: HostFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -395,26 +398,26 @@ class TestWhoItIs:
         def fail(_connection: socket.socket) -> int:
             raise OSError(5, "on purpose")
 
-        monkeypatch.setattr(peer, "uid_of", fail)
+        monkeypatch.setattr(authentication, "peer_uid", fail)
         with venue_of("unix", loop_factory, tmp_path) as venue:
-            assert "does not say who this is: on purpose" in refusal(venue.client())["data"]["message"]
+            assert "does not tell who has connected: on purpose" in refusal(venue.client())["data"]["message"]
 
     def test_guests_who_are_all_let_in_anyway_do_not_open_the_socket(
         self, loop_factory: HostFactory, tmp_path: Path
     ) -> None:
-        adapter = UnixAdapter(tmp_path / "bus.sock", allow_uids=[0, os.geteuid()])
-        assert adapter._mode == 0o600  # pyright: ignore[reportPrivateUsage]
+        endpoint = UnixEndpoint(tmp_path / "bus.sock", allow_uids=[0, os.geteuid()])
+        assert endpoint.mode == 0o600
 
     @pytest.mark.parametrize("uids", [[-1], ["root"], [True], [1 << 32]])
     def test_what_is_no_user_is_refused(self, uids: list[Any]) -> None:
-        with pytest.raises(InvalidArgument, match="pass the numbers of users"):
+        with pytest.raises(InvalidArgumentError, match="pass the numbers of users"):
             UnixAdapter("x", allow_uids=uids)
 
 
 def test_where_nobody_can_tell_who_connects_guests_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peer, "CAN_TELL", False)
+    monkeypatch.setattr(authentication, "HAS_PEER_CREDENTIALS", False)
     UnixAdapter("x")
-    with pytest.raises(InvalidArgument, match="this platform does not say who connects"):
+    with pytest.raises(InvalidArgumentError, match="this platform does not tell who connects"):
         UnixAdapter("x", allow_uids=[1000])
 
 
@@ -424,16 +427,16 @@ class TestHalfLines:
     def test_one_that_does_not_end_its_line_is_let_go(
         self, kind: str, loop_factory: HostFactory, tmp_path: Path
     ) -> None:
-        with venue_of(kind, loop_factory, tmp_path, half_line_ms=30) as venue:
+        with venue_of(kind, loop_factory, tmp_path, line_timeout=0.03) as venue:
             client = venue.client()
             client.send(request(1) + b'{"kind":')
             assert client.answers(1) == ["q1"]
             said = refusal(client)
             assert said["type"] == "Sys.SchemaError"
-            assert "a line was begun, and has not ended in 0.03 s" in said["data"]["message"]
+            assert "a line was not complete within 0.03 s" in said["data"]["message"]
 
     def test_one_that_drips_is_let_go_as_well(self, loop_factory: HostFactory, tmp_path: Path) -> None:
-        with venue_of("unix", loop_factory, tmp_path, half_line_ms=30) as venue:
+        with venue_of("unix", loop_factory, tmp_path, line_timeout=0.03) as venue:
             client = venue.client()
             try:
                 while not venue.desk.refused:
@@ -443,7 +446,7 @@ class TestHalfLines:
             venue.until(lambda: venue.desk.closed)
 
     def test_it_still_gets_what_it_is_owed(self, loop_factory: HostFactory, tmp_path: Path) -> None:
-        with venue_of("unix", loop_factory, tmp_path, half_line_ms=30) as venue:
+        with venue_of("unix", loop_factory, tmp_path, line_timeout=0.03) as venue:
             venue.desk.is_holding = True
             client = venue.client()
             client.send(request(1) + b"x")
@@ -457,7 +460,7 @@ class TestHalfLines:
             assert len(venue.desk.admitted) == 1
 
     def test_one_that_is_not_read_from_cannot_end_it(self, loop_factory: HostFactory, tmp_path: Path) -> None:
-        with venue_of("unix", loop_factory, tmp_path, half_line_ms=20, window=1) as venue:
+        with venue_of("unix", loop_factory, tmp_path, line_timeout=0.02, window=1) as venue:
             venue.desk.is_holding = True
             client = venue.client()
             client.send(request(1) + request(2) + request(3)[:10])
@@ -472,7 +475,7 @@ class TestHalfLines:
             assert client.answers(3) == ["q1", "q2", "q3"]
 
     def test_one_that_has_nothing_to_say_may_stay(self, loop_factory: HostFactory, tmp_path: Path) -> None:
-        with venue_of("unix", loop_factory, tmp_path, half_line_ms=10) as venue:
+        with venue_of("unix", loop_factory, tmp_path, line_timeout=0.01) as venue:
             client = venue.client()
             # Half a line, and then all of it: the alarm that was set finds nothing.
             client.send(request(1)[:9])
@@ -487,7 +490,7 @@ class TestHalfLines:
     def test_where_there_is_no_limit_it_takes_its_time(
         self, kind: str, limit: int, loop_factory: HostFactory, tmp_path: Path
     ) -> None:
-        with venue_of(kind, loop_factory, tmp_path, half_line_ms=limit) as venue:
+        with venue_of(kind, loop_factory, tmp_path, line_timeout=limit / 1000) as venue:
             client = venue.client()
             client.send(request(1)[:9])
             begun = venue.do(venue.host.time)
@@ -544,11 +547,11 @@ def test_a_node_without_descriptors_lives_and_does_not_spin(tmp_path: Path) -> N
         assert is_answered(inside, "before")
         # More than it can have: some of them wait.
         crowd = [connect() for _ in range(60)]
-        assert "accepts nobody for 1 s" in node.stderr.readline()
+        assert "no connections are accepted for 1 s" in node.stderr.readline()
         before = processor(node.pid)
         for number in range(100):
             assert is_answered(inside, f"among-{number}")
-        assert "accepts nobody for 1 s" in node.stderr.readline()
+        assert "no connections are accepted for 1 s" in node.stderr.readline()
         # Between two lines of the log lies a second, in which it has done nothing but answer.
         assert processor(node.pid) - before < 0.5
         for client in crowd[:50]:
@@ -572,8 +575,8 @@ def test_a_crowd_of_strangers_harms_nobody_inside(loop_factory: HostFactory, tmp
     class TwoDoors(Hall):
         async def begin(self) -> None:
             await super().begin()
-            self.door = TcpAdapter(token=TOKEN, limits=Limits(strangers=10, handshake_ms=50))
-            await self.door.start(self.node._gate)  # pyright: ignore[reportPrivateUsage]  # a second adapter
+            self.door = TcpAdapter(token=TOKEN, limits=Limits(unauthenticated=10, handshake_timeout=0.05))
+            await self.door.start(self.node._ingress)  # pyright: ignore[reportPrivateUsage]  # a second adapter
             self._stack.push_async_callback(self.door.close, 1)
 
     hall = TwoDoors("unix", loop_factory, tmp_path)

@@ -47,7 +47,7 @@ def unix_hall(loop_factory: HostFactory, tmp_path: Path) -> Iterator[Hall]:
 @pytest.fixture
 def narrow_hall(loop_factory: HostFactory, tmp_path: Path) -> Iterator[Hall]:
     """Where few may wait for a capability."""
-    yield from opened(Hall("unix", loop_factory, tmp_path, config=NodeConfig(mailbox_cap=8, hold_ms=0)))
+    yield from opened(Hall("unix", loop_factory, tmp_path, config=NodeConfig(mailbox_cap=8, hold_timeout=0)))
 
 
 def opened(hall: Hall) -> Iterator[Hall]:
@@ -106,7 +106,7 @@ class TestWhatIsNoMessage:
                     neighbour.wait_rounds(1)
             heard = guest.exchange(b"\n" + ping("last"), "last")
         assert types_of(heard) == ["Sys.SchemaError", "Syscall.Ping"]
-        assert "the limit here" in heard[0]["data"]["message"]
+        assert "longer than the limit" in heard[0]["data"]["message"]
         assert most - before < BOUND
 
     @pytest.mark.slow

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bandstand.bus import Capability, Command, Event, Node, NodeConfig, Query, RestartLimits
-from bandstand.errors import RequestFailed
+from bandstand.errors import RequestFailedError
 from bandstand.isolation import isolated
 from tests.bus.stage import Stage, play
 from tests.hostile import HOW, hostile
@@ -44,7 +44,7 @@ class Raiser(Capability):
     """Raises what it is told to."""
 
     id = "Hostile"
-    policy = RestartLimits(max_restarts=1000, window_ms=60_000, backoff_ms=0)
+    policy = RestartLimits(max_restarts=1000, period=60, backoff=None)
 
     def do(self, msg: Do) -> None:
         raise hostile(msg.how)
@@ -94,13 +94,13 @@ def test_an_event_that_nobody_waits_for(how: str) -> None:
 @pytest.mark.slow
 @pytest.mark.real_time(reason="a real process starts, and crashes")
 def test_in_a_process_of_its_own(how: str) -> None:
-    node = Node([isolated(Raiser)], config=NodeConfig(health_ms=0))
+    node = Node([isolated(Raiser)], config=NodeConfig(health_period=0))
 
     async def main() -> None:
         async with node:
             bus: Any = node.bus
             for request in (Do(how), Wait(how)):
-                with pytest.raises(RequestFailed) as caught:
+                with pytest.raises(RequestFailedError) as caught:
                     await bus.ask(request)
                 assert caught.value.type == "Sys.ActorCrash"
                 assert len(str(caught.value)) < BRIEF

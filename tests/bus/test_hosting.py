@@ -9,7 +9,7 @@ import pytest
 
 from bandstand.bus import Contract, ErrorEvent, Listeners, Message, MessageEvent, Metadata
 from bandstand.bus.worker import EventName, Listener, WorkerEvent
-from bandstand.errors import BootFailed
+from bandstand.errors import BootError
 from tests.bus.cast import Do, Echo, Echoed, Told, watch
 from tests.bus.stage import Stage, hushed, play
 from tests.core.support import Boom
@@ -304,5 +304,5 @@ class TestForeign:
         async def act(stage: Stage) -> None:
             raise AssertionError(stage)
 
-        with pytest.raises(BootFailed, match=r"terminate\(\)"):
+        with pytest.raises(BootError, match=r"terminate\(\)"):
             play(act, Contract(id="Show", description="x", inbound=Echo, spawn=Half))

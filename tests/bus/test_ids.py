@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bandstand.bus.hot.idmaker import IdMaker
-from bandstand.bus.numbers import ALPHABET, MS, TAIL_BITS
+from bandstand.bus.frame import IdGenerator
+
+ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+MS = 1_000_000
+TAIL_BITS = 20
 
 pytestmark = [pytest.mark.spec("C1"), pytest.mark.guarantee("G72")]
 
@@ -44,7 +47,7 @@ def highest(count: int) -> bytes:
 @given(steps=STEPS, repeats=st.integers(1, 4))
 def test_ids_are_sorted_and_unique_however_the_clock_goes(steps: list[int], repeats: int) -> None:
     clock = Hand()
-    make = IdMaker(clock)
+    make = IdGenerator(clock)
     made: list[str] = []
     for step in steps:
         clock.now += step
@@ -54,7 +57,7 @@ def test_ids_are_sorted_and_unique_however_the_clock_goes(steps: list[int], repe
 
 @given(now=MOMENTS)
 def test_an_id_is_26_letters_and_digits_and_tells_its_time(now: int) -> None:
-    make = IdMaker(Hand(now * MS))
+    make = IdGenerator(Hand(now * MS))
     for made in (make(), make()):
         assert len(made) == 26
         assert set(made) <= set(ALPHABET)
@@ -70,7 +73,7 @@ def test_the_alphabet_sorts_as_text_does_and_leaves_out_what_is_misread() -> Non
 @given(back=st.integers(1, 10_000_000))
 def test_a_clock_that_is_set_back_does_not_undo_the_order(back: int) -> None:
     clock = Hand()
-    make = IdMaker(clock)
+    make = IdGenerator(clock)
     before = make()
     clock.now -= back * MS
     after = make()
@@ -86,7 +89,7 @@ def test_randomness_is_drawn_once_a_millisecond() -> None:
         return bytes(count)
 
     clock = Hand()
-    make = IdMaker(clock, draw)
+    make = IdGenerator(clock, draw)
     for _ in range(3):
         for _ in range(100):
             make()
@@ -96,7 +99,7 @@ def test_randomness_is_drawn_once_a_millisecond() -> None:
 
 def test_two_makers_at_one_moment_make_different_ids() -> None:
     clock = Hand()
-    one, other = IdMaker(clock), IdMaker(clock)
+    one, other = IdGenerator(clock), IdGenerator(clock)
     assert not {one() for _ in range(1000)} & {other() for _ in range(1000)}
 
 
@@ -104,7 +107,7 @@ class TestTheTailRunsOver:
     def test_the_head_counts_on(self) -> None:
         clock = Hand()
         # All ones: the tail is at its end at once, and so is everything above it but the bit that stays clear.
-        make = IdMaker(clock, highest)
+        make = IdGenerator(clock, highest)
         first, second = make(), make()
         assert first < second
         assert first.endswith("ZZZZ")
@@ -112,7 +115,7 @@ class TestTheTailRunsOver:
 
     def test_even_the_highest_draw_does_not_reach_into_the_time(self) -> None:
         clock = Hand()
-        make = IdMaker(clock, highest)
+        make = IdGenerator(clock, highest)
         made = [make() for _ in range(5)]
         assert {time_of(entry) for entry in made} == {clock.now // MS}
         clock.now += MS
@@ -121,7 +124,7 @@ class TestTheTailRunsOver:
     @pytest.mark.slow
     def test_more_than_a_whole_tail_in_one_millisecond_stays_sorted(self) -> None:
         clock = Hand()
-        make = IdMaker(clock, bytes)
+        make = IdGenerator(clock, bytes)
         last = make()
         for _ in range((1 << TAIL_BITS) + 10):
             made = make()
@@ -131,7 +134,7 @@ class TestTheTailRunsOver:
 
 def test_the_time_that_goes_with_an_id_can_be_asked_for() -> None:
     clock = Hand(7 * MS + 999_999)
-    make = IdMaker(clock)
+    make = IdGenerator(clock)
     made = make()
     assert make.last_ms == time_of(made) == 7
     clock.now += MS
@@ -140,6 +143,6 @@ def test_the_time_that_goes_with_an_id_can_be_asked_for() -> None:
 
 
 def test_by_default_the_time_is_now() -> None:
-    made = IdMaker()()
+    made = IdGenerator()()
     # Between the year in which this was written and the one in which 48 bits run out.
     assert 1_760_000_000_000 < time_of(made) < 1 << 47

@@ -10,25 +10,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bandstand.bus.contracts.blueprint import Blueprint, Entry
-from bandstand.bus.contracts.contract import RestartLimits
-from bandstand.bus.contracts.declare import blueprint_of
-from bandstand.bus.contracts.index import Index
-from bandstand.bus.contracts.payload import Payload
+from bandstand.bus.contracts.capability import (
+    CapabilitySpec,
+    HandlerIndex,
+    HandlerSpec,
+    RestartLimits,
+    read_capability,
+)
+from bandstand.bus.contracts.codec import PayloadCodec
 from bandstand.bus.frame import KINDS, Kind
-from bandstand.errors import BadContract
+from bandstand.errors import ContractError
 from tests.bus import declared as d
 
-ANY: Payload[Any] = Payload(Any, "anything")
-INDEX = Index.build([blueprint_of(d.Memory)])
+ANY: PayloadCodec = PayloadCodec(Any, "anything")
+INDEX = HandlerIndex.build([read_capability(d.Memory)])
 
 
-def blueprint(name: str, *keys: tuple[Kind, str]) -> Blueprint:
-    return Blueprint(
+def spec(name: str, *keys: tuple[Kind, str]) -> CapabilitySpec:
+    return CapabilitySpec(
         id=name,
         description=f"Called {name}.",
-        entries={
-            (kind, type_name): Entry(kind=kind, type=type_name, payload=ANY) for kind, type_name in keys
+        handlers={
+            (kind, type_name): HandlerSpec(kind=kind, type=type_name, codec=ANY) for kind, type_name in keys
         },
         outbound={},
         subscribes=(),
@@ -36,7 +39,7 @@ def blueprint(name: str, *keys: tuple[Kind, str]) -> Blueprint:
         is_class=True,
         policy=RestartLimits(),
         mailbox_cap=None,
-        timeout_ms=None,
+        timeout=None,
     )
 
 
@@ -49,9 +52,9 @@ HOUSES = st.lists(KEYS, min_size=1, max_size=5)
 class TestBuilding:
     @pytest.mark.spec("C15")
     def test_commands_and_queries_have_a_handler_and_events_subscribers(self) -> None:
-        memory = blueprint_of(d.Memory)
-        audit = blueprint("Audit", ("event", "Memory.Changed"))
-        index = Index.build([memory, audit])
+        memory = read_capability(d.Memory)
+        audit = spec("Audit", ("event", "Memory.Changed"))
+        index = HandlerIndex.build([memory, audit])
         assert {key: owner for key, (owner, _) in index.handlers.items()} == {
             ("command", "Memory.Set"): "Memory",
             ("query", "Memory.Get"): "Memory",
@@ -60,34 +63,36 @@ class TestBuilding:
         assert {name: [owner for owner, _ in found] for name, found in index.subscriptions.items()} == {
             "Memory.Changed": ["Memory", "Audit"]
         }
-        assert index.handlers["query", "Memory.Get"][1] is memory.entries["query", "Memory.Get"]
+        assert index.handlers["query", "Memory.Get"][1] is memory.handlers["query", "Memory.Get"]
 
     @pytest.mark.spec("C15")
     def test_a_duplicate_handler_is_refused_and_both_are_named(self) -> None:
         key: tuple[Kind, str] = ("command", "A.B")
-        with pytest.raises(BadContract, match=r"both First and Second handle command A\.B: exactly one may"):
-            Index.build([blueprint("First", key), blueprint("Second", key)])
+        with pytest.raises(
+            ContractError, match=r"First and Second both handle command A\.B: leave exactly one handler"
+        ):
+            HandlerIndex.build([spec("First", key), spec("Second", key)])
 
     def test_one_type_can_be_a_command_here_and_a_query_there(self) -> None:
-        index = Index.build([blueprint("First", ("command", "A.B")), blueprint("Second", ("query", "A.B"))])
+        index = HandlerIndex.build([spec("First", ("command", "A.B")), spec("Second", ("query", "A.B"))])
         assert (index.handlers["command", "A.B"][0], index.handlers["query", "A.B"][0]) == ("First", "Second")
 
     def test_a_duplicate_id_is_refused_and_both_are_named(self) -> None:
-        first = blueprint("Twin", ("command", "A.B"))
-        second = replace(blueprint("Twin", ("command", "A.C")), description="The other one.")
+        first = spec("Twin", ("command", "A.B"))
+        second = replace(spec("Twin", ("command", "A.C")), description="The other one.")
         with pytest.raises(
-            BadContract,
+            ContractError,
             match=r"two capabilities have the id 'Twin' \('Called Twin\.' and 'The other one\.'\)",
         ):
-            Index.build([first, second])
+            HandlerIndex.build([first, second])
 
     def test_the_same_one_twice_is_refused_too(self) -> None:
-        only = blueprint("Twin", ("command", "A.B"))
-        with pytest.raises(BadContract, match="two capabilities have the id 'Twin'"):
-            Index.build([only, only])
+        only = spec("Twin", ("command", "A.B"))
+        with pytest.raises(ContractError, match="two capabilities have the id 'Twin'"):
+            HandlerIndex.build([only, only])
 
     def test_it_cannot_be_changed(self) -> None:
-        index = Index.build([blueprint("First", ("command", "A.B"))])
+        index = HandlerIndex.build([spec("First", ("command", "A.B"))])
         with pytest.raises(FrozenInstanceError):
             index.handlers = {}  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]  # on purpose
         with pytest.raises(TypeError):
@@ -101,18 +106,18 @@ class TestDestinations:
     def test_a_destination_is_a_function_of_kind_and_type(
         self, houses: Sequence[Sequence[tuple[Kind, str]]]
     ) -> None:
-        blueprints = [blueprint(f"C{place}", *keys) for place, keys in enumerate(houses)]
+        specs = [spec(f"C{place}", *keys) for place, keys in enumerate(houses)]
         owners: dict[tuple[Kind, str], list[str]] = {}
-        for each in blueprints:
-            for key in each.entries:
+        for each in specs:
+            for key in each.handlers:
                 owners.setdefault(key, []).append(each.id)
         is_ambiguous = any(len(found) > 1 for (kind, _), found in owners.items() if kind != "event")
         if is_ambiguous:
-            with pytest.raises(BadContract, match="exactly one may"):
-                Index.build(blueprints)
+            with pytest.raises(ContractError, match="leave exactly one handler"):
+                HandlerIndex.build(specs)
             return
-        index = Index.build(blueprints)
-        again = Index.build(blueprints)
+        index = HandlerIndex.build(specs)
+        again = HandlerIndex.build(specs)
         for key, found in owners.items():
             if key[0] == "event":
                 assert [owner for owner, _ in index.subscriptions[key[1]]] == found

@@ -58,7 +58,7 @@ def test_each_request_has_one_answer_and_each_promise_is_kept_once(steps: list[t
         names: list[tuple[str, str]] = []
         for step, value in steps:
             if step == "kill":
-                sources[value].elsewhere.opened[-1].kill()
+                sources[value].host_factory.opened[-1].kill()
             elif step == "pass":
                 await stage.wait(value)
             else:

@@ -15,12 +15,13 @@ import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from msgspec import Raw
 
-from bandstand import isolation
+from bandstand.actor import ActorSystem
 from bandstand.bus import (
     BufferedWorker,
     Capability,
@@ -37,23 +38,34 @@ from bandstand.bus import (
     load_capabilities,
     provide,
 )
-from bandstand.bus.annex.performance import crash_of, perform
+from bandstand.bus.capability_slot import CapabilitySlot
 from bandstand.bus.contracts.capability import Capability as AnyCapability
-from bandstand.bus.errands import Begin, Emitted, Ready, Stop, read_up, written
 from bandstand.bus.syscall import Reset
 from bandstand.bus.wire import write_frame
 from bandstand.core.asyncio_host import new_event_loop
-from bandstand.errors import BootFailed, InternalError, MailboxFull, RequestFailed
-from bandstand.pod.process import Control
+from bandstand.errors import BootError, InternalError, MailboxFullError, RequestFailedError
+from bandstand.isolation import host
+from bandstand.isolation.child import (
+    CapabilityRole,
+    CapabilityRuntime,
+    CapabilityStart,
+    describe_failure,
+    exit_without_memory,
+    run_capability,
+)
+from bandstand.isolation.host import NodeRole, connect
+from bandstand.isolation.launch import child_stdout
+from bandstand.pod.link import Link
+from bandstand.pod.process import ControlChannel
 from bandstand.testing import VirtualClock
 from tests.bus.cast import Do, Echo, Player, Told, Wait, told
-from tests.bus.nearby import End, Nearby, Quarters, nearby
+from tests.bus.nearby import Nearby, Quarters, nearby
 from tests.bus.stage import Source, Stage, hushed, play
 
 pytestmark = pytest.mark.spec("C27")
 
 # No waiting, and no end of it.
-OFTEN = RestartLimits(max_restarts=1000, backoff_ms=0)
+OFTEN = RestartLimits(max_restarts=1000, backoff=None)
 
 
 class Mortal(Player):
@@ -72,9 +84,9 @@ class House:
 
     @property
     def opened(self) -> list[Quarters]:
-        elsewhere = self.source.elsewhere
-        assert isinstance(elsewhere, Nearby)
-        return elsewhere.opened
+        factory = self.source.host_factory
+        assert isinstance(factory, Nearby)
+        return factory.opened
 
     @property
     def last(self) -> Quarters:
@@ -215,7 +227,9 @@ class Relaying(Capability):
         return (await self.bus.ask(Echo("in time"))).text
 
     def remind(self, msg: Remind) -> bool:
-        name = self.bus.send_later(Wait(ms=0, what="later") if msg.is_command else Told("later"), msg.ms)
+        name = self.bus.send_later(
+            Wait(ms=0, what="later") if msg.is_command else Told("later"), msg.ms / 1000
+        )
         if msg.dies:
             raise ValueError("before it was sent")
         return msg.is_taken_back and self.bus.take_back(name) and not self.bus.take_back(name)
@@ -224,8 +238,27 @@ class Relaying(Capability):
         for count in range(1000):
             try:
                 self.bus.emit(Told(str(count)))
-            except MailboxFull:
+            except MailboxFullError:
                 return count
+        return 1000
+
+
+class Flood(Command[int], type="Relaying.Flood"):
+    """Emit one event after the other until there is no room."""
+
+
+class Flooding(Relaying):
+    """Emits in its own time."""
+
+    id = "Relaying"
+
+    async def flood(self, msg: Flood) -> int:
+        for count in range(1000):
+            try:
+                self.bus.emit(Told(str(count)))
+            except MailboxFullError:
+                return count
+            await asyncio.sleep(0.001)
         return 1000
 
 
@@ -322,18 +355,32 @@ class TestEvents:
         async def act(stage: Stage) -> None:
             seen = told(stage)
             router = stage.node._router
-            taken = router.outputs.limit - router.outputs.used
+            taken = router.event_credit.limit - router.event_credit.used
             # Somebody else has filled it.
-            router.outputs.used += taken
+            router.event_credit.used += taken
             asking = asyncio.ensure_future(stage.bus.ask(Emit()))
             await stage.wait(10)
             assert not asking.done()
             assert seen == []
-            router.outputs.used -= taken
+            router.event_credit.used -= taken
             await asking
             assert seen == [str(count) for count in range(1000)]
 
         house.play(act, max_inside=2000)
+
+    def test_events_on_their_way_to_the_node_are_limited(self) -> None:
+        house = House(Flooding, Player)
+
+        async def act(stage: Stage) -> None:
+            router = stage.node._router
+            taken = router.event_credit.limit - router.event_credit.used
+            router.event_credit.used += taken
+            asking = asyncio.ensure_future(stage.bus.ask(Flood()))
+            await stage.wait(900)
+            router.event_credit.used -= taken
+            assert await asking == 200
+
+        house.play(act, max_inside=200)
 
 
 @pytest.mark.guarantee("G153")
@@ -382,7 +429,7 @@ class TestLater:
         async def act(stage: Stage) -> None:
             await stage.bus.ask(Remind(ms=100))
             # The node has one of its own, and no room for another.
-            stage.node.bus.send_later(Wait(ms=1), 1000)
+            stage.node.bus.send_later(Wait(ms=1), 1)
             house.last.kill()
             await stage.settle()
             assert (await stage.stats()).sunk == 1
@@ -397,7 +444,10 @@ class TestLater:
             name = client.command("Relaying.Remind", {"ms": 100, "is_command": True})
             await stage.settle()
             words = client.fault(name, "Sys.ActorCrash").message
-            assert "InvalidArgument: Cast.Wait was not scheduled: nobody handles command Cast.Wait" in words
+            assert (
+                "InvalidArgumentError: Cast.Wait was not scheduled: no capability handles command Cast.Wait"
+                in words
+            )
 
         house.play(act)
 
@@ -435,7 +485,7 @@ class TestLater:
 
         house.play(act)
         assert house.last.how == "killed by SIGKILL"
-        assert len(nodes[0]._schedule) == 0
+        assert len(nodes[0]._scheduler) == 0
 
     def test_a_node_waits_for_it_to_be_quiet(self) -> None:
         house = House(Relaying, Player)
@@ -476,7 +526,7 @@ def worker(*, deaf: bool, cap: int | None = None) -> Contract:
         spawn=lambda: posted(deaf),
         policy=OFTEN,
         mailbox_cap=cap,
-        timeout_ms=1000,
+        timeout=1,
     )
 
 
@@ -524,9 +574,9 @@ class TestWorkers:
 
         house = House(worker(deaf=True, cap=cap))
         if is_near:
-            house.play(act, hold_ms=0)
+            house.play(act, hold_timeout=0)
         else:
-            play(act, replace(house.source, elsewhere=None), hold_ms=0)
+            play(act, replace(house.source, host_factory=None), hold_timeout=0)
 
 
 @pytest.mark.guarantee("G154")
@@ -541,7 +591,7 @@ class TestEnds:
             await stage.settle()
             house.last.other.send(b"\xc1 this is nothing")
             await stage.wait(2000)
-            assert "has said what cannot be read" in client.fault(name, "Sys.ActorFault").message
+            assert "has sent something that cannot be read" in client.fault(name, "Sys.ActorFault").message
             assert (await stage.bus.ask(Echo("next"))).text == "next"
 
         house.play(act)
@@ -562,6 +612,41 @@ class TestEnds:
             client.fault(name, "Sys.ActorCrash")
 
         house.play(act)
+
+    def test_a_process_that_has_ended_is_over_even_if_its_socket_is_still_open(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        house = House(Mortal)
+
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            name = client.command("Cast.Wait", {"ms": 10_000})
+            await stage.settle()
+            first = house.last
+            # A process that it has forked has the socket too.
+            monkeypatch.setattr(first.other, "close", lambda: None)
+            first.kill()
+            await stage.settle()
+            assert "killed by SIGKILL" in client.fault(name, "Sys.ActorCrash").message
+            first.near.hang_up()
+
+        house.play(act)
+
+    def test_one_that_cannot_be_linked_is_killed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        house = House(Mortal)
+
+        def refuse(*_: object) -> Link:
+            raise OSError("no descriptor left")
+
+        async def act(stage: Stage) -> None:
+            raise AssertionError("it has started")
+
+        monkeypatch.setattr(host, "connect", refuse)
+        words = "the link to its process has failed: OSError: no descriptor left"
+        with pytest.raises(BootError, match=words):
+            house.play(act)
+        assert house.last.how == "killed by SIGKILL"
+        assert house.last.near.sock.fileno() == -1
 
     def test_one_that_is_killed_while_it_starts_is_started_again(self) -> None:
         house = House(Starting)
@@ -588,27 +673,27 @@ class TestEnds:
         house.play(act)
 
     def test_one_that_cannot_be_begun_is_a_boot_that_fails(self) -> None:
-        class Nowhere:
-            async def open(self, name: str, /) -> Quarters:
-                raise OSError(f"no room for {name}")
+        class Nowhere(Nearby):
+            async def open(self, slot: CapabilitySlot) -> Any:
+                raise OSError(f"no room for {slot.id}")
 
         async def act(stage: Stage) -> None:
             raise AssertionError("it has started")
 
-        source = replace(provide(Player), elsewhere=Nowhere())
-        with hushed(), pytest.raises(BootFailed, match="no room for Cast"):
+        source = replace(provide(Player), host_factory=Nowhere(Player))
+        with hushed(), pytest.raises(BootError, match="no room for Cast"):
             play(act, source)
 
     def test_one_that_cannot_be_declared_over_there_says_so(self) -> None:
         house = House(Player)
-        elsewhere = house.source.elsewhere
-        assert isinstance(elsewhere, Nearby)
-        elsewhere.source = Provision(AnyCapability, AnyCapability)
+        factory = house.source.host_factory
+        assert isinstance(factory, Nearby)
+        factory.source = Provision(AnyCapability, AnyCapability)
 
         async def act(stage: Stage) -> None:
             raise AssertionError("it has started")
 
-        with pytest.raises(BootFailed, match="BadContract: capability Capability has no docstring"):
+        with pytest.raises(BootError, match="ContractError: capability Capability has no docstring"):
             house.play(act)
 
     def test_nothing_is_left_when_the_router_itself_fails(self) -> None:
@@ -636,8 +721,8 @@ class TestEnds:
             async with Node([house.source], clock=house.clock) as node:
                 first = house.last
                 first.lingers_s = 0.5
-                hanging = asyncio.ensure_future(node.bus.ask(Wait(ms=10_000), timeout_ms=10))
-                with pytest.raises(RequestFailed, match="Timeout"):
+                hanging = asyncio.ensure_future(node.bus.ask(Wait(ms=10_000), timeout=0.01))
+                with pytest.raises(RequestFailedError, match="Timeout"):
                     await hanging
                 await node.bus.ask(Reset(capability="Cast"))
                 assert not first.task.done()
@@ -654,12 +739,15 @@ class TestEnds:
             line = write_frame(
                 Frame(kind="event", type="Cast.Told", data=Raw(b'{"text":"late"}'), metadata=Metadata("1", 0))
             )
-            house.last.other.send(written(Emitted(line)))
+            end = house.last.other
+            node = end.runtime.node
+            assert node is not None
+            node.emit(line)
             await stage.settle()
             assert seen == ["late"]
-            stage.node._router.seats["Cast"]._vacate()
-            house.last.other.is_mute = False
-            house.last.other.send(written(Emitted(line)))
+            stage.node._router.slots["Cast"]._release_host()
+            end.is_mute = False
+            end.send(end.last_sent)
             await stage.settle()
             assert seen == ["late"]
 
@@ -685,18 +773,36 @@ class Starting(Mortal):
         await asyncio.sleep(0.1)
 
 
-class TestAnnex:
+START = CapabilityStart((), b"", NodeConfig(), frozenset())
+
+
+class NodeEnd:
+    """The node's end of a link, without a node."""
+
+    def __init__(self) -> None:
+        self.slot = SimpleNamespace(router=None, id="")
+        self.is_worker: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self.up: asyncio.Future[CapabilityRole] = asyncio.get_running_loop().create_future()
+        self.over: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
+
+    def finish_start(self, *, is_worker: bool) -> None:
+        self.is_worker.set_result(is_worker)
+
+    def connect(self, sock: socket.socket, loop: ActorSystem) -> Link:
+        # Any: it has what is needed of a host.
+        me: Any = self
+        return connect(
+            sock, loop, loop.spawn(NodeRole, me), CapabilityRole, self.up.set_result, self.over.set_result
+        )
+
+
+class TestChild:
     """The other end, alone."""
 
-    def run(self, act: Callable[[End, Quarters], Coroutine[Any, Any, None]]) -> None:
-        async def main() -> None:
-            ours, theirs = Quarters(), End()
-            ours.other, theirs.other = theirs, ours
-            await act(theirs, ours)
-
+    def run(self, act: Callable[[socket.socket, socket.socket], Coroutine[Any, Any, None]]) -> None:
         clock = VirtualClock()
         with asyncio.Runner(loop_factory=clock.new_event_loop) as runner:
-            runner.run(main())
+            runner.run(act(*socket.socketpair()))
 
     def test_what_there_is_no_memory_for_is_let_go_first(self) -> None:
         def exhaust() -> None:
@@ -705,26 +811,27 @@ class TestAnnex:
 
         with pytest.raises(MemoryError) as caught:
             exhaust()
-        assert crash_of(caught.value).words == "MemoryError: 10"
+        assert describe_failure(caught.value)[1] == "MemoryError: 10"
         assert caught.tb.tb_next is not None
         assert caught.tb.tb_next.tb_frame.f_locals == {}
 
     def test_nobody_is_there(self) -> None:
-        async def act(theirs: End, ours: Quarters) -> None:
+        async def act(theirs: socket.socket, ours: socket.socket) -> None:
             ours.close()
-            await perform(theirs, Player)
+            await CapabilityRuntime(theirs, Player, START).run()
 
         self.run(act)
 
     def test_it_ends_when_the_node_is_gone(self) -> None:
-        async def act(theirs: End, ours: Quarters) -> None:
-            ours.send(written(Begin(NodeConfig(), ())))
-            performing = asyncio.ensure_future(perform(theirs, Player))
-            said = await ours.receive()
-            assert said is not None
-            assert read_up(said) == Ready(is_worker=False)
-            ours.close()
-            await performing
+        async def act(theirs: socket.socket, ours: socket.socket) -> None:
+            runtime = CapabilityRuntime(theirs, Player, START)
+            performing = asyncio.ensure_future(runtime.run())
+            async with ActorSystem() as loop:
+                node = NodeEnd()
+                link = node.connect(ours, loop)
+                assert await node.is_worker is False
+                link.close("it is gone")
+                await performing
 
         self.run(act)
 
@@ -736,25 +843,24 @@ class TestProcess:
         file = tmp_path / "declared.py"
         file.write_text('from bandstand.bus import Memory\n\nclass Declared(Memory):\n    "Remembers."\n')
         (declared,) = load_capabilities(str(file))
+        start = replace(START, files=(str(file),), source=pickle.dumps(declared))
 
         async def main() -> None:
-            here, there = socket.socketpair()
-            control = Control(there, "the node")
+            here, there = map(ControlChannel, socket.socketpair(), ("the process", "the node"))
             running = asyncio.get_running_loop()
-            performing = asyncio.ensure_future(
-                isolation._run(control, isolation._Luggage((str(file),), pickle.dumps(declared)))
-            )
-            way = isolation._Way(Control(here, "the process"))
-            assert way.is_writable
-            way.send(written(Begin(NodeConfig(), ())))
-            ready = await way.receive()
-            assert ready is not None
-            assert read_up(ready) == Ready(is_worker=False)
-            way.send(written(Stop()))
-            await performing
-            await control.flush()
-            control.close()
-            assert await way.receive() is None
+            performing = asyncio.ensure_future(run_capability(there, start))
+            ours, theirs = socket.socketpair()
+            with theirs:
+                here.send(None, (theirs.fileno(),))
+            async with ActorSystem() as loop:
+                node = NodeEnd()
+                node.connect(ours, loop)
+                assert await node.is_worker is False
+                (await node.up).shut_down()
+                assert await node.over is None
+                await performing
+            here.close()
+            there.close()
             running.remove_signal_handler(signal.SIGTERM)
             running.set_exception_handler(None)
 
@@ -771,18 +877,18 @@ class TestProcess:
                 heard.append(context)
 
         # Any: as much of an event loop as is needed.
-        host: Any = Host()
-        isolation._give_up(host, {"exception": ValueError()})
-        isolation._give_up(host, {"exception": MemoryError(), "future": None})
+        running: Any = Host()
+        exit_without_memory(running, {"exception": ValueError()})
+        exit_without_memory(running, {"exception": MemoryError(), "future": None})
         assert (codes, len(heard)) == ([], 2)
-        isolation._give_up(host, {"exception": MemoryError()})
+        exit_without_memory(running, {"exception": MemoryError()})
         assert codes == [1]
 
     def test_what_is_printed_goes_where_it_goes_here(self, monkeypatch: pytest.MonkeyPatch) -> None:
         with socket.socket() as sock, sock.makefile("w") as file:
             monkeypatch.setattr(sys, "stdout", file)
-            assert isolation._standard_output() == sock.fileno()
+            assert child_stdout() == sock.fileno()
         monkeypatch.setattr(sys, "stdout", io.StringIO())
-        assert isolation._standard_output() == 2
+        assert child_stdout() == 2
         monkeypatch.setattr(sys, "__stdout__", sys.stdout)
-        assert isolation._standard_output() is None
+        assert child_stdout() is None

@@ -26,16 +26,15 @@ from bandstand.bus import (
     Node,
     NodeConfig,
     RestartLimits,
-    deputy,
     provide,
 )
-from bandstand.bus.contracts.declare import blueprint_of
+from bandstand.bus.contracts.capability import read_capability
 from bandstand.bus.contracts.describe import describe
 from bandstand.bus.memory import Get, Set
-from bandstand.bus.syscall import Health, Reset, StatsQuery
+from bandstand.bus.syscall import HealthQuery, Reset, StatsQuery
 from bandstand.core.asyncio_host import new_event_loop
-from bandstand.errors import BadContract, BootFailed, RequestFailed
-from bandstand.isolation import isolated
+from bandstand.errors import BootError, ContractError, RequestFailedError
+from bandstand.isolation import host, isolated
 from bandstand.testing import leaks_of
 from tests.bus.mortal import (
     FUNCTION,
@@ -73,7 +72,7 @@ LONG = 150
 
 ENDS = {
     "raise": "ValueError: by wish",
-    "sys.exit": "ActorFailed: the handler of Mortal.Die called sys.exit(4)",
+    "sys.exit": "ActorFailedError: the handler of Mortal.Die called sys.exit(4)",
     "os._exit": "its process has ended: exit code 3",
     "kill": "its process has ended: killed by SIGKILL",
     "segfault": "its process has ended: killed by SIGSEGV (segmentation fault)",
@@ -135,7 +134,7 @@ class Theatre:
 def play(act: Any, *capabilities: Any, patience: int = PATIENCE, **fields: Any) -> None:
     """Run a test on a node of its own; in the end nothing may be left: no process, no descriptor, no task."""
     escaped: list[dict[str, Any]] = []
-    node = Node(capabilities, config=NodeConfig(**{"health_ms": 0, **fields}))
+    node = Node(capabilities, config=NodeConfig(**{"health_period": 0, **fields}))
 
     async def main() -> None:
         async with asyncio.timeout(patience):
@@ -170,8 +169,8 @@ def _command_of(pid: int) -> bytes:
         return b""
 
 
-async def failure(awaited: Any) -> RequestFailed:
-    with pytest.raises(RequestFailed) as caught:
+async def failure(awaited: Any) -> RequestFailedError:
+    with pytest.raises(RequestFailedError) as caught:
         await awaited
     return caught.value
 
@@ -186,19 +185,19 @@ class TestDying:
         async def act(theatre: Theatre) -> None:
             begun = theatre.begins("slow")
             # As long as all of it may take on a busy machine: so many processes are started.
-            slow = theatre.ask(Slow(), timeout_ms=1000 * LONG)
+            slow = theatre.ask(Slow(), timeout=LONG)
             bystander = await begun
             for count, (how, words) in enumerate(ENDS.items(), 1):
                 with subtests.test(how=how):
                     await dies(theatre, how, words)
-                    health = (await theatre.bus.ask(Health())).capabilities["Mortal"]
+                    health = (await theatre.bus.ask(HealthQuery())).capabilities["Mortal"]
                     assert (health.crashes, health.restarts) == (count, count)
                     assert words in str(health.last_fault)
                     # Who has nothing to do with it is still at its request.
                     assert not slow.done()
             is_open.set()
             assert await slow == bystander
-            health = (await theatre.bus.ask(Health())).capabilities["Slow"]
+            health = (await theatre.bus.ask(HealthQuery())).capabilities["Slow"]
             assert (health.crashes, health.restarts) == (0, 0)
 
         async def dies(theatre: Theatre, how: str, words: str) -> None:
@@ -238,9 +237,9 @@ class TestDying:
                 os.kill(victim, signal.SIGKILL)
                 ended()
             # Nobody was answered with an error: it was at nobody's request.
-            health = await theatre.bus.ask(Health())
+            health = await theatre.bus.ask(HealthQuery())
             while health.capabilities["Mortal"].crashes == 0:
-                health = await theatre.bus.ask(Health())
+                health = await theatre.bus.ask(HealthQuery())
             assert await theatre.where() != victim
             assert {name for name in theatre.types if name.startswith("Sys.")} == {"Sys.BootComplete"}
 
@@ -272,7 +271,7 @@ class TestDeadlines:
 
         async def act(theatre: Theatre) -> None:
             begun = theatre.begins("hang")
-            hanging = theatre.ask(Hang(is_deaf=True), timeout_ms=50)
+            hanging = theatre.ask(Hang(is_deaf=True), timeout=0.05)
             victim = await begun
             assert (await failure(hanging)).type == "Sys.Timeout"
             waiting = theatre.ask(Where())
@@ -286,8 +285,8 @@ class TestDeadlines:
             begun = theatre.begins("hang")
             hanging = theatre.ask(Hang())
             victim = await begun
-            error = await failure(theatre.ask(Where(), timeout_ms=20))
-            assert "Mortal has not begun with it" in str(error)
+            error = await failure(theatre.ask(Where(), timeout=0.02))
+            assert "Mortal has not started on it" in str(error)
             os.kill(victim, signal.SIGKILL)
             await failure(hanging)
             place: Place = await theatre.bus.ask(Where())
@@ -312,7 +311,7 @@ class TestEnds:
         assert seen[-1] == "Mortal.Ended"
 
     def test_one_that_does_not_stop_is_killed(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(deputy, "PATIENCE", 0.05)
+        monkeypatch.setattr(host, "STOP_TIMEOUT", 0.05)
 
         async def act(theatre: Theatre) -> None:
             begun = theatre.begins("hang")
@@ -320,7 +319,7 @@ class TestEnds:
             await begun
             hanging.cancel()
 
-        play(act, isolated(Mortal), drain_ms=0)
+        play(act, isolated(Mortal), drain_timeout=0)
 
     def test_what_is_under_way_when_the_node_stops_is_answered(self) -> None:
         ends: list[str] = []
@@ -337,7 +336,7 @@ class TestEnds:
             # The books are looked at while it is still under way.
             theatre.check = nothing  # type: ignore[method-assign]  # see above
 
-        play(act, isolated(Mortal), drain_ms=0)
+        play(act, isolated(Mortal), drain_timeout=0)
         assert len(ends) == 1
         assert "Sys.ShuttingDown" in ends[0]
 
@@ -350,7 +349,7 @@ class TestEnds:
         async def act(theatre: Theatre) -> None:
             raise AssertionError("it has started")
 
-        with pytest.raises(BootFailed, match=words):
+        with pytest.raises(BootError, match=words):
             play(act, isolated(Mortal), isolated(provide(Unstartable, how)), Memory)
         assert children() == set()
 
@@ -375,7 +374,7 @@ class TestEnds:
 PROGRAM = '''
 import asyncio
 from bandstand.bus import Capability, Node, Query
-from bandstand.isolation import isolated
+from bandstand.isolation import host, isolated
 from tests.bus.mortal import Begun, Hang, Mortal, Where
 
 class Other(Mortal):
@@ -452,7 +451,7 @@ class TestInside:
             await failure(hanging)
             # It had not begun with what the other has asked: the next one does it.
             assert (await asking).pid != victim
-            assert (await theatre.bus.ask(Health())).capabilities["Asking"].crashes == 0
+            assert (await theatre.bus.ask(HealthQuery())).capabilities["Asking"].crashes == 0
 
         play(act, isolated(Mortal), isolated(Asking))
 
@@ -508,25 +507,25 @@ class TestDeclaring:
             def where(self, msg: Where) -> Place:
                 return Place(0, 0)
 
-        with pytest.raises(BadContract, match=r"Local cannot run in a process of its own.*top of a module"):
+        with pytest.raises(ContractError, match=r"Local cannot run in a process of its own.*top of a module"):
             isolated(Local)
-        with pytest.raises(BadContract, match="Mortal cannot run"):
+        with pytest.raises(ContractError, match="Mortal cannot run"):
             isolated(provide(Picky, lambda: None))
-        with pytest.raises(BadContract, match="Spawned cannot run"):
+        with pytest.raises(ContractError, match="Spawned cannot run"):
             isolated(Contract(id="Spawned", description="d", inbound=Tell, spawn=lambda: None))
-        with pytest.raises(BadContract, match="no class that derives from Capability"):
+        with pytest.raises(ContractError, match="is not a class derived from Capability"):
             isolated(Place)  # type: ignore[arg-type]  # on purpose
 
     def test_nothing_of_what_is_declared_is_different(self) -> None:
         here, there = (
             [
                 (each.kind, each.type, each.description, each.schema, each.reply)
-                for each in describe((blueprint_of(source),)).capabilities[0].handles
+                for each in describe((read_capability(source),)).capabilities[0].handles
             ]
             for source in (Mortal, isolated(Mortal))
         )
         assert here == there
-        assert blueprint_of(isolated(isolated(FUNCTION))).elsewhere is not None
+        assert read_capability(isolated(isolated(FUNCTION))).host_factory is not None
 
 
 class Picky(Mortal):
@@ -601,7 +600,7 @@ class Die(Command[None], type="Painter.Die"):
 class Painter(Capability):
     """Paints."""
 
-    policy = RestartLimits(backoff_ms=0)
+    policy = RestartLimits(backoff=None)
 
     def pid(self, msg: Pid) -> int:
         print("painted")
@@ -624,7 +623,7 @@ def test_chaos() -> None:
             try:
                 await (theatre.bus.ask(Ask()) if number % 3 == 0 else theatre.bus.ask(Where()))
                 ends["reply"] += 1
-            except RequestFailed as error:
+            except RequestFailedError as error:
                 ends[error.type] += 1
 
         total = 0

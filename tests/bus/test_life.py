@@ -10,7 +10,7 @@ import pytest
 
 from bandstand.bus import Capability, Contract, Ingress, Node, NodeConfig, RestartLimits
 from bandstand.bus.memory import Memory
-from bandstand.errors import BootFailed, InvalidArgument
+from bandstand.errors import BootError, InvalidArgumentError
 from bandstand.testing import VirtualClock, leaks_of
 from tests.bus.cast import Echo, Echoed, Player, Told, Wait
 from tests.bus.stage import ScriptedAdapter, hushed
@@ -118,7 +118,7 @@ class TestBoot:
 
         async def main() -> None:
             before = asyncio.all_tasks()
-            with pytest.raises(BootFailed) as caught:
+            with pytest.raises(BootError) as caught:
                 await node.__aenter__()
             assert caught.value.phase == phase
             assert phase in str(caught.value)
@@ -164,7 +164,7 @@ class TestBoot:
 
         async def main() -> None:
             node = Node([Memory], adapters=[adapter], clock=clock)
-            with pytest.raises(InvalidArgument, match="has not started"):
+            with pytest.raises(InvalidArgumentError, match="has not started"):
                 _ = node.summary
             async with node:
                 assert [each.id for each in node.summary.capabilities] == [
@@ -191,7 +191,7 @@ class TestStopping:
         **fields: Any,
     ) -> None:
         clock, adapter = VirtualClock(), ScriptedAdapter()
-        node = Node([Careful], adapters=[adapter], clock=clock, config=NodeConfig(health_ms=0, **fields))
+        node = Node([Careful], adapters=[adapter], clock=clock, config=NodeConfig(health_period=0, **fields))
 
         async def main() -> None:
             async with node:
@@ -221,7 +221,7 @@ class TestStopping:
             for name in ("at hand", "waiting"):
                 assert adapter.lines[0].fault(name, "Sys.ShuttingDown").retryable
 
-        self.run(act, after, drain_ms=200)
+        self.run(act, after, drain_timeout=0.2)
 
     def test_what_comes_meanwhile_is_turned_away(self) -> None:
         def act(_node: Node, adapter: ScriptedAdapter) -> None:
@@ -260,7 +260,7 @@ class TestStopping:
             adapter.lines[0].reply("q")
             times.append(asyncio.get_running_loop().time())
 
-        self.run(act, after, max_in_flight=1, drain_ms=60_000)
+        self.run(act, after, max_in_flight=1, drain_timeout=60)
         assert times[1] - times[0] < 1
 
     def test_what_waits_for_a_restart_is_answered(self) -> None:
@@ -270,7 +270,7 @@ class TestStopping:
             asyncio.get_running_loop().call_soon(lambda: line.query("Cast.Echo", name="q"))
 
         clock, adapter = VirtualClock(), ScriptedAdapter()
-        node = Node([Player], adapters=[adapter], clock=clock, config=NodeConfig(drain_ms=100))
+        node = Node([Player], adapters=[adapter], clock=clock, config=NodeConfig(drain_timeout=0.1))
 
         async def main() -> None:
             async with node:
@@ -286,16 +286,16 @@ class TestStopping:
     def test_who_has_not_stopped_in_time_is_named(
         self, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("bandstand.bus.company.PATIENCE", 0.01)
+        monkeypatch.setattr("bandstand.bus.capability_set.STOP_TIMEOUT_S", 0.01)
         clock = VirtualClock()
-        node = Node([Lingering], clock=clock, config=NodeConfig(health_ms=0))
+        node = Node([Lingering], clock=clock, config=NodeConfig(health_period=0))
 
         async def main() -> None:
             async with node:
                 pass
 
         clock.run(main())
-        assert "not stopped in time, and ended with the node: Lingering" in caplog.text
+        assert "capabilities did not stop in time: Lingering" in caplog.text
         assert leaks_of(node.loop) == []
 
     def test_who_asks_inside_is_answered_as_well(self) -> None:
@@ -310,7 +310,7 @@ class TestStopping:
 
             found.append(asyncio.get_running_loop().create_task(ask()))
 
-        self.run(act, lambda _adapter: None, drain_ms=100)
+        self.run(act, lambda _adapter: None, drain_timeout=0.1)
         assert found[1].type == "Sys.ShuttingDown"
 
     @pytest.mark.spec("C4")
@@ -319,7 +319,7 @@ class TestStopping:
 
         async def main() -> None:
             async with Node(
-                [Player], adapters=[adapter], clock=clock, config=NodeConfig(health_ms=0)
+                [Player], adapters=[adapter], clock=clock, config=NodeConfig(health_period=0)
             ) as node:
                 line = adapter.connect()
                 line.command("Cast.Wait", {"ms": 1000}, name="q")

@@ -9,10 +9,9 @@ from textwrap import dedent
 
 import pytest
 
-from bandstand.bus.contracts.capability import Capability, Provision
-from bandstand.bus.contracts.contract import Contract
+from bandstand.bus.contracts.capability import Capability, Contract, Provision
 from bandstand.bus.loading import Loadable, load_capabilities
-from bandstand.errors import BadContract
+from bandstand.errors import ContractError
 
 pytestmark = [pytest.mark.spec("C18")]
 
@@ -20,7 +19,7 @@ Write = Callable[[str, str], Path]
 
 SHOP = """
     from bandstand.bus.contracts.capability import Capability, provide
-    from bandstand.bus.contracts.contract import Contract
+    from bandstand.bus.contracts.capability import Contract
 
     class Stock(Capability):
         '''What there is.'''
@@ -66,8 +65,8 @@ def name_of(entry: Loadable) -> str:
     return entry.kind.__name__ if isinstance(entry, Provision) else entry.__name__
 
 
-def problem_of(target: str) -> BadContract:
-    with pytest.raises(BadContract) as caught:
+def problem_of(target: str) -> ContractError:
+    with pytest.raises(ContractError) as caught:
         load_capabilities(target)
     return caught.value
 
@@ -215,11 +214,11 @@ class TestWhatIsNotThere:
 
     def test_a_module_that_is_shadowed_by_a_package_of_the_same_name(self, write: Write) -> None:
         write("json/shop.py", SHOP)
-        assert "(but there is a file: pass json/shop.py)" in str(problem_of("json.shop"))
+        assert "(but there is a file json/shop.py: pass that)" in str(problem_of("json.shop"))
         assert names("json/shop.py") == ["Stock", "Till"]
 
     def test_a_file(self, write: Write) -> None:
-        assert "there is no file shop.py, which would be" in str(problem_of("shop.py:Stock"))
+        assert "there is no file shop.py (that is, " in str(problem_of("shop.py:Stock"))
         assert "there is no file" in str(problem_of("a/directory/"))
 
     def test_what_is_no_python_file(self, write: Write) -> None:
@@ -308,15 +307,13 @@ class TestWhatIsNoCapability:
     def test_a_module_with_nothing_in_it(self, write: Write) -> None:
         write("shop.py", "from bandstand.bus.contracts.capability import Capability\n")
         found = str(problem_of("shop"))
-        assert (
-            found == "shop defines no class that derives from Capability, and has no list called capabilities"
-        )
+        assert found == "shop defines no class that derives from Capability, and no list called capabilities"
 
     def test_a_module_with_contracts_is_told_how_to_name_them(self, write: Write) -> None:
         write(
             "shop.py",
             """
-            from bandstand.bus.contracts.contract import Contract
+            from bandstand.bus.contracts.capability import Contract
             audit = Contract(id="Audit", description="Writes down.", inbound=None, spawn=object)
             """,
         )

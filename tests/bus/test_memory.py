@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bandstand.bus import provide
 from bandstand.bus.memory import Delete, Get, List, Memory, Set
-from bandstand.errors import RequestFailed
+from bandstand.errors import RequestFailedError
 from tests.bus.stage import Stage, play, staged
 
 pytestmark = pytest.mark.spec("C12")
@@ -81,13 +81,13 @@ class TestValues:
         async def act(stage: Stage) -> None:
             await stage.bus.ask(Set("a", 1))
             await stage.bus.ask(Set("b", 1))
-            with pytest.raises(RequestFailed, match="2 keys are kept"):
+            with pytest.raises(RequestFailedError, match="the store has 2 keys"):
                 await stage.bus.ask(Set("c", 1))
             await stage.bus.ask(Set("b", 2))
             await stage.bus.ask(Delete("a"))
             await stage.bus.ask(Set("c", 1))
 
-        play(act, provide(Memory, most_keys=2))
+        play(act, provide(Memory, max_keys=2))
 
 
 @given(

@@ -13,14 +13,12 @@ import msgspec
 import pytest
 
 from bandstand.bus import Capability, Contract, Message, Node
-from bandstand.bus.contracts import example
-from bandstand.bus.contracts.declare import blueprint_of
-from bandstand.bus.contracts.example import example_of
-from bandstand.bus.contracts.hashing import is_hashable
-from bandstand.bus.hot.nesting import is_deeper
+from bandstand.bus.contracts import schema as schemas
+from bandstand.bus.contracts.capability import read_capability
+from bandstand.bus.contracts.schema import example_of, is_hashable
 from bandstand.bus.memory import Memory
-from bandstand.bus.wire import read_frame
-from bandstand.errors import BadContract, BadMessage
+from bandstand.bus.wire import is_deeper, read_frame
+from bandstand.errors import ContractError, InvalidMessageError
 from bandstand.testing import VirtualClock, leaks_of
 from tests.bus.adapters import request
 from tests.bus.cast import Do, Echo, Echoed, Told
@@ -91,7 +89,7 @@ class TestAnswers:
             # A client that has taken nothing yet may have so many.
             assert len(booth.said) == 32
             for _ in range(32):
-                booth.line.intake.settle(1 << 20)
+                booth.line.reader.settle(1 << 20)
             booth.line.resume()
             await asyncio.sleep(0)
             await asyncio.sleep(0)
@@ -106,7 +104,7 @@ class TestAnswers:
             booth.desk.is_holding = True
             booth.line.data_received(b"".join(request(n) for n in range(1000)))
             for _ in range(32):
-                booth.line.intake.settle(100)
+                booth.line.reader.settle(100)
             booth.line.resume()
             await asyncio.sleep(0)
             await asyncio.sleep(0)
@@ -187,7 +185,7 @@ class TestReading:
 
     def test_a_number_with_a_billion_digits_is_not_written_out(self) -> None:
         metadata = '{"id":"a","timestamp":1e999999999,"timeout":1.0}'
-        with pytest.raises(BadMessage):
+        with pytest.raises(InvalidMessageError):
             read_frame(f'{{"kind":"event","type":"A.B","metadata":{metadata}}}'.encode())
 
 
@@ -242,8 +240,8 @@ class TestForms:
                 pass
 
         for kind, words in ((Yields, "cannot yield"), (Hides, "another name")):
-            with pytest.raises(BadContract, match=words):
-                blueprint_of(kind)
+            with pytest.raises(ContractError, match=words):
+                read_capability(kind)
 
 
 @pytest.mark.slow
@@ -312,8 +310,8 @@ class TestContracts:
                 pass
 
         Odd.do.__annotations__["msg"] = written
-        with pytest.raises(BadContract, match="cannot be resolved"):
-            blueprint_of(Odd)
+        with pytest.raises(ContractError, match="cannot be resolved"):
+            read_capability(Odd)
 
     def test_a_class_that_holds_itself_may_be_in_a_set(self) -> None:
         assert is_hashable(msgspec.inspect.type_info(Ring))
@@ -321,13 +319,13 @@ class TestContracts:
 
     def test_an_example_takes_no_more_steps_than_it_has_parts(self, monkeypatch: pytest.MonkeyPatch) -> None:
         made: list[str] = []
-        word = example._word  # pyright: ignore[reportPrivateUsage]  # it is counted
+        word = schemas.example_string
 
         def counted(schema: dict[str, Any], name: str) -> str:
             made.append(name)
             return word(schema, name)
 
-        monkeypatch.setattr(example, "_word", counted)
+        monkeypatch.setattr(schemas, "example_string", counted)
         schema: dict[str, Any] = {"type": "string"}
         for _ in range(5):
             schema = {"type": "array", "items": schema}

@@ -15,11 +15,11 @@ from bandstand.bus.contracts.messages import (
     Failure,
     Message,
     Query,
-    Request,
-    Spoken,
+    TypedMessage,
+    TypedRequest,
 )
 from bandstand.bus.frame import Metadata
-from bandstand.errors import BadContract
+from bandstand.errors import ContractError
 
 pytestmark = [pytest.mark.spec("C1", "C12")]
 
@@ -57,7 +57,7 @@ class TestAClass:
             (NotThere, ("error", "Shelf.NotThere")),
         ],
     )
-    def test_knows_its_kind_and_its_type(self, kind: type[Spoken], expected: tuple[str, str]) -> None:
+    def test_knows_its_kind_and_its_type(self, kind: type[TypedMessage], expected: tuple[str, str]) -> None:
         assert (kind.message_kind, kind.message_type) == expected
 
     def test_has_data_of_its_fields_alone(self) -> None:
@@ -75,7 +75,7 @@ class TestAClass:
         assert pickle.loads(pickle.dumps(Put(key="a"))) == Put(key="a")
 
     def test_is_a_request_if_it_is_owed_an_answer(self) -> None:
-        assert [issubclass(kind, Request) for kind in (Get, Put, Changed, NotThere)] == [
+        assert [issubclass(kind, TypedRequest) for kind in (Get, Put, Changed, NotThere)] == [
             True,
             True,
             False,
@@ -97,7 +97,7 @@ class TestAClass:
         assert Get.message_type == "Shelf.Get"
 
     def test_those_to_derive_from_have_no_type(self) -> None:
-        assert {kind.message_type for kind in (Command, Query, Event, Failure, Spoken)} == {""}
+        assert {kind.message_type for kind in (Command, Query, Event, Failure, TypedMessage)} == {""}
 
     def test_can_be_without_fields(self) -> None:
         class Ping(Query[None], type="Shelf.Ping"):
@@ -131,7 +131,7 @@ class TestAType:
         ],
     )
     def test_that_is_none_is_refused_with_the_class_named(self, name: str) -> None:
-        with pytest.raises(BadContract) as caught:
+        with pytest.raises(ContractError) as caught:
 
             class Said(Event, type=name):  # pyright: ignore[reportUnusedClass]  # it is never made
                 pass

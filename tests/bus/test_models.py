@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given, settings
 from pydantic import ValidationError
 
-from bandstand.bus.contracts.payload import Payload
-from bandstand.errors import BadMessage, OutboundFault
+from bandstand.bus.contracts.codec import PayloadCodec
+from bandstand.errors import ContractViolationError, InvalidMessageError
 from tests.bus.generating import check, check_schema, payloads_of
 from tests.bus.models import MODELS, Box, Cart, Even, Item, Order, Rude, Size
 
 
-def of(kind: Any) -> Payload[Any]:
-    return Payload(kind, "command Shop.Place")
+def of(kind: Any) -> PayloadCodec:
+    return PayloadCodec(kind, "command Shop.Place")
 
 
 @pytest.mark.spec("C22")
@@ -73,12 +73,12 @@ class TestReading:
             ),
             (Order, b'{"orderNumber": 0, "items": [{}]}', "$.data.orderNumber", "(and 1 more)"),
             (Even, b'{"number": 3}', "$.data.number", "must be even"),
-            (Rude, b'{"number": 3}', "$.data", "its check raised KeyError: 3"),
+            (Rude, b'{"number": 3}', "$.data", "its validation raised KeyError: 3"),
             (Box[int], b"[]", "$.data", "object"),
         ],
     )
     def test_what_is_wrong_is_said_and_where(self, kind: Any, data: bytes, path: str, problem: str) -> None:
-        with pytest.raises(BadMessage) as caught:
+        with pytest.raises(InvalidMessageError) as caught:
             of(kind).read(data)
         assert caught.value.path == path
         assert problem in str(caught.value)
@@ -103,21 +103,21 @@ class TestWriting:
     def test_a_model_that_was_changed_for_the_worse_is_not_written(self) -> None:
         item = Item(name="n")
         item.price = -1
-        with pytest.raises(OutboundFault, match=r"greater than 0, at \$\.data\.price"):
+        with pytest.raises(ContractViolationError, match=r"greater than 0, at \$\.data\.price"):
             of(Item).write(item)
 
     def test_what_json_has_no_number_for_is_not_written(self) -> None:
-        with pytest.raises(OutboundFault, match=r"not a finite number, at \$\.data\.content"):
+        with pytest.raises(ContractViolationError, match=r"not a finite number, at \$\.data\.content"):
             of(Box[float | None]).write(Box[float | None](content=math.nan))
 
     def test_another_model_is_not_written(self) -> None:
-        with pytest.raises(OutboundFault, match="Field required"):
+        with pytest.raises(ContractViolationError, match="Field required"):
             of(Item).write(Even(number=2))
 
 
 @pytest.mark.slow
 def test_pydantic_is_never_imported_by_the_bus() -> None:
-    script = "import bandstand.bus.contracts.declare, sys; print('pydantic' in sys.modules)"
+    script = "import bandstand.bus.contracts.capability, sys; print('pydantic' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
     )
@@ -125,7 +125,7 @@ def test_pydantic_is_never_imported_by_the_bus() -> None:
 
 
 def test_the_models_own_error_is_kept_as_the_cause() -> None:
-    with pytest.raises(OutboundFault) as caught:
+    with pytest.raises(ContractViolationError) as caught:
         of(Even).write(Even.model_construct(number=3))
     assert caught.value.__cause__ is not None
     chain = caught.value.__cause__.__cause__

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Coroutine
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,11 +14,11 @@ from hypothesis import strategies as st
 
 from bandstand.bus import wire
 from bandstand.bus.adapters.limits import Limits
-from bandstand.bus.adapters.ndjson import NdjsonLine
+from bandstand.bus.adapters.ndjson import NdjsonConnection
 from bandstand.bus.frame import Frame
-from bandstand.bus.numbers import BATCH
-from bandstand.bus.ports import Line
-from bandstand.errors import InvalidArgument
+from bandstand.bus.protocols import Line
+from bandstand.bus.wire import LINES_PER_BATCH
+from bandstand.errors import InvalidArgumentError
 from tests.bus.adapters import Desk, request
 from tests.core.support import HostFactory
 
@@ -71,16 +72,16 @@ class Wire(asyncio.Transport):
 class Booth:
     """A line, its transport and its desk."""
 
-    def __init__(self, *, closes_at_eof: bool = True, is_welcome: bool = True, **limits: int) -> None:
+    def __init__(self, *, closes_at_eof: bool = True, may_open: bool = True, **limits: Any) -> None:
         self.desk = Desk()
         self.wire = Wire()
-        self.ended: list[NdjsonLine] = []
-        self.line = NdjsonLine(
+        self.ended: list[NdjsonConnection] = []
+        self.line = NdjsonConnection(
             self.desk,
             Limits(**limits),
             "booth",
-            is_welcome=lambda: is_welcome,
-            end=self.ended.append,
+            may_open=lambda: may_open,
+            on_close=self.ended.append,
             closes_at_eof=closes_at_eof,
         )
         self.line.connection_made(self.wire)
@@ -228,12 +229,12 @@ class TestReading:
     def test_a_client_that_says_a_lot_lets_others_have_their_turn(self, play: Play) -> None:
         async def body() -> None:
             booth = Booth(window=1 << 20)
-            booth.line.data_received(request(1) * (5 * BATCH))
-            assert BATCH <= len(booth.said) <= 2 * BATCH
+            booth.line.data_received(request(1) * (5 * LINES_PER_BATCH))
+            assert LINES_PER_BATCH <= len(booth.said) <= 2 * LINES_PER_BATCH
             assert booth.wire.is_paused
             for _ in range(5):
                 await turn()
-            assert len(booth.said) == 5 * BATCH
+            assert len(booth.said) == 5 * LINES_PER_BATCH
             assert not booth.wire.is_paused
 
         play(body)
@@ -256,7 +257,9 @@ class TestReading:
         async def body() -> None:
             booth = Booth(window=1)
             desk = Deep()
-            line = NdjsonLine(desk, Limits(window=1), "deep", is_welcome=lambda: True, end=lambda _: None)
+            line = NdjsonConnection(
+                desk, Limits(window=1), "deep", may_open=lambda: True, on_close=lambda _: None
+            )
             line.connection_made(booth.wire)
             line.data_received(request(1) * 100)
             await turn()
@@ -272,7 +275,9 @@ class TestReading:
 
         async def body() -> None:
             wire = Wire()
-            line = NdjsonLine(Broken(), Limits(), "broken", is_welcome=lambda: True, end=lambda _: None)
+            line = NdjsonConnection(
+                Broken(), Limits(), "broken", may_open=lambda: True, on_close=lambda _: None
+            )
             line.connection_made(wire)
             with pytest.raises(ZeroDivisionError):
                 line.data_received(request(1))
@@ -319,8 +324,8 @@ class TestWriting:
             for booth in booths:
                 booth.line.deliver(event, settles=False)
             # One and the same object in all of them.
-            (first,) = booths[0].line.out
-            assert all(booth.line.out[0] is first for booth in booths)
+            (first,) = booths[0].line.unwritten
+            assert all(booth.line.unwritten[0] is first for booth in booths)
             await turn()
             assert {tuple(booth.wire.written) for booth in booths} == {(wire.write_frame(event) + b"\n",)}
 
@@ -388,7 +393,7 @@ class TestEnds:
 
     def test_one_that_comes_too_late_is_not_let_in(self, play: Play) -> None:
         async def body() -> None:
-            booth = Booth(is_welcome=False)
+            booth = Booth(may_open=False)
             assert booth.wire.is_aborted
             booth.line.connection_lost(None)
             assert booth.desk.opened == 0
@@ -415,13 +420,15 @@ class TestEnds:
     def test_stop_from_inside_a_question_is_heeded_at_once(self, play: Play) -> None:
         class Stopping(Desk):
             def admit(self, line: Line, frame: Frame) -> bool:
-                assert isinstance(line, NdjsonLine)
+                assert isinstance(line, NdjsonConnection)
                 line.stop()
                 return super().admit(line, frame)
 
         async def body() -> None:
             wire, desk = Wire(), Stopping()
-            line = NdjsonLine(desk, Limits(), "stopping", is_welcome=lambda: True, end=lambda _: None)
+            line = NdjsonConnection(
+                desk, Limits(), "stopping", may_open=lambda: True, on_close=lambda _: None
+            )
             line.connection_made(wire)
             line.data_received(request(1) + request(2))
             await turn()
@@ -443,16 +450,35 @@ class TestLimits:
             write_high=1 << 18,
             write_most=1 << 26,
             connections=1024,
-            strangers=256,
-            handshake_ms=5000,
-            half_line_ms=30_000,
+            unauthenticated=256,
+            handshake_timeout=5,
+            line_timeout=30,
         )
 
     @pytest.mark.parametrize(
         "field",
-        ["line_bytes", "window", "write_high", "write_most", "connections", "strangers", "handshake_ms"],
+        [
+            "line_bytes",
+            "window",
+            "write_high",
+            "write_most",
+            "connections",
+            "unauthenticated",
+        ],
     )
     @pytest.mark.parametrize("value", [0, -1, 1.5, True, None, "1", 1 << 41])
     def test_what_has_no_sense_is_refused(self, field: str, value: Any) -> None:
-        with pytest.raises(InvalidArgument, match=f"Limits: {field} is .*: pass an int from"):
+        with pytest.raises(InvalidArgumentError, match=f"Limits: {field} is .*: pass an int from"):
             Limits(**{field: value})
+
+    @pytest.mark.parametrize("value", [-1, True, None, "1", 1 << 41, timedelta(days=2)])
+    @pytest.mark.parametrize("field", ["handshake_timeout", "line_timeout"])
+    def test_a_time_that_has_no_sense_is_refused(self, field: str, value: Any) -> None:
+        with pytest.raises(InvalidArgumentError, match=f"Limits: {field} is .*: pass seconds"):
+            Limits(**{field: value})
+
+    def test_times_may_be_timedeltas(self) -> None:
+        second = timedelta(seconds=1)
+        assert Limits(handshake_timeout=second, line_timeout=second) == Limits(
+            handshake_timeout=1, line_timeout=1
+        )

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bandstand.bus import BufferedWorker, Capability, Command, Contract, Message
-from bandstand.errors import OutboundFault
+from bandstand.errors import ContractViolationError
 from tests.bus.cast import Do, Echo, Echoed, Player, Told, Unsaid
 from tests.bus.stage import Stage, play, staged
 
@@ -96,7 +96,7 @@ class TestOthers:
     @staged(Player)
     async def test_an_event_with_a_wrong_field_never_leaves(self, stage: Stage) -> None:
         wrong: Any = 5
-        with pytest.raises(OutboundFault, match="text"):
+        with pytest.raises(ContractViolationError, match="text"):
             stage.bus.emit(Told(wrong))
         assert (await stage.stats()).events == 1  # that the node has booted
 

@@ -14,7 +14,7 @@ from bandstand.bus.wire import write_frame
 if _build_mode.mode() == "compiled":
     pytest.skip("looks between two bytecodes; compiled there are none there", allow_module_level=True)
 
-from bandstand.bus.hot.outbox import write_event  # compiled it is nothing that can be imported
+from bandstand.bus.adapters.ndjson import write_event  # compiled it is nothing that can be imported
 
 
 def event(name: str) -> Frame:

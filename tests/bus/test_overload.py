@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from bandstand.bus import Capability
-from bandstand.errors import MailboxFull, RequestFailed
+from bandstand.errors import MailboxFullError, RequestFailedError
 from tests.bus.cast import Do, Echo, Player, Told, Wait
 from tests.bus.stage import Stage, play, staged
 
@@ -31,7 +31,7 @@ class Slow(Capability):
 @pytest.mark.spec("C30")
 @pytest.mark.guarantee("G81")
 class TestFullMailbox:
-    @staged(Small, hold_ms=0)
+    @staged(Small, hold_timeout=0)
     async def test_one_more_than_there_is_room_for_is_overloaded_at_once(self, stage: Stage) -> None:
         client = stage.connect()
         held = client.command("Cast.Wait", {"ms": 100})
@@ -58,7 +58,7 @@ class TestFullMailbox:
         stats = await stage.stats()
         assert (stats.deliveries, stats.undelivered) == (9, 2)
 
-    @staged(Small, hold_ms=0)
+    @staged(Small, hold_timeout=0)
     async def test_while_there_is_nobody_no_more_may_wait(self, stage: Stage) -> None:
         client = stage.connect()
         client.command("Cast.Do", {"what": "raise"})
@@ -129,16 +129,16 @@ class TestCredit:
         for _ in range(5):
             client.command("Cast.Wait", {"ms": 1000})
         await stage.settle()
-        assert (await stage.bus.ask(Echo("x"), timeout_ms=10_000)).text == "x"
+        assert (await stage.bus.ask(Echo("x"), timeout=10)).text == "x"
 
     @staged(Player, max_inside=2)
     async def test_more_inside_than_may_be_is_refused_at_once(self, stage: Stage) -> None:
         asking = [asyncio.ensure_future(stage.bus.ask(Wait(100))) for _ in range(2)]
         await stage.settle()
-        with pytest.raises(RequestFailed, match="the node allows 2") as caught:
+        with pytest.raises(RequestFailedError, match="the node allows 2") as caught:
             await stage.bus.ask(Echo())
         assert caught.value.type == "Sys.Overloaded"
-        with pytest.raises(MailboxFull, match="max_inside"):
+        with pytest.raises(MailboxFullError, match="max_inside"):
             stage.bus.send(Do())
         await asyncio.gather(*asking)
         await stage.bus.ask(Echo())
@@ -147,7 +147,7 @@ class TestCredit:
     async def test_more_events_than_may_wait_are_refused_at_once(self, stage: Stage) -> None:
         for _ in range(3):
             stage.bus.emit(Told())
-        with pytest.raises(MailboxFull, match="max_inside"):
+        with pytest.raises(MailboxFullError, match="max_inside"):
             stage.bus.emit(Told())
         await stage.settle()
         stage.bus.emit(Told())

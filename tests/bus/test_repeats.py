@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from bandstand.bus import Command, Contract, Event, Frame, Memory, Message, Metadata, Query
-from bandstand.bus.contracts.declare import blueprint_of
-from bandstand.bus.repeats import is_same
+from bandstand.bus.contracts.capability import read_capability
+from bandstand.bus.request_table import has_same_content
 from bandstand.bus.syscall import StatsQuery
-from bandstand.errors import BadContract
+from bandstand.errors import ContractError
 from tests.bus.cast import Echo, Echoed, Player, told, watch
 from tests.bus.stage import ScriptedLine, Stage, play, staged
 
@@ -209,7 +209,7 @@ class TestTheSameAgain:
                 ask(clients[0], "", 1000)
             await stage.settle()
 
-        play(act, Player, drain_ms=0)
+        play(act, Player, drain_timeout=0)
         assert [each.type for each in clients[0].answers("x")] == ["Sys.ShuttingDown"] * 2
 
 
@@ -261,8 +261,8 @@ class TestOtherContent:
             Frame(kind="command", type="A.B", data=Raw(each), metadata=Metadata("x", 0))
             for each in (one, two)
         ]
-        assert is_same(frames[0], frames[0])
-        assert is_same(*frames) == is_same(*frames[::-1])
+        assert has_same_content(frames[0], frames[0])
+        assert has_same_content(*frames) == has_same_content(*frames[::-1])
 
     @pytest.mark.parametrize(
         ("one", "two", "same"),
@@ -281,7 +281,7 @@ class TestOtherContent:
             Frame(kind="command", type="A.B", data=Raw(each), metadata=Metadata("x", 0))
             for each in (one, two)
         ]
-        assert is_same(*frames) is same
+        assert has_same_content(*frames) is same
 
 
 @pytest.mark.guarantee("G175")
@@ -330,7 +330,7 @@ class TestNotRemembered:
             await stage.settle()
             assert [each.type for each in client.answers("x")] == ["Sys.Overloaded", "Cast.Do"]
 
-        play(act, Small, hold_ms=0)
+        play(act, Small, hold_timeout=0)
 
     @staged(Anew)
     async def test_a_query_unless_its_class_says_so(self, stage: Stage) -> None:
@@ -408,8 +408,8 @@ class TestNotRemembered:
             "command Raw.Count",
         ]
         for wrong in ({"Raw.Other": True}, {"Raw.Look": 1}, ["Raw.Look"]):
-            with pytest.raises(BadContract, match="remember"):
-                blueprint_of(contract(remember=wrong))
+            with pytest.raises(ContractError, match="remember"):
+                read_capability(contract(remember=wrong))
 
     @staged(Player)
     async def test_what_is_about_the_connection_or_about_now(self, stage: Stage) -> None:
@@ -438,15 +438,15 @@ class TestNotRemembered:
         assert stats.requests.joined == stats.requests.repeated == stats.requests.conflicting == 0
 
     def test_what_a_class_says_of_it_must_make_sense(self) -> None:
-        with pytest.raises(BadContract, match="remember is 5"):
+        with pytest.raises(ContractError, match="remember is 5"):
             type("Odd", (Command,), {}, type="Odd.One", remember=5)
-        with pytest.raises(BadContract, match="for commands and queries"):
+        with pytest.raises(ContractError, match="apply to commands and queries"):
             type("Odd", (Event,), {}, type="Odd.One", remember=False)
 
 
 @pytest.mark.guarantee("G176")
 class TestBounds:
-    @staged(Player, remember_ms=1000)
+    @staged(Player, remember_for=1)
     async def test_an_answer_is_remembered_for_its_time_and_no_longer(self, stage: Stage) -> None:
         begun = told(stage)
         client = stage.connect()

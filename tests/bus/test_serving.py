@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from bandstand.bus import Capability, Command, Ingress, Memory, PipeAdapter, Service, serve
-from bandstand.errors import BadContract, LoopBusy
+from bandstand.errors import ContractError, LoopBusyError
 
 pytestmark = [
     pytest.mark.spec("C4", "C18"),
@@ -46,7 +46,7 @@ class Doorbell:
     async def stop(self) -> None:
         self.life.append("stop")
 
-    async def close(self, within_s: float) -> None:
+    async def close(self, timeout: float) -> None:
         self.life.append("close")
 
 
@@ -84,7 +84,7 @@ class Broken(Doorbell):
 
     @property
     def can_produce(self) -> bool:  # type: ignore[override]  # that is the fault
-        raise LoopBusy("who knows")
+        raise LoopBusyError("who knows")
 
 
 def test_a_batch_of_which_nobody_knows_whether_it_is_done_has_failed() -> None:
@@ -100,7 +100,7 @@ def test_a_quiet_one_still_says_what_fails_and_what_is_printed() -> None:
         @property
         def can_produce(self) -> bool:  # type: ignore[override]  # that is the fault
             sys.stdout.write("looked up\n")
-            raise LoopBusy("who knows")
+            raise LoopBusyError("who knows")
 
     service = Service(load=lambda: [Memory], adapters=[Chatty(lambda: None)], is_batch=True, is_quiet=True)
     code, told, said = run(service)
@@ -121,7 +121,7 @@ def test_where_no_program_reads_people_are_told_all_the_same() -> None:
 @pytest.mark.guarantee("G86")
 def test_what_does_not_start_says_so_to_both() -> None:
     def load() -> list[type[Capability]]:
-        raise BadContract("there is nothing to serve")
+        raise ContractError("there is nothing to serve")
 
     code, told, said = run(Service(load=load, adapters=[]))
     assert code == 1
@@ -159,7 +159,7 @@ def test_one_that_is_told_to_stop_while_it_boots_stops() -> None:
 
     code, told, said = run(Service(load=lambda: [Waits], adapters=[]))
     assert (code, told) == (1, [])
-    assert "before it had started" in said
+    assert "before the node was ready" in said
 
 
 def test_the_handlers_of_signals_are_as_they_were() -> None:

@@ -39,7 +39,7 @@ class Hall:
 
             def work(self, msg: Work) -> float:
                 hall.begun.append(hall.now_ms)
-                clock.advance(msg.ms)
+                clock.advance(msg.ms / 1000)
                 return hall.now_ms
 
         class Quick(Capability):
@@ -68,7 +68,7 @@ def test_those_who_are_answered_in_time_get_their_answers_and_the_rest_never_beg
         for client, name in list(zip(clients, asked, strict=True))[:11]:
             client.reply(name)
         for client, name in list(zip(clients, asked, strict=True))[11:]:
-            assert "has not begun" in client.fault(name, "Sys.Timeout").message
+            assert "has not started" in client.fault(name, "Sys.Timeout").message
         assert len(hall.begun) == 11
         stats = await stage.stats()
         assert (stats.answered, stats.late, stats.expired) == (11, 0, 9)

@@ -15,12 +15,11 @@ from typing import Any
 
 import pytest
 
-from bandstand.bus.adapters.descriptors import DescriptorTransport
 from bandstand.bus.adapters.limits import Limits
-from bandstand.bus.adapters.stdio import PipeAdapter
+from bandstand.bus.adapters.stdio import DescriptorTransport, PipeAdapter
 from bandstand.bus.frame import Frame
-from bandstand.bus.ports import Line
-from bandstand.errors import CannotListen, InvalidArgument
+from bandstand.bus.protocols import Line
+from bandstand.errors import InvalidArgumentError, ListenError
 from tests.bus.adapters import PATIENCE, Desk, request
 from tests.core.support import HostFactory
 
@@ -181,7 +180,7 @@ class TestFiles:
             await adapter.close(PATIENCE)
 
         play(body)
-        assert "cannot be read any further" in caplog.text
+        assert "reading failed" in caplog.text
 
 
 class TestPipes:
@@ -262,7 +261,7 @@ class TestPipes:
             await adapter.close(PATIENCE)
 
         play(body)
-        assert "cannot be written to any more" in caplog.text
+        assert "writing failed" in caplog.text
 
 
 class TestTerminals:
@@ -307,14 +306,14 @@ class TestArguments:
         ],
     )
     def test_what_has_no_sense_is_refused(self, arguments: dict[str, Any], said: str) -> None:
-        with pytest.raises(InvalidArgument, match=said):
+        with pytest.raises(InvalidArgumentError, match=said):
             PipeAdapter(**arguments)
 
     def test_what_is_not_open_is_refused(self, play: Play) -> None:
         async def body() -> None:
             for reader, writer in ((9999, 2), (2, 9999)):
                 adapter = PipeAdapter(reader, writer)
-                with pytest.raises(CannotListen, match="descriptor 9999 is not open"):
+                with pytest.raises(ListenError, match="descriptor 9999 is not open"):
                     await adapter.start(Desk())
                 assert not adapter.can_produce
 
@@ -326,7 +325,7 @@ class TestArguments:
             adapter, desk = PipeAdapter(null, null), Desk()
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(DescriptorTransport, "resume_reading", refuse)
-                with pytest.raises(CannotListen, match="cannot be watched"):
+                with pytest.raises(ListenError, match="cannot be watched"):
                     await adapter.start(desk)
             assert not adapter.can_produce
             assert desk.lines == []

@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from bandstand.bus import Capability, Memory
 from bandstand.bus.syscall import Describe, HealthTick, Ping, Subscribe
-from bandstand.errors import RequestFailed
+from bandstand.errors import RequestFailedError
 from tests.bus.cast import Player, Told
 from tests.bus.generating import from_schema
 from tests.bus.stage import Stage, hushed, play, staged
@@ -130,7 +130,7 @@ class TestSubscribing:
         asked = client.command("Syscall.Subscribe", {"types": ["A.C", "A.D"]})
         await stage.settle()
         said = client.fault(asked, "Sys.Refused").message
-        assert said == "a connection can listen to 3 types; a pattern, as Memory.*, stands for many"
+        assert said == "a connection can subscribe to 3 types; a pattern, as Memory.*, stands for many"
         # What it listens to already does not count twice.
         again = client.command("Syscall.Subscribe", {"types": ["A.A", "A.C"]})
         await stage.settle()
@@ -173,7 +173,7 @@ class TestSubscribing:
 
     @staged(Player)
     async def test_only_connections_can(self, stage: Stage) -> None:
-        with pytest.raises(RequestFailed, match="only a connection"):
+        with pytest.raises(RequestFailedError, match="only a connection"):
             await stage.bus.ask(Subscribe(["*"]))
 
 
@@ -197,27 +197,27 @@ class TestTicks:
             assert len(client.events("Sys.HealthTick")) == 3
             assert client.events("Cast.Told") == [{"text": f"{second} 0 []"} for second in (1, 2, 3)]
 
-        play(act, Ticked, health_ms=1000)
+        play(act, Ticked, health_period=1)
 
     def test_they_come_first(self) -> None:
         async def act(stage: Stage) -> None:
             client = stage.connect()
             seen: list[str] = []
             stage.node.tap(lambda frame, _to: seen.append(frame.type))
-            stage.clock.advance(1500)
+            stage.clock.advance(1.5)
             for _ in range(50):
                 client.query("Syscall.Ping")
             await stage.settle()
             assert seen[0] == "Sys.HealthTick"
 
-        play(act, health_ms=1000)
+        play(act, health_period=1)
 
     def test_none_if_nobody_wants_them(self) -> None:
         async def act(stage: Stage) -> None:
             await stage.wait(100_000)
             assert not [frame for frame in stage.node.recent() if frame.type == "Sys.HealthTick"]
 
-        play(act, health_ms=0)
+        play(act, health_period=0)
 
 
 @pytest.mark.spec("C22")
@@ -229,7 +229,7 @@ class TestDescribe:
         assert [each.id for each in found.capabilities] == ["Cast", "Syscall", "Timer", "Dead"]
         part = await stage.bus.ask(Describe(type="Cast.Echo"))
         assert [each.type for each in part.capabilities[0].handles] == ["Cast.Echo"]
-        with pytest.raises(RequestFailed, match=r"Cast\.Ecco") as caught:
+        with pytest.raises(RequestFailedError, match=r"Cast\.Ecco") as caught:
             await stage.bus.ask(Describe(type="Cast.Ecco"))
         assert caught.value.type == "Sys.RoutingError"
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from bandstand.bus.adapters.ndjson import NdjsonLine
+from bandstand.bus.adapters.ndjson import NdjsonConnection
 from bandstand.bus.adapters.tcp import TcpAdapter
-from bandstand.bus.ports import Line
-from bandstand.errors import CannotListen, InvalidArgument
+from bandstand.bus.protocols import Line
+from bandstand.errors import InvalidArgumentError, ListenError
 from tests.bus.adapters import Desk
 from tests.core.support import HostFactory
 
@@ -60,9 +60,9 @@ class TestWhoMayConnect:
         "host", ["0.0.0.0", "::", "192.168.1.1", "example.org", "127.0.0.1.example.org", "2130706433"]
     )
     def test_nobody_from_elsewhere_unless_asked_for(self, host: str) -> None:
-        with pytest.raises(InvalidArgument, match=r"others than this machine could connect.*is_public=True"):
+        with pytest.raises(InvalidArgumentError, match=r"other machines could connect.*is_public=True"):
             TcpAdapter(host, token=TOKEN)
-        with pytest.raises(InvalidArgument, match=r"a token is what tells who of them may. Pass token="):
+        with pytest.raises(InvalidArgumentError, match=r"so a token is required. Pass token="):
             TcpAdapter(host, is_public=True)
         TcpAdapter(host, is_public=True, token=TOKEN)
 
@@ -96,7 +96,7 @@ class TestWhoMayConnect:
 
             running = asyncio.get_running_loop()
             running.getaddrinfo = elsewhere  # type: ignore[method-assign]  # it is to lie
-            with pytest.raises(CannotListen, match=r"here that is 192\.0\.2\.1"):
+            with pytest.raises(ListenError, match=r"it resolves to 192\.0\.2\.1"):
                 await adapter.start(Desk())
 
         play(body)
@@ -138,8 +138,8 @@ class TestWhere:
             with socket.create_connection(("127.0.0.1", int(adapter.name.rpartition(":")[2]))):
                 await desk.has_client.wait()
                 (line,) = desk.lines
-                assert isinstance(line, NdjsonLine)
-                transport = line._transport  # pyright: ignore[reportPrivateUsage]  # there is no other way to its socket
+                assert isinstance(line, NdjsonConnection)
+                transport = line.transport
                 assert transport is not None
                 connection = transport.get_extra_info("socket")
                 assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
@@ -154,11 +154,11 @@ class TestWhere:
             await first.start(Desk())
             port = int(first.name.rpartition(":")[2])
             second = TcpAdapter(port=port)
-            with pytest.raises(CannotListen) as caught:
+            with pytest.raises(ListenError) as caught:
                 await second.start(Desk())
             assert str(caught.value) == (
-                f"cannot listen at tcp:127.0.0.1:{port}: somebody listens there already. Choose another port, or 0 for any "
-                f"that is free."
+                f"cannot listen at tcp:127.0.0.1:{port}: another process listens there already. Pass another port, or 0 for "
+                f"any free one."
             )
             assert isinstance(caught.value.__cause__, OSError)
             assert caught.value.__cause__.errno == errno.EADDRINUSE
@@ -173,12 +173,12 @@ class TestWhere:
         ("host", "said"),
         [
             ("192.0.2.1", "this machine does not have that address"),
-            ("no.such.host.invalid", "is no address here"),
+            ("no.such.host.invalid", "cannot be resolved"),
         ],
     )
     def test_an_address_that_is_none_is_refused_in_a_sentence(self, play: Play, host: str, said: str) -> None:
         async def body() -> None:
-            with pytest.raises(CannotListen, match=said):
+            with pytest.raises(ListenError, match=said):
                 await TcpAdapter(host, is_public=True, token=TOKEN).start(Desk())
 
         play(body)
@@ -193,9 +193,9 @@ class TestWhere:
             ({"port": "80"}, "port is '80'"),
             ({"limits": 5}, "limits is 5"),
             ({"token": 5}, "token is a int"),
-            ({"token": "short"}, "the token has 5 characters, and needs 16 to 1024"),
+            ({"token": "short"}, "the token has 5 characters, but needs 16 to 1024"),
         ],
     )
     def test_what_has_no_sense_is_refused(self, arguments: dict[str, Any], said: str) -> None:
-        with pytest.raises(InvalidArgument, match=said):
+        with pytest.raises(InvalidArgumentError, match=said):
             TcpAdapter(**arguments)

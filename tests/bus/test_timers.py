@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from bandstand.bus.frame import Metadata
-from bandstand.bus.timer import Cancel, Inner, Schedule
-from bandstand.errors import RequestFailed
+from bandstand.bus.scheduler import Cancel, InnerMessage, Schedule
+from bandstand.errors import RequestFailedError
 from tests.bus.cast import Do, Player, told, watch
 from tests.bus.stage import ScriptedLine, Stage, play, staged
 
@@ -94,7 +94,7 @@ class TestSchedule:
     @staged(Player)
     async def test_a_program_has_its_answer_with_the_timer(self, stage: Stage) -> None:
         texts = told(stage)
-        inner = Inner("command", "Cast.Do", Metadata("inner", 0), Raw(b'{"what": "it"}'))
+        inner = InnerMessage("command", "Cast.Do", Metadata("inner", 0), Raw(b'{"what": "it"}'))
         assert (await stage.bus.ask(Schedule(10, inner))).timer_id
         await stage.wait(20)
         assert texts == ["do it"]
@@ -168,7 +168,7 @@ class TestChecked:
         client.reply(asked[1])
         client.fault(asked[2], "Sys.Overloaded")
         other.reply(fair)
-        assert stage.bus.send_later(Do(""), 10)
+        assert stage.bus.send_later(Do(""), 0.01)
 
     @staged(Player, max_timers=1)
     async def test_no_more_than_may_be_are_scheduled(self, stage: Stage) -> None:
@@ -222,8 +222,8 @@ class TestCancel:
 
 @staged()
 async def _bad(_self: object, stage: Stage) -> None:
-    with pytest.raises(RequestFailed, match=r"nobody handles query A\.B") as caught:
-        await stage.bus.ask(Schedule(1, Inner("query", "A.B", Metadata("x", 0))))
+    with pytest.raises(RequestFailedError, match=r"no capability handles query A\.B") as caught:
+        await stage.bus.ask(Schedule(1, InnerMessage("query", "A.B", Metadata("x", 0))))
     assert msgspec.json.encode(caught.value.data)
 
 

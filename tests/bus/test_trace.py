@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from bandstand.bus import Capability, Command, Frame, Kind, MemoryLog, Metadata
-from bandstand.bus.descent import lineage_of
-from bandstand.bus.genealogy import Step, Trace, trace
+from bandstand.bus.tracing import Step, Trace, lineage_of, trace
 from tests.bus.cast import Do, Echo, Player, Told
 from tests.bus.stage import ScriptedLine, Stage, play, staged
 

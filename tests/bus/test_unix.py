@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
-from bandstand.bus.adapters.unix import LONGEST_PATH, UnixAdapter
-from bandstand.errors import CannotListen, InvalidArgument
+from bandstand.bus.adapters.unix import UnixAdapter
+from bandstand.bus.client.config import MAX_SOCKET_PATH
+from bandstand.errors import InvalidArgumentError, ListenError
 from tests.bus.adapters import PATIENCE, Desk, open_descriptors
 from tests.core.support import HostFactory
 
@@ -27,7 +28,7 @@ Play = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
 HOLDER = """
 import asyncio, sys
 from bandstand.bus.adapters.unix import UnixAdapter
-from bandstand.errors import CannotListen
+from bandstand.errors import ListenError
 from tests.bus.adapters import Desk
 
 async def main():
@@ -36,7 +37,7 @@ async def main():
     adapter = UnixAdapter(sys.argv[1])
     try:
         await adapter.start(Desk())
-    except CannotListen as error:
+    except ListenError as error:
         sys.stdout.write(f"lost: {error}\\n"); sys.stdout.flush()
         return
     sys.stdout.write("won\\n"); sys.stdout.flush()
@@ -77,7 +78,7 @@ def leave_socket(path: Path) -> None:
 
 async def refusal(adapter: UnixAdapter) -> str:
     before = open_descriptors()
-    with pytest.raises(CannotListen) as caught:
+    with pytest.raises(ListenError) as caught:
         await adapter.start(Desk())
     assert isinstance(caught.value, OSError)
     assert open_descriptors() == before
@@ -150,7 +151,7 @@ class TestWhoseItIs:
             await first.start(Desk())
             said = await refusal(UnixAdapter(path))
             assert said == (
-                f"cannot listen at unix:{path}: another node has it (it holds {path}.lock). Stop it first, or choose "
+                f"cannot listen at unix:{path}: another node uses it (it holds {path}.lock). Stop it first, or pass "
                 f"another path."
             )
             with socket.socket(socket.AF_UNIX) as client:
@@ -168,7 +169,7 @@ class TestWhoseItIs:
                 others = [socket.socket(socket.AF_UNIX) for _ in range(2)]
                 for client in others:
                     client.settimeout(0)
-                    assert "somebody listens there already" in await refusal(UnixAdapter(path))
+                    assert "another process listens there already" in await refusal(UnixAdapter(path))
                     client.connect_ex(str(path))
                 for client in others:
                     client.close()
@@ -190,7 +191,7 @@ class TestWhoseItIs:
         before = os.lstat(path)
 
         async def body() -> None:
-            assert "something that is no socket lies there" in await refusal(UnixAdapter(path))
+            assert "a file that is not a socket is there already" in await refusal(UnixAdapter(path))
             assert os.lstat(path).st_ino == before.st_ino
             assert "bus.sock.lock" not in os.listdir(path.parent)
 
@@ -254,7 +255,7 @@ class TestWhoseItIs:
                 tell(rival)
             said = [heard(rival) for rival in rivals]
             assert said.count("won\n") == 1
-            assert sum("another node has it" in line for line in said) == 3
+            assert sum("another node uses it" in line for line in said) == 3
             with socket.socket(socket.AF_UNIX) as client:
                 client.connect(str(path))
             tell(rivals[said.index("won\n")])
@@ -308,10 +309,10 @@ class TestWhere:
     def test_the_directory_must_be_there(self, play: Play, tmp_path: Path) -> None:
         async def body() -> None:
             said = await refusal(UnixAdapter(tmp_path / "no" / "bus.sock"))
-            assert said.endswith(f"the directory {tmp_path / 'no'} is not there. Make it first.")
+            assert said.endswith(f"the directory {tmp_path / 'no'} does not exist. Make it first.")
             (tmp_path / "file").touch()
             said = await refusal(UnixAdapter(tmp_path / "file" / "bus.sock"))
-            assert said.endswith(f"{tmp_path / 'file'} is no directory.")
+            assert said.endswith(f"{tmp_path / 'file'} is not a directory.")
 
         play(body)
 
@@ -326,14 +327,14 @@ class TestWhere:
 
     @pytest.mark.parametrize("path", ["", "a\0b", b"bytes", None, 3])
     def test_what_is_no_name_is_refused(self, path: Any) -> None:
-        with pytest.raises((InvalidArgument, TypeError)):
+        with pytest.raises((InvalidArgumentError, TypeError)):
             UnixAdapter(path)
 
     def test_a_path_that_is_too_long_is_refused_in_a_sentence(self) -> None:
         with pytest.raises(
-            InvalidArgument, match=rf"it has {LONGEST_PATH + 1} bytes, and the address of a socket holds"
+            InvalidArgumentError, match=rf"it has {MAX_SOCKET_PATH + 1} bytes, and the limit for a socket is"
         ):
-            UnixAdapter("x" * (LONGEST_PATH + 1))
+            UnixAdapter("x" * (MAX_SOCKET_PATH + 1))
 
     def test_a_path_that_is_just_short_enough_works(
         self, play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -341,7 +342,7 @@ class TestWhere:
         monkeypatch.chdir(tmp_path)
 
         async def body() -> None:
-            adapter = UnixAdapter("x" * LONGEST_PATH)
+            adapter = UnixAdapter("x" * MAX_SOCKET_PATH)
             await adapter.start(Desk())
             await adapter.close(1)
             assert os.listdir(tmp_path) == []

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bandstand.bus import Capability, Contract, Message, MessageEvent, Query
-from bandstand.bus.syscall import Health
+from bandstand.bus.syscall import HealthQuery
 from bandstand.bus.worker import Listeners
 from tests.bus.cast import Player, Told
 from tests.bus.nearby import nearby
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.guarantee("G301")
 
 
 async def status(stage: Stage) -> tuple[str, str]:
-    report = await stage.node.bus.ask(Health())
+    report = await stage.node.bus.ask(HealthQuery())
     return report.status, report.capabilities["Cast"].state
 
 
@@ -29,7 +29,7 @@ async def ask_often(stage: Stage, client: ScriptedLine, count: int, every_ms: in
 
 
 class TestStuck:
-    @staged(Player, timeout_ms=1000)
+    @staged(Player, timeout=1)
     async def test_one_that_is_at_a_request_that_has_timed_out_is_unresponsive(self, stage: Stage) -> None:
         client = stage.connect()
         client.command("Cast.Wait", {"ms": 10_000})
@@ -40,7 +40,48 @@ class TestStuck:
         await ask_often(stage, client, 50)
         assert await status(stage) == ("degraded", "unresponsive")
 
-    @staged(Player, timeout_ms=1000)
+    @pytest.mark.guarantee("G358")
+    @pytest.mark.parametrize("is_isolated", [False, True])
+    def test_health_says_how_long_a_handler_has_been_busy(self, is_isolated: bool) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            assert (await stage.health("Cast")).busy_since_ms is None
+            client.command("Cast.Wait", {"ms": 3000})
+            client.query("Cast.Echo")
+            await stage.wait(2000)
+            health = await stage.health("Cast")
+            assert (health.state, health.at) == ("unresponsive", "Cast.Wait")
+            assert health.busy_since_ms is not None
+            assert 1990 <= health.busy_since_ms <= 2010
+            await stage.wait(1500)
+            assert (await stage.health("Cast")).busy_since_ms is None
+
+        play(act, nearby(Player) if is_isolated else Player, timeout=1)
+
+    @pytest.mark.guarantee("G358")
+    def test_of_several_handlers_the_oldest_counts(self) -> None:
+        class Several(Player):
+            """Does several things."""
+
+            id = "Cast"
+            concurrency = 3
+
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            client.command("Cast.Wait", {"ms": 500})
+            await stage.wait(100)
+            client.command("Cast.Wait", {"ms": 5000})
+            await stage.wait(100)
+            for expected, pause in ((200, 400), (500, 5000)):
+                busy = (await stage.health("Cast")).busy_since_ms
+                assert busy is not None
+                assert expected - 10 <= busy <= expected + 10
+                await stage.wait(pause)
+            assert (await stage.health("Cast")).busy_since_ms is None
+
+        play(act, Several)
+
+    @staged(Player, timeout=1)
     async def test_it_is_well_again_when_it_comes_to_an_end(self, stage: Stage) -> None:
         client = stage.connect()
         client.command("Cast.Wait", {"ms": 3000})
@@ -53,7 +94,7 @@ class TestStuck:
         client.reply(asked)
         assert await status(stage) == ("healthy", "running")
 
-    @staged(Player, timeout_ms=1000)
+    @staged(Player, timeout=1)
     async def test_it_can_be_reset(self, stage: Stage) -> None:
         client = stage.connect()
         client.command("Cast.Wait", {"ms": 10**6})
@@ -71,7 +112,7 @@ class TestStuck:
             await stage.wait(1500)
             assert await status(stage) == ("healthy", "running")
 
-        play(act, nearby(Player), timeout_ms=1000)
+        play(act, nearby(Player), timeout=1)
 
 
 async def reset(stage: Stage, client: ScriptedLine) -> str:
@@ -89,7 +130,7 @@ class Slow(Player):
 
 
 class TestBehindAnEvent:
-    @staged(Slow, timeout_ms=1000)
+    @staged(Slow, timeout=1)
     async def test_three_requests_that_it_does_not_begin_with_tell(self, stage: Stage) -> None:
         client = stage.connect()
         client.event("Cast.Told", {"text": "hang"})
@@ -105,7 +146,7 @@ class TestBehindAnEvent:
 
 
 class TestNoAlarm:
-    @staged(Player, timeout_ms=10_000)
+    @staged(Player, timeout=10)
     async def test_clients_with_little_patience_make_nobody_unresponsive(self, stage: Stage) -> None:
         client = stage.connect()
         client.command("Cast.Wait", {"ms": 5000}, timeout=1)
@@ -114,7 +155,7 @@ class TestNoAlarm:
         await stage.wait(4000)
         assert await status(stage) == ("healthy", "running")
 
-    @staged(Player, timeout_ms=1000)
+    @staged(Player, timeout=1)
     async def test_one_that_is_busy_and_goes_on_is_not(self, stage: Stage) -> None:
         client = stage.connect()
         for _ in range(40):
@@ -158,7 +199,7 @@ class TestWorkers:
             await stage.wait(5000)
             assert await status(stage) == ("healthy", "running")
 
-        play(act, Contract(id="Cast", description="Mute.", inbound=Quiet, spawn=Mute), timeout_ms=1000)
+        play(act, Contract(id="Cast", description="Mute.", inbound=Quiet, spawn=Mute), timeout=1)
 
 
 class Hung(Capability):
@@ -169,7 +210,7 @@ class Hung(Capability):
 
 
 class TestTicks:
-    @staged(Hung, timeout_ms=1000, health_ms=500)
+    @staged(Hung, timeout=1, health_period=0.5)
     async def test_they_name_it(self, stage: Stage) -> None:
         client = stage.connect()
         client.command("Syscall.Subscribe", {"types": ["Sys.HealthTick"]})

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bandstand.bus import NodeConfig
-from bandstand.bus.unsent import Unsent
+from bandstand.bus.admission import SendBudget
 from tests.bus.crowd import MEBIBYTE, Guest, Hall, frame, neighbour_of, ping, resident
 from tests.core.support import HostFactory
 
@@ -89,7 +89,7 @@ class TestBudget:
         # What the operating system does not take of it is less than `Limits.write_high`: with a budget that is not half used, it would
         # be read from.
         other.send(frame("ask", "Memory.Get", key="small"))
-        gate = hall.node._gate  # pyright: ignore[reportPrivateUsage]  # which connections are read from is not public
+        gate = hall.node._ingress  # pyright: ignore[reportPrivateUsage]  # which connections are read from is not public
         while sum(not line.is_writable for line in hall.do(lambda: list(gate.clients))) < 2:
             pass
         other.text()
@@ -103,7 +103,7 @@ class TestBudget:
 class Connection:
     """Stands in for a connection."""
 
-    def __init__(self, unsent: Unsent, name: str) -> None:
+    def __init__(self, unsent: SendBudget, name: str) -> None:
         self._unsent = unsent
         self.name = name
         self.unsent_bytes = 0
@@ -124,7 +124,7 @@ class Connection:
 @pytest.mark.guarantee("G297")
 class TestPolicy:
     def test_half_of_it_slows_and_all_of_it_drops_the_worst(self) -> None:
-        unsent = Unsent(100)
+        unsent = SendBudget(100)
         three = first, second, third = [Connection(unsent, name) for name in "abc"]
         first.write(30)
         second.write(20)
@@ -139,7 +139,7 @@ class TestPolicy:
         assert (unsent.bytes, unsent.most, unsent.disconnected) == (41, 100, 1)
 
     def test_what_was_sent_meanwhile_does_not_count(self) -> None:
-        unsent = Unsent(100)
+        unsent = SendBudget(100)
         first, second = Connection(unsent, "a"), Connection(unsent, "b")
         first.write(90)
         first.unsent_bytes = 5
@@ -149,7 +149,7 @@ class TestPolicy:
         assert unsent.bytes == 95
 
     def test_one_that_is_gone_does_not_count(self) -> None:
-        unsent = Unsent(100)
+        unsent = SendBudget(100)
         first, second = Connection(unsent, "a"), Connection(unsent, "b")
         first.write(90)
         unsent.forget(first)
@@ -158,7 +158,7 @@ class TestPolicy:
         assert not second.is_dropped
 
     def test_one_that_alone_has_too_much_is_dropped(self) -> None:
-        unsent = Unsent(100)
+        unsent = SendBudget(100)
         first, second = Connection(unsent, "a"), Connection(unsent, "b")
         second.write(50)
         first.write(101)

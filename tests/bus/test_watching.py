@@ -25,14 +25,14 @@ class TestTap:
         client.command("Cast.Do", {"what": "refuse"})
         client.query("Cast.Echo", {"text": 5})
         await stage.settle()
-        told = ("event", "Cast.Told", "nobody")
+        told = ("event", "Cast.Told", "none")
         assert sorted(seen) == sorted(
             [
                 ("command", "Cast.Do", "Cast"),
                 told,
                 told,
                 ("reply", "Cast.Do", "requester"),
-                ("query", "Cast.Nothing", "nobody"),
+                ("query", "Cast.Nothing", "none"),
                 ("error", "Sys.RoutingError", "requester"),
                 ("command", "Cast.Do", "Cast"),
                 told,

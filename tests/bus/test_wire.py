@@ -1,9 +1,10 @@
-"""The wire: what the specification prints, word for word; what is wrong, named; and nothing but `BadMessage` for strangers."""
+"""The wire: what the specification prints, word for word; what is wrong, named; and nothing but `InvalidMessageError` for strangers."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -13,8 +14,8 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from bandstand.bus.frame import KINDS, LONGEST_TIMEOUT_MS, Frame, Metadata
-from bandstand.bus.wire import DECODE_ERRORS, read_frame, split_problem, write_frame
-from bandstand.errors import BadMessage
+from bandstand.bus.wire import DECODE_ERRORS, read_frame, read_plain, split_problem, write_frame
+from bandstand.errors import InvalidMessageError
 
 pytestmark = [pytest.mark.spec("C1"), pytest.mark.guarantee("G72")]
 
@@ -96,8 +97,8 @@ def line(**changes: Any) -> bytes:
     return json.dumps({key: value for key, value in whole.items() if value is not None}).encode()
 
 
-def problem_of(text: bytes) -> BadMessage:
-    with pytest.raises(BadMessage) as caught:
+def problem_of(text: bytes) -> InvalidMessageError:
+    with pytest.raises(InvalidMessageError) as caught:
         read_frame(text)
     return caught.value
 
@@ -325,11 +326,11 @@ FRAMES = st.builds(
 )
 
 
-def attempt(text: bytes) -> Frame | BadMessage:
+def attempt(text: bytes) -> Frame | InvalidMessageError:
     """What reading comes to; any other exception is a failure of the test that calls it."""
     try:
         return read_frame(text)
-    except BadMessage as problem:
+    except InvalidMessageError as problem:
         return problem
 
 
@@ -344,7 +345,7 @@ def test_any_bytes_are_a_frame_or_a_bad_message(text: bytes) -> None:
 @given(value=JSON)
 def test_any_json_is_a_frame_or_a_bad_message(value: object) -> None:
     found = attempt(json.dumps(value).encode())
-    assert not isinstance(found, BadMessage) or found.path.startswith("$")
+    assert not isinstance(found, InvalidMessageError) or found.path.startswith("$")
 
 
 @given(frame=FRAMES, at=st.integers(0, 1 << 16), bite=st.integers(0, 8), graft=st.binary(max_size=8))
@@ -355,7 +356,7 @@ def test_a_message_with_a_wound_is_a_frame_or_a_bad_message(
     whole = write_frame(frame)
     at %= len(whole) + 1
     found = attempt(whole[:at] + graft + whole[at + bite :])
-    if isinstance(found, BadMessage):
+    if isinstance(found, InvalidMessageError):
         assert found.request_id is None or 1 <= len(found.request_id) <= 200
     else:
         assert read_frame(write_frame(found)) == found, "what is taken in can be handed on"
@@ -371,12 +372,139 @@ def test_every_frame_comes_back_as_it_was(frame: Frame) -> None:
     assert json.loads(written)["metadata"]["id"] == frame.metadata.id
 
 
+CANONICAL = (
+    b'{"kind":"query","type":"Memory.Get","data":{"key":"key-1"},"metadata":{"id":"0123456789ABCDEFGHJKMNPQRS","timestamp":1767910000000}}',
+    b'{"kind":"command","type":"A.B","data":{},"metadata":{"id":"1","timestamp":0}}',
+    b'{"kind":"command","type":"A.B","data":[1,-2,0,true,false,null,"x",[],{"a":{"b":[{}]}}],"metadata":{"id":"1","timestamp":7}}',
+)
+SNIPPETS = [
+    *(
+        b'"',
+        b"\\",
+        b"\n",
+        b" ",
+        b"\x00",
+        b"\x1f",
+        b"\x7f",
+        b"\xc3\xa9",
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b",",
+        b":",
+        b"-",
+        b".",
+        b"e",
+        b"0",
+    ),
+    *(
+        b"00",
+        b"01",
+        b"1.0",
+        b"1e3",
+        b"-",
+        b"tru",
+        b"nul",
+        b"NaN",
+        b"null",
+        b'""',
+        b'"a":1',
+        b'"timeout":5',
+        b',"timeout":5',
+        b"[[[[[[",
+    ),
+    *(b"9" * 17, b"9" * 19, b"9" * 30, b"a" * 201),
+]
+
+
+@pytest.mark.parametrize("line", CANONICAL)
+def test_a_canonical_line_is_read_as_the_decoder_reads_it(line: bytes) -> None:
+    assert read_plain(line) == msgspec.json.decode(line, type=Frame)
+    assert write_frame(read_frame(line)) == line
+
+
+@pytest.mark.parametrize("line", CANONICAL)
+@pytest.mark.parametrize("snippet", SNIPPETS)
+def test_and_so_is_one_with_something_put_in_or_in_the_place_of_something(
+    line: bytes, snippet: bytes
+) -> None:
+    for at in range(len(line) + 1):
+        for cut in (0, 1, len(snippet)):
+            check_read_plain(line[:at] + snippet + line[at + cut :])
+
+
+@given(frame=FRAMES, at=st.integers(0, 1 << 16), bite=st.integers(0, 8), graft=st.binary(max_size=8))
+def test_and_any_other(frame: Frame, at: int, bite: int, graft: bytes) -> None:
+    whole = write_frame(frame)
+    at %= len(whole) + 1
+    check_read_plain(whole)
+    check_read_plain(whole[:at] + graft + whole[at + bite :])
+
+
+def check_read_plain(line: bytes) -> None:
+    """What is read at once is what the decoder reads, and a short line of ASCII that the decoder reads is read at once."""
+    found = read_plain(line)
+    try:
+        expected = msgspec.json.decode(line, type=Frame)
+    except DECODE_ERRORS:
+        assert found is None
+    else:
+        may_refuse = len(line) > 200 or not line.isascii()
+        assert found == expected or (found is None and may_refuse)
+
+
+# Texts around the eight characters that are looked at together, with and without one that has to be escaped.
+TEXTS = (
+    *("", "a", "abcdefg", "abcdefgh", "abcdefghi", "0123456789ABCDEFGHJKMNPQRS", "A" * 200),
+    *(
+        '"',
+        '"bcdefgh',
+        'abcdefg"',
+        'abcdefgh"',
+        "abc\\",
+        "abcdefgh\\jklmnop",
+        "\x00",
+        "0123456789abcde\x1f",
+        "01234567\n",
+    ),
+    *("\x7f", "\xe9", "abcdefgh\u2603", "\U0001f600"),
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_frame_is_written_as_the_encoder_writes_it(kind: Any, text: str) -> None:
+    for stamp in (0, 9, 10, 1767910000000, 2**64 - 1, 2**64, -1, 1.5):
+        for metadata in (
+            Metadata("a", stamp),
+            Metadata(text, stamp),
+            Metadata("a", stamp, text),
+            Metadata("a", stamp, None, text),
+            Metadata(text, stamp, text, text),
+            Metadata("a", stamp, timeout=5),
+        ):
+            for frame in (
+                Frame(kind=kind, type="A.B", data=Raw(b'{"a":1}'), metadata=metadata),
+                Frame(kind=kind, type=text, metadata=metadata),
+            ):
+                assert outcome(write_frame, frame) == outcome(msgspec.json.encode, frame)
+
+
+def outcome(write: Callable[[Frame], bytes], frame: Frame) -> bytes | type[Exception]:
+    """What it writes, or what it raises: the encoder refuses integers of more than 64 bits."""
+    try:
+        return write(frame)
+    except Exception as error:  # noqa: BLE001  # whatever it is
+        return type(error)
+
+
 class TestWholeNumbers:
     @pytest.mark.parametrize("number", ["1e99999999999999999999", "1e500", "-1e500", "NaN", "Infinity"])
     def test_a_number_that_is_none_makes_it_no_message(self, number: str) -> None:
         metadata = '{"id":"a","timestamp":1,"timeout":1.5}'
         line = f'{{"kind":"event","type":"A.B","data":{number},"metadata":{metadata}}}'
-        with pytest.raises(BadMessage):
+        with pytest.raises(InvalidMessageError):
             read_frame(line.encode())
 
     def test_whole_numbers_in_the_metadata_leave_the_data_as_it_came(self) -> None:

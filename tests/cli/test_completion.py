@@ -13,8 +13,8 @@ import pytest
 
 from bandstand.__main__ import main
 from bandstand.cli import make_parser
-from bandstand.cli.completing import candidates, script_for
-from tests.cli.standin import served
+from bandstand.cli.commands.completion import candidates, script_for
+from tests.cli.node_thread import served
 from tests.core.support import HostFactory
 
 pytestmark = [

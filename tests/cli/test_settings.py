@@ -14,10 +14,8 @@ from hypothesis import strategies as st
 from bandstand import app
 from bandstand.__main__ import main
 from bandstand.bus import Address, Limits, NodeConfig
-from bandstand.cli.keys import KEYS, Setting
-from bandstand.cli.settings import Settings, read_settings
-from bandstand.cli.target import Target
-from bandstand.errors import InvalidArgument
+from bandstand.cli.settings import KEYS, Settings, SettingValue, Target, parse_duration, read_settings
+from bandstand.errors import InvalidArgumentError
 
 pytestmark = [pytest.mark.once, pytest.mark.spec("C18"), pytest.mark.guarantee("G192")]
 
@@ -49,14 +47,12 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 def test_who_goes_before_whom(tmp_path_factory: pytest.TempPathFactory, there: list[bool]) -> None:
     """Whichever of the three says something, the first in order is what holds."""
     path = tmp_path_factory.mktemp("settings") / "a.toml"
-    path.write_text("[node]\ntimeout_ms = 3\n" if there[2] else "")
-    flags: dict[str, Setting] = {"node.timeout_ms": 1} if there[0] else {}
-    environment = {"BANDSTAND_NODE_TIMEOUT_MS": "2"} if there[1] else {}
-    found = read_settings(flags, str(path), environment).values["node.timeout_ms"]
+    path.write_text("[node]\ntimeout = 3\n" if there[2] else "")
+    flags: dict[str, SettingValue] = {"node.timeout": 1.0} if there[0] else {}
+    environment = {"BANDSTAND_NODE_TIMEOUT": "2"} if there[1] else {}
+    found = read_settings(flags, str(path), environment).values["node.timeout"]
     order = [(1, "flag"), (2, "variable"), (3, "file")]
-    expected = next(
-        (each for each, is_there in zip(order, there, strict=True) if is_there), (30_000, "default")
-    )
+    expected = next((each for each, is_there in zip(order, there, strict=True) if is_there), (30, "default"))
     assert (found.value, found.source) == expected
 
 
@@ -80,20 +76,28 @@ def test_each_setting_has_a_variable_and_a_place_in_the_file(name: str, here: Pa
     ("text", "environment", "words"),
     [
         ("adress = 'unix:/x'", {}, "bandstand.toml: there is no setting adress; did you mean address?"),
-        ("[node]\ntimout_ms = 5", {}, "there is no setting node.timout_ms; did you mean node.timeout_ms?"),
-        ("[nodes]\ntimeout_ms = 5", {}, "there is no setting nodes"),
-        ("[node]\ntimeout_ms = 'long'", {}, "bandstand.toml: node.timeout_ms: 'long' is not a whole number"),
-        ("[node]\ntimeout_ms = true", {}, "True is not a whole number"),
+        ("[node]\ntimout = 5", {}, "there is no setting node.timout; did you mean node.timeout?"),
+        (
+            "[node]\ntimeout_ms = 5",
+            {},
+            "there is no setting node.timeout_ms; it is node.timeout now, in seconds",
+        ),
+        ("timeout_ms = 5", {}, "there is no setting timeout_ms; it is timeout now, in seconds"),
+        ("", {"BANDSTAND_TIMEOUT_MS": "5"}, "it is BANDSTAND_TIMEOUT now, in seconds"),
+        ("", {"BANDSTAND_NODE_HOLD_MS": "5"}, "it is BANDSTAND_NODE_HOLD_TIMEOUT now, in seconds"),
+        ("[nodes]\ntimeout = 5", {}, "there is no setting nodes; did you mean node?"),
+        ("[node]\ntimeout = 'long'", {}, "bandstand.toml: node.timeout: 'long' is not a time"),
+        ("[node]\ntimeout = true", {}, "True is not a number"),
         ("[serve]\nisolate = [1]", {}, "is not a list of strings"),
-        ("[node]\ntimeout_ms = -1", {}, "NodeConfig: timeout_ms is -1"),
+        ("[node]\ntimeout = -1", {}, "NodeConfig: timeout is -1"),
         ("[limits]\nwindow = 0", {}, "Limits: window is 0"),
-        ("address = 'x'", {}, "bandstand.toml: address: 'x' is no address"),
-        ("a = ", {}, "the configuration bandstand.toml is no TOML"),
-        ("", {"BANDSTAND_NODE_TIMOUT_MS": "5"}, "did you mean BANDSTAND_NODE_TIMEOUT_MS?"),
-        ("", {"BANDSTAND_TIMEOUT_MS": "x"}, "BANDSTAND_TIMEOUT_MS: 'x' is no number"),
+        ("address = 'x'", {}, "bandstand.toml: address: 'x' is not an address"),
+        ("a = ", {}, "the settings file bandstand.toml is not valid TOML"),
+        ("", {"BANDSTAND_NODE_TIMOUT": "5"}, "did you mean BANDSTAND_NODE_TIMEOUT?"),
+        ("", {"BANDSTAND_TIMEOUT": "x"}, "BANDSTAND_TIMEOUT: 'x' is not a time"),
         ("", {"BANDSTAND_SERVE_PUBLIC": "perhaps"}, "'perhaps' is neither true nor false"),
-        ("", {"BANDSTAND_BUS": "nix:x"}, "BANDSTAND_BUS: 'nix:x' is no address"),
-        ("", {"BANDSTAND_CONFIG": "none.toml"}, "the configuration none.toml cannot be read: No such file"),
+        ("", {"BANDSTAND_BUS": "nix:x"}, "BANDSTAND_BUS: 'nix:x' is not an address"),
+        ("", {"BANDSTAND_CONFIG": "none.toml"}, "cannot read the settings file none.toml: No such file"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(
@@ -108,33 +112,33 @@ def test_what_is_wrong_is_told_with_its_place(
 
 
 def test_config_says_where_each_comes_from(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (here / "shop.toml").write_text('timeout_ms = 7\n[serve]\nisolate = ["Stock"]\n[limits]\nwindow = 9\n')
+    (here / "shop.toml").write_text('timeout = 7\n[serve]\nisolate = ["Stock"]\n[limits]\nwindow = 9\n')
     monkeypatch.setenv("BANDSTAND_LIMITS_LINE_BYTES", "100_000")
     code, out, _ = run(
-        "config", "--config", "shop.toml", "--to", "unix:/x", "--tcp", "7777", "--set", "node.drain_ms=5"
+        "config", "--config", "shop.toml", "--to", "unix:/x", "--tcp", "7777", "--set", "node.drain_timeout=5"
     )
     rows = {line.split()[0]: line for line in out.splitlines()}
     assert code == 0
     assert '"unix:/x"' in rows["address"]
     assert "flag --to" in rows["address"]
-    assert "file shop.toml" in rows["timeout_ms"]
+    assert "file shop.toml" in rows["timeout"]
     assert "flag --tcp" in rows["serve.tcp"]
     assert rows["serve.isolate"].split()[1] == "Stock"
-    assert "flag --set" in rows["node.drain_ms"]
+    assert "flag --set" in rows["node.drain_timeout"]
     assert "variable BANDSTAND_LIMITS_LINE_BYTES" in rows["limits.line_bytes"]
-    assert "default" in rows["node.flush_ms"]
+    assert "default" in rows["node.flush_timeout"]
     told = json.loads(run("config", "--config", "shop.toml", "--json")[1])
     assert told["file"] == "shop.toml"
     assert told["settings"]["limits.window"] == {"value": 9, "source": "file", "where": "shop.toml"}
 
 
-@pytest.mark.parametrize("pair", ["node.timeout_ms", "node.timout=5", "node.timeout_ms=x"])
+@pytest.mark.parametrize("pair", ["node.timeout", "node.timout=5", "node.timeout=x", "node.timeout_ms=5"])
 def test_a_flag_that_sets_nothing_is_refused(run: Run, pair: str) -> None:
     code, _, err = run("config", "--set", pair)
     assert code == 2
     assert f"--set {pair}: " in err
     if pair == "node.timout=5":
-        assert "node.timeout_ms" in err, "the nearest is named"
+        assert "node.timeout" in err, "the nearest is named"
 
 
 def test_what_may_be_left_out_is_not_said_to_be_required(run: Run) -> None:
@@ -152,7 +156,7 @@ def test_a_node_is_served_by_them(run: Run, here: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(app, "run_node", note)
     (here / "bandstand.toml").write_text(
-        'address = "unix:/a"\n[serve]\nmodule = "shop.py"\nisolate = ["A"]\n[node]\ntimeout_ms = 5\n[limits]\nwindow = 6\n'
+        'address = "unix:/a"\n[serve]\nmodule = "shop.py"\nisolate = ["A"]\n[node]\ntimeout = 5\n[limits]\nwindow = 6\n'
     )
     assert run("serve", "--isolate", "B", "--tcp", "7")[0] == 0
     (serving,) = seen
@@ -162,7 +166,7 @@ def test_a_node_is_served_by_them(run: Run, here: Path, monkeypatch: pytest.Monk
         "7",
         "unix:/a",
     )
-    assert (serving.config, serving.limits) == (NodeConfig(timeout_ms=5), Limits(window=6))
+    assert (serving.config, serving.limits) == (NodeConfig(timeout=5), Limits(window=6))
 
 
 class TestTokens:
@@ -171,7 +175,7 @@ class TestTokens:
         file.write_text("sesame-sesame-sesame\n")
         target = Target(address=Address(path="/a"), token_file=str(file))
         file.chmod(0o644)
-        with pytest.raises(InvalidArgument, match="others can read"):
+        with pytest.raises(InvalidArgumentError, match="other users can read"):
             target.config()
         file.chmod(0o600)
         assert target.config().token == "sesame-sesame-sesame"
@@ -194,8 +198,43 @@ class TestTokens:
         (here / "bandstand.toml").write_text('address = "tcp:evil.example:80"\n')
         assert read_settings({}, None).target().address.host == "evil.example"
         monkeypatch.setenv("BANDSTAND_TOKEN", "sesame")
-        with pytest.raises(InvalidArgument, match="it might go to anybody"):
+        with pytest.raises(InvalidArgumentError, match="if you trust this address"):
             read_settings({}, None).target()
         for said in (read_settings({}, "bandstand.toml"), read_settings({"address": "tcp:me:1"})):
             assert isinstance(said, Settings)
             assert said.target().address.host
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("5", 5),
+        ("0.5", 0.5),
+        (".5", 0.5),
+        ("500ms", 0.5),
+        ("16.1ms", 0.0161),
+        ("5s", 5),
+        ("2 min", 120),
+        ("1h", 3600),
+    ],
+)
+def test_a_duration_has_a_unit_or_is_in_seconds(text: str, seconds: float) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "-1", "5d", "ms", "1e3", "nan", "5 s s", "\u0665"])
+def test_what_is_not_a_duration_is_refused(text: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="is not a time: pass seconds, or a number with a unit"):
+        parse_duration(text)
+
+
+def test_durations_in_the_file_may_have_a_unit(tmp_path: Path) -> None:
+    file = tmp_path / "a.toml"
+    file.write_text(
+        'timeout = "250ms"\n[node]\nhold_timeout = "2s"\ntimeout = 5\n[limits]\nline_timeout = "1min"\n'
+    )
+    settings = read_settings({}, str(file), {"BANDSTAND_NODE_DRAIN_TIMEOUT": "100ms"})
+    config = settings.node_config()
+    assert (config.hold_timeout, config.timeout, config.drain_timeout) == (2.0, 5.0, 0.1)
+    assert settings.limits().line_timeout == 60.0
+    assert settings.target().timeout == 0.25

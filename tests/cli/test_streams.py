@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-from bandstand.cli.exits import Exit
+from bandstand.cli.output import ExitCode
 from tests.bus.test_cli import Served
 
 pytestmark = [
@@ -32,7 +32,7 @@ COMMANDS: Final = {
     "query": ("query", "Memory.Get", "key=a"),
     "emit": ("emit", "Memory.Changed", "key=a"),
     "describe": ("describe",),
-    "tail": ("tail", "--for", "10"),
+    "tail": ("tail", "--for", "10ms"),
     "dead": ("dead", "list"),
     "health": ("health",),
     "stats": ("stats",),
@@ -107,7 +107,7 @@ def test_a_node_serves_with_closed_streams(closed: str, tmp_path: Path) -> None:
     node = started(serve, closed, tmp_path)
     try:
         call = ("-m", "bandstand", "call", "Memory.Set", "key=a", "value=1")
-        while (result := ended(started(call, "", tmp_path, f"unix:{path}")))[0] == Exit.NOBODY:
+        while (result := ended(started(call, "", tmp_path, f"unix:{path}")))[0] == ExitCode.NO_NODE:
             assert node.poll() is None
         assert result[0] == 0, result
         node.send_signal(signal.SIGTERM)
@@ -162,7 +162,7 @@ def test_output_that_cannot_be_written_has_its_own_exit_code(
     full = started(arguments, ">/dev/full", tmp_path, address)
     mute = started(arguments, "2>/dev/full", tmp_path, address)
     code, _, err = ended(full)
-    assert code == Exit.OUTPUT
+    assert code == ExitCode.OUTPUT
     assert err.endswith(
         "cannot write the output: No space left on device. A request that was sent is not undone.\n"
     )
@@ -175,7 +175,7 @@ def test_output_that_cannot_be_written_has_its_own_exit_code(
 def test_what_went_wrong_is_told_by_the_exit_code_though_it_cannot_be_said(tmp_path: Path) -> None:
     nobody = started(("-m", "bandstand", "call", "A.B"), "2>/dev/full", tmp_path, f"unix:{tmp_path}/none")
     typing = started(("-m", "bandstand", "call", "--nonsense"), "2>/dev/full", tmp_path)
-    assert (ended(nobody)[0], ended(typing)[0]) == (Exit.NOBODY, Exit.USAGE)
+    assert (ended(nobody)[0], ended(typing)[0]) == (ExitCode.NO_NODE, ExitCode.USAGE)
 
 
 @pytest.mark.guarantee("G304")
@@ -185,5 +185,5 @@ def test_answers_of_a_batch_that_cannot_be_written(tmp_path: Path) -> None:
     code, _, err = ended(
         started(("-u", "-m", "bandstand", "serve", "--batch"), "<asked >/dev/full", tmp_path)
     )
-    assert code == Exit.OUTPUT
+    assert code == ExitCode.OUTPUT
     assert "cannot write the output: No space left on device" in err

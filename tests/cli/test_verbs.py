@@ -17,15 +17,22 @@ from msgspec import Raw
 
 from bandstand.__main__ import main
 from bandstand.bus import Frame, Gap, Metadata, Passed, connect_blocking
-from bandstand.bus.letters import Reason
-from bandstand.cli.benching import Bench, Progress
-from bandstand.cli.exits import Exit, conclude
-from bandstand.cli.letterwords import REASONS
-from bandstand.cli.looking import duration
-from bandstand.cli.tailing import Tail, show_line, tell
-from bandstand.cli.terminal import Paint, clock_time, cut, printable, table
-from bandstand.errors import RequestFailed
-from tests.cli.standin import Store, served
+from bandstand.bus.dead_letters import Reason
+from bandstand.cli.commands.bench import BenchOptions, ProgressBar
+from bandstand.cli.commands.status import duration
+from bandstand.cli.commands.tail import TailOptions, format_message, report_gap
+from bandstand.cli.output import (
+    Colours,
+    ExitCode,
+    clock_time,
+    format_table,
+    print_answer,
+    printable,
+    truncate,
+)
+from bandstand.cli.parser import REASONS
+from bandstand.errors import RequestFailedError
+from tests.cli.node_thread import Store, served
 from tests.core.support import HostFactory
 
 pytestmark = [
@@ -64,7 +71,7 @@ def run(
 def break_it(tmp_path: Path, times: int = 1) -> None:
     with connect_blocking(f"unix:{tmp_path}/bus.sock") as bus:
         for number in range(times):
-            with pytest.raises(RequestFailed, match=r"Sys\.ActorCrash"):
+            with pytest.raises(RequestFailedError, match=r"Sys\.ActorCrash"):
                 bus.call("Glass.Fall", {"by": f"cat {number}"})
 
 
@@ -74,22 +81,22 @@ class TestSaying:
         code, out, _ = run("query", "Memory.Get", "key=a")
         assert (code, json.loads(out)) == (0, {"value": 1})
         code, out, err = run("query", "Memory.Set", "key=a", "value=2")
-        assert (code, out) == (Exit.ROUTING, "")
-        assert "Memory.Set is no query" in err
+        assert (code, out) == (ExitCode.ROUTING, "")
+        assert "Memory.Set is not a query" in err
 
     def test_an_event_is_taken_in_or_refused(self, run: Run) -> None:
         assert run("emit", "Glass.Broken", "by=me") == (0, "", "")
         code, _, err = run("emit", "Glass.Broken", "by:=5")
-        assert code == Exit.SCHEMA
+        assert code == ExitCode.SCHEMA
         assert "Sys.SchemaError" in err
         code, _, err = run("emit", "Glass.Fall")
-        assert code == Exit.ROUTING
-        assert "`bandstand call Glass.Fall` sends it" in err
+        assert code == ExitCode.ROUTING
+        assert "use `bandstand call Glass.Fall`" in err
 
     @pytest.mark.guarantee("G307")
     def test_an_event_that_nobody_declares_is_not_emitted_by_mistake(self, run: Run) -> None:
         code, out, err = run("emit", "Glass.Brokn", "by=me")
-        assert (code, out) == (Exit.ROUTING, "")
+        assert (code, out) == (ExitCode.ROUTING, "")
         assert "there is no Glass.Brokn here; did you mean Glass.Broken" in err
         assert "--undeclared" in err
         # Clients may listen to it all the same.
@@ -120,7 +127,7 @@ class TestTail:
         assert (code, err) == (0, "bandstand: watching\n")
         first, second = out.splitlines()
         assert re.fullmatch(
-            r'\d\d:\d\d:\d\d\.\d{3} event   Glass\.Broken → nobody  \w{26}  {"by":"dog"}', first
+            r'\d\d:\d\d:\d\d\.\d{3} event   Glass\.Broken → none  \w{26}  {"by":"dog"}', first
         )
         assert "\x1b" not in second
 
@@ -128,29 +135,32 @@ class TestTail:
         _, out, _ = self.tail(run, tmp_path, "--json", "--count", "3")
         for line in out.splitlines():
             seen = json.loads(line)
-            assert (seen["message"]["type"], seen["to"]) == ("Glass.Broken", "nobody")
+            assert (seen["message"]["type"], seen["to"]) == ("Glass.Broken", "none")
 
     def test_ends_when_its_time_is_over(self, run: Run) -> None:
-        assert run("tail", "--for", "20", "--kind", "error") == (0, "", "bandstand: watching\n")
+        assert run("tail", "--for", "20ms", "--kind", "error") == (0, "", "bandstand: watching\n")
 
     @pytest.mark.parametrize(
         ("gap", "words"),
         [
-            (Gap("reconnected"), "some messages are missing here: the node was gone, and is back"),
-            (Gap("lagged", 5), "5 messages are missing here: this terminal was too slow for the node"),
+            (Gap("reconnected"), "some messages are missing here: the connection was lost and is back"),
+            (
+                Gap("lagged", 5),
+                "5 messages are missing here: this client was too slow, so the node dropped them",
+            ),
         ],
     )
     def test_what_is_missing_is_told(self, gap: Gap, words: str) -> None:
         out, err = io.StringIO(), io.StringIO()
-        tell(gap, Tail(), out, err)
+        report_gap(gap, TailOptions(), out, err)
         assert (out.getvalue(), err.getvalue()) == ("", f"bandstand: {words}\n")
-        tell(gap, Tail(is_json=True), out, err)
+        report_gap(gap, TailOptions(is_json=True), out, err)
         assert json.loads(out.getvalue())["gap"]["why"] == gap.why
 
     def test_a_pattern_that_is_none_is_told(self, run: Run) -> None:
         code, _, err = run("tail", "Gl*ss")
-        assert code == Exit.USAGE
-        assert "a star stands alone" in err
+        assert code == ExitCode.USAGE
+        assert "use * alone" in err
 
 
 class TestLooking:
@@ -194,7 +204,7 @@ class TestDeadLetters:
         code, out, _ = run("dead", "list", "--type", "Glass.*", "--reason", "crashed")
         head, *rows, last = out.splitlines()
         assert (code, last) == (0, "2 of 2 dead letters")
-        assert head.split() == ["id", "at", "reason", "message", "attempts", "said"]
+        assert head.split() == ["id", "at", "reason", "message", "attempts", "error"]
         assert all("crashed" in row and "command Glass.Fall" in row and "fallen" in row for row in rows)
         assert run("dead", "list", "--limit", "1")[1].endswith("\n1 of 2 dead letters\n")
         assert run("dead", "list", "--reason", "timeout")[1] == "0 of 2 dead letters\n"
@@ -212,11 +222,11 @@ class TestDeadLetters:
         break_it(tmp_path)
         (one,) = self.letters(run)
         code, out, err = run("dead", "replay", one["id"])
-        assert code == Exit.FAILED
+        assert code == ExitCode.FAILED
         assert out.startswith("failed: ")
-        assert "has failed again, and is kept" in err
+        assert "failed again; the dead letter is kept" in err
         assert self.letters(run)
-        assert run("dead", "replay", one["id"], "--json")[0] == Exit.FAILED
+        assert run("dead", "replay", one["id"], "--json")[0] == ExitCode.FAILED
         run("call", "Glass.Mend")
         code, out, err = run("dead", "replay", one["id"])
         assert (code, err) == (0, "")
@@ -226,11 +236,11 @@ class TestDeadLetters:
     def test_are_thrown_away_on_purpose_only(self, run: Run, tmp_path: Path) -> None:
         break_it(tmp_path, 3)
         code, _, err = run("dead", "purge")
-        assert code == Exit.USAGE
+        assert code == ExitCode.USAGE
         assert "or --all" in err
         first = self.letters(run)[0]["id"]
-        assert run("dead", "purge", first)[1] == "1 dead letters thrown away\n"
-        assert run("dead", "purge", "--all")[1] == "2 dead letters thrown away\n"
+        assert run("dead", "purge", first)[1] == "deleted 1 dead letter\n"
+        assert run("dead", "purge", "--all")[1] == "deleted 2 dead letters\n"
         assert json.loads(run("dead", "purge", "--all", "--json")[1])["data"] == {"purged": 0}
 
     def test_their_reasons_are_those_of_the_bus(self) -> None:
@@ -239,7 +249,7 @@ class TestDeadLetters:
     def test_one_that_is_not_there_is_an_error(self, run: Run) -> None:
         for verb in ("show", "replay"):
             code, out, err = run("dead", verb, "nothing")
-            assert (code, out) == (Exit.FAILED, "")
+            assert (code, out) == (ExitCode.FAILED, "")
             assert "nothing" in err
 
 
@@ -259,7 +269,7 @@ class TestTrace:
 
     def test_what_nobody_knows_is_told(self, run: Run) -> None:
         code, out, err = run("trace", "nothing")
-        assert (code, out) == (Exit.FAILED, "")
+        assert (code, out) == (ExitCode.FAILED, "")
         assert "nothing is not in the log" in err
 
 
@@ -268,7 +278,7 @@ class TestBench:
         code, out, err = run("bench", "--count", "300")
         assert (code, err) == (0, "")
         first, second = out.splitlines()
-        assert re.match(r"300 answers to Syscall\.Ping in [\d.]+ s: [\d,]+ a second$", first)
+        assert re.match(r"300 answers to Syscall\.Ping in [\d.]+ s: [\d,]+ per second$", first)
         assert re.match(r"p50 [\d.]+ ms, p99 [\d.]+ ms, max [\d.]+ ms$", second)
         run("call", "Memory.Set", "key=a", "value=1")
         code, out, _ = run(
@@ -294,20 +304,20 @@ class TestBench:
 
     def test_a_wrong_answer_fails_it(self, run: Run) -> None:
         run("call", "Memory.Set", "key=a", "value=2")
-        code, out, _ = run("bench", "Memory.Get", "key=a", "--for", "20", "--expect", '{"value": 1}')
-        assert code == Exit.FAILED
+        code, out, _ = run("bench", "Memory.Get", "key=a", "--for", "20ms", "--expect", '{"value": 1}')
+        assert code == ExitCode.FAILED
         assert "× another answer than --expect" in out
         code, out, _ = run("bench", "Memory.Get", "key=", "--count", "5", "--json")
-        assert (code, json.loads(out)["wrong"]) == (Exit.FAILED, {"Sys.SchemaError": 5})
+        assert (code, json.loads(out)["wrong"]) == (ExitCode.FAILED, {"Sys.SchemaError": 5})
 
     @pytest.mark.parametrize(
         ("arguments", "code", "words"),
         [
-            (["No.Such"], Exit.ROUTING, "there is no No.Such here"),
-            (["Glass.Broken"], Exit.USAGE, "owed no answer"),
-            (["--expect", "{"], Exit.USAGE, "is no JSON"),
-            (["--to", "unix:/nowhere/x"], Exit.NOBODY, "nobody listens"),
-            (["--count", "x"], Exit.USAGE, "is no number"),
+            (["No.Such"], ExitCode.ROUTING, "there is no No.Such here"),
+            (["Glass.Broken"], ExitCode.USAGE, "events have no answer"),
+            (["--expect", "{"], ExitCode.USAGE, "is not valid JSON"),
+            (["--to", "unix:/nowhere/x"], ExitCode.NO_NODE, "no node is listening"),
+            (["--count", "x"], ExitCode.USAGE, "is not a whole number"),
         ],
     )
     def test_what_cannot_be_measured_is_told(
@@ -324,7 +334,7 @@ class TestBench:
 
         now = [0.0]
         seen = Terminal()
-        bar = Progress(Bench(for_ms=1000), seen, lambda: now[0])
+        bar = ProgressBar(BenchOptions(duration=1.0), seen, lambda: now[0])
         for moment in (0.0, 0.05, 0.5):
             now[0] = moment
             bar.draw(int(moment * 1000))
@@ -368,7 +378,7 @@ class TestStrangers:
         assert code == 0
         self.check(out)
         code, out, err = run("dead", "replay", name)
-        assert code == Exit.FAILED
+        assert code == ExitCode.FAILED
         self.check(out)
         self.check(err)
 
@@ -381,7 +391,7 @@ class TestStrangers:
 
     def test_in_sentences(self, run: Run) -> None:
         code, _, err = run("call", FORGED)
-        assert code == Exit.ROUTING
+        assert code == ExitCode.ROUTING
         assert len(self.check(err)) == 1
         code, _, err = run("trace", FORGED + "?")
         assert len(self.check(err)) == 1
@@ -402,14 +412,14 @@ class TestTheTerminal:
 
         monkeypatch.delenv("NO_COLOR", raising=False)
         monkeypatch.setenv("TERM", "xterm")
-        assert Paint(Terminal())("a", "red") == "\x1b[31ma\x1b[0m"
-        assert Paint(io.StringIO())("a", "red") == "a"
+        assert Colours(Terminal())("a", "red") == "\x1b[31ma\x1b[0m"
+        assert Colours(io.StringIO())("a", "red") == "a"
         monkeypatch.setenv("NO_COLOR", "1")
-        assert Paint(Terminal())("a", "red") == "a"
+        assert Colours(Terminal())("a", "red") == "a"
 
     def test_small_things(self) -> None:
-        assert (cut("abcdef", 4), cut("abc", 0)) == ("abc…", "abc")
-        assert table([("a", "bcd"), ("ef", "g")], ("x", "y")) == "x   y\na   bcd\nef  g"
+        assert (truncate("abcdef", 4), truncate("abc", 0)) == ("abc…", "abc")
+        assert format_table([("a", "bcd"), ("ef", "g")], ("x", "y")) == "x   y\na   bcd\nef  g"
         assert clock_time(1e300) == "1e+300"
         assert clock_time(10**400) == "?"
 
@@ -417,7 +427,7 @@ class TestTheTerminal:
         metadata = Metadata("\x1b]0;mine\x07\x9b31m\n", 10**400)
         item = Passed(Frame(kind="query", type="A.B", data=Raw(b"{}"), metadata=metadata), "A")
         for width in (0, 200):
-            line = show_line(item, Paint(io.StringIO()), width)
+            line = format_message(item, Colours(io.StringIO()), width)
             assert line.isprintable()
             assert "\\x1b]0;mine\\x07\\x9b31m" in line
 
@@ -427,7 +437,7 @@ class TestTheTerminal:
         data = Raw(msgspec.json.encode({"value": text}))
         answer = Frame(kind="reply", type="A.B", data=data, metadata=Metadata("a", 0))
         out = io.StringIO()
-        assert conclude(answer, out, io.StringIO(), is_json=is_json) == 0
+        assert print_answer(answer, out, io.StringIO(), is_json=is_json) == 0
         assert out.getvalue().replace("\n", "").isprintable()
         found = json.loads(out.getvalue())
         assert (found["data"] if is_json else found) == {"value": text}
@@ -458,7 +468,7 @@ def test_help_shows_examples(command: str, capsys: pytest.CaptureFixture[str]) -
     assert ended.value.code == 0
     out = capsys.readouterr().out
     assert f"examples:\n  bandstand {command}" in out
-    assert ("6  there is no node" in out) == (command not in {"serve", "config", "completion"})
+    assert ("6  no connection" in out) == (command not in {"serve", "config", "completion"})
 
 
 @pytest.mark.once

@@ -194,7 +194,7 @@ LOOP_THREAD_CALLS: dict[str, Callable[[Loop, ActorId], object]] = {
     "spawn": lambda loop, actor: loop.spawn(idle),
     "send": lambda loop, actor: loop.send(actor, "x"),
     "try_send": lambda loop, actor: loop.try_send(actor, "x"),
-    "send_after": lambda loop, actor: loop.send_after(actor, 1, "x"),
+    "send_after": lambda loop, actor: loop.send_after(actor, 0.001, "x"),
     "cancel_timer": lambda loop, actor: loop.cancel_timer(None),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # the thread is checked first
     "stop_actor": lambda loop, actor: loop.stop_actor(actor),
     "fail_actor": lambda loop, actor: loop.fail_actor(actor),

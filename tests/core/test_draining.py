@@ -12,7 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bandstand.core import ActorId, ActorStatus, ChildExit, Context, ExitReason, Lane, Loop, Overflow
-from bandstand.errors import ActorNotLocal, LoopClosed, MailboxFull, NoSuchActor, WrongThread
+from bandstand.errors import (
+    ActorNotLocalError,
+    LoopClosedError,
+    MailboxFullError,
+    NoSuchActorError,
+    WrongThreadError,
+)
 from bandstand.testing import VirtualClock
 from tests.core.support import (
     USER_LANES,
@@ -80,10 +86,10 @@ def test_later_sends_are_refused_and_counted(loop: Loop, diary: RecordingObserve
     loop.send(actor, "before")
     loop.kernel.actors.close_mailbox(actor)
     before = loop.statistics().refused
-    with pytest.raises(NoSuchActor, match="closing is stopping"):
+    with pytest.raises(NoSuchActorError, match="closing is stopping"):
         loop.send(actor, "after", lane=lane)
     assert loop.try_send(actor, "after", lane=lane) is False
-    assert isinstance(afar(lambda: loop.send_async(actor, "after", lane=lane)), NoSuchActor)
+    assert isinstance(afar(lambda: loop.send_async(actor, "after", lane=lane)), NoSuchActorError)
     assert loop.statistics().refused >= before + 2
     assert diary.full == []
     settle(loop)
@@ -100,9 +106,9 @@ def test_no_overflow_policy_gives_up_what_was_accepted(
     loop.send(actor, 2)
     loop.kernel.actors.close_mailbox(actor)
     for _ in range(5):
-        with pytest.raises(NoSuchActor):
+        with pytest.raises(NoSuchActorError):
             loop.send(actor, "late")
-        assert isinstance(afar(lambda: loop.send_async(actor, "late")), NoSuchActor)
+        assert isinstance(afar(lambda: loop.send_async(actor, "late")), NoSuchActorError)
     settle(loop)
     assert got == [1, 2]
     assert diary.dropped == []
@@ -174,11 +180,11 @@ def test_an_async_behavior_in_flight_is_not_cancelled(loop: Loop, diary: Recordi
 def test_timers_go_with_it(loop: Loop, clock: VirtualClock) -> None:
     got: list[Any] = []
     actor = loop.spawn(collect, got)
-    loop.send_after(actor, 5, "later")
+    loop.send_after(actor, 0.005, "later")
     loop.send(actor, 1)
     loop.kernel.actors.close_mailbox(actor)
     settle(loop)
-    clock.advance(10)
+    clock.advance(0.01)
     settle(loop)
     assert got == [1]
     assert loop.statistics().timers_pending == 0
@@ -188,10 +194,10 @@ def test_timers_go_with_it(loop: Loop, clock: VirtualClock) -> None:
 def test_a_timer_that_comes_due_meanwhile_finds_no_room(loop: Loop, clock: VirtualClock) -> None:
     got: list[Any] = []
     actor = loop.spawn(collect, got)
-    loop.send_after(actor, 5, "due")
+    loop.send_after(actor, 0.005, "due")
     loop.send(actor, 1)
     loop.kernel.actors.close_mailbox(actor)
-    clock.advance(10)
+    clock.advance(0.01)
     settle(loop)
     assert got == [1]
     check_statistics(loop)
@@ -216,7 +222,7 @@ def test_a_second_close_and_a_stop_are_fine(loop: Loop, diary: RecordingObserver
     loop.stop_actor(actor)
     settle(loop)
     assert len(diary.stopped) == 1
-    with pytest.raises(NoSuchActor):
+    with pytest.raises(NoSuchActorError):
         loop.kernel.actors.close_mailbox(actor)
     check_statistics(loop)
 
@@ -251,12 +257,12 @@ def test_a_close_in_the_actors_own_turn(loop: Loop, diary: RecordingObserver) ->
 def test_what_is_refused(loop: Loop, make_loop: LoopMaker) -> None:
     other = make_loop()
     foreign = other.spawn(idle)
-    with pytest.raises(ActorNotLocal):
+    with pytest.raises(ActorNotLocalError):
         loop.kernel.actors.close_mailbox(foreign)
     actor = loop.spawn(idle)
-    assert isinstance(afar(lambda: loop.kernel.actors.close_mailbox(actor)), WrongThread)
+    assert isinstance(afar(lambda: loop.kernel.actors.close_mailbox(actor)), WrongThreadError)
     other.destroy()
-    with pytest.raises((LoopClosed, NoSuchActor)):
+    with pytest.raises((LoopClosedError, NoSuchActorError)):
         other.kernel.actors.close_mailbox(foreign)
 
 
@@ -293,18 +299,18 @@ class Box:
 
     def afar(self, number: int) -> None:
         result = afar(lambda: self.loop.send_async(self.actor, number))
-        if not isinstance(result, (NoSuchActor, MailboxFull)):
+        if not isinstance(result, (NoSuchActorError, MailboxFullError)):
             self.accepted.append(number)
 
     def later(self, number: int) -> None:
         if self.is_running:
-            self.loop.send_after(self.actor, number % 5, -1 - number)
+            self.loop.send_after(self.actor, (number % 5) / 1000, -1 - number)
 
     def tick(self, number: int) -> None:
         self.loop.poll_once()
 
     def advance(self, number: int) -> None:
-        self.clock.advance(2)
+        self.clock.advance(0.002)
 
     def close(self, number: int) -> None:
         if self.is_running:

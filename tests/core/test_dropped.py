@@ -15,7 +15,7 @@ from typing import Any, cast
 import pytest
 
 from bandstand.core import Context, Loop, LoopConfig
-from bandstand.errors import LoopBusy
+from bandstand.errors import LoopBusyError
 from tests.core.support import idle
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -96,7 +96,7 @@ def test_a_loop_that_never_ran_or_was_destroyed_is_dropped_in_silence(
 @pytest.mark.guarantee("G273")
 def test_a_loop_cannot_be_made_twice(loop: Loop) -> None:
     actor = loop.spawn(idle)
-    with pytest.raises(LoopBusy, match="made already"):
+    with pytest.raises(LoopBusyError, match="made already"):
         loop.__init__(LoopConfig())  # type: ignore[misc]
     loop.send(actor, 1)
     assert loop.poll_once() == 1
@@ -147,7 +147,7 @@ def test_what_has_an_identity_is_neither_copied_nor_pickled(loop: Loop) -> None:
     actor, other = loop.spawn(keep), loop.spawn(idle)
     loop.send(actor, 1)
     loop.poll_once()
-    for what in (loop.send_after(actor, 1000, "x"), loop.monitor(other, actor), actor, contexts[0], loop):
+    for what in (loop.send_after(actor, 1.0, "x"), loop.monitor(other, actor), actor, contexts[0], loop):
         for attempt in copies(what):
             with pytest.raises(TypeError, match="cannot be pickled or copied"):
                 attempt()

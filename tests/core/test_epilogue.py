@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Loop, Verdict
-from bandstand.errors import ActorNotLocal, LoopBusy, NoSuchActor
+from bandstand.errors import ActorNotLocalError, LoopBusyError, NoSuchActorError
 from bandstand.testing import VirtualClock
 from tests.core.support import (
     Boom,
@@ -106,8 +106,8 @@ def test_an_actor_that_is_ending_accepts_nothing(loop: Loop, diary: RecordingObs
     caught: list[BaseException] = []
 
     def epilogue(reason: ExitReason, cause: BaseException | None) -> None:
-        for deed in (lambda: loop.send(actor, "x"), lambda: loop.send_after(actor, 1, "x")):
-            with pytest.raises(NoSuchActor) as info:
+        for deed in (lambda: loop.send(actor, "x"), lambda: loop.send_after(actor, 0.001, "x")):
+            with pytest.raises(NoSuchActorError) as info:
                 deed()
             caught.append(info.value)
         assert loop.try_send(actor, "x") is False
@@ -220,7 +220,7 @@ def test_a_second_stop_does_not_disturb_it(loop: Loop, diary: RecordingObserver)
     loop.kernel.actors.set_exit_hook(actor, epilogue)
     loop.stop_actor(actor)
     loop.poll_once()
-    with pytest.raises(NoSuchActor):
+    with pytest.raises(NoSuchActorError):
         loop.stop_actor(actor)
     spin(loop)
     assert steps == ["end"]
@@ -231,7 +231,7 @@ def test_it_cannot_drive_its_loop(loop: Loop) -> None:
     caught: list[BaseException] = []
 
     def epilogue(reason: ExitReason, cause: BaseException | None) -> None:
-        with pytest.raises(LoopBusy) as info:
+        with pytest.raises(LoopBusyError) as info:
             loop.poll_once()
         caught.append(info.value)
 
@@ -259,7 +259,7 @@ def test_an_actor_that_has_ended_takes_none_and_another_loops_is_refused(
     loop.stop_actor(actor)
     loop.kernel.actors.set_exit_hook(actor, lambda reason, cause: told.append((reason, cause)))
     other = make_loop().spawn(idle)
-    with pytest.raises(ActorNotLocal):
+    with pytest.raises(ActorNotLocalError):
         loop.kernel.actors.set_exit_hook(other, lambda reason, cause: told.append((reason, cause)))
     assert told == []
 

@@ -22,7 +22,7 @@ from bandstand.core import (
     Unhandled,
 )
 from bandstand.core.events import MAX_IN_A_ROW, MAX_WAITING
-from bandstand.errors import InvalidArgument, LoopClosed, WrongThread
+from bandstand.errors import InvalidArgumentError, LoopClosedError, WrongThreadError
 from bandstand.testing import VirtualClock
 from tests.core.support import LoopMaker, RecordingObserver, idle, settle
 
@@ -105,7 +105,7 @@ def test_what_others_tell_is_counted_with_what_the_loop_counts(loop: Loop) -> No
 @pytest.mark.guarantee("G256")
 def test_what_is_no_event_cannot_be_told(loop: Loop) -> None:
     wrong: Any = "boom"
-    with pytest.raises(InvalidArgument, match="DeadLetter, Dropped"):
+    with pytest.raises(InvalidArgumentError, match="DeadLetter, Dropped"):
         loop.events.tell(wrong)
 
 
@@ -184,7 +184,7 @@ def test_what_is_left_at_the_end_of_the_loop_is_told(make_loop: LoopMaker) -> No
     assert [event.data for event in seen if isinstance(event, DeadLetter)] == ["unread"]
     assert loop.events.counts().dead_letters == 1
     assert not listening.cancel(), "it has ended with the loop"
-    with pytest.raises(LoopClosed):
+    with pytest.raises(LoopClosedError):
         loop.events.listen(seen.append)
 
 
@@ -331,7 +331,7 @@ def test_another_thread_is_refused(loop: Loop) -> None:
         ):
             try:
                 deed()
-            except WrongThread as error:
+            except WrongThreadError as error:
                 refused.append(error)
 
     thread = threading.Thread(target=elsewhere)
@@ -349,7 +349,7 @@ async def awaiting(event: RuntimeEvent) -> None:
 @pytest.mark.guarantee("G258")
 @pytest.mark.parametrize("wrong", [None, "print", awaiting], ids=str)
 def test_what_cannot_listen_is_refused(loop: Loop, wrong: Any) -> None:
-    with pytest.raises(InvalidArgument, match="plain function"):
+    with pytest.raises(InvalidArgumentError, match="plain function"):
         loop.events.listen(wrong)
 
 
@@ -400,7 +400,7 @@ class Heard(logging.Handler):
 @pytest.mark.real_time(reason="a thread is blocked for real, for a few times 20 ms")
 @pytest.mark.parametrize("ends", [False, True], ids=["goes on", "ends at once"])
 def test_a_stall_is_told_once_afterwards_on_the_loops_own_thread(make_loop: LoopMaker, ends: bool) -> None:
-    loop = make_loop(stall_ms=20)
+    loop = make_loop(stall_timeout=0.02)
     seen: list[tuple[RuntimeEvent, bool, bool]] = []
     is_blocking = False
     here = threading.get_ident()
@@ -422,7 +422,7 @@ def test_a_stall_is_told_once_afterwards_on_the_loops_own_thread(make_loop: Loop
         loop.run(until_idle=True)
     finally:
         logging.getLogger("bandstand.core").removeHandler(heard)
-    assert seen == [(Stalled(actor, "sleepy", "str", 20), False, True)]
+    assert seen == [(Stalled(actor, "sleepy", "str", 0.02), False, True)]
     assert loop.events.counts().stalls == 1
 
 
@@ -459,10 +459,10 @@ def test_each_kind_has_one_line_a_second_and_none_goes_unmentioned(
     assert detail in caplog.text
     for _ in range(9):
         loop.events.tell(event)
-        clock.advance(99)
+        clock.advance(0.099)
         settle(loop)
     assert numbers(caplog, word) == [(1, 1)], "less than a second ago"
-    clock.advance(200)
+    clock.advance(0.2)
     settle(loop)
     assert numbers(caplog, word) == [(1, 1), (9, 10)], "though nothing new has happened"
     loop.events.tell(event)

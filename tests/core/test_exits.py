@@ -22,7 +22,7 @@ from bandstand.core import (
     Loop,
     Verdict,
 )
-from bandstand.errors import ActorFailed, BadVerdict, NoSuchActor
+from bandstand.errors import ActorFailedError, InvalidVerdictError, NoSuchActorError
 from bandstand.testing import VirtualClock
 from tests.core.support import (
     Boom,
@@ -123,7 +123,7 @@ def test_an_exception_is_a_panic_and_a_cancelled_error_too(loop: Loop, error: Ba
 def test_a_verdict_that_is_none_is_a_panic(loop: Loop, verdict: object) -> None:
     note, status = end_of(loop, returning(verdict))
     assert (note.reason, status) == (ExitReason.PANIC, ActorStatus.FAILED)
-    assert isinstance(note.cause, BadVerdict)
+    assert isinstance(note.cause, InvalidVerdictError)
     for part in (repr(note.child), "child", repr(verdict), "STOP"):
         assert part in str(note.cause)
 
@@ -137,7 +137,7 @@ def test_stop_actor_from_outside_is_normal_and_at_once(loop: Loop, diary: Record
     assert loop.status(actor) is ActorStatus.STOPPED
     assert diary.stopped == [(actor, ExitReason.NORMAL)]
     assert diary.dead == [(actor, Lane.DATA, "unread", 0, 0)]
-    with pytest.raises(NoSuchActor):
+    with pytest.raises(NoSuchActorError):
         loop.stop_actor(actor)
 
 
@@ -154,7 +154,7 @@ def test_fail_actor_is_fail_with_the_reason_as_cause(loop: Loop, reason: Any) ->
     (note,) = exits(seen)
     assert note.reason is ExitReason.FAIL
     if isinstance(reason, str):
-        assert isinstance(note.cause, ActorFailed)
+        assert isinstance(note.cause, ActorFailedError)
         assert str(note.cause) == reason
     else:
         assert note.cause is reason
@@ -171,7 +171,7 @@ def test_an_actor_that_stops_itself_ends_when_its_behavior_has_returned(
         ctx.loop.stop_actor(ctx.self_id)
         during.append(ctx.loop.status(ctx.self_id))
         during.append(ctx.loop.try_send(ctx.self_id, "too late"))
-        with pytest.raises(NoSuchActor):
+        with pytest.raises(NoSuchActorError):
             ctx.loop.stop_actor(ctx.self_id)
         during.append(list(diary.stopped))
 
@@ -255,7 +255,7 @@ def test_one_exit_path_in_this_order(loop: Loop, clock: VirtualClock) -> None:
     boss = loop.spawn(record, notes)
     child = loop.spawn(idle, supervisor=boss, name="child")
     loop.monitor(boss, child)
-    timer = loop.send_after(child, 5, "timer")
+    timer = loop.send_after(child, 0.005, "timer")
     loop.send(child, "unread")
 
     class Order:

@@ -18,10 +18,10 @@ PRELUDE = """
 import asyncio, os, random, threading
 import {host}
 from bandstand.core import Context, Interest, IoEvent, Loop, LoopConfig, Readiness
-from bandstand.errors import BandstandError, IoNotWatched, IoRegistrationFailed
+from bandstand.errors import BandstandError, IoNotWatchedError, IoRegistrationError
 
 READ, WRITE = Interest.READ, Interest.WRITE
-loop = Loop(LoopConfig(loop_factory={host}.new_event_loop, fd_sweep_ms=10))
+loop = Loop(LoopConfig(loop_factory={host}.new_event_loop, fd_sweep_period=0.01))
 
 def words(readiness):
     return "|".join(one.name for one in Readiness if one in readiness)
@@ -39,7 +39,7 @@ def leave(ctx, event):
     ctx.loop.unwatch_fd(event.fd)
 
 def after(ms, act):
-    loop.send_after(doer, ms, act)
+    loop.send_after(doer, ms / 1000, act)
 
 def pipe():
     read, write = os.pipe()
@@ -354,7 +354,7 @@ def reuse():
     assert file.fileno() == read
     try:
         loop.watch_fd(read, doer, READ)
-    except IoRegistrationFailed:
+    except IoRegistrationError:
         log.append("refused")
     file.close()
 
@@ -447,7 +447,7 @@ def then(ctx, event):
     ctx.loop.unwatch_fd(event.fd)
     try:
         ctx.loop.unwatch_fd(event.fd)
-    except IoNotWatched:
+    except IoNotWatchedError:
         log.append("unwatched already")
 
 loop.watch_fd(read, loop.spawn(noting(log, then)), READ)

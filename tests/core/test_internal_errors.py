@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bandstand.core import Context, Loop, LoopConfig
-from bandstand.errors import InternalError, LoopBusy
+from bandstand.errors import InternalError, LoopBusyError
 from tests.core.support import BreakableClock, HostFactory, LoopMaker, collect, idle, panicker, settle
 
 pytestmark = pytest.mark.guarantee("G271")
@@ -67,7 +67,7 @@ def test_a_loop_whose_clock_breaks_can_be_destroyed(make_loop: LoopMaker, after:
     loop = make_loop(clock=clock)
 
     def work(ctx: Context[Any], data: int) -> None:
-        clock.clock.advance(1)
+        clock.clock.advance(0.001)
         if data:
             ctx.loop.send(ctx.self_id, data - 1)
             ctx.loop.send(other, data - 1)
@@ -99,7 +99,7 @@ def test_a_loop_whose_scheduler_breaks_can_be_destroyed(make_loop: LoopMaker) ->
 def test_a_loop_that_could_not_be_attached_can_be_run_and_destroyed(
     make_loop: LoopMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loop = make_loop(stall_ms=1000)
+    loop = make_loop(stall_timeout=1.0)
     loop.send(loop.spawn(idle), "x")
 
     def no_thread(_self: threading.Thread) -> None:
@@ -207,5 +207,5 @@ def test_a_loop_that_ctrl_c_ends_in_a_log_handler_can_be_destroyed(
     breaks.error = ValueError()
     try:
         loop.destroy()
-    except LoopBusy:
+    except LoopBusyError:
         pytest.fail("the loop is busy for ever")

@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from bandstand.core import STOP, ActorId, ActorStatus, Context, ExitReason, Lane, Loop, Verdict
-from bandstand.errors import ActorKilled, ActorNotLocal, InvalidArgument, LinkBroken, LoopClosed, NoSuchActor
+from bandstand.errors import (
+    ActorKilledError,
+    ActorNotLocalError,
+    InvalidArgumentError,
+    LinkBrokenError,
+    LoopClosedError,
+    NoSuchActorError,
+)
 from tests.core.child_groups import Stubborn, add_child, exit_messages, poll_until
 from tests.core.support import (
     Boom,
@@ -69,7 +76,7 @@ def test_an_idle_actor_that_is_killed_has_failed_when_the_call_returns(
     settle(loop)
     (note,) = exits(notes)
     assert (note.child, note.reason) == (actor, ExitReason.FAIL)
-    assert isinstance(note.cause, ActorKilled)
+    assert isinstance(note.cause, ActorKilledError)
     for part in (repr(actor), "victim"):
         assert part in str(note.cause)
 
@@ -81,7 +88,7 @@ def test_what_the_killed_had_not_handled_becomes_dead_letters_and_its_timers_go(
     actor = loop.spawn(idle)
     loop.send(actor, "data")
     loop.send(actor, "control", lane=Lane.CONTROL)
-    timer = loop.send_after(actor, 5, "timer")
+    timer = loop.send_after(actor, 0.005, "timer")
     loop.kill_actor(actor)
     assert [data for _, _, data, *_ in diary.dead] == ["control", "data"]
     assert not timer.pending
@@ -100,7 +107,7 @@ def test_a_coroutine_that_ignores_its_cancellation_does_not_keep_its_actor(
     settle(loop)
     assert stubborn.ended == 0
     (note,) = exits(notes)
-    assert isinstance(note.cause, ActorKilled)
+    assert isinstance(note.cause, ActorKilledError)
 
 
 @pytest.mark.guarantee("G42", "G32")
@@ -134,14 +141,14 @@ def test_an_actor_that_is_stopping_already_can_be_killed(
     loop.stop_actor(actor)
     poll_until(loop, lambda: stubborn.cancellations)
     assert loop.status(actor) is ActorStatus.STOPPING
-    with pytest.raises(NoSuchActor):
+    with pytest.raises(NoSuchActorError):
         loop.stop_actor(actor)
     loop.kill_actor(int(actor) if by_number else actor)
     assert loop.status(actor) is ActorStatus.FAILED
     settle(loop)
     (note,) = exits(notes)
     assert note.reason is ExitReason.FAIL
-    assert isinstance(note.cause, ActorKilled)
+    assert isinstance(note.cause, ActorKilledError)
 
 
 @pytest.mark.guarantee("G42")
@@ -151,7 +158,7 @@ def test_whoever_was_killed_is_not_there_to_be_killed_again(
     for actor in (begin(loop, stubborn, boss), loop.spawn(idle, supervisor=boss)):
         loop.kill_actor(actor)
         for address in (actor, int(actor)):
-            with pytest.raises(NoSuchActor):
+            with pytest.raises(NoSuchActorError):
                 loop.kill_actor(address)
     settle(loop)
     assert len(exits(notes)) == 2
@@ -228,7 +235,7 @@ def test_the_ghost_of_a_killed_actor_can_use_the_loop_but_not_its_own_id(loop: L
             facts.append(ctx.loop.status(ctx.self_id))
             facts.append(ctx.loop.try_send(ctx.self_id, "to itself"))
             for call in (ctx.loop.stop_actor, ctx.loop.fail_actor, ctx.loop.kill_actor):
-                with pytest.raises(NoSuchActor):
+                with pytest.raises(NoSuchActorError):
                     call(ctx.self_id)
             facts.append(ctx.state)
             ctx.loop.send(other, "from the ghost", sender=ctx.self_id)
@@ -320,7 +327,7 @@ def test_the_end_of_the_loop_waits_for_the_coroutines_of_the_killed_too(loop: Lo
 def test_a_coroutine_that_never_ends_does_not_keep_the_loop(
     make_loop: LoopMaker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    loop = make_loop(stop_timeout_ms=1)
+    loop = make_loop(stop_timeout=0.001)
     stubborn = Stubborn()
     actor = begin(loop, stubborn)
     loop.kill_actor(actor)
@@ -375,7 +382,7 @@ def test_who_kills_itself_ends_when_its_behavior_has_returned(
     assert during == [ActorStatus.STOPPING, False, []]
     (note,) = exits(notes)
     assert note.reason is ExitReason.FAIL, "the wish came before the verdict"
-    assert isinstance(note.cause, ActorKilled)
+    assert isinstance(note.cause, ActorKilledError)
     assert [data for _, _, data, *_ in diary.dead] == ["never handled"]
     check_statistics(loop)
 
@@ -393,7 +400,7 @@ def test_who_kills_itself_twice_or_after_its_own_stop_ends_once_and_as_killed(
     settle(loop)
     (note,) = exits(notes)
     assert note.reason is ExitReason.FAIL
-    assert isinstance(note.cause, ActorKilled)
+    assert isinstance(note.cause, ActorKilledError)
 
 
 @pytest.mark.guarantee("G42", "G32")
@@ -426,7 +433,7 @@ def test_a_coroutine_that_kills_its_own_actor(
     (note,) = exits(notes)
     if then != "raises":
         assert note.reason is ExitReason.FAIL
-        assert isinstance(note.cause, ActorKilled)
+        assert isinstance(note.cause, ActorKilledError)
     assert loop.statistics().in_flight == 0
     check_statistics(loop)
 
@@ -466,7 +473,7 @@ def test_an_init_that_kills_its_own_actor(loop: Loop, boss: ActorId, notes: list
     assert loop.status(actor) is ActorStatus.FAILED
     settle(loop)
     (note,) = exits(notes)
-    assert isinstance(note.cause, ActorKilled)
+    assert isinstance(note.cause, ActorKilledError)
 
 
 @pytest.mark.guarantee("G42", "G44")
@@ -495,8 +502,8 @@ def test_a_kill_is_shared_by_links(loop: Loop, boss: ActorId, notes: list[Seen],
     assert loop.status(peer) is ActorStatus.FAILED
     settle(loop)
     (note,) = exits(notes)
-    assert isinstance(note.cause, LinkBroken)
-    assert isinstance(note.cause.__cause__, ActorKilled)
+    assert isinstance(note.cause, LinkBrokenError)
+    assert isinstance(note.cause.__cause__, ActorKilledError)
 
 
 # --- from inside others, and refusals -----------------------------------------------------------------------------------
@@ -539,14 +546,14 @@ def test_who_cannot_be_killed_is_refused_by_name(make_loop: LoopMaker) -> None:
     actor, theirs = loop.spawn(idle), other.spawn(idle)
     bad: Any = "actor"
     for address in (theirs, int(theirs)):
-        with pytest.raises(ActorNotLocal):
+        with pytest.raises(ActorNotLocalError):
             loop.kill_actor(address)
     for nobody in (0, int(actor) + 7):
-        with pytest.raises(NoSuchActor):
+        with pytest.raises(NoSuchActorError):
             loop.kill_actor(nobody)
-    with pytest.raises(InvalidArgument):
+    with pytest.raises(InvalidArgumentError):
         loop.kill_actor(bad)
     loop.request_stop()
-    with pytest.raises(LoopClosed):
+    with pytest.raises(LoopClosedError):
         loop.kill_actor(actor)
     assert other.status(theirs) is ActorStatus.RUNNING

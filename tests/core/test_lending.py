@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bandstand.core import Context, Lane, Loop
-from bandstand.errors import InvalidArgument, NoSuchActor
+from bandstand.errors import NoSuchActorError
 from bandstand.testing import VirtualClock
 from tests.core.support import (
     USER_LANES,
@@ -127,12 +127,12 @@ def test_calls_that_wait_when_the_loop_ends_are_made(make_loop: LoopMaker) -> No
 def test_a_call_after_is_made_once_never_early_and_in_no_statistics(loop: Loop, clock: VirtualClock) -> None:
     made: list[int] = []
     loop.kernel.call_later(10, lambda: made.append(1))
-    clock.advance(9.9)
+    clock.advance(0.0099)
     settle(loop)
     assert made == []
-    clock.advance(1.2)
+    clock.advance(0.0012)
     settle(loop)
-    clock.advance(100)
+    clock.advance(0.1)
     settle(loop)
     assert made == [1]
     assert loop.statistics().timers_set == 0
@@ -145,7 +145,7 @@ def test_a_call_after_can_be_taken_back_also_twice_and_too_late(loop: Loop, cloc
     kept = loop.kernel.call_later(10, lambda: made.append("kept"))
     taken()
     taken()
-    clock.advance(12)
+    clock.advance(0.012)
     settle(loop)
     kept()
     assert made == ["kept"]
@@ -159,7 +159,7 @@ def test_a_call_after_that_raises_is_logged(
         raise Boom("later")
 
     loop.kernel.call_later(1, bad)
-    clock.advance(3)
+    clock.advance(0.003)
     settle(loop)
     assert "Boom" in caplog.text
 
@@ -172,11 +172,11 @@ def test_a_message_later_with_any_object_for_a_tag(loop: Loop, clock: VirtualClo
     seen: list[Seen] = []
     actor = loop.spawn(record, seen)
     tag = object()
-    loop.kernel.start_timer(actor, 2.5, lane.value, "data", tag)
-    clock.advance(2.9)
+    loop.kernel.start_timer(actor, 3, lane.value, "data", tag)
+    clock.advance(0.0029)
     settle(loop)
     assert seen == []
-    clock.advance(0.2)
+    clock.advance(0.0002)
     settle(loop)
     ((data, seen_tag, sender, seen_lane),) = seen
     assert (data, sender, seen_lane) == ("data", 0, lane)
@@ -190,7 +190,7 @@ def test_it_can_be_cancelled_and_goes_with_its_actor(loop: Loop, clock: VirtualC
     loop.cancel_timer(loop.kernel.start_timer(actor, 5, Lane.DATA.value, 1, object()))
     loop.kernel.start_timer(actor, 5, Lane.DATA.value, 2, object())
     loop.stop_actor(actor)
-    clock.advance(10)
+    clock.advance(0.01)
     settle(loop)
     assert got == []
     books = loop.statistics()
@@ -198,11 +198,8 @@ def test_it_can_be_cancelled_and_goes_with_its_actor(loop: Loop, clock: VirtualC
     check_statistics(loop)
 
 
-@pytest.mark.parametrize("ms", [-1, float("nan"), float("inf"), "5", None, 10**15])
-def test_a_delay_without_sense_is_refused(loop: Loop, ms: Any) -> None:
+def test_a_timer_needs_an_actor(loop: Loop) -> None:
     actor = loop.spawn(idle)
-    with pytest.raises(InvalidArgument, match="ms is"):
-        loop.kernel.start_timer(actor, ms, Lane.DATA.value, 1, object())
     loop.stop_actor(actor)
-    with pytest.raises(NoSuchActor):
+    with pytest.raises(NoSuchActorError):
         loop.kernel.start_timer(actor, 1, Lane.DATA.value, 1, object())

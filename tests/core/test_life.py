@@ -22,7 +22,7 @@ from bandstand.core import (
     LoopConfig,
     MonotonicClock,
 )
-from bandstand.errors import InternalError, LoopBusy, LoopClosed, WrongThread
+from bandstand.errors import InternalError, LoopBusyError, LoopClosedError, WrongThreadError
 from bandstand.testing import VirtualClock
 from tests.core.support import (
     LOOP_THREAD_CALLS,
@@ -93,7 +93,7 @@ def test_request_stop_finishes_the_message_at_hand_and_ends_everybody_youngest_f
         ):
             try:
                 call()
-            except LoopClosed:
+            except LoopClosedError:
                 log.append("closed")
         log.append("finished")
 
@@ -108,7 +108,7 @@ def test_request_stop_finishes_the_message_at_hand_and_ends_everybody_youngest_f
     assert (books.alive, books.dead, books.waiting) == (0, 9, 0)
     check_statistics(loop)
     for call in (loop.run, loop.poll_once):
-        with pytest.raises(LoopClosed):
+        with pytest.raises(LoopClosedError):
             call()
 
 
@@ -141,7 +141,7 @@ def test_a_stop_requested_while_nobody_drives_the_loop_closes_it_and_destroy_end
 ) -> None:
     actor = loop.spawn(idle)
     loop.request_stop()
-    with pytest.raises(LoopClosed):
+    with pytest.raises(LoopClosedError):
         loop.run()
     loop.destroy()
     assert [who for who, _ in diary.stopped] == [actor]
@@ -161,7 +161,7 @@ def test_destroy_ends_everybody_once_and_no_callback_runs_after_it(
     loop.destroy()
     loop.request_stop()
     for call in (loop.run, loop.poll_once):
-        with pytest.raises(LoopClosed):
+        with pytest.raises(LoopClosedError):
             call()
     assert diary.entries == ["start", "dead", "stop"]
     assert seen == []
@@ -185,7 +185,7 @@ def test_a_hook_cannot_destroy_or_drive_the_loop(loop: Loop, hook: str, driven: 
         try:
             forbidden[call]()
             caught.append("nothing")
-        except LoopBusy as error:
+        except LoopBusyError as error:
             caught.append(type(error))
 
     def provoke() -> None:
@@ -204,7 +204,7 @@ def test_a_hook_cannot_destroy_or_drive_the_loop(loop: Loop, hook: str, driven: 
     else:
         provoke()
     loop.set_observer(None)
-    assert caught == [LoopBusy]
+    assert caught == [LoopBusyError]
 
 
 @pytest.mark.guarantee("G26")
@@ -269,7 +269,7 @@ def test_until_idle_waits_for_timers_on_the_real_clock_and_is_never_early(make_l
     start = monotonic_ns()
     actor = loop.spawn(lambda ctx, ms: fired.append((ms, monotonic_ns() - start)))
     for ms in (7, 3, 0, 3.2, 1):
-        loop.send_after(actor, ms, ms)
+        loop.send_after(actor, ms / 1000, ms)
     loop.run(until_idle=True)
     assert [ms for ms, _ in fired] == [0, 1, 3, 3.2, 7]
     assert all(after >= ms * 1_000_000 for ms, after in fired)
@@ -279,7 +279,7 @@ def test_until_idle_waits_for_timers_on_the_real_clock_and_is_never_early(make_l
 @pytest.mark.guarantee("G27")
 def test_until_idle_ends_for_a_stop_too(loop: Loop) -> None:
     actor = loop.spawn(run_message)
-    loop.send_after(actor, 10_000, "never")
+    loop.send_after(actor, 10.0, "never")
     call_in(loop, actor, lambda ctx: ctx.loop.request_stop())
     loop.run(until_idle=True)
     assert loop.statistics().alive == 0
@@ -290,7 +290,7 @@ def test_run_inside_a_running_event_loop_is_busy(make_loop: LoopMaker, loop_fact
     loop = make_loop()
 
     async def main() -> None:
-        with pytest.raises(LoopBusy, match="async with"):
+        with pytest.raises(LoopBusyError, match="async with"):
             loop.run()
 
     with asyncio.Runner(loop_factory=loop_factory) as runner:
@@ -312,7 +312,7 @@ def test_a_clock_that_breaks_anywhere_ends_run_with_an_internal_error(
     with Loop(LoopConfig(loop_factory=guarded(loop_factory, escaped)), clock=clock) as loop:
         actor = loop.spawn(stopper)
         keeper = loop.spawn(idle)
-        loop.send_after(keeper, 50_000, "x")
+        loop.send_after(keeper, 50.0, "x")
         loop.send(actor, "x")
         if dead_letters:
             loop.send(actor, "unread")
@@ -366,14 +366,14 @@ def test_async_with_runs_actors_in_somebodys_event_loop(
             assert loop is inner
             actor = loop.spawn(behavior)
             loop.send(actor, "sent")
-            loop.send_after(actor, 2, "timer")
+            loop.send_after(actor, 0.002, "timer")
             await asyncio.wait_for(done.wait(), PATIENCE)
             # Asleep by now; a send wakes it.
             await turns()
             loop.send(actor, "again")
             await turns()
         assert seen == ["sent", "timer", "again"]
-        with pytest.raises(LoopClosed):
+        with pytest.raises(LoopClosedError):
             loop.send(actor, "x")
 
     with asyncio.Runner(loop_factory=loop_factory) as runner:
@@ -443,11 +443,11 @@ def test_a_good_guest_leaves_nothing_behind_and_arms_one_timer_at_most(
         async with loop:
             actor = loop.spawn(idle)
             for ms in range(50, 0, -1):
-                loop.send_after(actor, 10_000 + ms, "x")
+                loop.send_after(actor, (10_000 + ms) / 1000, "x")
                 await turns(2)
             loop.send(actor, "x")
             await turns()
-            timer = loop.send_after(actor, 1, "x")
+            timer = loop.send_after(actor, 0.001, "x")
             loop.cancel_timer(timer)
             await turns()
             # Ready at the very end: a callback is under way.
@@ -496,7 +496,7 @@ def test_an_idle_loop_costs_its_host_nothing(make_loop: LoopMaker, loop_factory:
         async with loop:
             actor = loop.spawn(idle)
             loop.send(actor, "x")
-            loop.send_after(actor, 60_000, "x")
+            loop.send_after(actor, 60.0, "x")
             await turns()
             before = loop.statistics()
             await turns(20)
@@ -597,7 +597,7 @@ def test_a_call_from_a_wrong_thread_names_both_threads(loop: Loop, call: str) ->
     actor = loop.spawn(idle)
     before = loop.statistics()
     error = in_thread(lambda: LOOP_THREAD_CALLS[call](loop, actor), name="stranger")
-    assert type(error) is WrongThread
+    assert type(error) is WrongThreadError
     assert error.code == -100
     assert "'stranger'" in str(error)
     assert repr(threading.current_thread().name) in str(error)
@@ -622,7 +622,7 @@ def test_the_thread_that_runs_a_loop_owns_it(make_loop: LoopMaker) -> None:
     loop.send(actor, "x")
     assert in_thread(lambda: loop.run(until_idle=True), name="runner") is None
     assert seen == ["runner"]
-    with pytest.raises(WrongThread, match="'runner'"):
+    with pytest.raises(WrongThreadError, match="'runner'"):
         loop.send(actor, "x")
     # Whoever runs it next owns it next.
     loop.run(until_idle=True)
@@ -636,7 +636,7 @@ def test_request_stop_from_another_thread_wakes_a_sleeping_loop(make_loop: LoopM
     asleep = threading.Event()
     actor = loop.spawn(lambda ctx, data: asleep.set())
     loop.send(actor, "x")
-    loop.send_after(actor, 3_600_000, "an hour from now")
+    loop.send_after(actor, 3600.0, "an hour from now")
 
     def stop() -> None:
         assert asleep.wait(PATIENCE)
@@ -659,9 +659,9 @@ def test_run_while_another_thread_runs_it_is_busy(make_loop: LoopMaker) -> None:
     thread = threading.Thread(target=loop.run)
     thread.start()
     assert running.wait(PATIENCE)
-    with pytest.raises(LoopBusy):
+    with pytest.raises(LoopBusyError):
         loop.run()
-    with pytest.raises(WrongThread):
+    with pytest.raises(WrongThreadError):
         loop.destroy()
     loop.request_stop()
     thread.join(PATIENCE)

@@ -14,13 +14,13 @@ import pytest
 
 from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Lane, Loop, SystemTag
 from bandstand.errors import (
-    ActorKilled,
-    ActorNotLocal,
+    ActorKilledError,
+    ActorNotLocalError,
     BandstandError,
-    InvalidArgument,
-    LinkBroken,
-    LoopClosed,
-    NoSuchActor,
+    InvalidArgumentError,
+    LinkBrokenError,
+    LoopClosedError,
+    NoSuchActorError,
 )
 from tests.core.child_groups import Stubborn, exit_messages, poll_until
 from tests.core.support import (
@@ -67,7 +67,7 @@ ABNORMAL: dict[str, tuple[Any, Ending, ExitReason, type[BaseException] | None]] 
     ),
     "FAIL": (failer, by_verdict, ExitReason.FAIL, None),
     "an exception": (panicker, by_verdict, ExitReason.PANIC, Boom),
-    "kill_actor": (idle, lambda loop, actor: loop.kill_actor(actor), ExitReason.FAIL, ActorKilled),
+    "kill_actor": (idle, lambda loop, actor: loop.kill_actor(actor), ExitReason.FAIL, ActorKilledError),
 }
 NORMAL: dict[str, tuple[Any, Ending]] = {
     "stop_actor": (idle, lambda loop, actor: loop.stop_actor(actor)),
@@ -101,7 +101,7 @@ def test_an_abnormal_end_is_shared_with_its_reason_from_either_side(loop: Loop, 
     settle(loop)
     (note,) = exits(seen)
     assert (note.child, note.reason) == (peer, reason)
-    assert isinstance(note.cause, LinkBroken)
+    assert isinstance(note.cause, LinkBrokenError)
     assert type(note.cause.__cause__) is (type(None) if cause is None else cause)
     for part in (repr(peer), "peer", repr(first), reason.name):
         assert part in str(note.cause)
@@ -132,7 +132,7 @@ def test_the_last_of_a_row_knows_the_first_cause_and_its_own_neighbour(loop: Loo
     settle(loop)
     assert [note.child for note in exits(seen)] == row
     last = exits(seen)[-1].cause
-    assert isinstance(last, LinkBroken)
+    assert isinstance(last, LinkBrokenError)
     assert last.__cause__ is error
     assert repr(row[-2]) in str(last)
 
@@ -147,7 +147,7 @@ def test_an_end_that_was_shared_unheard_is_logged_once_with_both_causes(
     about_peer = [line for line in caplog.records if "peer" in line.getMessage()]
     assert len(about_peer) == 1
     assert about_peer[0].exc_info is not None
-    assert isinstance(about_peer[0].exc_info[1], LinkBroken)
+    assert isinstance(about_peer[0].exc_info[1], LinkBrokenError)
     assert "the first cause" in caplog.text
 
 
@@ -247,7 +247,7 @@ def test_who_ends_its_own_peer_falls_when_its_behavior_has_returned(
     assert during == [ActorStatus.STOPPING, [(peer, ExitReason.FAIL)]]
     (note,) = exits(seen)
     assert note.reason is ExitReason.FAIL
-    assert isinstance(note.cause, LinkBroken)
+    assert isinstance(note.cause, LinkBrokenError)
 
 
 @pytest.mark.guarantee("G43", "G25")
@@ -255,7 +255,7 @@ def test_what_the_fallen_had_not_handled_becomes_dead_letters(loop: Loop, diary:
     first, peer = loop.spawn(idle), loop.spawn(idle)
     loop.link(first, peer)
     loop.send(peer, "unread")
-    timer = loop.send_after(peer, 5, "timer")
+    timer = loop.send_after(peer, 0.005, "timer")
     loop.fail_actor(first)
     assert [data for _, _, data, *_ in diary.dead] == ["unread"]
     assert not timer.pending
@@ -461,7 +461,7 @@ def test_an_actor_linked_again_after_unlink_shares_again(loop: Loop) -> None:
 def test_an_actor_cannot_be_linked_with_itself(loop: Loop) -> None:
     actor = loop.spawn(idle)
     for address in (actor, int(actor)):
-        with pytest.raises(InvalidArgument, match="itself"):
+        with pytest.raises(InvalidArgumentError, match="itself"):
             loop.link(actor, address)
     loop.fail_actor(actor)
     check_statistics(loop)
@@ -509,7 +509,7 @@ def test_linking_with_one_that_ended_abnormally_is_as_if_it_ended_now(loop: Loop
     settle(loop)
     (note,) = exits(seen)
     assert note.reason is reason
-    assert isinstance(note.cause, LinkBroken)
+    assert isinstance(note.cause, LinkBrokenError)
     assert repr(ended) in str(note.cause)
 
 
@@ -568,9 +568,9 @@ def test_a_link_with_one_on_its_way_out_is_a_link_until_it_is_out(loop: Loop) ->
         ctx.loop.fail_actor(ctx.self_id, Boom("x"))
         ctx.loop.link(peer, ctx.self_id)
         during.append(ctx.loop.status(peer))
-        with pytest.raises(NoSuchActor):
+        with pytest.raises(NoSuchActorError):
             ctx.loop.link(ctx.self_id, peer)
-        with pytest.raises(NoSuchActor):
+        with pytest.raises(NoSuchActorError):
             ctx.loop.trap_exits(ctx.self_id)
 
     loop.send(loop.spawn(run_message), act)
@@ -616,7 +616,7 @@ def test_a_peer_with_a_coroutine_in_flight_is_cancelled_and_falls_when_that_has_
     poll_until(loop, lambda: exits(seen))
     (note,) = exits(seen)
     assert note.reason is ExitReason.FAIL
-    assert isinstance(note.cause, LinkBroken)
+    assert isinstance(note.cause, LinkBrokenError)
     assert note.cause.__cause__ is error
     assert log == ["cancelled"]
     check_statistics(loop)
@@ -747,11 +747,11 @@ CALLS: dict[str, Callable[[Loop, Any, Any], object]] = {
 @pytest.mark.parametrize(
     ("kind", "error"),
     [
-        ("another loop's", ActorNotLocal),
-        ("another loop's number", ActorNotLocal),
-        ("never was", NoSuchActor),
-        ("nobody", NoSuchActor),
-        ("no id", InvalidArgument),
+        ("another loop's", ActorNotLocalError),
+        ("another loop's number", ActorNotLocalError),
+        ("never was", NoSuchActorError),
+        ("nobody", NoSuchActorError),
+        ("no id", InvalidArgumentError),
     ],
 )
 @pytest.mark.parametrize("call", CALLS)
@@ -779,7 +779,7 @@ def test_who_is_not_there_is_refused_by_name(
 def test_a_closed_loop_links_nobody(loop: Loop, call: str) -> None:
     one, other = loop.spawn(idle), loop.spawn(idle)
     loop.request_stop()
-    with pytest.raises(LoopClosed):
+    with pytest.raises(LoopClosedError):
         CALLS[call](loop, one, other)
 
 
@@ -787,8 +787,8 @@ def test_a_closed_loop_links_nobody(loop: Loop, call: str) -> None:
 def test_the_first_of_two_must_be_there_to_be_linked(loop: Loop) -> None:
     ended, actor = loop.spawn(idle), loop.spawn(idle)
     loop.fail_actor(ended)
-    with pytest.raises(NoSuchActor):
+    with pytest.raises(NoSuchActorError):
         loop.link(ended, actor)
-    with pytest.raises(NoSuchActor):
+    with pytest.raises(NoSuchActorError):
         loop.trap_exits(ended)
     assert loop.status(actor) is ActorStatus.RUNNING

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bandstand.core import Loop, Overflow
-from bandstand.errors import ActorFailed, BadVerdict
+from bandstand.errors import ActorFailedError, InvalidVerdictError
 from bandstand.testing import VirtualClock
 from tests.core.support import Boom, LoopMaker, failer, idle, panicker, settle, stopper
 
@@ -58,7 +58,7 @@ def test_an_unsupervised_failure_is_logged_once(
     assert "(unnamed)" in entry.getMessage()
     if reason is not None:
         assert entry.exc_info
-        assert isinstance(entry.exc_info[1], ActorFailed)
+        assert isinstance(entry.exc_info[1], ActorFailedError)
         assert "because" in caplog.text
 
 
@@ -71,7 +71,7 @@ def test_a_bad_verdict_is_logged(loop: Loop, caplog: pytest.LogCaptureFixture) -
     settle(loop)
     (entry,) = errors(caplog)
     assert entry.exc_info
-    assert isinstance(entry.exc_info[1], BadVerdict)
+    assert isinstance(entry.exc_info[1], InvalidVerdictError)
 
 
 @pytest.mark.guarantee("G23")
@@ -141,9 +141,9 @@ def test_losses_are_logged_with_a_rate_limit_and_none_goes_unmentioned(
     assert numbers(warnings(caplog), word) == [(3, 3)]
     for _ in range(10):
         lose(2)
-        clock.advance(99)
+        clock.advance(0.099)
     assert numbers(warnings(caplog), word) == [(3, 3)], "less than a second ago"
-    clock.advance(10)
+    clock.advance(0.01)
     lose(1)
     assert numbers(warnings(caplog), word) == [(3, 3), (21, 24)]
     lose(5)

@@ -142,7 +142,7 @@ def test_a_mourner_that_takes_others_back_in_the_middle_of_the_exit(loop: Loop) 
     heard: list[str] = []
     actor = loop.spawn(idle)
     forgets = [loop.kernel.actors.on_exit(actor, lambda _why, _cause: heard.append("first"))]
-    loop.send_after(actor, 10, "later")
+    loop.send_after(actor, 0.01, "later")
     forgets.append(loop.kernel.actors.on_exit(actor, lambda _why, _cause: heard.append("second")))
 
     def told(_why: ExitReason, _cause: BaseException | None) -> None:
@@ -265,7 +265,7 @@ def test_an_actor_is_current_in_its_own_turn_only(loop: Loop) -> None:
 def test_a_call_that_is_made_has_no_heir(loop: Loop, clock: VirtualClock) -> None:
     seen: list[str] = []
     loop.kernel.call_later(5, lambda: seen.append("called"), lambda: seen.append("inherited"))
-    clock.advance(5)
+    clock.advance(0.005)
     loop.poll_once()
     loop.destroy()
     assert seen == ["called"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bandstand.core import ActorStatus, Context, ExitReason, Lane, Loop
-from bandstand.errors import InvalidArgument, NoSuchActor
+from bandstand.errors import InvalidArgumentError, NoSuchActorError
 from tests.core.support import (
     Boom,
     LoopMaker,
@@ -34,7 +34,7 @@ MANY = 20_000
 @pytest.mark.heavy
 @pytest.mark.parametrize("how", ["killed by one message", "each by its own verdict"])
 def test_20000_children_die_in_one_tick_and_the_supervisor_sees_each(make_loop: LoopMaker, how: str) -> None:
-    loop = make_loop(max_actors_per_tick=MANY + 10, max_tick_ms=60_000)
+    loop = make_loop(max_actors_per_tick=MANY + 10, max_tick=60.0)
     seen: list[Seen] = []
     boss = loop.spawn(record, seen, mailbox_cap=5)
     children = [loop.spawn(failer, supervisor=boss) for _ in range(MANY)]
@@ -68,7 +68,7 @@ def test_20000_children_die_in_one_tick_and_the_supervisor_sees_each(make_loop: 
 @pytest.mark.guarantee("G8", "G23")
 @pytest.mark.slow
 def test_20000_monitored_actors_die_in_one_tick_and_the_watcher_sees_each(make_loop: LoopMaker) -> None:
-    loop = make_loop(max_actors_per_tick=MANY + 10, max_tick_ms=60_000)
+    loop = make_loop(max_actors_per_tick=MANY + 10, max_tick=60.0)
     seen: list[Seen] = []
     watcher = loop.spawn(record, seen, mailbox_cap=5)
     targets = [loop.spawn(stopper) for _ in range(MANY)]
@@ -216,7 +216,7 @@ def test_a_child_cannot_be_given_to_a_supervisor_on_its_way_out(loop: Loop) -> N
 
     def act(ctx: Context[Any]) -> None:
         ctx.loop.stop_actor(ctx.self_id)
-        with pytest.raises(NoSuchActor):
+        with pytest.raises(NoSuchActorError):
             ctx.loop.spawn(idle, supervisor=ctx.self_id)
         refused.append(True)
 
@@ -227,7 +227,7 @@ def test_a_child_cannot_be_given_to_a_supervisor_on_its_way_out(loop: Loop) -> N
 
 @pytest.mark.parametrize("monitor", [None, 7, object()], ids=repr)
 def test_what_is_no_monitor_is_an_invalid_argument(loop: Loop, monitor: Any) -> None:
-    with pytest.raises(InvalidArgument):
+    with pytest.raises(InvalidArgumentError):
         loop.demonitor(monitor)
 
 
@@ -236,7 +236,7 @@ def test_another_loops_monitor_is_not_ours_to_take_back(make_loop: LoopMaker) ->
     seen: list[Seen] = []
     watcher, target = there.spawn(record, seen), there.spawn(idle)
     monitor = there.monitor(watcher, target)
-    with suppress(InvalidArgument):
+    with suppress(InvalidArgumentError):
         assert not here.demonitor(monitor)
     there.stop_actor(target)
     settle(there)

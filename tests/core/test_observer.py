@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bandstand.core import ActorId, ActorStatus, ExitReason, Loop, Observer
-from bandstand.errors import InvalidArgument, MailboxFull
+from bandstand.errors import InvalidArgumentError, MailboxFullError
 from tests.core.support import (
     Boom,
     LoopMaker,
@@ -93,7 +93,7 @@ def test_a_hook_that_raises_is_logged_and_contained(
     for number in range(2):
         loop.send(dropping, number)
     loop.send(child, 1)
-    with pytest.raises(MailboxFull):
+    with pytest.raises(MailboxFullError):
         loop.send(child, 2)
     loop.stop_actor(child)
     settle(loop)
@@ -183,7 +183,7 @@ class Attribute:
 def test_a_misspelt_or_empty_observer_is_refused_and_the_old_one_stays(
     loop: Loop, diary: RecordingObserver, observer: object, words: str
 ) -> None:
-    with pytest.raises(InvalidArgument, match=words):
+    with pytest.raises(InvalidArgumentError, match=words):
         loop.set_observer(observer)
     loop.spawn(idle)
     assert len(diary.started) == 1

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bandstand.core import Lane, Loop, Overflow
-from bandstand.errors import InvalidArgument, MailboxFull
+from bandstand.errors import InvalidArgumentError, MailboxFullError
 from bandstand.testing import VirtualClock
 from tests.core.support import (
     USER_LANES,
@@ -95,10 +95,10 @@ def test_a_due_timer_drops_nothing_and_displaces_nothing(
     # Two user slots; the actor before it in the queue keeps the tick from reaching it before the timer is due.
     actor = loop.spawn(record, seen, mailbox_cap=6, overflow=policy)
     for number in range(3):
-        loop.send_after(actor, 5, f"timer {number}")
+        loop.send_after(actor, 0.005, f"timer {number}")
     loop.send(actor, "first")
     loop.send(actor, "second")
-    clock.advance(5)
+    clock.advance(0.005)
     loop.poll_once()
     settle(loop)
     assert [message.data for message in seen] == ["first", "second", "timer 0", "timer 1", "timer 2"]
@@ -110,17 +110,17 @@ def test_a_due_timer_drops_nothing_and_displaces_nothing(
 def test_reject_is_the_default(loop: Loop) -> None:
     actor = loop.spawn(idle, mailbox_cap=5)
     loop.send(actor, 1)
-    with pytest.raises(MailboxFull):
+    with pytest.raises(MailboxFullError):
         loop.send(actor, 2)
     rejecting = loop.spawn(idle, mailbox_cap=5, overflow=Overflow.REJECT)
     loop.send(rejecting, 1)
-    with pytest.raises(MailboxFull):
+    with pytest.raises(MailboxFullError):
         loop.send(rejecting, 2)
 
 
 @pytest.mark.parametrize("policy", ["drop_oldest", None, 1, True], ids=repr)
 def test_what_is_no_policy_is_an_invalid_argument(loop: Loop, policy: Any) -> None:
-    with pytest.raises(InvalidArgument, match="overflow"):
+    with pytest.raises(InvalidArgumentError, match="overflow"):
         loop.spawn(idle, overflow=policy)
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, Loop, Reply, ask, data, is_alive
-from bandstand.errors import TargetEnded
+from bandstand.actor import Actor, ActorSystem, Reply, ask, is_alive, tell
+from bandstand.errors import TargetEndedError
 from bandstand.testing import VirtualClock
 from tests.actor.asking import Oracle, Play, in_time, outcome, turns
 from tests.actor.players import spin
@@ -35,8 +35,8 @@ def play(clock: VirtualClock) -> Play:
 
 
 @pytest.fixture
-def typed(clock: VirtualClock, loop_factory: HostFactory) -> Iterator[Loop]:
-    with loops_of(Loop, clock, loop_factory) as make:
+def typed(clock: VirtualClock, loop_factory: HostFactory) -> Iterator[ActorSystem]:
+    with loops_of(ActorSystem, clock, loop_factory) as make:
         yield make()
 
 
@@ -50,7 +50,7 @@ def test_a_handler_that_is_cancelled_at_the_end_of_a_pause_can_wait_again(
 ) -> None:
     log: list[Any] = []
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         asks: list[Reply[Any]] = []
         quick, slow = loop.spawn(Canceller), loop.spawn(Oracle)
 
@@ -80,7 +80,7 @@ def test_a_handler_that_is_cancelled_at_the_end_of_a_pause_can_wait_again(
 def test_an_actor_that_stands_in_the_run_queue_can_wait_in_its_end(play: Play) -> None:
     log: list[Any] = []
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle)
         neighbours = spawn_busy(loop, 20, 3)
 
@@ -102,7 +102,7 @@ def test_an_actor_that_stands_in_the_run_queue_can_wait_in_its_end(play: Play) -
 def test_an_actor_that_stands_in_the_run_queue_is_not_put_there_twice(play: Play) -> None:
     log: list[Any] = []
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle)
 
         async def farewell() -> None:
@@ -133,7 +133,7 @@ def test_an_actor_that_stands_in_the_run_queue_is_not_put_there_twice(play: Play
 def test_a_timeout_around_an_ask_expires_and_the_handler_goes_on(play: Play) -> None:
     log: list[Any] = []
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle, log)
 
         async def work() -> int:
@@ -163,12 +163,12 @@ def test_one_who_waits_can_be_ended_and_so_is_what_it_waits_for(
 ) -> None:
     log: list[Any] = []
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle, log)
         player = loop.spawn(CoroutineActor, lambda: wait_for(oracle, log, Event()))
 
         class Ender(Actor):
-            @data
+            @tell
             def end(self) -> None:
                 ENDS[end](player)
 
@@ -178,7 +178,7 @@ def test_one_who_waits_can_be_ended_and_so_is_what_it_waits_for(
             await turns()
         # Otherwise in the tick in which it has begun to wait: its task has not made a step of its own.
         ender.end()
-        assert isinstance(await outcome(reply), TargetEnded)
+        assert isinstance(await outcome(reply), TargetEndedError)
         await turns()
         assert not is_alive(player)
         assert sorted(log) == ["begins 0", "cancelled 0", "gone"]
@@ -190,7 +190,7 @@ def test_one_who_waits_can_be_ended_and_so_is_what_it_waits_for(
 
 @pytest.mark.parametrize("rounds", [1, 5])
 def test_one_whose_task_has_not_started_goes_on_in_the_same_tick(play: Play, rounds: int) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle)
 
         async def work() -> list[int]:
@@ -206,7 +206,7 @@ def test_one_whose_task_has_not_started_goes_on_in_the_same_tick(play: Play, rou
     play(story)
 
 
-def test_one_who_waits_goes_on_when_somebody_polls_by_hand(typed: Loop) -> None:
+def test_one_who_waits_goes_on_when_somebody_polls_by_hand(typed: ActorSystem) -> None:
     log: list[Any] = []
     gate = Event()
     oracle = typed.spawn(Oracle, log)
@@ -224,7 +224,7 @@ def test_one_who_waits_goes_on_when_a_task_polls_by_hand_and_the_task_stays_itse
     log: list[Any] = []
     tasks: list[asyncio.Task[Any] | None] = []
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle, log)
 
         async def work() -> None:
@@ -258,7 +258,7 @@ def test_context_travels_from_a_handler_that_has_waited(play: Play) -> None:
     seen: list[tuple[str, str]] = []
 
     class Witness(Actor):
-        @data
+        @tell
         def see(self, when: str) -> None:
             seen.append((when, mood.get()))
 
@@ -266,7 +266,7 @@ def test_context_travels_from_a_handler_that_has_waited(play: Play) -> None:
         def answer(self) -> str:
             return mood.get()
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         witness = loop.spawn(Witness)
 
         async def work() -> str:

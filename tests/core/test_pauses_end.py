@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, Loop, Reply, data
+from bandstand.actor import Actor, ActorSystem, Reply, tell
 from bandstand.core import ExitReason
-from bandstand.errors import BandstandError, TargetEnded
+from bandstand.errors import BandstandError, TargetEndedError
 from bandstand.testing import VirtualClock
 from tests.actor.asking import Oracle, Play, in_time, turns
 from tests.core.waiting_actors import (
@@ -29,10 +29,10 @@ from tests.loops import loops_of
 class Ender(Actor):
     """Ends its loop."""
 
-    def __init__(self, loop: Loop) -> None:
+    def __init__(self, loop: ActorSystem) -> None:
         self.loop = loop
 
-    @data
+    @tell
     def end(self) -> None:
         self.loop.request_stop()
 
@@ -64,7 +64,7 @@ async def a_while() -> None:
 def check_end(log: list[Any], took: int, caplog: pytest.LogCaptureFixture) -> None:
     """Somebody who ended with the loop has heard at once that one has ended, and waited for the other."""
     assert len(log) == 2, log
-    assert log[0] in {1, "NoSuchActor", "TargetEnded", "LoopClosed"}
+    assert log[0] in {1, "NoSuchActorError", "TargetEndedError", "LoopClosedError"}
     assert log[1] is ExitReason.NORMAL
     assert took < 1_000_000_000
     assert complaints(caplog) == []
@@ -78,7 +78,7 @@ def test_waits_in_an_actors_end_come_to_an_end_when_the_loop_ends(
     log: list[Any] = []
     began: list[int] = []
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle)
         slow = loop.spawn(StopHookActor, a_while)
         farewell = last_words(log, oracle, slow)
@@ -101,7 +101,7 @@ def test_waits_in_an_actors_end_come_to_an_end_when_the_loop_ends(
         assert len(log) == (where == "before")
         began.append(clock.now_ns())
 
-    play(story, stop_timeout_ms=LONG)
+    play(story, stop_timeout=LONG)
     check_end(log, clock.now_ns() - began[0], caplog)
 
 
@@ -110,8 +110,8 @@ def test_waits_in_an_actors_end_come_to_an_end_when_run_ends(
     clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     log: list[Any] = []
-    with loops_of(Loop, clock, clock.new_event_loop) as make:
-        loop = make(stop_timeout_ms=LONG)
+    with loops_of(ActorSystem, clock, clock.new_event_loop) as make:
+        loop = make(stop_timeout=LONG)
         oracle = loop.spawn(Oracle)
         slow = loop.spawn(StopHookActor, a_while)
         loop.spawn(StopHookActor, last_words(log, oracle, slow))
@@ -130,7 +130,7 @@ def test_one_who_was_about_to_go_on_when_the_loop_ends_goes_on(
     asked: list[Reply[int]] = []
     before = clock.now_ns()
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle)
 
         async def farewell() -> None:
@@ -149,7 +149,7 @@ def test_one_who_was_about_to_go_on_when_the_loop_ends_goes_on(
         assert asked[0].done()
         assert log == []
 
-    play(story, stop_timeout_ms=LONG, **CROWDED)
+    play(story, stop_timeout=LONG, **CROWDED)
     assert log == [1, "goes on"]
     assert clock.now_ns() == before
     assert complaints(caplog) == []
@@ -163,15 +163,15 @@ def test_a_handler_that_waits_is_cancelled_when_the_loop_ends(
     asks: list[Reply[Any]] = []
     before = clock.now_ns()
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle, log)
         asks.append(loop.spawn(CoroutineActor, lambda: wait_for(oracle, log, Event())).play())
         await turns()
         assert log == ["begins 0"]
 
-    play(story, stop_timeout_ms=LONG)
+    play(story, stop_timeout=LONG)
     assert sorted(log) == ["begins 0", "cancelled 0", "gone"]
-    with pytest.raises(TargetEnded):
+    with pytest.raises(TargetEndedError):
         asks[0].result()
     assert clock.now_ns() == before
     assert complaints(caplog) == []
@@ -189,12 +189,12 @@ def test_an_actor_whose_handler_is_cancelled_when_the_loop_ends_still_has_its_en
     log: list[Any] = []
     before = clock.now_ns()
 
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         reply = loop.spawn(StopHookActor, lambda: late_words(log)).hold()
         await turns()
         assert not reply.done()
 
-    play(story, stop_timeout_ms=LONG)
+    play(story, stop_timeout=LONG)
     assert log == ["farewell"]
     assert clock.now_ns() == before
     assert complaints(caplog) == []
@@ -206,8 +206,8 @@ def test_an_actor_whose_handler_is_cancelled_when_run_ends_still_has_its_end(
 ) -> None:
     log: list[Any] = []
     before = clock.now_ns()
-    with loops_of(Loop, clock, clock.new_event_loop) as make:
-        loop = make(stop_timeout_ms=LONG)
+    with loops_of(ActorSystem, clock, clock.new_event_loop) as make:
+        loop = make(stop_timeout=LONG)
         reply = loop.spawn(StopHookActor, lambda: late_words(log)).hold()
         loop.spawn(Ender, loop).end()
         loop.run()

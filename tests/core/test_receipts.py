@@ -15,7 +15,7 @@ import pytest
 
 from bandstand.core import ActorId, Context, ExitReason, Lane, Loop, Overflow, Verdict
 from bandstand.core.delivery import DeliveryCallback
-from bandstand.errors import ActorKilled, MailboxFull
+from bandstand.errors import ActorKilledError, MailboxFullError
 from tests.core.support import (
     USER_LANES,
     Boom,
@@ -129,7 +129,7 @@ def test_a_kill_tells_those_who_wait_for_the_message_at_hand(loop: Loop) -> None
     for slip in (at_hand, behind):
         assert len(slip.told) == 1
         assert slip.told[0][3] is ExitReason.FAIL
-        assert isinstance(slip.told[0][4], ActorKilled)
+        assert isinstance(slip.told[0][4], ActorKilledError)
 
 
 def test_the_end_of_a_loop_tells_everybody(make_loop: LoopMaker) -> None:
@@ -165,7 +165,7 @@ def test_a_refused_message_is_its_senders_to_deal_with(loop: Loop) -> None:
     actor = loop.spawn(idle, mailbox_cap=loop.config.sys_reserved + 1)
     send(loop, actor)
     slip = Slip()
-    with pytest.raises(MailboxFull):
+    with pytest.raises(MailboxFullError):
         loop.kernel.send_with_callback(actor, Lane.DATA.value, "x", 0, slip)
     assert slip.told == []
 

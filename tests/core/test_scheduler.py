@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bandstand.core import Context, Loop, LoopConfig
-from bandstand.errors import BandstandError, LoopBusy
+from bandstand.errors import BandstandError, LoopBusyError
 from bandstand.testing import VirtualClock
 from tests.core.support import LoopMaker, check_statistics, collect, fill, idle, run_message, settle
 
@@ -20,7 +20,7 @@ BOUND = 8
 @pytest.mark.guarantee("G12")
 def test_the_specifications_defaults_hold() -> None:
     config = LoopConfig()
-    assert (config.max_msgs_per_actor, config.max_actors_per_tick, config.max_tick_ms) == (64, 1024, 5.0)
+    assert (config.max_msgs_per_actor, config.max_actors_per_tick, config.max_tick) == (64, 1024, 0.005)
 
 
 @pytest.mark.spec("J8")
@@ -118,10 +118,10 @@ def test_actors_run_in_the_order_in_which_they_became_ready(loop: Loop) -> None:
 def test_due_timers_become_messages_before_actors_run(loop: Loop, clock: VirtualClock) -> None:
     seen: list[str] = []
     actor, late = loop.spawn(collect, seen), loop.spawn(collect, seen)
-    loop.send_after(late, 3, "timer of an actor with nothing else to do")
-    loop.send_after(actor, 2, "timer")
+    loop.send_after(late, 0.003, "timer of an actor with nothing else to do")
+    loop.send_after(actor, 0.002, "timer")
     loop.send(actor, "sent")
-    clock.advance(3)
+    clock.advance(0.003)
     loop.poll_once()
     assert seen == ["sent", "timer", "timer of an actor with nothing else to do"]
 
@@ -130,10 +130,10 @@ def test_due_timers_become_messages_before_actors_run(loop: Loop, clock: Virtual
 @pytest.mark.guarantee("G14")
 @pytest.mark.parametrize("cap_ms", [1, 5, 20])
 def test_a_tick_ends_when_its_time_is_up(make_loop: LoopMaker, clock: VirtualClock, cap_ms: int) -> None:
-    loop = make_loop(max_tick_ms=cap_ms)
+    loop = make_loop(max_tick=cap_ms / 1000)
 
     def slow(ctx: Context[Any], data: object) -> None:
-        clock.advance(1)
+        clock.advance(0.001)
 
     for _ in range(60):
         loop.send(loop.spawn(slow), "x")
@@ -148,10 +148,10 @@ def test_a_tick_ends_as_soon_as_a_deadline_has_passed(loop: Loop, clock: Virtual
 
     def slow(ctx: Context[Any], data: object) -> None:
         order.append("slow")
-        clock.advance(1)
+        clock.advance(0.001)
 
     timed = loop.spawn(collect, order)
-    loop.send_after(timed, 2, "timer")
+    loop.send_after(timed, 0.002, "timer")
     for _ in range(10):
         loop.send(loop.spawn(slow), "x")
     assert loop.poll_once() == 2
@@ -173,7 +173,7 @@ class Flood:
         # Only asked while the deadline has passed and its tick goes on: the next tick begins by firing it.
         if self.clock.now_ns() >= self.deadline:
             self.late += 1
-        self.clock.advance(self.h / MS)
+        self.clock.advance((self.h / MS) / 1000)
 
     def tick(self) -> None:
         for actor in self.actors:
@@ -204,7 +204,7 @@ def test_a_due_timer_waits_for_a_stated_number_of_messages(
     target = loop.spawn(idle)
     flood.tick()
     for fired in range(1, 6):
-        loop.send_after(target, 1, "timer")
+        loop.send_after(target, 0.001, "timer")
         # The wheel counts whole milliseconds from the loop's beginning: a deadline is rounded up to the next one.
         flood.deadline = clock.now_ns() + MS + -(clock.now_ns() - start) % MS
         flood.late = 0
@@ -300,8 +300,8 @@ def test_nothing_drives_or_destroys_the_loop_from_inside_a_behavior(loop: Loop, 
     actor = loop.spawn(run_message)
     loop.send(actor, act)
     settle(loop)
-    assert [type(error) for error in caught] == [LoopBusy]
+    assert [type(error) for error in caught] == [LoopBusyError]
     loop.send(actor, act)
     loop.run(until_idle=True)
-    assert [type(error) for error in caught] == [LoopBusy, LoopBusy]
+    assert [type(error) for error in caught] == [LoopBusyError, LoopBusyError]
     check_statistics(loop)

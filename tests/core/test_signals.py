@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from bandstand.core import Context, Loop
-from bandstand.errors import InvalidArgument
+from bandstand.errors import InvalidArgumentError
 from tests.core.support import LoopMaker, call_in, run_message
 
 PATIENCE = 40  # seconds for a process to do what it must
@@ -277,7 +277,7 @@ def test_a_second_sigint_does_not_wait_for_a_coroutine_that_ignores_its_cancella
     number: signal.Signals, sleeping: bool
 ) -> None:
     text = """
-    loop = make(stop_timeout_ms=80_000_000)
+    loop = make(stop_timeout=80_000)
     spawn(loop, idle, "idler")
     loop.send(spawn(loop, stubborn, "stubborn"), None)
     previous = signal.getsignal(signal.SIGINT)
@@ -304,7 +304,7 @@ def test_a_second_sigint_does_not_wait_for_a_coroutine_that_ignores_its_cancella
 @pytest.mark.guarantee("G30")
 def test_after_a_second_sigint_the_loop_can_be_destroyed_and_the_program_ends() -> None:
     text = """
-    loop = make(stop_timeout_ms=200)
+    loop = make(stop_timeout=0.2)
     loop.send(spawn(loop, stubborn, "stubborn"), None)
     try:
         loop.run(handle_signals=True)
@@ -483,7 +483,7 @@ def test_handling_signals_needs_the_main_thread_and_a_refusal_changes_nothing(ma
     def elsewhere() -> None:
         try:
             loop.run(handle_signals=True)
-        except InvalidArgument as error:
+        except InvalidArgumentError as error:
             outcome.append(error)
 
     thread = threading.Thread(target=elsewhere)

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from bandstand.core import Context, Lane, Loop, Overflow, Statistics
-from bandstand.errors import BandstandError, InvalidArgument, LoopClosed
+from bandstand.errors import BandstandError, InvalidArgumentError, LoopClosedError
 from bandstand.testing import VirtualClock
 from tests.core.support import (
     call_in,
@@ -54,16 +54,16 @@ def test_each_fate_is_counted_once(loop: Loop, clock: VirtualClock) -> None:
     step(handled=2, waiting=-2, ready=-1)
     fill(loop, actor)
     step(sent=3, waiting=2, refused=1, ready=1)
-    timer = loop.send_after(actor, 5, "x")
-    loop.send_after(actor, 5, "x")
+    timer = loop.send_after(actor, 0.005, "x")
+    loop.send_after(actor, 0.005, "x")
     step(timers_set=2, timers_pending=2)
     loop.cancel_timer(timer)
     step(timers_cancelled=1, timers_pending=-1)
-    clock.advance(5)
+    clock.advance(0.005)
     settle(loop)
     step(sent=1, handled=3, waiting=-2, ready=-1, timers_fired=1, timers_pending=-1)
     loop.send(actor, "unread")
-    loop.send_after(actor, 5, "x")
+    loop.send_after(actor, 0.005, "x")
     loop.stop_actor(actor)
     # The ended actor still stands in the queue, until the queue is looked at.
     settle(loop)
@@ -91,14 +91,14 @@ def test_each_fate_is_counted_once(loop: Loop, clock: VirtualClock) -> None:
     for refused in (
         lambda: loop.send(dropping, "x", tag=-1),
         lambda: loop.send(dropping, "x", lane=Lane.SYSTEM),
-        lambda: loop.send_after(dropping, -1, "x"),
+        lambda: loop.send_after(dropping, -0.001, "x"),
         lambda: loop.send(cast("Any", "nobody"), "x"),
     ):
-        with pytest.raises(InvalidArgument):
+        with pytest.raises(InvalidArgumentError):
             refused()
     step()
     loop.request_stop()
-    with pytest.raises(LoopClosed):
+    with pytest.raises(LoopClosedError):
         loop.send(dropping, "x")
     now = loop.statistics()
     assert (now.sent, now.refused) == (before["sent"] + 1, before["refused"] + 1)

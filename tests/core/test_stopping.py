@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Loop
-from bandstand.errors import LoopClosed, MailboxFull
+from bandstand.errors import LoopClosedError, MailboxFullError
 from bandstand.testing import VirtualClock
 from tests.core.support import (
     Boom,
@@ -125,7 +125,7 @@ def test_a_stop_waits_for_clean_ups_and_no_longer(
         loop.send(actor, "unread")
     hand = loop.spawn(run_message)
     stop: Callable[[Context[Any]], None] = lambda ctx: ctx.loop.request_stop()  # noqa: E731
-    loop.send_after(hand, 10, stop)
+    loop.send_after(hand, 0.01, stop)
     start = clock.now_ns()
     loop.run()
     assert log == ["begin 0", "begin 1", "begin 2", "finally 0", "finally 2", "finally 1"]
@@ -222,7 +222,7 @@ def test_a_clean_up_finds_the_loop_closed_and_that_is_logged_not_told(
             ):
                 try:
                     call()
-                except LoopClosed:
+                except LoopClosedError:
                     refused.append(name)
             loop.send(ctx.self_id, "and this one comes out")
 
@@ -255,7 +255,7 @@ def test_run_waits_for_the_stubborn_only_so_long(
     uncancels: bool,
     ms: int,
 ) -> None:
-    loop, diary, log = virtual(stop_timeout_ms=ms), RecordingObserver(), list[str]()
+    loop, diary, log = virtual(stop_timeout=ms / 1000), RecordingObserver(), list[str]()
     ended: dict[ActorId, float] = {}
     start = clock.now_ns()
 
@@ -288,10 +288,10 @@ def test_run_waits_for_the_stubborn_only_so_long(
     assert [data for _, _, data, _, _ in diary.dead] == ["unread"]
     (message,) = said(caplog, logging.ERROR)
     assert "3 actors" in message
-    assert f"{ms} ms" in message
+    assert f"{ms / 1000:g} s" in message
     assert loop.statistics().alive == 0
     check_statistics(loop)
-    with pytest.raises(LoopClosed):
+    with pytest.raises(LoopClosedError):
         loop.run()
     gc.collect()
     assert loop.statistics().in_flight == 0, "once its event loop is gone, nothing is in flight"
@@ -301,7 +301,7 @@ def test_run_waits_for_the_stubborn_only_so_long(
 def test_async_with_waits_for_the_stubborn_only_so_long(
     make_loop: LoopMaker, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    loop, log = make_loop(stop_timeout_ms=700), list[str]()
+    loop, log = make_loop(stop_timeout=0.7), list[str]()
     stubborn = Stubborn()
 
     async def main() -> None:
@@ -323,7 +323,7 @@ def test_async_with_waits_for_the_stubborn_only_so_long(
     clock.run(main())
     (message,) = said(caplog, logging.ERROR)
     assert "1 actors" in message
-    assert "700 ms" in message
+    assert "0.7 s" in message
     books = loop.statistics()
     assert (books.alive, books.in_flight) == (0, 0)
 
@@ -332,7 +332,7 @@ def test_async_with_waits_for_the_stubborn_only_so_long(
 def test_the_slow_to_end_are_cancelled_once_more_and_leave_nothing_behind(
     make_loop: LoopMaker, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    loop, log = make_loop(stop_timeout_ms=5), list[str]()
+    loop, log = make_loop(stop_timeout=0.005), list[str]()
 
     async def reluctant(ctx: Context[Any], data: object) -> None:
         log.append("begun")
@@ -359,7 +359,7 @@ def test_the_stubborn_do_not_hold_a_stop_on_the_lanes_own_event_loop(
     make_loop: LoopMaker, loop_factory: HostFactory, caplog: pytest.LogCaptureFixture
 ) -> None:
     # Its host reports the task that is left when it is closed; that is no error here.
-    loop = make_loop(stop_timeout_ms=20, loop_factory=loop_factory)
+    loop = make_loop(stop_timeout=0.02, loop_factory=loop_factory)
     stubborn = Stubborn()
 
     async def stop(ctx: Context[Any]) -> None:
@@ -460,7 +460,7 @@ def test_tasks_generators_and_threads_that_behaviors_have_started_end_with_the_e
 def test_a_stubborn_task_that_a_behavior_has_started_does_not_hold_the_stop_for_ever(
     virtual: Callable[..., Loop], clock: VirtualClock
 ) -> None:
-    loop = virtual(stop_timeout_ms=300)
+    loop = virtual(stop_timeout=0.3)
     hosts: list[asyncio.AbstractEventLoop] = []
     keep: list[asyncio.Task[None]] = []
     stubborn = Stubborn()
@@ -584,7 +584,7 @@ def test_a_stop_inside_async_with_cancels_at_once_and_waits_at_the_end_of_the_bl
 def test_a_body_that_is_cancelled_while_it_waits_for_the_stubborn_leaves(
     make_loop: LoopMaker, clock: VirtualClock
 ) -> None:
-    loop = make_loop(stop_timeout_ms=1_000_000)
+    loop = make_loop(stop_timeout=1000.0)
     stubborn = Stubborn()
 
     async def body() -> None:
@@ -662,7 +662,7 @@ def test_an_interrupt_in_a_coroutine_leaves_and_the_others_are_cancelled(
     assert [reason for _, reason in diary.stopped] == [ExitReason.NORMAL] * 3
     assert {who for who, _ in diary.stopped} == {actor, *others}
     assert log in (["begin x", "finally x"], [])
-    with pytest.raises(LoopClosed):
+    with pytest.raises(LoopClosedError):
         loop.run()
     check_statistics(loop)
 
@@ -747,9 +747,9 @@ def test_what_coroutines_raise_while_the_loop_stops_is_logged_for_each(
 
 def flood(loop: Loop, actor: ActorId, who: int, accepted: list[int]) -> None:
     """Send until the loop is closed; count what was accepted."""
-    with suppress(LoopClosed):
+    with suppress(LoopClosedError):
         while True:
-            with suppress(MailboxFull):
+            with suppress(MailboxFullError):
                 loop.send_async(actor, (who, accepted[who]))
                 accepted[who] += 1
 

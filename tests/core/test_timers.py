@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from bandstand.core import Context, Lane, Loop, TimerId
+from bandstand.core.kernel import checked_delay
 from bandstand.core.timer_wheel import Timer, TimerWheel
-from bandstand.errors import InvalidArgument, NoSuchActor, TimerInvalid
+from bandstand.errors import InvalidArgumentError, InvalidTimerError, NoSuchActorError
+from bandstand.errors.validation import to_ms
 from bandstand.testing import VirtualClock
 from tests.core.support import (
     BreakableClock,
@@ -41,18 +44,18 @@ def is_pending(timer: TimerId) -> bool:
 def test_a_timer_is_delivered_once_and_never_early(loop: Loop, clock: VirtualClock, ms: int) -> None:
     seen: list[Any] = []
     actor = loop.spawn(collect, seen)
-    timer = loop.send_after(actor, ms, "tick")
+    timer = loop.send_after(actor, ms / 1000, "tick")
     assert is_pending(timer)
-    clock.advance(ms - 1)
+    clock.advance((ms - 1) / 1000)
     settle(loop)
-    clock.advance(0.999_999)
+    clock.advance(0.000999999)
     settle(loop)
     assert seen == []
-    clock.advance(0.000_001)
+    clock.advance(0.000000001)
     settle(loop)
     assert seen == ["tick"]
     assert not is_pending(timer)
-    clock.advance(min(2 * ms, 40 * YEAR))
+    clock.advance(min(2 * ms, 40 * YEAR) / 1000)
     settle(loop)
     assert seen == ["tick"]
 
@@ -65,12 +68,12 @@ def test_never_early_when_set_between_two_milliseconds(
 ) -> None:
     seen: list[Any] = []
     actor = loop.spawn(collect, seen)
-    clock.advance(offset)
-    loop.send_after(actor, 10, "tick")
-    clock.advance(9.9999)
+    clock.advance(offset / 1000)
+    loop.send_after(actor, 0.01, "tick")
+    clock.advance(0.0099999)
     settle(loop)
     assert seen == []
-    clock.advance(1)
+    clock.advance(0.001)
     settle(loop)
     assert seen == ["tick"]
 
@@ -80,11 +83,11 @@ def test_never_early_when_set_between_two_milliseconds(
 @pytest.mark.parametrize("ms", [0.0001, 0.5, 0.999, 1.0])
 def test_fractions_round_up(loop: Loop, clock: VirtualClock, ms: float) -> None:
     seen: list[Any] = []
-    loop.send_after(loop.spawn(collect, seen), ms, "tick")
-    clock.advance(0.999)
+    loop.send_after(loop.spawn(collect, seen), ms / 1000, "tick")
+    clock.advance(0.000999)
     settle(loop)
     assert seen == []
-    clock.advance(0.001)
+    clock.advance(0.000001)
     settle(loop)
     assert seen == ["tick"]
 
@@ -98,7 +101,7 @@ def test_zero_is_a_later_tick_never_inside_the_call(loop: Loop, ms: float) -> No
     def behavior(ctx: Context[Any], data: int) -> None:
         ticks.append(ctx.loop.statistics().ticks)
         if data > 0:
-            ctx.loop.send_after(ctx.self_id, ms, data - 1)
+            ctx.loop.send_after(ctx.self_id, ms / 1000, data - 1)
 
     loop.send(loop.spawn(behavior), 3)
     settle(loop)
@@ -109,16 +112,52 @@ def test_zero_is_a_later_tick_never_inside_the_call(loop: Loop, ms: float) -> No
 @pytest.mark.spec("J13")
 @pytest.mark.guarantee("G17")
 @pytest.mark.parametrize(
-    "ms",
-    [-1, -0.1, -1e300, math.nan, math.inf, -math.inf, 101 * YEAR, 1 << 63, 1 << 64, 1e300, None, "5", 1j],
+    "delay",
+    [
+        -1, -0.1, -1e300, math.nan, math.inf, -math.inf, 101 * YEAR // 1000, 101.0 * YEAR / 1000, 1 << 63, 1 << 64, 1 << 2000,
+        1e300, None, "5", 1j, True, timedelta(seconds=-1), timedelta(days=101 * 366),
+    ],
     ids=repr,
-)
-def test_a_delay_that_makes_no_sense_is_an_invalid_argument(loop: Loop, ms: Any) -> None:
+)  # fmt: skip
+def test_a_delay_that_makes_no_sense_is_an_invalid_argument(loop: Loop, delay: Any) -> None:
     actor = loop.spawn(idle)
-    with pytest.raises(InvalidArgument, match="ms"):
-        loop.send_after(actor, ms, "x")
+    with pytest.raises(InvalidArgumentError, match=r"delay is .*: pass seconds from 0 to a hundred years"):
+        loop.send_after(actor, delay, "x")
     assert loop.statistics().timers_set == 0
     check_statistics(loop)
+
+
+@pytest.mark.guarantee("G17")
+def test_seconds_are_counted_in_exact_milliseconds() -> None:
+    """16.1 * 1000 is 16100.000000000002 in floating point, and still 16,100 ms."""
+    for ms in (*range(1, 40_000, 7), 16_100, 999_999, 86_400_001):
+        assert checked_delay(ms / 1000) == ms
+        assert to_ms("delay", ms / 1000) == ms
+        assert checked_delay(timedelta(milliseconds=ms)) == ms
+
+
+@pytest.mark.guarantee("G17")
+@pytest.mark.parametrize(
+    ("delay", "ms"),
+    [(0, 0), (0.0, 0), (1e-12, 1), (5e-324, 1), (0.0005, 1), (0.001, 1), (0.0010001, 2), (0.0024, 3), (2, 2000), (timedelta(0), 0),
+     (timedelta(microseconds=1), 1), (timedelta(microseconds=1001), 2)],
+    ids=repr,
+)  # fmt: skip
+def test_fractions_of_a_millisecond_round_up(delay: Any, ms: int) -> None:
+    """Only 0 is 0: any other delay is at least a millisecond."""
+    assert checked_delay(delay) == ms
+
+
+@pytest.mark.guarantee("G17")
+def test_a_delay_may_be_a_timedelta(loop: Loop, clock: VirtualClock) -> None:
+    seen: list[Any] = []
+    loop.send_after(loop.spawn(collect, seen), timedelta(milliseconds=20), "tick")
+    clock.advance(timedelta(milliseconds=19))
+    settle(loop)
+    assert seen == []
+    clock.advance(timedelta(milliseconds=1))
+    settle(loop)
+    assert seen == ["tick"]
 
 
 @pytest.mark.spec("J13", "C6")
@@ -128,9 +167,9 @@ def test_deadlines_are_kept_in_order_equal_ones_as_they_were_set(loop: Loop, clo
     actors = [loop.spawn(collect, seen) for _ in range(1)]
     expected: list[tuple[int, int]] = []
     for number, ms in enumerate([50, 3, 3, 50, 0, 200, 3, 64, 0, 50, 65, 5000, 64]):
-        loop.send_after(actors[0], ms, (ms, number))
+        loop.send_after(actors[0], ms / 1000, (ms, number))
         expected.append((ms, number))
-    clock.advance(5000)
+    clock.advance(5.0)
     settle(loop)
     assert seen == sorted(expected)
 
@@ -144,10 +183,10 @@ def test_equal_deadlines_set_at_different_times_fire_as_they_were_set(
     seen: list[Any] = []
     actor = loop.spawn(collect, seen)
     for number, ms in enumerate((5000, 1000, 500, 60, 6, 1)):
-        clock.advance(5000 - ms - (clock.now_ns() - 1_234_567_890_123) / 1e6)
+        clock.advance((5000 - ms - (clock.now_ns() - 1_234_567_890_123) / 1e6) / 1000)
         settle(loop)
-        loop.send_after(actor, ms, number)
-    clock.advance(1)
+        loop.send_after(actor, ms / 1000, number)
+    clock.advance(0.001)
     settle(loop)
     assert seen == [0, 1, 2, 3, 4, 5]
 
@@ -157,15 +196,15 @@ def test_equal_deadlines_set_at_different_times_fire_as_they_were_set(
 def test_a_cancelled_timer_is_never_delivered(loop: Loop, clock: VirtualClock) -> None:
     seen: list[Any] = []
     actor = loop.spawn(collect, seen)
-    timers = [loop.send_after(actor, 1 + number % 7, number) for number in range(100)]
+    timers = [loop.send_after(actor, (1 + number % 7) / 1000, number) for number in range(100)]
     for timer in timers[::2]:
         loop.cancel_timer(timer)
         assert not timer.pending
-    clock.advance(100)
+    clock.advance(0.1)
     settle(loop)
     assert sorted(seen) == list(range(1, 100, 2))
     for timer in timers:
-        with pytest.raises(TimerInvalid):
+        with pytest.raises(InvalidTimerError):
             loop.cancel_timer(timer)
     books = loop.statistics()
     assert (books.timers_set, books.timers_fired, books.timers_cancelled, books.timers_pending) == (
@@ -180,8 +219,8 @@ def test_a_cancelled_timer_is_never_delivered(loop: Loop, clock: VirtualClock) -
 @pytest.mark.guarantee("G16")
 def test_a_due_timer_can_still_be_cancelled_before_its_tick(loop: Loop, clock: VirtualClock) -> None:
     seen: list[Any] = []
-    timer = loop.send_after(loop.spawn(collect, seen), 5, "x")
-    clock.advance(50)
+    timer = loop.send_after(loop.spawn(collect, seen), 0.005, "x")
+    clock.advance(0.05)
     loop.cancel_timer(timer)
     settle(loop)
     assert seen == []
@@ -195,14 +234,14 @@ def test_a_timer_belongs_to_its_target_not_to_who_set_it(loop: Loop, clock: Virt
     setter = loop.spawn(run_message)
 
     def act(ctx: Context[Any]) -> None:
-        ctx.loop.send_after(target, 10, "from the dead", sender=ctx.self_id)
+        ctx.loop.send_after(target, 0.01, "from the dead", sender=ctx.self_id)
         ctx.loop.stop_actor(ctx.self_id)
 
     loop.send(setter, act)
     settle(loop)
-    with pytest.raises(NoSuchActor):
+    with pytest.raises(NoSuchActorError):
         loop.send(setter, act)
-    clock.advance(10)
+    clock.advance(0.01)
     settle(loop)
     assert seen == ["from the dead"]
 
@@ -211,12 +250,12 @@ def test_a_timer_belongs_to_its_target_not_to_who_set_it(loop: Loop, clock: Virt
 @pytest.mark.guarantee("G19", "G21")
 def test_timers_go_with_their_target(loop: Loop, clock: VirtualClock) -> None:
     actor = loop.spawn(idle)
-    timers = [loop.send_after(actor, ms, "x") for ms in (0, 1, 100, 100_000)]
+    timers = [loop.send_after(actor, ms / 1000, "x") for ms in (0, 1, 100, 100_000)]
     loop.stop_actor(actor)
     seen: list[Any] = []
     heir = loop.spawn(collect, seen)
     assert int(heir) >> 24 == int(actor) >> 24, "the same seat"
-    clock.advance(200_000)
+    clock.advance(200.0)
     settle(loop)
     assert seen == []
     assert not any(timer.pending for timer in timers)
@@ -233,9 +272,9 @@ def test_a_due_timer_waits_for_room_in_order_and_wakes_nobody(
     loop = make_loop(max_msgs_per_actor=1, max_actors_per_tick=1)
     seen: list[Seen] = []
     actor = loop.spawn(record, seen, mailbox_cap=6)
-    timers = [loop.send_after(actor, 1 + number // 2, f"timer {number}") for number in range(4)]
+    timers = [loop.send_after(actor, (1 + number // 2) / 1000, f"timer {number}") for number in range(4)]
     fill(loop, actor)
-    clock.advance(10)
+    clock.advance(0.01)
     loop.poll_once()
     assert loop.statistics().timers_fired == 1
     assert [timer.pending for timer in timers] == [False, True, True, True]
@@ -253,10 +292,10 @@ def test_a_due_timer_waits_for_room_in_order_and_wakes_nobody(
 def test_a_full_lane_holds_back_only_its_own_timers(loop: Loop, clock: VirtualClock) -> None:
     seen: list[Seen] = []
     actor = loop.spawn(record, seen, mailbox_cap=5)
-    loop.send_after(actor, 1, "data timer")
-    loop.send_after(actor, 1, "control timer", lane=Lane.CONTROL)
+    loop.send_after(actor, 0.001, "data timer")
+    loop.send_after(actor, 0.001, "control timer", lane=Lane.CONTROL)
     loop.send(actor, "data")
-    clock.advance(1)
+    clock.advance(0.001)
     settle(loop)
     assert [message.data for message in seen] == ["control timer", "data", "data timer"]
 
@@ -269,8 +308,8 @@ def test_a_timer_that_waits_for_room_goes_with_its_target(make_loop: LoopMaker, 
     loop.send(loop.spawn(idle), "x")
     actor = loop.spawn(idle, mailbox_cap=5)
     loop.send(actor, "filler")
-    timer = loop.send_after(actor, 1, "overdue")
-    clock.advance(1)
+    timer = loop.send_after(actor, 0.001, "overdue")
+    clock.advance(0.001)
     loop.poll_once()
     assert is_pending(timer)
     assert loop.statistics().timers_fired == 0
@@ -295,8 +334,8 @@ def test_an_actor_that_keeps_its_own_lane_full_still_gets_its_timer(
 
     actor = loop.spawn(again, mailbox_cap=5)
     loop.send(actor, "again")
-    loop.send_after(actor, 1, "timer")
-    clock.advance(1)
+    loop.send_after(actor, 0.001, "timer")
+    clock.advance(0.001)
     for _ in range(50):
         loop.poll_once()
     assert "timer" in seen
@@ -309,7 +348,7 @@ def test_a_clock_that_breaks_in_send_after_leaves_no_half_timer(make_loop: LoopM
     actor = loop.spawn(idle)
     clock.break_with(ValueError("the clock has stopped"))
     with pytest.raises(ValueError, match="the clock has stopped"):
-        loop.send_after(actor, 5, "x")
+        loop.send_after(actor, 0.005, "x")
     clock.error = None
     assert loop.statistics().timers_set == 0
     loop.stop_actor(actor)
@@ -318,7 +357,7 @@ def test_a_clock_that_breaks_in_send_after_leaves_no_half_timer(make_loop: LoopM
 
 FAR = """
 from bandstand.core import Loop
-from bandstand.errors import InvalidArgument
+from bandstand.errors import InvalidArgumentError
 from bandstand.testing import VirtualClock
 
 YEAR = 366 * 24 * 3600 * 1000
@@ -327,18 +366,18 @@ for years in (0, 30, 39, 45, 60, 100, 138, 139, 140, 145):
     clock = VirtualClock()
     loop = Loop(clock=clock)
     actor = loop.spawn(lambda ctx, data: seen.append(data))
-    clock.advance(years * YEAR)
+    clock.advance(years * YEAR / 1000)
     loop.poll_once()
     for ms in (0, 1, 1000, YEAR, 50 * YEAR, 100 * YEAR - 1):
         try:
-            loop.send_after(actor, ms, (years, ms))
-        except InvalidArgument:
+            loop.send_after(actor, ms / 1000, (years, ms))
+        except InvalidArgumentError:
             assert years + ms / YEAR > 138, (years, ms)
             continue
         if ms <= 1000:
             # Near enough to see it fire, and never early.
             before = len(seen)
-            clock.advance(ms + 1)
+            clock.advance((ms + 1) / 1000)
             loop.poll_once()
             loop.poll_once()
             assert seen[before:] == [(years, ms)], (years, ms, seen)

@@ -200,8 +200,8 @@ def test_the_tree_can_be_looked_at_from_inside_a_behavior_and_a_child_in_its_ini
     call_in(loop, loop.spawn(run_message, name="boss"), act)
     settle(loop)
     assert drawn == [
-        "boss (running)\n└── child (init)",
-        "boss (stopping)\n└── child (running)",
+        "boss (running, busy with a message)\n└── child (init)",
+        "boss (stopping, busy with a message)\n└── child (running)",
     ]
 
 
@@ -330,7 +330,7 @@ def test_10000_children_of_one_are_drawn_in_order(make_loop: LoopMaker, has_fami
     tree = loop.tree()
     (node,) = tree.roots
     assert [child.actor for child in node.children] == (family.children if has_family else children)
-    lines = str(tree).splitlines()
+    lines = tree.draw(max_children=None).splitlines()
     assert len(lines) == MANY + 1
     assert lines[1].startswith("├── ")
     assert lines[-1].startswith("└── ")

@@ -166,7 +166,7 @@ def test_virtual_time_stands_still_while_a_coroutine_waits_for_the_host(make_loo
         times.append(clock.now_ns())
 
     actor = loop.spawn(aobey)
-    loop.send_after(loop.spawn(aobey), 1000, later)
+    loop.send_after(loop.spawn(aobey), 1.0, later)
     before = clock.now_ns()
     loop.send(actor, deed)
     loop.run(until_idle=True)
@@ -229,7 +229,7 @@ def test_a_deadline_that_has_not_changed_is_not_set_anew(make_loop: LoopMaker) -
         loop.request_stop()
 
     actor = loop.spawn(aobey)
-    loop.send_after(actor, 600_000, None)
+    loop.send_after(actor, 600.0, None)
     loop.send(actor, deed)
     loop.run()
     assert len(armed) <= 3, armed

@@ -11,7 +11,7 @@ from asyncio import Event
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from bandstand.actor import Actor, Loop, Reply, ask, data
+from bandstand.actor import Actor, ActorSystem, Reply, ask, tell
 from bandstand.core import ExitReason
 from tests.actor.asking import Oracle
 
@@ -38,7 +38,7 @@ class StopHookActor(Actor):
     def __init__(self, farewell: Work) -> None:
         self.farewell = farewell
 
-    @data
+    @tell
     def nothing(self) -> None: ...
 
     @ask
@@ -55,7 +55,7 @@ class BusyActor(Actor):
     def __init__(self) -> None:
         self.left = 0
 
-    @data
+    @tell
     def go(self, count: int) -> None:
         self.left = count
         if count:
@@ -69,12 +69,12 @@ class BusyActor(Actor):
 class Canceller(Oracle):
     """Answers, and cancels an ask of another actor."""
 
-    @data
+    @tell
     def give_up(self, asks: list[Reply[Any]]) -> None:
         asks[0].cancel()
 
 
-def spawn_busy(loop: Loop, size: int, count: int) -> list[BusyActor]:
+def spawn_busy(loop: ActorSystem, size: int, count: int) -> list[BusyActor]:
     neighbours = [loop.spawn(BusyActor) for _ in range(size)]
     for neighbour in neighbours:
         neighbour.go(count)

@@ -92,6 +92,7 @@ def test_there_are_pages_to_run() -> None:
             "names-and-groups",
             "nodes",
             "overload",
+            "parts",
             "pods",
             "pools",
             "retry-and-idempotency",
@@ -102,6 +103,7 @@ def test_there_are_pages_to_run() -> None:
             "supervision",
             "timers-and-work",
             "topics",
+            "web",
         )
     }
     assert expected <= set(pages())

@@ -16,9 +16,9 @@ from typing import Self, cast
 
 import pytest
 
-from bandstand import Actor, Loop, data
+from bandstand import Actor, ActorSystem, tell
 from bandstand.core import Lagged
-from bandstand.errors import ChildState
+from bandstand.errors import ChildStateError
 from bandstand.topic import Topic
 from examples.chat import session
 from examples.chat.lines import Join, Line, Mistake, Quit, Rename, Say, Who, parse
@@ -90,11 +90,11 @@ class Street:
             await client.leave()
 
 
-def with_house(body: Callable[[Loop, Street], Awaitable[None]], *, escalations: int = 0) -> None:
+def with_house(body: Callable[[ActorSystem, Street], Awaitable[None]], *, escalations: int = 0) -> None:
     """Run something beside a real server."""
 
     async def main() -> None:
-        async with Loop() as loop:
+        async with ActorSystem() as loop:
             async with open_house(loop) as (_house, port), Street(port) as street:
                 await body(loop, street)
             assert loop.events.counts().escalations == escalations
@@ -105,7 +105,7 @@ def with_house(body: Callable[[Loop, Street], Awaitable[None]], *, escalations: 
 @pytest.mark.slow
 @pytest.mark.once
 def test_a_thousand_connections_hear_everything_in_order() -> None:
-    async def body(loop: Loop, street: Street) -> None:
+    async def body(loop: ActorSystem, street: Street) -> None:
         clients = [
             client
             for start in range(0, 1000, 100)
@@ -125,7 +125,7 @@ def test_a_thousand_connections_hear_everything_in_order() -> None:
 
 
 def test_who_types_faster_than_the_room_takes_it_is_made_to_wait() -> None:
-    async def body(loop: Loop, street: Street) -> None:
+    async def body(loop: ActorSystem, street: Street) -> None:
         flood = await street.connect("flood")
         other = await street.connect("other")
         for number in range(3000):
@@ -145,7 +145,7 @@ def test_who_types_faster_than_the_room_takes_it_is_made_to_wait() -> None:
 
 @pytest.mark.slow
 def test_who_does_not_read_misses_lines_is_told_and_hurts_nobody() -> None:
-    async def body(_loop: Loop, street: Street) -> None:
+    async def body(_loop: ActorSystem, street: Street) -> None:
         sleeper = await street.connect("sleeper", limit=2048)
         talker = await street.connect("talker")
         words = "x" * 900
@@ -177,7 +177,7 @@ def test_who_does_not_read_misses_lines_is_told_and_hurts_nobody() -> None:
 def test_who_takes_nothing_at_all_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "PATIENCE_S", 0.2)
 
-    async def body(loop: Loop, street: Street) -> None:
+    async def body(loop: ActorSystem, street: Street) -> None:
         await street.connect("stone", limit=2048)
         talker = await street.connect("talker")
         while True:
@@ -192,7 +192,7 @@ def test_who_takes_nothing_at_all_is_hung_up_on(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_room_that_breaks_is_back_with_everybody_in_it() -> None:
-    async def body(loop: Loop, street: Street) -> None:
+    async def body(loop: ActorSystem, street: Street) -> None:
         ada = await street.connect("ada")
         bob = await street.connect("bob")
         ada.type("(the word that breaks it)")
@@ -206,7 +206,7 @@ def test_a_room_that_breaks_is_back_with_everybody_in_it() -> None:
 
 
 def test_rooms_do_not_hear_each_other_and_show_who_comes_what_was_said() -> None:
-    async def body(_loop: Loop, street: Street) -> None:
+    async def body(_loop: ActorSystem, street: Street) -> None:
         ada = await street.connect("ada")
         bob = await street.connect("bob")
         ada.type("/join tea")
@@ -227,7 +227,7 @@ def test_rooms_do_not_hear_each_other_and_show_who_comes_what_was_said() -> None
 
 
 def test_nonsense_is_answered_and_a_line_too_long_skipped() -> None:
-    async def body(_loop: Loop, street: Street) -> None:
+    async def body(_loop: ActorSystem, street: Street) -> None:
         client = await street.connect("ada")
         client.writer.write(b"\xff\xfe nonsense\n" + b"y" * 5000 + b"\n/bogus\n/join a b\n")
         lines = await client.until("/join needs a name")
@@ -238,7 +238,7 @@ def test_nonsense_is_answered_and_a_line_too_long_skipped() -> None:
 
 
 def test_the_end_of_a_line_too_long_is_skipped_however_it_comes() -> None:
-    async def body(_loop: Loop, street: Street) -> None:
+    async def body(_loop: ActorSystem, street: Street) -> None:
         client = await street.connect("ada")
         client.writer.write(b"y" * 5000)
         # It is told at once: whatever has come by then is skipped.
@@ -251,14 +251,14 @@ def test_the_end_of_a_line_too_long_is_skipped_however_it_comes() -> None:
 
 def test_who_has_gone_is_forgotten_when_the_next_one_comes() -> None:
     class Nobody(Actor):
-        @data
+        @tell
         def hear(self, line: Line) -> None: ...
 
-        @data
+        @tell
         def fall_behind(self, lagged: Lagged) -> None: ...
 
     async def main() -> None:
-        async with Loop() as loop:
+        async with ActorSystem() as loop:
             guests = Guests(Topic(loop, Line, name="tea"))
             for _ in range(5):
                 session = loop.spawn(Nobody)
@@ -274,9 +274,9 @@ def test_who_comes_while_no_room_can_be_opened_is_told_and_hung_up_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def closed(_house: House, name: str) -> Room:
-        raise ChildState(f"{name} is being painted")
+        raise ChildStateError(f"{name} is being painted")
 
-    async def body(loop: Loop, street: Street) -> None:
+    async def body(loop: ActorSystem, street: Street) -> None:
         monkeypatch.setattr(House, "room", closed)
         client = await street.come()
         assert await client.line() == "* not now: lobby is being painted"
@@ -298,7 +298,7 @@ def test_who_is_not_in_yet_when_the_server_ends_is_hung_up_on(monkeypatch: pytes
 
         monkeypatch.setattr(Session, "_enter", enter)
         async with AsyncExitStack() as stack:
-            async with Loop() as loop, open_house(loop) as (_house, port):
+            async with ActorSystem() as loop, open_house(loop) as (_house, port):
                 street = await stack.enter_async_context(Street(port))
                 client = await street.come()
                 await is_entering.wait()
@@ -308,7 +308,7 @@ def test_who_is_not_in_yet_when_the_server_ends_is_hung_up_on(monkeypatch: pytes
 
 
 def test_rooms_that_were_given_up_are_opened_again_by_whoever_speaks() -> None:
-    async def body(loop: Loop, street: Street) -> None:
+    async def body(loop: ActorSystem, street: Street) -> None:
         ada = await street.connect("ada")
         bob = await street.connect("bob")
         while loop.events.counts().escalations == 0:
@@ -372,4 +372,4 @@ def test_it_runs_as_it_says_and_ends_at_a_signal() -> None:
         finally:
             server.kill()
     assert (server.returncode, err) == (0, "")
-    assert "session-1 (running" in out
+    assert "session-1: Session (running" in out

@@ -100,7 +100,7 @@ def test_a_cook_who_sleeps_is_killed_when_the_time_is_up() -> None:
         sleeper = running.order("sleep")
         began = monotonic()
         running.signal(signal.SIGTERM)
-        assert answer(sleeper) == "sorry: TargetEnded"
+        assert answer(sleeper) == "sorry: TargetEndedError"
         code, errors = running.end()
         assert code == 1
         report = "\n".join(running.said)
@@ -119,7 +119,7 @@ def test_a_second_ctrl_c_waits_for_nobody() -> None:
         running.signal(signal.SIGTERM)
         running.until("door: shut")
         running.signal(signal.SIGINT)
-        assert answer(sleeper) == "sorry: TargetEnded"
+        assert answer(sleeper) == "sorry: TargetEndedError"
         assert running.end()[0] == 1
         assert "hurried" in "\n".join(running.said)
 

@@ -6,13 +6,13 @@ import asyncio
 
 import pytest
 
-from bandstand import Loop
+from bandstand import ActorSystem
 from bandstand.testing import VirtualClock
 from examples.fastapi.office import Change, NoSuchTicketError, Office, SoldOutError, open_office
 
 
 async def pass_time(clock: VirtualClock, office: Office, ms: float) -> None:
-    clock.advance(ms)
+    clock.advance(ms / 1000)
     # What is due becomes a message in this tick; it is handled when the next question is.
     await office.free()
 
@@ -20,7 +20,7 @@ async def pass_time(clock: VirtualClock, office: Office, ms: float) -> None:
 def test_a_seat_that_is_not_paid_in_time_is_free_again() -> None:
     async def main() -> None:
         clock = VirtualClock()
-        async with Loop(clock=clock) as loop:
+        async with ActorSystem(clock=clock) as loop:
             office, _ = open_office(loop, 2, hold_ms=1_000)
             first, second = await office.hold(), await office.hold()
             with pytest.raises(SoldOutError, match="there is no seat left"):
@@ -37,7 +37,7 @@ def test_a_seat_that_is_not_paid_in_time_is_free_again() -> None:
 def test_what_was_sold_outlives_the_office() -> None:
     async def main() -> None:
         clock = VirtualClock()
-        async with Loop(clock=clock) as loop:
+        async with ActorSystem(clock=clock) as loop:
             office, changes = open_office(loop, 3, hold_ms=1_000)
             async with changes.listen() as stream:
                 first = await office.pay((await office.hold()).number)

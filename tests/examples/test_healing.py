@@ -85,8 +85,8 @@ def test_the_rest_waits_for_the_backoff_and_comes_back(output: str) -> None:
 
 
 def test_it_gives_up_once_and_says_why(output: str) -> None:
-    assert output.count("'shop' gave up on child 'database': this would be restart 5 within 60000 ms") == 1
-    story = output.partition("run()       raised GaveUp; the last failures")[2]
+    assert output.count("'shop' gave up on child 'database': this would be restart 5 within 60 s") == 1
+    story = output.partition("run()       raised RestartLimitError; the last failures")[2]
     assert re.findall(r"^ +(\d)\. (\w+): ", story, re.MULTILINE) == [
         ("1", "ConnectionResetError"),
         ("2", "ConnectionRefusedError"),

@@ -116,11 +116,11 @@ def test_a_full_disk_is_waited_for_longer_each_time(tmp_path: Path, is_used: boo
         assert run("run", tmp_path, "--series", 1, "--points", 100).returncode == 0
     done = run("run", tmp_path, "--series", 1, "--points", 500, "--full-disk", 3)
     restarts = re.findall(
-        r"supervisor 'heads' restarts child 'series-0'.*attempt (\d+), delay (\d+) ms", done.stderr
+        r"supervisor 'heads' restarts child 'series-0'.*attempt (\d+), delay ([\d.]+) s", done.stderr
     )
-    assert restarts == [("1", "100"), ("2", "200"), ("3", "400")]
+    assert restarts == [("1", "0.1"), ("2", "0.2"), ("3", "0.4")]
     assert done.stdout.endswith("series-0 500\n")
-    assert re.search(r"series-0 \(running, .*3 restarts\)", done.stderr)
+    assert re.search(r"series-0: \w+ \(running, .*3 restarts\)", done.stderr)
     assert run("check", tmp_path).stdout == "series-0: points 1 to 500, 0 wrong, 0 torn bytes\n"
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from bandstand import Loop
-from bandstand.errors import NoSuchActor
+from bandstand import ActorSystem
+from bandstand.errors import NoSuchActorError
 from bandstand.testing import VirtualClock
 from examples.ingest.blocks import merge, retire
 from examples.ingest.disk import Disk
@@ -72,7 +72,7 @@ def test_a_head_that_is_stopped_waits_for_the_thread_that_writes(tmp_path: Path)
     disk = Gate()
 
     async def main() -> None:
-        async with Loop() as loop:
+        async with ActorSystem() as loop:
             metrics = loop.spawn(Metrics)
             feeder = loop.spawn(
                 Feeder, "s", cast("Head", Down()), 1, lambda _series, _number: None, lambda: None
@@ -95,7 +95,7 @@ def test_a_head_that_is_stopped_while_it_recovers_leaves_nothing_open(tmp_path: 
     disk = Gate()
 
     async def main() -> None:
-        async with Loop() as loop:
+        async with ActorSystem() as loop:
             head = loop.spawn(Head, "s", tmp_path, disk, loop.spawn(Metrics), 1)
             # Recovering, it writes the last segment once more.
             await stop_at(head, disk)
@@ -114,7 +114,7 @@ def test_the_index_knows_what_was_made_and_what_was_removed(tmp_path: Path) -> N
     merge(tmp_path, [1], Disk())
 
     async def main() -> None:
-        async with Loop() as loop:
+        async with ActorSystem() as loop:
             index = loop.spawn(Index, tmp_path)
             assert await index.blocks() == {"00000001-00000001.block": (1, 10)}
             merge(tmp_path, [2, 3], Disk())
@@ -138,7 +138,7 @@ class Down:
 
     def last(self) -> int:
         self.tries += 1
-        raise NoSuchActor("it is down")
+        raise NoSuchActorError("it is down")
 
 
 def test_a_feeder_asks_a_head_that_is_down_once_at_a_time() -> None:
@@ -146,10 +146,10 @@ def test_a_feeder_asks_a_head_that_is_down_once_at_a_time() -> None:
 
     async def main() -> None:
         clock = VirtualClock()
-        async with Loop(clock=clock) as loop:
+        async with ActorSystem(clock=clock) as loop:
             loop.spawn(Feeder, "s", cast("Head", head), 1, lambda _series, _number: None, lambda: None)
             for _ in range(4 * PATIENCE_MS // RETRY_MS):
-                clock.advance(RETRY_MS)
+                clock.advance(RETRY_MS / 1000)
                 await asyncio.sleep(0)
 
     asyncio.run(main())

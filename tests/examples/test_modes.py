@@ -66,6 +66,6 @@ def test_the_chain() -> None:
         "the door opens, and the waiter answers while he waits:",
         "  soup with salt for table 7",
         "what is not marked for it is an error at once:",
-        "  AskCycle: 2 of them wait for each other already",
+        "  AskCycleError: 2 of them wait for each other already",
         "and the waiter is well: RUNNING, 0 messages wait",
     ]

@@ -30,7 +30,7 @@ class Shop:
 
     async def say(self, kind: Any, type_name: str, **data: object) -> dict[str, Any]:
         raw = Raw(msgspec.json.encode(data))
-        answer = await self.node.bus.await_answer(kind, type_name, raw, None)
+        answer = await self.node.bus.ask_encoded(kind, type_name, raw, None)
         return {"kind": answer.kind, "type": answer.type, **msgspec.json.decode(answer.data)}
 
     async def shelf(self) -> dict[str, int]:

@@ -49,7 +49,7 @@ def test_lanes_overtake(output: str) -> None:
 
 
 def test_full_is_a_clear_error(output: str) -> None:
-    assert "4 accepted, then MailboxFull" in output
+    assert "4 accepted, then MailboxFullError" in output
     assert "'slow' is full: 4 messages wait in its DATA lane" in output
     assert "try_send says True" in output
 

@@ -51,7 +51,8 @@ def test_a_room_is_restored_and_what_waited_is_heard(output: str) -> None:
     after = output.partition("restarts child 'lobby'")[2]
     assert re.search(r"lobby +is back, with ada, slow", after)
     assert "ada: or can it? c[_]" in after
-    assert "100%" not in output
+    # The crash report names it; the guests do not hear it.
+    assert not re.search(r"hears .*100%", output)
 
 
 def test_a_slow_guest_is_nobodys_problem(output: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bandstand import Loop
+from bandstand import ActorSystem
 from bandstand.pod import ThreadModel
 from examples.studio.actors import WIDTH, Display, DisplayPeers, Engine, EnginePeers, Log, Metrics, Settings
 from examples.studio.troupe import Studio
@@ -59,7 +59,7 @@ def test_it_has_all_four_kinds_of_stages() -> None:
 
 def test_the_same_engine_draws_on_a_plain_loop() -> None:
     async def main() -> tuple[dict[str, int], list[str]]:
-        async with Loop() as loop:
+        async with ActorSystem() as loop:
             metrics, log = loop.spawn(Metrics), loop.spawn(Log)
             display = loop.spawn(Display, DisplayPeers(metrics=metrics, log=log))
             peers = EnginePeers(settings=loop.spawn(Settings, 0.1), display=display, metrics=metrics)

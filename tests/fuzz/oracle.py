@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from bandstand.bus.adapters.greeting import LONGEST_GREETING, read_greeting
+from bandstand.bus.adapters.authentication import MAX_AUTH_LINE, read_auth_request
 from bandstand.bus.wire import DECODE_ERRORS, read_frame
-from bandstand.errors import BadMessage
+from bandstand.errors import InvalidMessageError
 
 # What a browser begins with.
 HTTP = re.compile(rb"(?i)(?:[a-z]+ \S+ http/1\.[01]|host: ?\S+)\r?$")
@@ -58,7 +58,7 @@ def owed_for(text: bytes, line_bytes: int) -> Owed:
     owed = Owed()
     has_spoken = False
     first, _, rest = text.partition(b"\n")
-    greeting = None if len(first) > min(LONGEST_GREETING, line_bytes) else read_greeting(first)
+    greeting = None if len(first) > min(MAX_AUTH_LINE, line_bytes) else read_auth_request(first)
     if greeting is not None:
         # Answered at the door, even where nobody asks for it: the node has not heard anything yet.
         owed.answers[greeting.request_id] += 1
@@ -74,7 +74,7 @@ def owed_for(text: bytes, line_bytes: int) -> Owed:
             break
         try:
             frame = read_frame(line)
-        except BadMessage as problem:
+        except InvalidMessageError as problem:
             owed.answers[problem.request_id] += 1
             continue
         has_spoken = True
@@ -89,7 +89,7 @@ def owed_at_door(text: bytes, line_bytes: int, token: str) -> Owed:
     if not text:
         return Owed()
     first, _, rest = text.partition(b"\n")
-    greeting = None if len(first) > LONGEST_GREETING else read_greeting(first)
+    greeting = None if len(first) > MAX_AUTH_LINE else read_auth_request(first)
     if greeting is None or greeting.token != token:
         return Owed(is_stranger=True)
     owed = owed_for(rest, line_bytes)

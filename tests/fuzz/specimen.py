@@ -28,7 +28,8 @@ from bandstand.bus import (
     UnixAdapter,
     serve,
 )
-from bandstand.errors import Refused
+from bandstand.errors import RefusedError
+from bandstand.supervision import Backoff
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 LINE_BYTES = 8192
@@ -108,14 +109,14 @@ class Clown(Capability):
     """Stumbles."""
 
     outbound = Said
-    policy = RestartLimits(max_restarts=1_000_000, backoff_ms=1)
+    policy = RestartLimits(max_restarts=1_000_000, backoff=Backoff(initial=0.001, maximum=0.001))
 
     async def do(self, msg: Do) -> None:
         match msg.way:
             case "raise":
                 raise RuntimeError("on purpose")
             case "refuse":
-                raise Refused("on purpose")
+                raise RefusedError("on purpose")
             case "lie":
                 self.bus.emit(Secret())
             case "dawdle":
@@ -128,7 +129,7 @@ class Clown(Capability):
 
 def main() -> int:
     folder = sys.argv[1]
-    limits = Limits(line_bytes=LINE_BYTES, connections=200, strangers=50)
+    limits = Limits(line_bytes=LINE_BYTES, connections=200, unauthenticated=50)
     adapters = [UnixAdapter(f"{folder}/bus.sock", limits=limits), TcpAdapter(limits=limits, token=TOKEN)]
     return serve(Service(load=lambda: [Specimen, Clown], adapters=adapters), sys.stdout, sys.stderr)
 

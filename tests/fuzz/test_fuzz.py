@@ -98,22 +98,27 @@ def test_the_oracle_knows_strangers() -> None:
 BROKEN = """
 import os
 import sys
-from bandstand.bus.gate import Gate
+from bandstand.bus import TcpAdapter, UnixAdapter
+from tests.faulty_ingress import FaultyIngress, start_with
 from tests.fuzz import specimen
 
-def lose(self, line, problem):
-    pass
+class Broken(FaultyIngress):
+    held = []
 
-def leak(self, line, held=[]):
-    held.append(os.pipe())
-    opened(self, line)
+    def wrap(self, line):
+        if fault == "leak":
+            self.held.append(os.pipe())
+        return line
 
-def die(self, line, problem):
-    os._exit(3)
+    def refuse(self, line, problem):
+        if fault == "die":
+            os._exit(3)
+        if fault != "lose":
+            super().refuse(line, problem)
 
-opened = Gate.open
 fault = open(sys.argv[1] + "/../fault").read()
-setattr(Gate, "open" if fault == "leak" else "refuse", {"lose": lose, "leak": leak, "die": die}[fault])
+for adapter in (UnixAdapter, TcpAdapter):
+    adapter.start = start_with(Broken, adapter)
 sys.exit(specimen.main())
 """
 

@@ -17,6 +17,7 @@ from msgspec import Struct, field
 
 from bandstand.bus import (
     BufferedWorker,
+    Bus,
     Capability,
     Command,
     Contract,
@@ -27,15 +28,15 @@ from bandstand.bus import (
     Message,
     MessageEvent,
     Metadata,
-    Outlet,
     Provision,
     RestartLimits,
     provide,
 )
-from bandstand.errors import Refused, RequestFailed
+from bandstand.errors import RefusedError, RequestFailedError
+from bandstand.supervision import Backoff
 from tests.core.support import Boom
 
-POLICY = RestartLimits(max_restarts=3, window_ms=5000, backoff_ms=200)
+POLICY = RestartLimits(max_restarts=3, period=5, backoff=Backoff(initial=0.2, maximum=0.2))
 CAP = 8
 
 
@@ -119,11 +120,11 @@ def plainly(name: str, act: Act, score: Score) -> object:
     """What is done at once, and what is given back for it."""
     match act.deed:
         case "refuse":
-            raise Refused("not today")
+            raise RefusedError("not today")
         case "decline":
-            raise Refused(Declined(act.token))
+            raise RefusedError(Declined(act.token))
         case "undeclared":
-            raise Refused(Undeclared(act.token))
+            raise RefusedError(Undeclared(act.token))
         case "raise":
             raise Boom(act.token)
         case "cancelled":
@@ -160,7 +161,7 @@ async def slowly(name: str, act: Act, score: Score) -> object:
         case "raise_later":
             raise Boom(act.token)
         case "refuse_later":
-            raise Refused("not even later")
+            raise RefusedError("not even later")
         case "suicide_later":
             score.suicide(name)
             await asyncio.sleep(0)
@@ -169,13 +170,13 @@ async def slowly(name: str, act: Act, score: Score) -> object:
     return Done(act.token)
 
 
-async def asking(bus: Outlet, act: Act) -> object:
+async def asking(bus: Bus, act: Act) -> object:
     """Ask others, and say whether they have answered. (What they say may be an error: that is no failure of ours.)"""
     asked = ACTS[act.to](**act.inner)
 
     async def ask() -> None:
-        with suppress(RequestFailed):
-            await bus.ask(asked, timeout_ms=act.ms or None)
+        with suppress(RequestFailedError):
+            await bus.ask(asked, timeout=act.ms / 1000 or None)
 
     match act.deed:
         case "relay":
@@ -283,7 +284,7 @@ class Wild(Listeners):
             case "raise_later":
                 self.dispatch_event(ErrorEvent(Boom(act.token), name))
             case "refuse_later":
-                self.dispatch_event(ErrorEvent(Refused("no"), name))
+                self.dispatch_event(ErrorEvent(RefusedError("no"), name))
             case "another":
                 self._reply(done, before or "nobody's")
             case "twice":

@@ -302,7 +302,13 @@ class Boss:
                 if plan.auto is AutoShutdown.ANY_SIGNIFICANT or is_last:
                     self.finish(NORMAL)
             return
-        self.restarts = [*(at for at in self.restarts if world.now - at < plan.period), world.now]
+        delay = 0
+        if child.plan.delays is not None and is_abnormal:
+            rule = child.plan.delays
+            delay = min(child.stored * rule.factor, rule.most) or rule.initial
+        # Delays lengthen the period.
+        period = plan.period + (plan.intensity * child.stored if delay else 0)
+        self.restarts = [*(at for at in self.restarts if world.now - at < period), world.now]
         if len(self.restarts) > plan.intensity:
             world.note("escalate", self.name, None)
             self.finish(FAIL)
@@ -310,10 +316,8 @@ class Boss:
         child.phase = "waiting"
         child.restarts += 1
         child.is_again = True
-        delay = 0
-        if child.plan.delays is not None and is_abnormal:
-            rule = child.plan.delays
-            delay = child.stored = min(child.stored * rule.factor, rule.most) or rule.initial
+        if delay:
+            child.stored = delay
         if not self.is_group:
             if delay:
                 child.due = world.set_timer(delay, self, child)

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bandstand.core import ActorId, Context, Lane, Loop, LoopConfig, Overflow
-from bandstand.errors import LoopClosed, MailboxFull, NoSuchActor
+from bandstand.errors import LoopClosedError, MailboxFullError, NoSuchActorError
 from bandstand.testing import VirtualClock
 from tests.core.support import USER_LANES, check_statistics
 
@@ -111,7 +111,7 @@ class Arrivals:
             target = int(box.actor) if how % 2 else box.actor
             is_full = box.is_full(lane)
             if is_full and box.policy is Overflow.REJECT:
-                with pytest.raises(MailboxFull):
+                with pytest.raises(MailboxFullError):
                     self.loop.send_async(target, letter.number, lane=lane)
                 self.refused += 1
                 self.sent += 1
@@ -144,7 +144,7 @@ class Arrivals:
         self.loop.stop_actor(box.actor)
         for one in USER_LANES:
             self.dead_expected += box.waiting[one]
-        with pytest.raises(NoSuchActor):
+        with pytest.raises(NoSuchActorError):
             self.loop.send_async(box.actor, "too late", lane=lane)
         self.refused += 1
         self.sent += 1
@@ -298,7 +298,7 @@ def test_threads_that_play_scripts(plays: list[Script], caps: list[int], ticks: 
             for number, (target, lane) in enumerate(plays[who].sends):
                 try:
                     loop.send_async(actors[target], (who, number), lane=lane)
-                except (MailboxFull, NoSuchActor, LoopClosed):
+                except (MailboxFullError, NoSuchActorError, LoopClosedError):
                     refused[who] += 1
                 else:
                     accepted[who].append((number, target, lane))

@@ -19,14 +19,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from bandstand.actor import Actor, Loop, Reply, ask, child, is_alive, supervised
+from bandstand.actor import Actor, ActorSystem, Reply, ask, child, is_alive, supervised
 from bandstand.errors import (
-    AskCycle,
-    AskTimeout,
+    AskCycleError,
+    AskTimeoutError,
     BandstandError,
-    MailboxFull,
-    NoSuchActor,
-    TargetEnded,
+    MailboxFullError,
+    NoSuchActorError,
+    TargetEndedError,
 )
 from bandstand.supervision import Mailbox, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock, leaks_of
@@ -154,11 +154,11 @@ class Player(Actor):
         self.world.waits[self.name] += 1
         try:
             await inner.reply
-        except AskCycle:
+        except AskCycleError:
             # One that was begun has it from further down.
             if not inner.begun and inner.target != self.name and not self.world.waits[inner.target]:
                 self.world.faults.append(
-                    f"{inner.target} waits for nobody, and yet {self.name} had an AskCycle"
+                    f"{inner.target} waits for nobody, and yet {self.name} had an AskCycleError"
                 )
             raise
         finally:
@@ -181,7 +181,7 @@ class World(RuleBasedStateMachine):
         self.waits: Counter[str] = Counter()
         self.players: dict[str, Player] = {}
         self.is_over = False
-        self.loop = Loop(clock=self.clock)
+        self.loop = ActorSystem(clock=self.clock)
 
     def now(self) -> float:
         return self.clock.now_ns() / 1e6
@@ -197,7 +197,7 @@ class World(RuleBasedStateMachine):
                 child(name, mailbox=mailbox, mailbox_cap=cap).of(Player, self, name)
                 for name, mailbox in SUPERVISED.items()
             ]
-            root = spawn_supervisor(self.loop, SupervisorSpec(children=specs, intensity=10**6))
+            root = spawn_supervisor(self.loop, SupervisorSpec(children=specs, max_restarts=10**6))
             for name in NAMES:
                 if name in SUPERVISED:
                     self.players[name] = supervised(root, Player, name)
@@ -213,7 +213,9 @@ class World(RuleBasedStateMachine):
     def pose(self, question: Question) -> Question:
         player = self.players[question.target]
         question.ends_before = self.ends[question.target]
-        question.reply = getattr(player, question.kind).within(question.within)(question)
+        question.reply = getattr(player, question.kind).within(
+            None if question.within is None else question.within / 1000
+        )(question)
         self.questions.append(question)
         return question
 
@@ -239,9 +241,9 @@ class World(RuleBasedStateMachine):
             question = Question(token, name, kind, within, self.now())
             try:
                 self.pose(question)
-            except MailboxFull:
+            except MailboxFullError:
                 pass
-            except NoSuchActor:
+            except NoSuchActorError:
                 assert self.ends[name] or name in SUPERVISED
             else:
                 if is_awaited:
@@ -371,11 +373,11 @@ class World(RuleBasedStateMachine):
         elif not self.is_own(question):
             # A relay answers with whatever became of its own ask.
             assert kind == "relay"
-        elif isinstance(end, AskTimeout):
+        elif isinstance(end, AskTimeoutError):
             assert question.within is not None
-            assert end.waited_ms >= question.within
+            assert end.waited * 1000 >= question.within - 1e-6
             assert self.now() - question.asked_at >= question.within
-        elif isinstance(end, TargetEnded):
+        elif isinstance(end, TargetEndedError):
             assert self.ends[question.target] > question.ends_before or self.is_over
         elif isinstance(end, Declined):
             assert kind.startswith("refuse")
@@ -383,7 +385,7 @@ class World(RuleBasedStateMachine):
         else:
             # What a relay could not even ask, or was not let wait for.
             assert kind == "relay"
-            assert isinstance(end, (AskCycle, MailboxFull, NoSuchActor))
+            assert isinstance(end, (AskCycleError, MailboxFullError, NoSuchActorError))
 
     def check_patience(self, question: Question) -> None:
         """What must have ended by now."""
@@ -403,7 +405,7 @@ class World(RuleBasedStateMachine):
                 found["answered"] += 1
             elif isinstance(end, CancelledError):
                 found["cancelled"] += 1
-            elif isinstance(end, AskTimeout) and self.is_own(question):
+            elif isinstance(end, AskTimeoutError) and self.is_own(question):
                 found["expired"] += 1
             else:
                 found["failed"] += 1
@@ -415,7 +417,7 @@ class World(RuleBasedStateMachine):
 
     def is_own(self, question: Question) -> bool:
         """Whether an error is that of the ask itself, and not one that a relay has passed on."""
-        if isinstance(question.end, AskTimeout):
+        if isinstance(question.end, AskTimeoutError):
             # Made anew each time it is raised: it is known by its words.
             return question.end.method == f"Player.{question.kind}()" and question.end.target.startswith(
                 repr(question.target)

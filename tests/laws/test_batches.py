@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bandstand.actor import Actor, Loop, ask, batch, batch_ask, control, data
+from bandstand.actor import Actor, ActorSystem, ask, batch, batch_ask, tell
 from bandstand.core import Lane
 from bandstand.testing import VirtualClock
 from tests.core.support import check_statistics
@@ -35,11 +35,11 @@ class Collector(Actor):
     def high(self, numbers: list[int]) -> None:
         self.book.append(("high", numbers))
 
-    @data
+    @tell
     def single(self, number: int) -> None:
         self.book.append(("single", [number]))
 
-    @control
+    @tell(lane=Lane.CONTROL)
     def high_single(self, number: int) -> None:
         self.book.append(("high_single", [number]))
 
@@ -59,7 +59,7 @@ def test_the_lists_are_what_was_sent(steps: list[str]) -> None:
     sent: list[tuple[str, int]] = []
     replies: list[tuple[int, Any]] = []
     clock = VirtualClock()
-    loop = Loop(clock=clock)
+    loop = ActorSystem(clock=clock)
 
     async def body() -> None:
         async with loop:

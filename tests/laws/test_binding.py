@@ -14,7 +14,7 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from bandstand.actor import Actor, Loop, ask, data, is_alive
+from bandstand.actor import Actor, ActorSystem, ask, is_alive, tell
 from bandstand.core import LoopConfig
 from bandstand.testing import VirtualClock
 from tests.actor.answers import outcome
@@ -137,10 +137,10 @@ def test_a_handle_binds_as_the_method_itself_would(drawn: st.DataObject) -> None
     seen: list[dict[str, Any]] = []
     answering = shape.method("return {}", seen)
     kind: Any = type(
-        "Made", (Actor,), {"call": ask(answering), "put": data(shape.method("seen.append({})", seen))}
+        "Made", (Actor,), {"call": ask(answering), "put": tell(shape.method("seen.append({})", seen))}
     )
     oracle: Any = type("Plain", (), {"call": answering})()
-    with Loop(LoopConfig(), clock=VirtualClock()) as loop:
+    with ActorSystem(LoopConfig(), clock=VirtualClock()) as loop:
         handle = loop.spawn(kind)
         for _ in range(4):
             args, kwargs = drawn.draw(calls(shape))

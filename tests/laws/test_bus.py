@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from bandstand.bus import Node, NodeConfig
 from bandstand.bus.syscall import Reset
-from bandstand.errors import RequestFailed
+from bandstand.errors import RequestFailedError
 from bandstand.testing import VirtualClock, leaks_of
 from tests.bus.stage import ScriptedAdapter, ScriptedLine, Stage, hushed
 from tests.laws.chorus import ACTS, ASKING, CAP, PLAIN, SLOW, Score, chorus
@@ -100,11 +100,11 @@ class World(RuleBasedStateMachine):
     @initialize(credit=st.sampled_from([2, 5, 1000]), inside=st.sampled_from([1, 3, 1000]))
     def begin(self, credit: int, inside: int) -> None:
         config = NodeConfig(
-            timeout_ms=TIMEOUT,
+            timeout=TIMEOUT / 1000,
             max_in_flight=credit,
             max_inside=inside,
             mailbox_cap=CAP,
-            health_ms=700,
+            health_period=0.7,
             max_timers=4,
         )
         node = Node(chorus(self.score), adapters=[self.adapter], config=config, clock=self.clock)
@@ -217,7 +217,7 @@ class World(RuleBasedStateMachine):
     async def answer_of(self, stage: Stage, asked: Any) -> object:
         try:
             return await stage.bus.ask(asked)
-        except RequestFailed as error:
+        except RequestFailedError as error:
             return error
 
     @precondition(lambda self: self.inside)
@@ -259,7 +259,7 @@ class World(RuleBasedStateMachine):
         assert self.stage is not None
         try:
             await self.stage.bus.ask(Reset(name))
-        except RequestFailed as error:
+        except RequestFailedError as error:
             assert error.type in {"Sys.Refused", "Sys.Overloaded"}  # noqa: PT017 -- whether it raises is not the point
 
     @rule(ms=st.sampled_from([0, 0, 1, 25, 210, 700, 2100, 6000]))

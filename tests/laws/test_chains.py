@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bandstand.actor import Actor, Loop, ask, is_alive
-from bandstand.errors import AskCycle
+from bandstand.actor import Actor, ActorSystem, ask, is_alive
+from bandstand.errors import AskCycleError
 from bandstand.testing import VirtualClock
 from tests.actor.asking import in_time, outcome
 
@@ -20,7 +20,7 @@ Hop: TypeAlias = tuple[int, bool, bool]
 hops = st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.booleans()), min_size=1, max_size=9)
 
 
-class Node(Actor, ask_ms=None):
+class Node(Actor, ask_timeout=None):
     """There are no deadlines: what is neither answered nor found hangs."""
 
     def __init__(self, nodes: list[Node]) -> None:
@@ -37,7 +37,7 @@ class Node(Actor, ask_ms=None):
         node = self.nodes[place]
         return await (node.open(rest) if is_open else node.closed(rest))
 
-    @ask(raises=AskCycle)
+    @ask(raises=AskCycleError)
     async def closed(self, path: list[Hop]) -> str:
         self.in_turn += 1
         self.most = max(self.most, self.in_turn)
@@ -46,7 +46,7 @@ class Node(Actor, ask_ms=None):
         finally:
             self.in_turn -= 1
 
-    @ask(reentrant=True, raises=AskCycle)
+    @ask(reentrant=True, raises=AskCycleError)
     async def open(self, path: list[Hop]) -> str:
         return await self.on(path)
 
@@ -60,7 +60,7 @@ def foreseen(path: list[Hop]) -> type:
     busy: set[int] = set()
     for place, is_open, _ in path:
         if place in busy and not is_open:
-            return AskCycle
+            return AskCycleError
         busy.add(place)
     return str
 
@@ -74,7 +74,7 @@ async def walk(nodes: list[Node], path: list[Hop]) -> object:
 @settings(deadline=None)
 @given(hops)
 def test_a_chain_ends_as_foreseen(path: list[Hop]) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         nodes: list[Node] = []
         nodes += [loop.spawn(Node, nodes) for _ in range(4)]
         assert type(await walk(nodes, path)) is foreseen(path)
@@ -88,11 +88,11 @@ def test_a_chain_ends_as_foreseen(path: list[Hop]) -> None:
 @settings(deadline=None)
 @given(st.lists(hops, min_size=2, max_size=5))
 def test_many_chains_at_a_time_all_end(paths: list[list[Hop]]) -> None:
-    async def story(loop: Loop) -> None:
+    async def story(loop: ActorSystem) -> None:
         nodes: list[Node] = []
         nodes += [loop.spawn(Node, nodes) for _ in range(4)]
         ends = await asyncio.gather(*(walk(nodes, path) for path in paths))
-        assert {type(end) for end in ends} <= {str, AskCycle}
+        assert {type(end) for end in ends} <= {str, AskCycleError}
         # What is not marked is never handled while another such is: an actor has one turn.
         assert all([await node.overlap() <= 1 for node in nodes])
         assert len(loop.waits()) == 0

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from bandstand.core import Loop
-from bandstand.errors import Cancelled, ChannelClosed, ChannelTimeout
+from bandstand.errors import ChannelClosedError, ChannelTimeoutError, TokenCancelledError
 from bandstand.scope import CONFLATED, UNBOUNDED, CancelToken, Channel, select
 from bandstand.scope._channel import WaitState
 from bandstand.testing import VirtualClock
@@ -89,9 +89,9 @@ class Stage:
             at_hand[:] = [(operation, sides)]
             try:
                 result = await operation
-            except ChannelTimeout:
+            except ChannelTimeoutError:
                 self.refused.add(item)
-            except (ChannelClosed, Cancelled):
+            except (ChannelClosedError, TokenCancelledError):
                 self.refused.add(item)
                 return
             except asyncio.CancelledError:
@@ -263,7 +263,7 @@ class Channels(RuleBasedStateMachine):
 
     def limits(self, wait: float | None, token: int) -> dict[str, Any]:
         tokens = self.stage.tokens
-        limits: dict[str, Any] = {"timeout_ms": wait}
+        limits: dict[str, Any] = {"timeout": None if wait is None else wait / 1000}
         if token % 3 == 0 and tokens:
             limits["token"] = tokens[token % len(tokens)]
         return limits
@@ -298,7 +298,7 @@ class Channels(RuleBasedStateMachine):
         stage.offers += 1
         try:
             is_sent = stage.channels[at % len(stage.channels)].try_send(item)
-        except ChannelClosed:
+        except ChannelClosedError:
             is_sent = False
         if is_sent:
             stage.sent[item] = at % len(stage.channels)
@@ -309,7 +309,7 @@ class Channels(RuleBasedStateMachine):
     def try_receive(self, at: int) -> None:
         stage = self.stage
         self.who += 1
-        with suppress(ChannelClosed):
+        with suppress(ChannelClosedError):
             item = stage.channels[at % len(stage.channels)].try_receive()
             if item is not None:
                 stage.got.append((self.who, at % len(stage.channels), item))
@@ -355,7 +355,7 @@ class Channels(RuleBasedStateMachine):
     def make_token(self, wait: float | None, parent: int) -> None:
         tokens = self.stage.tokens
         above = tokens[parent % len(tokens)] if tokens and parent % 2 else None
-        tokens.append(CancelToken(above, timeout_ms=wait, loop=self.stage.loop))
+        tokens.append(CancelToken(above, timeout=None if wait is None else wait / 1000, loop=self.stage.loop))
 
     @precondition(lambda self: self.stage.tokens)
     @rule(at=numbers)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bandstand.bus import ClientConfig, Gap, connect
-from bandstand.bus.client.stream import Stream
+from bandstand.bus.client.subscription import EventBuffer
 from bandstand.errors import BandstandError
 from bandstand.supervision import Backoff
 from bandstand.testing import VirtualClock
@@ -25,7 +25,7 @@ from bandstand.testing import VirtualClock
     steps=st.lists(st.sampled_from(["put", "put", "put", "take", "lag", "reconnect"]), max_size=60),
 )
 def test_what_is_read_and_what_is_missed_is_all_there_was(limit: int, steps: list[str]) -> None:
-    stream: Stream[int] = Stream(limit)
+    stream: EventBuffer[int] = EventBuffer(limit)
     read: list[int | Gap] = []
     put = lagged = reconnects = 0
 
@@ -37,20 +37,20 @@ def test_what_is_read_and_what_is_missed_is_all_there_was(limit: int, steps: lis
                     stream.put(put)
                     put += 1
                 case "lag":
-                    stream.skip(Gap("lagged", 2))
+                    stream.add_gap(Gap("lagged", 2))
                     lagged += 2
                 case "reconnect":
-                    stream.skip(Gap("reconnected"))
+                    stream.add_gap(Gap("reconnected"))
                     reconnects += 1
-                case _ if stream._items:  # pyright: ignore[reportPrivateUsage]  # whether a take would wait
-                    read.append(await stream.take())
+                case _ if stream.has_next():
+                    read.append(await stream.get())
                 case _:
                     pass
             assert len(stream) <= limit
             assert len(stream._items) <= 4 * (limit + 1)  # pyright: ignore[reportPrivateUsage]  # gaps included
         stream.end()
-        while stream._items:  # pyright: ignore[reportPrivateUsage]  # likewise
-            read.append(await stream.take())
+        while stream.has_next():
+            read.append(await stream.get())
 
     asyncio.run(act())
     assert positions_of(read) == put
@@ -123,16 +123,16 @@ def test_each_call_has_one_end_of_its_own(
     async def act() -> None:
         path = Path(folder, "s")
         server = await asyncio.start_unix_server(moody.serve, path)
-        config = ClientConfig(window=window, backoff=Backoff(initial_ms=10, max_ms=50))
+        config = ClientConfig(window=window, backoff=Backoff(initial=0.01, maximum=0.05))
         async with connect(f"unix:{path}", config) as bus:
-            tasks = [asyncio.ensure_future(bus.query("A.B", each, timeout_ms=3000)) for each in range(calls)]
+            tasks = [asyncio.ensure_future(bus.query("A.B", each, timeout=3)) for each in range(calls)]
             await asyncio.sleep(0.02)
             for place in cancelled & set(range(calls)):
                 tasks[place].cancel()
             done: list[Any] = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 60)
-            assert bus._life is not None  # pyright: ignore[reportPrivateUsage]  # what it keeps is the law
+            assert bus._session is not None  # pyright: ignore[reportPrivateUsage]  # what it keeps is the law
             await asyncio.sleep(6)
-            assert (len(bus._life.calls), bus._life.calls.sent) == (0, 0)  # pyright: ignore[reportPrivateUsage]  # likewise
+            assert (len(bus._session.calls), bus._session.calls.sent) == (0, 0)  # pyright: ignore[reportPrivateUsage]  # likewise
         for place, outcome in enumerate(done):
             # Its own answer, or an error of ours, or its caller's going away: nothing else.
             assert outcome == place or isinstance(outcome, (BandstandError, asyncio.CancelledError))

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bandstand.core import Loop, Verdict
-from bandstand.errors import Cancelled, ChannelClosed, ChannelTimeout
+from bandstand.errors import ChannelClosedError, ChannelTimeoutError, TokenCancelledError
 from bandstand.scope import UNBOUNDED, CancelToken, Channel, ChannelActor, EndedBy, Outcome, consume
 from bandstand.testing import VirtualClock
 
@@ -128,14 +128,14 @@ class Company:
         element = self.make(deed, ms)
         try:
             is_sent = self.channel.try_send(element)
-        except ChannelClosed:
+        except ChannelClosedError:
             is_sent = False
         (self.accepted if is_sent else self.refused).append(element.number)
 
     async def send(self, element: Element, ms: int) -> None:
         try:
-            await self.channel.send(element, timeout_ms=ms)
-        except (ChannelTimeout, ChannelClosed, Cancelled):
+            await self.channel.send(element, timeout=ms / 1000)
+        except (ChannelTimeoutError, ChannelClosedError, TokenCancelledError):
             self.refused.append(element.number)
         else:
             self.accepted.append(element.number)

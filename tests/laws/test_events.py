@@ -8,7 +8,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from bandstand.actor import Actor, Loop, child, data
+from bandstand.actor import Actor, ActorSystem, child, tell
 from bandstand.core import (
     ActorId,
     DeadLetter,
@@ -33,7 +33,7 @@ KINDS = (DeadLetter, Dropped, Escalated, Lagged, Restarted, Unhandled)
 
 
 class Plain(Actor):
-    @data
+    @tell
     def take(self, n: int) -> None:
         """Take it."""
 
@@ -55,11 +55,11 @@ class Events(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.loop = Loop(LoopConfig(sys_reserved=RESERVE), clock=VirtualClock())
+        self.loop = ActorSystem(LoopConfig(sys_reserved=RESERVE), clock=VirtualClock())
         self.caused: Counter[type] = Counter()
         self.ears: list[Ear] = []
         self.boxes: list[tuple[ActorId, int]] = []
-        spec = SupervisorSpec(children=[child("one").of(Plain)], intensity=1_000_000, period_ms=1000)
+        spec = SupervisorSpec(children=[child("one").of(Plain)], max_restarts=1_000_000, period=1.0)
         self.boss: Supervisor = spawn_supervisor(self.loop, spec, name="boss")
 
     def cause(self, kind: type, count: int = 1) -> None:
@@ -87,7 +87,7 @@ class Events(RuleBasedStateMachine):
         policy=st.sampled_from([Overflow.DROP_NEWEST, Overflow.DROP_OLDEST, Overflow.CONFLATE]),
     )
     def fill(self, count: int, policy: Overflow) -> None:
-        actor = self.loop.spawn(idle, mailbox_cap=CAP, overflow=policy)
+        actor = self.loop.spawn_raw(idle, mailbox_cap=CAP, overflow=policy)
         for number in range(count):
             self.loop.send(actor, number)
         room = CAP - RESERVE

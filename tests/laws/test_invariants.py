@@ -23,7 +23,7 @@ from bandstand.core import (
     TimerId,
     Verdict,
 )
-from bandstand.errors import LoopClosed, MailboxFull, NoSuchActor, TimerInvalid
+from bandstand.errors import InvalidTimerError, LoopClosedError, MailboxFullError, NoSuchActorError
 from bandstand.testing import VirtualClock
 from tests.core.support import (
     USER_LANES,
@@ -145,7 +145,7 @@ def test_invariant_3_at_most_once(steps: list[tuple[str, int, Lane]], cap: int, 
                     loop.fail_actor(target)
                 else:
                     actors.append(loop.spawn(behavior, mailbox_cap=cap, overflow=policy))
-            except (MailboxFull, NoSuchActor):
+            except (MailboxFullError, NoSuchActorError):
                 refused += step in {"send", "panic"}
         settle(loop)
         fates = Counter(handled)
@@ -228,13 +228,13 @@ def test_invariant_5_timers(
 
         actors = [loop.spawn(behavior, who, mailbox_cap=cap) for who in range(3)]
         handles: dict[int, TimerId] = {
-            number: loop.send_after(actors[who], ms, number, lane=lane)
+            number: loop.send_after(actors[who], ms / 1000, number, lane=lane)
             for number, (who, ms, lane) in enumerate(timers)
         }
         cancelled: set[int] = set()
         for step, number in steps:
             if step == "advance":
-                clock.advance(number)
+                clock.advance(number / 1000)
                 settle(loop)
             elif step == "cancel" and handles:
                 which = number % len(handles)
@@ -245,13 +245,13 @@ def test_invariant_5_timers(
                     assert not was_delivered
                     assert not gone
                     cancelled.add(which)
-                except TimerInvalid:
+                except InvalidTimerError:
                     assert was_delivered or gone or which in cancelled
             elif step == "stop":
                 target = actors[number % 3]
                 if loop.status(target) is ActorStatus.RUNNING:
                     loop.stop_actor(target)
-        clock.advance(1000)
+        clock.advance(1.0)
         settle(loop)
         counts = Counter(number for number, _, _ in delivered)
         for number, (who, _, _) in enumerate(timers):
@@ -305,11 +305,11 @@ def test_invariant_7_lifetime(actors: int, sends: int, timers: int, how: str) ->
         lambda: loop.stop_actor(target),
         lambda: loop.fail_actor(target),
     ):
-        with pytest.raises(LoopClosed):
+        with pytest.raises(LoopClosedError):
             call()
     assert not loop.try_send(target, "x")
     for timer in handles:
-        with suppress(TimerInvalid):
+        with suppress(InvalidTimerError):
             loop.cancel_timer(timer)
     assert calls == []
     if how != "request_stop":

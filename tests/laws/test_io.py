@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bandstand.core import STOP, ActorId, Context, Interest, IoEvent, Loop, LoopConfig, Readiness, Verdict
-from bandstand.errors import IoNotWatched, IoRegistrationFailed, NoSuchActor
+from bandstand.errors import IoNotWatchedError, IoRegistrationError, NoSuchActorError
 from bandstand.testing import VirtualClock
 from tests.core.descriptors import Descriptors
 from tests.core.support import check_statistics
@@ -150,7 +150,7 @@ class Io:
         before = self.watched.get(pipe.number)
         try:
             self.loop.watch_fd(pipe.number, owner, Interest.READ)
-        except IoRegistrationFailed:
+        except IoRegistrationError:
             assert before is not None
             assert before.pipe is pipe
             return
@@ -177,7 +177,7 @@ class Io:
             self.loop.unwatch_fd(number)
             assert number in self.watched
             del self.watched[number]
-        except IoNotWatched:
+        except IoNotWatchedError:
             assert number not in self.watched
 
     def close(self, which: int, how: int) -> None:
@@ -204,7 +204,7 @@ class Io:
         owner = self.owners[which % len(self.owners)]
         self.forget(owner)
         (self.loop.fail_actor if how % 2 else self.loop.stop_actor)(owner)
-        with pytest.raises(NoSuchActor):
+        with pytest.raises(NoSuchActorError):
             self.loop.watch_fd(self.pipes[0].number, owner, Interest.READ)
 
     def crowd(self, which: int, how: int) -> None:
@@ -215,13 +215,13 @@ class Io:
         self.loop.poll_once()
 
     def sweep(self, which: int, how: int) -> None:
-        self.clock.advance(SWEEP)
+        self.clock.advance(SWEEP / 1000)
         self.loop.poll_once()
 
     def settle(self, which: int = 0, how: int = 0) -> None:
         """Let everything come that is to come, then look that it has."""
         for _ in range(2):
-            self.clock.advance(SWEEP)
+            self.clock.advance(SWEEP / 1000)
             quiet = 0
             while quiet < 2:
                 handled = self.loop.poll_once()
@@ -268,7 +268,10 @@ def test_whatever_is_done_to_descriptors_each_readiness_is_told_once_to_its_owne
     deeds: list[tuple[Callable[[Io, int, int], None], int, int]], visits: int, budget: int, cap: int
 ) -> None:
     config = LoopConfig(
-        max_actors_per_tick=visits, max_msgs_per_actor=budget, default_mailbox_cap=cap, fd_sweep_ms=SWEEP
+        max_actors_per_tick=visits,
+        max_msgs_per_actor=budget,
+        default_mailbox_cap=cap,
+        fd_sweep_period=SWEEP / 1000,
     )
     clock = VirtualClock()
     with Descriptors() as descriptors, Loop(config, clock=clock) as loop:

@@ -30,7 +30,7 @@ from bandstand.core import (
     TimerId,
     Verdict,
 )
-from bandstand.errors import MailboxFull, MaxActors, NoSuchActor, TimerInvalid
+from bandstand.errors import InvalidTimerError, MailboxFullError, MaxActorsError, NoSuchActorError
 from bandstand.testing import VirtualClock
 from tests.core.support import USER_LANES, Boom, check_statistics, settle
 
@@ -150,15 +150,15 @@ class WholeLoop(RuleBasedStateMachine):
         self.accepted[number] = Fate(target, lane)
         try:
             self.loop.send(target, Message(number, deed), lane=lane)
-        except (NoSuchActor, MailboxFull):
+        except (NoSuchActorError, MailboxFullError):
             del self.accepted[number]
             self.refused += 1
 
     def do_send_after(self, target: ActorId, ms: int, lane: Lane, deed: str) -> None:
         self.count += 1
         try:
-            timer = self.loop.send_after(target, ms, Message(self.count, deed), lane=lane)
-        except NoSuchActor:
+            timer = self.loop.send_after(target, ms / 1000, Message(self.count, deed), lane=lane)
+        except NoSuchActorError:
             self.refused += 1
             return
         self.timers[self.count] = timer
@@ -171,7 +171,7 @@ class WholeLoop(RuleBasedStateMachine):
         boss = data.draw(st.sampled_from(living)) if supervised and living else None
         try:
             actor = self.loop.spawn(self.behavior, supervisor=boss, overflow=policy)
-        except MaxActors:
+        except MaxActorsError:
             assert len(living) == self.loop.config.max_actors
             return
         assert len(living) < self.loop.config.max_actors
@@ -200,7 +200,7 @@ class WholeLoop(RuleBasedStateMachine):
             self.loop.cancel_timer(self.timers[number])
             assert pending
             self.cancelled.add(number)
-        except TimerInvalid:
+        except InvalidTimerError:
             assert not pending
         del self.timers[number]
 
@@ -216,7 +216,7 @@ class WholeLoop(RuleBasedStateMachine):
                 self.loop.stop_actor(actor)
             assert was_alive
             assert self.ended[actor] is (ExitReason.FAIL if failing else ExitReason.NORMAL)
-        except NoSuchActor:
+        except NoSuchActorError:
             assert not was_alive
 
     @precondition(lambda self: len(self.actors) > 1)
@@ -225,7 +225,7 @@ class WholeLoop(RuleBasedStateMachine):
         watcher, target = data.draw(st.sampled_from(self.actors)), data.draw(st.sampled_from(self.actors))
         try:
             monitor = self.loop.monitor(watcher, target)
-        except NoSuchActor:
+        except NoSuchActorError:
             assert watcher in self.ended
             return
         if target in self.ended:
@@ -246,7 +246,7 @@ class WholeLoop(RuleBasedStateMachine):
 
     @rule(ms=st.integers(0, 60))
     def advance(self, ms: int) -> None:
-        self.clock.advance(ms)
+        self.clock.advance(ms / 1000)
 
     # What must hold.
 
@@ -303,7 +303,7 @@ class WholeLoop(RuleBasedStateMachine):
         settle(self.loop)
         while self.loop.statistics().timers_pending:
             # A handled timer may set another.
-            self.clock.advance(100)
+            self.clock.advance(0.1)
             settle(self.loop)
         # All is quiet: now every message has exactly one fate, and every end was heard.
         fates = {number for number, _ in self.handled} | set(self.dead) | set(self.dropped)

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from bandstand.actor import Loop, Machine, State, data
+from bandstand.actor import ActorSystem, Machine, State, tell
 from bandstand.actor.state_machine import MAX_PUSHED, StateAction, StateStack, StateTable
-from bandstand.errors import BadTransition
+from bandstand.errors import InvalidTransitionError
 from bandstand.testing import VirtualClock
 from tests.core.support import check_statistics, settle
 
@@ -25,21 +25,21 @@ class Four(Machine):
     def __init__(self, log: list[Any]) -> None:
         self.log = log
 
-    @data
+    @tell
     def note(self, number: int) -> None: ...
 
-    @data
+    @tell
     def go(self, state: str, push: bool) -> None:
         self.become(getattr(Four, state), push=push)
 
-    @data
+    @tell
     def back(self) -> None:
         self.unbecome()
 
     a = State()
-    b = State(after_ms=TIMES["b"])
+    b = State(timeout=TIMES["b"] / 1000)
     c = State(postpones=(note,))
-    d = State(after_ms=TIMES["d"])
+    d = State(timeout=TIMES["d"] / 1000)
 
     @a.on(note)
     def note_a(self, number: int) -> None:
@@ -72,7 +72,7 @@ class MachineAgainstModel(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.clock = VirtualClock()
-        self.loop = Loop(clock=self.clock)
+        self.loop = ActorSystem(clock=self.clock)
         self.seen: list[Any] = []
         self.four = self.loop.spawn(Four, self.seen)
         self.log: list[Any] = []
@@ -108,7 +108,7 @@ class MachineAgainstModel(RuleBasedStateMachine):
 
     @rule(ms=st.sampled_from([0, 1, 5, 9, 10, 11, 25, 100]))
     def pass_time(self, ms: int) -> None:
-        self.clock.advance(ms)
+        self.clock.advance(ms / 1000)
         settle(self.loop)
         self.now += ms
         if self.due is not None and self.due <= self.now:
@@ -172,13 +172,13 @@ def test_the_states_of_a_machine_are_a_stack(steps: list[tuple[str, bool] | None
     for step in steps:
         if step is None:
             if len(stack) == 1:
-                with pytest.raises(BadTransition):
+                with pytest.raises(InvalidTransitionError):
                     states.unbecome()
                 continue
             stack.pop()
             states = states.unbecome()
         elif step[1] and len(stack) > MAX_PUSHED:
-            with pytest.raises(BadTransition):
+            with pytest.raises(InvalidTransitionError):
                 states.become(step[0], push=True)
         else:
             if not step[1]:

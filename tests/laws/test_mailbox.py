@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from bandstand.core import ActorId, ChildExit, Context, Down, Lane, Loop, LoopConfig, Overflow
-from bandstand.errors import MailboxFull
+from bandstand.errors import MailboxFullError
 from bandstand.testing import VirtualClock
 from tests.core.support import USER_LANES, check_statistics, idle
 
@@ -82,10 +82,10 @@ class MailboxAgainstDeques(RuleBasedStateMachine):
                     assert (refusal.depth, refusal.lane) == (len(line), lane.name)
             assert self.dropped == dropped
 
-    def refusal(self, lane: Lane) -> MailboxFull | None:
+    def refusal(self, lane: Lane) -> MailboxFullError | None:
         try:
             self.loop.send(self.actor, self.count, lane=lane)
-        except MailboxFull as error:
+        except MailboxFullError as error:
             return error
         return None
 

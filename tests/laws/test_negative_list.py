@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, Loop, ask, child, data, supervised
+from bandstand.actor import Actor, ActorSystem, ask, child, supervised, tell
 from bandstand.core import ActorStatus, Context, Down, ExitReason, Lane, LoopConfig, Overflow
-from bandstand.errors import AskTimeout, BandstandError, GaveUp, TargetEnded
+from bandstand.errors import AskTimeoutError, BandstandError, RestartLimitError, TargetEndedError
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 
@@ -115,11 +115,11 @@ def clock(bandstand_clock: VirtualClock) -> VirtualClock:
     return bandstand_clock
 
 
-def make(clock: VirtualClock, **fields: Any) -> Loop:
-    return Loop(LoopConfig(loop_factory=clock.new_event_loop, **fields), clock=clock)
+def make(clock: VirtualClock, **fields: Any) -> ActorSystem:
+    return ActorSystem(LoopConfig(loop_factory=clock.new_event_loop, **fields), clock=clock)
 
 
-def spin(loop: Loop, rounds: int = 20) -> None:
+def spin(loop: ActorSystem, rounds: int = 20) -> None:
     for _ in range(rounds):
         loop.poll_once()
 
@@ -128,7 +128,7 @@ def spin(loop: Loop, rounds: int = 20) -> None:
 
 
 class Slow(Actor):
-    @data
+    @tell
     async def take(self, n: int) -> None:
         await asyncio.sleep(1000)
 
@@ -138,7 +138,7 @@ class Eager(Actor):
         self.to = to
         self.refused = 0
 
-    @data
+    @tell
     def flood(self, count: int) -> None:
         for number in range(count):
             if not self.to.take.try_send(number):
@@ -175,8 +175,8 @@ def test_a_flood_evicts_the_notice_of_a_death(clock: VirtualClock, policy: Overf
         def watch(ctx: Context[None], letter: object) -> None:
             seen.append(letter)
 
-        watcher = loop.spawn(watch, mailbox_cap=6, overflow=policy)
-        target = loop.spawn(lambda _ctx, _data: None)
+        watcher = loop.spawn_raw(watch, mailbox_cap=6, overflow=policy)
+        target = loop.spawn_raw(lambda _ctx, _data: None)
         loop.monitor(watcher, target)
 
         def flood() -> None:
@@ -198,7 +198,7 @@ def test_a_flood_evicts_the_notice_of_a_death(clock: VirtualClock, policy: Overf
 @pytest.mark.parametrize("lane", [Lane.CONTROL, Lane.MANAGEMENT, Lane.DATA], ids=lambda lane: lane.name)
 def test_priority_makes_a_mailbox_unbounded(clock: VirtualClock, lane: Lane) -> None:
     with make(clock, sys_reserved=4) as loop:
-        actor = loop.spawn(lambda _ctx, _data: None, mailbox_cap=10)
+        actor = loop.spawn_raw(lambda _ctx, _data: None, mailbox_cap=10)
         accepted = sum(loop.try_send(actor, number, lane=lane) for number in range(1000))
         assert accepted == 6
         assert loop.statistics().waiting == 6
@@ -228,7 +228,7 @@ class Brittle(Actor):
         if self.where == "on_stop":
             raise RuntimeError("on_stop")
 
-    @data
+    @tell
     def fall(self) -> None:
         raise ValueError("fell")
 
@@ -244,7 +244,7 @@ def test_a_failure_in_a_restart_leaves_a_zombie_or_is_silent(
 ) -> None:
     Brittle.born = 0
     loop = make(clock)
-    spec = SupervisorSpec(children=[child("brittle").of(Brittle, where)], intensity=3, period_ms=60_000)
+    spec = SupervisorSpec(children=[child("brittle").of(Brittle, where)], max_restarts=3, period=60.0)
     boss = spawn_supervisor(loop, spec, name="boss")
 
     def push(_ctx: Context[None], _data: object) -> None:
@@ -252,8 +252,11 @@ def test_a_failure_in_a_restart_leaves_a_zombie_or_is_silent(
         assert actor is not None
         loop.fail_actor(actor, "pushed")
 
-    loop.send(loop.spawn(push), None)
-    with caplog.at_level(logging.WARNING, logger="bandstand.supervision"), pytest.raises(GaveUp) as caught:
+    loop.send(loop.spawn_raw(push), None)
+    with (
+        caplog.at_level(logging.WARNING, logger="bandstand.supervision"),
+        pytest.raises(RestartLimitError) as caught,
+    ):
         loop.run()
     assert Brittle.born == 4, "the first, and three attempts to start it again"
     assert loop.statistics().alive == 0
@@ -287,7 +290,7 @@ def test_a_failure_in_on_stop_keeps_an_actor_from_its_restart(
 # --- ends ----------------------------------------------------------------------------------------------------------------------
 
 
-class Server(Actor, ask_ms=None):
+class Server(Actor, ask_timeout=None):
     @ask
     async def serve(self, n: int) -> int:
         await asyncio.sleep(1000)
@@ -302,7 +305,7 @@ def test_an_ask_that_is_in_flight_at_a_stop_never_ends(clock: VirtualClock, way:
     async def asked(server: Server, n: int) -> object:
         try:
             return await server.serve(n)
-        except TargetEnded as error:
+        except TargetEndedError as error:
             return type(error)
 
     async def main() -> list[object]:
@@ -320,7 +323,7 @@ def test_an_ask_that_is_in_flight_at_a_stop_never_ends(clock: VirtualClock, way:
                 return [await each for each in asks]
         return [await each for each in asks]
 
-    assert clock.run(main()) == [TargetEnded] * 5
+    assert clock.run(main()) == [TargetEndedError] * 5
     assert clock.now_ns() < 1_234_567_890_123 + 10**9 * 900, "long before its time"
     assert loop.ask_statistics().pending == 0
 
@@ -332,7 +335,7 @@ class Bitter(Actor):
         self.begun = begun
         begun.append("born")
 
-    @data
+    @tell
     async def wait(self) -> None:
         try:
             await asyncio.sleep(1000)
@@ -370,7 +373,7 @@ def test_an_exception_during_a_cancellation_makes_a_restart_of_a_stop(
 
 
 class Clinging(Actor):
-    @data
+    @tell
     async def wait(self) -> None:
         for _ in range(3):
             with suppress(asyncio.CancelledError):
@@ -380,7 +383,7 @@ class Clinging(Actor):
 @pytest.mark.guarantee("G52")
 def test_the_thread_spins_while_a_supervisor_waits_for_a_child(clock: VirtualClock) -> None:
     loop = make(clock)
-    spec = SupervisorSpec(children=[child("clinging", shutdown=60_000).of(Clinging)])
+    spec = SupervisorSpec(children=[child("clinging", shutdown=60.0).of(Clinging)])
     boss = spawn_supervisor(loop, spec, name="boss")
 
     async def main() -> tuple[int, int]:
@@ -407,8 +410,8 @@ def test_an_ask_without_an_answer_waits_for_ever(clock: VirtualClock) -> None:
 
     async def main() -> None:
         async with loop:
-            with pytest.raises(AskTimeout) as caught:
-                await loop.options(ask_ms=250).spawn(Waiting).never()
+            with pytest.raises(AskTimeoutError) as caught:
+                await loop.options(ask_timeout=0.25).spawn(Waiting).never()
             assert isinstance(caught.value, BandstandError)
 
     clock.run(main())

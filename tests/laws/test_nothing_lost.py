@@ -20,9 +20,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from msgspec import Struct
 
 from bandstand.bus import Capability, Command, Frame, Node, NodeConfig, RestartLimits, Retry, provide
-from bandstand.bus.faults import PASSING
+from bandstand.bus.faults import TRANSIENT
 from bandstand.bus.syscall import NodeStats, StatsQuery
-from bandstand.errors import Refused
+from bandstand.errors import RefusedError
 from bandstand.supervision import Backoff
 from bandstand.testing import VirtualClock, leaks_of
 from tests.bus.stage import ScriptedAdapter, ScriptedLine, Stage, hushed
@@ -64,7 +64,7 @@ class Do(Command[Done], type="Law.Do"):
 
 
 class Try(
-    Command[Done], type="Law.Try", retry=Retry(attempts=ATTEMPTS, backoff=Backoff(initial_ms=20, max_ms=100))
+    Command[Done], type="Law.Try", retry=Retry(attempts=ATTEMPTS, backoff=Backoff(initial=0.02, maximum=0.1))
 ):
     deed: str
     variant: int
@@ -73,7 +73,7 @@ class Try(
 class Worker(Capability):
     """Does it, and counts how often."""
 
-    policy = RestartLimits(max_restarts=5, window_ms=1000, backoff_ms=10)
+    policy = RestartLimits(max_restarts=5, period=1, backoff=Backoff(initial=0.01, maximum=0.01))
     mailbox_cap = 8
 
     def __init__(self, runs: Counter[str]) -> None:
@@ -95,7 +95,7 @@ class Worker(Capability):
             case "at last" if self._runs[metadata.id] % ATTEMPTS:
                 raise Boom("not yet")
             case "refuse":
-                raise Refused("no")
+                raise RefusedError("no")
             case "slow":
                 await asyncio.sleep(0.03)
             case "hang":
@@ -136,10 +136,10 @@ class World(RuleBasedStateMachine):
         self.bounds = bounds
         keep_ms, count, size = bounds
         config = NodeConfig(
-            timeout_ms=TIMEOUT,
+            timeout=TIMEOUT / 1000,
             max_in_flight=credit,
-            health_ms=0,
-            remember_ms=keep_ms,
+            health_period=0,
+            remember_for=keep_ms / 1000,
             remember_count=count,
             remember_bytes=size,
             dead_count=DEAD,
@@ -151,7 +151,7 @@ class World(RuleBasedStateMachine):
         self.lines = [self.adapter.connect() for _ in range(3)]
 
     def see(self, frame: Frame, _destination: str) -> None:
-        if frame.kind == "error" and frame.type in PASSING:
+        if frame.kind == "error" and frame.type in TRANSIENT:
             self.passing[frame.metadata.causation or ""] += 1
 
     # -- what happens ------------------------------------------------------------------------------------------------------

@@ -15,10 +15,18 @@ from hypothesis import strategies as st
 from msgspec.msgpack import Ext, decode
 
 from bandstand.errors import RemoteError
-from bandstand.pod.link.codec import LARGE, Packet, Part, Unpacker, encode, pack_value
-from bandstand.pod.link.faults import from_fault, to_fault
-from bandstand.pod.link.hot.plain import is_plain
-from bandstand.pod.link.streams import Arrivals
+from bandstand.pod.link.codec import (
+    LARGE,
+    Packet,
+    Part,
+    Unpacker,
+    encode,
+    is_plain,
+    pack_error,
+    pack_value,
+    unpack_error,
+)
+from bandstand.pod.link.transport import IncomingBuffers
 
 pytestmark = pytest.mark.spec("S19")
 
@@ -70,26 +78,26 @@ LARGE_ONES = st.sampled_from(
 def travelled(value: object) -> Any:
     """What a value is on the other side."""
     packed = value if is_plain(value) else pack_value(value)
-    arrivals = Arrivals()
+    buffers = IncomingBuffers()
     if isinstance(packed, Packet):
-        packed.streams = tuple(range(len(packed.parts)))
+        packed.part_numbers = tuple(range(len(packed.parts)))
         for number, part in enumerate(packed.parts):
-            deliver(arrivals, number, part)
+            deliver(buffers, number, part)
     got: Any
     (got,) = decode(encode([packed]))
     kind = type(cast("object", got))
     if kind is list:
         return tuple(got)
     if kind is Ext:
-        return Unpacker(arrivals.take).unpack(got)[0]
+        return Unpacker(buffers.take).unpack(got)[0]
     return got
 
 
-def deliver(arrivals: Arrivals, number: int, part: Part) -> None:
+def deliver(buffers: IncomingBuffers, number: int, part: Part) -> None:
     size = part.data.nbytes
     for start in range(0, size, 50_000):
         chunk = part.data.cast("B")[start : start + 50_000]
-        arrivals.place(number, size, part.is_frozen, chunk.nbytes)[:] = chunk
+        buffers.reserve(number, size, part.is_frozen, chunk.nbytes)[:] = chunk
 
 
 def same(one: Any, other: Any) -> bool:
@@ -159,7 +167,7 @@ def test_every_exception_crosses_as_itself_or_as_a_remote_error(
     text: str, number: int, kind: type[BaseException]
 ) -> None:
     error = Odd(number, 1) if kind is Odd else kind(text)
-    got = from_fault(to_fault(error))
+    got = unpack_error(pack_error(error))
     if kind is Bad:
         assert isinstance(got, RemoteError)
         assert got.kind.endswith(".Bad")

@@ -1,4 +1,4 @@
-"""The control channel, whatever is sent and however it is cut: every word comes once, in order, with its own descriptors."""
+"""The control channel delivers every message once, in order and with its descriptors, however the stream is split."""
 
 from __future__ import annotations
 
@@ -11,69 +11,75 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bandstand.pod.process.control import Control
-from bandstand.pod.process.letters import NOTICE, WORD, Frame, Inbox, frame_head
+from bandstand.pod.process.control import (
+    MESSAGE,
+    NOTICE,
+    ControlChannel,
+    ControlFrame,
+    ControlFrameReader,
+    frame_header,
+)
 from bandstand.testing.leaks import Leaks
 
 pytestmark = pytest.mark.spec("S19")
 
-# A word, and how many descriptors it brings.
-WORDS = st.lists(st.tuples(st.binary(max_size=300), st.integers(0, 3)), max_size=30)
+# A message, and how many descriptors it has.
+MESSAGES = st.lists(st.tuples(st.binary(max_size=300), st.integers(0, 3)), max_size=30)
 
 
 @given(
     bodies=st.lists(
-        st.tuples(st.binary(min_size=1, max_size=50), st.sampled_from([WORD, NOTICE]), st.integers(0, 3))
+        st.tuples(st.binary(min_size=1, max_size=50), st.sampled_from([MESSAGE, NOTICE]), st.integers(0, 3))
     ),
     cuts=st.lists(st.integers(1, 40), min_size=1),
 )
-def test_frames_are_the_same_however_the_stream_is_cut(
+def test_frames_are_the_same_however_the_stream_is_split(
     bodies: list[tuple[bytes, int, int]], cuts: list[int]
 ) -> None:
-    stream = b"".join(frame_head(len(body), kind, brings) + body for body, kind, brings in bodies)
-    # Descriptors come with the first byte of their frame, numbered here as they go.
+    stream = b"".join(frame_header(len(body), kind, fd_count) + body for body, kind, fd_count in bodies)
+    # Descriptors arrive with the first byte of their frame. The numbers are consecutive.
     starts: dict[int, list[int]] = {}
     at, number = 0, 1000
-    wanted: list[Frame] = []
-    for body, kind, brings in bodies:
-        fds = tuple(range(number, number + brings))
+    wanted: list[ControlFrame] = []
+    for body, kind, fd_count in bodies:
+        fds = tuple(range(number, number + fd_count))
         starts[at] = list(fds)
-        wanted.append(Frame(kind, body, fds))
-        number += brings
-        at += len(frame_head(0, 0, 0)) + len(body)
-    inbox = Inbox()
-    found: list[Frame] = []
+        wanted.append(ControlFrame(kind, body, fds))
+        number += fd_count
+        at += len(frame_header(0, 0, 0)) + len(body)
+    reader = ControlFrameReader()
+    found: list[ControlFrame] = []
     at = turn = 0
     while at < len(stream):
         size = cuts[turn % len(cuts)]
         turn += 1
-        came = [fd for start, fds in starts.items() if at <= start < at + size for fd in fds]
-        found += inbox.feed(stream[at : at + size], came)
+        arrived = [fd for start, fds in starts.items() if at <= start < at + size for fd in fds]
+        found += reader.feed(stream[at : at + size], arrived)
         at += size
     assert found == wanted
 
 
-@given(words=WORDS, buffer=st.sampled_from([1, 5000, 1 << 16]), turns=st.integers(0, 3))
-def test_words_come_once_in_order_with_their_descriptors(
-    words: list[tuple[bytes, int]],
+@given(messages=MESSAGES, buffer=st.sampled_from([1, 5000, 1 << 16]), turns=st.integers(0, 3))
+def test_messages_arrive_once_in_order_with_their_descriptors(
+    messages: list[tuple[bytes, int]],
     buffer: int,
     turns: int,
     loop_factory: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:
     async def body() -> None:
         here, there = socket.socketpair()
-        # As small as the operating system allows: writes are partial, and wait.
+        # A small buffer makes writes partial.
         here.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer)
-        sender, receiver = Control(here, "there"), Control(there, "here")
-        for number, (word, brings) in enumerate(words):
-            assert sender.send((number, word * 50), [0] * brings)
+        sender, receiver = ControlChannel(here, "there"), ControlChannel(there, "here")
+        for number, (data, fds) in enumerate(messages):
+            assert sender.send((number, data * 50), [0] * fds)
             for _ in range(turns):
                 await asyncio.sleep(0)
-        for number, (word, brings) in enumerate(words):
-            letter = await receiver.receive()
-            assert letter.word == (number, word * 50)
-            assert len(letter.fds) == brings
-            for fd in letter.fds:
+        for number, (data, fds) in enumerate(messages):
+            message = await receiver.receive()
+            assert message.body == (number, data * 50)
+            assert len(message.fds) == fds
+            for fd in message.fds:
                 assert os.fstat(fd).st_ino == os.fstat(0).st_ino
                 os.close(fd)
         await sender.flush()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bandstand.errors import BandstandError, MailboxFull
+from bandstand.errors import BandstandError, MailboxFullError
 from tests.pod.linking import Role, instance, linked, play, until
 
 pytestmark = pytest.mark.spec("S19")
@@ -67,28 +67,28 @@ def test_every_message_has_one_fate(deeds: list[tuple[str, int]], end: str, cap:
                 if deed in HAPPENINGS:
                     await HAPPENINGS[deed](number, there, replies)
                     continue
-                with suppress(MailboxFull):
+                with suppress(MailboxFullError):
                     reply = getattr(scribe, deed)((deed, place, "x" * number))
                     sent.append((deed, place))
                     if reply is not None:
                         replies.append(reply)
             if end == "drain":
                 there.gate.set()
-                await until(lambda: near.link.books.sent == len(sent) and not near.link.books.waiting)
-                assert near.link.books.handled == len(sent)
+                await until(lambda: near.link.stats().sent == len(sent) and not near.link.stats().waiting)
+                assert near.link.stats().handled == len(sent)
             elif end == "near":
                 near.link.close("lost")
             else:
                 far.link.close("lost")
                 await until(lambda: near.downs)
             there.gate.set()
-            books = near.link.books
-            assert books.waiting == 0
-            # What is not in the books of the link was still with the stand-in, and dead there.
-            assert books.sent + near.porch.statistics().dead == len(sent)
-            await until(lambda: far.house.statistics().waiting == 0 and far.house.statistics().in_flight == 0)
+            stats = near.link.stats()
+            assert stats.waiting == 0
+            # What is not in the stats of the link was still with the stand-in, and dead there.
+            assert stats.sent + near.proxy_loop.statistics().dead == len(sent)
+            await until(lambda: far.loop.statistics().waiting == 0 and far.loop.statistics().in_flight == 0)
             check_replies(replies)
-            check_order(there.notes, sent, books.handled + books.in_doubt)
+            check_order(there.notes, sent, stats.handled + stats.in_doubt)
 
     play(main)
 

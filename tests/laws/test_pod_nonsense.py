@@ -5,23 +5,22 @@ The modules that read them are compiled without checks of bounds, so that what t
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bandstand.errors import BadMessage
+from bandstand.errors import InvalidMessageError
 from bandstand.pod.link.codec import Unpacker
-from bandstand.pod.link.hot.frames import Frames
-from bandstand.pod.link.hot.inbound import Inbound
-from bandstand.pod.link.hot.ledger import Ledger
-from bandstand.pod.link.hot.sorting import Sorting
-from bandstand.pod.link.hot.tray import Tray
-from bandstand.pod.link.numbers import ACKS, ANSWERS, CHUNK, CHUNK_HEAD, HEAD, LONGEST, MESSAGES
-from bandstand.pod.link.streams import Arrivals
+from bandstand.pod.link.protocol import ACKS, ANSWERS, CHUNK, CHUNK_HEADER, HEADER, MAX_FRAME, MESSAGES
+from bandstand.pod.link.receiver import FrameDispatcher, Receiver
+from bandstand.pod.link.sender import InFlightTable
+from bandstand.pod.link.transport import FrameReader, IncomingBuffers, WriteQueue
 
 ROLES = [("here", ["one", "two", "three"]), ("nowhere", ["one"])]
 
@@ -37,48 +36,67 @@ def frames(draw: st.DrawFn) -> bytes:
     way = draw(st.sampled_from(["run", "chunk", "bytes"]))
     if way == "run":
         body = msgspec.msgpack.encode(draw(st.lists(numbers | entries, max_size=12)))
-        return HEAD.pack(len(body), draw(kinds)) + body
+        return HEADER.pack(len(body), draw(kinds)) + body
     if way == "chunk":
         size = draw(st.integers(0, 64))
-        head = CHUNK_HEAD.pack(draw(st.integers(0, 3)), draw(st.integers(0, 80)), draw(st.integers(0, 1)))
-        return HEAD.pack(CHUNK_HEAD.size + size, CHUNK) + head + bytes(size)
+        head = CHUNK_HEADER.pack(draw(st.integers(0, 3)), draw(st.integers(0, 80)), draw(st.integers(0, 1)))
+        return HEADER.pack(CHUNK_HEADER.size + size, CHUNK) + head + bytes(size)
     body = draw(st.binary(max_size=40))
-    return HEAD.pack(draw(st.just(len(body)) | st.integers(0, LONGEST + 2)), draw(kinds)) + body
+    return HEADER.pack(draw(st.just(len(body)) | st.integers(0, MAX_FRAME + 2)), draw(kinds)) + body
 
 
 class Reader:
     """The reading side of a link whose other roles have all ended."""
 
     def __init__(self) -> None:
-        arrivals = Arrivals()
-        unpacker = Unpacker(arrivals.take, None)
-        self.tray = Tray()
-        self.inbound = Inbound(lambda _role: None, self.tray, unpacker, ())
-        self.tray.join(self.inbound.acks, lambda: None)
-        ledger = Ledger("there", unpacker, lambda _letter: None)
-        self.frames = Frames(Sorting(self.inbound, ledger, self.rare), arrivals)
-        self.inbound.expect(ROLES)
+        buffers = IncomingBuffers()
+        unpacker = Unpacker(buffers.take, None)
+        self.queue = WriteQueue()
+        self.receiver = Receiver(lambda _role: None, self.queue, unpacker, ())
+        self.queue.attach(self.receiver, None)
+        in_flight = InFlightTable("there", unpacker, lambda _message: None)
+        self.frames = FrameReader(FrameDispatcher(self.receiver, in_flight, self.take_other), buffers)
+        self.receiver.expect(ROLES)
 
-    def rare(self, _kind: int, _body: memoryview) -> None: ...
+    def take_other(self, _kind: int, _body: bytes | bytearray | memoryview) -> None: ...
 
     def feed(self, data: bytes, cut: Callable[[int], int]) -> None:
         """Have bytes come in, in pieces."""
         rest = memoryview(data)
-        while rest:
-            room = self.frames.room()
-            size = max(1, min(len(room), len(rest), cut(len(rest))))
-            room[:size] = rest[:size]
-            self.frames.took(size)
-            rest = rest[size:]
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            while rest:
+                # No more than the socket takes at once.
+                size = theirs.send(rest[: max(1, min(len(rest), cut(len(rest))))])
+                rest = rest[size:]
+                while size:
+                    count = self.frames.receive(ours, ours.fileno())
+                    self.frames.dispatch_received(count)
+                    size -= count
 
 
 @given(frames=st.lists(frames(), max_size=6), data=st.data())
 def test_nonsense_is_taken_or_refused_by_name(frames: list[bytes], data: st.DataObject) -> None:
     reader = Reader()
-    # The other is of numbers that are too large to be counted, or no numbers; the wire ends for any.
-    with suppress(BadMessage, TypeError, OverflowError):
+    # Entries may be no numbers, or too large to count, and a buffer may be too large to allocate. Each of these ends the link.
+    with suppress(InvalidMessageError, TypeError, OverflowError, MemoryError):
         reader.feed(b"".join(frames), lambda left: data.draw(st.integers(1, left)))
-    assert reader.inbound.received >= 0
+    assert reader.receiver.received >= 0
+
+
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        HEADER.pack(1, CHUNK) + bytes(CHUNK_HEADER.size),
+        HEADER.pack(CHUNK_HEADER.size - 1, CHUNK) + CHUNK_HEADER.pack(1, 1 << 60, 1),
+        HEADER.pack(CHUNK_HEADER.size + 1, CHUNK) + CHUNK_HEADER.pack(1, 1 << 60, 1) + b"x",
+        HEADER.pack(CHUNK_HEADER.size + 1, CHUNK) + CHUNK_HEADER.pack(1, (1 << 64) - 1, 0) + b"x",
+    ],
+    ids=["shorter than its header", "negative size", "too large", "beyond any size"],
+)
+def test_a_chunk_that_cannot_be_stored_is_refused(chunk: bytes) -> None:
+    with pytest.raises(InvalidMessageError, match="the link received a"):
+        Reader().feed(chunk, lambda left: left)
 
 
 @given(flat=st.lists(numbers | entries, max_size=12))
@@ -101,9 +119,9 @@ def test_half_a_message_or_an_unknown_method_is_refused_before_anything_of_it_is
         expected += code != 0
         at += 3 if code < 0 else 2
     try:
-        reader.inbound.take(flat)
-    except BadMessage:
+        reader.receiver.take_messages(flat)
+    except InvalidMessageError:
         assert is_bad
     else:
         assert not is_bad
-    assert reader.inbound.received == expected
+    assert reader.receiver.received == expected

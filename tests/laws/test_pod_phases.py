@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bandstand.errors import InternalError
-from bandstand.pod.phases import FOLLOWS, Phases, PodEvent
-from bandstand.pod.vocabulary import PodPhase
+from bandstand.pod.enums import PodPhase
+from bandstand.pod.phases import TRANSITIONS, Phases, PodEvent
 
 PODS = ("a", "b", "c")
 
@@ -26,16 +26,16 @@ def test_everybody_hears_the_same_and_only_what_follows(story: list[tuple[str, P
     for pod, phase in story:
         before, number = present[pod]
         number += phase is PodPhase.PENDING or number == 0
-        if phase in FOLLOWS[before] or present[pod] == (PodPhase.PENDING, 0):
-            phases.tell(pod, phase, number=number)
+        if phase in TRANSITIONS[before] or present[pod] == (PodPhase.PENDING, 0):
+            phases.publish(pod, phase, number=number)
             present[pod] = (phase, number)
             expected.append((pod, phase, number))
         else:
             with pytest.raises(InternalError):
-                phases.tell(pod, phase, number=number)
+                phases.publish(pod, phase, number=number)
     phases.close()
     phases.join(10)
     assert [(event.pod, event.phase, event.number) for event in heard] == expected
-    assert [stream.receive(timeout_ms=0).blocking() for _ in expected] == heard
+    assert [stream.receive(timeout=0.0).blocking() for _ in expected] == heard
     assert phases.history == tuple(heard[-keep:])
     assert {name: (phases.of(name).phase, phases.of(name).number) for name in PODS} == present

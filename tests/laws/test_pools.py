@@ -18,9 +18,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from bandstand.actor import Actor, Loop, Reply, ask, data
+from bandstand.actor import Actor, ActorSystem, Reply, ask, tell
 from bandstand.core.events import DeadLetter, RuntimeEvent
-from bandstand.errors import MailboxFull, TargetEnded
+from bandstand.errors import MailboxFullError, TargetEndedError
 from bandstand.pool import ByKey, OnDeath, Pool, Routing, pooled
 from bandstand.testing import VirtualClock, leaks_of
 from tests.core.support import Boom, RecordingObserver, check_statistics
@@ -75,23 +75,23 @@ class Hand(Actor):
         task.begun += 1
         self.world.begun.append(task)
 
-    @data
+    @tell
     def note(self, task: Task) -> None:
         self.begin(task)
         task.done += 1
 
-    @data
+    @tell
     async def hold(self, task: Task) -> None:
         self.begin(task)
         await task.gate.wait()
         task.done += 1
 
-    @data
+    @tell
     def crash(self, task: Task) -> None:
         self.begin(task)
         raise Boom(task.number)
 
-    @data
+    @tell
     async def crash_later(self, task: Task) -> None:
         self.begin(task)
         await task.gate.wait()
@@ -122,7 +122,7 @@ class World(RuleBasedStateMachine):
         super().__init__()
         self.clock = VirtualClock()
         self.runner = asyncio.Runner(loop_factory=self.clock.new_event_loop)
-        self.loop = Loop(clock=self.clock)
+        self.loop = ActorSystem(clock=self.clock)
         self.pool: Pool[Hand] | None = None
         self.tasks: list[Task] = []
         self.begun: list[Task] = []
@@ -160,8 +160,8 @@ class World(RuleBasedStateMachine):
                 ahead=1 if on_death is OnDeath.REQUEUE_ALL else ahead,
                 max_tries=TRIES,
                 mailbox_cap=24,
-                intensity=10**6,
-                ask_ms=None,
+                max_restarts=10**6,
+                ask_timeout=None,
             ).spawn(Hand, self)
 
         self.do(enter())
@@ -178,7 +178,7 @@ class World(RuleBasedStateMachine):
                 task = Task(len(self.tasks), key, kind)
                 try:
                     task.reply = getattr(self.there.handle, kind)(task)
-                except MailboxFull:
+                except MailboxFullError:
                     assert self.held() >= 20
                 else:
                     self.tasks.append(task)
@@ -282,7 +282,7 @@ class World(RuleBasedStateMachine):
     async def finish(self) -> None:
         for task in self.tasks:
             task.gate.set()
-        assert await self.there.drain(1000)
+        assert await self.there.drain(1.0)
         status = self.there.status()
         assert (status.waiting, status.outstanding) == (0, 0)
         # What the loop itself has buried.
@@ -306,7 +306,7 @@ class World(RuleBasedStateMachine):
             return "withdrawn"
         except Declined:
             return "failed"
-        except TargetEnded:
+        except TargetEndedError:
             assert task in self.dead
             return "dead"
         return "handled"

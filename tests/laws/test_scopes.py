@@ -23,7 +23,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from bandstand.core import Context, Loop
-from bandstand.errors import Cancelled
+from bandstand.errors import TokenCancelledError
 from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import UNBOUNDED, Channel
 from bandstand.scope.consumer import ChannelActor
@@ -154,7 +154,7 @@ class Stage:
     # -- playing -------------------------------------------------------------------------------------------------------
 
     async def play_scope(self, plan: ScopePlan, token: CancelToken | None) -> None:
-        async with Scope(token=token, stop_timeout_ms=PATIENCE) as scope:
+        async with Scope(token=token, stop_timeout=PATIENCE / 1000) as scope:
             self.scopes.append(scope)
             inner: list[ScopePlan] = []
             for child in plan.children:
@@ -357,7 +357,7 @@ class Performance:
         elif "task" in self.struck:
             assert isinstance(error, asyncio.CancelledError)
         elif "token" in self.struck:
-            assert isinstance(error, Cancelled)
+            assert isinstance(error, TokenCancelledError)
             assert error.token == self.token.number
         else:
             assert error is None

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bandstand.actor import Loop, child
+from bandstand.actor import ActorSystem, child
 from bandstand.core import LoopConfig
 from bandstand.shutdown import GracefulShutdown, PhaseEnd, ShutdownPhase, ShutdownReport
 from bandstand.shutdown.shutdown_run import STUBBORN_MS, ShutdownLimits
@@ -35,6 +35,10 @@ hooks = st.lists(
 )
 
 
+def seconds(ms: float | None) -> float | None:
+    return None if ms is None else ms / 1000
+
+
 @pytest.fixture(autouse=True, scope="module")
 def quiet() -> Iterator[None]:
     names = ("bandstand.core", "bandstand.shutdown", "bandstand.supervision", "asyncio")
@@ -45,7 +49,7 @@ def quiet() -> Iterator[None]:
         logging.getLogger(name).disabled = False
 
 
-def play(loop: Loop, book: Book, kind: str, ms: int) -> None:
+def play(loop: ActorSystem, book: Book, kind: str, ms: int) -> None:
     if kind == "worker":
         worker = loop.spawn(Worker, book, ms=ms)
         worker.work("a")
@@ -91,7 +95,7 @@ def test_it_is_over_in_time_and_nobody_is_left(
     hurry_ms: int | None,
 ) -> None:
     clock = VirtualClock()
-    loop = Loop(LoopConfig(), clock=clock)
+    loop = ActorSystem(LoopConfig(), clock=clock)
     book = Book(clock)
     intake_ms, drain_ms, stop_ms, actor_ms, hook_ms = limits
 
@@ -99,12 +103,12 @@ def test_it_is_over_in_time_and_nobody_is_left(
         async with loop:
             shutdown = GracefulShutdown(
                 loop,
-                deadline_ms=deadline_ms,
-                intake_ms=intake_ms,
-                drain_ms=drain_ms,
-                stop_ms=stop_ms,
-                actor_ms=actor_ms,
-                hook_ms=hook_ms,
+                deadline=deadline_ms / 1000,
+                intake_timeout=seconds(intake_ms),
+                drain_timeout=seconds(drain_ms),
+                stop_timeout=seconds(stop_ms),
+                actor_timeout=seconds(actor_ms),
+                hook_timeout=seconds(hook_ms),
             )
             for kind, ms in troupe:
                 play(loop, book, kind, ms)
@@ -118,10 +122,12 @@ def test_it_is_over_in_time_and_nobody_is_left(
 
     left_after: list[float] = []
     report = clock.run(main())
-    assert report.ms <= deadline_ms + SLACK_MS
+    assert report.duration * 1000 <= deadline_ms + SLACK_MS
     if hurry_ms is not None:
-        assert report.ms <= max(hurry_ms, 0) + SLACK_MS
-    assert left_after[0] <= report.ms + STUBBORN_MS + 1, "the loop does not wait for those who were killed"
+        assert report.duration * 1000 <= max(hurry_ms, 0) + SLACK_MS
+    assert left_after[0] <= report.duration * 1000 + STUBBORN_MS + 1, (
+        "the loop does not wait for those who were killed"
+    )
     assert [each.phase for each in report.phases] == list(ShutdownPhase)
     books = loop.statistics()
     assert books.alive == 0
@@ -142,14 +148,14 @@ def test_it_is_over_in_time_and_nobody_is_left(
 )
 def test_with_time_enough_everything_that_was_accepted_is_handled(troupe: list[tuple[str, int]]) -> None:
     clock = VirtualClock()
-    loop = Loop(LoopConfig(), clock=clock)
+    loop = ActorSystem(LoopConfig(), clock=clock)
     book = Book(clock)
 
     async def main() -> ShutdownReport:
         async with loop:
             for kind, ms in troupe:
                 play(loop, book, kind, ms)
-            return await GracefulShutdown(loop, deadline_ms=600_000, stop_ms=None, actor_ms=None).run()
+            return await GracefulShutdown(loop, deadline=600.0, stop_timeout=None, actor_timeout=None).run()
 
     report = clock.run(main())
     assert report.is_clean, str(report)

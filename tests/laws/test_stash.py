@@ -10,9 +10,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from bandstand.actor import Actor, Loop, Stash, control, data, management
-from bandstand.core import Observer
-from bandstand.errors import StashFull
+from bandstand.actor import Actor, ActorSystem, Stash, tell
+from bandstand.core import Lane, Observer
+from bandstand.errors import StashFullError
 from bandstand.testing import VirtualClock
 from tests.core.support import check_statistics, settle
 
@@ -29,20 +29,20 @@ class Keeper(Actor):
         if not self.is_open:
             try:
                 self.stash.keep()
-            except StashFull:
+            except StashFullError:
                 self.log.append(("full", what))
                 return
         self.log.append(what)
 
-    @data
+    @tell
     def low(self, what: int) -> None:
         self.take(what)
 
-    @control
+    @tell(lane=Lane.CONTROL)
     def high(self, what: int) -> None:
         self.take(what)
 
-    @management
+    @tell(lane=Lane.MANAGEMENT)
     def turn(self, is_open: bool) -> None:
         self.is_open = is_open
         self.log.append(("released", self.stash.release()))
@@ -59,7 +59,7 @@ class Letters(Observer):
 class StashAgainstLists(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.loop = Loop(clock=VirtualClock())
+        self.loop = ActorSystem(clock=VirtualClock())
         self.letters = Letters()
         self.loop.set_observer(self.letters)
         self.seen: list[Any] = []

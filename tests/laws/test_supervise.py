@@ -33,7 +33,14 @@ from bandstand.core import (
     LoopConfig,
     Verdict,
 )
-from bandstand.errors import ChildState, GaveUp, MaxActors, MaxChildren, NoSuchChild, StartFailed
+from bandstand.errors import (
+    ChildStateError,
+    MaxActorsError,
+    MaxChildrenError,
+    NoSuchChildError,
+    RestartLimitError,
+    StartError,
+)
 from bandstand.supervision import (
     AnySupervisorSpec,
     Backoff,
@@ -81,16 +88,18 @@ def spec_of(plan: Plan, name: str, actors: Actors) -> AnySupervisorSpec:
         return SupervisorSpec(
             children=[child_of(child, f"{name}.{n}", actors) for n, child in enumerate(plan.children)],
             strategy=plan.strategy,
-            intensity=plan.intensity,
-            period_ms=plan.period,
+            max_restarts=plan.intensity,
+            period=plan.period / 1000,
             auto_shutdown=plan.auto,
         )
     child = child_of(plan.children[0], f"{name}.k", actors)
     if plan.kind == "many":
         return DynamicSpec(
-            child=child, max_children=plan.most, intensity=plan.intensity, period_ms=plan.period
+            child=child, max_children=plan.most, max_restarts=plan.intensity, period=plan.period / 1000
         )
-    return PartitionSpec(child=child, partitions=plan.shards, intensity=plan.intensity, period_ms=plan.period)
+    return PartitionSpec(
+        child=child, partitions=plan.shards, max_restarts=plan.intensity, period=plan.period / 1000
+    )
 
 
 def child_of(plan: Plan, name: str, actors: Actors) -> ChildSpec[Any]:
@@ -104,8 +113,10 @@ def child_of(plan: Plan, name: str, actors: Actors) -> ChildSpec[Any]:
         mailbox=Mailbox.KEPT if plan.keeps else Mailbox.FRESH,
         backoff=None
         if rule is None
-        else Backoff(initial_ms=rule.initial, max_ms=max(rule.initial, rule.most), factor=rule.factor),
-        shutdown=plan.shutdown,
+        else Backoff(
+            initial=rule.initial / 1000, maximum=max(rule.initial, rule.most) / 1000, factor=rule.factor
+        ),
+        shutdown=plan.shutdown / 1000 if isinstance(plan.shutdown, int) else plan.shutdown,
         significant=plan.significant,
     )
 
@@ -239,7 +250,7 @@ class Dynasty(RuleBasedStateMachine):
         """Start somebody on request, and see that it goes as the model says."""
         try:
             actor = begin()
-        except StartFailed:
+        except StartError:
             assert not starts
             self.come_to_rest()
         else:
@@ -303,7 +314,7 @@ class Dynasty(RuleBasedStateMachine):
 
     @rule(ms=st.sampled_from([1, 5, 5, 10, 25, 49, 50, 1000]))
     def advance(self, ms: int) -> None:
-        self.clock.advance(ms)
+        self.clock.advance(ms / 1000)
         settle(self.loop)
         self.model.advance(ms)
 
@@ -328,7 +339,7 @@ class Dynasty(RuleBasedStateMachine):
         else:
             return
         if is_refused:
-            with pytest.raises((ChildState, MaxChildren)):
+            with pytest.raises((ChildStateError, MaxChildrenError)):
                 begin()
             return
         self.fails[name] = self.model.fails[name] = int(fails)
@@ -350,7 +361,7 @@ class Dynasty(RuleBasedStateMachine):
         boss, child = self.draw_child(data, list(self.model.bosses()))
         overseer = self.overseer(boss)
         if child.phase != "down" or boss.is_in_sequence:
-            with pytest.raises(ChildState):
+            with pytest.raises(ChildStateError):
                 overseer.restart_child(child.name)
             return
         self.fails[child.name] = self.model.fails[child.name] = int(fails)
@@ -369,7 +380,7 @@ class Dynasty(RuleBasedStateMachine):
             overseer.delete_child(child.name)
             boss.forget(child)
         else:
-            with pytest.raises(ChildState):
+            with pytest.raises(ChildStateError):
                 overseer.delete_child(child.name)
 
     def draw_child(self, data: st.DataObject, bosses: list[Boss]) -> tuple[Boss, Child]:
@@ -402,7 +413,7 @@ class Dynasty(RuleBasedStateMachine):
         assert self.dead == self.model.dead
         assert [end.reason for end in self.root_ends] == self.model.root_ends
         for end in self.root_ends:
-            assert isinstance(end.cause, (GaveUp, StartFailed)) or end.reason is ExitReason.NORMAL
+            assert isinstance(end.cause, (RestartLimitError, StartError)) or end.reason is ExitReason.NORMAL
         if self.model.root is not None and not self.model.root.lives:
             self.root = None
 
@@ -492,7 +503,7 @@ REQUESTS = (
 deeds = st.builds(
     Deed, st.sampled_from([0, 0, 1, 3, 8, 30]), st.sampled_from(DEEDS + REQUESTS), st.integers(0, 30)
 )
-REFUSALS = (ChildState, NoSuchChild, StartFailed, MaxChildren, MaxActors)
+REFUSALS = (ChildStateError, NoSuchChildError, StartError, MaxChildrenError, MaxActorsError)
 # More than any planned tree has, and few enough to be used up.
 ROOM = 200
 
@@ -792,9 +803,9 @@ def test_coroutines_under_supervision(plan: Plan, script: list[Deed], slow: int,
     at = 0
     for deed in script:
         at += deed.ms
-        loop.send_after(drama.watch, at, deed)
+        loop.send_after(drama.watch, at / 1000, deed)
     # While there is no room, a child that waits long enough between its restarts is tried for ever.
-    loop.send_after(drama.watch, at + 200, Deed(0, "disperse", 0))
+    loop.send_after(drama.watch, (at + 200) / 1000, Deed(0, "disperse", 0))
     loop.run(until_idle=True)
     drama.look_at_rest()
     drama.stops.clear()
@@ -802,7 +813,7 @@ def test_coroutines_under_supervision(plan: Plan, script: list[Deed], slow: int,
         if finale == "stop in flight":
             for name in [name for name in drama.living if drama.plan_of(name).kind == "worker"]:
                 drama.send(name, "stubborn")
-        loop.send_after(drama.watch, 1, Deed(0, "stop root", 0))
+        loop.send_after(drama.watch, 0.001, Deed(0, "stop root", 0))
         loop.run(until_idle=True)
         assert drama.living == {}
         drama.look_at_rest()

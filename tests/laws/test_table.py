@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from bandstand.core import ActorId, ActorStatus, Loop, LoopConfig
 from bandstand.core.ids import ActorTable
 from bandstand.core.mailbox import ActorCell
-from bandstand.errors import MaxActors, NoSuchActor
+from bandstand.errors import MaxActorsError, NoSuchActorError
 from bandstand.testing import VirtualClock
 from tests.core.support import Seen, record, settle
 
@@ -101,7 +101,7 @@ def test_a_stale_id_never_reaches_another(capacity: int, steps: list[tuple[str, 
                 inbox: list[Seen] = []
                 try:
                     actors.append(loop.spawn(record, inbox))
-                except MaxActors:
+                except MaxActorsError:
                     assert len(alive) == capacity
                     continue
                 assert len(alive) < capacity
@@ -121,7 +121,7 @@ def test_a_stale_id_never_reaches_another(capacity: int, steps: list[tuple[str, 
                 else:
                     loop.stop_actor(target)
                 assert number in alive
-            except NoSuchActor:
+            except NoSuchActorError:
                 assert number not in alive
             if step == "stop":
                 alive.discard(number)

@@ -97,10 +97,11 @@ class TokensAgainstModel(RuleBasedStateMachine):
     @rule(pick=st.integers(0, 10**6), ms=st.none() | st.integers(0, 40), is_root=st.booleans())
     def grow(self, pick: int, ms: int | None, is_root: bool) -> None:
         parent = None if is_root and pick % 4 == 0 else self.models[pick % len(self.models)]
+        timeout = None if ms is None else ms / 1000
         if parent is None:
-            token = CancelToken(timeout_ms=ms, loop=self.loop)
+            token = CancelToken(timeout=timeout, loop=self.loop)
         else:
-            token = parent.token.child(timeout_ms=ms)
+            token = parent.token.child(timeout=timeout)
         self.models.append(Model(token, parent, NEVER if ms is None else self.now() + ms))
 
     @rule(pick=st.integers(0, 10**6))
@@ -131,7 +132,7 @@ class TokensAgainstModel(RuleBasedStateMachine):
 
     @rule(ms=st.integers(0, 30))
     def pass_time(self, ms: int) -> None:
-        self.clock.advance(ms)
+        self.clock.advance(ms / 1000)
 
     @rule()
     def turn_the_wheel(self) -> None:
@@ -146,7 +147,7 @@ class TokensAgainstModel(RuleBasedStateMachine):
         self.loop.poll_once()
         waiting = [(model, ear) for model in self.models for ear in model.ears if not ear.told]
         for _ in range(ms):
-            self.clock.advance(1)
+            self.clock.advance(0.001)
             self.loop.poll_once()
         for model, ear in waiting:
             events = model.events(self.now())

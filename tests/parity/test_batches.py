@@ -27,7 +27,7 @@ def writers_of(service: Any, log: list[Any]) -> Any:
             log.append(keys)
             return [key * 10 for key in keys]
 
-        @service.data  # type: ignore[untyped-decorator]  # same
+        @service.tell  # type: ignore[untyped-decorator]  # same
         def other(self, number: int) -> None:
             log.append(number)
 
@@ -42,7 +42,7 @@ def test_batches(steps: list[str]) -> None:
         log: list[Any] = []
 
         kind = writers_of(service, log)
-        loop = service.Loop()
+        loop = service.ActorSystem()
         writer = loop.spawn(kind)
         replies: list[Any] = []
         for number, step in enumerate(steps):

@@ -9,20 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
+from bandstand.errors import BandstandError
 from tests.parity.builds import Build, both_builds
 
 TEXTS = st.text(alphabet='[]{}"\\a,:', max_size=60).map(str.encode)
 
 
 def lines_of(build: Build, chunks: list[bytes]) -> list[bytes]:
-    cutter = build["bandstand.bus.hot.cutting.Cutter"](20)
+    splitter = build["bandstand.bus.wire.LineSplitter"](20)
     cut: list[bytes] = []
     for chunk in chunks:
-        cutter.feed(chunk)
-        while batch := cutter.cut():
+        splitter.feed(chunk)
+        while batch := splitter.cut():
             cut += batch
-    cutter.end()
-    cut += cutter.cut()
+    splitter.end()
+    cut += splitter.cut()
     return cut
 
 
@@ -36,8 +37,8 @@ def test_bytes_are_cut_alike(chunks: list[bytes]) -> None:
 @given(text=TEXTS, limit=st.integers(0, 5))
 def test_depth_is_seen_alike(text: bytes, limit: int) -> None:
     interpreted, compiled = both_builds()
-    assert interpreted["bandstand.bus.hot.nesting.is_deeper"](text, limit) == compiled[
-        "bandstand.bus.hot.nesting.is_deeper"
+    assert interpreted["bandstand.bus.wire.is_deeper"](text, limit) == compiled[
+        "bandstand.bus.wire.is_deeper"
     ](text, limit)
 
 
@@ -45,7 +46,7 @@ def test_depth_is_seen_alike(text: bytes, limit: int) -> None:
 def test_the_log_keeps_alike(sizes: list[int]) -> None:
     kept: list[tuple[list[str], int, int]] = []
     for build in both_builds():
-        log = build["bandstand.bus.hot.log.MemoryLog"](messages=5, bytes=10)
+        log = build["bandstand.bus.message_log.MemoryLog"](messages=5, bytes=10)
         for number, size in enumerate(sizes):
             metadata = build.bus.Metadata(str(number), 0)
             log.append(build.bus.Frame(kind="event", type="A.B", data=Raw(b"x" * size), metadata=metadata))
@@ -65,25 +66,32 @@ def test_ids_are_made_alike(steps: list[int], chance: bytes) -> None:
     for build in both_builds():
         now = 1_767_910_000_000_000_000
         times = iter([now := now + step for step in steps])
-        make = build["bandstand.bus.hot.idmaker.IdMaker"](partial(next, times), draw)
+        make = build["bandstand.bus.frame.IdGenerator"](partial(next, times), draw)
         made.append([make() for _ in steps])
     assert made[0] == made[1]
 
 
-def written(value: int) -> bytes:
-    return str(value).encode()
-
-
 def test_a_codec_checks_alike() -> None:
+    texts: list[list[str]] = []
     for build in both_builds():
-        codec = build["bandstand.bus.hot.codec.Codec"](int, written, is_nothing=False)
-        assert codec.read(b"5") == 5
+        codec = build["bandstand.bus.contracts.codec.PayloadCodec"](int | None, "query A.B")
+        assert codec.read(b"5") == codec.read(b"5.0") == 5
         assert bytes(codec.write(7)) == b"7"
-        with pytest.raises(NotImplementedError):
-            codec.read(b"x")
+        assert bytes(codec.write(None)) == b"null"
+        texts.append([])
+        for call, value in (
+            (codec.read, b"x"),
+            (codec.read, b"1.5"),
+            (codec.write, "x"),
+            (codec.write, float("nan")),
+        ):
+            with pytest.raises(BandstandError) as caught:
+                call(value)
+            texts[-1].append(str(caught.value))
+    assert texts[0] == texts[1]
 
 
-ROLL_STEPS = st.lists(
+TABLE_STEPS = st.lists(
     st.tuples(
         st.sampled_from(["enter", "keep", "keep", "leave", "expire"]), st.integers(0, 5), st.integers(0, 9)
     ),
@@ -91,33 +99,33 @@ ROLL_STEPS = st.lists(
 )
 
 
-@given(steps=ROLL_STEPS)
-def test_the_roll_keeps_alike(steps: list[tuple[str, int, int]]) -> None:
+@given(steps=TABLE_STEPS)
+def test_the_request_table_keeps_alike(steps: list[tuple[str, int, int]]) -> None:
     transcripts: list[list[object]] = []
     for build in both_builds():
-        roll, now = build["bandstand.bus.hot.roll.Roll"](3, 20, 10.0), 0.0
-        purse = build["bandstand.bus.hot.purse.Purse"](100, True)  # noqa: FBT003  # by position in C
+        table, now = build["bandstand.bus.request_table.RequestTable"](3, 20, 10.0), 0.0
+        credit = build["bandstand.bus.admission.CreditLimit"](100, True)  # noqa: FBT003  # by position in C
         heard: list[object] = []
         for way, number, size in steps:
             now += size
             name = f"q{number}"
             metadata = build.bus.Metadata(name, 0)
             asked = build.bus.Frame(kind="query", type="A.B", data=Raw(b"x" * size), metadata=metadata)
-            found = roll.find(name)
+            found = table.find(name)
             if way == "enter":
-                pending = build["bandstand.bus.hot.pending.Pending"](None, asked, purse, False)  # noqa: FBT003
-                heard.append(roll.enter(pending))
+                pending = build["bandstand.bus.request.PendingRequest"](None, asked, credit, False)  # noqa: FBT003
+                heard.append(table.enter(pending))
             elif way == "expire":
-                roll.expire(now)
-            elif found is not None and found.stage == 0:
+                table.expire(now)
+            elif found is not None and getattr(found, "stage", None) == 0:
                 found.stage = 2
                 if way == "keep":
-                    roll.keep(found, asked, now)
+                    table.keep(found, asked, now)
                 else:
-                    roll.leave(found)
-            heard.append((len(roll), roll.held_bytes, roll.count_open(), len(roll.open_requests())))
-            assert len(roll) <= 3
-            assert roll.held_bytes <= 20
-            assert roll.count_open() == len(roll.open_requests())
+                    table.leave(found)
+            heard.append((len(table), table.held_bytes, table.count_open(), len(table.open_requests())))
+            assert len(table) <= 3
+            assert table.held_bytes <= 20
+            assert table.count_open() == len(table.open_requests())
         transcripts.append(heard)
     assert transcripts[0] == transcripts[1]

@@ -65,7 +65,7 @@ class Script:
 
     async def step(self, step: str, value: int) -> None:
         channel = self.channels[value % 2]
-        limits: dict[str, Any] = {"timeout_ms": (None, None, 0, 1, 5)[value % 5]}
+        limits: dict[str, Any] = {"timeout": (None, None, 0, 0.001, 0.005)[value % 5]}
         if value % 7 == 0:
             limits["token"] = self.token
         self.count += 1
@@ -181,7 +181,7 @@ def test_arguments_are_refused_alike() -> None:
             warnings.simplefilter("ignore", RuntimeWarning)
             channel = new(1)
             for odd in ODD:
-                log.append(outcome(partial(channel.receive, timeout_ms=odd)))
+                log.append(outcome(partial(channel.receive, timeout=odd)))
                 log.append(outcome(partial(channel.send, 1, token=odd)))
                 log.append(outcome(select, odd))
             for refused in (pickle.dumps, copy.copy, copy.deepcopy):

@@ -27,8 +27,8 @@ STEPS = [
 )
 def test_restarts_are_planned_alike(limit: int, period: float, gaps: list[tuple[float, bool, int]]) -> None:
     def play(build: Build) -> list[str]:
-        intensity, history = build.supervision.Intensity(limit, period), build.supervision.History()
-        backoff, reasons = build.supervision.Backoff(jitter_ms=3), list(build.core.ExitReason)
+        intensity, history = build.supervision.Intensity(limit, period / 1000), build.supervision.History()
+        backoff, reasons = build.supervision.Backoff(jitter=0.003), list(build.core.ExitReason)
         log, now, stored = list[str](), 0.0, 0.0
         for gap, waits, reason in gaps:
             now += gap
@@ -79,12 +79,12 @@ def transcript(build: Build, strategy: int, steps: list[tuple[str, int]]) -> lis
             init=init,
             mode=modes[at % 2],
             mailbox=mailboxes[at // 2 % 2],
-            backoff=words.Backoff(initial_ms=10, max_ms=40) if at == 1 else None,
+            backoff=words.Backoff(initial=0.01, maximum=0.04) if at == 1 else None,
         )
         for at in range(4)
     ]
     spec = words.SupervisorSpec(
-        children=children, strategy=list(words.Strategy)[strategy], intensity=4, period_ms=50
+        children=children, strategy=list(words.Strategy)[strategy], max_restarts=4, period=0.05
     )
     loop = build.core.Loop(clock=clock)
     try:
@@ -103,7 +103,7 @@ def transcript(build: Build, strategy: int, steps: list[tuple[str, int]]) -> lis
                 case "delete":
                     root.delete_child(f"c{at + 4}")
                 case "time":
-                    clock.advance(at * 7)
+                    clock.advance((at * 7) / 1000)
                 case "full":
                     return loop.send(root.actor, "nobody's")
                 case _:

@@ -11,7 +11,8 @@ import socket
 import sys
 from typing import Any
 
-from bandstand.actor import Actor, Loop, ask, control, data
+from bandstand.actor import Actor, ActorSystem, ask, tell
+from bandstand.core import Lane
 from bandstand.core.asyncio_host import new_event_loop
 from tests.pod.linking import make_end
 
@@ -22,11 +23,11 @@ class Clerk(Actor):
     def __init__(self, diary: int = -1) -> None:
         self._diary = diary
 
-    @data
+    @tell
     def trace(self, what: object) -> None:
         os.write(self._diary, b".")
 
-    @control
+    @tell(lane=Lane.CONTROL)
     def die(self) -> None:
         os._exit(3)
 
@@ -46,8 +47,8 @@ class Clerk(Actor):
 def main(sock: socket.socket, diary: int) -> None:
     """Be the other end until the link is down."""
 
-    def spawn(house: Loop) -> dict[str, Any]:
-        return {"clerk": house.spawn(Clerk, diary)}
+    def spawn(loop: ActorSystem) -> dict[str, Any]:
+        return {"clerk": loop.spawn(Clerk, diary)}
 
     async def serve() -> None:
         async with make_end(spawn) as end:

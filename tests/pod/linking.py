@@ -11,11 +11,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
-from bandstand.actor import Actor, Loop, ask, control, data, management
+from bandstand.actor import Actor, ActorSystem, WhenDown, ask, tell
 from bandstand.actor.dispatch import Method
+from bandstand.actor.enums import REFUSED
 from bandstand.actor.handle import Handle
 from bandstand.actor.reply import ReplyCallback
-from bandstand.core import ActorId, LoopConfig, Overflow
+from bandstand.core import ActorId, Lane, LoopConfig, Overflow
+from bandstand.errors import NoSuchActorError
 from bandstand.pod.link import Link, Undelivered
 
 R = TypeVar("R")
@@ -54,29 +56,29 @@ class Scribe(Actor):
         self.begun = 0
         self.cancelled = 0
 
-    @data
+    @tell
     def note(self, what: object) -> None:
         self.notes.append(what)
 
-    @data
+    @tell
     def pair(self, first: object, second: object = "b") -> None:
         self.notes.append((first, second))
 
-    @management
+    @tell(lane=Lane.MANAGEMENT)
     def manage(self, what: object) -> None:
         self.notes.append(what)
 
-    @control
+    @tell(lane=Lane.CONTROL)
     def command(self, what: object) -> None:
         self.notes.append(what)
 
-    @data
+    @tell
     async def slowly(self, what: object) -> None:
         self.begun += 1
         await self.gate.wait()
         self.notes.append(what)
 
-    @data
+    @tell
     def fail(self, why: str) -> None:
         raise ValueError(why)
 
@@ -136,13 +138,19 @@ class Spot:
     def find(self) -> ActorId | None:
         return self._actor
 
-    def describe(self) -> str:
-        return "it stood at the other end of a link"
+    def refusal(self) -> NoSuchActorError:
+        return NoSuchActorError("it was at the other end of a link")
 
     def hold(
         self, _handle: Handle, _method: Method, _data: object, _asked: ReplyCallback | None, _may_wait: bool
     ) -> int:
-        raise AssertionError("nobody waits here")
+        return REFUSED
+
+    def with_policy(self, _policy: WhenDown, _timeout_ms: float | None, /) -> Spot:
+        return self
+
+    def track(self, _handle: Handle, /) -> None:
+        """Do nothing."""
 
     def reduce(self) -> tuple[Any, ...] | None:
         return None
@@ -152,8 +160,8 @@ class Spot:
 class End:
     """One end of a link, with all that belongs to it."""
 
-    house: Loop
-    porch: Loop
+    loop: ActorSystem
+    proxy_loop: ActorSystem
     ours: dict[str, Any]
     """Handles of the actors here, by role."""
     up: asyncio.Future[Mapping[str, ActorId]]
@@ -172,27 +180,27 @@ class End:
             **more,
         }
         self.link = Link(
-            sock, self.porch, here=here, there=there, theirs=theirs, carries=(request_id, tenant), **ways
+            sock, self.proxy_loop, here=here, there=there, theirs=theirs, carries=(request_id, tenant), **ways
         )
 
     async def handle(self, role: str = "scribe", kind: type[Any] = Scribe) -> Any:
         """A handle of an actor of the other side."""
         actor = (await soon(self.up))[role]
-        return self.porch.handle_at(kind, cast("Any", Spot(actor)), actor=actor, name=role)
+        return self.proxy_loop.handle_at(kind, cast("Any", Spot(actor)), actor=actor, name=role)
 
-    def check_books(self) -> None:
-        books = self.link.books
-        assert books.sent == books.handled + books.dead + books.dropped + books.in_doubt + books.waiting
+    def check_stats(self) -> None:
+        stats = self.link.stats()
+        assert stats.sent == stats.handled + stats.dead + stats.dropped + stats.in_doubt + stats.waiting
 
 
 @asynccontextmanager
 async def make_end(
-    ours: Callable[[Loop], dict[str, Any]] | None = None, **limits: Any
+    ours: Callable[[ActorSystem], dict[str, Any]] | None = None, **limits: Any
 ) -> AsyncGenerator[End]:
     """An end without a link."""
-    async with Loop(LoopConfig(**limits)) as house, Loop() as porch:
+    async with ActorSystem(LoopConfig(**limits)) as loop, ActorSystem() as proxy_loop:
         up: asyncio.Future[Mapping[str, ActorId]] = asyncio.get_running_loop().create_future()
-        end = End(house, porch, {} if ours is None else ours(house), up)
+        end = End(loop, proxy_loop, {} if ours is None else ours(loop), up)
         try:
             yield end
         finally:
@@ -202,8 +210,8 @@ async def make_end(
                 await asyncio.sleep(0)
         if hasattr(end, "link"):
             assert len(end.downs) == 1
-            end.check_books()
-            assert end.link.books.waiting == 0
+            end.check_stats()
+            assert end.link.stats().waiting == 0
 
 
 @asynccontextmanager
@@ -213,9 +221,9 @@ async def linked(
     """Two ends: the first sends, the second has a scribe, or whatever the roles say."""
     roles = {"scribe": role or Role(), **(more or {})}
 
-    def spawn(house: Loop) -> dict[str, Any]:
+    def spawn(loop: ActorSystem) -> dict[str, Any]:
         return {
-            name: house.options(name=name, mailbox_cap=each.mailbox_cap, overflow=each.overflow).spawn(
+            name: loop.options(name=name, mailbox_cap=each.mailbox_cap, overflow=each.overflow).spawn(
                 each.kind
             )
             for name, each in roles.items()

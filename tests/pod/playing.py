@@ -15,16 +15,14 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from bandstand.actor import Actor, ask, data
-from bandstand.pod.ending import Ending
-from bandstand.pod.ensemble import Ensemble
-from bandstand.pod.process import Child, Exit, spawn_child
-from bandstand.pod.process.player import PLAY
-from bandstand.pod.process.words import Attach, Begin, Ended
-from bandstand.pod.spec import PodSpec, RoleSpec, TroupeSpec
-from bandstand.pod.travel import luggage_for
-from bandstand.pod.vocabulary import ThreadModel
-from tests.pod.errands import PATIENCE, memory
+from bandstand.actor import Actor, ask, tell
+from bandstand.pod.enums import ThreadModel
+from bandstand.pod.placement.process import RUN_POD, AttachLink, PodEnded, PodStart
+from bandstand.pod.pod_runtime import PodRuntime
+from bandstand.pod.process import ChildProcess, ProcessExit, spawn_child
+from bandstand.pod.restart import PodEnding
+from bandstand.pod.spec import PodSpec, RoleSpec, TroupeSpec, spec_for_process
+from tests.pod.child_targets import PATIENCE, memory
 
 T = TypeVar("T")
 
@@ -52,7 +50,7 @@ class Painter(Actor):
     def cores(self) -> list[int]:
         return sorted(os.sched_getaffinity(0))
 
-    @data
+    @tell
     def stroke(self) -> None:
         self.strokes += 1
 
@@ -76,28 +74,28 @@ class Painter(Actor):
             os._exit(0)
         return pid
 
-    @data
+    @tell
     def leave(self) -> None:
         self.stop()
 
-    @data
+    @tell
     def fail(self) -> None:
         raise ValueError("no such colour")
 
-    @data
+    @tell
     def exit_with(self, code: int) -> None:
         sys.exit(code)
 
-    @data
+    @tell
     def exit_at_once(self, code: int) -> None:
         os._exit(code)
 
-    @data
+    @tell
     def segfault(self) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         ctypes.string_at(0)
 
-    @data
+    @tell
     def exhaust(self) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (memory() + (64 << 20), resource.RLIM_INFINITY))
         hoard: list[bytearray] = []
@@ -124,7 +122,7 @@ def studio(kind: type[Actor] = Painter, *args: object, **options: Any) -> Troupe
 class Played:
     """The process, the outside, and a handle."""
 
-    def __init__(self, child: Child, outside: Ensemble) -> None:
+    def __init__(self, child: ChildProcess, outside: PodRuntime) -> None:
         self.child = child
         self.outside = outside
         self.painter: Any = outside.handle("painter")  # of whatever class plays it
@@ -133,16 +131,16 @@ class Played:
         """The next word of a kind; others pass."""
         async with asyncio.timeout(PATIENCE):
             while True:
-                word = (await self.child.control.receive()).word
+                word = (await self.child.control.receive()).body
                 if isinstance(word, kind):
                     return word
 
-    async def ending(self) -> tuple[Ending, Exit]:
+    async def ending(self) -> tuple[PodEnding, ProcessExit]:
         """How the pod has ended, and its process."""
-        ending = (await self.word(Ended)).ending()
+        ending = (await self.word(PodEnded)).ending()
         return ending, await self.exit()
 
-    async def exit(self) -> Exit:
+    async def exit(self) -> ProcessExit:
         async with asyncio.timeout(PATIENCE):
             return await self.child.wait()
 
@@ -184,13 +182,13 @@ async def played(
     spec: TroupeSpec, *, troupe: str | None = None, is_running: bool = True
 ) -> AsyncGenerator[Played]:
     """Start a process that plays the pod of a troupe, and connect it with the outside."""
-    outside = Ensemble(spec, None, 1)
+    outside = PodRuntime(spec, None, 1)
     running = asyncio.create_task(outside.run())
-    begin = Begin(spec=luggage_for(spec, "easel"), pod="easel", number=1, troupe=troupe)
-    async with await spawn_child(PLAY, name="Studio.easel", payload=begin) as child:
+    begin = PodStart(spec=spec_for_process(spec, "easel"), pod="easel", number=1, deployment_class=troupe)
+    async with await spawn_child(RUN_POD, name="Studio.easel", payload=begin) as child:
         ours, theirs = socket.socketpair()
         with theirs:
-            child.control.send(Attach(None, is_running=True), (theirs.fileno(),))
+            child.control.send(AttachLink(None, is_running=True), (theirs.fileno(),))
         outside.attach("easel", ours, is_running=is_running)
         try:
             yield Played(child, outside)

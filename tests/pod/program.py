@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 from contextvars import ContextVar
 
-from bandstand.actor import Actor, ask, control, data
-from bandstand.pod.declare import pod
+from bandstand.actor import Actor, ask, tell
+from bandstand.core import Lane
+from bandstand.pod.declaration import pod
+from bandstand.pod.deployment import Troupe
 from bandstand.pod.directory import Directory, directory
-from bandstand.pod.troupe import Troupe
-from bandstand.pod.vocabulary import ThreadModel
+from bandstand.pod.enums import ThreadModel
 
 request_id: ContextVar[str] = ContextVar("request_id", default="none")
 
@@ -38,7 +39,7 @@ class Noted(Actor):
 class Sink(Noted):
     """Where everything comes together."""
 
-    @data
+    @tell
     def put(self, sender: str, what: object) -> None:
         self.note(sender, f"{what} for {request_id.get()}")
 
@@ -46,7 +47,7 @@ class Sink(Noted):
     def count(self, sender: str) -> int:
         return len(self.book.get(sender, ()))
 
-    @control
+    @tell(lane=Lane.CONTROL)
     def hail(self, sender: str) -> None:
         self.note(f"{sender}, by control", "hail")
 
@@ -69,7 +70,7 @@ class Worker(Noted):
         # It needs another pod already while it starts.
         self.peers.sink.put(f"{self.name}, at its start", await self.peers.sink.count("nobody"))
 
-    @data
+    @tell
     def feed(self, n: int) -> None:
         self.note("source", f"{n} for {request_id.get()}")
         self.peers.sink.put(self.name, n * self.factor)
@@ -87,7 +88,7 @@ class Worker(Noted):
         self.note("source", f"{n} / {by}")
         return n / by
 
-    @data
+    @tell
     def report_to(self, sink: Sink) -> None:
         """Somebody gives us a handle of the sink, though we have one of our own."""
         sink.put(f"{self.name}, by a handle that was given", sink == self.peers.sink)
@@ -100,12 +101,12 @@ class Clock(Noted):
         super().__init__()
         self.peers = peers
 
-    @data
+    @tell
     def begin(self, ticks: int) -> None:
         self.note("itself", f"{ticks} to come")
         self.peers.sink.put("clock", ticks)
         if ticks:
-            self.after(1, self.begin, ticks - 1)
+            self.after(0.001, self.begin, ticks - 1)
 
 
 class SourcePeers(Directory):
@@ -166,5 +167,5 @@ async def perform(program: Program) -> dict[str, dict[str, list[str]]]:
         answers.append(await program.source.run(0))
         roles: list[Noted] = [program.sink, program.double, program.treble, program.clock, program.source]
         names = ("sink", "double", "treble", "clock", "source")
-        books = {name: await role.transcript() for name, role in zip(names, roles, strict=True)}
-        return {**books, "outside": {"source": answers}}
+        transcripts = {name: await role.transcript() for name, role in zip(names, roles, strict=True)}
+        return {**transcripts, "outside": {"source": answers}}

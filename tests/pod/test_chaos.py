@@ -17,8 +17,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from bandstand.actor import Actor, ask, control, data
-from bandstand.errors import MailboxFull, PodDown
+from bandstand.actor import Actor, ask, tell
+from bandstand.core import Lane
+from bandstand.errors import MailboxFullError, PodDownError
 from bandstand.pod import (
     Directory,
     PodPhase,
@@ -49,24 +50,24 @@ class Drawer(Actor):
     def __init__(self) -> None:
         self.kept: list[int] = []
 
-    @data
+    @tell
     def put(self, number: int) -> None:
         self.kept.append(number)
 
-    @data
+    @tell
     def stuff(self, _padding: bytes) -> None:
         """Something larger."""
 
-    @data
+    @tell
     def jam(self, ms: int) -> None:
         """Keep everybody waiting, so that something is on its way."""
         time.sleep(ms / 1000)
 
-    @control
+    @tell(lane=Lane.CONTROL)
     def fall(self) -> None:
         raise OSError("on purpose")
 
-    @control
+    @tell(lane=Lane.CONTROL)
     def leave(self) -> None:
         self.stop()
 
@@ -115,7 +116,7 @@ class Far(Troupe):
 class Slow(Troupe):
     """A pod that takes its time to come back."""
 
-    slow = pod(restart=RestartPolicy.ALWAYS, backoff=Backoff(initial_ms=300.0), when_down=WhenDown.QUEUE)
+    slow = pod(restart=RestartPolicy.ALWAYS, backoff=Backoff(initial=0.3), when_down=WhenDown.QUEUE)
     drawer = slow.role(mailbox_cap=CAP).expose(Drawer)
 
 
@@ -134,14 +135,14 @@ def hushed() -> Generator[None]:
 
 def again(troupe: Troupe, name: str, number: int) -> None:
     """Wait for an incarnation."""
-    troupe.phases.until(name, PodPhase.RUNNING, number=number, timeout_ms=PATIENCE_MS).blocking()
+    troupe.phases.until(name, PodPhase.RUNNING, number=number, timeout=PATIENCE_MS / 1000).blocking()
 
 
 def settle(troupe: Troupe) -> None:
     """Wait until nothing waits."""
     end = time.monotonic() + PATIENCE_MS / 1000
-    while troupe.books().waiting:
-        assert time.monotonic() < end, troupe.books()
+    while troupe.stats().waiting:
+        assert time.monotonic() < end, troupe.stats()
         time.sleep(0.005)
 
 
@@ -173,8 +174,8 @@ def test_books_of_a_troupe_that_is_over_have_what_the_program_sent_to_a_process(
         for number in range(100):
             troupe.drawer.put(number)
         assert troupe.drawer.content.blocking() == list(range(100))
-        before = troupe.books()
-    after = troupe.books()
+        before = troupe.stats()
+    after = troupe.stats()
     assert after.is_balanced
     assert after.handled >= before.handled >= 202
 
@@ -189,10 +190,10 @@ def test_what_was_on_its_way_to_a_pod_that_has_ended_is_in_the_books(way: str) -
         getattr(troupe.drawer, way)()
         again(troupe, "drawer", 2)
         assert troupe.drawer.content.blocking() == []
-    books = troupe.books()
-    assert books.is_balanced
+    stats = troupe.stats()
+    assert stats.is_balanced
     assert accepted == MANY
-    assert books.dead + books.in_doubt >= MANY
+    assert stats.dead + stats.in_doubt >= MANY
 
 
 @pytest.mark.guarantee("G155")
@@ -202,14 +203,14 @@ def test_what_an_end_has_never_read_is_dead_when_it_has_said_goodbye() -> None:
             scribe = await near.handle()
             for number in range(5):
                 scribe.note(number)
-            await until(lambda: near.link.books.sent == 5)
+            await until(lambda: near.link.stats().sent == 5)
             # Written, and never read: the other side ends in this very moment, in good order.
-            near.link._wire.flush()
-            assert far.link.books.received == 0
+            near.link.transport.flush()
+            assert far.link.stats().received == 0
             far.link.close("its pod has ended")
             await until(lambda: near.downs == ["its pod has ended"])
-            books = near.link.books
-            assert (books.sent, books.dead, books.in_doubt) == (5, 5, 0)
+            stats = near.link.stats()
+            assert (stats.sent, stats.dead, stats.in_doubt) == (5, 5, 0)
 
     play(main)
 
@@ -220,16 +221,16 @@ def test_all_that_was_kept_for_a_pod_is_handled_in_order_when_it_is_back() -> No
     with hushed(), Slow() as troupe:
         again(troupe, "slow", 1)
         troupe.drawer.fall()
-        troupe.phases.until("slow", PodPhase.PENDING, number=2, timeout_ms=PATIENCE_MS).blocking()
+        troupe.phases.until("slow", PodPhase.PENDING, number=2, timeout=PATIENCE_MS / 1000).blocking()
         drawer = when_down(troupe.drawer, WhenDown.QUEUE)
         try:
             for number in range(2 * CAP):
                 drawer.put(number)
                 taken += 1
-        except (PodDown, MailboxFull):
+        except (PodDownError, MailboxFullError):
             pass
         again(troupe, "slow", 2)
         settle(troupe)
         assert troupe.drawer.content.blocking() == list(range(taken))
         assert taken > 0
-    assert troupe.books().dead == 0
+    assert troupe.stats().dead == 0

@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from bandstand.actor import Actor, ask
-from bandstand.errors import AskCycle
-from bandstand.pod.declare import pod
+from bandstand.errors import AskCycleError
+from bandstand.pod.declaration import pod
+from bandstand.pod.deployment import Troupe
 from bandstand.pod.directory import Directory, directory
+from bandstand.pod.enums import ThreadModel
 from bandstand.pod.spec import PodSpec
-from bandstand.pod.troupe import Troupe
-from bandstand.pod.vocabulary import ThreadModel
 from tests.pod.troupes import COOPERATIVE, DEDICATED, MAIN, PATIENCE, PROCESS
 
 pytestmark = [
@@ -34,13 +34,13 @@ class Alpha(Actor):
     def __init__(self, peers: Next) -> None:
         self.peers = peers
 
-    @ask(raises=AskCycle)
+    @ask(raises=AskCycleError)
     async def begin(self, depth: int) -> str:
-        return await self.peers.beta.second.within(PATIENT_MS)(depth)
+        return await self.peers.beta.second.within(PATIENT_MS / 1000)(depth)
 
-    @ask(raises=AskCycle)
+    @ask(raises=AskCycleError)
     async def begin_late(self) -> str:
-        reply = self.peers.beta.second.within(PATIENT_MS)(2)
+        reply = self.peers.beta.second.within(PATIENT_MS / 1000)(2)
         # By then the other one usually waits for this one; if not, it closes the cycle itself.
         await asyncio.sleep(0.05)
         return await reply
@@ -58,22 +58,22 @@ class Beta(Actor):
     def __init__(self, peers: Next) -> None:
         self.peers = peers
 
-    @ask(raises=AskCycle)
+    @ask(raises=AskCycleError)
     async def second(self, depth: int) -> str:
         if depth == 2:
-            return await self.peers.alpha.name.within(PATIENT_MS)()
+            return await self.peers.alpha.name.within(PATIENT_MS / 1000)()
         if depth == 0:
-            return await self.peers.alpha.peek.within(PATIENT_MS)()
-        return await self.peers.gamma.third.within(PATIENT_MS)()
+            return await self.peers.alpha.peek.within(PATIENT_MS / 1000)()
+        return await self.peers.gamma.third.within(PATIENT_MS / 1000)()
 
 
 class Gamma(Actor):
     def __init__(self, peers: Next) -> None:
         self.peers = peers
 
-    @ask(raises=AskCycle)
+    @ask(raises=AskCycleError)
     async def third(self) -> str:
-        return await self.peers.alpha.name.within(PATIENT_MS)()
+        return await self.peers.alpha.name.within(PATIENT_MS / 1000)()
 
     @ask
     def name(self) -> str:
@@ -118,8 +118,8 @@ PROCESSES = {
 @pytest.mark.parametrize(("depth", "last"), [(2, "beta"), (3, "gamma")])
 def test_the_ask_that_closes_a_cycle_is_refused(layout: dict[str, PodSpec], depth: int, last: str) -> None:
     with Circle(layout=layout) as troupe:
-        with pytest.raises(AskCycle) as caught:
-            troupe.alpha.begin.within(PATIENT_MS).blocking(depth)
+        with pytest.raises(AskCycleError) as caught:
+            troupe.alpha.begin.within(PATIENT_MS / 1000).blocking(depth)
         told = str(caught.value)
         assert told.startswith(f"'{last}' <ActorId ")
         assert "asks 'alpha' <ActorId" in told
@@ -133,7 +133,7 @@ def test_the_ask_that_closes_a_cycle_is_refused(layout: dict[str, PodSpec], dept
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 def test_an_ask_that_may_be_handled_out_of_turn_is_none(layout: dict[str, PodSpec]) -> None:
     with Circle(layout=layout) as troupe:
-        assert troupe.alpha.begin.within(PATIENT_MS).blocking(0) == "peeked"
+        assert troupe.alpha.begin.within(PATIENT_MS / 1000).blocking(0) == "peeked"
 
 
 @pytest.mark.slow
@@ -142,9 +142,9 @@ def test_a_cycle_through_a_process_is_found(layout: dict[str, PodSpec]) -> None:
     with Circle(layout=layout) as troupe:
         for depth in (2, 3, 2, 3):
             with pytest.raises(
-                AskCycle, match="they would wait for each other until their deadlines"
+                AskCycleError, match="they would wait for each other until their deadlines"
             ) as caught:
-                troupe.alpha.begin.within(PATIENT_MS).blocking(depth)
+                troupe.alpha.begin.within(PATIENT_MS / 1000).blocking(depth)
             told = str(caught.value)
             assert "Alpha.name()" in told
             assert "Beta.second()" in told
@@ -152,15 +152,15 @@ def test_a_cycle_through_a_process_is_found(layout: dict[str, PodSpec]) -> None:
             # All go on answering.
             assert troupe.alpha.name.blocking() == "alpha"
             assert troupe.gamma.name.blocking() == "gamma"
-            assert troupe.beta.second.within(PATIENT_MS).blocking(2) == "alpha"
+            assert troupe.beta.second.within(PATIENT_MS / 1000).blocking(2) == "alpha"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", PROCESSES.values(), ids=PROCESSES)
 def test_an_ask_through_a_process_may_be_handled_out_of_turn(layout: dict[str, PodSpec]) -> None:
     with Circle(layout=layout) as troupe:
-        assert troupe.alpha.begin.within(PATIENT_MS).blocking(0) == "peeked"
-        assert troupe.alpha.begin.within(PATIENT_MS).blocking(0) == "peeked"
+        assert troupe.alpha.begin.within(PATIENT_MS / 1000).blocking(0) == "peeked"
+        assert troupe.alpha.begin.within(PATIENT_MS / 1000).blocking(0) == "peeked"
         assert troupe.alpha.name.blocking() == "alpha"
 
 
@@ -169,8 +169,8 @@ def test_an_ask_through_a_process_may_be_handled_out_of_turn(layout: dict[str, P
 def test_a_chain_through_processes_is_no_cycle(layout: dict[str, PodSpec]) -> None:
     with Circle(layout=layout) as troupe:
         # Many wait at once for those that wait themselves.
-        chains = [troupe.beta.second.within(PATIENT_MS).future(1) for _ in range(50)]
-        names = [troupe.alpha.name.within(PATIENT_MS).future() for _ in range(50)]
+        chains = [troupe.beta.second.within(PATIENT_MS / 1000).future(1) for _ in range(50)]
+        names = [troupe.alpha.name.within(PATIENT_MS / 1000).future() for _ in range(50)]
         assert [each.result(PATIENCE) for each in chains] == ["alpha"] * 50
         assert [each.result(PATIENCE) for each in names] == ["alpha"] * 50
 
@@ -179,8 +179,8 @@ def test_a_chain_through_processes_is_no_cycle(layout: dict[str, PodSpec]) -> No
 @pytest.mark.parametrize("layout", PROCESSES.values(), ids=PROCESSES)
 def test_a_wait_that_begins_after_its_ask_closes_a_cycle(layout: dict[str, PodSpec]) -> None:
     with Circle(layout=layout) as troupe:
-        with pytest.raises(AskCycle):
-            troupe.alpha.begin_late.within(PATIENT_MS).blocking()
+        with pytest.raises(AskCycleError):
+            troupe.alpha.begin_late.within(PATIENT_MS / 1000).blocking()
         assert troupe.alpha.name.blocking() == "alpha"
 
 
@@ -188,9 +188,9 @@ def test_a_wait_that_begins_after_its_ask_closes_a_cycle(layout: dict[str, PodSp
 @pytest.mark.parametrize("layout", PROCESSES.values(), ids=PROCESSES)
 def test_many_cycles_at_once_all_end(layout: dict[str, PodSpec]) -> None:
     with Circle(layout=layout) as troupe:
-        begun = [troupe.alpha.begin.within(PATIENT_MS).future(2 + turn % 2) for turn in range(30)]
+        begun = [troupe.alpha.begin.within(PATIENT_MS / 1000).future(2 + turn % 2) for turn in range(30)]
         for each in begun:
-            with pytest.raises(AskCycle):
+            with pytest.raises(AskCycleError):
                 each.result(PATIENCE)
         assert troupe.alpha.name.blocking() == "alpha"
 
@@ -202,9 +202,9 @@ def test_a_cycle_through_the_main_pod_and_a_process_is_found(depth: int) -> None
 
     async def main() -> None:
         async with Circle(layout=layout) as troupe:
-            with pytest.raises(AskCycle, match=r"Alpha\.name\(\)"):
-                await troupe.alpha.begin.within(PATIENT_MS)(depth)
-            assert await troupe.alpha.begin.within(PATIENT_MS)(0) == "peeked"
+            with pytest.raises(AskCycleError, match=r"Alpha\.name\(\)"):
+                await troupe.alpha.begin.within(PATIENT_MS / 1000)(depth)
+            assert await troupe.alpha.begin.within(PATIENT_MS / 1000)(0) == "peeked"
             assert await troupe.alpha.name() == "alpha"
             assert await troupe.gamma.name() == "gamma"
 

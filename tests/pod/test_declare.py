@@ -1,27 +1,24 @@
 """Declaring a troupe: what is read from its class, and every way in which it can contradict itself."""
 
-# What a class was read into is the room's own.
-# pyright: reportPrivateUsage=false
-
 from __future__ import annotations
 
 import re
 from contextvars import ContextVar
+from datetime import timedelta
 from typing import Any, Generic, Protocol, TypeVar
 
 import pytest
 
-from bandstand.actor import Actor, Implements, Interface, data
-from bandstand.actor.reply import UNSET_MS
+from bandstand.actor import Actor, Implements, Interface, WhenDown, tell
+from bandstand.actor.handle import Handle
+from bandstand.actor.reply import UNSET_TIMEOUT
 from bandstand.core import LoopConfig, Overflow
-from bandstand.errors import BadDeclaration, InvalidArgument
-from bandstand.pod.cast import Cast
-from bandstand.pod.declare import ExposedRole, HiddenRole, PodOptions, pod
-from bandstand.pod.directory import Directory, Wanted, directory
-from bandstand.pod.nested import nested
+from bandstand.errors import DeclarationError, InvalidArgumentError
+from bandstand.pod.declaration import ExposedRole, HiddenRole, PodOptions, checked_plan, nested, pod
+from bandstand.pod.deployment import Troupe
+from bandstand.pod.directory import Directory, DirectoryRequest, directory
+from bandstand.pod.enums import RestartPolicy, ThreadModel
 from bandstand.pod.spec import PodSpec
-from bandstand.pod.troupe import Troupe
-from bandstand.pod.vocabulary import RestartPolicy, ThreadModel, WhenDown
 from bandstand.supervision import Backoff, Intensity
 from tests.pod.declaring import (
     Config,
@@ -30,7 +27,6 @@ from tests.pod.declaring import (
     EnginePeers,
     FakeVsync,
     OtherConfig,
-    Rehearsal,
     Settings,
     Studio,
     Vsync,
@@ -45,7 +41,7 @@ pytestmark = pytest.mark.spec("S13")
 
 def refusal(*bases: type, **attributes: Any) -> str:
     """Why a class of troupes with these attributes cannot be made."""
-    with pytest.raises(BadDeclaration) as caught:
+    with pytest.raises(DeclarationError) as caught:
         troupe_of(*bases, **attributes)
     return str(caught.value)
 
@@ -55,8 +51,8 @@ def refusal(*bases: type, **attributes: Any) -> str:
 
 @pytest.mark.guarantee("G132")
 def test_a_class_becomes_data() -> None:
-    spec = Studio._manifest.spec
-    assert (spec.name, spec.carries, spec.core, spec.stop_ms) == ("Studio", (request_id,), None, 30_000.0)
+    spec = Studio.__deployment_plan__.spec
+    assert (spec.name, spec.carries, spec.core, spec.stop_timeout) == ("Studio", (request_id,), None, 30.0)
     assert [each.name for each in spec.pods] == ["vsync", "engine_pod", "display"]
     vsync, engine_pod, display = spec.pods
     assert (vsync.thread, vsync.restart, vsync.core) == (ThreadModel.DEDICATED, RestartPolicy.ALWAYS, None)
@@ -66,14 +62,17 @@ def test_a_class_becomes_data() -> None:
     assert [*roles] == ["vsync", "engine", "config", "display"]
     assert [name for name, role in roles.items() if role.is_exposed] == ["vsync", "engine"]
     assert (roles["vsync"].kind, roles["vsync"].args, roles["vsync"].kwargs) == (Vsync, (), {"fps": 50})
-    assert (roles["engine"].args, roles["engine"].kwargs) == ((Wanted(EnginePeers),), {"threads": 2})
-    assert (roles["config"].mailbox_cap, roles["config"].ask_ms) == (100, 500)
-    assert (roles["vsync"].mailbox_cap, roles["vsync"].ask_ms) == (None, UNSET_MS)
+    assert (roles["engine"].args, roles["engine"].kwargs) == (
+        (DirectoryRequest(EnginePeers),),
+        {"threads": 2},
+    )
+    assert (roles["config"].mailbox_cap, roles["config"].ask_timeout) == (100, 0.5)
+    assert (roles["vsync"].mailbox_cap, roles["vsync"].ask_timeout) == (None, UNSET_TIMEOUT)
 
 
 @pytest.mark.guarantee("G132")
 def test_the_defaults_are_dedicated_and_never() -> None:
-    plain = troupe_of(vsync=pod().of(Vsync))._manifest.spec.pods[0]
+    plain = troupe_of(vsync=pod().of(Vsync)).__deployment_plan__.spec.pods[0]
     assert plain == PodSpec(name="vsync", roles=plain.roles)
     assert (plain.thread, plain.restart) == (ThreadModel.DEDICATED, RestartPolicy.NEVER)
 
@@ -83,20 +82,38 @@ def test_every_option_arrives() -> None:
     options: dict[str, Any] = {
         "thread": ThreadModel.PROCESS,
         "restart": RestartPolicy.ALWAYS,
-        "intensity": Intensity(1, 100),
+        "max_restarts": 1,
+        "period": 0.1,
         "backoff": Backoff(),
         "core": 2,
         "when_down": WhenDown.QUEUE,
-        "down_ms": 1.0,
-        "stop_ms": 2.0,
+        "down_timeout": 0.001,
+        "stop_timeout": 0.002,
         "limits": LoopConfig(max_actors=5),
     }
-    role = pod(**options).role(mailbox_cap=3, overflow=Overflow.DROP_OLDEST, ask_ms=None).expose(Vsync, 5)
-    made = troupe_of(vsync=role, kubelet_core=1, stop_ms=5.0)._manifest.spec
+    role = (
+        pod(**options).role(mailbox_cap=3, overflow=Overflow.DROP_OLDEST, ask_timeout=None).expose(Vsync, 5)
+    )
+    made = troupe_of(vsync=role, kubelet_core=1, stop_timeout=0.005).__deployment_plan__.spec
     assert {name: getattr(made.pods[0], name) for name in options} == options
-    assert (made.core, made.stop_ms) == (1, 5.0)
+    assert (made.core, made.stop_timeout) == (1, 0.005)
     read = made.pods[0].roles[0]
-    assert (read.mailbox_cap, read.overflow, read.ask_ms, read.args) == (3, Overflow.DROP_OLDEST, None, (5,))
+    assert (read.mailbox_cap, read.overflow, read.ask_timeout, read.args) == (
+        3,
+        Overflow.DROP_OLDEST,
+        None,
+        (5,),
+    )
+
+
+def test_durations_are_seconds_or_timedeltas_and_are_kept_in_seconds() -> None:
+    half = timedelta(milliseconds=500)
+    role = pod(period=half, down_timeout=half, stop_timeout=half).role(ask_timeout=half).of(Vsync, 5)
+    made = troupe_of(vsync=role, inner=nested(Effects, period=half), stop_timeout=half).__deployment_plan__
+    read = made.spec.pods[0]
+    assert [read.period, read.down_timeout, read.stop_timeout, read.roles[0].ask_timeout] == [0.5] * 4
+    assert read.restarts == Intensity(3, 0.5)
+    assert (made.spec.stop_timeout, made.nested[0].period) == (0.5, 0.5)
 
 
 @pytest.mark.guarantee("G134")
@@ -107,14 +124,14 @@ def test_on_the_class_a_declaration_is_itself_and_on_a_troupe_its_handle() -> No
     assert isinstance(Studio.engine_pod, PodOptions)
     assert repr(Studio.vsync) == "<exposed role 'vsync': Vsync>"
     assert repr(Studio.config) == "<hidden role 'config': Config>"
-    assert studio.vsync == "handle of vsync"
+    assert isinstance(studio.vsync, Handle)
     with pytest.raises(
         AttributeError,
-        match=r"^Studio.config is not exposed: only its own pod has it; declare it with expose",
+        match=r"^Studio.config is not exposed: only its own pod can use it; declare it with expose",
     ):
         _ = studio.config
     with pytest.raises(
-        AttributeError, match=r"^Studio.vsync is a role: to put another actor there, pass a layout"
+        AttributeError, match=r"^Studio.vsync is a role and cannot be set: pass a layout to use another actor"
     ):
         studio.vsync = 5
     with pytest.raises(AttributeError, match=r"^Studio.config is a role"):
@@ -122,15 +139,15 @@ def test_on_the_class_a_declaration_is_itself_and_on_a_troupe_its_handle() -> No
 
 
 def test_a_private_class_has_a_name_all_the_same() -> None:
-    made: Any = type("_Inner", (Rehearsal,), {"a": pod().of(Vsync)})
-    assert made._manifest.spec.name == "Inner"
+    made: Any = type("_Inner", (Troupe,), {"a": pod().of(Vsync)})
+    assert made.__deployment_plan__.spec.name == "Inner"
 
 
 T = TypeVar("T")
 
 
 class Shelf(Actor, Generic[T]):
-    @data
+    @tell
     def put(self, thing: T) -> None: ...
 
 
@@ -139,11 +156,11 @@ class ShelfPeers(Directory):
 
 
 def test_a_generic_class_can_be_given_its_arguments() -> None:
-    class Store(Rehearsal):
+    class Store(Troupe):
         shelf = pod(thread=ThreadModel.PROCESS).expose(Shelf[int])
         solo = pod().of(Solo, directory(ShelfPeers))
 
-    assert Store._planned(Store.layout()) == Store._manifest
+    assert checked_plan(Store, Store.layout()) == Store.__deployment_plan__
 
 
 # --- inheritance ------------------------------------------------------------------------------------------------------
@@ -155,11 +172,11 @@ def test_what_is_inherited_comes_first_and_can_be_declared_anew_in_its_place() -
         sound = pod().of(Display)
         vsync = pod(thread=ThreadModel.COOPERATIVE).expose(FakeVsync)
 
-    spec = Louder._manifest.spec
+    spec = Louder.__deployment_plan__.spec
     assert [each.name for each in spec.pods] == ["vsync", "engine_pod", "display", "sound"]
     assert (spec.pods[0].thread, spec.pods[0].roles[0].kind) == (ThreadModel.COOPERATIVE, FakeVsync)
     assert spec.carries == (request_id,)
-    assert [each.name for each in Studio._manifest.spec.pods] == ["vsync", "engine_pod", "display"]
+    assert [each.name for each in Studio.__deployment_plan__.spec.pods] == ["vsync", "engine_pod", "display"]
 
 
 @pytest.mark.guarantee("G133")
@@ -174,7 +191,7 @@ def test_a_pod_declared_anew_keeps_its_roles() -> None:
 
 @pytest.mark.guarantee("G133")
 def test_a_role_put_elsewhere_leaves_its_pod_and_the_last_one_takes_the_pod_along() -> None:
-    class First(Rehearsal):
+    class First(Troupe):
         both = pod()
         one = both.expose(Vsync)
         two = both.of(Vsync)
@@ -194,7 +211,7 @@ def test_a_role_put_elsewhere_leaves_its_pod_and_the_last_one_takes_the_pod_alon
 
 @pytest.mark.guarantee("G133")
 def test_several_bases() -> None:
-    class Sound(Rehearsal):
+    class Sound(Troupe):
         speaker = pod().of(Display)
 
     class Plain:
@@ -222,29 +239,27 @@ def test_plain_methods_and_attributes_are_left_alone() -> None:
 @pytest.mark.guarantee("G132")
 def test_a_name_that_every_troupe_has() -> None:
     assert refusal(layout=pod().of(Vsync)) == (
-        "Made.layout is a name that every troupe has for its own: choose another"
+        "Made.layout is reserved: every troupe has that attribute; choose another name"
     )
-    assert "Made.carries is a name that every troupe has" in refusal(carries=pod())
-    assert "Made.stop_ms is a name" in refusal(stop_ms=nested(Studio))
-    assert refusal(_vsync=pod().of(Vsync)).startswith("Made._vsync begins with an underscore")
+    assert "Made.carries is reserved" in refusal(carries=pod())
+    assert "Made.stop_timeout is reserved" in refusal(stop_timeout=nested(Studio))
+    assert refusal(_vsync=pod().of(Vsync)).startswith("Made._vsync starts with an underscore")
 
 
 @pytest.mark.parametrize(
-    "name", ["start", "stop", "play", "wait", "status", "health", "phases", "books", "failure"]
+    "name", ["start", "stop", "play", "wait", "status", "health", "phases", "stats", "failure"]
 )
 def test_a_name_that_those_have_that_really_play(name: str) -> None:
-    assert refusal(Troupe, **{name: pod().of(Vsync)}).startswith(
-        f"Made.{name} is a name that every troupe has"
-    )
+    assert refusal(Troupe, **{name: pod().of(Vsync)}).startswith(f"Made.{name} is reserved")
 
 
 @pytest.mark.guarantee("G133")
 def test_an_override_that_is_none() -> None:
     assert refusal(Studio, vsync=5) == (
-        "Made.vsync overrides <exposed role 'vsync': Vsync> with 5: override it with another of its sort"
+        "Made.vsync overrides <exposed role 'vsync': Vsync> with 5: override it with a declaration of the same kind"
     )
     assert refusal(Studio, engine_pod=pod().of(Vsync)) == (
-        "Made.engine_pod overrides pod(...) with <hidden role 'engine_pod': Vsync>: override it with another of its sort"
+        "Made.engine_pod overrides pod(...) with <hidden role 'engine_pod': Vsync>: override it with a declaration of the same kind"
     )
 
 
@@ -254,10 +269,10 @@ def test_an_override_by_which_what_is_typed_as_the_base_would_lie() -> None:
         "Made.vsync overrides <exposed role 'vsync': Vsync> and hides it: declare it with expose()"
     )
     assert refusal(Studio, vsync=pod().expose(Display)) == (
-        "Made.vsync overrides <exposed role 'vsync': Vsync> with a Display: declare one that derives from that"
+        "Made.vsync overrides <exposed role 'vsync': Vsync> with a Display: declare a class that derives from that"
     )
     assert refusal(Studio, config=pod().expose(Display)).endswith(
-        "with a Display: declare one that derives from that"
+        "with a Display: declare a class that derives from that"
     )
     assert "Made.vsync: 5 is not an actor class" in refusal(Studio, vsync=loose_pod().expose(5))
     troupe_of(Studio, vsync=pod().expose(FakeVsync), config=Studio.engine_pod.expose(OtherConfig))
@@ -274,8 +289,8 @@ def test_a_pod_may_come_after_its_roles() -> None:
 
 @pytest.mark.guarantee("G132")
 def test_a_declaration_without_a_class() -> None:
-    left_open = "which does not say what plays there: call .of(TheClass) or .expose(TheClass)"
-    assert refusal(config=pod().role(ask_ms=5)) == f"Made.config is pod(...).role(...), {left_open}"
+    left_open = "which has no actor class: call .of(TheClass) or .expose(TheClass)"
+    assert refusal(config=pod().role(ask_timeout=0.005)) == f"Made.config is pod(...).role(...), {left_open}"
     assert left_open in refusal(config=pod().of)
     assert left_open in refusal(config=pod)
 
@@ -283,7 +298,7 @@ def test_a_declaration_without_a_class() -> None:
 @pytest.mark.guarantee("G132")
 def test_a_pod_without_roles() -> None:
     assert refusal(engine_pod=pod()) == (
-        "Made: pod 'engine_pod' has no roles: give it one, with engine_pod.of(...) or engine_pod.expose(...)"
+        "Made: pod 'engine_pod' has no roles: add one, with engine_pod.of(...) or engine_pod.expose(...)"
     )
 
 
@@ -332,25 +347,32 @@ def test_arguments_that_do_not_fit(declaration: Any, why: str) -> None:
 @pytest.mark.guarantee("G132")
 def test_options_that_have_no_sense_say_which() -> None:
     assert refusal(display=pod(thread=ThreadModel.MAIN, restart=RestartPolicy.ALWAYS).of(Display)) == (
-        "Made: pod 'display': thread is MAIN and restart is ALWAYS: nobody can start the main thread again; pass "
+        "Made: pod 'display': thread is MAIN and restart is ALWAYS: the main thread cannot be restarted; pass "
         "RestartPolicy.NEVER"
     )
     main = {name: pod(thread=ThreadModel.MAIN).of(Display) for name in ("a", "b")}
-    assert refusal(**main) == "Made: troupe 'Made': pods 'a' and 'b' both want the main thread: there is one"
+    assert (
+        refusal(**main) == "Made: troupe 'Made': pods 'a' and 'b' both use the main thread: only one pod can"
+    )
     for options, field in (
         ({"thread": "main"}, "thread"),
         ({"restart": None}, "restart"),
         ({"core": -1}, "core"),
         ({"when_down": 5}, "when_down"),
-        ({"down_ms": -1}, "down_ms"),
-        ({"stop_ms": "1"}, "stop_ms"),
+        ({"down_timeout": -1}, "down_timeout"),
+        ({"period": 0}, "period"),
+        ({"period": True}, "period"),
+        ({"max_restarts": -1}, "max_restarts"),
+        ({"max_restarts": 1.0}, "max_restarts"),
+        ({"stop_timeout": "1"}, "stop_timeout"),
+        ({"stop_timeout": True}, "stop_timeout"),
     ):
         assert refusal(vsync=loose_pod(**options).of(Vsync)).startswith(f"Made: pod 'vsync': {field} is ")
     assert refusal(vsync=loose_pod().role(mailbox_cap=-1).of(Vsync)).startswith(
         "Made: role 'vsync': mailbox_cap is -1"
     )
-    assert refusal(vsync=loose_pod().role(ask_ms="x").of(Vsync)).startswith(
-        "Made: role 'vsync': ask_ms is 'x'"
+    assert refusal(vsync=loose_pod().role(ask_timeout="x").of(Vsync)).startswith(
+        "Made: role 'vsync': ask_timeout is 'x'"
     )
 
 
@@ -363,19 +385,8 @@ def test_what_it_carries_is_context_variables() -> None:
 
 
 def test_a_troupe_without_pods_cannot_be_started() -> None:
-    with pytest.raises(InvalidArgument, match=r"^troupe 'Rehearsal' has no pods"):
-        Rehearsal._planned(None)
-
-
-def test_the_cast_itself_plays_nothing() -> None:
-    class Bare(Cast):
-        vsync = pod().expose(Vsync)
-        inner = nested(Effects)
-
-    bare: Any = Bare()
-    for name in ("vsync", "inner"):
-        with pytest.raises(NotImplementedError):
-            getattr(bare, name)
+    with pytest.raises(InvalidArgumentError, match=r"^troupe 'Troupe' has no pods"):
+        checked_plan(Troupe, None)
 
 
 # --- directories ------------------------------------------------------------------------------------------------------
@@ -393,18 +404,18 @@ class Solo(Actor):
 def refused_wish(**names: Any) -> str:
     """Why an actor of another pod cannot have this directory in the studio."""
     said = refusal(Studio, solo=pod().of(Solo, directory(wish(**names))))
-    assert said.startswith("Made: role 'solo': Peers wants ")
-    return said.removeprefix("Made: role 'solo': Peers wants ")
+    assert said.startswith("Made: role 'solo': Peers needs ")
+    return said.removeprefix("Made: role 'solo': Peers needs ")
 
 
 @pytest.mark.guarantee("G132")
 def test_a_wish_for_nobody() -> None:
-    assert refused_wish(vsink=Any) == "'vsink', and there is no such role (did you mean 'vsync'?)"
+    assert refused_wish(vsink=Any) == "'vsink', but there is no such role (did you mean 'vsync'?)"
     assert refused_wish(zebra=Any) == (
-        "'zebra', and there is no such role: there is vsync, engine, config, display, solo"
+        "'zebra', but there is no such role: there is vsync, engine, config, display, solo"
     )
     assert refused_wish(engine_pod=Any) == (
-        "'engine_pod', and there is no such role: 'engine_pod' is a pod; name one of its roles"
+        "'engine_pod', but there is no such role: 'engine_pod' is a pod; use the name of one of its roles"
     )
 
 
@@ -418,12 +429,12 @@ def test_a_wish_for_somebody_who_is_hidden() -> None:
 
 @pytest.mark.guarantee("G132")
 def test_a_wish_for_somebody_of_another_class() -> None:
-    assert refused_wish(vsync=Engine) == "'vsync' to be a Engine, and it is a Vsync"
-    assert refused_wish(vsync=FakeVsync) == "'vsync' to be a FakeVsync, and it is a Vsync"
-    assert refused_wish(vsync=int) == "'vsync' to be a int, and it is a Vsync"
+    assert refused_wish(vsync=Engine) == "'vsync' to be a Engine, but it is a Vsync"
+    assert refused_wish(vsync=FakeVsync) == "'vsync' to be a FakeVsync, but it is a Vsync"
+    assert refused_wish(vsync=int) == "'vsync' to be a int, but it is a Vsync"
     # As it is known in the module of the directory, which is this one.
-    assert refused_wish(vsync="Engine") == "'vsync' to be a Engine, and it is a Vsync"
-    assert refused_wish(vsync=Settings) == "'vsync' to be a Settings, and it is a Vsync, which has no find"
+    assert refused_wish(vsync="Engine") == "'vsync' to be a Engine, but it is a Vsync"
+    assert refused_wish(vsync=Settings) == "'vsync' to be a Settings, but it is a Vsync, which has no find"
 
 
 @pytest.mark.guarantee("G132")
@@ -436,7 +447,7 @@ def test_wishes_that_can_be_fulfilled() -> None:
 
 
 class Ticking(Interface, Protocol):
-    @data
+    @tell
     def tick(self) -> None: ...
 
 
@@ -445,7 +456,7 @@ class Reverberating(Protocol):
 
 
 class Storing(Interface, Protocol[T]):  # type: ignore[misc]  # pyright sees in a marked method what it is, mypy a plain one
-    @data
+    @tell
     def put(self, thing: T) -> None: ...
 
 
@@ -455,10 +466,10 @@ class Store(Implements[Storing[int]]):
 
 def test_a_protocol_is_met_by_whoever_has_its_methods() -> None:
     troupe_of(Studio, solo=pod().of(Solo, directory(wish(vsync=Ticking))))
-    assert refused_wish(engine=Ticking) == "'engine' to be a Ticking, and it is a Engine, which has no tick"
+    assert refused_wish(engine=Ticking) == "'engine' to be a Ticking, but it is a Engine, which has no tick"
     troupe_of(effects=nested(Effects), solo=pod().of(Solo, directory(wish(effects=Reverberating))))
     said = refusal(effects=nested(Effects), solo=pod().of(Solo, directory(wish(effects=Ticking))))
-    assert said.endswith("wants 'effects' to be a Ticking, and it is a Effects, which has no ended")
+    assert said.endswith("needs 'effects' to be a Ticking, but it is a Effects, which has no ended")
 
 
 def test_wishes_with_arguments_are_for_the_class() -> None:
@@ -471,7 +482,7 @@ def test_wishes_with_arguments_are_for_the_class() -> None:
         {"store": Storing},
     ):
         troupe_of(**shelves, solo=pod().of(Solo, directory(wish(**hint))))
-    assert refused_wish(vsync=Shelf[int]) == "'vsync' to be a Shelf, and it is a Vsync"
+    assert refused_wish(vsync=Shelf[int]) == "'vsync' to be a Shelf, but it is a Vsync"
 
 
 def test_a_wish_inside_of_something_else_would_never_be_fulfilled() -> None:
@@ -483,14 +494,14 @@ def test_a_wish_inside_of_something_else_would_never_be_fulfilled() -> None:
         ({wanted}, "set"),
     ):
         assert refusal(Studio, solo=pod().of(Solo, inside)) == (
-            f"Made: role 'solo': a directory() is inside a {word}: pass it as an argument itself"
+            f"Made: role 'solo': a directory() is inside a {word}: pass it directly as an argument"
         )
 
 
 # --- troupes inside ---------------------------------------------------------------------------------------------------
 
 
-class Effects(Rehearsal):
+class Effects(Troupe):
     reverb = pod().expose(Vsync)
     secret = pod().of(Vsync)
 
@@ -501,28 +512,28 @@ class EffectPeers(Directory):
 
 @pytest.mark.spec("S17")
 def test_a_troupe_inside_is_read_and_has_its_place() -> None:
-    class Outer(Rehearsal):
+    class Outer(Troupe):
         effects = nested(
-            Effects, restart=RestartPolicy.ON_FAILURE, intensity=Intensity(1, 50), backoff=Backoff()
+            Effects, restart=RestartPolicy.ON_FAILURE, max_restarts=1, period=0.05, backoff=Backoff()
         )
         solo = pod().of(Solo, directory(EffectPeers))
 
-    (inner,) = Outer._manifest.nested
+    (inner,) = Outer.__deployment_plan__.nested
     assert (inner.name, inner.troupe, inner.is_watched, inner.restart) == (
         "effects",
         Effects,
         True,
         RestartPolicy.ON_FAILURE,
     )
-    assert (inner.intensity, inner.backoff, inner.layout) == (Intensity(1, 50), Backoff(), None)
-    assert [each.name for each in inner.manifest.spec.pods] == ["reverb", "secret"]
+    assert (inner.restarts, inner.backoff, inner.layout) == (Intensity(1, 0.05), Backoff(), None)
+    assert [each.name for each in inner.plan.spec.pods] == ["reverb", "secret"]
     outer: Any = Outer()
-    assert outer.effects == "troupe effects"
+    assert type(outer.effects) is Effects
     assert repr(Outer.effects) == "<nested troupe 'effects': Effects>"
-    with pytest.raises(AttributeError, match=r"Outer.effects is a troupe of its own"):
+    with pytest.raises(AttributeError, match=r"Outer.effects is a nested troupe and cannot be set"):
         outer.effects = 5
     assert [*Outer.layout()] == ["solo"]
-    assert Outer._planned(None) is Outer._manifest
+    assert checked_plan(Outer, None) is Outer.__deployment_plan__
 
 
 @pytest.mark.spec("S17")
@@ -530,7 +541,7 @@ def test_a_troupe_inside_can_have_another_layout() -> None:
     layout = Effects.layout()
     together = PodSpec(name="both", roles=(*layout["reverb"].roles, *layout["secret"].roles))
     made = troupe_of(effects=nested(Effects, layout={"both": together}))
-    assert made._manifest.nested[0].manifest.spec.pods == (together,)
+    assert made.__deployment_plan__.nested[0].plan.spec.pods == (together,)
 
 
 @pytest.mark.spec("S17")
@@ -545,7 +556,7 @@ def test_a_troupe_inside_can_have_another_layout() -> None:
         (nested(Effects, watched=None), "watched is None: pass True or False"),  # type: ignore[arg-type]  # likewise
         (nested(Vsync), "troupe is <class"),  # type: ignore[type-var]  # likewise
         (nested(Effects()), "troupe is <tests.pod"),  # type: ignore[arg-type]  # likewise
-        (nested(Studio), "pod 'display' wants the main thread, which is the outermost troupe's"),
+        (nested(Studio), "pod 'display' uses the main thread, which only the outermost troupe can"),
         (nested(Effects, layout={}), "the layout of troupe 'Effects': role 'reverb' is in no pod"),
     ],
 )
@@ -557,12 +568,12 @@ def test_a_troupe_inside_that_has_no_sense(declaration: Any, why: str) -> None:
 def test_what_a_directory_wants_of_a_troupe_inside() -> None:
     effects = nested(Effects)
     assert refusal(effects=effects, solo=pod().of(Solo, directory(wish(effects=Studio)))) == (
-        "Made: role 'solo': Peers wants 'effects' to be a Studio, and it is a Effects"
+        "Made: role 'solo': Peers needs 'effects' to be a Studio, but it is a Effects"
     )
     far = pod(thread=ThreadModel.PROCESS).of(Solo, directory(EffectPeers))
     assert refusal(effects=nested(Effects), solo=far) == (
-        "Made: role 'solo': EffectPeers wants 'effects', a troupe inside this one, which the process of pod 'solo' cannot see: "
-        "put the role into a pod of another thread model"
+        "Made: role 'solo': EffectPeers needs 'effects', a nested troupe, which the process of pod 'solo' cannot reach: "
+        "put the role into a pod with another thread model"
     )
     said = refusal(effects=nested(Effects), solo=pod().of(Solo, directory(wish(reverb=Vsync))))
-    assert said.endswith("wants 'reverb', and there is no such role: there is solo, effects")
+    assert said.endswith("needs 'reverb', but there is no such role: there is solo, effects")

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from bandstand.actor import Loop
-from bandstand.errors import BadDeclaration, InvalidArgument
-from bandstand.pod.directory import Directory, Wanted, directory, filled, wanted_by
+from bandstand.actor import ActorSystem
+from bandstand.errors import DeclarationError, InvalidArgumentError
+from bandstand.pod.directory import Directory, DirectoryRequest, directory, fill_directories, requests_in
 from tests.pod.declaring import Config, EnginePeers, Vsync, loose_directory
 
 pytestmark = pytest.mark.spec("S13")
@@ -25,7 +25,7 @@ class More(EnginePeers):
 
 @pytest.mark.guarantee("G134")
 def test_a_test_makes_one_by_hand() -> None:
-    with Loop() as loop:
+    with ActorSystem() as loop:
         vsync, config = loop.spawn(Vsync), loop.spawn(Config)
         peers = EnginePeers(vsync=vsync, config=config)
         assert peers.vsync is vsync
@@ -42,9 +42,11 @@ def test_a_test_makes_one_by_hand() -> None:
 
 @pytest.mark.guarantee("G134")
 def test_names_too_many_and_too_few() -> None:
-    with pytest.raises(InvalidArgument, match=r"^EnginePeers needs 'config': pass a handle of that name$"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"^EnginePeers needs 'config': pass a handle of that name$"
+    ):
         loose_peers(vsync=1)
-    with pytest.raises(InvalidArgument, match=r"^EnginePeers has no 'vsink': it has vsync, config$"):
+    with pytest.raises(InvalidArgumentError, match=r"^EnginePeers has no 'vsink': it has vsync, config$"):
         loose_peers(vsync=1, config=2, vsink=3)
     with pytest.raises(TypeError):
         loose_peers(1, 2)
@@ -53,11 +55,11 @@ def test_names_too_many_and_too_few() -> None:
 @pytest.mark.guarantee("G134")
 def test_it_is_frozen() -> None:
     peers = loose_peers(vsync=1, config=2)
-    with pytest.raises(AttributeError, match=r"^EnginePeers.vsync cannot be changed: a directory is frozen$"):
+    with pytest.raises(AttributeError, match=r"^EnginePeers.vsync cannot be set: a directory is frozen$"):
         peers.vsync = 5
-    with pytest.raises(AttributeError, match=r"^EnginePeers.other cannot be changed"):
+    with pytest.raises(AttributeError, match=r"^EnginePeers.other cannot be set"):
         peers.other = 5
-    with pytest.raises(AttributeError, match=r"^EnginePeers.vsync cannot be taken out"):
+    with pytest.raises(AttributeError, match=r"^EnginePeers.vsync cannot be deleted"):
         del peers.vsync
     assert peers.vsync == 1
 
@@ -69,8 +71,8 @@ def test_what_is_not_there_says_what_is() -> None:
         _ = peers.vsink
     with pytest.raises(KeyError, match="'vsink' is not in EnginePeers"):
         _ = peers["vsink"]
-    with pytest.raises(AttributeError, match=r"^Directory has no 'vsink': it has nobody$"):
-        _ = loose_directory(Directory).made_of({}).vsink
+    with pytest.raises(AttributeError, match=r"^Directory has no 'vsink': it has no names$"):
+        _ = loose_directory(Directory).build({}).vsink
 
 
 class Loud:
@@ -87,32 +89,32 @@ class Mixed(More, Loud): ...
 
 @pytest.mark.guarantee("G134")
 def test_names_are_inherited_and_class_variables_are_none() -> None:
-    assert Wanted(More).names == ("vsync", "config", "other")
-    assert Wanted(Mixed).names == ("vsync", "config", "other")
+    assert DirectoryRequest(More).names == ("vsync", "config", "other")
+    assert DirectoryRequest(Mixed).names == ("vsync", "config", "other")
     assert Loud.heard == ["Mixed"]
     # As it is without the future's annotations.
     hints = {"limit": ClassVar[int], "other": ClassVar, "vsync": Vsync}
-    assert Wanted(type("Early", (Directory,), {"__annotations__": hints})).names == ("vsync",)
+    assert DirectoryRequest(type("Early", (Directory,), {"__annotations__": hints})).names == ("vsync",)
     assert (More.limit, More.plain) == (5, 6)
 
 
 @pytest.mark.guarantee("G134")
 def test_a_placeholder_becomes_one_of_the_handles_there_are() -> None:
     wanted = loose_directory(EnginePeers)
-    assert wanted == Wanted(EnginePeers)
+    assert wanted == DirectoryRequest(EnginePeers)
     assert repr(wanted) == "directory(EnginePeers)"
     assert pickle.loads(pickle.dumps(wanted)) == wanted
     handles = {"vsync": 1, "config": 2, "other": 3}
-    assert wanted.made_of(handles) == loose_peers(vsync=1, config=2)
-    assert [*wanted_by((5, wanted), {"a": 6, "b": wanted})] == [wanted, wanted]
-    args, kwargs = filled((5, wanted), {"a": 6, "b": Wanted(Directory)}, handles)
+    assert wanted.build(handles) == loose_peers(vsync=1, config=2)
+    assert [*requests_in((5, wanted), {"a": 6, "b": wanted})] == [wanted, wanted]
+    args, kwargs = fill_directories((5, wanted), {"a": 6, "b": DirectoryRequest(Directory)}, handles)
     assert args == (5, loose_peers(vsync=1, config=2))
     assert kwargs == {"a": 6, "b": Directory(**handles)}
 
 
 @pytest.mark.guarantee("G134")
 def test_the_base_itself_has_everybody() -> None:
-    everybody: Any = Wanted(Directory).made_of({"vsync": 1, "config": 2})
+    everybody: Any = DirectoryRequest(Directory).build({"vsync": 1, "config": 2})
     assert (everybody.vsync, everybody["config"], [*everybody]) == (1, 2, ["vsync", "config"])
     with pytest.raises(AttributeError, match="frozen"):
         everybody.vsync = 5
@@ -126,17 +128,17 @@ def test_one_of_plain_values_can_be_pickled() -> None:
 
 @pytest.mark.guarantee("G134")
 def test_a_class_of_directories_has_annotations_only() -> None:
-    with pytest.raises(
-        BadDeclaration, match=r"Filled\.vsync has a value: a directory is filled by its troupe"
-    ):
+    with pytest.raises(DeclarationError, match=r"Filled\.vsync has a value: the troupe fills the directory"):
 
         class Filled(Directory):  # pyright: ignore[reportUnusedClass]  # it is never made
             vsync: Any = None
 
     for name in ("names_", "made"):
-        assert Wanted(type("Fine", (Directory,), {"__annotations__": {name: Any}})).names == (name,)
-    with pytest.raises(BadDeclaration, match=r"Taken\._wants is a name that every directory has for its own"):
-        type("Taken", (Directory,), {"__annotations__": {"_wants": Any}})
+        assert DirectoryRequest(type("Fine", (Directory,), {"__annotations__": {name: Any}})).names == (name,)
+    with pytest.raises(
+        DeclarationError, match=r"Taken\.__directory_hints__ is reserved: every directory has that attribute"
+    ):
+        type("Taken", (Directory,), {"__annotations__": {"__directory_hints__": Any}})
 
 
 @pytest.mark.guarantee("G134")
@@ -144,6 +146,6 @@ def test_a_placeholder_of_something_else() -> None:
     wrong: Any
     for wrong in (Vsync, 5, "EnginePeers", loose_peers(vsync=1, config=2)):
         with pytest.raises(
-            InvalidArgument, match=r"^directory\(\) of .*: pass a class that derives from Directory$"
+            InvalidArgumentError, match=r"^directory\(\) of .*: pass a class that derives from Directory$"
         ):
             directory(wrong)

@@ -8,17 +8,17 @@ import time
 
 import pytest
 
-from bandstand.actor import Actor, ask, data
-from bandstand.pod.declare import pod
-from bandstand.pod.troupe import Troupe
-from bandstand.pod.vocabulary import PodPhase
-from tests.pod.troupes import PATIENCE, PATIENCE_MS, PROCESS, in_thread
+from bandstand.actor import Actor, ask, tell
+from bandstand.pod.declaration import pod
+from bandstand.pod.deployment import Troupe
+from bandstand.pod.enums import PodPhase
+from tests.pod.troupes import PATIENCE, PROCESS, in_thread
 
 
 class Patient(Actor):
     """Takes far longer than anybody would wait."""
 
-    @data
+    @tell
     async def wait(self) -> None:
         await asyncio.sleep(3600)
 
@@ -28,7 +28,7 @@ class Patient(Actor):
 
 
 class Show(Troupe):
-    patient = pod(thread=PROCESS, stop_ms=PATIENCE_MS * 10).expose(Patient)
+    patient = pod(thread=PROCESS, stop_timeout=PATIENCE * 10).expose(Patient)
     other = pod().expose(Patient)
 
 
@@ -41,11 +41,11 @@ def test_a_process_that_is_killed_while_its_troupe_drains_holds_nobody() -> None
     pid = troupe.patient.place.blocking()
     troupe.patient.wait()
     began = time.monotonic()
-    stopping = in_thread(lambda: troupe.stop(PATIENCE_MS * 10))
+    stopping = in_thread(lambda: troupe.stop(PATIENCE * 10))
     os.kill(pid, 9)
     stopping()
     assert time.monotonic() - began < PATIENCE
     assert troupe.phases.of("patient").phase is PodPhase.FAILED
     assert "SIGKILL" in troupe.phases.of("patient").reason
     assert troupe.phases.of("other").phase is PodPhase.COMPLETED
-    assert troupe.books().is_balanced
+    assert troupe.stats().is_balanced

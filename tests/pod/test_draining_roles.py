@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from bandstand.actor import Actor, ask, data
+from bandstand.actor import Actor, WhenDown, ask, tell, when_down
 from bandstand.actor.handle import checked_handle, ref_of
-from bandstand.errors import PodDown, PodTimeout
-from bandstand.pod.declare import pod
+from bandstand.errors import PodDownError, PodTimeoutError
+from bandstand.pod.declaration import pod
+from bandstand.pod.deployment import Troupe
 from bandstand.pod.directory import Directory, directory
-from bandstand.pod.place import when_down
-from bandstand.pod.troupe import Troupe
-from bandstand.pod.vocabulary import ThreadModel, WhenDown
-from tests.pod.troupes import ALWAYS, COOPERATIVE, DEDICATED, PATIENCE, PATIENCE_MS, PROCESS, Gate, wait_until
+from bandstand.pod.enums import ThreadModel
+from tests.pod.troupes import ALWAYS, COOPERATIVE, DEDICATED, PATIENCE, PROCESS, Gate, wait_until
 
 pytestmark = [
     pytest.mark.guarantee("G127"),
@@ -25,10 +24,10 @@ pytestmark = [
 ]
 
 ENDING = (
-    "role 'worker' of pod 'worker' is down, and this handle does not wait for it: it is ending: it handles what it has, and accepts "
-    "nothing any more"
+    "role 'worker' of pod 'worker' is down, and this handle does not wait for it: its actor is stopping: it handles the messages "
+    "it has, and accepts no others"
 )
-TOO_LATE = "role 'worker' of pod 'worker' took no message within 20 ms: it is ending"
+TOO_LATE = "role 'worker' of pod 'worker' accepted no message within 20 ms: its actor is stopping"
 LOOK_S = 0.002
 
 
@@ -38,19 +37,19 @@ class Worker(Actor):
     def __init__(self) -> None:
         self.total = 0
 
-    @data
+    @tell
     async def work(self, gate: Gate) -> None:
         gate.reached.set()
         while not gate.opened.is_set():  # noqa: ASYNC110  # the test opens it from another thread
             await asyncio.sleep(LOOK_S)
 
-    @data
+    @tell
     async def work_until(self, path: str) -> None:
         """Work until a file exists: a test makes it, from another process."""
         while not Path(path).exists():  # noqa: ASYNC110, ASYNC240  # there is no event between processes
             await asyncio.sleep(LOOK_S)
 
-    @data
+    @tell
     def add(self, n: int) -> None:
         self.total += n
 
@@ -102,10 +101,10 @@ def test_a_handle_that_does_not_wait_is_told_that_the_role_is_ending(thread: Thr
         assert gate.reached.wait(PATIENCE)
         troupe.worker.stop(drain=True)
         wait_until(lambda: is_ending(worker))
-        with pytest.raises(PodDown) as caught:
+        with pytest.raises(PodDownError) as caught:
             worker.add(1)
         assert str(caught.value) == ENDING
-        with pytest.raises(PodDown) as caught:
+        with pytest.raises(PodDownError) as caught:
             worker.value.blocking()
         assert str(caught.value) == ENDING
         gate.open()
@@ -120,12 +119,12 @@ def test_a_handle_that_waits_waits_for_its_time(thread: ThreadModel) -> None:
         assert gate.reached.wait(PATIENCE)
         troupe.worker.stop(drain=True)
         wait_until(lambda: is_ending(worker))
-        patient = when_down(troupe.worker, WhenDown.WAIT, timeout_ms=20)
-        with pytest.raises(PodTimeout, match=TOO_LATE):
+        patient = when_down(troupe.worker, WhenDown.WAIT, timeout=0.02)
+        with pytest.raises(PodTimeoutError, match=TOO_LATE):
             patient.add(1)
         gate.open()
         # And for the next incarnation, if it is there in time.
-        when_down(troupe.worker, WhenDown.WAIT, timeout_ms=PATIENCE_MS).add(2)
+        when_down(troupe.worker, WhenDown.WAIT, timeout=PATIENCE).add(2)
         assert troupe.worker.value.blocking() == 2
 
 
@@ -133,7 +132,7 @@ def test_a_handle_that_waits_waits_for_its_time(thread: ThreadModel) -> None:
 def test_what_is_queued_is_for_the_next_incarnation(thread: ThreadModel) -> None:
     gate = Gate()
     with shop(thread) as troupe:
-        worker = when_down(troupe.worker, WhenDown.QUEUE, timeout_ms=PATIENCE_MS)
+        worker = when_down(troupe.worker, WhenDown.QUEUE, timeout=PATIENCE)
         worker.work(gate)
         assert gate.reached.wait(PATIENCE)
         troupe.worker.stop(drain=True)
@@ -146,26 +145,26 @@ def test_what_is_queued_is_for_the_next_incarnation(thread: ThreadModel) -> None
         assert answer.result(PATIENCE) >= 1
         assert visit.result(PATIENCE) >= 2
         assert troupe.worker.value.blocking() == 3
-    assert troupe.books().is_balanced
+    assert troupe.stats().is_balanced
 
 
 @pytest.mark.parametrize("thread", [DEDICATED, COOPERATIVE])
 def test_an_error_names_the_state_also_when_messages_wait(thread: ThreadModel) -> None:
     gate = Gate()
     with shop(thread) as troupe:
-        worker = when_down(troupe.worker, WhenDown.QUEUE, timeout_ms=PATIENCE_MS)
+        worker = when_down(troupe.worker, WhenDown.QUEUE, timeout=PATIENCE)
         worker.work(gate)
         assert gate.reached.wait(PATIENCE)
         troupe.worker.stop(drain=True)
         wait_until(lambda: is_ending(worker))
         worker.add(1)
-        with pytest.raises(PodDown) as caught:
+        with pytest.raises(PodDownError) as caught:
             when_down(troupe.worker, WhenDown.FAIL).add(1)
         assert str(caught.value) == ENDING
-        with pytest.raises(PodTimeout, match=TOO_LATE):
-            when_down(troupe.worker, WhenDown.WAIT, timeout_ms=20).add(1)
-        with pytest.raises(PodTimeout, match=TOO_LATE):
-            when_down(troupe.worker, WhenDown.QUEUE, timeout_ms=20).value.blocking()
+        with pytest.raises(PodTimeoutError, match=TOO_LATE):
+            when_down(troupe.worker, WhenDown.WAIT, timeout=0.02).add(1)
+        with pytest.raises(PodTimeoutError, match=TOO_LATE):
+            when_down(troupe.worker, WhenDown.QUEUE, timeout=0.02).value.blocking()
         gate.open()
         assert worker.value.blocking() == 1
 
@@ -176,18 +175,18 @@ def test_a_role_in_another_process_is_waited_for_alike(tmp_path: Path) -> None:
     gate = tmp_path / "open"
     with shop(PROCESS) as troupe:
         impatient = when_down(troupe.worker, WhenDown.FAIL)
-        queueing = when_down(troupe.worker, WhenDown.QUEUE, timeout_ms=PATIENCE_MS)
+        queueing = when_down(troupe.worker, WhenDown.QUEUE, timeout=PATIENCE)
         troupe.worker.work_until(str(gate))
         troupe.worker.stop(drain=True)
         wait_until(lambda: is_ending(impatient))
-        with pytest.raises(PodDown) as caught:
+        with pytest.raises(PodDownError) as caught:
             impatient.add(1)
         assert str(caught.value) == ENDING
-        with pytest.raises(PodTimeout, match=TOO_LATE):
-            when_down(troupe.worker, WhenDown.WAIT, timeout_ms=20).add(1)
+        with pytest.raises(PodTimeoutError, match=TOO_LATE):
+            when_down(troupe.worker, WhenDown.WAIT, timeout=0.02).add(1)
         queueing.add(2)
         answer = queueing.value.future()
         gate.touch()
         assert answer.result(PATIENCE) == 2
-        when_down(troupe.worker, WhenDown.WAIT, timeout_ms=PATIENCE_MS).add(3)
+        when_down(troupe.worker, WhenDown.WAIT, timeout=PATIENCE).add(3)
         assert queueing.value.blocking() == 5

@@ -10,18 +10,15 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, Loop, ask, data
+from bandstand.actor import Actor, ActorSystem, WhenDown, ask, tell, when_down
 from bandstand.actor.handle import ref_of
-from bandstand.errors import InvalidArgument
-from bandstand.pod.declare import pod
+from bandstand.errors import InvalidArgumentError
+from bandstand.pod.declaration import nested, pod
+from bandstand.pod.deployment import Troupe
 from bandstand.pod.directory import Directory, directory
-from bandstand.pod.ensemble import Ensemble
-from bandstand.pod.nested import nested
-from bandstand.pod.passport import Passport
-from bandstand.pod.place import when_down
+from bandstand.pod.handle_pickling import HandleToken
+from bandstand.pod.pod_runtime import PodRuntime
 from bandstand.pod.spec import PodSpec, RoleSpec, TroupeSpec
-from bandstand.pod.troupe import Troupe
-from bandstand.pod.vocabulary import WhenDown
 from tests.pod.troupes import COOPERATIVE, DEDICATED, PROCESS, Counter, Peers
 
 pytestmark = pytest.mark.guarantee("G286")
@@ -44,7 +41,7 @@ class Keeper(Actor):
         self.peers = peers
         self.kept: list[Any] = []
 
-    @data
+    @tell
     def keep(self, what: object) -> None:
         self.kept.append(what)
 
@@ -145,8 +142,8 @@ def test_a_handle_of_the_same_troupe_means_the_same_actor(house: House) -> None:
     assert answered == house.counter
     assert answered.value.blocking() == 1
     # What it does while its pod is down travels with it.
-    place = ref_of(house.keeper.counter.blocking())
-    assert place is not None
+    role_ref = ref_of(house.keeper.counter.blocking())
+    assert role_ref is not None
 
 
 @real
@@ -192,7 +189,7 @@ def test_a_handle_that_the_receiver_may_not_see_is_refused(house: House) -> None
 @real
 @pytest.mark.slow
 def test_a_handle_of_an_actor_without_a_role_is_refused(house: House) -> None:
-    loop = Loop()
+    loop = ActorSystem()
     try:
         plain = loop.spawn(Counter)
         with pytest.raises(TypeError, match="belongs to its loop"):
@@ -229,35 +226,35 @@ def test_a_handle_among_the_arguments_of_a_process_pod_is_refused_before_it_star
     class Hidden(Troupe):
         keeper = pod(thread=PROCESS).expose(Keeper, argument)
 
-    with pytest.raises(InvalidArgument, match="role 'keeper' of process pod 'keeper': argument 1"):
+    with pytest.raises(InvalidArgumentError, match="role 'keeper' of process pod 'keeper': argument 1"):
         Hidden()
 
 
-def _ensemble() -> Ensemble:
+def _runtime() -> PodRuntime:
     roles = (
         RoleSpec(name="counter", kind=Counter, is_exposed=True),
         RoleSpec(name="secret", kind=Counter),
     )
-    return Ensemble(TroupeSpec(name="Studio", pods=(PodSpec(name="one", roles=roles),)), None, 1)
+    return PodRuntime(TroupeSpec(name="Studio", pods=(PodSpec(name="one", roles=roles),)), None, 1)
 
 
 def test_what_the_receiver_cannot_resolve_is_an_error_that_names_it() -> None:
-    ensemble = _ensemble()
-    here = ensemble.spec.identity
-    good = Passport(here.token, "Studio", "counter", Counter, WhenDown.FAIL, 5.0)
-    handle: Any = ensemble.resolve(*good)
-    assert handle == ensemble.handle("counter")
-    place: Any = ref_of(handle)
-    assert place.role == "counter"
-    for passport, why in (
+    runtime = _runtime()
+    here = runtime.spec.identity
+    good = HandleToken(here.token, "Studio", "counter", Counter, WhenDown.FAIL, 5.0)
+    handle: Any = runtime.resolve(*good)
+    assert handle == runtime.handle("counter")
+    role_ref: Any = ref_of(handle)
+    assert role_ref.role == "counter"
+    for token, why in (
         (
-            good._replace(troupe="other", path="Other.deep"),
+            good._replace(deployment="other", path="Other.deep"),
             "'counter' of troupe 'Other.deep'.*another troupe",
         ),
         (good._replace(role="secret"), "not exposed"),
         (good._replace(role="nobody"), "no role 'nobody'"),
         (good._replace(kind=Impostor), "Impostor"),
     ):
-        with pytest.raises(InvalidArgument, match=why):
-            ensemble.resolve(*passport)
+        with pytest.raises(InvalidArgumentError, match=why):
+            runtime.resolve(*token)
     assert when_down(handle, WhenDown.QUEUE) == handle

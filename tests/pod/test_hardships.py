@@ -21,32 +21,32 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, ask, data
+from bandstand.actor import Actor, WhenDown, ask, tell, when_down
 from bandstand.core import Lane
-from bandstand.errors import AskTimeout, InvalidArgument, PodFailed, PodGone, TargetEnded
-from bandstand.pod.arrivals import Arrivals
-from bandstand.pod.declare import pod
+from bandstand.errors import (
+    AskTimeoutError,
+    InvalidArgumentError,
+    PodFailedError,
+    PodGoneError,
+    TargetEndedError,
+)
+from bandstand.pod.controller import PodLifecycle, ReadinessTracker
+from bandstand.pod.declaration import pod
+from bandstand.pod.deployment import Troupe
 from bandstand.pod.directory import directory
-from bandstand.pod.exchange import Exchange
-from bandstand.pod.later import Later
-from bandstand.pod.life import PodLife
-from bandstand.pod.place import when_down
+from bandstand.pod.enums import PodPhase, ThreadModel
+from bandstand.pod.membership import Membership
+from bandstand.pod.placement import Placement, ProcessPlacement, process
 from bandstand.pod.process import spawn_child
-from bandstand.pod.settled import settled
-from bandstand.pod.stages import ProcessStage, Stage, process
-from bandstand.pod.troupe import Troupe
-from bandstand.pod.vocabulary import PodPhase, ThreadModel, WhenDown
-from bandstand.pod.wakeup import hearing_signals, wait_hearing
-from bandstand.supervision import Intensity
+from bandstand.pod.threads import call_later_on, signals_wake_event_loop, wait_done, wait_with_signals
 from tests.core.support import HostFactory
-from tests.pod.test_exchange import Fake, close, make_spec
+from tests.pod.test_membership import Fake, close, make_spec
 from tests.pod.troupes import (
     ALWAYS,
     COOPERATIVE,
     DEDICATED,
     ON_FAILURE,
     PATIENCE,
-    PATIENCE_MS,
     PROCESS,
     Counter,
     Duo,
@@ -70,11 +70,11 @@ RUNNING, FAILED = PodPhase.RUNNING, PodPhase.FAILED
 class Worker(Actor):
     """Has others work for it."""
 
-    @data
+    @tell
     async def work(self, gate: Gate) -> None:
         await asyncio.to_thread(gate.stand)
 
-    @data
+    @tell
     async def resist(self, gate: Gate) -> None:
         task = asyncio.create_task(self.stubborn(gate))
         await asyncio.sleep(0)
@@ -103,7 +103,7 @@ class Workshop(Troupe):
 def test_a_pod_is_started_again_though_work_of_its_last_incarnation_goes_on(
     model: ThreadModel, how: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bandstand.pod.stages.hosting.LAST_S", 0.1)
+    monkeypatch.setattr("bandstand.pod.placement.threads.CANCEL_TIMEOUT_S", 0.1)
     gate = Gate()
     both = Workshop.layout()["both"]
     troupe = Workshop(
@@ -117,11 +117,15 @@ def test_a_pod_is_started_again_though_work_of_its_last_incarnation_goes_on(
         wait_phase(troupe, "both", RUNNING, number=2)
         assert troupe.counter.value.blocking() == 0
         began = time.monotonic()
-        troupe.stop(500)
+        troupe.stop(0.5)
         assert time.monotonic() - began < PATIENCE / 2
-        assert troupe._kubelet is not None
-        assert troupe._kubelet.over.done()
-        said = "threads of its executor go on" if how == "work" else "tasks have not ended"
+        assert troupe.__deployment__.kubelet is not None
+        assert troupe.__deployment__.kubelet.ended.done()
+        said = (
+            "executor threads are still running"
+            if how == "work"
+            else "tasks are still running after cancellation"
+        )
         assert any(said in record.getMessage() for record in caplog.records)
     finally:
         gate.open()
@@ -144,12 +148,12 @@ def test_a_pod_that_cannot_be_linked_has_failed_and_is_started_again(
     with Pair(layout={"far": Pair.layout()["far"], "counter": pod_in(model, ON_FAILURE)}) as troupe:
         troupe.counter.add(1)
         assert troupe.counter.value.blocking() == 1
-        monkeypatch.setattr("bandstand.pod.exchange.Exchange._link", once(Exchange._link))
+        monkeypatch.setattr("bandstand.pod.membership.Membership._link", once(Membership._link))
         troupe.counter.crash()
         wait_phase(troupe, "counter", RUNNING, number=3)
         failed = [event for event in troupe.phases.history if event.phase is FAILED]
         assert [event.number for event in failed] == [1, 2]
-        assert "could not be made known to the others: OSError" in failed[1].reason
+        assert "could not be connected to its peers: OSError" in failed[1].reason
         assert troupe.counter.value.blocking() == 0
         assert troupe.far.value.blocking() == 0
     assert not [each for each in threading.enumerate() if each.name.startswith("bandstand")]
@@ -188,7 +192,7 @@ def test_a_kubelet_that_gets_no_thread_is_a_failure_of_its_troupe_at_once(
     for play in (Duo.start, Duo.play, ride):
         troupe = Duo()
         with pytest.raises(
-            PodFailed, match=r"pod 'kubelet': its thread did not start: can't start new thread"
+            PodFailedError, match=r"pod 'kubelet': its thread did not start: can't start new thread"
         ):
             play(troupe)
         assert is_gone(troupe.counter.add)
@@ -205,10 +209,10 @@ def test_a_fault_of_our_own_fails_the_troupe_and_is_not_silent(
 
     troupe = Duo()
     troupe.start()
-    monkeypatch.setattr(PodLife, "_end", broken)
+    monkeypatch.setattr(PodLifecycle, "_retire", broken)
     troupe.teller.stop()
-    with pytest.raises(PodFailed, match="a fault of ours") as caught:
-        troupe.wait(timeout_ms=PATIENCE_MS)
+    with pytest.raises(PodFailedError, match="a fault of ours") as caught:
+        troupe.wait(timeout=PATIENCE)
     assert caught.value.pod == "kubelet"
     assert any(record.levelno == logging.ERROR for record in caplog.records)
 
@@ -222,7 +226,7 @@ def test_a_stop_in_the_moment_in_which_a_process_comes_up_is_not_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its process is up, and its stage has not heard of that yet."""
-    stages: list[ProcessStage] = []
+    stages: list[ProcessPlacement] = []
 
     async def spawn(*args: Any, **kwargs: Any) -> Any:
         child = await spawn_child(*args, **kwargs)
@@ -230,17 +234,17 @@ def test_a_stop_in_the_moment_in_which_a_process_comes_up_is_not_lost(
         asyncio.get_running_loop().call_soon(stages[0].stop, 1000)
         return child
 
-    made = ProcessStage.__init__
+    made = ProcessPlacement.__init__
 
-    def note(stage: ProcessStage, *args: Any) -> None:
+    def note(stage: ProcessPlacement, *args: Any) -> None:
         made(stage, *args)
         stages.append(stage)
 
     monkeypatch.setattr(process, "spawn_child", spawn)
-    monkeypatch.setattr(ProcessStage, "__init__", note)
+    monkeypatch.setattr(ProcessPlacement, "__init__", note)
     troupe = solo(PROCESS)
     troupe.start()
-    assert troupe.wait(timeout_ms=PATIENCE_MS)
+    assert troupe.wait(timeout=PATIENCE)
     event = troupe.phases.of("counter")
     assert (event.phase, event.reason) == (PodPhase.COMPLETED, "stopped before it ran")
 
@@ -280,8 +284,8 @@ class Waiter(Actor):
 
 def answers(waiter: Waiter) -> bool:
     try:
-        waiter.look.within(200).blocking()
-    except AskTimeout:
+        waiter.look.within(0.2).blocking()
+    except AskTimeoutError:
         return False
     return True
 
@@ -309,7 +313,7 @@ def test_who_hears_that_a_pod_runs_can_reach_it_without_waiting() -> None:
 @pytest.mark.guarantee("G163")
 @pytest.mark.spec("S18")
 def test_one_that_is_stuck_does_not_keep_others_from_running(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bandstand.pod.arrivals.LATEST_S", 0.1)
+    monkeypatch.setattr("bandstand.pod.controller.READY_TIMEOUT_S", 0.1)
 
     class Stuck(Troupe):
         blocker = pod().expose(Counter)
@@ -330,33 +334,33 @@ def test_one_that_is_stuck_does_not_keep_others_from_running(monkeypatch: pytest
 @pytest.mark.guarantee("G163")
 def test_an_arrival_is_told_when_all_who_run_can_reach_it_and_not_later_than_so() -> None:
     async def main() -> None:
-        exchange = Exchange(make_spec("a", "p"), Later(asyncio.get_running_loop()))
-        told: list[Stage] = []
-        arrivals = Arrivals(exchange, told.append)
-        outside, a, p = Fake(None), Fake("a"), Fake("p", is_apart=True)
-        exchange.begin(outside)
+        membership = Membership(make_spec("a", "p"), call_later_on(asyncio.get_running_loop()))
+        ready: list[Placement] = []
+        readiness = ReadinessTracker(membership, ready.append)
+        outside, a, p = Fake(None), Fake("a"), Fake("p", is_out_of_process=True)
+        membership.add(outside)
         for stage in (a, p):
-            exchange.begin(stage)
-        arrivals.add(a)
+            membership.add(stage)
+        readiness.add(a)
         # Who does not run yet needs not be able to reach it.
-        assert told == [a]
-        arrivals.add(p)
+        assert ready == [a]
+        readiness.add(p)
         for knower, known in ((outside, "p"), (a, "p"), (p, "a")):
-            assert told == [a]
-            arrivals.know(knower, known)
-        assert told == [a, p]
-        arrivals.finish(p)
-        assert told == [a, p]
+            assert ready == [a]
+            readiness.mark_reachable(knower, known)
+        assert ready == [a, p]
+        readiness.finish(p)
+        assert ready == [a, p]
         # Another incarnation is another matter; and who has gone is not waited for.
-        exchange.leave(p, "boom")
-        again = Fake("p", is_apart=True, number=2)
-        exchange.begin(again)
-        arrivals.add(again)
-        arrivals.know(outside, "p")
-        assert told == [a, p]
-        exchange.leave(a, "boom")
-        arrivals.look()
-        assert told == [a, p, again]
+        membership.remove(p, "boom")
+        again = Fake("p", is_out_of_process=True, number=2)
+        membership.add(again)
+        readiness.add(again)
+        readiness.mark_reachable(outside, "p")
+        assert ready == [a, p]
+        membership.remove(a, "boom")
+        readiness.check_all()
+        assert ready == [a, p, again]
         close(outside, a, p, again)
 
     asyncio.run(main())
@@ -367,9 +371,9 @@ def test_an_arrival_is_told_when_all_who_run_can_reach_it_and_not_later_than_so(
 @pytest.mark.spec("S2")
 def test_nobody_can_send_to_one_that_was_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     """And what it has it does not handle any more, when it comes back."""
-    monkeypatch.setattr("bandstand.pod.shutdown.KILL_S", 0.1)
+    monkeypatch.setattr("bandstand.pod.shutdown.KILL_TIMEOUT_S", 0.1)
     gate, never = Gate(), Gate()
-    troupe = solo(DEDICATED, stop_ms=10)
+    troupe = solo(DEDICATED, stop_timeout=0.01)
     troupe.start()
     counter = troupe.counter
     counter.stand(gate)
@@ -377,7 +381,7 @@ def test_nobody_can_send_to_one_that_was_left_behind(monkeypatch: pytest.MonkeyP
     assert gate.reached.wait(PATIENCE)
     (thread,) = [each for each in threading.enumerate() if each.name == "bandstand Solo.counter"]
     try:
-        troupe.stop(10)
+        troupe.stop(0.01)
         assert is_gone(lambda: counter.add(1))
     finally:
         gate.open()
@@ -395,7 +399,7 @@ def test_whoever_asks_a_process_that_is_killed_hears_of_it_at_once() -> None:
         # Killed too early, the process would not have had it. Once it is at it, it answers nobody.
         wait_until(lambda: not answers(troupe.waiter))
         os.kill(pid, 9)
-        with pytest.raises(TargetEnded, match="in doubt"):
+        with pytest.raises(TargetEndedError, match="in doubt"):
             waiting.result(PATIENCE)
         wait_phase(troupe, "waiter", RUNNING, number=2)
         assert troupe.waiter.process.blocking() != pid
@@ -445,7 +449,7 @@ def bell() -> Iterator[Bell]:
 @pytest.mark.slow
 def test_a_thread_that_waits_hears_a_signal_that_came_to_another(bell: Bell) -> None:
     bell.ring()
-    wait_hearing(bell.heard)
+    wait_with_signals(bell.heard)
     assert bell.took() < 1
     # Nothing of it is left.
     assert signal.set_wakeup_fd(-1) == -1
@@ -456,11 +460,11 @@ def test_an_event_loop_hears_a_signal_that_came_to_another_thread(
     bell: Bell, loop_factory: HostFactory
 ) -> None:
     async def main() -> None:
-        with hearing_signals():
+        with signals_wake_event_loop():
             bell.ring()
             # Its handler can be called only if the signal wakes the event loop: nobody else does in this time.
             with suppress(TimeoutError):
-                await asyncio.wait_for(settled(bell.heard), 2)
+                await asyncio.wait_for(wait_done(bell.heard), 2)
 
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(main())
@@ -477,7 +481,7 @@ def test_the_wait_for_a_signal_needs_no_small_descriptors() -> None:
         done: Future[None] = Future()
         timer = threading.Timer(0.01, done.set_result, (None,))
         timer.start()
-        wait_hearing(done)
+        wait_with_signals(done)
         timer.join()
     finally:
         for fd in held:
@@ -512,15 +516,15 @@ def forked(function: Callable[[], object]) -> int | None:
 @pytest.mark.guarantee("G291")
 def test_a_fork_of_the_program_leaves_the_troupe_alone() -> None:
     def leave() -> None:
-        with pytest.raises(PodGone, match="this process is a fork of the one that plays troupe 'Solo'"):
+        with pytest.raises(PodGoneError, match="this process is a fork of the one that runs troupe 'Solo'"):
             troupe.counter.value.blocking()
-        with pytest.raises(InvalidArgument, match="there is nothing to wait for"):
+        with pytest.raises(InvalidArgumentError, match="there is nothing to wait for"):
             troupe.wait()
-        assert troupe.status().is_playing is False
-        troupe._stop_at_exit()
+        assert troupe.status().is_running is False
+        troupe.__deployment__.stop_at_exit()
         # What the end of the block does.
         troupe.__exit__(None, None, None)
-        with pytest.raises(InvalidArgument, match="has been played"):
+        with pytest.raises(InvalidArgumentError, match="was started before"):
             troupe.start()
 
     with solo(DEDICATED) as troupe:
@@ -546,7 +550,7 @@ def test_a_fork_can_play_a_troupe_of_its_own() -> None:
 @pytest.mark.guarantee("G156")
 def test_the_pods_of_a_troupe_can_be_started_again_many_times() -> None:
     """No thread, descriptor or process is left of any of them: the fixture looks."""
-    with solo(DEDICATED, ALWAYS, intensity=Intensity(1000, 1000)) as troupe:
+    with solo(DEDICATED, ALWAYS, max_restarts=1000, period=1.0) as troupe:
         for number in range(1, 40):
             wait_phase(troupe, "counter", RUNNING, number=number)
             troupe.counter.crash()

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, ask, data
-from bandstand.errors import PodFailed, TargetEnded
-from bandstand.pod.declare import pod
-from bandstand.pod.troupe import Troupe
-from bandstand.pod.vocabulary import PodPhase, RestartPolicy, ThreadModel
-from bandstand.supervision import Intensity
+from bandstand.actor import Actor, ask, tell
+from bandstand.errors import PodFailedError, TargetEndedError
+from bandstand.pod.declaration import pod
+from bandstand.pod.deployment import Troupe
+from bandstand.pod.enums import PodPhase, RestartPolicy, ThreadModel
 from tests.hostile import HOW, hostile
 from tests.pod.troupes import (
     ALWAYS,
@@ -21,7 +20,7 @@ from tests.pod.troupes import (
     DEDICATED,
     MAIN,
     NEVER,
-    PATIENCE_MS,
+    PATIENCE,
     PROCESS,
     wait_phase,
 )
@@ -61,11 +60,11 @@ class Raiser(Actor):
         await asyncio.sleep(0)
         raise hostile(self.how)
 
-    @data
+    @tell
     def crash(self, how: str) -> None:
         raise hostile(how)
 
-    @data
+    @tell
     async def crash_async(self, how: str) -> None:
         await asyncio.sleep(0)
         raise hostile(how)
@@ -88,9 +87,7 @@ def solo(thread: ThreadModel, restart: RestartPolicy = ALWAYS, place: str = "", 
     roles = (replace(spec.roles[0], args=(place, how)),)
     return Solo(
         layout={
-            "raiser": replace(
-                spec, thread=thread, restart=restart, roles=roles, intensity=Intensity(100, 5000)
-            )
+            "raiser": replace(spec, thread=thread, restart=restart, roles=roles, max_restarts=100, period=5.0)
         }
     )
 
@@ -103,7 +100,7 @@ def test_it_is_started_again(thread: ThreadModel, how: str) -> None:
         wait_phase(troupe, "raiser", PodPhase.RUNNING, number=2)
         handle.crash_async(how)
         wait_phase(troupe, "raiser", PodPhase.RUNNING, number=3)
-        with pytest.raises(TargetEnded) as caught:
+        with pytest.raises(TargetEndedError) as caught:
             handle.answer.blocking(how)
         assert len(str(caught.value)) < BRIEF
         wait_phase(troupe, "raiser", PodPhase.RUNNING, number=4)
@@ -111,15 +108,15 @@ def test_it_is_started_again(thread: ThreadModel, how: str) -> None:
         failed = [event for event in troupe.phases.history if event.phase is PodPhase.FAILED]
         assert len(failed) == 3
         assert max(len(event.reason) for event in failed) < BRIEF
-        assert troupe.health(timeout_ms=PATIENCE_MS)
+        assert troupe.health(timeout=PATIENCE)
 
 
 @pytest.mark.parametrize(("thread", "how"), CASES)
 @pytest.mark.parametrize("place", ["constructor", "on_start", "async on_start"])
 def test_a_start_that_raises_it_is_a_failure(thread: ThreadModel, how: str, place: str) -> None:
     troupe = solo(thread, NEVER, place, how)
-    with pytest.raises(PodFailed) as caught:
-        troupe.start(timeout_ms=PATIENCE_MS)
+    with pytest.raises(PodFailedError) as caught:
+        troupe.start(timeout=PATIENCE)
     assert len(str(caught.value)) < BRIEF
     assert caught.value.pod == "raiser"
 
@@ -131,6 +128,6 @@ def test_on_the_main_thread_it_ends_the_troupe(how: str) -> None:
             troupe.raiser.crash(how)
             await asyncio.Event().wait()
 
-    with pytest.raises(PodFailed) as caught:
+    with pytest.raises(PodFailedError) as caught:
         asyncio.run(main())
     assert len(str(caught.value)) < BRIEF

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, ask, control, data
-from bandstand.errors import MailboxFull
-from bandstand.pod.declare import pod
+from bandstand.actor import Actor, ask, tell
+from bandstand.core import Lane
+from bandstand.errors import MailboxFullError
+from bandstand.pod.declaration import pod
+from bandstand.pod.deployment import Troupe
 from bandstand.pod.directory import Directory, directory
+from bandstand.pod.enums import ThreadModel
 from bandstand.pod.spec import PodSpec
-from bandstand.pod.troupe import Troupe
-from bandstand.pod.vocabulary import ThreadModel
 from tests.pod.troupes import COOPERATIVE, DEDICATED, PROCESS
 
 pytestmark = [
@@ -39,11 +40,11 @@ class Target(Actor):
     def __init__(self) -> None:
         self.seen: list[object] = []
 
-    @data
+    @tell
     def put(self, value: object) -> None:
         self.seen.append(value)
 
-    @control
+    @tell(lane=Lane.CONTROL)
     def hail(self, value: object) -> None:
         self.seen.append(value)
 
@@ -138,7 +139,7 @@ class Caller(Actor):
         try:
             for n in range(1100):
                 self.target.put(n)
-        except MailboxFull:
+        except MailboxFullError:
             return "full"
         return "never full"
 

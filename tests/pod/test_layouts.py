@@ -1,8 +1,5 @@
 """Another layout than the declared one: the same roles in other pods. And what can be in another process at all."""
 
-# What a class was read into is the room's own.
-# pyright: reportPrivateUsage=false
-
 from __future__ import annotations
 
 import pickle
@@ -18,19 +15,17 @@ from typing import Any
 import pytest
 
 from bandstand.actor import Actor
-from bandstand.errors import InvalidArgument
-from bandstand.pod.declare import pod
+from bandstand.errors import InvalidArgumentError
+from bandstand.pod.declaration import check_process_pods, checked_plan, import_path, nested, pod
+from bandstand.pod.deployment import Troupe
 from bandstand.pod.directory import Directory, directory
-from bandstand.pod.nested import nested
-from bandstand.pod.spec import PodSpec, RoleSpec
-from bandstand.pod.travel import address_of, check_travel, luggage_for
-from bandstand.pod.vocabulary import ThreadModel
+from bandstand.pod.enums import ThreadModel
+from bandstand.pod.spec import PodSpec, RoleSpec, spec_for_process
 from tests.pod.declaring import (
     Display,
     Engine,
     FakeVsync,
     OtherConfig,
-    Rehearsal,
     Studio,
     Vsync,
     request_id,
@@ -61,9 +56,9 @@ def with_role(layout: Layout, *, name: str, **fields: Any) -> Layout:
 
 @pytest.mark.guarantee("G135")
 def test_the_declared_layout_is_one() -> None:
-    assert Studio._laid_out(Studio.layout()) == Studio._manifest
-    assert Studio._laid_out(None) is Studio._manifest
-    assert Studio._planned(Studio.layout()) == Studio._manifest
+    assert Studio.__deployment_plan__.with_layout(Studio.layout()) == Studio.__deployment_plan__
+    assert Studio.__deployment_plan__.with_layout(None) is Studio.__deployment_plan__
+    assert checked_plan(Studio, Studio.layout()) == Studio.__deployment_plan__
 
 
 def test_what_is_altered_is_not_the_class_s_own() -> None:
@@ -76,16 +71,18 @@ def test_what_is_altered_is_not_the_class_s_own() -> None:
 @pytest.mark.spec("S12")
 def test_all_roles_can_be_in_one_pod_or_each_in_its_own() -> None:
     roles = roles_of(Studio.layout())
-    together = Studio._laid_out({"all": PodSpec(name="all", roles=roles, thread=ThreadModel.COOPERATIVE)})
+    together = Studio.__deployment_plan__.with_layout(
+        {"all": PodSpec(name="all", roles=roles, thread=ThreadModel.COOPERATIVE)}
+    )
     assert [each.name for each in together.spec.pods] == ["all"]
     apart = {role.name: PodSpec(name=role.name, roles=(replace(role, is_exposed=True),)) for role in roles}
-    assert [each.name for each in Studio._laid_out(apart).spec.pods] == [
+    assert [each.name for each in Studio.__deployment_plan__.with_layout(apart).spec.pods] == [
         "vsync",
         "engine",
         "config",
         "display",
     ]
-    assert Studio._laid_out(apart).spec.carries == (request_id,)
+    assert Studio.__deployment_plan__.with_layout(apart).spec.carries == (request_id,)
 
 
 @pytest.mark.guarantee("G135")
@@ -93,7 +90,7 @@ def test_a_role_can_be_played_by_another_of_its_kind() -> None:
     layout = with_role(Studio.layout(), name="vsync", kind=FakeVsync)
     layout = with_role(layout, name="config", kind=OtherConfig, args=())
     assert [role.kind for role in roles_of(layout)] == [FakeVsync, Engine, OtherConfig, Display]
-    assert Studio._laid_out(layout).spec.pods == tuple(layout.values())
+    assert Studio.__deployment_plan__.with_layout(layout).spec.pods == tuple(layout.values())
 
 
 def without(name: str) -> Callable[[Layout], Layout]:
@@ -138,43 +135,43 @@ def altered(name: str, **fields: Any) -> Callable[[Layout], Layout]:
 
 
 NONSENSE: list[tuple[Callable[[Layout], Layout], str]] = [
-    (without("vsync"), "role 'vsync' is in no pod: every role is in exactly one"),
+    (without("vsync"), "role 'vsync' is in no pod: put every role in exactly one"),
     (renamed, "pod 'vsync' is there as 'other': use its own name"),
     (doubled, "troupe 'Studio': role 'vsync' is there twice"),
     (stranger, "role 'solo' is not declared: there is vsync, engine, config, display"),
     (
         apart,
-        "role 'engine': EnginePeers wants 'config', which is in pod 'config' and not exposed: expose it, or put both in one pod",
+        "role 'engine': EnginePeers needs 'config', which is in pod 'config' and not exposed: expose it, or put both in one pod",
     ),
     (
         altered("vsync", kind=Display, kwargs={}),
-        "role 'vsync' is a Display, and was declared as a Vsync: pass one that derives from that",
+        "role 'vsync' is a Display, but is declared as a Vsync: pass a class that derives from that",
     ),
     (
         altered("config", kind=Display, args=()),
-        "role 'config' is a Display, and was declared as a Config: pass one that derives from that",
+        "role 'config' is a Display, but is declared as a Config: pass a class that derives from that",
     ),
-    (altered("vsync", is_exposed=False), "role 'vsync' was declared as exposed: leave is_exposed True"),
-    (empty, "pod 'empty' has no roles: give it one, with empty.of(...) or empty.expose(...)"),
+    (altered("vsync", is_exposed=False), "role 'vsync' is declared as exposed: leave is_exposed True"),
+    (empty, "pod 'empty' has no roles: add one, with empty.of(...) or empty.expose(...)"),
     (no_pod, "'five' is 5: pass PodSpecs by their names"),
-    (two_mains, "troupe 'Studio': pods 'vsync' and 'display' both want the main thread: there is one"),
+    (two_mains, "troupe 'Studio': pods 'vsync' and 'display' both use the main thread: only one pod can"),
 ]
 
 
 @pytest.mark.guarantee("G135")
 @pytest.mark.parametrize(("alter", "why"), NONSENSE)
 def test_a_layout_that_has_no_sense(alter: Callable[[Layout], Any], why: str) -> None:
-    with pytest.raises(InvalidArgument) as caught:
-        Studio._laid_out(alter(Studio.layout()))
+    with pytest.raises(InvalidArgumentError) as caught:
+        Studio.__deployment_plan__.with_layout(alter(Studio.layout()))
     assert str(caught.value) == f"the layout of troupe 'Studio': {why}"
 
 
 @pytest.mark.guarantee("G135")
 def test_arguments_are_looked_at_again() -> None:
     with pytest.raises(
-        InvalidArgument, match=r"role 'vsync': Vsync\(.*got an unexpected keyword argument 'fsp'"
+        InvalidArgumentError, match=r"role 'vsync': Vsync\(.*got an unexpected keyword argument 'fsp'"
     ):
-        Studio._laid_out(with_role(Studio.layout(), name="vsync", kwargs={"fsp": 5}))
+        Studio.__deployment_plan__.with_layout(with_role(Studio.layout(), name="vsync", kwargs={"fsp": 5}))
 
 
 # --- what can be in another process -----------------------------------------------------------------------------------
@@ -183,8 +180,8 @@ def test_arguments_are_looked_at_again() -> None:
 def grounded(**attributes: Any) -> str:
     """Why a troupe cannot be started; its class can be made."""
     made = troupe_of(**attributes)
-    with pytest.raises(InvalidArgument) as caught:
-        made._planned(None)
+    with pytest.raises(InvalidArgumentError) as caught:
+        checked_plan(made, None)
     return str(caught.value)
 
 
@@ -199,10 +196,10 @@ class Wide(Directory):
 @pytest.mark.guarantee("G136")
 @pytest.mark.spec("S19")
 def test_what_can_be_found_and_pickled_can_travel() -> None:
-    class Far(Rehearsal):
+    class Far(Troupe):
         keeper = pod(thread=ThreadModel.PROCESS).expose(Keeper, 5, b"x", directory(Wide), name={"a": [1.5]})
 
-    assert Far._planned(None) is Far._manifest
+    assert checked_plan(Far, None) is Far.__deployment_plan__
 
 
 @pytest.mark.spec("S19")
@@ -216,29 +213,29 @@ def test_a_class_inside_of_a_function_cannot() -> None:
         f"troupe 'Made': role 'it' of process pod 'it': {Local.__qualname__} {move}"
     )
     assert grounded(it=pod(thread=ThreadModel.PROCESS).of(Keeper), seen=pod().expose(Local)) == (
-        f"troupe 'Made': role 'seen' is seen by process pod 'it': {Local.__qualname__} {move}"
+        f"troupe 'Made': role 'seen' is visible to process pod 'it': {Local.__qualname__} {move}"
     )
     assert grounded(it=pod(thread=ThreadModel.PROCESS).of(Keeper, directory(LocalPeers))) == (
         f"troupe 'Made': role 'it' of process pod 'it': argument 1: {LocalPeers.__qualname__} {move}"
     )
     hidden = troupe_of(it=pod(thread=ThreadModel.PROCESS).of(Keeper), unseen=pod().of(Local))
-    assert hidden._planned(None) is hidden._manifest
+    assert checked_plan(hidden, None) is hidden.__deployment_plan__
     here = troupe_of(
         it=pod().expose(
             Local,
         )
     )
-    assert here._planned(None) is here._manifest
+    assert checked_plan(here, None) is here.__deployment_plan__
 
 
 @pytest.mark.spec("S19")
 def test_a_class_that_is_not_found_by_its_name_cannot() -> None:
     made = type("Elsewhere", (Actor,), {"__module__": __name__})
     assert grounded(it=pod(thread=ThreadModel.PROCESS).of(made)).endswith(
-        f"{__name__}.Elsewhere is not found by that name: give it the name it was made with"
+        f"{__name__}.Elsewhere cannot be imported by that name: assign the class to its own name in its module"
     )
     twin = type("Vsync", (Actor,), {"__module__": Vsync.__module__})
-    assert "Vsync is not found by that name" in grounded(it=pod(thread=ThreadModel.PROCESS).of(twin))
+    assert "Vsync cannot be imported by that name" in grounded(it=pod(thread=ThreadModel.PROCESS).of(twin))
 
 
 @pytest.mark.spec("S19")
@@ -248,12 +245,14 @@ def test_a_class_that_was_typed_in_cannot(monkeypatch: pytest.MonkeyPatch) -> No
     made = type("Typed", (Actor,), {"__module__": "__main__"})
     typed.Typed = made  # type: ignore[attr-defined]  # so that it is found
     troupe = troupe_of(it=pod(thread=ThreadModel.PROCESS).of(made))
-    with pytest.raises(InvalidArgument, match="Typed was typed in, and is in no file: put it into a module"):
-        troupe._planned(None)
+    with pytest.raises(
+        InvalidArgumentError, match="Typed is declared in an interactive session: move it to a module"
+    ):
+        checked_plan(troupe, None)
     found = troupe_of(it=pod(thread=ThreadModel.PROCESS).of(Keeper))
-    assert found._planned(None) is found._manifest
+    assert checked_plan(found, None) is found.__deployment_plan__
     typed.__file__ = "script.py"
-    assert troupe._planned(None) is troupe._manifest
+    assert checked_plan(troupe, None) is troupe.__deployment_plan__
 
 
 @pytest.mark.spec("S19")
@@ -261,12 +260,12 @@ def test_arguments_that_cannot_be_pickled_cannot() -> None:
     lock = Lock()
     said = grounded(it=pod(thread=ThreadModel.PROCESS).of(Keeper, 1, lock))
     assert said.startswith(
-        "troupe 'Made': role 'it' of process pod 'it': argument 2 is a lock, which cannot be sent to a process ("
+        "troupe 'Made': role 'it' of process pod 'it': argument 2 is a lock, which cannot be pickled ("
     )
     said = grounded(it=pod(thread=ThreadModel.PROCESS).of(Keeper, hook=lambda: 5))
-    assert "of process pod 'it': hook is a function, which cannot be sent to a process (" in said
+    assert "of process pod 'it': hook is a function, which cannot be pickled (" in said
     here = troupe_of(it=pod().of(Keeper, lock))
-    assert here._planned(None) is here._manifest
+    assert checked_plan(here, None) is here.__deployment_plan__
 
 
 @pytest.mark.spec("S19")
@@ -274,20 +273,22 @@ def test_a_layout_is_asked_the_same() -> None:
     made = troupe_of(it=pod().of(Keeper, Lock()))
     layout = made.layout()
     layout["it"] = replace(layout["it"], thread=ThreadModel.PROCESS)
-    with pytest.raises(InvalidArgument, match="argument 1 is a lock"):
-        made._planned(layout)
+    with pytest.raises(InvalidArgumentError, match="argument 1 is a lock"):
+        checked_plan(made, layout)
     outer = troupe_of(inner=nested(made, layout=layout))
-    with pytest.raises(InvalidArgument, match="argument 1 is a lock"):
-        outer._planned(None)
+    with pytest.raises(InvalidArgumentError, match="argument 1 is a lock"):
+        checked_plan(outer, None)
 
 
 @pytest.mark.spec("S19")
 def test_context_variables_are_found_by_the_class() -> None:
     said = grounded(it=pod(thread=ThreadModel.PROCESS).of(Keeper), carries=(request_id,))
     assert said.startswith("troupe 'Made': it carries context variables to process pod 'it': ")
-    assert said.endswith("Made is not found by that name: give it the name it was made with")
-    assert pkgutil.resolve_name(address_of(Studio)) is Studio
-    check_travel(Studio._manifest.spec, Studio)
+    assert said.endswith(
+        "Made cannot be imported by that name: assign the class to its own name in its module"
+    )
+    assert pkgutil.resolve_name(import_path(Studio)) is Studio
+    check_process_pods(Studio.__deployment_plan__.spec, Studio)
 
 
 @pytest.mark.guarantee("G136")
@@ -295,13 +296,13 @@ def test_context_variables_are_found_by_the_class() -> None:
 def test_luggage_is_what_one_process_needs_and_can_be_pickled() -> None:
     lock = Lock()
 
-    class Far(Rehearsal):
+    class Far(Troupe):
         carries = (request_id,)
         it = pod(thread=ThreadModel.PROCESS).expose(Keeper, 5, directory(Wide), more=6)
         keeper = pod().expose(Keeper, lock, lock=lock)
         unseen = pod().of(Keeper, lock)
 
-    packed = luggage_for(Far._manifest.spec, "it")
+    packed = spec_for_process(Far.__deployment_plan__.spec, "it")
     assert packed.carries == ()
     assert packed.pods[0] == Far.layout()["it"]
     assert [(role.name, role.kind, role.args, role.kwargs) for role in packed.pods[1].roles] == [

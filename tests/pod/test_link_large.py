@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from bandstand.actor import WhenDown
 from bandstand.actor.handle import Handle
-from bandstand.errors import BadMessage, InvalidArgument
+from bandstand.errors import InvalidArgumentError, InvalidMessageError
+from bandstand.pod.handle_pickling import HandleToken, reduce_handle
 from bandstand.pod.link.codec import LARGE
-from bandstand.pod.link.streams import CHUNK_SIZE, Arrivals
-from bandstand.pod.passport import Passport, passport_of
-from bandstand.pod.vocabulary import WhenDown
+from bandstand.pod.link.transport import CHUNK_SIZE, IncomingBuffers
 from tests.pod.linking import Role, Scribe, Spot, instance, linked, make_end, play, soon, until
 
 pytestmark = pytest.mark.spec("S19")
@@ -69,7 +69,7 @@ def test_arrays_travel_beside_their_pickles() -> None:
             matrix = numpy.arange(1_000_000, dtype="float64").reshape(1000, 1000)
             scribe.note(matrix)
             matrix[0, 0] = -1.0
-            await until(lambda: near.link.books.handled == 1)
+            await until(lambda: near.link.stats().handled == 1)
             (got,) = instance(far.ours["scribe"]).notes
             assert got[0, 0] == 0.0
             assert got.dtype == matrix.dtype
@@ -88,7 +88,7 @@ def test_a_command_overtakes_a_huge_message_to_the_same_actor() -> None:
             scribe = await near.handle()
             there = instance(far.ours["scribe"])
             scribe.note(payload(HUGE))
-            await until(lambda: near.link.books.sent == 1)
+            await until(lambda: near.link.stats().sent == 1)
             scribe.command("first")
             scribe.manage("second")
             await until(lambda: len(there.notes) == 2)
@@ -149,12 +149,12 @@ def test_an_ask_that_is_taken_back_while_it_waits_behind_a_huge_message_never_be
             scribe.note(payload(HUGE))
             behind = scribe.wait("behind")
             large = scribe.wait(payload(300_000))
-            await until(lambda: near.link.books.sent == 3)
+            await until(lambda: near.link.stats().sent == 3)
             assert behind.cancel()
             assert large.cancel()
             assert len(await soon(scribe.read())) == 1
             assert there.begun == 0
-            assert near.link.books.waiting == 0
+            assert near.link.stats().waiting == 0
 
     play(main)
 
@@ -174,7 +174,7 @@ def test_a_huge_answer_does_not_hold_up_others() -> None:
 
             async with asyncio.TaskGroup() as group:
                 group.create_task(fetch(payload(HUGE), "huge"))
-                await until(lambda: near.link.books.sent == 1)
+                await until(lambda: near.link.stats().sent == 1)
                 group.create_task(fetch(b"", "small"))
             # Asked behind it, of the same lane; but its answer passes the huge one.
             assert order == ["small", "huge"]
@@ -189,9 +189,9 @@ def test_bytes_are_not_copied_on_their_way_out_and_come_in_as_what_they_were() -
     large = payload(1_000_000)
     packet = pack_value((large, bytearray(large)))
     assert packet.parts[0].data.obj is large
-    arrivals = Arrivals()
-    arrivals.place(1, 4, is_frozen=True, size=4)[:] = b"abcd"
-    (got,) = arrivals.take([1])
+    buffers = IncomingBuffers()
+    buffers.reserve(1, 4, is_frozen=True, size=4)[:] = b"abcd"
+    (got,) = buffers.take([1])
     assert got == b"abcd"
     assert type(got) is bytes
 
@@ -200,9 +200,9 @@ def test_bytes_are_not_copied_on_their_way_out_and_come_in_as_what_they_were() -
 @pytest.mark.parametrize("size", [-1, 11, CHUNK_SIZE + 1])
 @pytest.mark.parametrize("is_frozen", [True, False])
 def test_a_chunk_that_is_too_long_is_refused(size: int, is_frozen: bool) -> None:
-    arrivals = Arrivals()
-    with pytest.raises(BadMessage, match="came over the link"):
-        arrivals.place(1, 10, is_frozen=is_frozen, size=size)
+    buffers = IncomingBuffers()
+    with pytest.raises(InvalidMessageError, match="the link received"):
+        buffers.reserve(1, 10, is_frozen=is_frozen, size=size)
 
 
 @pytest.mark.guarantee("G150")
@@ -210,10 +210,10 @@ def test_a_buffer_that_never_came_whole_goes_without_a_word(monkeypatch: pytest.
     """CPython complains of a file that is collected while a view of it is there, and may even crash: there must be none."""
     said: list[Any] = []
     monkeypatch.setattr(sys, "unraisablehook", said.append)
-    arrivals = Arrivals()
-    circle: list[Any] = [arrivals, arrivals.place(1, 10, is_frozen=True, size=4)]
+    buffers = IncomingBuffers()
+    circle: list[Any] = [buffers, buffers.reserve(1, 10, is_frozen=True, size=4)]
     circle.append(circle)
-    del arrivals, circle
+    del buffers, circle
     gc.collect()
     assert not said
 
@@ -221,7 +221,7 @@ def test_a_buffer_that_never_came_whole_goes_without_a_word(monkeypatch: pytest.
 # --- handles as arguments -----------------------------------------------------------------------------------------------
 
 
-def resolvable(_passport: Passport, _pod: str | None) -> str | None:
+def resolvable(_passport: HandleToken, _pod: str | None) -> str | None:
     """Every handle can be resolved."""
     return None
 
@@ -230,7 +230,7 @@ class Known(Spot):
     """The place of a stand-in that can be sent to another process."""
 
     def reduce(self) -> tuple[Any, ...] | None:
-        return passport_of(Passport("token", "Studio", "scribe", Scribe, WhenDown.FAIL, 5.0))
+        return reduce_handle(HandleToken("token", "Studio", "scribe", Scribe, WhenDown.FAIL, 5.0))
 
 
 @pytest.mark.guarantee("G150")
@@ -239,14 +239,14 @@ class Known(Spot):
 def test_a_handle_travels_by_its_passport() -> None:
     async def main() -> None:
         asked: list[tuple[Any, ...]] = []
-        checked: list[tuple[Passport, str | None]] = []
+        checked: list[tuple[HandleToken, str | None]] = []
 
-        def check(passport: Passport, pod: str | None) -> str | None:
+        def check(passport: HandleToken, pod: str | None) -> str | None:
             checked.append((passport, pod))
             return None
 
         a, b = socket.socketpair()
-        async with make_end() as near, make_end(lambda house: {"scribe": house.spawn(Scribe)}) as far:
+        async with make_end() as near, make_end(lambda loop: {"scribe": loop.spawn(Scribe)}) as far:
 
             def resolve(*passport: Any) -> Handle:
                 asked.append(passport)
@@ -255,9 +255,9 @@ def test_a_handle_travels_by_its_passport() -> None:
             far.open(b, "far", "near", {}, resolver=resolve)
             near.open(a, "near", "far", {"scribe": Role()}, check=check)
             actor = (await soon(near.up))["scribe"]
-            scribe: Any = near.porch.handle_at(Scribe, Known(actor), actor=actor)
+            scribe: Any = near.proxy_loop.handle_at(Scribe, Known(actor), actor=actor)
             scribe.note(scribe)
-            await until(lambda: near.link.books.handled == 1)
+            await until(lambda: near.link.stats().handled == 1)
             assert instance(far.ours["scribe"]).notes == [far.ours["scribe"]]
             passport = ("token", "Studio", "scribe", Scribe, WhenDown.FAIL, 5.0)
             assert asked == [passport]
@@ -274,22 +274,22 @@ def test_a_handle_that_the_receiver_cannot_resolve_is_counted_and_seen(
 ) -> None:
     async def main() -> None:
         a, b = socket.socketpair()
-        async with make_end() as near, make_end(lambda house: {"scribe": house.spawn(Scribe)}) as far:
+        async with make_end() as near, make_end(lambda loop: {"scribe": loop.spawn(Scribe)}) as far:
 
             def resolve(*passport: Any) -> Handle:
-                raise InvalidArgument(f"{Passport(*passport)} means nothing here")
+                raise InvalidArgumentError(f"{HandleToken(*passport)} means nothing here")
 
             far.open(b, "far", "near", {}, resolver=resolve)
             near.open(a, "near", "far", {"scribe": Role()}, check=resolvable)
             actor = (await soon(near.up))["scribe"]
-            scribe: Any = near.porch.handle_at(Scribe, Known(actor), actor=actor)
+            scribe: Any = near.proxy_loop.handle_at(Scribe, Known(actor), actor=actor)
             scribe.note([scribe])
-            await until(lambda: near.link.books.dead == 1)
-            assert [(letter.role, letter.method, letter.is_in_doubt) for letter in near.dead] == [
+            await until(lambda: near.link.stats().dead == 1)
+            assert [(message.role, message.method, message.is_in_doubt) for message in near.dead] == [
                 ("scribe", "Scribe.note", False)
             ]
             with pytest.raises(
-                TypeError, match=r"cannot be rebuilt.*'scribe' of troupe 'Studio' means nothing here"
+                TypeError, match=r"cannot be unpickled.*'scribe' of troupe 'Studio' means nothing here"
             ):
                 await soon(scribe.echo([scribe]))
             assert instance(far.ours["scribe"]).notes == []

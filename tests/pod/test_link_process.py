@@ -1,4 +1,4 @@
-"""A link to a real process: it is written to, killed, and the books say what that left in doubt."""
+"""A link to a real process: it is written to, killed, and the stats say what that left in doubt."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from bandstand.errors import NoSuchActor, TargetEnded
+from bandstand.errors import NoSuchActorError, TargetEndedError
 from tests.pod.linkchild import Clerk
 from tests.pod.linking import End, Role, make_end, play
 
@@ -73,7 +73,7 @@ def test_a_process_is_talked_to_and_ends_with_its_link() -> None:
                 if not clerk.trace.try_send(number):
                     await wait(clerk.trace.when_room(number))
             await wait(clerk.process())
-            assert near.link.books.handled == 5003
+            assert near.link.stats().handled == 5003
             near.link.close("done")
             await wait(down.wait())
             assert child.wait(PATIENCE) == 0
@@ -103,20 +103,20 @@ def test_what_a_killed_process_has_not_acknowledged_is_in_doubt(how: str) -> Non
                 pending = clerk.never()
                 clerk.die()
             await wait(down.wait())
-            with pytest.raises(TargetEnded) as caught:
+            with pytest.raises(TargetEndedError) as caught:
                 await wait(pending)
-            assert "out of reach" in str(caught.value.__cause__)
+            assert "unreachable" in str(caught.value.__cause__)
             await wait(flooding)
             assert child.wait(PATIENCE) == (-signal.SIGKILL if how == "kill" else 3)
-            books = near.link.books
-            assert books.sent == books.handled + books.dead + books.in_doubt
-            assert books.dead + books.in_doubt == len(near.dead)
+            stats = near.link.stats()
+            assert stats.sent == stats.handled + stats.dead + stats.in_doubt
+            assert stats.dead + stats.in_doubt == len(near.dead)
             # The diary says what was handled: not less than was acknowledged, not more than that and the doubtful ones.
             handled = len(os.read(diary, 1 << 16))
-            traced = books.handled - 1
-            assert traced <= handled <= traced + books.in_doubt
-            assert books.in_doubt > 0
-            with pytest.raises(NoSuchActor):
+            traced = stats.handled - 1
+            assert traced <= handled <= traced + stats.in_doubt
+            assert stats.in_doubt > 0
+            with pytest.raises(NoSuchActorError):
                 clerk.trace(0)
 
     play(main)
@@ -127,5 +127,5 @@ async def keep_flooding(clerk: Any) -> None:
         for _ in range(300):
             await clerk.trace.when_room(0)
             await asyncio.sleep(0)
-    except (NoSuchActor, TargetEnded):
+    except (NoSuchActorError, TargetEndedError):
         return

@@ -13,16 +13,16 @@ from contextlib import suppress
 
 import pytest
 
-from bandstand.actor import Actor, ask, data
+from bandstand.actor import Actor, ask, tell
 from bandstand.errors import BandstandError
-from bandstand.pod.declare import pod
+from bandstand.pod.declaration import pod
+from bandstand.pod.deployment import Troupe
 from bandstand.pod.directory import Directory, directory
+from bandstand.pod.enums import PodPhase
 from bandstand.pod.link import Link
-from bandstand.pod.neighbours import OUTSIDE
-from bandstand.pod.process import Control
-from bandstand.pod.troupe import Troupe
-from bandstand.pod.vocabulary import PodPhase
-from tests.pod.errands import memory
+from bandstand.pod.pod_runtime import CALLER
+from bandstand.pod.process import ControlChannel
+from tests.pod.child_targets import memory
 from tests.pod.troupes import ALWAYS, DEDICATED, ON_FAILURE, PROCESS, wait_phase, wait_until
 
 pytestmark = [
@@ -44,7 +44,7 @@ class Victim(Actor):
     def pid(self) -> int:
         return os.getpid()
 
-    @data
+    @tell
     def take(self, _what: object) -> None:
         self.taken += 1
 
@@ -52,35 +52,35 @@ class Victim(Actor):
     def count(self) -> int:
         return self.taken
 
-    @data
+    @tell
     def cut_link(self, peer: str) -> None:
         """Close the descriptor of a link, as a program does that closes one twice."""
         for link in gc.get_objects():
-            if isinstance(link, Link) and link._there == peer:
-                os.close(link._wire._fd)
+            if isinstance(link, Link) and link.there == peer:
+                os.close(link.transport.fd)
 
-    @data
+    @tell
     def ignore_link(self, peer: str) -> None:
         """Do not read what comes over a link. The link stays open."""
         for link in gc.get_objects():
-            if isinstance(link, Link) and link._there == peer:
-                link._wire._loop.remove_reader(link._wire._fd)
+            if isinstance(link, Link) and link.there == peer:
+                link.transport.event_loop.remove_reader(link.transport.fd)
 
-    @data
+    @tell
     def read_link(self, peer: str) -> None:
         """Read again what comes over a link."""
         for link in gc.get_objects():
-            if isinstance(link, Link) and link._there == peer:
-                link._wire._loop.add_reader(link._wire._fd, link._wire.readable)
+            if isinstance(link, Link) and link.there == peer:
+                link.transport.event_loop.add_reader(link.transport.fd, link.transport.on_readable)
 
-    @data
+    @tell
     def cut_control(self) -> None:
         """Close the descriptor of the control channel."""
         for control in gc.get_objects():
-            if isinstance(control, Control):
+            if isinstance(control, ControlChannel):
                 os.close(control._sock.fileno())
 
-    @data
+    @tell
     def starve(self) -> None:
         """Leave no memory for anything large."""
         resource.setrlimit(resource.RLIMIT_AS, (memory() + (16 << 20), resource.RLIM_INFINITY))
@@ -104,7 +104,7 @@ class Friend(Actor):
     def pid(self) -> int:
         return os.getpid()
 
-    @data
+    @tell
     def have_link_read(self, peer: str) -> None:
         self.others.victim.read_link(peer)
 
@@ -168,7 +168,7 @@ def test_no_memory_for_what_comes(pair: Pair) -> None:
     pair.victim.starve()
     with suppress(BandstandError):
         pair.victim.take(bytearray(256 << 20))
-    check_recovered(pair, before, "its link", "could not be taken")
+    check_recovered(pair, before, "its link", "could not be processed")
 
 
 def test_a_link_between_two_processes() -> None:
@@ -191,13 +191,13 @@ def test_a_process_that_dies_is_not_blamed_for_its_links(pair: Pair) -> None:
 def test_health_names_a_pod_whose_link_does_not_answer(pair: Pair) -> None:
     before = pair.victim.pid.blocking()
     assert pair.health().cut_off == ()
-    pair.victim.ignore_link(OUTSIDE)
+    pair.victim.ignore_link(CALLER)
     # Its process still answers its kubelet, and its other link works.
-    wait_until(lambda: pair.health(timeout_ms=500).cut_off == ("victim",))
+    wait_until(lambda: pair.health(timeout=0.5).cut_off == ("victim",))
     assert pair.friend.pid_of_victim.blocking() == before
     said = "pod 'victim' has not answered over its link"
-    wait_until(lambda: any(said in problem for problem in pair.health(timeout_ms=500).problems))
-    pair.friend.have_link_read(OUTSIDE)
+    wait_until(lambda: any(said in problem for problem in pair.health(timeout=0.5).problems))
+    pair.friend.have_link_read(CALLER)
     wait_until(lambda: bool(pair.health()))
     assert pair.victim.pid.blocking() == before
 
@@ -206,8 +206,8 @@ def test_health_calls_a_process_that_does_not_run_stuck_and_not_cut_off(pair: Pa
     before = pair.victim.pid.blocking()
     os.kill(before, signal.SIGSTOP)
     try:
-        wait_until(lambda: pair.health(timeout_ms=500).stuck == ("victim",))
-        assert pair.health(timeout_ms=500).cut_off == ()
+        wait_until(lambda: pair.health(timeout=0.5).stuck == ("victim",))
+        assert pair.health(timeout=0.5).cut_off == ()
     finally:
         os.kill(before, signal.SIGCONT)
     wait_until(lambda: bool(pair.health()))

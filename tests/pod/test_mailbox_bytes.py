@@ -12,14 +12,12 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, ask, control, data
-from bandstand.core import Overflow
-from bandstand.errors import InvalidArgument, MailboxFull, PodDown
-from bandstand.pod.declare import pod
-from bandstand.pod.place import when_down
+from bandstand.actor import Actor, WhenDown, ask, tell, when_down
+from bandstand.core import Lane, Overflow
+from bandstand.errors import InvalidArgumentError, MailboxFullError, PodDownError
+from bandstand.pod.declaration import pod
+from bandstand.pod.deployment import Troupe
 from bandstand.pod.spec import MAILBOX_BYTES, RoleSpec
-from bandstand.pod.troupe import Troupe
-from bandstand.pod.vocabulary import WhenDown
 from tests.pod.troupes import PROCESS, Counter, wait_until
 
 pytestmark = pytest.mark.guarantee("G290")
@@ -34,11 +32,11 @@ class Sink(Actor):
     def __init__(self) -> None:
         self.taken = 0
 
-    @data
+    @tell
     def take(self, what: bytes) -> None:
         self.taken += len(what)
 
-    @control
+    @tell(lane=Lane.CONTROL)
     def urgent(self, what: bytes) -> None:
         self.taken += len(what)
 
@@ -89,7 +87,7 @@ def total(handle: Sink) -> int:
     """How many bytes it has taken; -1 while it cannot be asked."""
     try:
         return handle.total.blocking()
-    except MailboxFull:
+    except MailboxFullError:
         return -1
 
 
@@ -98,7 +96,7 @@ def total(handle: Sink) -> int:
 def test_a_process_that_does_not_read_is_sent_no_more_than_may_wait(stopped: Stopped) -> None:
     sink = stopped.troupe.sink
     assert accepted(sink, 4 * MEGABYTE) == 3
-    with pytest.raises(MailboxFull, match=r"byte limit.* mailbox_bytes") as full:
+    with pytest.raises(MailboxFullError, match=r"byte limit.* mailbox_bytes") as full:
         sink.take(bytes(4 * MEGABYTE))
     assert full.value.depth == 3
     del full
@@ -114,7 +112,7 @@ def test_a_process_that_does_not_read_is_sent_no_more_than_may_wait(stopped: Sto
     wait_until(lambda: total(sink) == 13 * MEGABYTE)
     wait_until(lambda: bool(sink.take.try_send(bytes(20 * MEGABYTE))))
     wait_until(lambda: total(sink) == 33 * MEGABYTE)
-    wait_until(lambda: stopped.troupe.books().is_balanced and stopped.troupe.books().waiting == 0)
+    wait_until(lambda: stopped.troupe.stats().is_balanced and stopped.troupe.stats().waiting == 0)
     assert 0 < total(stopped.troupe.newest) < 32 * 4 * MEGABYTE
 
 
@@ -148,7 +146,7 @@ def test_it_is_the_same_for_those_that_wait_for_their_pod() -> None:
     sink = when_down(troupe.sink, WhenDown.QUEUE)
     for _ in range(3):
         sink.take(bytes(4 * MEGABYTE))
-    with pytest.raises(PodDown, match="as many bytes wait for 'sink' as may"):
+    with pytest.raises(PodDownError, match="wait for 'sink' have reached its byte limit"):
         sink.take(bytes(4 * MEGABYTE))
     gc.collect()
     with troupe:
@@ -163,5 +161,5 @@ def test_the_bound_is_checked() -> None:
     assert replace(role, mailbox_bytes=None).mailbox_bytes is None
     wrongs: list[Any] = [0, -1, 1.5, "many"]
     for wrong in wrongs:
-        with pytest.raises(InvalidArgument, match="mailbox_bytes is"):
+        with pytest.raises(InvalidArgumentError, match="mailbox_bytes is"):
             replace(role, mailbox_bytes=wrong)

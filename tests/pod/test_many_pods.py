@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from bandstand.actor import Actor, ask
-from bandstand.pod.declare import pod
+from bandstand.pod.declaration import pod
+from bandstand.pod.deployment import Troupe
 from bandstand.pod.directory import Directory, directory
-from bandstand.pod.troupe import Troupe
-from bandstand.pod.vocabulary import ThreadModel
+from bandstand.pod.enums import ThreadModel
 from tests.pod.troupes import COOPERATIVE, DEDICATED
 
 FEW = 10

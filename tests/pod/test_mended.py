@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from bandstand.actor import Actor, ask, data
-from bandstand.errors import PodFailed, PodTimeout
+from bandstand.actor import Actor, ask, tell
+from bandstand.errors import PodFailedError, PodTimeoutError
 from bandstand.pod import ThreadModel, Troupe, pod
 
 PATIENCE = 60  # seconds to wait for what must come
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.real_time(reason="threads and processes are real")
 class Glass(Actor):
     """Breaks when it is dropped."""
 
-    @data
+    @tell
     def drop(self) -> None:
         raise RuntimeError("shards")
 
@@ -42,21 +42,21 @@ def broken(shelf: Shelf) -> None:
     """Play until the glass is broken, in a block."""
     with shelf:
         shelf.glass.drop()
-        shelf.wait(timeout_ms=PATIENCE * 1000)
+        shelf.wait(timeout=PATIENCE)
 
 
 @pytest.mark.guarantee("G158")
 def test_a_troupe_of_which_nobody_is_left_but_failures_has_failed() -> None:
     shelf = Shelf()
     shelf.glass.drop.try_send()
-    with pytest.raises(PodFailed, match=r"pod 'glass', whose actor 'glass' failed: .*shards"):
+    with pytest.raises(PodFailedError, match=r"pod 'glass', whose actor 'glass' failed: .*shards"):
         shelf.play()
     assert shelf.failure is not None
 
 
 @pytest.mark.guarantee("G158")
 def test_and_so_it_has_in_a_block(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING, "bandstand.pod"), pytest.raises(PodFailed, match="shards"):
+    with caplog.at_level(logging.WARNING, "bandstand.pod"), pytest.raises(PodFailedError, match="shards"):
         broken(Shelf())
     # With its traceback: where, and not only what.
     assert 'raise RuntimeError("shards")' in caplog.text
@@ -64,9 +64,9 @@ def test_and_so_it_has_in_a_block(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_a_troupe_that_does_not_play_yet_is_waited_for_and_then_says_so() -> None:
     class Hasty(Troupe):
-        glass = pod(down_ms=20).expose(Glass)
+        glass = pod(down_timeout=0.02).expose(Glass)
 
-    with pytest.raises(PodTimeout, match="was not back within 20 ms"):
+    with pytest.raises(PodTimeoutError, match="was not back within 20 ms"):
         Hasty().glass.whole.blocking()
 
 
@@ -85,7 +85,7 @@ class Press(Actor):
 class Printer(Troupe):
     """A press, in a process of its own."""
 
-    press = pod(thread=ThreadModel.PROCESS).role(ask_ms=PATIENCE * 1000).expose(Press)
+    press = pod(thread=ThreadModel.PROCESS).role(ask_timeout=PATIENCE).expose(Press)
 
 
 @pytest.mark.guarantee("G165")
@@ -111,7 +111,7 @@ from bandstand.pod import ThreadModel, Troupe, pod
 
 class Clock(Actor):
     def on_start(self) -> None:
-        self.after(1, self.tick)
+        self.after(0.001, self.tick)
 
     def tick(self) -> None:
         print("stuck", flush=True)
@@ -120,8 +120,8 @@ class Clock(Actor):
 
 
 class Tower(Troupe):
-    stop_ms = 200.0
-    clock = pod(thread=ThreadModel.MAIN, stop_ms=100).of(Clock)
+    stop_timeout = 0.2
+    clock = pod(thread=ThreadModel.MAIN, stop_timeout=0.1).of(Clock)
 
 
 if __name__ == "__main__":
@@ -142,4 +142,4 @@ def test_sigterm_ends_a_program_whose_main_pod_is_stuck(tmp_path: Path) -> None:
         child.send_signal(signal.SIGTERM)
         _, said = child.communicate(timeout=PATIENCE)
     assert child.returncode == 1
-    assert "PodTimeout: the main pod of troupe 'Tower' had not ended in time" in said
+    assert "PodTimeoutError: the main pod of troupe 'Tower' did not end in time" in said

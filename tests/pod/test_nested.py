@@ -7,21 +7,18 @@ import threading
 
 import pytest
 
-from bandstand.actor import Actor, ask, data
-from bandstand.errors import InvalidArgument, PodFailed, PodGone
-from bandstand.pod.declare import pod
+from bandstand.actor import Actor, ask, tell
+from bandstand.errors import InvalidArgumentError, PodFailedError, PodGoneError
+from bandstand.pod.declaration import nested, pod
+from bandstand.pod.deployment import Troupe
 from bandstand.pod.directory import Directory, directory
-from bandstand.pod.nested import nested
-from bandstand.pod.troupe import Troupe
-from bandstand.pod.vocabulary import PodPhase
-from bandstand.supervision import Intensity
+from bandstand.pod.enums import PodPhase
 from tests.core.support import Boom, HostFactory
 from tests.pod.troupes import (
     ALWAYS,
     COOPERATIVE,
     ON_FAILURE,
     PATIENCE,
-    PATIENCE_MS,
     PROCESS,
     Counter,
     is_gone,
@@ -40,7 +37,7 @@ RUNNING, COMPLETED, FAILED = PodPhase.RUNNING, PodPhase.COMPLETED, PodPhase.FAIL
 class Effects(Troupe):
     """A troupe that gives up at its first failure, and one pod that may fail."""
 
-    reverb = pod(restart=ALWAYS, intensity=Intensity(0, 1000)).expose(Counter)
+    reverb = pod(restart=ALWAYS, max_restarts=0, period=1.0).expose(Counter)
     echo = pod(thread=COOPERATIVE).expose(Counter)
 
 
@@ -54,7 +51,7 @@ class Mixer(Actor):
     def __init__(self, rack: Rack) -> None:
         self.rack = rack
 
-    @data
+    @tell
     def mix(self, n: int) -> None:
         self.rack.effects.reverb.add(n)
 
@@ -73,7 +70,7 @@ class Open(Studio):
 
 
 class Lively(Studio):
-    effects = nested(Effects, restart=ON_FAILURE, intensity=Intensity(2, 60_000))
+    effects = nested(Effects, restart=ON_FAILURE, max_restarts=2, period=60.0)
 
 
 @pytest.mark.guarantee("G171")
@@ -85,16 +82,16 @@ def test_its_handles_are_for_the_pods_around_and_for_the_program() -> None:
         assert studio.effects.reverb.value.blocking() == 5
         names = {thread.name for thread in threading.enumerate()}
         assert {"bandstand Studio kubelet", "bandstand Effects kubelet"} <= names
-        status = studio.status(timeout_ms=PATIENCE_MS)
+        status = studio.status(timeout=PATIENCE)
         assert [inner.name for inner in status.nested] == ["effects"]
         assert status.pod("effects.reverb").phase is RUNNING
-        assert bool(studio.health(timeout_ms=PATIENCE_MS))
-        books = studio.books(timeout_ms=PATIENCE_MS)
-        assert books.is_balanced
+        assert bool(studio.health(timeout=PATIENCE))
+        stats = studio.stats(timeout=PATIENCE)
+        assert stats.is_balanced
     assert studio.status().pod("effects.reverb").phase is COMPLETED
-    with pytest.raises(PodGone):
+    with pytest.raises(PodGoneError):
         studio.effects.reverb.add(1)
-    assert studio.books().is_balanced
+    assert studio.stats().is_balanced
 
 
 @pytest.mark.guarantee("G171")
@@ -112,11 +109,11 @@ def test_the_failure_of_one_that_is_watched_is_the_parents() -> None:
     studio = Studio()
     studio.start()
     studio.effects.reverb.crash()
-    with pytest.raises(PodFailed, match="effects") as caught:
-        studio.wait(timeout_ms=PATIENCE_MS)
+    with pytest.raises(PodFailedError, match="effects") as caught:
+        studio.wait(timeout=PATIENCE)
     assert caught.value.pod == "effects"
     inner = caught.value.__cause__
-    assert isinstance(inner, PodFailed)
+    assert isinstance(inner, PodFailedError)
     assert (inner.pod, inner.actor) == ("reverb", "reverb")
     assert isinstance(inner.__cause__, Boom)
     assert studio.effects.failure is inner
@@ -130,7 +127,7 @@ def test_the_failure_of_one_that_is_not_watched_stops_at_its_border() -> None:
         wait_phase(studio.effects, "echo", COMPLETED)
         assert studio.effects.failure is not None
         assert studio.failure is None
-        assert studio.status(timeout_ms=PATIENCE_MS).pod("mixer").phase is RUNNING
+        assert studio.status(timeout=PATIENCE).pod("mixer").phase is RUNNING
         wait_until(lambda: is_gone(lambda: studio.effects.echo.add(1)))
 
 
@@ -156,12 +153,12 @@ def test_the_books_of_one_that_is_started_again_are_not_lost() -> None:
         for _ in range(50):
             studio.effects.echo.add(1)
         assert studio.effects.echo.value.blocking() == 50
-        before = studio.books()
+        before = studio.stats()
         studio.effects.reverb.crash()
         wait_phase(studio.effects, "reverb", RUNNING, number=2)
         assert studio.effects.echo.value.blocking() == 0
-        assert studio.books().handled > before.handled > 50
-    after = studio.books()
+        assert studio.stats().handled > before.handled > 50
+    after = studio.stats()
     assert after.is_balanced
     assert after.handled > before.handled
 
@@ -173,8 +170,8 @@ def test_one_that_fails_too_often_is_the_parents_failure() -> None:
     for number in (1, 2, 3):
         wait_phase(studio.effects, "reverb", RUNNING, number=number)
         studio.effects.reverb.crash()
-    with pytest.raises(PodFailed, match="2 are allowed"):
-        studio.wait(timeout_ms=PATIENCE_MS)
+    with pytest.raises(PodFailedError, match="2 are allowed"):
+        studio.wait(timeout=PATIENCE)
 
 
 @pytest.mark.guarantee("G171")
@@ -182,7 +179,7 @@ def test_a_pod_inside_that_is_gone_comes_back_with_its_troupe() -> None:
     with Lively() as studio:
         studio.effects.echo.crash()
         wait_phase(studio.effects, "echo", FAILED)
-        with pytest.raises(PodGone):
+        with pytest.raises(PodGoneError):
             studio.effects.echo.add(1)
         studio.effects.reverb.crash()
         wait_phase(studio.effects, "echo", RUNNING, number=2)
@@ -200,7 +197,7 @@ def test_a_troupe_in_a_troupe_in_a_troupe() -> None:
         deep.lively.mixer.mix(2)
         assert deep.lively.mixer.level.blocking() == 2
         assert deep.lively.effects.reverb.value.blocking() == 2
-        assert deep.status(timeout_ms=PATIENCE_MS).pod("lively.effects.reverb").phase is RUNNING
+        assert deep.status(timeout=PATIENCE).pod("lively.effects.reverb").phase is RUNNING
         # The one in the middle gives up, and is started again with the one inside it.
         for number in (1, 2, 3):
             wait_phase(deep.lively.effects, "reverb", RUNNING, number=number)
@@ -246,7 +243,10 @@ def test_in_an_async_block(loop_factory: HostFactory) -> None:
 
 @pytest.mark.guarantee("G171")
 def test_one_inside_is_its_parents_to_play() -> None:
-    with Studio() as studio, pytest.raises(InvalidArgument, match="is inside another one, which plays it"):
+    with (
+        Studio() as studio,
+        pytest.raises(InvalidArgumentError, match="is nested in another one, which starts it"),
+    ):
         studio.effects.start()
 
 
@@ -268,7 +268,7 @@ def test_one_that_does_not_start_keeps_its_parent_from_starting() -> None:
         counter = pod().expose(Counter)
 
     parent = Parent()
-    with pytest.raises(PodFailed, match="broken"):
+    with pytest.raises(PodFailedError, match="broken"):
         parent.start()
     assert parent.status().pod("counter").phase is COMPLETED
     with Careless() as careless:

@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from bandstand.errors import ChannelClosed, ChannelTimeout, InternalError, InvalidArgument
-from bandstand.pod.phases import FOLLOWS, Phases, PodEvent
-from bandstand.pod.vocabulary import PodPhase
+from bandstand.errors import ChannelClosedError, ChannelTimeoutError, InternalError, InvalidArgumentError
+from bandstand.pod.enums import PodPhase
+from bandstand.pod.phases import TRANSITIONS, Phases, PodEvent
 
 pytestmark = pytest.mark.spec("S1")
 
@@ -40,7 +40,7 @@ def perform(loop_factory: Callable[[], asyncio.AbstractEventLoop]) -> Perform:
 
 def live(phases: Phases, pod: str = "a", number: int = 1, end: PodPhase = COMPLETED) -> list[PodEvent]:
     """A whole life of a pod."""
-    return [phases.tell(pod, phase, number=number) for phase in (PENDING, RUNNING, TERMINATING, end)]
+    return [phases.publish(pod, phase, number=number) for phase in (PENDING, RUNNING, TERMINATING, end)]
 
 
 def seen(events: list[PodEvent]) -> list[tuple[str, PodPhase, int]]:
@@ -55,20 +55,20 @@ def test_before_anything_happens_a_pod_is_pending_and_has_no_number() -> None:
     phases = Phases(["a", "b"])
     assert phases.history == ()
     assert (phases.of("a").phase, phases.of("a").number, phases.of("a").reason) == (PENDING, 0, "")
-    with pytest.raises(InvalidArgument, match=r"^there is no pod 'c': there is a, b$"):
+    with pytest.raises(InvalidArgumentError, match=r"^there is no pod 'c': there is a, b$"):
         phases.of("c")
-    with pytest.raises(InvalidArgument, match="there is no pod 'c'"):
-        phases.tell("c", RUNNING, number=1)
-    with pytest.raises(InvalidArgument, match="there is no pod 'a': there is none"):
+    with pytest.raises(InvalidArgumentError, match="there is no pod 'c'"):
+        phases.publish("c", RUNNING, number=1)
+    with pytest.raises(InvalidArgumentError, match="there is no pod 'a': there is none"):
         Phases([]).of("a")
 
 
 @pytest.mark.guarantee("G137")
 def test_an_event_says_what_why_which_and_when() -> None:
     phases = Phases(["a"])
-    phases.tell("a", PENDING, number=1)
-    running = phases.tell("a", RUNNING, number=1)
-    failed = phases.tell("a", FAILED, "killed by SIGKILL", number=1)
+    phases.publish("a", PENDING, number=1)
+    running = phases.publish("a", RUNNING, number=1)
+    failed = phases.publish("a", FAILED, "killed by SIGKILL", number=1)
     assert (failed.pod, failed.phase, failed.reason, failed.number) == ("a", FAILED, "killed by SIGKILL", 1)
     assert phases.of("a") is failed
     assert 0 <= running.since_start <= failed.since_start
@@ -97,20 +97,20 @@ WAYS = {
 def test_a_life_has_an_order(before: PodPhase, after: PodPhase) -> None:
     phases = Phases(["a"])
     for phase in WAYS[before]:
-        phases.tell("a", phase, number=1)
-    if after in FOLLOWS[before]:
-        assert phases.tell("a", after, number=1).phase is after
+        phases.publish("a", phase, number=1)
+    if after in TRANSITIONS[before]:
+        assert phases.publish("a", after, number=1).phase is after
         return
     with pytest.raises(InternalError, match=f"pod 'a' cannot be {after.value} after it was {before.value}"):
-        phases.tell("a", after, number=1)
+        phases.publish("a", after, number=1)
     assert phases.of("a").phase is before
     assert len(phases.history) == len(WAYS[before])
 
 
 @pytest.mark.guarantee("G137")
 def test_an_end_is_followed_by_another_life_or_nothing() -> None:
-    assert {phase for phase in PodPhase if FOLLOWS[phase] == {PENDING}} == {COMPLETED, FAILED}
-    assert all(phase.is_end == (FOLLOWS[phase] == {PENDING}) for phase in PodPhase)
+    assert {phase for phase in PodPhase if TRANSITIONS[phase] == {PENDING}} == {COMPLETED, FAILED}
+    assert all(phase.is_end == (TRANSITIONS[phase] == {PENDING}) for phase in PodPhase)
     phases = Phases(["a"])
     live(phases, end=FAILED)
     live(phases, number=2)
@@ -137,16 +137,16 @@ def test_of_a_long_life_the_last_part_is_remembered() -> None:
 @pytest.mark.guarantee("G137")
 def test_a_function_is_called_from_then_on_until_it_is_taken_back() -> None:
     phases, heard, more = Phases(["a"]), list[PodEvent](), list[PodEvent]()
-    phases.tell("a", PENDING, number=1)
+    phases.publish("a", PENDING, number=1)
     take_back = phases.listen(heard.append)
     hear_more = more.append
     phases.listen(hear_more)
     phases.listen(hear_more)()
-    running = phases.tell("a", RUNNING, number=1)
+    running = phases.publish("a", RUNNING, number=1)
     phases.join(BOUND_MS / 1000)
     take_back()
     take_back()
-    failed = phases.tell("a", FAILED, number=1)
+    failed = phases.publish("a", FAILED, number=1)
     phases.join(BOUND_MS / 1000)
     assert heard == [running]
     assert more == [running, failed]
@@ -161,11 +161,11 @@ def test_what_a_function_raises_is_logged_and_everybody_else_hears(caplog: pytes
 
     phases.listen(broken)
     phases.listen(heard.append)
-    event = phases.tell("a", RUNNING, number=1)
+    event = phases.publish("a", RUNNING, number=1)
     phases.join(BOUND_MS / 1000)
     assert heard == [event]
     (record,) = [record for record in caplog.records if record.exc_info]
-    assert "raised, called with pod 'a' #1 is running; everything else goes on" in record.getMessage()
+    assert "raised when it was called with pod 'a' #1 is running" in record.getMessage()
 
 
 @pytest.mark.guarantee("G137")
@@ -180,8 +180,8 @@ def test_an_exit_in_a_function_is_logged_and_it_is_called_again(
         raise error
 
     phases.listen(interrupt)
-    running = phases.tell("a", RUNNING, number=1)
-    failed = phases.tell("a", FAILED, number=1)
+    running = phases.publish("a", RUNNING, number=1)
+    failed = phases.publish("a", FAILED, number=1)
     phases.join(BOUND_MS / 1000)
     assert heard == [running, failed]
     assert len([record for record in caplog.records if record.exc_info]) == 2
@@ -193,7 +193,7 @@ def test_a_function_that_tells_is_heard_in_order() -> None:
 
     def follow(event: PodEvent) -> None:
         if event.pod == "a":
-            phases.tell("b", event.phase, number=event.number)
+            phases.publish("b", event.phase, number=event.number)
 
     phases.listen(follow)
     phases.listen(heard.append)
@@ -215,7 +215,7 @@ def test_a_function_that_waits_holds_up_nothing_but_itself() -> None:
     take_back = phases.listen(wait)
     phases.listen(heard.append)
     told = live(phases)
-    until = phases.until("a", COMPLETED, timeout_ms=BOUND_MS).blocking()
+    until = phases.until("a", COMPLETED, timeout=BOUND_MS / 1000).blocking()
     assert until == told[-1]
     assert slow == []
     is_open.set()
@@ -228,7 +228,7 @@ def test_a_function_that_waits_holds_up_nothing_but_itself() -> None:
 def test_of_what_waits_for_a_slow_function_the_oldest_is_lost(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bandstand.pod.phases.MOST_WAITING", 2)
+    monkeypatch.setattr("bandstand.pod.phases.MAX_PENDING_EVENTS", 2)
     phases, heard = Phases(["a"]), list[PodEvent]()
     has_begun, is_open = Event(), Event()
 
@@ -238,9 +238,9 @@ def test_of_what_waits_for_a_slow_function_the_oldest_is_lost(
         heard.append(event)
 
     phases.listen(wait)
-    first = phases.tell("a", PENDING, number=1)
+    first = phases.publish("a", PENDING, number=1)
     assert has_begun.wait(BOUND_MS / 1000)
-    rest = [phases.tell("a", phase, number=1) for phase in (RUNNING, TERMINATING, COMPLETED)]
+    rest = [phases.publish("a", phase, number=1) for phase in (RUNNING, TERMINATING, COMPLETED)]
     is_open.set()
     phases.join(BOUND_MS / 1000)
     assert heard == [first, *rest[1:]]
@@ -260,8 +260,8 @@ def test_a_system_without_threads_has_a_function_called_with_the_next_event(
     phases.listen(heard.append)
     with monkeypatch.context() as patch:
         patch.setattr(Thread, "start", refuse)
-        first = phases.tell("a", PENDING, number=1)
-    second = phases.tell("a", RUNNING, number=1)
+        first = phases.publish("a", PENDING, number=1)
+    second = phases.publish("a", RUNNING, number=1)
     phases.join(BOUND_MS / 1000)
     assert heard == [first, second]
 
@@ -300,16 +300,16 @@ def test_several_threads_tell_in_one_order() -> None:
 def test_a_stream_gives_what_happens_from_then_on(perform: Perform) -> None:
     async def play() -> None:
         phases = Phases(["a"])
-        phases.tell("a", PENDING, number=1)
+        phases.publish("a", PENDING, number=1)
         stream = phases.stream()
-        told = [phases.tell("a", phase, number=1) for phase in (RUNNING, FAILED)]
-        assert [await stream.receive(timeout_ms=BOUND_MS) for _ in told] == told
-        with pytest.raises(ChannelTimeout):
-            await stream.receive(timeout_ms=0)
+        told = [phases.publish("a", phase, number=1) for phase in (RUNNING, FAILED)]
+        assert [await stream.receive(timeout=BOUND_MS / 1000) for _ in told] == told
+        with pytest.raises(ChannelTimeoutError):
+            await stream.receive(timeout=0.0)
         stream.close()
-        phases.tell("a", PENDING, number=2)
-        with pytest.raises(ChannelClosed):
-            await stream.receive(timeout_ms=BOUND_MS)
+        phases.publish("a", PENDING, number=2)
+        with pytest.raises(ChannelClosedError):
+            await stream.receive(timeout=BOUND_MS / 1000)
 
     perform(play())
 
@@ -342,9 +342,9 @@ def test_every_reader_gets_everything_until_the_troupe_is_over(perform: Perform)
 def test_a_plain_thread_waits_for_the_next_event() -> None:
     phases = Phases(["a"])
     stream, heard = phases.stream(), list[PodEvent]()
-    thread = Thread(target=lambda: heard.append(stream.receive(timeout_ms=BOUND_MS).blocking()))
+    thread = Thread(target=lambda: heard.append(stream.receive(timeout=BOUND_MS / 1000).blocking()))
     thread.start()
-    event = phases.tell("a", RUNNING, number=1)
+    event = phases.publish("a", RUNNING, number=1)
     thread.join(BOUND_MS / 1000)
     assert heard == [event]
 
@@ -356,7 +356,7 @@ def test_a_stream_that_nobody_has_is_forgotten() -> None:
     forgotten = weakref.ref(phases.stream())
     gc.collect()
     assert forgotten() is None
-    phases.tell("a", RUNNING, number=1)
+    phases.publish("a", RUNNING, number=1)
     phases.close()
 
 
@@ -367,22 +367,22 @@ def test_a_stream_that_nobody_has_is_forgotten() -> None:
 def test_who_waits_for_a_phase_gets_the_event_by_which_it_came(perform: Perform) -> None:
     async def play() -> None:
         phases = Phases(["a", "b"])
-        ended = phases.until("a", COMPLETED, FAILED, timeout_ms=BOUND_MS)
-        later = phases.until("a", RUNNING, number=2, timeout_ms=BOUND_MS)
-        any_of_b = phases.until("b", number=1, timeout_ms=BOUND_MS)
+        ended = phases.until("a", COMPLETED, FAILED, timeout=BOUND_MS / 1000)
+        later = phases.until("a", RUNNING, number=2, timeout=BOUND_MS / 1000)
+        any_of_b = phases.until("b", number=1, timeout=BOUND_MS / 1000)
         first = live(phases, end=FAILED)[-1]
         live(phases, "b")
         second = live(phases, number=2)[1]
         assert await ended is first
         assert await later is second
-        assert phases._callbacks == {}  # pyright: ignore[reportPrivateUsage]  # who has what it wanted listens no more
+        assert phases._waiters == {}  # pyright: ignore[reportPrivateUsage]  # who has what it wanted listens no more
         assert seen([await any_of_b]) == [("b", PENDING, 1)]
         # What is there already is there at once.
-        assert await phases.until("a", COMPLETED, timeout_ms=0) is phases.of("a")
-        with pytest.raises(ChannelTimeout, match="phases of 'a'"):
-            await phases.until("a", RUNNING, timeout_ms=0)
-        with pytest.raises(InvalidArgument, match="there is no pod 'c'"):
-            await phases.until("c", RUNNING, timeout_ms=0)
+        assert await phases.until("a", COMPLETED, timeout=0.0) is phases.of("a")
+        with pytest.raises(ChannelTimeoutError, match="phases of 'a'"):
+            await phases.until("a", RUNNING, timeout=0.0)
+        with pytest.raises(InvalidArgumentError, match="there is no pod 'c'"):
+            await phases.until("c", RUNNING, timeout=0.0)
 
     perform(play())
 
@@ -391,16 +391,16 @@ def test_who_waits_for_a_phase_gets_the_event_by_which_it_came(perform: Perform)
 def test_when_the_troupe_is_over_nobody_waits_in_vain(perform: Perform) -> None:
     async def play() -> None:
         phases = Phases(["a"])
-        waiting = phases.until("a", RUNNING, timeout_ms=BOUND_MS)
+        waiting = phases.until("a", RUNNING, timeout=BOUND_MS / 1000)
         phases.close()
         phases.close()
-        with pytest.raises(ChannelClosed):
+        with pytest.raises(ChannelClosedError):
             await waiting
-        with pytest.raises(ChannelClosed):
-            await phases.until("a", RUNNING, timeout_ms=BOUND_MS)
-        assert await phases.until("a", PENDING, timeout_ms=BOUND_MS) is phases.of("a")
+        with pytest.raises(ChannelClosedError):
+            await phases.until("a", RUNNING, timeout=BOUND_MS / 1000)
+        assert await phases.until("a", PENDING, timeout=BOUND_MS / 1000) is phases.of("a")
         # Only the one who came before the end is still known, until something is told.
-        assert len(phases._callbacks) == 1  # pyright: ignore[reportPrivateUsage]  # nobody else can tell
+        assert len(phases._waiters) == 1  # pyright: ignore[reportPrivateUsage]  # nobody else can tell
 
     perform(play())
 
@@ -409,11 +409,11 @@ def test_when_the_troupe_is_over_nobody_waits_in_vain(perform: Perform) -> None:
 @pytest.mark.parametrize("wanted", [RUNNING, FAILED])
 def test_who_has_waited_in_vain_is_forgotten(wanted: PodPhase, caplog: pytest.LogCaptureFixture) -> None:
     phases = Phases(["a"])
-    with pytest.raises(ChannelTimeout):
-        phases.until("a", wanted, timeout_ms=0).blocking()
+    with pytest.raises(ChannelTimeoutError):
+        phases.until("a", wanted, timeout=0.0).blocking()
     gc.collect()
-    phases.tell("a", RUNNING, number=1)
-    assert phases._callbacks == {}  # pyright: ignore[reportPrivateUsage]  # nobody else can tell
+    phases.publish("a", RUNNING, number=1)
+    assert phases._waiters == {}  # pyright: ignore[reportPrivateUsage]  # nobody else can tell
     assert [record for record in caplog.records if record.exc_info] == []
 
 
@@ -425,7 +425,7 @@ def test_every_transition_is_one_line_with_its_fields(caplog: pytest.LogCaptureF
     caplog.set_level(logging.INFO, logger="bandstand.pod")
     phases = Phases(["a"])
     for phase, reason in ((PENDING, ""), (RUNNING, ""), (FAILED, "exit code 3")):
-        phases.tell("a", phase, reason, number=1)
+        phases.publish("a", phase, reason, number=1)
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         ("INFO", "pod 'a' #1 is pending"),
         ("INFO", "pod 'a' #1 is running"),

@@ -1,4 +1,4 @@
-"""Child processes: started, talked to, and every way of ending, each an exit with a reason."""
+"""Child processes: how they start, exchange messages and end. Each end is a `ProcessExit` with a reason."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from bandstand.errors import BadMessage, InvalidArgument, RemoteError, StartFailed
-from bandstand.pod.affinity import home_cores
-from bandstand.pod.process import Child, Exit, spawn_child
-from tests.pod.errands import Unreadable, ended, ending, is_zombie_or_alive, runner_of, waited_for
+from bandstand.errors import InvalidArgumentError, InvalidMessageError, RemoteError, StartError
+from bandstand.pod.cpu_affinity import process_cores
+from bandstand.pod.process import ChildProcess, ProcessExit, spawn_child
+from tests.pod.child_targets import Unreadable, ended, ending, is_zombie_or_alive, runner_of, waited_for
 
 pytestmark = [
     pytest.mark.spec("S19"),
-    pytest.mark.real_time(reason="processes are real"),
+    pytest.mark.real_time(reason="processes run in real time"),
     pytest.mark.usefixtures("bandstand_leak_check"),
 ]
 
@@ -35,17 +35,17 @@ def run(loop_factory: Callable[[], asyncio.AbstractEventLoop]) -> Run:
 
 @pytest.fixture(params=["descriptor", "thread"])
 def watching(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both ways to notice an end."""
+    """Both ways to wait for an exit."""
     if request.param == "thread":
         monkeypatch.delattr(os, "pidfd_open")
 
 
-async def spawn(target: str, payload: object = None, **options: Any) -> Child:
-    return await spawn_child(f"tests.pod.errands:{target}", name="painter", payload=payload, **options)
+async def spawn(target: str, payload: object = None, **options: Any) -> ChildProcess:
+    return await spawn_child(f"tests.pod.child_targets:{target}", name="painter", payload=payload, **options)
 
 
 def with_every_popen(monkeypatch: pytest.MonkeyPatch, action: Callable[[int], object]) -> None:
-    """Do something to every process as soon as it has a number."""
+    """Call a function with the pid of every process as soon as it is started."""
     popen: Callable[..., Any] = subprocess.Popen
 
     def noted(*args: Any, **kwargs: Any) -> Any:
@@ -60,17 +60,17 @@ def with_every_popen(monkeypatch: pytest.MonkeyPatch, action: Callable[[int], ob
 
 
 @pytest.mark.slow
-def test_it_runs_a_function_and_both_talk(run: Run) -> None:
+def test_it_runs_a_function_and_exchanges_messages(run: Run) -> None:
     async def body() -> None:
         child = await spawn("echo", {"colour": "red"})
         assert child.pid != os.getpid()
         assert repr(child) == f"<process 'painter', pid {child.pid}, running>"
-        assert (await child.control.receive()).word == {"colour": "red"}
+        assert (await child.control.receive()).body == {"colour": "red"}
         child.control.send([1, 2])
-        assert (await child.control.receive()).word == [1, 2]
+        assert (await child.control.receive()).body == [1, 2]
         child.control.send("stop")
-        assert await ended(child) == Exit(0, None, "exit code 0")
-        assert child.exit == Exit(0, None, "exit code 0")
+        assert await ended(child) == ProcessExit(0, None, "exit code 0")
+        assert child.exit == ProcessExit(0, None, "exit code 0")
         assert repr(child) == f"<process 'painter', pid {child.pid}, exit code 0>"
 
     run(body())
@@ -81,7 +81,7 @@ def test_it_runs_a_function_and_both_talk(run: Run) -> None:
 def test_it_is_a_process_of_the_same_program(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("BANDSTAND_ERRAND", "yes")
+    monkeypatch.setenv("BANDSTAND_TEST_VARIABLE", "yes")
     monkeypatch.setattr(sys, "path", [str(tmp_path), "", *sys.path])
     path = list(sys.path)
     sys.path.append(tmp_path)  # type: ignore[arg-type]  # as some do
@@ -89,18 +89,18 @@ def test_it_is_a_process_of_the_same_program(
 
     async def body() -> None:
         child = await spawn("describe")
-        (letter,) = [letter async for letter in child.control]
+        (message,) = [message async for message in child.control]
         await ended(child)
-        seen = letter.word
+        seen = message.body
         assert seen["argv"] == ["program", "--colour", "red"]
         assert seen["path"] == path
         assert seen["environment"] == "yes"
         assert seen["cwd"] == os.getcwd()
         assert seen["stdin"]
         assert seen["optimize"] == sys.flags.optimize
-        assert seen["cores"] == sorted(home_cores() or ())
+        assert seen["cores"] == sorted(process_cores() or ())
         assert not seen["multiprocessing"]
-        assert seen["handed_down"] == [0, 1, 2]
+        assert seen["inheritable_fds"] == [0, 1, 2]
 
     run(body())
 
@@ -113,9 +113,9 @@ def test_flags_are_passed_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def body() -> None:
         child = await spawn("describe")
-        (letter,) = [letter async for letter in child.control]
+        (message,) = [message async for message in child.control]
         await ended(child)
-        assert "ignore::FutureWarning" in letter.word["warnoptions"]
+        assert "ignore::FutureWarning" in message.body["warnoptions"]
 
     run(body())
 
@@ -125,17 +125,17 @@ def test_flags_are_passed_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.guarantee("G142")
 @pytest.mark.guarantee("G138")
 @pytest.mark.spec("S9")
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core is all there is")
-def test_it_is_not_pinned_by_whoever_starts_it(run: Run) -> None:
-    home = sorted(home_cores() or ())
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+def test_it_does_not_inherit_a_pinned_core(run: Run) -> None:
+    home = sorted(process_cores() or ())
     os.sched_setaffinity(0, {home[1]})
     try:
 
         async def body() -> None:
             child = await spawn("describe")
-            (letter,) = [letter async for letter in child.control]
+            (message,) = [message async for message in child.control]
             await ended(child)
-            assert letter.word["cores"] == home
+            assert message.body["cores"] == home
 
         run(body())
     finally:
@@ -144,9 +144,9 @@ def test_it_is_not_pinned_by_whoever_starts_it(run: Run) -> None:
 
 @pytest.mark.slow
 @pytest.mark.once
-def test_its_standard_output_can_be_another(run: Run, tmp_path: Path) -> None:
+def test_its_standard_output_can_be_redirected(run: Run, tmp_path: Path) -> None:
     async def body(fd: int) -> None:
-        assert (await ended(await spawn("speak", "hello", stdout=fd))).is_clean
+        assert (await ended(await spawn("print_payload", "hello", stdout=fd))).is_clean
 
     with open(tmp_path / "out", "wb") as file:
         run(body(file.fileno()))
@@ -156,7 +156,7 @@ def test_its_standard_output_can_be_another(run: Run, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_descriptors_reach_it(run: Run) -> None:
     async def body() -> None:
-        child = await spawn("play_by_descriptors")
+        child = await spawn("write_to_descriptors")
         pairs = [socket.socketpair() for _ in range(3)]
         for number, (_here, there) in enumerate(pairs):
             child.control.send(number, [there.fileno()])
@@ -171,22 +171,26 @@ def test_descriptors_reach_it(run: Run) -> None:
     run(body())
 
 
-@pytest.mark.parametrize("target", ["", "errands", "errands:", ":echo", "tests.pod.errands:echo()", "a b:c"])
-def test_a_target_that_is_none_is_refused(run: Run, target: str) -> None:
-    with pytest.raises(InvalidArgument, match=r"^process 'painter': target is .*: pass \"module:function\"$"):
+@pytest.mark.parametrize(
+    "target", ["", "targets", "targets:", ":echo", "tests.pod.child_targets:echo()", "a b:c"]
+)
+def test_a_malformed_target_is_rejected(run: Run, target: str) -> None:
+    with pytest.raises(
+        InvalidArgumentError, match=r"^process 'painter': target is .*: pass \"module:function\"$"
+    ):
         run(spawn_child(target, name="painter"))
 
 
-def test_a_payload_that_cannot_be_pickled_is_refused(run: Run) -> None:
-    with pytest.raises(TypeError, match=r"^function cannot go to process 'painter': "):
-        run(spawn_child("tests.pod.errands:echo", name="painter", payload=lambda: None))
+def test_a_payload_that_cannot_be_pickled_is_rejected(run: Run) -> None:
+    with pytest.raises(TypeError, match=r"^function cannot be sent to process 'painter': "):
+        run(spawn_child("tests.pod.child_targets:echo", name="painter", payload=lambda: None))
 
 
 @pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.guarantee("G139")
 @pytest.mark.parametrize(
-    ("target", "payload", "sentence", "cause"),
+    ("target", "payload", "reason", "cause"),
     [
         (
             "tests.nowhere:echo",
@@ -195,48 +199,46 @@ def test_a_payload_that_cannot_be_pickled_is_refused(run: Run) -> None:
             ModuleNotFoundError,
         ),
         (
-            "tests.pod.errands:nix",
+            "tests.pod.child_targets:nix",
             None,
-            "target is 'tests.pod.errands:nix', and there is no such function",
-            InvalidArgument,
+            "target is 'tests.pod.child_targets:nix', and there is no such function",
+            InvalidArgumentError,
         ),
         (
-            "tests.pod.errands:echo",
+            "tests.pod.child_targets:echo",
             Unreadable(),
-            "what came with the errand cannot be read here: RuntimeError: not here",
-            BadMessage,
+            "the payload cannot be unpickled: RuntimeError: not here",
+            InvalidMessageError,
         ),
     ],
 )
-def test_what_does_not_start_says_why(
-    run: Run, target: str, payload: object, sentence: str, cause: type[Exception]
+def test_a_failed_start_has_a_reason(
+    run: Run, target: str, payload: object, reason: str, cause: type[Exception]
 ) -> None:
-    with pytest.raises(StartFailed) as caught:
+    with pytest.raises(StartError) as caught:
         run(spawn_child(target, name="painter", payload=payload))
-    assert str(caught.value) == f"process 'painter' did not start: {sentence}"
+    assert str(caught.value) == f"process 'painter' did not start: {reason}"
     assert isinstance(caught.value.__cause__, cause)
     assert str(caught.value.__cause__.__cause__).startswith("\nTraceback")
 
 
-def test_an_interpreter_that_is_not_there_is_a_failed_start(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_interpreter_is_a_failed_start(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    with pytest.raises(StartFailed, match=r"^process 'painter' did not start: .*No such file"):
+    with pytest.raises(StartError, match=r"^process 'painter' did not start: .*No such file"):
         run(spawn("echo"))
 
 
 @pytest.mark.parametrize(("name", "value"), [("executable", ""), ("frozen", True)])
-def test_a_frozen_program_is_refused(
+def test_a_frozen_program_is_rejected(
     run: Run, monkeypatch: pytest.MonkeyPatch, name: str, value: object
 ) -> None:
     monkeypatch.setattr(sys, name, value, raising=False)
-    with pytest.raises(InvalidArgument, match="this program is frozen or embedded"):
+    with pytest.raises(InvalidArgumentError, match="this program is frozen or embedded"):
         run(spawn("echo"))
 
 
 @pytest.mark.guarantee("G139")
-def test_a_start_that_is_cancelled_leaves_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cancelled_start_leaves_no_process(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     pids: list[int] = []
 
     async def body() -> None:
@@ -257,7 +259,7 @@ def test_several_start_at_once(run: Run) -> None:
     async def body() -> None:
         children = await asyncio.gather(*(spawn("echo", number) for number in range(4)))
         for number, child in enumerate(children):
-            assert (await child.control.receive()).word == number
+            assert (await child.control.receive()).body == number
             await child.close()
 
     run(body())
@@ -275,7 +277,7 @@ def test_ctrl_c_does_not_reach_it(run: Run) -> None:
             await child.control.receive()
             os.kill(child.pid, signal.SIGINT)
             child.control.send("still there")
-            assert (await child.control.receive()).word == "still there"
+            assert (await child.control.receive()).body == "still there"
 
     run(body())
 
@@ -288,7 +290,7 @@ def test_ctrl_c_does_not_reach_it_while_it_starts(run: Run, monkeypatch: pytest.
 
     async def body() -> None:
         async with await spawn("echo", "well") as child:
-            assert (await child.control.receive()).word == "well"
+            assert (await child.control.receive()).body == "well"
 
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     run(body())
@@ -300,58 +302,56 @@ def test_ctrl_c_does_not_reach_it_while_it_starts(run: Run, monkeypatch: pytest.
 def test_sigterm_cancels_its_target_once(run: Run) -> None:
     async def body() -> None:
         child = await spawn("tidy")
-        assert (await child.control.receive()).word == "waiting"
+        assert (await child.control.receive()).body == "waiting"
         child.terminate()
-        assert (await child.control.receive()).word == "good bye"
-        # It is told only once.
+        assert (await child.control.receive()).body == "cancelled"
+        # A second SIGTERM does not cancel it again.
         child.terminate()
         child.control.send("go")
-        assert (await child.control.receive()).word == "the very last word"
-        assert await ended(child) == Exit(0, None, "exit code 0")
+        assert (await child.control.receive()).body == "last message"
+        assert await ended(child) == ProcessExit(0, None, "exit code 0")
 
     run(body())
 
 
 @pytest.mark.slow
 @pytest.mark.once
-def test_a_cancellation_of_its_own_is_a_failure(run: Run) -> None:
-    assert run(ending("cancel_oneself")).sentence == "CancelledError"
+def test_a_target_that_cancels_itself_fails(run: Run) -> None:
+    assert run(ending("cancel_itself")).reason == "CancelledError"
 
 
 @pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.guarantee("G143")
 @pytest.mark.parametrize(("has_handler", "code"), [(False, -signal.SIGTERM), (True, 7)])
-def test_what_it_forks_has_neither_its_channel_nor_its_signals(
-    run: Run, has_handler: bool, code: int
-) -> None:
+def test_a_fork_has_neither_its_channel_nor_its_signals(run: Run, has_handler: bool, code: int) -> None:
     async def body() -> None:
         async with await spawn("fork", has_handler) as child:
-            assert (await child.control.receive()).word == (b"no", code)
+            assert (await child.control.receive()).body == (b"no", code)
             child.control.send("are you there?")
-            assert (await child.control.receive()).word == "still here"
-            assert await ended(child) == Exit(0, None, "exit code 0")
+            assert (await child.control.receive()).body == "still here"
+            assert await ended(child) == ProcessExit(0, None, "exit code 0")
 
     run(body())
 
 
-# -- ends --------------------------------------------------------------------------------------------------------------
+# -- exits -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
 @pytest.mark.guarantee("G139")
 @pytest.mark.usefixtures("watching")
-def test_an_exception_is_an_exit_that_says_so(run: Run) -> None:
+def test_an_exception_is_the_reason_of_the_exit(run: Run) -> None:
     async def body() -> None:
         child = await spawn("fail", "no such page")
         end = await ended(child)
-        assert (end.code, end.signal, end.sentence) == (1, None, "ValueError: no such page")
+        assert (end.code, end.signal, end.reason) == (1, None, "ValueError: no such page")
         assert not end.is_clean
         assert isinstance(end.cause, ValueError)
         assert end.cause.args == ("no such page",)
         assert "raise ValueError(payload)\nValueError: no such page" in str(end.cause.__cause__)
-        # What it has said before is still there.
-        assert [letter.word async for letter in child.control] == ["last words"]
+        # Earlier messages can still be received.
+        assert [message.body async for message in child.control] == ["last message"]
         with pytest.raises(EOFError, match=r"^process 'painter': exit code 1$"):
             await child.control.receive()
 
@@ -361,12 +361,14 @@ def test_an_exception_is_an_exit_that_says_so(run: Run) -> None:
 @pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.guarantee("G139")
-def test_an_exception_that_cannot_be_rebuilt_comes_in_words(run: Run) -> None:
+def test_an_exception_that_cannot_be_restored_is_a_remote_error(run: Run) -> None:
     end = run(ending("fail_oddly"))
-    assert end.sentence == "UnbuildableError: 1 and 2"
+    assert end.reason == "UnbuildableError: 1 and 2"
     assert type(end.cause) is RemoteError
-    assert str(end.cause).startswith("tests.pod.errands.UnbuildableError: 1 and 2 (cannot be rebuilt here: ")
-    assert end.cause.kind == "tests.pod.errands.UnbuildableError"
+    assert str(end.cause).startswith(
+        "tests.pod.child_targets.UnbuildableError: 1 and 2 (cannot be rebuilt here: "
+    )
+    assert end.cause.kind == "tests.pod.child_targets.UnbuildableError"
     assert "raise UnbuildableError(1, 2)" in str(end.cause.__cause__)
 
 
@@ -378,12 +380,12 @@ def test_exit_codes(run: Run) -> None:
     async def body() -> None:
         ends = await asyncio.gather(
             ending("nothing"),
-            ending("leave_at_once", 3),
-            ending("leave", 4),
-            ending("leave"),
-            ending("leave", "no more"),
+            ending("exit_at_once", 3),
+            ending("exit_with", 4),
+            ending("exit_with"),
+            ending("exit_with", "no more"),
         )
-        assert [(end.code, end.signal, end.sentence, end.cause) for end in ends] == [
+        assert [(end.code, end.signal, end.reason, end.cause) for end in ends] == [
             (0, None, "exit code 0", None),
             (3, None, "exit code 3", None),
             (4, None, "exit code 4", None),
@@ -398,7 +400,7 @@ def test_exit_codes(run: Run) -> None:
 @pytest.mark.once
 @pytest.mark.guarantee("G139")
 @pytest.mark.parametrize(
-    ("number", "sentence"),
+    ("number", "reason"),
     [
         (signal.SIGABRT, "killed by SIGABRT (aborted)"),
         (signal.SIGTERM, "killed by SIGTERM"),
@@ -406,8 +408,8 @@ def test_exit_codes(run: Run) -> None:
         (signal.SIGRTMIN + 5, f"killed by signal {signal.SIGRTMIN + 5}"),
     ],
 )
-def test_signals(run: Run, number: int, sentence: str) -> None:
-    assert run(ending("get_signal", int(number))) == Exit(None, number, sentence)
+def test_signals(run: Run, number: int, reason: str) -> None:
+    assert run(ending("get_signal", int(number))) == ProcessExit(None, number, reason)
 
 
 @pytest.mark.slow
@@ -416,8 +418,8 @@ def test_signals(run: Run, number: int, sentence: str) -> None:
 @pytest.mark.usefixtures("watching")
 def test_a_real_segmentation_fault(run: Run, capfd: pytest.CaptureFixture[str]) -> None:
     end = run(ending("segfault"))
-    assert end == Exit(None, signal.SIGSEGV, "killed by SIGSEGV (segmentation fault)")
-    # It says where.
+    assert end == ProcessExit(None, signal.SIGSEGV, "killed by SIGSEGV (segmentation fault)")
+    # faulthandler prints where.
     assert "in segfault" in capfd.readouterr().err
 
 
@@ -430,11 +432,11 @@ def test_kill(run: Run, target: str) -> None:
         child = await spawn(target)
         await child.control.receive()
         os.kill(child.pid, signal.SIGKILL)
-        assert await ended(child) == Exit(None, signal.SIGKILL, "killed by SIGKILL")
+        assert await ended(child) == ProcessExit(None, signal.SIGKILL, "killed by SIGKILL")
         with pytest.raises(EOFError, match=r"^process 'painter': killed by SIGKILL$"):
             await child.control.receive()
-        assert not child.control.send("anybody there?")
-        # Nothing happens to whoever has its number now.
+        assert not child.control.send("too late")
+        # Another process may have its pid now, and must not get a signal.
         child.kill()
         child.terminate()
 
@@ -443,15 +445,15 @@ def test_kill(run: Run, target: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.once
-def test_no_memory_is_a_failure_like_others(run: Run) -> None:
+def test_no_memory_is_reported_like_other_exceptions(run: Run) -> None:
     end = run(ending("exhaust"))
-    assert (end.code, end.sentence) == (1, "MemoryError")
+    assert (end.code, end.reason) == (1, "MemoryError")
     assert isinstance(end.cause, MemoryError)
 
 
 @pytest.mark.slow
 @pytest.mark.guarantee("G140")
-def test_a_channel_that_is_closed_ends_it_at_once(run: Run) -> None:
+def test_closing_the_channel_ends_it_at_once(run: Run) -> None:
     async def body() -> None:
         child = await spawn("wait")
         await child.control.receive()
@@ -467,7 +469,7 @@ def test_a_block_kills_it_at_its_end(run: Run) -> None:
     async def body() -> None:
         async with await spawn("spin") as child:
             assert child.exit is None
-        assert child.exit == Exit(None, signal.SIGKILL, "killed by SIGKILL")
+        assert child.exit == ProcessExit(None, signal.SIGKILL, "killed by SIGKILL")
 
     run(body())
 
@@ -475,7 +477,7 @@ def test_a_block_kills_it_at_its_end(run: Run) -> None:
 @pytest.mark.slow
 @pytest.mark.guarantee("G139")
 @pytest.mark.usefixtures("watching")
-def test_everybody_who_waits_is_told(run: Run) -> None:
+def test_every_waiter_gets_the_exit(run: Run) -> None:
     async def body() -> None:
         child = await spawn("wait")
         waits = [asyncio.create_task(ended(child)) for _ in range(3)]
@@ -507,13 +509,15 @@ def test_no_zombie_is_left(run: Run) -> None:
 @pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.guarantee("G139")
-def test_if_somebody_else_has_waited_for_it_nobody_knows_how_it_ended(run: Run) -> None:
+def test_the_exit_is_unknown_if_other_code_has_reaped_it(run: Run) -> None:
     async def body() -> None:
         child = await spawn("nothing")
         waited_for(child.pid)
         end = await ended(child)
         assert (end.code, end.signal) == (None, None)
-        assert end.sentence.startswith("gone; something else in this program has waited for it")
+        assert end.reason.startswith(
+            "gone, with an unknown exit status: other code in this program has waited for it"
+        )
         assert not end.is_clean
 
     run(body())
@@ -523,10 +527,10 @@ def test_if_somebody_else_has_waited_for_it_nobody_knows_how_it_ended(run: Run) 
 @pytest.mark.guarantee("G139")
 @pytest.mark.slow
 @pytest.mark.timeout(200)
-def test_many_leave_no_descriptor_and_no_thread(
+def test_many_processes_leave_no_descriptor_and_no_thread(
     loop_factory: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:
-    # The fixture counts.
+    # The leak check fixture counts them.
     async def body() -> None:
         for _ in range(3):
             children = await asyncio.gather(*(spawn("flood", 100) for _ in range(4)))
@@ -536,16 +540,16 @@ def test_many_leave_no_descriptor_and_no_thread(
                 else:
                     await ended(child)
 
-    # A busy machine takes its time for so many.
+    # A busy machine needs longer.
     runner_of(loop_factory, 180)(body())
 
 
 @pytest.mark.slow
 @pytest.mark.guarantee("G139")
-def test_a_flood_is_received_whole_though_its_process_has_ended(run: Run) -> None:
+def test_all_messages_are_received_after_the_process_has_ended(run: Run) -> None:
     async def body() -> None:
         child = await spawn("flood", 5000)
-        assert [letter.word[0] async for letter in child.control] == list(range(5000))
+        assert [message.body[0] async for message in child.control] == list(range(5000))
         assert (await ended(child)).is_clean
 
     run(body())

@@ -1,4 +1,4 @@
-"""The control channel: words and descriptors between two ends, in order, in whatever pieces they come; and its end."""
+"""The control channel: messages and descriptors between two ends, in order and in arbitrary pieces; and its end."""
 
 from __future__ import annotations
 
@@ -13,14 +13,22 @@ from typing import Any
 
 import pytest
 
-from bandstand.errors import BadMessage, InvalidArgument
-from bandstand.pod.process.control import BACKLOG, Control
-from bandstand.pod.process.letters import LETTER_FDS, NOTICE, WORD, Inbox, Letter, frame_head
-from tests.pod.errands import Unreadable, runner_of
+from bandstand.errors import InvalidArgumentError, InvalidMessageError
+from bandstand.pod.process.control import (
+    MAX_FDS,
+    MAX_UNRECEIVED,
+    MESSAGE,
+    NOTICE,
+    ControlChannel,
+    ControlFrameReader,
+    ControlMessage,
+    frame_header,
+)
+from tests.pod.child_targets import Unreadable, runner_of
 
 pytestmark = [pytest.mark.spec("S19"), pytest.mark.usefixtures("bandstand_leak_check")]
 
-# However busy the machine is, in seconds.
+# Seconds, enough for a busy machine.
 SOON = 20
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
@@ -32,17 +40,19 @@ def run(loop_factory: Callable[[], asyncio.AbstractEventLoop]) -> Run:
 
 
 class Pair:
-    """Two ends in one process, and what their machinery hears."""
+    """Two ends in one process, and their callbacks."""
 
     def __init__(self) -> None:
         self.notices: list[object] = []
         self.ends: list[str] = []
         here, there = socket.socketpair()
-        self.here = Control(here, "process 'painter'", on_notice=self.notices.append, on_end=self.ends.append)
-        self.there = Control(there, "the parent")
+        self.here = ControlChannel(
+            here, "process 'painter'", on_notice=self.notices.append, on_end=self.ends.append
+        )
+        self.there = ControlChannel(there, "the parent")
 
 
-async def turns(count: int = 10) -> None:
+async def iterations(count: int = 10) -> None:
     for _ in range(count):
         await asyncio.sleep(0)
 
@@ -55,15 +65,15 @@ async def paired() -> AsyncGenerator[Pair]:
     finally:
         pair.here.close()
         pair.there.close()
-        # Sockets are closed a turn later.
-        await turns()
+        # Sockets are closed in a later iteration.
+        await iterations()
 
 
 @asynccontextmanager
-async def half() -> AsyncGenerator[tuple[Control, socket.socket]]:
-    """An end, and a bare socket for the other."""
+async def half() -> AsyncGenerator[tuple[ControlChannel, socket.socket]]:
+    """One end, and a plain socket as the other."""
     ours, theirs = socket.socketpair()
-    control = Control(ours, "process 'painter'")
+    control = ControlChannel(ours, "process 'painter'")
     try:
         with theirs:
             yield control, theirs
@@ -72,69 +82,69 @@ async def half() -> AsyncGenerator[tuple[Control, socket.socket]]:
         await asyncio.sleep(0)
 
 
-def written(word: object, kind: int = WORD, fds: int = 0) -> bytes:
-    body = pickle.dumps(word, 5)
-    return frame_head(len(body), kind, fds) + body
+def frame_of(message: object, kind: int = MESSAGE, fds: int = 0) -> bytes:
+    body = pickle.dumps(message, 5)
+    return frame_header(len(body), kind, fds) + body
 
 
-# -- words -------------------------------------------------------------------------------------------------------------
+# -- messages ----------------------------------------------------------------------------------------------------------
 
 
-def test_words_come_in_order_both_ways(run: Run) -> None:
+def test_messages_arrive_in_order_in_both_directions(run: Run) -> None:
     async def body() -> None:
         async with paired() as pair:
-            words: list[object] = ["one", 2, {"three": [3.0]}, None, b"x" * 100_000]
-            for word in words:
-                assert pair.here.send(word)
-                assert pair.there.send((word, word))
-            assert [(await pair.there.receive()).word for _ in words] == words
-            assert [(await pair.here.receive()).word for _ in words] == [(word, word) for word in words]
+            values: list[object] = ["one", 2, {"three": [3.0]}, None, b"x" * 100_000]
+            for value in values:
+                assert pair.here.send(value)
+                assert pair.there.send((value, value))
+            assert [(await pair.there.receive()).body for _ in values] == values
+            assert [(await pair.here.receive()).body for _ in values] == [(value, value) for value in values]
 
     run(body())
 
 
-def test_whoever_waits_is_woken(run: Run) -> None:
+def test_a_waiting_receiver_is_woken(run: Run) -> None:
     async def body() -> None:
         async with paired() as pair:
             waiting = asyncio.create_task(pair.there.receive())
-            await turns()
+            await iterations()
             assert not waiting.done()
             pair.here.send("now")
-            assert await waiting == Letter("now", ())
+            assert await waiting == ControlMessage("now", ())
 
     run(body())
 
 
-def test_only_one_waits(run: Run) -> None:
+def test_only_one_task_receives(run: Run) -> None:
     async def body() -> None:
         async with paired() as pair:
             waiting = asyncio.create_task(pair.there.receive())
-            await turns()
+            await iterations()
             with pytest.raises(
-                InvalidArgument, match=r"^somebody receives from the parent already: one at a time$"
+                InvalidArgumentError, match=r"^another task is already receiving from the parent: "
             ):
                 await pair.there.receive()
             pair.here.send("now")
-            assert (await waiting).word == "now"
+            assert (await waiting).body == "now"
 
     run(body())
 
 
-def test_a_wait_that_is_cancelled_takes_nothing(run: Run) -> None:
+def test_a_cancelled_receive_loses_no_message(run: Run) -> None:
     async def body() -> None:
         async with paired() as pair:
             waiting = asyncio.create_task(pair.there.receive())
-            await turns()
+            await iterations()
             pair.here.send("kept")
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await waiting
-            assert (await pair.there.receive()).word == "kept"
+            assert (await pair.there.receive()).body == "kept"
 
     run(body())
 
 
-def test_what_is_sent_in_one_turn_goes_out_in_one_piece(run: Run) -> None:
+def test_messages_of_one_iteration_share_a_write(run: Run) -> None:
     async def body() -> None:
         async with half() as (control, other):
             for number in range(10):
@@ -145,18 +155,18 @@ def test_what_is_sent_in_one_turn_goes_out_in_one_piece(run: Run) -> None:
                 other.recv(1)
             await control.flush()
             assert control.unwritten == 0
-            assert other.recv(100_000) == b"".join(map(written, range(10)))
+            assert other.recv(100_000) == b"".join(map(frame_of, range(10)))
 
     run(body())
 
 
-def test_bytes_may_come_one_by_one(run: Run) -> None:
+def test_bytes_may_arrive_one_by_one(run: Run) -> None:
     async def body() -> None:
         async with half() as (control, other):
-            for byte in written("slowly") + written("but surely"):
+            for byte in frame_of("slowly") + frame_of("but surely"):
                 other.send(bytes([byte]))
                 await asyncio.sleep(0)
-            assert [(await control.receive()).word, (await control.receive()).word] == [
+            assert [(await control.receive()).body, (await control.receive()).body] == [
                 "slowly",
                 "but surely",
             ]
@@ -164,7 +174,7 @@ def test_bytes_may_come_one_by_one(run: Run) -> None:
     run(body())
 
 
-def test_large_words_pass_while_nobody_is_blocked(run: Run) -> None:
+def test_large_messages_block_neither_end(run: Run) -> None:
     async def body() -> None:
         async with paired() as pair:
             large = os.urandom(8 << 20)
@@ -172,82 +182,83 @@ def test_large_words_pass_while_nobody_is_blocked(run: Run) -> None:
             pair.here.send("after")
             flushing = asyncio.create_task(pair.here.flush())
             pair.there.send("the other way round")
-            assert (await pair.here.receive()).word == "the other way round"
-            assert (await pair.there.receive()).word == large
-            assert (await pair.there.receive()).word == "after"
+            assert (await pair.here.receive()).body == "the other way round"
+            assert (await pair.there.receive()).body == large
+            assert (await pair.there.receive()).body == "after"
             await flushing
 
     run(body())
 
 
-def test_what_is_not_received_is_not_read_and_the_sender_waits(run: Run) -> None:
+def test_unreceived_messages_make_the_sender_wait(run: Run) -> None:
     async def body() -> None:
         async with paired() as pair:
-            count = BACKLOG * 40
+            count = MAX_UNRECEIVED * 40
             for number in range(count):
                 pair.here.send((number, b"." * 100))
             flushing = asyncio.create_task(pair.here.flush())
-            await turns(1000)
+            await iterations(1000)
             assert not flushing.done()
             assert pair.here.unwritten > 0
             for number in range(count):
-                assert (await pair.there.receive()).word[0] == number
+                assert (await pair.there.receive()).body[0] == number
             await flushing
 
     run(body())
 
 
-def test_what_cannot_be_pickled_is_refused_at_the_call(run: Run) -> None:
+def test_send_rejects_what_cannot_be_pickled(run: Run) -> None:
     async def body() -> None:
         async with paired() as pair:
             with pytest.raises(
                 TypeError,
-                match=r"^list cannot go to process 'painter': .*lambda.*; what goes to another process",
+                match=r"^list cannot be sent to process 'painter': .*lambda.*; send only what can be pickled",
             ):
                 pair.here.send([lambda: None])
             pair.here.send("next")
-            assert (await pair.there.receive()).word == "next"
+            assert (await pair.there.receive()).body == "next"
 
     run(body())
 
 
-def test_what_cannot_be_read_is_an_error_and_the_next_is_not(run: Run) -> None:
+def test_a_message_that_cannot_be_unpickled_does_not_affect_the_next(run: Run) -> None:
     async def body() -> None:
         async with paired() as pair:
             before = len(os.listdir("/proc/self/fd"))
             pair.here.send(Unreadable(), [0])
             pair.here.send("next")
             with pytest.raises(
-                BadMessage, match=r"^what came from the parent cannot be read here: RuntimeError: not here$"
+                InvalidMessageError,
+                match=r"^a message from the parent cannot be unpickled: RuntimeError: not here$",
             ):
                 await pair.there.receive()
-            assert (await pair.there.receive()).word == "next"
+            assert (await pair.there.receive()).body == "next"
             assert len(os.listdir("/proc/self/fd")) == before
 
     run(body())
 
 
-def test_later_changes_of_a_word_are_not_seen(run: Run) -> None:
+def test_later_changes_of_a_message_are_not_sent(run: Run) -> None:
     async def body() -> None:
         async with paired() as pair:
-            word = [1]
-            pair.here.send(word)
-            word.append(2)
-            assert (await pair.there.receive()).word == [1]
+            value = [1]
+            pair.here.send(value)
+            value.append(2)
+            assert (await pair.there.receive()).body == [1]
 
     run(body())
 
 
-def test_notices_pass_beside_letters(run: Run) -> None:
+def test_notices_are_separate_from_messages(run: Run) -> None:
     async def body() -> None:
         async with paired() as pair:
-            pair.there.send("a letter")
+            pair.there.send("a message")
             pair.there.notify("a notice")
-            pair.here.notify("nobody hears it")
-            pair.here.send("a letter")
-            assert (await pair.here.receive()).word == "a letter"
-            assert (await pair.there.receive()).word == "a letter"
-            await turns()
+            pair.here.notify("has no callback")
+            pair.here.send("a message")
+            assert (await pair.here.receive()).body == "a message"
+            assert (await pair.there.receive()).body == "a message"
+            await iterations()
             assert pair.notices == ["a notice"]
 
     run(body())
@@ -256,7 +267,7 @@ def test_notices_pass_beside_letters(run: Run) -> None:
 # -- descriptors -------------------------------------------------------------------------------------------------------
 
 
-def test_descriptors_come_with_their_letters(run: Run) -> None:
+def test_descriptors_arrive_with_their_messages(run: Run) -> None:
     async def body() -> None:
         async with paired() as pair:
             pipes = [os.pipe() for _ in range(6)]
@@ -265,18 +276,18 @@ def test_descriptors_come_with_their_letters(run: Run) -> None:
             pair.here.send("one", [pipes[2][1]])
             pair.here.send("none")
             pair.here.send("three", [pipes[at][1] for at in (3, 4, 5)])
-            # Copies go: these may be closed at once.
+            # The channel sends copies: these may be closed at once.
             for _read, write in pipes:
                 os.close(write)
-            letters = [await pair.there.receive() for _ in range(5)]
-            assert [(letter.word, len(letter.fds)) for letter in letters] == [
+            messages = [await pair.there.receive() for _ in range(5)]
+            assert [(message.body, len(message.fds)) for message in messages] == [
                 ("none", 0),
                 ("two", 2),
                 ("one", 1),
                 ("none", 0),
                 ("three", 3),
             ]
-            for number, fd in enumerate(fd for letter in letters for fd in letter.fds):
+            for number, fd in enumerate(fd for message in messages for fd in message.fds):
                 assert not os.get_inheritable(fd)
                 os.write(fd, bytes([number]))
                 os.close(fd)
@@ -287,71 +298,72 @@ def test_descriptors_come_with_their_letters(run: Run) -> None:
     run(body())
 
 
-def test_descriptors_among_much_else(run: Run) -> None:
+def test_descriptors_among_many_messages(run: Run) -> None:
     async def body() -> None:
         async with paired() as pair:
             for number in range(300):
                 pair.here.send((number, b"." * (number * 37 % 5000)), [0] * (number % 4))
             for number in range(300):
-                letter = await pair.there.receive()
-                assert letter.word[0] == number
-                assert len(letter.fds) == number % 4
-                for fd in letter.fds:
+                message = await pair.there.receive()
+                assert message.body[0] == number
+                assert len(message.fds) == number % 4
+                for fd in message.fds:
                     assert os.fstat(fd).st_ino == os.fstat(0).st_ino
                     os.close(fd)
 
     run(body())
 
 
-def test_too_many_descriptors_are_refused(run: Run) -> None:
+def test_too_many_descriptors_are_rejected(run: Run) -> None:
     async def body() -> None:
         async with paired() as pair:
-            pair.here.send("all", [0] * LETTER_FDS)
-            letter = await pair.there.receive()
-            assert len(letter.fds) == LETTER_FDS
-            for fd in letter.fds:
+            pair.here.send("all", [0] * MAX_FDS)
+            message = await pair.there.receive()
+            assert len(message.fds) == MAX_FDS
+            for fd in message.fds:
                 os.close(fd)
             with pytest.raises(
-                InvalidArgument, match=r"^17 descriptors to process 'painter': one letter brings at most 16$"
+                InvalidArgumentError,
+                match=r"^a message to process 'painter' has 17 descriptors: the limit is 16$",
             ):
-                pair.here.send("more", [0] * (LETTER_FDS + 1))
+                pair.here.send("more", [0] * (MAX_FDS + 1))
 
     run(body())
 
 
-def test_a_descriptor_that_is_none_is_refused(run: Run) -> None:
+def test_an_invalid_descriptor_is_rejected(run: Run) -> None:
     async def body() -> None:
         async with paired() as pair:
             with pytest.raises(OSError, match="Bad file descriptor") as caught:
                 pair.here.send("what", [0, 1_000_000])
             assert caught.value.errno == errno.EBADF
             pair.here.send("next")
-            assert (await pair.there.receive()).word == "next"
+            assert (await pair.there.receive()).body == "next"
 
     run(body())
 
 
-def test_descriptors_that_nobody_receives_are_closed(run: Run) -> None:
+def test_unreceived_descriptors_are_closed(run: Run) -> None:
     async def body() -> None:
         before = sorted(os.listdir("/proc/self/fd"))
         async with paired() as pair:
             for _ in range(5):
                 pair.here.send("unread", [0, 0])
             await pair.here.flush()
-            await turns()
-            # And these are not even written.
+            await iterations()
+            # These are not written before the end.
             pair.here.send("unwritten", [0, 0])
         assert sorted(os.listdir("/proc/self/fd")) == before
 
     run(body())
 
 
-def test_descriptors_that_no_letter_claims_are_closed(run: Run) -> None:
+def test_descriptors_without_a_message_are_closed(run: Run) -> None:
     async def body() -> None:
         before = len(os.listdir("/proc/self/fd"))
         async with half() as (control, other):
-            socket.send_fds(other, [written("one", fds=0)], [0])
-            assert await control.receive() == Letter("one", ())
+            socket.send_fds(other, [frame_of("one", fds=0)], [0])
+            assert await control.receive() == ControlMessage("one", ())
         assert len(os.listdir("/proc/self/fd")) == before
 
     run(body())
@@ -360,27 +372,27 @@ def test_descriptors_that_no_letter_claims_are_closed(run: Run) -> None:
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 
-def test_what_was_said_before_the_end_is_received(run: Run) -> None:
+def test_messages_written_before_the_end_are_received(run: Run) -> None:
     async def body() -> None:
         async with paired() as pair:
             pair.there.send("one")
             pair.there.send("two")
             await pair.there.flush()
             pair.there.close()
-            assert [letter.word async for letter in pair.here] == ["one", "two"]
-            with pytest.raises(EOFError, match=r"^process 'painter': the other end is gone$"):
+            assert [message.body async for message in pair.here] == ["one", "two"]
+            with pytest.raises(EOFError, match=r"^process 'painter': closed by the other end$"):
                 await pair.here.receive()
-            assert pair.ends == ["the other end is gone"]
+            assert pair.ends == ["closed by the other end"]
             assert not pair.here.is_open
 
     run(body())
 
 
-def test_whoever_waits_hears_of_the_end(run: Run) -> None:
+def test_the_end_wakes_the_receiver(run: Run) -> None:
     async def body() -> None:
         async with paired() as pair:
             waiting = asyncio.create_task(pair.here.receive())
-            await turns()
+            await iterations()
             pair.there.close()
             with pytest.raises(EOFError):
                 await waiting
@@ -388,7 +400,7 @@ def test_whoever_waits_hears_of_the_end(run: Run) -> None:
     run(body())
 
 
-def test_nothing_is_sent_after_the_end(run: Run) -> None:
+def test_send_returns_false_after_the_end(run: Run) -> None:
     async def body() -> None:
         async with paired() as pair:
             assert pair.here.is_open
@@ -401,14 +413,14 @@ def test_nothing_is_sent_after_the_end(run: Run) -> None:
     run(body())
 
 
-def test_writing_to_whom_does_not_listen_loses_nothing_of_what_he_has_said(run: Run) -> None:
+def test_a_failed_write_loses_no_received_message(run: Run) -> None:
     async def body() -> None:
         async with half() as (control, other):
-            other.sendall(written("my last words"))
+            other.sendall(frame_of("last message"))
             other.close()
-            control.send("hear me")
+            control.send("unread")
             await control.flush()
-            assert (await control.receive()).word == "my last words"
+            assert (await control.receive()).body == "last message"
             with pytest.raises(EOFError):
                 await control.receive()
 
@@ -416,42 +428,42 @@ def test_writing_to_whom_does_not_listen_loses_nothing_of_what_he_has_said(run: 
 
 
 @pytest.mark.guarantee("G139")
-def test_the_end_is_seen_though_the_other_end_has_left_something_unread(run: Run) -> None:
-    """Of a socket with an error libuv tells once, and never again."""
+def test_the_end_is_seen_after_the_other_end_has_left_data_unread(run: Run) -> None:
+    """libuv reports an error of a socket only once."""
 
     async def body() -> None:
         async with half() as (control, other):
             control.send("never read")
             await control.flush()
-            other.sendall(written("my last words"))
+            other.sendall(frame_of("last message"))
             other.close()
-            assert (await control.receive()).word == "my last words"
+            assert (await control.receive()).body == "last message"
             async with asyncio.timeout(SOON):
-                with pytest.raises(EOFError, match="the other end is gone"):
+                with pytest.raises(EOFError, match="closed by the other end"):
                     await control.receive()
 
     run(body())
 
 
-def test_writing_ends_though_nobody_reads_here_either(run: Run) -> None:
+def test_writing_ends_while_reading_is_paused(run: Run) -> None:
     async def body() -> None:
         async with half() as (control, other):
-            # So many that it does not read any more, and cannot see that the other end is gone.
-            for number in range(BACKLOG + 1):
-                other.sendall(written(number))
+            # So many that this end stops reading, and does not see that the other end is closed.
+            for number in range(MAX_UNRECEIVED + 1):
+                other.sendall(frame_of(number))
                 await asyncio.sleep(0)
-            await turns(5)
+            await iterations(5)
             other.close()
-            assert control.send("hear me")
+            assert control.send("unread")
             await control.flush()
-            assert not control.send("nobody does")
+            assert not control.send("too late")
             assert control.is_open
-            assert [letter.word async for letter in control] == list(range(BACKLOG + 1))
+            assert [message.body async for message in control] == list(range(MAX_UNRECEIVED + 1))
 
     run(body())
 
 
-def test_closing_ends_every_wait(run: Run) -> None:
+def test_close_ends_every_wait(run: Run) -> None:
     async def body() -> None:
         async with paired() as pair:
             pair.here.send(b"x" * (8 << 20))
@@ -474,7 +486,7 @@ def test_it_can_be_closed_after_its_event_loop(loop_factory: Callable[[], asynci
 
         async def make() -> Pair:
             pair = Pair()
-            pair.here.send("nobody will write this", [0])
+            pair.here.send("never written", [0])
             return pair
 
         pair = runner.run(make())
@@ -483,46 +495,46 @@ def test_it_can_be_closed_after_its_event_loop(loop_factory: Callable[[], asynci
 
 
 @pytest.mark.parametrize(
-    ("data", "sentence"),
+    ("data", "reason"),
     [
-        (b"\xff" * 100, r"a frame of kind 255 and 4294967295 bytes: the other end is none of ours"),
-        (frame_head(3, 2, 0) + b"abc", r"a frame of kind 2 and 3 bytes: the other end is none of ours"),
-        (written("one", fds=2), r"2 descriptors were sent and 0 have come: .*"),
-        (frame_head(3, NOTICE, 0) + b"abc", r"what came from process 'painter' cannot be read here: .*"),
+        (b"\xff" * 100, r"invalid frame of kind 255 and 4294967295 bytes"),
+        (frame_header(3, 2, 0) + b"abc", r"invalid frame of kind 2 and 3 bytes"),
+        (frame_of("one", fds=2), r"2 descriptors were sent and 0 arrived: .*"),
+        (frame_header(3, NOTICE, 0) + b"abc", r"a notice from process 'painter' cannot be unpickled: .*"),
     ],
 )
-def test_what_is_not_ours_ends_it(run: Run, data: bytes, sentence: str) -> None:
+def test_an_invalid_stream_ends_it(run: Run, data: bytes, reason: str) -> None:
     async def body() -> None:
-        heard: list[str] = []
+        calls: list[str] = []
         ours, theirs = socket.socketpair()
-        control = Control(ours, "process 'painter'", on_notice=heard.append, on_end=heard.append)  # type: ignore[arg-type]  # whatever it is
+        control = ControlChannel(ours, "process 'painter'", on_notice=calls.append, on_end=calls.append)  # type: ignore[arg-type]  # records both kinds
         with theirs:
-            theirs.sendall(written("well") + data)
-            assert (await control.receive()).word == "well"
-            with pytest.raises(EOFError, match=f"^process 'painter': {sentence}$"):
+            theirs.sendall(frame_of("well") + data)
+            assert (await control.receive()).body == "well"
+            with pytest.raises(EOFError, match=f"^process 'painter': {reason}$"):
                 await control.receive()
-            assert len(heard) == 1
+            assert len(calls) == 1
         await asyncio.sleep(0)
 
     run(body())
 
 
-def test_finishing_reads_all_that_is_there_and_knows_why(run: Run) -> None:
+def test_finish_reads_everything_and_sets_the_reason(run: Run) -> None:
     async def body() -> None:
         async with half() as (control, other):
             other.settimeout(0)
             count = 0
             while True:
                 try:
-                    other.send(written("." * 100))
+                    other.send(frame_of("." * 100))
                 except BlockingIOError:
                     break
                 count += 1
             control.finish("killed by SIGKILL")
-            words = 0
-            async for letter in control:
-                words += letter.word == "." * 100
-            assert words == count > 10
+            received = 0
+            async for message in control:
+                received += message.body == "." * 100
+            assert received == count > 10
             with pytest.raises(EOFError, match=r"^process 'painter': killed by SIGKILL$"):
                 await control.receive()
 
@@ -532,17 +544,17 @@ def test_finishing_reads_all_that_is_there_and_knows_why(run: Run) -> None:
 # -- frames ------------------------------------------------------------------------------------------------------------
 
 
-def test_an_inbox_gives_what_is_whole_before_it_refuses() -> None:
-    inbox = Inbox()
-    frames = inbox.feed(written("good") + b"\xff" * 100, [])
-    assert pickle.loads(next(frames).body) == "good"
-    with pytest.raises(BadMessage):
+def test_a_frame_reader_yields_complete_frames_before_it_raises() -> None:
+    reader = ControlFrameReader()
+    frames = reader.feed(frame_of("good") + b"\xff" * 100, [])
+    assert pickle.loads(next(frames).data) == "good"
+    with pytest.raises(InvalidMessageError):
         next(frames)
 
 
 @pytest.mark.guarantee("G287")
 @pytest.mark.parametrize("where", ["feed", "recv"])
-def test_whatever_is_raised_while_receiving_ends_it(
+def test_any_exception_while_reading_ends_it(
     run: Run, monkeypatch: pytest.MonkeyPatch, where: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(*_arguments: object) -> Any:
@@ -551,14 +563,14 @@ def test_whatever_is_raised_while_receiving_ends_it(
     async def body() -> None:
         ours, theirs = socket.socketpair()
         ends: list[str] = []
-        control = Control(ours, "the parent", on_end=ends.append)
+        control = ControlChannel(ours, "the parent", on_end=ends.append)
         with theirs:
             if where == "feed":
-                monkeypatch.setattr("bandstand.pod.process.control.Inbox.feed", refuse)
+                monkeypatch.setattr("bandstand.pod.process.control.ControlFrameReader.feed", refuse)
             else:
                 monkeypatch.setattr("bandstand.pod.process.control.socket.recv_fds", refuse)
-            theirs.sendall(written("something"))
-            with pytest.raises(EOFError, match="could not be taken \\(MemoryError\\)"):
+            theirs.sendall(frame_of("something"))
+            with pytest.raises(EOFError, match="reading from it failed \\(MemoryError\\)"):
                 await control.receive()
             assert len(ends) == 1
         control.close()
@@ -569,18 +581,18 @@ def test_whatever_is_raised_while_receiving_ends_it(
 
 
 @pytest.mark.guarantee("G287")
-def test_a_descriptor_that_is_not_its_own_any_more_ends_it(run: Run) -> None:
+def test_a_replaced_descriptor_ends_it(run: Run) -> None:
     async def body() -> None:
         ours, theirs = socket.socketpair()
         ends: list[str] = []
-        control = Control(ours, "the parent", on_end=ends.append)
+        control = ControlChannel(ours, "the parent", on_end=ends.append)
         with theirs:
-            # Another descriptor is under its number, as after one was closed twice.
+            # Its number refers to another file, as after a double close.
             reader, writer = os.pipe()
             kept = os.dup(ours.fileno())
             os.dup2(reader, ours.fileno())
             control.send("something")
-            await turns()
+            await iterations()
             assert ends == ["writing to it failed (Socket operation on non-socket)"]
             for fd in (reader, writer, kept):
                 os.close(fd)
@@ -591,16 +603,16 @@ def test_a_descriptor_that_is_not_its_own_any_more_ends_it(run: Run) -> None:
 
 
 @pytest.mark.guarantee("G288")
-def test_a_word_that_is_too_long_is_refused_at_the_call(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bandstand.pod.process.control.LONGEST", 1000)
+def test_send_rejects_a_message_that_is_too_large(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bandstand.pod.process.control.MAX_FRAME_BYTES", 1000)
 
     async def body() -> None:
         async with paired() as pair:
             with pytest.raises(
-                InvalidArgument, match=r"a bytes of 10.. bytes to .*: no word may be longer than 1000"
+                InvalidArgumentError, match=r"a bytes to .* takes 10.. bytes: the limit is 1000"
             ):
                 pair.here.send(bytes(1000))
             pair.here.send("short")
-            assert (await pair.there.receive()).word == "short"
+            assert (await pair.there.receive()).body == "short"
 
     run(body())

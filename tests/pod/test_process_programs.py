@@ -1,4 +1,4 @@
-"""Whole programs that start processes: scripts of every kind, and parents that die."""
+"""Programs that start child processes: all kinds of main modules, and parents that end first."""
 
 from __future__ import annotations
 
@@ -13,16 +13,20 @@ from textwrap import dedent
 
 import pytest
 
-from bandstand.errors import InvalidArgument
-from bandstand.pod.process import check_guarded
-from bandstand.pod.process.script import ALIAS, Script
-from tests.pod.errands import PATIENCE, is_gone
+from bandstand.errors import InvalidArgumentError
+from bandstand.pod.process import check_main_guard
+from bandstand.pod.process.main_module import MAIN_ALIAS, MainModule
+from tests.pod.child_targets import PATIENCE, is_gone
 
-pytestmark = [pytest.mark.spec("S19"), pytest.mark.real_time(reason="processes are real"), pytest.mark.slow]
+pytestmark = [
+    pytest.mark.spec("S19"),
+    pytest.mark.real_time(reason="processes run in real time"),
+    pytest.mark.slow,
+]
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# What a program declares, and what its child does with it: says something of its own in reply.
+# What a program declares. Its child answers with an object of a class of the program.
 DECLARATIONS = """
 import asyncio
 import sys
@@ -48,8 +52,8 @@ async def paint(control, colour):
 
 async def begin(target):
     child = await spawn_child(target, name="painter", payload=Colour("red"))
-    letter = await child.control.receive()
-    print(letter.word, type(letter.word) is Colour, (await child.wait()).sentence, flush=True)
+    message = await child.control.receive()
+    print(message.body, type(message.body) is Colour, (await child.wait()).reason, flush=True)
 """
 
 GUARDED = (
@@ -71,7 +75,7 @@ except Exception as error:
 """
 )
 
-SAID = "Colour(name='red+white') True exit code 0\n"
+OUTPUT = "Colour(name='red+white') True exit code 0\n"
 
 
 def environment() -> dict[str, str]:
@@ -81,7 +85,7 @@ def environment() -> dict[str, str]:
 def run(
     *arguments: str, cwd: Path, program: str | None = None, code: int = 0
 ) -> subprocess.CompletedProcess[str]:
-    """Run Python."""
+    """Run Python with a program."""
     done = subprocess.run(
         [sys.executable, *arguments],
         input=program,
@@ -103,15 +107,15 @@ def run(
 @pytest.mark.guarantee("G138")
 def test_a_script_by_its_path(tmp_path: Path) -> None:
     (tmp_path / "painting.py").write_text(GUARDED, "utf-8")
-    assert run("painting.py", cwd=tmp_path).stdout == SAID
-    assert run(str(tmp_path / "painting.py"), cwd=Path("/")).stdout == SAID
+    assert run("painting.py", cwd=tmp_path).stdout == OUTPUT
+    assert run(str(tmp_path / "painting.py"), cwd=Path("/")).stdout == OUTPUT
 
 
 @pytest.mark.once
 @pytest.mark.guarantee("G138")
 def test_a_script_whose_name_has_no_suffix(tmp_path: Path) -> None:
     (tmp_path / "painting").write_text(GUARDED, "utf-8")
-    assert run("painting", cwd=tmp_path).stdout == SAID
+    assert run("painting", cwd=tmp_path).stdout == OUTPUT
 
 
 @pytest.mark.once
@@ -122,12 +126,12 @@ def test_a_module(tmp_path: Path) -> None:
     (tmp_path / "gallery" / "names.py").write_text("NAME = 'red'\n", "utf-8")
     relative = GUARDED.replace("import sys\n", "import sys\nfrom .names import NAME\n", 1)
     (tmp_path / "gallery" / "painting.py").write_text(relative, "utf-8")
-    assert run("-m", "gallery.painting", cwd=tmp_path).stdout == SAID
+    assert run("-m", "gallery.painting", cwd=tmp_path).stdout == OUTPUT
 
 
 @pytest.mark.once
 @pytest.mark.guarantee("G138")
-def test_a_package_that_is_run_declares_in_its_modules(tmp_path: Path) -> None:
+def test_a_package_that_declares_in_its_modules(tmp_path: Path) -> None:
     (tmp_path / "gallery").mkdir()
     (tmp_path / "gallery" / "__init__.py").touch()
     (tmp_path / "gallery" / "painting.py").write_text(
@@ -139,7 +143,7 @@ def test_a_package_that_is_run_declares_in_its_modules(tmp_path: Path) -> None:
     asyncio.run(begin("gallery.painting:paint"))
     """
     (tmp_path / "gallery" / "__main__.py").write_text(dedent(program), "utf-8")
-    assert run("-m", "gallery", cwd=tmp_path).stdout == SAID
+    assert run("-m", "gallery", cwd=tmp_path).stdout == OUTPUT
 
 
 @pytest.mark.once
@@ -149,43 +153,43 @@ def test_a_child_can_have_children(tmp_path: Path) -> None:
         "    mix(colour.name)\n",
         """    if colour.name == "red":
         child = await spawn_child("__main__:paint", name="grandchild", payload=Colour("blue"))
-        assert (await child.control.receive()).word == Colour("blue+white")
+        assert (await child.control.receive()).body == Colour("blue+white")
         assert (await child.wait()).is_clean
     mix(colour.name)
 """,
     )
     (tmp_path / "painting.py").write_text(program, "utf-8")
-    assert run("painting.py", cwd=tmp_path).stdout == SAID
+    assert run("painting.py", cwd=tmp_path).stdout == OUTPUT
 
 
 @pytest.mark.once
 @pytest.mark.guarantee("G138")
 @pytest.mark.parametrize("way", ["-c", "stdin"])
-def test_what_is_declared_in_no_file_is_not_known(way: str, tmp_path: Path) -> None:
-    program = UNGUARDED.replace("__main__:paint", "tests.pod.errands:echo")
+def test_a_child_does_not_know_the_declarations_of_a_program_without_a_file(way: str, tmp_path: Path) -> None:
+    program = UNGUARDED.replace("__main__:paint", "tests.pod.child_targets:echo")
     done = (
         run("-c", program, cwd=tmp_path, code=1)
         if way == "-c"
         else run("-", cwd=tmp_path, program=program, code=1)
     )
     assert done.stdout.startswith(
-        "StartFailed process 'painter' did not start: what came with the errand cannot be read here: "
+        "StartError process 'painter' did not start: the payload cannot be unpickled: "
         "AttributeError: Can't get attribute 'Colour'"
     )
-    assert "is not known in another process: put it into a module" in done.stderr
+    assert "or in the __main__.py of a package: put it into a module" in done.stderr
 
 
 @pytest.mark.once
 @pytest.mark.guarantee("G138")
 @pytest.mark.parametrize("way", ["-c", "stdin"])
-def test_a_program_in_no_file_can_start_what_is_in_one(way: str, tmp_path: Path) -> None:
+def test_a_program_without_a_file_can_run_a_function_of_a_module(way: str, tmp_path: Path) -> None:
     program = """
     import asyncio
     from bandstand.pod.process import spawn_child
 
     async def main():
-        child = await spawn_child("tests.pod.errands:echo", name="painter", payload="red")
-        print((await child.control.receive()).word)
+        child = await spawn_child("tests.pod.child_targets:echo", name="painter", payload="red")
+        print((await child.control.receive()).body)
         await child.close()
 
     asyncio.run(main())
@@ -200,22 +204,22 @@ def test_a_program_in_no_file_can_start_what_is_in_one(way: str, tmp_path: Path)
 
 @pytest.mark.once
 @pytest.mark.guarantee("G138")
-def test_a_script_that_is_not_guarded_is_told_so(tmp_path: Path) -> None:
+def test_a_script_without_a_guarded_main_block_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "painting.py").write_text(UNGUARDED, "utf-8")
     done = run("painting.py", cwd=tmp_path, code=1)
-    sentence = (
+    reason = (
         f"process 'painter' cannot be started here: {tmp_path / 'painting.py'} is being imported by a process that it has started "
         f'itself; put what it does below `if __name__ == "__main__":`, and leave only declarations above'
     )
-    # The child has said it, and so has the parent.
+    # The child prints it first, and the parent after that.
     assert done.stdout == (
-        f"InvalidArgument {sentence}\nStartFailed process 'painter' did not start: {sentence}\n"
+        f"InvalidArgumentError {reason}\nStartError process 'painter' did not start: {reason}\n"
     )
 
 
 @pytest.mark.once
 @pytest.mark.guarantee("G138")
-def test_a_script_that_ends_the_process_is_told_so(tmp_path: Path) -> None:
+def test_a_script_that_exits_when_it_is_imported_is_an_error(tmp_path: Path) -> None:
     program = GUARDED + "\nelse:\n    sys.exit(0)\n"
     (tmp_path / "painting.py").write_text(program, "utf-8")
     done = run("painting.py", cwd=tmp_path, code=1)
@@ -230,7 +234,7 @@ def test_a_script_that_fails_is_a_failed_start(tmp_path: Path) -> None:
     program = GUARDED + "\nelse:\n    raise ValueError('no colours')\n"
     (tmp_path / "painting.py").write_text(program, "utf-8")
     done = run("painting.py", cwd=tmp_path, code=1)
-    assert "StartFailed: process 'painter' did not start: ValueError: no colours" in done.stderr
+    assert "StartError: process 'painter' did not start: ValueError: no colours" in done.stderr
 
 
 @pytest.mark.once
@@ -241,9 +245,9 @@ def test_flags_reach_the_child_and_standard_input_does_not(tmp_path: Path) -> No
     from bandstand.pod.process import spawn_child
 
     async def main():
-        child = await spawn_child("tests.pod.errands:describe", name="painter")
-        seen = (await child.control.receive()).word
-        print(seen["optimize"], seen["utf8"], seen["warnoptions"], seen["stdin"], (await child.wait()).sentence)
+        child = await spawn_child("tests.pod.child_targets:describe", name="painter")
+        seen = (await child.control.receive()).body
+        print(seen["optimize"], seen["utf8"], seen["warnoptions"], seen["stdin"], (await child.wait()).reason)
 
     if __name__ == "__main__":
         asyncio.run(main())
@@ -264,19 +268,19 @@ def test_flags_reach_the_child_and_standard_input_does_not(tmp_path: Path) -> No
 
 @pytest.mark.once
 @pytest.mark.guarantee("G138")
-def test_multiprocessing_is_left_as_it_was(tmp_path: Path) -> None:
+def test_the_start_method_of_multiprocessing_is_not_fixed(tmp_path: Path) -> None:
     program = GUARDED + "    import multiprocessing\n    multiprocessing.set_start_method('spawn')\n"
     (tmp_path / "painting.py").write_text(program, "utf-8")
-    assert run("painting.py", cwd=tmp_path).stdout == SAID
+    assert run("painting.py", cwd=tmp_path).stdout == OUTPUT
 
 
-# -- the same, from inside ---------------------------------------------------------------------------------------------
+# -- main modules -------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def mains() -> Generator[None]:
-    """Have the modules that are called main as they were."""
-    before = {name: sys.modules.get(name) for name in ("__main__", ALIAS)}
+    """Restore the main modules after the test."""
+    before = {name: sys.modules.get(name) for name in ("__main__", MAIN_ALIAS)}
     yield
     for name, module in before.items():
         if module is None:
@@ -289,59 +293,59 @@ def mains() -> Generator[None]:
 def test_a_script_is_loaded_under_another_name(tmp_path: Path) -> None:
     path = tmp_path / "painting.py"
     path.write_text("class Colour: pass\nname = __name__\n", "utf-8")
-    Script(path=str(path)).load()
+    MainModule(path=str(path)).load()
     main = sys.modules["__main__"]
-    assert sys.modules[ALIAS] is main
-    assert main.name == main.Colour.__module__ == ALIAS
-    assert Script.here() == Script(path=str(path))
-    check_guarded("anything")
+    assert sys.modules[MAIN_ALIAS] is main
+    assert main.name == main.Colour.__module__ == MAIN_ALIAS
+    assert MainModule.current() == MainModule(path=str(path))
+    check_main_guard("anything")
 
 
 @pytest.mark.usefixtures("mains")
 @pytest.mark.parametrize("has_alias", [True, False])
-@pytest.mark.parametrize("text", ["check_guarded('troupe Studio')", "sys.exit(3)"])
+@pytest.mark.parametrize("text", ["check_main_guard('troupe Studio')", "sys.exit(3)"])
 def test_a_script_that_fails_changes_nothing(tmp_path: Path, text: str, has_alias: bool) -> None:
     path = tmp_path / "painting.py"
-    path.write_text(f"import sys\nfrom bandstand.pod.process import check_guarded\n{text}\n", "utf-8")
+    path.write_text(f"import sys\nfrom bandstand.pod.process import check_main_guard\n{text}\n", "utf-8")
     if has_alias:
-        sys.modules[ALIAS] = sys.modules["__main__"]
+        sys.modules[MAIN_ALIAS] = sys.modules["__main__"]
     else:
-        sys.modules.pop(ALIAS, None)
-    before = sys.modules["__main__"], sys.modules.get(ALIAS)
-    with pytest.raises(InvalidArgument, match=f"{path}.*__name__ == "):
-        Script(path=str(path)).load()
-    assert (sys.modules["__main__"], sys.modules.get(ALIAS)) == before
-    check_guarded("anything")
+        sys.modules.pop(MAIN_ALIAS, None)
+    before = sys.modules["__main__"], sys.modules.get(MAIN_ALIAS)
+    with pytest.raises(InvalidArgumentError, match=f"{path}.*__name__ == "):
+        MainModule(path=str(path)).load()
+    assert (sys.modules["__main__"], sys.modules.get(MAIN_ALIAS)) == before
+    check_main_guard("anything")
 
 
 @pytest.mark.usefixtures("mains")
-def test_modules_are_found_by_name_or_not() -> None:
-    Script(module="tests.pod.errands").load()
+def test_a_module_is_loaded_by_name() -> None:
+    MainModule(module="tests.pod.child_targets").load()
     main = sys.modules["__main__"]
     assert main.__spec__ is not None
-    assert main.echo.__module__ == ALIAS
-    assert Script.here() == Script(module="tests.pod.errands")
-    with pytest.raises(ImportError, match=r"^tests.nowhere is not there, or is no Python module"):
-        Script(module="tests.nowhere").load()
-    with pytest.raises(ImportError, match=r"^sys is not there, or is no Python module"):
-        Script(module="sys").load()
+    assert main.echo.__module__ == MAIN_ALIAS
+    assert MainModule.current() == MainModule(module="tests.pod.child_targets")
+    with pytest.raises(ImportError, match=r"^tests.nowhere does not exist or is not a Python module"):
+        MainModule(module="tests.nowhere").load()
+    with pytest.raises(ImportError, match=r"^sys does not exist or is not a Python module"):
+        MainModule(module="sys").load()
 
 
 @pytest.mark.usefixtures("mains")
-def test_what_is_in_no_file_is_not_loaded() -> None:
+def test_a_program_without_a_file_is_not_loaded() -> None:
     before = sys.modules["__main__"]
-    Script().load()
+    MainModule().load()
     assert sys.modules["__main__"] is before
 
 
-# -- parents that die --------------------------------------------------------------------------------------------------
+# -- parents that end --------------------------------------------------------------------------------------------------
 
 PARENT = """
 import asyncio, sys, threading
 from bandstand.pod.process import spawn_child
 
 async def main(target):
-    child = await spawn_child(f"tests.pod.errands:{target}", name="painter")
+    child = await spawn_child(f"tests.pod.child_targets:{target}", name="painter")
     await child.control.receive()
     print(child.pid, flush=True)
     await child.wait()
@@ -350,7 +354,7 @@ if __name__ == "__main__":
     asyncio.run(main(sys.argv[1]))
 """
 
-# A thread that runs an event loop, starts a process there, and ends without a word. The process itself goes on.
+# A thread that runs an event loop, starts a child there, and ends. The parent process continues.
 THREADED = """
 import asyncio, sys, threading, warnings
 from bandstand.pod.process import spawn_child
@@ -358,19 +362,19 @@ from bandstand.pod.process import spawn_child
 kept = []
 
 async def main(target):
-    child = await spawn_child(f"tests.pod.errands:{target}", name="painter")
+    child = await spawn_child(f"tests.pod.child_targets:{target}", name="painter")
     await child.control.receive()
     kept.append(child)
     print(child.pid, flush=True)
     sys.stdin.read(1)
 
-def live():
+def run():
     loop = asyncio.new_event_loop()
     kept.append(loop)
     loop.run_until_complete(main(sys.argv[1]))
 
 if __name__ == "__main__":
-    thread = threading.Thread(target=live)
+    thread = threading.Thread(target=run)
     thread.start()
     thread.join()
     sys.stdin.readline()
@@ -379,7 +383,7 @@ if __name__ == "__main__":
 
 @contextmanager
 def parent_of(program: str, target: str, folder: Path) -> Generator[tuple[subprocess.Popen[str], int]]:
-    """A program that has started a process, and the number of that."""
+    """A program that has started a child process, and the pid of that."""
     (folder / "program.py").write_text(program, "utf-8")
     with subprocess.Popen(
         [sys.executable, "program.py", target],
@@ -401,7 +405,7 @@ def parent_of(program: str, target: str, folder: Path) -> Generator[tuple[subpro
 @pytest.mark.once
 @pytest.mark.guarantee("G140")
 @pytest.mark.parametrize("target", ["wait", "spin"])
-def test_a_killed_parent_takes_its_child_with_it(target: str, tmp_path: Path) -> None:
+def test_a_child_ends_when_its_parent_is_killed(target: str, tmp_path: Path) -> None:
     with parent_of(PARENT, target, tmp_path) as (parent, pid):
         parent.kill()
         assert is_gone(pid)
@@ -410,7 +414,7 @@ def test_a_killed_parent_takes_its_child_with_it(target: str, tmp_path: Path) ->
 @pytest.mark.once
 @pytest.mark.guarantee("G140")
 @pytest.mark.parametrize("target", ["wait", "spin"])
-def test_a_thread_that_ends_takes_the_child_with_it_that_it_has_started(target: str, tmp_path: Path) -> None:
+def test_a_child_ends_when_the_thread_ends_that_has_started_it(target: str, tmp_path: Path) -> None:
     with parent_of(THREADED, target, tmp_path) as (parent, pid):
         assert parent.stdin is not None
         parent.stdin.write("\n")
@@ -421,7 +425,7 @@ def test_a_thread_that_ends_takes_the_child_with_it_that_it_has_started(target: 
 
 @pytest.mark.once
 @pytest.mark.guarantee("G140")
-def test_ctrl_c_for_all_ends_the_parent_and_it_ends_the_child(tmp_path: Path) -> None:
+def test_ctrl_c_to_the_process_group_ends_the_parent_and_with_it_the_child(tmp_path: Path) -> None:
     with parent_of(PARENT, "spin", tmp_path) as (parent, pid):
         os.killpg(parent.pid, signal.SIGINT)
         assert parent.wait(PATIENCE) == -signal.SIGINT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bandstand.pod.vocabulary import PodPhase, ThreadModel
+from bandstand.pod.enums import PodPhase, ThreadModel
 from tests.pod.troupes import COOPERATIVE, DEDICATED, ON_FAILURE, PROCESS, is_gone, solo, wait_phase
 
 pytestmark = [

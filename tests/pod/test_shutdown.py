@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import signal
 import subprocess
 import sys
@@ -14,20 +13,21 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from bandstand.actor import Actor, data
-from bandstand.errors import InvalidArgument, PodGone, PodTimeout
-from bandstand.pod.books import PodBooks
-from bandstand.pod.declare import pod
+from bandstand.actor import Actor, tell
+from bandstand.errors import InvalidArgumentError, PodGoneError, PodTimeoutError
+from bandstand.pod.declaration import pod
+from bandstand.pod.deployment import Troupe
 from bandstand.pod.directory import Directory, directory
-from bandstand.pod.ending import Ending
-from bandstand.pod.shutdown import CALM, Deadline, shut_down
-from bandstand.pod.stages import Look
-from bandstand.pod.troupe import Troupe
-from bandstand.pod.vocabulary import PodPhase, ThreadModel
+from bandstand.pod.enums import PodPhase, ThreadModel
+from bandstand.pod.placement import PodActivity
+from bandstand.pod.restart import PodEnding
+from bandstand.pod.shutdown import QUIET_ROUNDS, Deadline, shut_down
+from bandstand.pod.status import PodStats
 from tests.pod.troupes import (
     COOPERATIVE,
     DEDICATED,
@@ -38,6 +38,7 @@ from tests.pod.troupes import (
     Gate,
     in_thread,
     is_gone,
+    script_environment,
     solo,
     wait_phase,
     wait_until,
@@ -58,7 +59,7 @@ class Fake:
         *,
         heeds: str = "stop",
         stop_ms: float = 1000,
-        looks: Sequence[Look] = (),
+        looks: Sequence[PodActivity] = (),
     ) -> None:
         self._looks = list(looks)
         self.within_ms = -1.0
@@ -78,27 +79,27 @@ class Fake:
         if self._heeds == what:
             self._over.set()
 
-    def look(self) -> Future[Look] | None:
-        answer: Future[Look] = Future()
+    def activity(self) -> Future[PodActivity] | None:
+        answer: Future[PodActivity] = Future()
         if self._looks:
             answer.set_result(self._looks.pop(0))
         elif self._heeds == "stop":
-            answer.set_result(Look(is_quiet=True, waiting={}))
+            answer.set_result(PodActivity(is_quiet=True, waiting={}))
         return answer
 
     def stop(self, within_ms: float) -> None:
         self.within_ms = within_ms
         self._do("stop")
 
-    def kill(self, ending: Ending) -> None:
+    def kill(self, ending: PodEnding) -> None:
         assert ending.phase is FAILED
         self._do("kill")
 
-    def abandon(self, ending: Ending) -> None:
+    def abandon(self, ending: PodEnding) -> None:
         assert ending.phase is FAILED
         self._do("abandon")
 
-    def whereabouts(self) -> str:
+    def location(self) -> str:
         return f"somewhere in {self.name}"
 
 
@@ -130,11 +131,11 @@ def test_one_that_does_not_end_is_killed_when_all_others_have_had_their_time() -
 def test_one_that_cannot_be_killed_is_named_and_left_behind(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bandstand.pod.shutdown.KILL_S", 0.1)
+    monkeypatch.setattr("bandstand.pod.shutdown.KILL_TIMEOUT_S", 0.1)
     book = shut(lambda book: [Fake("a", book, heeds="abandon", stop_ms=10)])
     assert book == ["stop a", "kill a", "abandon a", "a ended"]
     (loud,) = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
-    assert loud == "troupe 'Fakes': a cannot be ended, and is left behind: it is at somewhere in a"
+    assert loud == "troupe 'Fakes': a cannot be killed, and is abandoned: it is at somewhere in a"
 
 
 def test_the_time_of_all_is_the_time_of_each() -> None:
@@ -174,12 +175,12 @@ def test_a_deadline_can_come_nearer_but_not_recede() -> None:
     asyncio.run(main())
 
 
-def quiet(sent: int) -> Look:
-    return Look(is_quiet=True, waiting={}, books=PodBooks(sent=sent, handled=sent))
+def quiet(sent: int) -> PodActivity:
+    return PodActivity(is_quiet=True, waiting={}, stats=PodStats(sent=sent, handled=sent))
 
 
-def busy(sent: int) -> Look:
-    return Look(is_quiet=False, waiting={}, books=PodBooks(sent=sent, waiting=sent))
+def busy(sent: int) -> PodActivity:
+    return PodActivity(is_quiet=False, waiting={}, stats=PodStats(sent=sent, waiting=sent))
 
 
 @pytest.mark.guarantee("G165")
@@ -207,7 +208,7 @@ def test_one_that_always_sends_is_stopped_all_the_same() -> None:
         return lives
 
     shut(make)
-    assert len(lives[0]._looks) == 100 - CALM - 1
+    assert len(lives[0]._looks) == 100 - QUIET_ROUNDS - 1
 
 
 # -- for real ----------------------------------------------------------------------------------------------------------
@@ -219,7 +220,7 @@ class Sink(Actor):
     def __init__(self, book: list[int]) -> None:
         self.book = book
 
-    @data
+    @tell
     def put(self, n: int) -> None:
         self.book.append(n)
 
@@ -234,11 +235,11 @@ class Source(Actor):
     def __init__(self, peers: Downstream) -> None:
         self.peers = peers
 
-    @data
+    @tell
     def hold(self, gate: Gate) -> None:
         gate.stand()
 
-    @data
+    @tell
     def send(self, n: int) -> None:
         self.peers.sink.put(n)
 
@@ -267,7 +268,7 @@ def test_what_was_accepted_is_handled_and_what_comes_late_is_refused(model: Thre
     stopping = in_thread(troupe.stop)
     try:
         # Its thread is busy, and cannot say that it is terminating; but the door is closed by then or a moment later.
-        wait_until(lambda: troupe._outside.ensemble.registry.why_gone("sink") is not None)
+        wait_until(lambda: troupe.__deployment__.caller.runtime.address_book.why_gone("sink") is not None)
     finally:
         gate.open()
     wait_phase(troupe, "source", TERMINATING, COMPLETED)
@@ -275,21 +276,21 @@ def test_what_was_accepted_is_handled_and_what_comes_late_is_refused(model: Thre
     stopping()
     assert [n for n in book if n != -2] == [*range(1000), -1]
     assert [event.pod for event in troupe.phases.history if event.phase is COMPLETED] == ["source", "sink"]
-    books = troupe.books()
-    assert books.is_balanced
-    assert (books.dead, books.waiting) == (0, 0)
+    stats = troupe.stats()
+    assert stats.is_balanced
+    assert (stats.dead, stats.waiting) == (0, 0)
 
 
 @pytest.mark.guarantee("G165")
 @pytest.mark.spec("S1")
 def test_a_pod_that_cannot_finish_in_its_time_is_ended_and_its_messages_are_dead_letters() -> None:
     class Slow(Actor):
-        @data
+        @tell
         async def wait(self) -> None:
             await asyncio.Event().wait()
 
     class Show(Troupe):
-        slow = pod(stop_ms=50).expose(Slow)
+        slow = pod(stop_timeout=0.05).expose(Slow)
 
     troupe = Show()
     troupe.start()
@@ -301,9 +302,9 @@ def test_a_pod_that_cannot_finish_in_its_time_is_ended_and_its_messages_are_dead
     event = troupe.phases.of("slow")
     assert event.phase is COMPLETED
     assert "messages were left" in event.reason
-    books = troupe.books()
-    assert books.is_balanced
-    assert books.dead >= 4
+    stats = troupe.stats()
+    assert stats.is_balanced
+    assert stats.dead >= 4
 
 
 @pytest.mark.slow
@@ -311,20 +312,20 @@ def test_a_pod_that_cannot_finish_in_its_time_is_ended_and_its_messages_are_dead
 def test_a_thread_that_is_stuck_is_named_and_left_behind(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bandstand.pod.shutdown.KILL_S", 0.1)
+    monkeypatch.setattr("bandstand.pod.shutdown.KILL_TIMEOUT_S", 0.1)
     gate = Gate()
-    troupe = solo(DEDICATED, stop_ms=20)
+    troupe = solo(DEDICATED, stop_timeout=0.02)
     troupe.start()
     troupe.counter.stand(gate)
     assert gate.reached.wait(PATIENCE)
     (thread,) = [each for each in threading.enumerate() if each.name == "bandstand Solo.counter"]
     assert thread.daemon
     try:
-        troupe.stop(20)
+        troupe.stop(0.02)
         assert troupe.phases.of("counter").phase is FAILED
-        assert "left behind" in troupe.phases.of("counter").reason
+        assert "abandoned" in troupe.phases.of("counter").reason
         (loud,) = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
-        assert "pod 'counter' cannot be ended, and is left behind: it is at " in loud
+        assert "pod 'counter' cannot be killed, and is abandoned: it is at " in loud
     finally:
         gate.open()
         thread.join(PATIENCE)
@@ -338,37 +339,37 @@ def test_a_thread_that_is_stuck_is_named_and_left_behind(
 def test_the_messages_of_a_pod_that_is_left_behind_are_in_the_books(
     monkeypatch: pytest.MonkeyPatch, others: int
 ) -> None:
-    monkeypatch.setattr("bandstand.pod.shutdown.KILL_S", 0.1)
+    monkeypatch.setattr("bandstand.pod.shutdown.KILL_TIMEOUT_S", 0.1)
     gate = Gate()
-    troupe = solo(DEDICATED, stop_ms=20)
+    troupe = solo(DEDICATED, stop_timeout=0.02)
     troupe.start()
     for _ in range(others):
         troupe.counter.add()
     if others:
         assert troupe.counter.value.blocking() == others
-    before = troupe.books()
+    before = troupe.stats()
     troupe.counter.stand(gate)
     assert gate.reached.wait(PATIENCE)
     for _ in range(60):
         troupe.counter.add()
     (thread,) = [each for each in threading.enumerate() if each.name == "bandstand Solo.counter"]
     try:
-        troupe.stop(20)
-        books = troupe.books()
-        assert books.is_balanced, books
-        assert books.sent == before.sent + 61
-        assert (books.handled, books.dead, books.in_doubt) == (before.handled, 60, 1)
+        troupe.stop(0.02)
+        stats = troupe.stats()
+        assert stats.is_balanced, stats
+        assert stats.sent == before.sent + 61
+        assert (stats.handled, stats.dead, stats.in_doubt) == (before.handled, 60, 1)
     finally:
         gate.open()
         thread.join(PATIENCE)
-    assert troupe.books() == books
+    assert troupe.stats() == stats
 
 
 @pytest.mark.guarantee("G168")
 def test_a_stuck_cooperative_pod_keeps_stop_no_longer_than_its_time(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bandstand.pod.production.PATIENCE_S", 0.1)
+    monkeypatch.setattr("bandstand.pod.deployment.STOP_MARGIN_S", 0.1)
     gate = Gate()
     troupe = solo(COOPERATIVE)
     troupe.start()
@@ -377,14 +378,14 @@ def test_a_stuck_cooperative_pod_keeps_stop_no_longer_than_its_time(
     for _ in range(60):
         troupe.counter.add()
     try:
-        with pytest.raises(PodTimeout, match="the thread of its kubelet is stuck, at "):
-            troupe.stop(20)
-        books = troupe.books()
-        assert (books.sent, books.dead, books.in_doubt) == (61, 60, 1)
-        assert books.is_balanced
+        with pytest.raises(PodTimeoutError, match="the thread of its kubelet is stuck, at "):
+            troupe.stop(0.02)
+        stats = troupe.stats()
+        assert (stats.sent, stats.dead, stats.in_doubt) == (61, 60, 1)
+        assert stats.is_balanced
     finally:
         gate.open()
-    assert troupe.wait(timeout_ms=PATIENCE_MS)
+    assert troupe.wait(timeout=PATIENCE)
 
 
 @pytest.mark.slow
@@ -395,7 +396,7 @@ def test_a_stuck_process_is_killed() -> None:
     troupe.start()
     troupe.spinner.spin()
     began = time.monotonic()
-    troupe.stop(50)
+    troupe.stop(0.05)
     assert time.monotonic() - began < PATIENCE
     event = troupe.phases.of("spinner")
     assert event.phase is FAILED
@@ -403,14 +404,14 @@ def test_a_stuck_process_is_killed() -> None:
 
 
 class Spinner(Actor):
-    @data
+    @tell
     def spin(self) -> None:
         while True:
             pass
 
 
 class Spinning(Troupe):
-    spinner = pod(thread=PROCESS, stop_ms=50).expose(Spinner)
+    spinner = pod(thread=PROCESS, stop_timeout=0.05).expose(Spinner)
 
 
 def test_a_pod_is_stopped_while_it_starts() -> None:
@@ -427,7 +428,7 @@ def test_a_pod_is_stopped_while_it_starts() -> None:
     for name in ("hesitant", "other"):
         wait_phase(troupe, name, PodPhase.PENDING, number=1)
     troupe.stop()
-    with pytest.raises(PodGone):
+    with pytest.raises(PodGoneError):
         starting()
     assert [troupe.phases.of(name).reason for name in ("hesitant", "other")] == ["stopped before it ran"] * 2
 
@@ -437,7 +438,7 @@ def test_a_process_is_stopped_while_it_starts() -> None:
     starting = in_thread(troupe.start)
     wait_phase(troupe, "counter", PodPhase.PENDING, number=1)
     troupe.stop()
-    with pytest.raises(PodGone):
+    with pytest.raises(PodGoneError):
         starting()
     assert troupe.phases.of("counter").phase is COMPLETED
 
@@ -445,9 +446,9 @@ def test_a_process_is_stopped_while_it_starts() -> None:
 @pytest.mark.slow
 @pytest.mark.guarantee("G165")
 def test_a_second_stop_can_be_in_more_of_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bandstand.pod.shutdown.KILL_S", 0.1)
+    monkeypatch.setattr("bandstand.pod.shutdown.KILL_TIMEOUT_S", 0.1)
     gate = Gate()
-    troupe = solo(DEDICATED, stop_ms=PATIENCE_MS)
+    troupe = solo(DEDICATED, stop_timeout=PATIENCE)
     troupe.start()
     troupe.counter.stand(gate)
     assert gate.reached.wait(PATIENCE)
@@ -469,9 +470,9 @@ def test_stop_is_safe_from_many_threads_at_once() -> None:
     assert troupe.phases.of("counter").phase is COMPLETED
 
 
-@pytest.mark.parametrize("value", [-1, "now"])
+@pytest.mark.parametrize("value", [-1, "now", True, timedelta(seconds=-1)])
 def test_a_time_that_has_no_sense_is_refused(value: object) -> None:
-    with pytest.raises(InvalidArgument, match="within_ms"):
+    with pytest.raises(InvalidArgumentError, match="timeout is"):
         solo(DEDICATED).stop(value)  # type: ignore[arg-type]  # that is the point
 
 
@@ -520,7 +521,7 @@ def test_a_signal_ends_play_in_good_order(tmp_path: Path, number: signal.Signals
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        env=script_environment(),
     ) as process:
         try:
             assert process.stdout is not None
@@ -566,7 +567,7 @@ def test_a_second_interrupt_is_raised_at_once(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        env=script_environment(),
     ) as process:
         try:
             assert process.stdout is not None
@@ -591,7 +592,7 @@ class Relay(Actor):
         self.peers = peers
         self.book = book
 
-    @data
+    @tell
     async def take(self, n: int) -> None:
         await asyncio.sleep(0)
         self.book.append(n)
@@ -626,9 +627,9 @@ def test_pods_that_send_each_other_finish_what_they_have_begun(
     troupe.stop()
     assert sorted(book) == sorted([*range(61)] * 5)
     assert {troupe.phases.of(name).phase for name in ("first", "second")} == {COMPLETED}
-    books = troupe.books()
-    assert books.is_balanced
-    assert books.dead == 0
+    stats = troupe.stats()
+    assert stats.is_balanced
+    assert stats.dead == 0
 
 
 class Upstream(Troupe):
@@ -652,6 +653,6 @@ def test_a_source_that_was_declared_before_its_sink_loses_nothing() -> None:
     gate.open()
     stopping()
     assert {troupe.phases.of(name).phase for name in ("source", "sink")} == {COMPLETED}
-    books = troupe.books()
-    assert books.is_balanced
-    assert (books.dead, books.in_doubt, books.waiting) == (0, 0, 0)
+    stats = troupe.stats()
+    assert stats.is_balanced
+    assert (stats.dead, stats.in_doubt, stats.waiting) == (0, 0, 0)

@@ -9,18 +9,16 @@ from dataclasses import replace
 
 import pytest
 
-from bandstand.actor import Actor
+from bandstand.actor import Actor, WhenDown, when_down
 from bandstand.core import ExitReason
-from bandstand.errors import PodFailed, PodGone
-from bandstand.pod.declare import pod
-from bandstand.pod.place import when_down
-from bandstand.pod.troupe import Troupe
-from bandstand.pod.vocabulary import PodPhase, RestartPolicy, WhenDown
+from bandstand.errors import PodFailedError, PodGoneError
+from bandstand.pod.declaration import pod
+from bandstand.pod.deployment import Troupe
+from bandstand.pod.enums import PodPhase, RestartPolicy
 from tests.pod.troupes import (
     NEVER,
     ON_FAILURE,
     PATIENCE,
-    PATIENCE_MS,
     PROCESS,
     Counter,
     Gate,
@@ -56,17 +54,17 @@ class Near(Troupe):
     counter = both.expose(Counter)
 
 
-def near(gate: Gate, stop_ms: float, restart: RestartPolicy = ON_FAILURE) -> Near:
+def near(gate: Gate, stop_timeout: float, restart: RestartPolicy = ON_FAILURE) -> Near:
     """One that stands before this gate when it ends, and has so long for it."""
     both = Near.layout()["both"]
     roles = (replace(both.roles[0], args=(gate,)), both.roles[1])
-    return Near(layout={"both": replace(both, roles=roles, stop_ms=stop_ms, restart=restart)})
+    return Near(layout={"both": replace(both, roles=roles, stop_timeout=stop_timeout, restart=restart)})
 
 
 class Far(Troupe):
     """The same in a process."""
 
-    both = pod(restart=ON_FAILURE, stop_ms=300, thread=PROCESS)
+    both = pod(restart=ON_FAILURE, stop_timeout=0.3, thread=PROCESS)
     slow = both.of(Slow)
     counter = both.expose(Counter)
 
@@ -74,7 +72,7 @@ class Far(Troupe):
 @pytest.mark.guarantee("G295")
 def test_a_failure_is_told_while_another_actor_of_the_pod_is_ending() -> None:
     gate = Gate()
-    with near(gate, 20_000) as troupe:
+    with near(gate, 20) as troupe:
         troupe.counter.crash()
         event = wait_phase(troupe, "both", FAILED)
         assert not gate.opened.is_set()
@@ -90,25 +88,25 @@ def test_a_failure_is_told_while_another_actor_of_the_pod_is_ending() -> None:
 @pytest.mark.guarantee("G295")
 def test_whoever_hears_of_a_failure_for_good_finds_the_pod_gone() -> None:
     gate = Gate()
-    troupe = near(gate, 20_000, NEVER)
+    troupe = near(gate, 20, NEVER)
     troupe.start()
     try:
         troupe.counter.crash()
         wait_phase(troupe, "both", FAILED)
         assert not gate.opened.is_set()
-        with pytest.raises(PodGone, match="it has failed"):
+        with pytest.raises(PodGoneError, match="it has failed"):
             when_down(troupe.counter, WhenDown.FAIL).add()
     finally:
         gate.open()
-        with pytest.raises(PodFailed, match="both"):
-            troupe.wait(timeout_ms=PATIENCE_MS)
+        with pytest.raises(PodFailedError, match="both"):
+            troupe.wait(timeout=PATIENCE)
 
 
 @pytest.mark.slow
 @pytest.mark.guarantee("G295")
-def test_a_thread_that_does_not_end_after_a_failure_is_left_behind(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_thread_that_does_not_end_after_a_failure_is_abandoned(caplog: pytest.LogCaptureFixture) -> None:
     gate = Gate()
-    with near(gate, 200) as troupe:
+    with near(gate, 0.2) as troupe:
         (thread,) = [each for each in threading.enumerate() if each.name.endswith(".both")]
         troupe.counter.add()
         troupe.counter.crash()
@@ -121,9 +119,11 @@ def test_a_thread_that_does_not_end_after_a_failure_is_left_behind(caplog: pytes
         # What comes back late disturbs nobody.
         assert troupe.counter.value.blocking() == 0
         assert troupe.status().pod("both").phase is RUNNING
-    assert troupe.books().is_balanced
+    assert troupe.stats().is_balanced
     (loud,) = [each.getMessage() for each in caplog.records if each.levelno == logging.ERROR]
-    assert "pod 'both' #1 has failed, and its actors have not ended within 200 ms: its thread is left" in loud
+    assert (
+        "pod 'both' #1 has failed, but its actors did not end within 0.2 s: its thread is abandoned" in loud
+    )
 
 
 @pytest.mark.slow

@@ -9,10 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from bandstand.errors import InvalidArgument
-from bandstand.pod.health import Health
-from bandstand.pod.status import PodStatus, RoleStatus, TroupeStatus
-from bandstand.pod.vocabulary import PodPhase, RestartPolicy, ThreadModel
+from bandstand.errors import InvalidArgumentError
+from bandstand.pod.enums import PodPhase, RestartPolicy, ThreadModel
+from bandstand.pod.status import Health, PodStatus, RoleStatus, TroupeStatus
 
 ENGINE = PodStatus(
     name="engine_pod",
@@ -40,14 +39,14 @@ DISPLAY = PodStatus(
     restart=RestartPolicy.NEVER,
     roles=(RoleStatus(name="display", kind="Display", is_exposed=False, waiting=None),),
 )
-EFFECTS = TroupeStatus(name="effects", is_playing=True, up_s=5.0, pods=(replace(ENGINE, name="reverb"),))
-STUDIO = TroupeStatus(name="Studio", is_playing=True, up_s=62.0, pods=(ENGINE, DISPLAY), nested=(EFFECTS,))
+EFFECTS = TroupeStatus(name="effects", is_running=True, up_s=5.0, pods=(replace(ENGINE, name="reverb"),))
+STUDIO = TroupeStatus(name="Studio", is_running=True, up_s=62.0, pods=(ENGINE, DISPLAY), nested=(EFFECTS,))
 
 
 @pytest.mark.spec("S1")
 def test_a_table_has_a_line_for_each_pod() -> None:
     assert STUDIO.table() == (
-        "Studio: playing for 1 min 2 s\n"
+        "Studio: running for 1 min 2 s\n"
         "pod             phase         thread   restart     no.  up      where                 roles          waiting  reason\n"
         "engine_pod      running       process  on_failure  3    12.3 s  process 4711, core 1  engine config  5\n"
         "display         failed, gone  main     never       1                                  display                 "
@@ -67,14 +66,14 @@ def test_what_nobody_has_is_left_out_and_long_reasons_are_cut() -> None:
         thread=ThreadModel.COOPERATIVE,
         restart=RestartPolicy.ALWAYS,
     )
-    table = TroupeStatus(name="Plain", is_playing=False, up_s=None, pods=(pod,)).table()
+    table = TroupeStatus(name="Plain", is_running=False, up_s=None, pods=(pod,)).table()
     assert table == (
-        "Plain: not playing\n"
+        "Plain: not running\n"
         "pod  phase    thread       restart  no.  reason\n"
         f"a    pending  cooperative  always   0    {'x' * 59}…"
     )
-    bare = TroupeStatus(name="Bare", is_playing=True, up_s=0.25).table()
-    assert bare.splitlines()[0] == "Bare: playing for 0.2 s"
+    bare = TroupeStatus(name="Bare", is_running=True, up_s=0.25).table()
+    assert bare.splitlines()[0] == "Bare: running for 0.2 s"
     assert len(bare.splitlines()) == 2
 
 
@@ -91,8 +90,8 @@ def test_what_nobody_has_is_left_out_and_long_reasons_are_cut() -> None:
     ],
 )
 def test_how_long_it_plays(seconds: float, words: str) -> None:
-    table = TroupeStatus(name="Studio", is_playing=True, up_s=seconds).table()
-    assert table.splitlines()[0] == f"Studio: playing for {words}"
+    table = TroupeStatus(name="Studio", is_running=True, up_s=seconds).table()
+    assert table.splitlines()[0] == f"Studio: running for {words}"
 
 
 def test_a_pod_is_found_by_its_name() -> None:
@@ -100,12 +99,12 @@ def test_a_pod_is_found_by_its_name() -> None:
     assert STUDIO.pod("effects.reverb") is EFFECTS.pods[0]
     assert [*STUDIO] == [ENGINE, DISPLAY]
     for name in ("nobody", "effects", "studio.reverb"):
-        with pytest.raises(InvalidArgument) as caught:
+        with pytest.raises(InvalidArgumentError) as caught:
             STUDIO.pod(name)
         assert str(caught.value) == (
             f"troupe 'Studio' has no pod {name!r}; it has engine_pod, display, effects.reverb"
         )
-    with pytest.raises(InvalidArgument, match="troupe 'effects' has no pod 'x'; it has reverb"):
+    with pytest.raises(InvalidArgumentError, match="troupe 'effects' has no pod 'x'; it has reverb"):
         STUDIO.pod("effects.x")
 
 
@@ -139,18 +138,18 @@ def test_it_is_frozen() -> None:
 
 # --- health -----------------------------------------------------------------------------------------------------------
 
-WELL = Health(troupe="Studio", is_kubelet_alive=True, is_kubelet_prompt=True, kubelet_ms=0.2)
+WELL = Health(troupe="Studio", is_kubelet_alive=True, is_kubelet_prompt=True, kubelet_latency=0.0002)
 
 
 def test_all_is_well() -> None:
     assert WELL
     assert WELL.problems == ()
-    assert str(WELL) == "troupe 'Studio' is well"
+    assert str(WELL) == "troupe 'Studio' is healthy"
 
 
 @pytest.mark.spec("S18")
 def test_what_is_wrong_is_said() -> None:
-    stalled = replace(WELL, is_kubelet_prompt=False, kubelet_ms=512.7)
+    stalled = replace(WELL, is_kubelet_prompt=False, kubelet_latency=0.5127)
     assert not stalled
     assert str(stalled) == (
         "troupe 'Studio': its kubelet has not answered for 513 ms: something blocks its thread, most likely a handler of a "
@@ -159,14 +158,14 @@ def test_what_is_wrong_is_said() -> None:
     told = replace(stalled, kubelet_at="at report.py:12 in Metrics.add")
     assert str(told).endswith("something blocks its thread, at report.py:12 in Metrics.add")
     dead = replace(stalled, is_kubelet_alive=False)
-    assert dead.problems == ("troupe 'Studio': its kubelet does not run, and nobody starts its pods again",)
+    assert dead.problems == ("troupe 'Studio': its kubelet does not run, so its pods are not restarted",)
     ill = replace(
         WELL, down=("a",), gone=("b", "c"), stuck=("d",), nested=(replace(stalled, troupe="effects"),)
     )
     assert ill.problems[:-1] == (
-        "troupe 'Studio': pod 'a' is down, and will be back",
-        "troupe 'Studio': pod 'b' has failed for good",
-        "troupe 'Studio': pod 'c' has failed for good",
+        "troupe 'Studio': pod 'a' is down, and will be restarted",
+        "troupe 'Studio': pod 'b' has failed, and will not be restarted",
+        "troupe 'Studio': pod 'c' has failed, and will not be restarted",
         "troupe 'Studio': pod 'd' has not answered in time: a handler keeps it busy",
     )
     assert ill.problems[-1].startswith("troupe 'effects': its kubelet has not answered")
@@ -175,6 +174,6 @@ def test_what_is_wrong_is_said() -> None:
 def test_health_is_json_as_well() -> None:
     ill = replace(WELL, gone=("b",), nested=(replace(WELL, troupe="effects"),))
     plain = json.loads(json.dumps(ill.to_dict()))
-    assert plain["problems"] == ["troupe 'Studio': pod 'b' has failed for good"]
+    assert plain["problems"] == ["troupe 'Studio': pod 'b' has failed, and will not be restarted"]
     assert plain["nested"][0]["troupe"] == "effects"
     assert msgspec.json.decode(msgspec.json.encode(ill), type=Health) == ill

@@ -7,13 +7,13 @@ import signal
 
 import pytest
 
-from bandstand.pod.books import PodBooks
-from bandstand.pod.ending import Ending
-from bandstand.pod.process.exits import Exit
-from bandstand.pod.process.words import Ended
+from bandstand.pod.enums import PodPhase
+from bandstand.pod.placement import PlacementCallbacks, ProcessPlacement
+from bandstand.pod.placement.process import PodEnded
+from bandstand.pod.process.parent import ProcessExit
+from bandstand.pod.restart import PodEnding
 from bandstand.pod.spec import TroupeSpec
-from bandstand.pod.stages import ProcessStage, Told
-from bandstand.pod.vocabulary import PodPhase
+from bandstand.pod.status import PodStats
 from tests.pod.troupes import NEVER, ON_FAILURE, PROCESS, pod_in, solo, wait_phase
 
 pytestmark = pytest.mark.guarantee("G289")
@@ -37,7 +37,7 @@ def test_a_pod_whose_process_is_sent_sigterm_is_started_again() -> None:
         assert troupe.status().pod("counter").restarts == 1
     # The one that its troupe has stopped has not failed.
     assert troupe.phases.of("counter").phase is COMPLETED
-    assert troupe.books().is_balanced
+    assert troupe.stats().is_balanced
 
 
 @pytest.mark.parametrize("is_terminated", [False, True])
@@ -47,14 +47,19 @@ def test_whoever_asked_for_it_has_no_failure(is_terminated: bool, is_stopping: b
     def ignore(*_told: object) -> None:
         """Nobody is there."""
 
-    told = Told(
-        phase=ignore, begun=ignore, known=ignore, failing=ignore, dead=ignore, is_stopping=lambda: is_stopping
+    told = PlacementCallbacks(
+        on_phase=ignore,
+        on_started=ignore,
+        on_peer_reachable=ignore,
+        on_failing=ignore,
+        on_undelivered=ignore,
+        is_stopping=lambda: is_stopping,
     )
     pod = pod_in(PROCESS, NEVER)
-    stage = ProcessStage(TroupeSpec(name="Solo", pods=(pod,)), pod, 1, told, None)
+    stage = ProcessPlacement(TroupeSpec(name="Solo", pods=(pod,)), pod, 1, told, None)
     if is_asked:
         stage.stop(1000.0)
-    ended = Ended.of(Ending(COMPLETED, "stopped"), PodBooks(sent=3), is_terminated=is_terminated)
-    ending = stage._ended(ended, Exit(0, None, "exit code 0"))  # pyright: ignore[reportPrivateUsage]
+    ended = PodEnded.of(PodEnding(COMPLETED, "stopped"), PodStats(sent=3), is_terminated=is_terminated)
+    ending = stage._ending_from(ended, ProcessExit(0, None, "exit code 0"))  # pyright: ignore[reportPrivateUsage]
     assert ending.is_failure == (is_terminated and not is_stopping and not is_asked)
-    assert stage.final == PodBooks(sent=3)
+    assert stage.final == PodStats(sent=3)

@@ -9,8 +9,8 @@ from functools import cache
 
 import pytest
 
+from bandstand.pod.enums import ThreadModel
 from bandstand.pod.spec import PodSpec
-from bandstand.pod.vocabulary import ThreadModel
 from tests.core.support import HostFactory
 from tests.pod.program import ITEMS, TICKS, Program, perform
 from tests.pod.troupes import COOPERATIVE, DEDICATED, MAIN, PATIENCE, PROCESS

@@ -8,32 +8,30 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, data
+from bandstand.actor import Actor, WhenDown, tell, when_down
 from bandstand.errors import (
-    InvalidArgument,
-    LoopBusy,
-    PodDown,
-    PodFailed,
-    PodGone,
-    PodTimeout,
+    InvalidArgumentError,
+    LoopBusyError,
+    PodDownError,
+    PodFailedError,
+    PodGoneError,
+    PodTimeoutError,
 )
-from bandstand.pod.declare import pod
+from bandstand.pod.declaration import pod
+from bandstand.pod.deployment import Troupe
+from bandstand.pod.enums import PodPhase, ThreadModel
 from bandstand.pod.phases import PodEvent
-from bandstand.pod.place import when_down
-from bandstand.pod.troupe import Troupe
-from bandstand.pod.vocabulary import PodPhase, ThreadModel, WhenDown
-from bandstand.supervision import Intensity
 from tests.core.support import Boom, HostFactory
 from tests.pod.troupes import (
     ALWAYS,
@@ -42,13 +40,13 @@ from tests.pod.troupes import (
     MAIN,
     NEVER,
     PATIENCE,
-    PATIENCE_MS,
     PROCESS,
     Counter,
     Duo,
     Gate,
     Spoiled,
     in_thread,
+    script_environment,
     solo,
     wait_phase,
     wait_until,
@@ -93,11 +91,11 @@ def test_handles_are_there_before_the_troupe_plays() -> None:
     troupe = solo(DEDICATED)
     counter = troupe.counter
     assert troupe.counter is counter
-    with pytest.raises(PodDown):
+    with pytest.raises(PodDownError):
         when_down(counter, WhenDown.FAIL).add(1)
-    with pytest.raises(PodTimeout):
-        when_down(counter, WhenDown.WAIT, timeout_ms=10).add(1)
-    when_down(counter, WhenDown.QUEUE, timeout_ms=PATIENCE_MS).add(40)
+    with pytest.raises(PodTimeoutError):
+        when_down(counter, WhenDown.WAIT, timeout=0.01).add(1)
+    when_down(counter, WhenDown.QUEUE, timeout=PATIENCE).add(40)
     waiting = in_thread(lambda: counter.add(2))
     with troupe:
         waiting()
@@ -109,8 +107,8 @@ def test_a_troupe_that_never_plays_leaves_nothing_behind() -> None:
     troupe = Duo()
     assert "counter" in repr(troupe.counter)
     troupe.stop()
-    assert not troupe.status().is_playing
-    assert troupe.books().sent == 0
+    assert not troupe.status().is_running
+    assert troupe.stats().sent == 0
     assert troupe.failure is None
 
 
@@ -118,11 +116,11 @@ def test_a_troupe_that_never_plays_leaves_nothing_behind() -> None:
 def test_the_hot_path_asks_nobody() -> None:
     with solo(DEDICATED) as troupe:
         troupe.counter.add(1)
-        before = troupe._outside.ensemble.registry.lookups
+        before = troupe.__deployment__.caller.runtime.address_book.lookups
         for _ in range(100):
             troupe.counter.add(1)
         assert troupe.counter.value.blocking() == 101
-        assert troupe._outside.ensemble.registry.lookups == before
+        assert troupe.__deployment__.caller.runtime.address_book.lookups == before
 
 
 @pytest.mark.guarantee("G164")
@@ -131,15 +129,15 @@ def test_after_its_end_a_handle_says_so() -> None:
     with Duo() as troupe:
         pass
     for call in (lambda: troupe.counter.add(1), troupe.counter.value.blocking):
-        with pytest.raises(PodGone, match="its troupe is stopping"):
+        with pytest.raises(PodGoneError, match="its troupe is stopping"):
             call()
 
 
 def test_a_troupe_object_plays_once() -> None:
     with Duo() as troupe:
-        with pytest.raises(InvalidArgument, match="has been played: make another one"):
+        with pytest.raises(InvalidArgumentError, match="was started before: make a new object"):
             troupe.start()
-    with pytest.raises(InvalidArgument, match="has been played"):
+    with pytest.raises(InvalidArgumentError, match="was started before"):
         troupe.play()
     troupe.stop()
 
@@ -167,7 +165,7 @@ def test_a_pod_that_does_not_start_stops_everything_and_is_raised(model: ThreadM
     spoiled = layout["spoiled"]
     layout["spoiled"] = type(spoiled)(name="spoiled", roles=spoiled.roles, thread=model)
     troupe = Unlucky(layout=layout)
-    with pytest.raises(PodFailed, match="spoiled") as caught:
+    with pytest.raises(PodFailedError, match="spoiled") as caught:
         troupe.start()
     assert (caught.value.pod, caught.value.actor) == ("spoiled", "spoiled")
     assert "did not start" in caught.value.reason
@@ -178,10 +176,10 @@ def test_a_pod_that_does_not_start_stops_everything_and_is_raised(model: ThreadM
 
 def test_a_pod_that_keeps_failing_at_its_start_is_given_up() -> None:
     class Stubborn(Troupe):
-        spoiled = pod(restart=ALWAYS, intensity=Intensity(2, 60_000)).expose(Spoiled)
+        spoiled = pod(restart=ALWAYS, max_restarts=2, period=60.0).expose(Spoiled)
 
     troupe = Stubborn()
-    with pytest.raises(PodFailed, match="2 are allowed"):
+    with pytest.raises(PodFailedError, match="2 are allowed"):
         troupe.start()
     assert troupe.phases.of("spoiled").number == 3
 
@@ -201,10 +199,24 @@ def test_a_start_that_takes_too_long_is_given_up(model: ThreadModel) -> None:
         hesitant = pod(thread=model).expose(Hesitant)
 
     troupe = Slow()
-    with pytest.raises(PodTimeout, match="not up within 100 ms: hesitant did not run"):
-        troupe.start(timeout_ms=100)
+    with pytest.raises(PodTimeoutError, match=r"not up within 0\.1 s: hesitant did not run"):
+        troupe.start(timeout=0.1)
     assert troupe.phases.of("hesitant").phase is COMPLETED
     assert troupe.failure is None
+
+
+@pytest.mark.guarantee("G163")
+def test_an_async_start_that_takes_too_long_says_how_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow(Troupe):
+        hesitant = pod().expose(Hesitant)
+
+    async def enter() -> None:
+        async with Slow():
+            raise AssertionError("it has started")
+
+    monkeypatch.setattr("bandstand.pod.deployment.START_TIMEOUT", 0.1)
+    with pytest.raises(PodTimeoutError, match=r"not up within 0\.1 s: hesitant did not run"):
+        asyncio.run(enter())
 
 
 def test_stop_from_elsewhere_ends_a_start() -> None:
@@ -215,14 +227,14 @@ def test_stop_from_elsewhere_ends_a_start() -> None:
     starting = in_thread(troupe.start)
     wait_phase(troupe, "hesitant", PodPhase.PENDING, number=1)
     troupe.stop()
-    with pytest.raises(PodGone, match="was stopped before all its pods ran"):
+    with pytest.raises(PodGoneError, match="was stopped before all its pods ran"):
         starting()
 
 
-@pytest.mark.parametrize("value", [0, -1, "soon"])
+@pytest.mark.parametrize("value", [0, -1, "soon", True, timedelta(0)])
 def test_times_that_have_no_sense_are_refused(value: Any) -> None:
-    with pytest.raises(InvalidArgument, match="timeout_ms"):
-        Duo().start(timeout_ms=value)
+    with pytest.raises(InvalidArgumentError, match="timeout is"):
+        Duo().start(timeout=value)
 
 
 # -- blocks ------------------------------------------------------------------------------------------------------------
@@ -230,8 +242,8 @@ def test_times_that_have_no_sense_are_refused(value: Any) -> None:
 
 @pytest.mark.guarantee("G158")
 def test_a_failure_comes_out_at_the_end_of_the_block() -> None:
-    with pytest.raises(PodFailed, match="counter") as caught:
-        with solo(DEDICATED, ALWAYS, intensity=Intensity(0, 1000)) as troupe:
+    with pytest.raises(PodFailedError, match="counter") as caught:
+        with solo(DEDICATED, ALWAYS, max_restarts=0, period=1.0) as troupe:
             troupe.counter.crash()
             wait_phase(troupe, "counter", FAILED)
     assert isinstance(caught.value.__cause__, Boom)
@@ -240,11 +252,11 @@ def test_a_failure_comes_out_at_the_end_of_the_block() -> None:
 @pytest.mark.guarantee("G158")
 def test_what_the_block_raises_comes_first_and_has_a_note() -> None:
     with pytest.raises(ValueError, match="mine") as caught:
-        with solo(DEDICATED, ALWAYS, intensity=Intensity(0, 1000)) as troupe:
+        with solo(DEDICATED, ALWAYS, max_restarts=0, period=1.0) as troupe:
             troupe.counter.crash()
             wait_phase(troupe, "counter", FAILED)
             raise ValueError("mine")
-    assert any("Meanwhile troupe 'Solo' has failed" in note for note in caught.value.__notes__)
+    assert any("Meanwhile, troupe 'Solo' failed" in note for note in caught.value.__notes__)
 
 
 def test_a_block_that_raises_stops_its_troupe() -> None:
@@ -258,10 +270,10 @@ def test_blocking_calls_are_refused_on_the_thread_of_an_event_loop(loop_factory:
     async def main() -> None:
         troupe = Duo()
         for call in (troupe.start, troupe.play, troupe.__enter__):
-            with pytest.raises(LoopBusy, match="async with"):
+            with pytest.raises(LoopBusyError, match="async with"):
                 call()
         async with troupe:
-            with pytest.raises(LoopBusy):
+            with pytest.raises(LoopBusyError):
                 troupe.wait()
 
     run(loop_factory, main)
@@ -269,13 +281,15 @@ def test_blocking_calls_are_refused_on_the_thread_of_an_event_loop(loop_factory:
 
 def test_wait_says_whether_it_is_over() -> None:
     troupe = solo(DEDICATED)
-    with pytest.raises(InvalidArgument, match="was not started"):
+    with pytest.raises(InvalidArgumentError, match="was not started"):
         troupe.wait()
     troupe.start()
-    assert troupe.wait(timeout_ms=10) is False
+    assert troupe.wait(timeout=timedelta(milliseconds=10)) is False
+    with pytest.raises(InvalidArgumentError, match="timeout is True"):
+        troupe.wait(timeout=True)
     troupe.counter.leave()
     # Nobody is left, so it is over.
-    assert troupe.wait(timeout_ms=PATIENCE_MS) is True
+    assert troupe.wait(timeout=PATIENCE) is True
 
 
 # -- async with --------------------------------------------------------------------------------------------------------
@@ -289,7 +303,7 @@ def test_an_async_block_plays_a_troupe(loop_factory: HostFactory, model: ThreadM
             troupe.counter.add(3)
             assert await troupe.counter.value() == 3
             assert troupe.status().pod("counter").phase is RUNNING
-        with pytest.raises(PodGone):
+        with pytest.raises(PodGoneError):
             troupe.counter.add(1)
         assert troupe.phases.of("counter").phase is COMPLETED
 
@@ -317,8 +331,8 @@ def test_a_troupe_that_fails_cancels_its_async_block(loop_factory: HostFactory, 
     async def main() -> None:
         restart = NEVER if model is MAIN else ALWAYS
         began = time.monotonic()
-        with pytest.raises(PodFailed, match="counter"):
-            async with solo(model, restart, intensity=Intensity(0, 1000)) as troupe:
+        with pytest.raises(PodFailedError, match="counter"):
+            async with solo(model, restart, max_restarts=0, period=1.0) as troupe:
                 troupe.counter.crash()
                 await asyncio.Event().wait()
         # By the failure, and not by the time that this test has.
@@ -339,8 +353,8 @@ def test_a_cancelled_async_block_stops_its_troupe(loop_factory: HostFactory) -> 
                 await asyncio.Event().wait()
 
         task = asyncio.create_task(body())
-        await troupe.phases.until("counter", RUNNING, timeout_ms=PATIENCE_MS)
-        await troupe.phases.until("teller", RUNNING, timeout_ms=PATIENCE_MS)
+        await troupe.phases.until("counter", RUNNING, timeout=PATIENCE)
+        await troupe.phases.until("teller", RUNNING, timeout=PATIENCE)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -352,7 +366,7 @@ def test_a_cancelled_async_block_stops_its_troupe(loop_factory: HostFactory) -> 
 def test_a_start_that_fails_in_an_async_block(loop_factory: HostFactory) -> None:
     async def main() -> None:
         troupe = Unlucky()
-        with pytest.raises(PodFailed, match="spoiled"):
+        with pytest.raises(PodFailedError, match="spoiled"):
             async with troupe:
                 pytest.fail("it did start")
         assert troupe.status().pod("counter").phase is COMPLETED
@@ -364,8 +378,8 @@ def test_stop_inside_an_async_block_only_asks(loop_factory: HostFactory) -> None
     async def main() -> None:
         async with Duo() as troupe:
             troupe.stop()
-            await troupe.phases.until("counter", COMPLETED, timeout_ms=PATIENCE_MS)
-            with pytest.raises(PodGone):
+            await troupe.phases.until("counter", COMPLETED, timeout=PATIENCE)
+            with pytest.raises(PodGoneError):
                 troupe.counter.add(1)
 
     run(loop_factory, main)
@@ -383,9 +397,9 @@ class Player(Actor):
 
     def on_start(self) -> None:
         self.book.append(threading.get_native_id())
-        self.after(1, self.perform)
+        self.after(0.001, self.perform)
 
-    @data
+    @tell
     def perform(self) -> None:
         if self.how == "fail":
             raise Boom("main")
@@ -420,7 +434,7 @@ def test_play_runs_the_main_pod_here_and_returns_when_it_has_ended() -> None:
 @pytest.mark.spec("S16")
 def test_a_failing_main_pod_stops_the_troupe_and_raises_pod_failed() -> None:
     troupe = stage("fail", [])
-    with pytest.raises(PodFailed, match=r"pod 'player', whose actor 'player' failed: .*Boom") as caught:
+    with pytest.raises(PodFailedError, match=r"pod 'player', whose actor 'player' failed: .*Boom") as caught:
         troupe.play()
     assert (caught.value.pod, caught.value.actor) == ("player", "player")
     assert isinstance(caught.value.__cause__, Boom)
@@ -456,16 +470,16 @@ def test_play_without_a_main_pod_returns_when_all_pods_have_ended() -> None:
 
 
 def test_play_raises_the_failure_of_the_troupe() -> None:
-    troupe = solo(COOPERATIVE, ALWAYS, intensity=Intensity(0, 1000))
+    troupe = solo(COOPERATIVE, ALWAYS, max_restarts=0, period=1.0)
     playing = in_thread(troupe.play)
     troupe.counter.crash()
-    with pytest.raises(PodFailed, match="counter"):
+    with pytest.raises(PodFailedError, match="counter"):
         playing()
 
 
 def test_start_refuses_a_troupe_with_a_main_pod() -> None:
     for call in (lambda: stage("end", []).start(), lambda: stage("end", []).__enter__()):
-        with pytest.raises(InvalidArgument, match="has a main pod, and start"):
+        with pytest.raises(InvalidArgumentError, match="has a main pod, which start"):
             call()
 
 
@@ -526,7 +540,7 @@ def test_a_callback_may_stop_the_troupe() -> None:
     troupe = solo(DEDICATED)
     troupe.on_phase(lambda event: troupe.stop() if event.phase is RUNNING else None)
     troupe.start()
-    assert troupe.wait(timeout_ms=PATIENCE_MS)
+    assert troupe.wait(timeout=PATIENCE)
 
 
 @pytest.mark.guarantee("G137")
@@ -550,8 +564,8 @@ def test_a_callback_may_look_at_the_troupe() -> None:
 def test_the_status_counts_what_waits() -> None:
     with Duo() as troupe:
         troupe.teller.value.blocking()
-        status = troupe.status(timeout_ms=PATIENCE_MS)
-        assert status.is_playing
+        status = troupe.status(timeout=PATIENCE)
+        assert status.is_running
         assert status.up_s is not None
         assert [role.waiting for pod in status for role in pod.roles] == [0, 0]
         assert [pod.up_s is not None for pod in status] == [True, True]
@@ -582,9 +596,9 @@ def test_a_forgotten_start_does_not_keep_the_program_from_ending(tmp_path: Path)
         text=True,
         timeout=PATIENCE,
         check=False,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        env=script_environment(),
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() in {"0", "1"}
-    assert "troupe 'Duo' still plays when the program ends" in done.stderr
+    assert "troupe 'Duo' still runs at interpreter exit" in done.stderr
     assert "Traceback" not in done.stderr

@@ -10,15 +10,16 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, control, data
+from bandstand.actor import Actor, tell
 from bandstand.actor.bound_methods import kill_actor, stop_actor
-from bandstand.errors import PodFailed
-from bandstand.pod.declare import pod
-from bandstand.pod.ending import Ending
-from bandstand.pod.ensemble import Ensemble
+from bandstand.core import Lane
+from bandstand.errors import PodFailedError
+from bandstand.pod.declaration import pod
+from bandstand.pod.deployment import Troupe
+from bandstand.pod.enums import PodPhase, ThreadModel
+from bandstand.pod.pod_runtime import PodRuntime
+from bandstand.pod.restart import PodEnding
 from bandstand.pod.spec import TroupeSpec
-from bandstand.pod.troupe import Troupe
-from bandstand.pod.vocabulary import PodPhase, ThreadModel
 from tests.pod.troupes import COOPERATIVE, DEDICATED, PATIENCE_MS, Gate, in_thread, wait_phase, wait_until
 
 pytestmark = [
@@ -33,16 +34,16 @@ seen: list[str] = []
 class Clerk(Actor):
     """Writes down what it handles; stands before a gate when it is told to."""
 
-    @data
+    @tell
     def stand(self, gate: Gate) -> None:
         seen.append("stand")
         gate.stand()
 
-    @data
+    @tell
     def work(self) -> None:
         seen.append("work")
 
-    @control
+    @tell(lane=Lane.CONTROL)
     def hurry(self) -> None:
         seen.append("hurry")
 
@@ -84,7 +85,7 @@ def test_a_control_message_comes_before_the_next_data(thread: ThreadModel) -> No
 def test_an_actor_that_is_ended_handles_the_message_at_hand_and_no_other(
     thread: ThreadModel, end: Callable[[Any], None]
 ) -> None:
-    with suppress(PodFailed), office(thread) as troupe:
+    with suppress(PodFailedError), office(thread) as troupe:
         gate = occupy(troupe.clerk)
         end(troupe.clerk)
         gate.open()
@@ -93,11 +94,11 @@ def test_an_actor_that_is_ended_handles_the_message_at_hand_and_no_other(
 
 
 def test_a_pod_that_is_killed_handles_the_message_at_hand_and_no_other() -> None:
-    ensemble = Ensemble(TroupeSpec(name="Office", pods=(Office.layout()["clerk"],)), "clerk", 1)
-    played = in_thread(lambda: asyncio.run(ensemble.run()))
-    wait_until(lambda: ensemble.phase is PodPhase.RUNNING)
-    gate = occupy(ensemble.handle("clerk"))
-    ensemble.end(Ending(PodPhase.FAILED, "killed"))
+    runtime = PodRuntime(TroupeSpec(name="Office", pods=(Office.layout()["clerk"],)), "clerk", 1)
+    played = in_thread(lambda: asyncio.run(runtime.run()))
+    wait_until(lambda: runtime.phase is PodPhase.RUNNING)
+    gate = occupy(runtime.handle("clerk"))
+    runtime.kill(PodEnding(PodPhase.FAILED, "killed"))
     gate.open()
     assert played().reason == "killed"
     assert seen == ["stand", "stand"]

@@ -8,16 +8,18 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
-from bandstand.actor import Actor, ask, control, data
-from bandstand.errors import PodGone
-from bandstand.pod.declare import pod
+from bandstand.actor import Actor, ask, tell
+from bandstand.core import Lane
+from bandstand.errors import PodGoneError
+from bandstand.pod.declaration import pod
+from bandstand.pod.deployment import Troupe
 from bandstand.pod.directory import Directory, directory
+from bandstand.pod.enums import PodPhase, RestartPolicy, ThreadModel
 from bandstand.pod.phases import PodEvent
 from bandstand.pod.spec import PodSpec
-from bandstand.pod.troupe import Troupe
-from bandstand.pod.vocabulary import PodPhase, RestartPolicy, ThreadModel
 from tests.core.support import Boom
 
 PATIENCE = 30.0  # seconds to wait for what must come
@@ -56,7 +58,7 @@ class Counter(Actor):
     def __init__(self, start: int = 0) -> None:
         self.total = start
 
-    @data
+    @tell
     def add(self, n: int = 1) -> None:
         self.total += n
 
@@ -69,27 +71,27 @@ class Counter(Actor):
         """The process, and the thread, that it runs on."""
         return os.getpid(), threading.get_native_id()
 
-    @data
+    @tell
     def crash(self) -> None:
         raise Boom("crash")
 
-    @data
+    @tell
     def leave(self) -> None:
         self.stop()
 
-    @data
+    @tell
     def exit(self, code: int = 3) -> None:
         sys.exit(code)
 
-    @data
+    @tell
     def vanish(self, code: int = 3) -> None:
         os._exit(code)
 
-    @data
+    @tell
     def stand(self, gate: Gate) -> None:
         gate.stand()
 
-    @control
+    @tell(lane=Lane.CONTROL)
     def interrupt(self) -> None:
         raise KeyboardInterrupt
 
@@ -104,7 +106,7 @@ class Teller(Actor):
     def __init__(self, peers: Peers) -> None:
         self.peers = peers
 
-    @data
+    @tell
     def pass_on(self, n: int = 1) -> None:
         self.peers.counter.add(n)
 
@@ -149,7 +151,7 @@ def solo(thread: ThreadModel, restart: RestartPolicy = NEVER, **options: Any) ->
 
 def wait_phase(troupe: Troupe, pod: str, *phases: PodPhase, number: int = 0) -> PodEvent:
     """Wait until a pod is in one of these phases."""
-    return troupe.phases.until(pod, *phases, number=number, timeout_ms=PATIENCE_MS).blocking()
+    return troupe.phases.until(pod, *phases, number=number, timeout=PATIENCE).blocking()
 
 
 def in_thread(function: Callable[[], T]) -> Callable[[], T]:
@@ -176,11 +178,18 @@ def in_thread(function: Callable[[], T]) -> Callable[[], T]:
     return result
 
 
+def script_environment() -> dict[str, str]:
+    """The environment of a script that imports the tests, and the same bandstand as they do."""
+    root = str(Path(__file__).parents[2])
+    paths = [root, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
 def is_gone(call: Callable[[], object]) -> bool:
     """Whether a call finds nobody for good."""
     try:
         call()
-    except PodGone:
+    except PodGoneError:
         return True
     return False
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Protocol
 
-from bandstand.actor import Actor, Implements, Interface, Loop, ask, batch, control, data
+from bandstand.actor import Actor, ActorSystem, Implements, Interface, ask, batch, tell
+from bandstand.core import Lane
 from bandstand.core.events import DeadLetter
 from bandstand.pool import Pool
 from tests.core.support import Boom
@@ -25,20 +26,20 @@ class Hand(Actor):
         self.number = book.count("made")
         book.append("made")
 
-    @data
+    @tell
     def note(self, what: object) -> None:
         self.book.append((self.number, what))
 
-    @control
+    @tell(lane=Lane.CONTROL)
     def urgent(self, what: object) -> None:
         self.book.append((self.number, what))
 
-    @data
+    @tell
     def crash(self, what: object) -> None:
         self.book.append((self.number, what))
         raise Boom(what)
 
-    @data
+    @tell
     async def hold(self, gate: asyncio.Event) -> None:
         self.book.append((self.number, "hold"))
         await gate.wait()
@@ -68,13 +69,13 @@ class Hand(Actor):
     def collect(self, whats: list[int]) -> None:
         self.book.append((self.number, whats))
 
-    @data
+    @tell
     def name_it(self, *, key: str, value: int = 0) -> None:
         self.book.append((self.number, key, value))
 
 
 class Counting(Interface, Protocol):
-    @data
+    @tell
     def add(self, n: int) -> None: ...
     @ask
     def total(self) -> int: ...
@@ -97,7 +98,7 @@ def balanced(pool: Pool[Any]) -> None:
     assert status.accepted == ended + status.waiting + status.outstanding
 
 
-def buried(loop: Loop) -> list[DeadLetter]:
+def buried(loop: ActorSystem) -> list[DeadLetter]:
     """What is told as dead letters from now on."""
     letters: list[DeadLetter] = []
     loop.events.listen(lambda event: letters.append(event) if isinstance(event, DeadLetter) else None)

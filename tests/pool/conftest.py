@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bandstand.actor import Loop
+from bandstand.actor import ActorSystem
 from bandstand.testing import VirtualClock
 from tests.loops import clock, diary, loops_of
 
@@ -14,6 +14,6 @@ __all__ = ("clock", "diary", "loop")
 
 
 @pytest.fixture
-def loop(clock: VirtualClock) -> Iterator[Loop]:
-    with loops_of(Loop, clock, clock.new_event_loop) as make:
+def loop(clock: VirtualClock) -> Iterator[ActorSystem]:
+    with loops_of(ActorSystem, clock, clock.new_event_loop) as make:
         yield make()

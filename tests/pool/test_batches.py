@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, Loop, batch
+from bandstand.actor import Actor, ActorSystem, batch
 from bandstand.pool import pooled
 from tests.actor.players import ride
 from tests.core.support import Boom, settle
@@ -15,7 +15,7 @@ from tests.pool.cast import Hand, buried
 
 
 @pytest.mark.guarantee("G231")
-def test_a_worker_gets_as_many_at_once_as_it_may_have(loop: Loop) -> None:
+def test_a_worker_gets_as_many_at_once_as_it_may_have(loop: ActorSystem) -> None:
     book: list[Any] = []
     pool = pooled(loop, 1, ahead=3).spawn(Hand, book)
     for number in range(6):
@@ -26,7 +26,7 @@ def test_a_worker_gets_as_many_at_once_as_it_may_have(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G226")
-def test_what_had_not_begun_when_its_worker_died_goes_on_together(loop: Loop) -> None:
+def test_what_had_not_begun_when_its_worker_died_goes_on_together(loop: ActorSystem) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -49,7 +49,7 @@ def test_what_had_not_begun_when_its_worker_died_goes_on_together(loop: Loop) ->
 
 
 @pytest.mark.guarantee("G221", "G233")
-def test_a_death_at_a_list_is_the_fate_of_each_of_it(loop: Loop) -> None:
+def test_a_death_at_a_list_is_the_fate_of_each_of_it(loop: ActorSystem) -> None:
     letters = buried(loop)
     pool = pooled(loop, 1, ahead=3).spawn(Clumsy)
     for number in range(5):

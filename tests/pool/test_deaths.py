@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, Loop, ask, data
+from bandstand.actor import Actor, ActorSystem, ask, tell
 from bandstand.core import ExitReason
-from bandstand.errors import GaveUp, IgnoreChild, StartFailed, TargetEnded
+from bandstand.errors import IgnoreChild, RestartLimitError, StartError, TargetEndedError
 from bandstand.pool import ByKey, OnDeath, Pool, pooled
 from bandstand.supervision import Backoff
 from tests.actor.players import ride
@@ -18,7 +18,7 @@ from tests.core.support import Boom, RecordingObserver, settle
 from tests.pool.cast import Calm, Hand, balanced, buried
 
 
-def kill_first(loop: Loop, pool: Pool[Any]) -> None:
+def kill_first(loop: ActorSystem, pool: Pool[Any]) -> None:
     actor = pool.status().workers[0].actor
     assert actor is not None
     loop.kill_actor(actor)
@@ -26,7 +26,7 @@ def kill_first(loop: Loop, pool: Pool[Any]) -> None:
 
 @pytest.mark.guarantee("G226")
 def test_what_had_not_begun_goes_on_in_order_and_what_was_at_hand_is_a_dead_letter(
-    loop: Loop, diary: RecordingObserver
+    loop: ActorSystem, diary: RecordingObserver
 ) -> None:
     book: list[Any] = []
 
@@ -38,7 +38,7 @@ def test_what_had_not_begun_goes_on_in_order_and_what_was_at_hand_is_a_dead_lett
             pool.handle.note(number)
         await asyncio.sleep(0.001)
         kill_first(loop, pool)
-        with pytest.raises(TargetEnded):
+        with pytest.raises(TargetEndedError):
             await asked
         await asyncio.sleep(0.001)
         assert [entry for entry in book if entry[0] == 1] == [(1, number) for number in range(5)]
@@ -51,7 +51,7 @@ def test_what_had_not_begun_goes_on_in_order_and_what_was_at_hand_is_a_dead_lett
 
 
 @pytest.mark.guarantee("G226")
-def test_a_worker_that_crashes_loses_its_message_and_no_other(loop: Loop) -> None:
+def test_a_worker_that_crashes_loses_its_message_and_no_other(loop: ActorSystem) -> None:
     book: list[Any] = []
     letters = buried(loop)
     pool = pooled(loop, 2).spawn(Hand, book)
@@ -75,7 +75,7 @@ class Slow(Hand):
 
 @pytest.mark.guarantee("G222", "G226")
 @pytest.mark.parametrize("on_death", [OnDeath.REQUEUE_WAITING, OnDeath.REQUEUE_ALL])
-def test_a_worker_that_is_long_about_its_end_is_passed_over(loop: Loop, on_death: OnDeath) -> None:
+def test_a_worker_that_is_long_about_its_end_is_passed_over(loop: ActorSystem, on_death: OnDeath) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -100,10 +100,10 @@ def test_a_worker_that_is_long_about_its_end_is_passed_over(loop: Loop, on_death
 
 
 @pytest.mark.guarantee("G226")
-def test_requeue_all_tries_again_with_others_and_a_poison_message_ends(loop: Loop) -> None:
+def test_requeue_all_tries_again_with_others_and_a_poison_message_ends(loop: ActorSystem) -> None:
     book: list[Any] = []
     letters = buried(loop)
-    pool = pooled(loop, 2, on_death=OnDeath.REQUEUE_ALL, max_tries=3, intensity=5).spawn(Hand, book)
+    pool = pooled(loop, 2, on_death=OnDeath.REQUEUE_ALL, max_tries=3, max_restarts=5).spawn(Hand, book)
     pool.handle.crash("poison")
     pool.handle.note("fine")
     settle(loop)
@@ -115,7 +115,7 @@ def test_requeue_all_tries_again_with_others_and_a_poison_message_ends(loop: Loo
 
 
 @pytest.mark.guarantee("G226")
-def test_an_ask_is_answered_by_the_next_who_tries(loop: Loop) -> None:
+def test_an_ask_is_answered_by_the_next_who_tries(loop: ActorSystem) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -127,7 +127,7 @@ def test_an_ask_is_answered_by_the_next_who_tries(loop: Loop) -> None:
         await asyncio.sleep(0.001)
         gate.set()
         assert await reply == 7
-        with pytest.raises(TargetEnded) as caught:
+        with pytest.raises(TargetEndedError) as caught:
             await pool.handle.broken()
         assert isinstance(caught.value.__cause__, Boom)
 
@@ -135,7 +135,7 @@ def test_an_ask_is_answered_by_the_next_who_tries(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G223", "G226")
-def test_a_key_keeps_its_order_when_what_was_at_hand_goes_back(loop: Loop) -> None:
+def test_a_key_keeps_its_order_when_what_was_at_hand_goes_back(loop: ActorSystem) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -157,7 +157,7 @@ def test_a_key_keeps_its_order_when_what_was_at_hand_goes_back(loop: Loop) -> No
 
 @pytest.mark.guarantee("G226")
 def test_dead_letter_gives_up_what_the_worker_had_and_nothing_else(
-    loop: Loop, diary: RecordingObserver
+    loop: ActorSystem, diary: RecordingObserver
 ) -> None:
     book: list[Any] = []
 
@@ -169,7 +169,7 @@ def test_dead_letter_gives_up_what_the_worker_had_and_nothing_else(
             pool.handle.note(number)
         await asyncio.sleep(0.001)
         kill_first(loop, pool)
-        with pytest.raises(TargetEnded):
+        with pytest.raises(TargetEndedError):
             await asked
         await asyncio.sleep(0.001)
         assert [entry for entry in book if entry[0] == 1] == [(1, 1), (1, 2)]
@@ -182,11 +182,11 @@ def test_dead_letter_gives_up_what_the_worker_had_and_nothing_else(
 
 
 @pytest.mark.guarantee("G227")
-def test_a_backoff_is_waited_for_and_the_others_go_on(loop: Loop) -> None:
+def test_a_backoff_is_waited_for_and_the_others_go_on(loop: ActorSystem) -> None:
     book: list[Any] = []
 
     async def body() -> None:
-        pool = pooled(loop, 2, backoff=Backoff(initial_ms=100)).spawn(Hand, book)
+        pool = pooled(loop, 2, backoff=Backoff(initial=0.1)).spawn(Hand, book)
         pool.handle.crash("boom")
         await asyncio.sleep(0.05)
         for number in range(4):
@@ -202,12 +202,12 @@ def test_a_backoff_is_waited_for_and_the_others_go_on(loop: Loop) -> None:
 
 @pytest.mark.guarantee("G227")
 def test_a_pool_that_gives_up_ends_and_everything_has_its_fate(
-    loop: Loop, caplog: pytest.LogCaptureFixture
+    loop: ActorSystem, caplog: pytest.LogCaptureFixture
 ) -> None:
     book: list[Any] = []
 
     async def body() -> None:
-        pool = pooled(loop, 2, intensity=1, name="tired").spawn(Hand, book)
+        pool = pooled(loop, 2, max_restarts=1, name="tired").spawn(Hand, book)
         replies = [pool.handle.slowly(number, asyncio.Event()) for number in range(4)]
         await asyncio.sleep(0.001)
         kill_first(loop, pool)
@@ -216,7 +216,7 @@ def test_a_pool_that_gives_up_ends_and_everything_has_its_fate(
         assert await pool.ended(1000)
         assert await pool.handle.ended() is ExitReason.FAIL
         for reply in replies:
-            with pytest.raises(TargetEnded):
+            with pytest.raises(TargetEndedError):
                 await reply
         status = pool.status()
         assert (status.dead, status.waiting, status.outstanding) == (4, 0, 0)
@@ -225,7 +225,7 @@ def test_a_pool_that_gives_up_ends_and_everything_has_its_fate(
     with caplog.at_level(logging.ERROR):
         ride(loop, body)
     assert any("tired" in record.getMessage() for record in caplog.records)
-    assert GaveUp.code == -108
+    assert RestartLimitError.code == -108
 
 
 class Stubborn(Hand):
@@ -246,7 +246,7 @@ class Stubborn(Hand):
 
 @pytest.mark.guarantee("G226", "G221")
 @pytest.mark.parametrize("is_calm", [False, True])
-def test_what_a_worker_says_that_was_killed_is_too_late(loop: Loop, is_calm: bool) -> None:
+def test_what_a_worker_says_that_was_killed_is_too_late(loop: ActorSystem, is_calm: bool) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -255,7 +255,7 @@ def test_what_a_worker_says_that_was_killed_is_too_late(loop: Loop, is_calm: boo
         asked = pool.handle.late(gate, is_calm=is_calm)
         await asyncio.sleep(0.001)
         kill_first(loop, pool)
-        with pytest.raises(TargetEnded):
+        with pytest.raises(TargetEndedError):
             await asked
         gate.set()
         await asyncio.sleep(0.001)
@@ -272,14 +272,14 @@ class Unneeded(Actor):
     def __init__(self) -> None:
         raise IgnoreChild("not needed")
 
-    @data
+    @tell
     def work(self) -> None:
         """Never called."""
 
 
 @pytest.mark.guarantee("G279")
-def test_a_pool_cannot_ignore_a_worker(loop: Loop) -> None:
-    with pytest.raises(StartFailed, match="a worker of the pool 'pool of Unneeded' raised IgnoreChild"):
+def test_a_pool_cannot_ignore_a_worker(loop: ActorSystem) -> None:
+    with pytest.raises(StartError, match="a worker of the pool 'pool of Unneeded' raised IgnoreChild"):
         pooled(loop).spawn(Unneeded)
 
 
@@ -304,18 +304,18 @@ class Unable(Actor):
 
 @pytest.mark.guarantee("G227")
 @pytest.mark.parametrize("size", [1, 3])
-def test_a_pool_whose_workers_never_start_ends(loop: Loop, size: int) -> None:
+def test_a_pool_whose_workers_never_start_ends(loop: ActorSystem, size: int) -> None:
     starts: list[int] = []
 
     async def body() -> None:
-        pool = pooled(loop, size, intensity=4).spawn(Unable, starts, range(1000))
+        pool = pooled(loop, size, max_restarts=4).spawn(Unable, starts, range(1000))
         replies = [pool.handle.work() for _ in range(4)]
         assert await pool.ended(10_000)
         assert await pool.handle.ended() is ExitReason.FAIL
         for reply in replies:
-            with pytest.raises(TargetEnded) as caught:
+            with pytest.raises(TargetEndedError) as caught:
                 await reply
-            assert isinstance(caught.value.__cause__, GaveUp)
+            assert isinstance(caught.value.__cause__, RestartLimitError)
         status = pool.status()
         assert (status.dead, status.waiting, status.outstanding) == (4, 0, 0)
         balanced(pool)
@@ -324,7 +324,7 @@ def test_a_pool_whose_workers_never_start_ends(loop: Loop, size: int) -> None:
 
 
 @pytest.mark.guarantee("G227")
-def test_a_worker_whose_first_start_fails_is_started_again(loop: Loop) -> None:
+def test_a_worker_whose_first_start_fails_is_started_again(loop: ActorSystem) -> None:
     starts: list[int] = []
 
     async def body() -> None:
@@ -337,7 +337,7 @@ def test_a_worker_whose_first_start_fails_is_started_again(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G227", "G228")
-def test_a_worker_that_a_resize_adds_is_started_again(loop: Loop) -> None:
+def test_a_worker_that_a_resize_adds_is_started_again(loop: ActorSystem) -> None:
     starts: list[int] = []
 
     async def body() -> None:

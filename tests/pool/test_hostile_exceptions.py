@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from bandstand.actor import Actor, Loop, ask, data
-from bandstand.errors import TargetEnded
+from bandstand.actor import Actor, ActorSystem, ask, tell
+from bandstand.errors import TargetEndedError
 from bandstand.pool import pooled
 from tests.actor.players import ride, turns
 from tests.hostile import HOW, hostile
 
 
 class Raiser(Actor):
-    @data
+    @tell
     def crash(self, how: str) -> None:
         raise hostile(how)
 
@@ -27,11 +27,11 @@ class Raiser(Actor):
 
 @pytest.mark.guarantee("G282")
 @pytest.mark.parametrize("how", HOW)
-def test_the_pool_goes_on(loop: Loop, how: str) -> None:
+def test_the_pool_goes_on(loop: ActorSystem, how: str) -> None:
     async def body() -> None:
         pool = pooled(loop, 2).spawn(Raiser)
         pool.handle.crash(how)
-        with pytest.raises(TargetEnded) as caught:
+        with pytest.raises(TargetEndedError) as caught:
             await pool.handle.answer(how)
         assert len(str(caught.value)) < 2_000
         await turns(30)

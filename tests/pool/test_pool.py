@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, Loop, ask, data, id_of, is_alive, peek, ping, status_of
+from bandstand.actor import Actor, ActorSystem, ask, id_of, is_alive, peek, ping, status_of, tell
 from bandstand.core import ActorId, ChildExit, ExitReason
 from bandstand.core.events import Unhandled
 from bandstand.errors import (
-    AskCycle,
-    AskTimeout,
-    InvalidArgument,
-    LoopClosed,
-    MailboxFull,
-    NoSuchActor,
-    StartFailed,
-    TargetEnded,
-    WrongThread,
+    AskCycleError,
+    AskTimeoutError,
+    InvalidArgumentError,
+    LoopClosedError,
+    MailboxFullError,
+    NoSuchActorError,
+    StartError,
+    TargetEndedError,
+    WrongThreadError,
 )
 from bandstand.pool import OnDeath, Pool, Routing, pooled
 from tests.actor.players import elsewhere, ride, spin
@@ -30,7 +30,7 @@ from tests.pool.cast import Calm, Desk, Hand, balanced, buried
 pytestmark = pytest.mark.guarantee("G220")
 
 
-def test_its_handle_sends_and_asks_as_that_of_one_worker_does(loop: Loop) -> None:
+def test_its_handle_sends_and_asks_as_that_of_one_worker_does(loop: ActorSystem) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -50,7 +50,7 @@ def test_its_handle_sends_and_asks_as_that_of_one_worker_does(loop: Loop) -> Non
     ride(loop, body)
 
 
-def test_an_interface_is_what_the_handle_has(loop: Loop) -> None:
+def test_an_interface_is_what_the_handle_has(loop: ActorSystem) -> None:
     async def body() -> None:
         pool = pooled(loop, 1, name="sums").spawn(Desk, start=5)
         pool.handle.add(3)
@@ -60,7 +60,7 @@ def test_an_interface_is_what_the_handle_has(loop: Loop) -> None:
     ride(loop, body)
 
 
-def test_other_threads_use_it_as_they_use_any_handle(loop: Loop) -> None:
+def test_other_threads_use_it_as_they_use_any_handle(loop: ActorSystem) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -86,7 +86,7 @@ def test_other_threads_use_it_as_they_use_any_handle(loop: Loop) -> None:
 
 @pytest.mark.guarantee("G230")
 @pytest.mark.parametrize("place", ["at hand", "with a worker", "in the pool"])
-def test_an_ask_that_is_taken_back_never_begins_or_is_cancelled(loop: Loop, place: str) -> None:
+def test_an_ask_that_is_taken_back_never_begins_or_is_cancelled(loop: ActorSystem, place: str) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -115,7 +115,7 @@ def test_an_ask_that_is_taken_back_never_begins_or_is_cancelled(loop: Loop, plac
 
 
 @pytest.mark.guarantee("G230")
-def test_a_cancellation_from_another_thread_reaches_the_worker(loop: Loop) -> None:
+def test_a_cancellation_from_another_thread_reaches_the_worker(loop: ActorSystem) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -138,13 +138,13 @@ def test_a_cancellation_from_another_thread_reaches_the_worker(loop: Loop) -> No
 
 
 @pytest.mark.guarantee("G230")
-def test_a_deadline_ends_the_wait_and_leaves_the_worker_alone(loop: Loop) -> None:
+def test_a_deadline_ends_the_wait_and_leaves_the_worker_alone(loop: ActorSystem) -> None:
     book: list[Any] = []
 
     async def body() -> None:
         gate = asyncio.Event()
-        pool = pooled(loop, 1, ask_ms=20).spawn(Hand, book)
-        with pytest.raises(AskTimeout):
+        pool = pooled(loop, 1, ask_timeout=0.02).spawn(Hand, book)
+        with pytest.raises(AskTimeoutError):
             await pool.handle.slowly(1, gate)
         assert pool.status().outstanding == 1
         gate.set()
@@ -160,15 +160,15 @@ class Selfish(Actor):
     @ask
     async def ask_back(self, pool: Pool[Selfish]) -> str:
         try:
-            return await pool.handle.name.within(50)()
-        except AskTimeout:
+            return await pool.handle.name.within(0.05)()
+        except AskTimeoutError:
             return "late"
 
     @ask
     async def ask_other(self, other: Other) -> str:
         try:
             return await other.answer()
-        except AskCycle:
+        except AskCycleError:
             return "a cycle"
 
     @ask
@@ -191,7 +191,7 @@ class Other(Actor):
 
 @pytest.mark.guarantee("G230")
 def test_a_worker_that_asks_its_own_pool_has_an_answer_if_another_is_free_else_its_deadline(
-    loop: Loop,
+    loop: ActorSystem,
 ) -> None:
     async def body() -> None:
         two = pooled(loop, 2).spawn(Selfish)
@@ -203,7 +203,7 @@ def test_a_worker_that_asks_its_own_pool_has_an_answer_if_another_is_free_else_i
 
 
 @pytest.mark.guarantee("G230")
-def test_a_cycle_through_a_pool_is_an_error_at_once(loop: Loop) -> None:
+def test_a_cycle_through_a_pool_is_an_error_at_once(loop: ActorSystem) -> None:
     async def body() -> None:
         pool = pooled(loop, 1).spawn(Selfish)
         assert await loop.spawn(Other, pool).begin() == "a cycle"
@@ -212,7 +212,7 @@ def test_a_cycle_through_a_pool_is_an_error_at_once(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G225")
-def test_a_full_pool_says_so_and_those_who_wait_get_in_when_there_is_room(loop: Loop) -> None:
+def test_a_full_pool_says_so_and_those_who_wait_get_in_when_there_is_room(loop: ActorSystem) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -224,7 +224,7 @@ def test_a_full_pool_says_so_and_those_who_wait_get_in_when_there_is_room(loop: 
         await asyncio.sleep(0.001)
         status = pool.status()
         assert (status.outstanding, status.waiting) == (4, 2)
-        with pytest.raises(MailboxFull):
+        with pytest.raises(MailboxFullError):
             pool.handle.note("too much")
         assert not pool.handle.note.try_send("too much")
         pool.handle.urgent("another lane")
@@ -241,14 +241,14 @@ def test_a_full_pool_says_so_and_those_who_wait_get_in_when_there_is_room(loop: 
     ride(loop, body)
 
 
-def test_a_worker_that_does_not_start_is_no_pool(loop: Loop) -> None:
-    with pytest.raises(StartFailed):
+def test_a_worker_that_does_not_start_is_no_pool(loop: ActorSystem) -> None:
+    with pytest.raises(StartError):
         pooled(loop, 2).spawn(Hand, None)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]  # it cannot count
     settle(loop)
     assert loop.statistics().alive == 0
 
 
-def test_what_has_no_sense_is_refused(loop: Loop) -> None:
+def test_what_has_no_sense_is_refused(loop: ActorSystem) -> None:
     wrong: list[tuple[str, dict[str, Any]]] = [
         ("size is 0", {"size": 0}),
         ("size is True", {"size": True}),
@@ -256,26 +256,26 @@ def test_what_has_no_sense_is_refused(loop: Loop) -> None:
         ("on_death", {"on_death": 3}),
         ("ahead is 0", {"ahead": 0}),
         ("max_tries is None", {"max_tries": None}),
-        ("ask_ms", {"ask_ms": -1}),
+        ("ask_timeout", {"ask_timeout": -1}),
         ("REQUEUE_ALL.*ahead at 1", {"on_death": OnDeath.REQUEUE_ALL, "ahead": 2}),
     ]
     for words, options in wrong:
-        with pytest.raises(InvalidArgument, match=words):
+        with pytest.raises(InvalidArgumentError, match=words):
             pooled(loop, **options)
-    with pytest.raises(InvalidArgument):
+    with pytest.raises(InvalidArgumentError):
         pooled(loop).spawn(int)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]  # what it is about
     assert loop.statistics().spawned == 0
 
 
-def test_another_thread_may_use_the_handle_and_nothing_else(loop: Loop) -> None:
+def test_another_thread_may_use_the_handle_and_nothing_else(loop: ActorSystem) -> None:
     pool = pooled(loop, 1).spawn(Hand, [])
     deeds = (pool.status, pool.stop, lambda: pool.resize(2))
     for deed in deeds:
-        with pytest.raises(WrongThread):
+        with pytest.raises(WrongThreadError):
             elsewhere(deed)
 
 
-def test_what_is_sent_past_the_handle_is_told(loop: Loop) -> None:
+def test_what_is_sent_past_the_handle_is_told(loop: ActorSystem) -> None:
     pool = pooled(loop, 1).spawn(Hand, [])
     told: list[Any] = []
     loop.events.listen(told.append)
@@ -293,12 +293,12 @@ class Boss(Actor):
     def on_signal(self, signal: object) -> None:
         self.book.append(signal)
 
-    @data
+    @tell
     def nothing(self) -> None: ...
 
 
 @pytest.mark.parametrize("is_id", [False, True])
-def test_whoever_is_named_hears_of_its_end(loop: Loop, *, is_id: bool) -> None:
+def test_whoever_is_named_hears_of_its_end(loop: ActorSystem, *, is_id: bool) -> None:
     signals: list[Any] = []
     boss = loop.spawn(Boss, signals)
     pool = pooled(loop, 1, supervisor=id_of(boss) if is_id else boss).spawn(Hand, [])
@@ -309,7 +309,7 @@ def test_whoever_is_named_hears_of_its_end(loop: Loop, *, is_id: bool) -> None:
 
 
 @pytest.mark.guarantee("G229")
-def test_stop_makes_dead_letters_of_what_waits_and_tells_the_askers(loop: Loop) -> None:
+def test_stop_makes_dead_letters_of_what_waits_and_tells_the_askers(loop: ActorSystem) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -320,12 +320,12 @@ def test_stop_makes_dead_letters_of_what_waits_and_tells_the_askers(loop: Loop) 
         pool.stop()
         assert await pool.ended(1000)
         for reply in replies:
-            with pytest.raises(TargetEnded):
+            with pytest.raises(TargetEndedError):
                 await reply
         assert not is_alive(pool.handle)
-        with pytest.raises(NoSuchActor):
+        with pytest.raises(NoSuchActorError):
             pool.handle.note("late")
-        with pytest.raises(NoSuchActor, match="has ended"):
+        with pytest.raises(NoSuchActorError, match="has ended"):
             _ = pool.resize(2)
         pool.stop()
         balanced(pool)
@@ -337,7 +337,7 @@ def test_stop_makes_dead_letters_of_what_waits_and_tells_the_askers(loop: Loop) 
 
 @pytest.mark.guarantee("G229")
 @pytest.mark.parametrize("way", ["handle", "pool"])
-def test_drain_handles_everything_and_accepts_nothing(loop: Loop, way: str) -> None:
+def test_drain_handles_everything_and_accepts_nothing(loop: ActorSystem, way: str) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -349,7 +349,7 @@ def test_drain_handles_everything_and_accepts_nothing(loop: Loop, way: str) -> N
             assert await pool.ended(1000)
         else:
             assert await pool.drain()
-        with pytest.raises(NoSuchActor):
+        with pytest.raises(NoSuchActorError):
             pool.handle.note("late")
         assert sorted(what for _, what in book[2:]) == list(range(20))
         status = pool.status()
@@ -361,14 +361,14 @@ def test_drain_handles_everything_and_accepts_nothing(loop: Loop, way: str) -> N
 
 
 @pytest.mark.guarantee("G229")
-def test_a_drain_has_an_end(loop: Loop) -> None:
+def test_a_drain_has_an_end(loop: ActorSystem) -> None:
     book: list[Any] = []
 
     async def body() -> None:
         pool = pooled(loop, 1).spawn(Hand, book)
         pool.handle.hold(asyncio.Event())
         pool.handle.note("waits")
-        assert not await pool.drain(within_ms=30)
+        assert not await pool.drain(timeout=0.03)
         status = pool.status()
         assert (status.handled, status.dead, status.outstanding, status.waiting) == (0, 2, 0, 0)
 
@@ -376,7 +376,7 @@ def test_a_drain_has_an_end(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G229")
-def test_the_end_of_the_loop_is_the_end_of_the_pool(loop: Loop) -> None:
+def test_the_end_of_the_loop_is_the_end_of_the_pool(loop: ActorSystem) -> None:
     book: list[Any] = []
     pools: list[Pool[Hand]] = []
 
@@ -391,14 +391,14 @@ def test_the_end_of_the_loop_is_the_end_of_the_pool(loop: Loop) -> None:
     ride(loop, body)
     balanced(pools[0])
     assert pools[0].status().waiting == pools[0].status().outstanding == 0
-    with pytest.raises((LoopClosed, NoSuchActor)):
+    with pytest.raises((LoopClosedError, NoSuchActorError)):
         pools[0].handle.note("late")
     check_statistics(loop)
 
 
 @pytest.mark.guarantee("G221")
 @pytest.mark.parametrize("way", ["stop", "kill"])
-def test_what_it_had_not_looked_at_when_it_ended_is_in_its_books(loop: Loop, way: str) -> None:
+def test_what_it_had_not_looked_at_when_it_ended_is_in_its_books(loop: ActorSystem, way: str) -> None:
     async def body() -> None:
         letters = buried(loop)
         pool = pooled(loop, 2).spawn(Hand, [])
@@ -417,17 +417,17 @@ def test_what_it_had_not_looked_at_when_it_ended_is_in_its_books(loop: Loop, way
 
 
 @pytest.mark.guarantee("G248", "G249")
-def test_it_answers_what_every_actor_answers(loop: Loop) -> None:
+def test_it_answers_what_every_actor_answers(loop: ActorSystem) -> None:
     async def body() -> None:
         gate = asyncio.Event()
         pool = pooled(loop, 1, name="hands").spawn(Hand, [])
         pool.handle.hold(gate)
-        await ping(pool.handle, ms=100)
-        report = await status_of(pool.handle, ms=100)
+        await ping(pool.handle, timeout=0.1)
+        report = await status_of(pool.handle, timeout=0.1)
         assert (report.actor, report.name, report.kind) == (pool.__actor_id__(), "hands", "Hand")
         assert (report.waiting, report.children) == (0, ("hands-1",))
         assert pool.status().accepted == 1
-        with pytest.raises(NoSuchActor, match=r"Pool\.status"):
+        with pytest.raises(NoSuchActorError, match=r"Pool\.status"):
             peek(pool.handle)
         gate.set()
         assert await pool.drain()
@@ -436,11 +436,11 @@ def test_it_answers_what_every_actor_answers(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G229")
-def test_a_drain_without_sense_ends_nothing(loop: Loop) -> None:
+def test_a_drain_without_sense_ends_nothing(loop: ActorSystem) -> None:
     async def body() -> None:
         pool = pooled(loop, 1).spawn(Hand, [])
-        with pytest.raises(InvalidArgument, match="within_ms is -1"):
-            await pool.drain(-1)
+        with pytest.raises(InvalidArgumentError, match="timeout is -"):
+            await pool.drain(-0.001)
         assert await pool.handle.half(2) == 1
 
     ride(loop, body)

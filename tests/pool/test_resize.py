@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Loop
-from bandstand.errors import InvalidArgument, StartFailed
+from bandstand.actor import ActorSystem
+from bandstand.errors import InvalidArgumentError, StartError
 from bandstand.pool import ByKey, Resizing, Routing, pooled
-from bandstand.supervision.dynamic import consistent_hash
+from bandstand.supervision.supervisor import consistent_hash
 from tests.actor.players import ride
 from tests.core.support import Boom, check_statistics, settle
 from tests.pool.cast import Hand, balanced
@@ -18,7 +18,7 @@ from tests.pool.cast import Hand, balanced
 pytestmark = pytest.mark.guarantee("G228")
 
 
-def test_more_workers_take_what_waits_at_once(loop: Loop) -> None:
+def test_more_workers_take_what_waits_at_once(loop: ActorSystem) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -37,7 +37,7 @@ def test_more_workers_take_what_waits_at_once(loop: Loop) -> None:
     ride(loop, body)
 
 
-def test_who_leaves_finishes_what_it_has_takes_nothing_and_ends(loop: Loop) -> None:
+def test_who_leaves_finishes_what_it_has_takes_nothing_and_ends(loop: ActorSystem) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -69,7 +69,7 @@ def test_who_leaves_finishes_what_it_has_takes_nothing_and_ends(loop: Loop) -> N
     check_statistics(loop)
 
 
-def test_one_that_dies_while_it_leaves_comes_back_and_finishes(loop: Loop) -> None:
+def test_one_that_dies_while_it_leaves_comes_back_and_finishes(loop: ActorSystem) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -94,7 +94,7 @@ def test_one_that_dies_while_it_leaves_comes_back_and_finishes(loop: Loop) -> No
 
 @pytest.mark.guarantee("G223")
 @pytest.mark.parametrize(("before", "after"), [(3, 4), (4, 3), (1, 5), (5, 1)])
-def test_a_key_that_moves_never_overtakes_itself(loop: Loop, before: int, after: int) -> None:
+def test_a_key_that_moves_never_overtakes_itself(loop: ActorSystem, before: int, after: int) -> None:
     book: list[Any] = []
     moving = next(
         f"k{n}" for n in range(1000) if consistent_hash(f"k{n}", before) != consistent_hash(f"k{n}", after)
@@ -124,7 +124,7 @@ def test_a_key_that_moves_never_overtakes_itself(loop: Loop, before: int, after:
     ride(loop, body)
 
 
-def test_copies_of_a_broadcast_are_still_handled_by_one_that_leaves(loop: Loop) -> None:
+def test_copies_of_a_broadcast_are_still_handled_by_one_that_leaves(loop: ActorSystem) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -144,7 +144,7 @@ def test_copies_of_a_broadcast_are_still_handled_by_one_that_leaves(loop: Loop) 
     ride(loop, body)
 
 
-def test_the_end_of_the_pool_is_the_end_of_the_wait(loop: Loop) -> None:
+def test_the_end_of_the_pool_is_the_end_of_the_wait(loop: ActorSystem) -> None:
     async def body() -> None:
         pool = pooled(loop, 2).spawn(Hand, [])
         for _ in range(2):
@@ -167,10 +167,10 @@ class Picky(Hand):
             raise Boom("one too many")
 
 
-def test_a_worker_that_does_not_start_is_told_and_those_that_did_stay(loop: Loop) -> None:
+def test_a_worker_that_does_not_start_is_told_and_those_that_did_stay(loop: ActorSystem) -> None:
     book: list[Any] = []
     pool = pooled(loop, 1).spawn(Picky, book)
-    with pytest.raises(StartFailed):
+    with pytest.raises(StartError):
         _ = pool.resize(4)
     assert pool.status().size == 2
     pool.handle.note("a")
@@ -180,8 +180,8 @@ def test_a_worker_that_does_not_start_is_told_and_those_that_did_stay(loop: Loop
 
 
 @pytest.mark.parametrize("size", [0, -1, 10_001, True, "2"])
-def test_a_size_has_bounds(loop: Loop, size: Any) -> None:
+def test_a_size_has_bounds(loop: ActorSystem, size: Any) -> None:
     pool = pooled(loop, 1).spawn(Hand, [])
-    with pytest.raises(InvalidArgument, match="size is"):
+    with pytest.raises(InvalidArgumentError, match="size is"):
         _ = pool.resize(size)
     assert pool.status().size == 1

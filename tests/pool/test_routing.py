@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bandstand.actor import Loop
-from bandstand.errors import InvalidArgument
+from bandstand.actor import ActorSystem
+from bandstand.errors import InvalidArgumentError
 from bandstand.pool import ByKey, Pool, Routing, pooled
 from bandstand.supervision import place_of
-from bandstand.supervision.dynamic import consistent_hash
+from bandstand.supervision.supervisor import consistent_hash
 from bandstand.topic import Topic
 from tests.actor.players import ride
 from tests.core.support import settle
@@ -28,7 +28,7 @@ def first_of(what: Any) -> Any:
 
 
 @pytest.mark.guarantee("G222")
-def test_round_robin_goes_around(loop: Loop) -> None:
+def test_round_robin_goes_around(loop: ActorSystem) -> None:
     book: list[Any] = []
     pool = pooled(loop, 3).spawn(Hand, book)
     for number in range(9):
@@ -39,7 +39,9 @@ def test_round_robin_goes_around(loop: Loop) -> None:
 
 @pytest.mark.guarantee("G222")
 @pytest.mark.parametrize("routing", [Routing.ROUND_ROBIN, Routing.LEAST_LOADED])
-def test_nobody_waits_behind_a_slow_message_while_another_is_free(loop: Loop, routing: Routing) -> None:
+def test_nobody_waits_behind_a_slow_message_while_another_is_free(
+    loop: ActorSystem, routing: Routing
+) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -56,7 +58,7 @@ def test_nobody_waits_behind_a_slow_message_while_another_is_free(loop: Loop, ro
 
 
 @pytest.mark.guarantee("G222")
-def test_least_loaded_takes_the_one_with_the_fewest_and_equals_in_turn(loop: Loop) -> None:
+def test_least_loaded_takes_the_one_with_the_fewest_and_equals_in_turn(loop: ActorSystem) -> None:
     async def body() -> None:
         gates = [asyncio.Event() for _ in range(6)]
         pool = pooled(loop, 3, routing=Routing.LEAST_LOADED, ahead=4).spawn(Hand, [])
@@ -82,7 +84,7 @@ def test_least_loaded_takes_the_one_with_the_fewest_and_equals_in_turn(loop: Loo
 
 
 @pytest.mark.guarantee("G222")
-def test_a_higher_lane_goes_first_in_the_pool_too(loop: Loop) -> None:
+def test_a_higher_lane_goes_first_in_the_pool_too(loop: ActorSystem) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -100,7 +102,7 @@ def test_a_higher_lane_goes_first_in_the_pool_too(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G223")
-def test_everything_of_a_key_goes_to_one_worker_in_order(loop: Loop) -> None:
+def test_everything_of_a_key_goes_to_one_worker_in_order(loop: ActorSystem) -> None:
     book: list[Any] = []
     pool = pooled(loop, 4, routing=ByKey(first_of)).spawn(Hand, book)
     for number in range(40):
@@ -114,7 +116,7 @@ def test_everything_of_a_key_goes_to_one_worker_in_order(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G223")
-def test_a_key_is_made_of_the_arguments_as_they_were_given(loop: Loop) -> None:
+def test_a_key_is_made_of_the_arguments_as_they_were_given(loop: ActorSystem) -> None:
     book: list[Any] = []
     seen: list[Any] = []
 
@@ -132,13 +134,15 @@ def test_a_key_is_made_of_the_arguments_as_they_were_given(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G223")
-def test_a_message_without_a_key_is_a_dead_letter_and_an_ask_is_told_why(loop: Loop) -> None:
+def test_a_message_without_a_key_is_a_dead_letter_and_an_ask_is_told_why(loop: ActorSystem) -> None:
     async def body() -> None:
         letters = buried(loop)
         pool = pooled(loop, 2, routing=ByKey(first_of)).spawn(Hand, [])
         pool.handle.note(5)
         pool.handle.note((1.5, "no key"))
-        with pytest.raises(InvalidArgument, match=r"Hand.half\(\) could not be computed.*did not pass it on"):
+        with pytest.raises(
+            InvalidArgumentError, match=r"Hand.half\(\) could not be computed.*did not pass it on"
+        ):
             await pool.handle.half(5)
         assert [letter.data for letter in letters] == [5, (1.5, "no key")]
         status = pool.status()
@@ -149,7 +153,7 @@ def test_a_message_without_a_key_is_a_dead_letter_and_an_ask_is_told_why(loop: L
 
 
 def test_a_key_function_is_a_function() -> None:
-    with pytest.raises(InvalidArgument, match="ByKey: key is 3"):
+    with pytest.raises(InvalidArgumentError, match="ByKey: key is 3"):
         ByKey(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # what it is about
 
 
@@ -179,7 +183,7 @@ PARTITIONS = [3, 5, 6]
 
 
 @pytest.mark.guarantee("G224")
-def test_a_broadcast_reaches_everyone_once(loop: Loop) -> None:
+def test_a_broadcast_reaches_everyone_once(loop: ActorSystem) -> None:
     book: list[Any] = []
     pool = pooled(loop, 3, routing=Routing.BROADCAST).spawn(Hand, book)
     pool.handle.note("a")
@@ -191,7 +195,9 @@ def test_a_broadcast_reaches_everyone_once(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G224")
-def test_whoever_is_down_gets_it_when_he_is_back_and_a_slot_is_kept_until_the_last_has_it(loop: Loop) -> None:
+def test_whoever_is_down_gets_it_when_he_is_back_and_a_slot_is_kept_until_the_last_has_it(
+    loop: ActorSystem,
+) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -219,10 +225,10 @@ def test_whoever_is_down_gets_it_when_he_is_back_and_a_slot_is_kept_until_the_la
 
 
 @pytest.mark.guarantee("G224")
-def test_an_ask_of_all_is_refused_with_a_sentence(loop: Loop) -> None:
+def test_an_ask_of_all_is_refused_with_a_sentence(loop: ActorSystem) -> None:
     async def body() -> None:
         pool = pooled(loop, 2, routing=Routing.BROADCAST).spawn(Hand, [])
-        with pytest.raises(InvalidArgument, match=r"Hand.half\(\) was asked.*broadcasts.*one-way"):
+        with pytest.raises(InvalidArgumentError, match=r"Hand.half\(\) was asked.*broadcasts.*one-way"):
             await pool.handle.half(4)
         assert pool.status().failed == 1
         balanced(pool)
@@ -231,10 +237,10 @@ def test_an_ask_of_all_is_refused_with_a_sentence(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G224")
-def test_whoever_waits_for_a_broadcast_hears_of_it_when_the_last_has_had_it(loop: Loop) -> None:
+def test_whoever_waits_for_a_broadcast_hears_of_it_when_the_last_has_had_it(loop: ActorSystem) -> None:
     async def body() -> None:
         gates = asyncio.Event(), asyncio.Event()
-        pool = pooled(loop, 2, routing=Routing.BROADCAST, intensity=5).spawn(Hand, [])
+        pool = pooled(loop, 2, routing=Routing.BROADCAST, max_restarts=5).spawn(Hand, [])
         topic: Topic[asyncio.Event] = Topic(loop, asyncio.Event, name="gates")
         # A topic hears what became of each event, and sends the next one then.
         subscription = topic.subscribe(pool.handle.hold)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from bandstand.actor import Actor, Implements, Interface, Loop, Signal, ask, data, id_of
+from bandstand.actor import Actor, ActorSystem, Implements, Interface, Signal, ask, id_of, tell
 from bandstand.core import ExitReason, Lane
 from bandstand.registry import Change
 from tests.core.support import Boom
@@ -17,11 +17,11 @@ class Database(Actor):
     def __init__(self, book: Book | None = None) -> None:
         self.book: Book = [] if book is None else book
 
-    @data
+    @tell
     def store(self, row: object) -> None:
         self.book.append(row)
 
-    @data
+    @tell
     def crash(self) -> None:
         raise Boom("crash")
 
@@ -31,18 +31,18 @@ class Database(Actor):
 
 
 class Replica(Database):
-    @data
+    @tell
     def store(self, row: object) -> None:
         self.book.append(("replica", row))
 
 
 class Clerk(Actor):
-    @data
+    @tell
     def work(self) -> None: ...
 
 
 class Counting(Interface, Protocol):
-    @data
+    @tell
     def add(self, n: int) -> None: ...
 
 
@@ -75,7 +75,7 @@ class Witness(Actor):
     def on_signal(self, signal: Signal) -> None:
         self.book.append((type(signal).__name__, self.then()))
 
-    @data
+    @tell
     def changed(self, change: Change[Database]) -> None:
         self.book.append((change.has_joined, id_of(change.member)))
 
@@ -94,6 +94,6 @@ class Usher:
         self.book.append(("dead", self.then()))
 
 
-def crash(loop: Loop, handle: Database) -> None:
+def crash(loop: ActorSystem, handle: Database) -> None:
     """Have an actor end by a failure of its own."""
     handle.crash()

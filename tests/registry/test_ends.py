@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Loop, id_of
+from bandstand.actor import ActorSystem, id_of
 from bandstand.core import ActorStatus
-from bandstand.errors import NameTaken, NoSuchName
+from bandstand.errors import NameTakenError, NoSuchNameError
 from bandstand.registry import Registry
 from tests.actor.players import ride, turns
 from tests.core.support import settle
@@ -18,7 +18,7 @@ from tests.registry.players import Database, Slow, Usher, Witness, crash
 
 pytestmark = pytest.mark.guarantee("G203")
 
-ENDS: dict[str, Callable[[Loop, Database], object]] = {
+ENDS: dict[str, Callable[[ActorSystem, Database], object]] = {
     "stop": lambda loop, handle: handle.stop(),
     "kill": lambda loop, handle: handle.kill(),
     "crash": crash,
@@ -27,7 +27,7 @@ ENDS: dict[str, Callable[[Loop, Database], object]] = {
 }
 
 
-def heir_of(loop: Loop, registry: Registry) -> Callable[[], object]:
+def heir_of(loop: ActorSystem, registry: Registry) -> Callable[[], object]:
     """What somebody does who hears of the death: looks the name up, and takes it."""
     heir = loop.spawn(Database)
 
@@ -42,7 +42,7 @@ def heir_of(loop: Loop, registry: Registry) -> Callable[[], object]:
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_it_is_not_found_at_once(loop: Loop, end: str) -> None:
+def test_it_is_not_found_at_once(loop: ActorSystem, end: str) -> None:
     registry = Registry(loop)
     database = loop.spawn(Database)
     registry.register("db", database)
@@ -50,12 +50,12 @@ def test_it_is_not_found_at_once(loop: Loop, end: str) -> None:
     settle(loop)
     assert registry.find("db", Database) is None
     assert registry.names() == ()
-    with pytest.raises(NoSuchName):
+    with pytest.raises(NoSuchNameError):
         registry.get("db", Database)
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_whoever_monitors_it_can_have_the_name_inside_its_down(loop: Loop, end: str) -> None:
+def test_whoever_monitors_it_can_have_the_name_inside_its_down(loop: ActorSystem, end: str) -> None:
     registry, book = Registry(loop), list[Any]()
     database = loop.spawn(Database)
     registry.register("db", database)
@@ -67,7 +67,7 @@ def test_whoever_monitors_it_can_have_the_name_inside_its_down(loop: Loop, end: 
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_so_can_its_supervisor_inside_its_child_exit(loop: Loop, end: str) -> None:
+def test_so_can_its_supervisor_inside_its_child_exit(loop: ActorSystem, end: str) -> None:
     registry, book = Registry(loop), list[Any]()
     witness = loop.spawn(Witness, heir_of(loop, registry), book)
     database = loop.options(supervisor=witness).spawn(Database)
@@ -78,7 +78,7 @@ def test_so_can_its_supervisor_inside_its_child_exit(loop: Loop, end: str) -> No
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_so_can_an_observer_inside_the_exit_itself(loop: Loop, end: str) -> None:
+def test_so_can_an_observer_inside_the_exit_itself(loop: ActorSystem, end: str) -> None:
     registry, book = Registry(loop), list[Any]()
     database = loop.spawn(Database)
     registry.register("db", database)
@@ -91,7 +91,7 @@ def test_so_can_an_observer_inside_the_exit_itself(loop: Loop, end: str) -> None
     assert book == [("stop", True)]
 
 
-def test_even_before_its_dead_letters_are_seen(loop: Loop) -> None:
+def test_even_before_its_dead_letters_are_seen(loop: ActorSystem) -> None:
     registry, book = Registry(loop), list[Any]()
     database = loop.spawn(Database)
     registry.register("db", database)
@@ -102,7 +102,7 @@ def test_even_before_its_dead_letters_are_seen(loop: Loop) -> None:
     assert book == [("dead", True), ("stop", "again")]
 
 
-def test_whoever_awaits_its_end_can_have_the_name(loop: Loop) -> None:
+def test_whoever_awaits_its_end_can_have_the_name(loop: ActorSystem) -> None:
     registry = Registry(loop)
 
     async def body() -> object:
@@ -116,7 +116,7 @@ def test_whoever_awaits_its_end_can_have_the_name(loop: Loop) -> None:
     assert ride(loop, body) is True
 
 
-def test_even_a_callback_that_is_called_before_the_registry_is_told(loop: Loop) -> None:
+def test_even_a_callback_that_is_called_before_the_registry_is_told(loop: ActorSystem) -> None:
     """The last to wait for an end is the first to be told of it: here, a future of another thread's, before the registry."""
     registry, book = Registry(loop), list[Any]()
     database = loop.spawn(Database)
@@ -132,7 +132,7 @@ def test_even_a_callback_that_is_called_before_the_registry_is_told(loop: Loop) 
     )  # the registry, told of the first one's end, has not taken it from the second
 
 
-def test_while_it_says_goodbye_it_is_not_found_and_keeps_its_name(loop: Loop) -> None:
+def test_while_it_says_goodbye_it_is_not_found_and_keeps_its_name(loop: ActorSystem) -> None:
     registry = Registry(loop)
 
     async def body() -> None:
@@ -143,9 +143,9 @@ def test_while_it_says_goodbye_it_is_not_found_and_keeps_its_name(loop: Loop) ->
         await turns()
         assert loop.status(id_of(slow)) is ActorStatus.STOPPING
         assert registry.find("db", Database) is None
-        with pytest.raises(NoSuchName, match=r"'db' is the name of <Slow .*>, which is down or ending"):
+        with pytest.raises(NoSuchNameError, match=r"'db' is the name of <Slow .*>, which is down or ending"):
             registry.get("db", Database)
-        with pytest.raises(NameTaken, match="ending"):
+        with pytest.raises(NameTakenError, match="ending"):
             registry.register("db", loop.spawn(Database))
         assert registry.names() == ("db",)
         gate.set()
@@ -155,7 +155,7 @@ def test_while_it_says_goodbye_it_is_not_found_and_keeps_its_name(loop: Loop) ->
     ride(loop, body)
 
 
-def test_an_actor_in_its_start_can_register_itself(loop: Loop) -> None:
+def test_an_actor_in_its_start_can_register_itself(loop: ActorSystem) -> None:
     registry = Registry(loop)
 
     class Starter(Database):

@@ -9,9 +9,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from bandstand.actor import Loop, child, id_of, is_alive, supervised
+from bandstand.actor import ActorSystem, child, id_of, is_alive, supervised
 from bandstand.core import LoopConfig
-from bandstand.errors import NameTaken, NoSuchActor
+from bandstand.errors import NameTakenError, NoSuchActorError
 from bandstand.registry import Registry
 from bandstand.supervision import ChildMode, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
@@ -27,13 +27,13 @@ class Names(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.loop = Loop(LoopConfig(), clock=VirtualClock())
+        self.loop = ActorSystem(LoopConfig(), clock=VirtualClock())
         specs = [
             child("permanent").of(Database),
             child("temporary", mode=ChildMode.TEMPORARY).of(Database),
             child("held").of(Database),
         ]
-        spec = SupervisorSpec(children=tuple(specs), intensity=10_000)
+        spec = SupervisorSpec(children=tuple(specs), max_restarts=10_000)
         self.root = spawn_supervisor(self.loop, spec, name="root")
         self.places = {name: supervised(self.root, Database, name) for name in PLACES}
         self.registry = Registry(self.loop)
@@ -57,10 +57,10 @@ class Names(RuleBasedStateMachine):
 
     def register(self, name: str, key: object, handle: Database) -> None:
         if name in self.holders and self.holders[name] != key:
-            with pytest.raises(NameTaken):
+            with pytest.raises(NameTakenError):
                 self.registry.register(name, handle)
         elif not self.lasts(key):
-            with pytest.raises(NoSuchActor):
+            with pytest.raises(NoSuchActorError):
                 self.registry.register(name, handle)
         else:
             self.registry.register(name, handle)

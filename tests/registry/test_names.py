@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Loop
+from bandstand.actor import ActorSystem
 from bandstand.core import Loop as CoreLoop
 from bandstand.errors import (
-    ActorNotLocal,
-    InvalidArgument,
-    LoopClosed,
-    NameTaken,
-    NoSuchActor,
-    NoSuchName,
-    WrongThread,
+    ActorNotLocalError,
+    InvalidArgumentError,
+    LoopClosedError,
+    NameTakenError,
+    NoSuchActorError,
+    NoSuchNameError,
+    WrongThreadError,
 )
 from bandstand.registry import Registry
 from tests.actor.players import elsewhere
@@ -25,10 +25,10 @@ from tests.registry.players import Clerk, Counter, Database, Replica
 
 pytestmark = pytest.mark.guarantee("G202")
 
-LoopMaker = Callable[..., Loop]
+LoopMaker = Callable[..., ActorSystem]
 
 
-def test_a_name_finds_its_actor(loop: Loop) -> None:
+def test_a_name_finds_its_actor(loop: ActorSystem) -> None:
     registry = Registry(loop)
     database = loop.spawn(Database)
     registry.register("db", database)
@@ -39,7 +39,7 @@ def test_a_name_finds_its_actor(loop: Loop) -> None:
     assert "1 names" in repr(registry)
 
 
-def test_the_same_again_is_harmless_and_an_actor_may_have_several(loop: Loop) -> None:
+def test_the_same_again_is_harmless_and_an_actor_may_have_several(loop: ActorSystem) -> None:
     registry = Registry(loop)
     database = loop.spawn(Database)
     for name in ("db", "store", "db"):
@@ -49,16 +49,16 @@ def test_the_same_again_is_harmless_and_an_actor_may_have_several(loop: Loop) ->
     assert registry.names() == ("store",)
 
 
-def test_a_name_that_is_taken_says_by_whom(loop: Loop) -> None:
+def test_a_name_that_is_taken_says_by_whom(loop: ActorSystem) -> None:
     registry = Registry(loop)
     first = loop.options(name="first").spawn(Database)
     registry.register("db", first)
-    with pytest.raises(NameTaken, match=r"'db' is the name of <Database 'first'"):
+    with pytest.raises(NameTakenError, match=r"'db' is the name of <Database 'first'"):
         registry.register("db", loop.spawn(Database))
     assert registry.find("db", Database) is first
 
 
-def test_registries_do_not_know_each_other(loop: Loop) -> None:
+def test_registries_do_not_know_each_other(loop: ActorSystem) -> None:
     one, other = Registry(loop), Registry(loop)
     first, second = loop.spawn(Database), loop.spawn(Database)
     one.register("db", first)
@@ -67,7 +67,7 @@ def test_registries_do_not_know_each_other(loop: Loop) -> None:
     assert other.get("db", Database) is second
 
 
-def test_unregister_frees_a_name(loop: Loop) -> None:
+def test_unregister_frees_a_name(loop: ActorSystem) -> None:
     registry = Registry(loop)
     first, second = loop.spawn(Database), loop.spawn(Database)
     registry.register("db", first)
@@ -78,17 +78,17 @@ def test_unregister_frees_a_name(loop: Loop) -> None:
     assert registry.get("db", Database) is second
 
 
-def test_a_derived_class_is_found_by_its_base(loop: Loop) -> None:
+def test_a_derived_class_is_found_by_its_base(loop: ActorSystem) -> None:
     registry = Registry(loop)
     replica = loop.spawn(Replica)
     registry.register("db", replica)
     assert registry.find("db", Database) == replica
     registry.register("base", loop.spawn(Database))
-    with pytest.raises(InvalidArgument, match="'base' is a Database, not a Replica"):
+    with pytest.raises(InvalidArgumentError, match="'base' is a Database, not a Replica"):
         registry.find("base", Replica)
 
 
-def test_an_implementation_is_found_as_its_interface(loop: Loop) -> None:
+def test_an_implementation_is_found_as_its_interface(loop: ActorSystem) -> None:
     registry = Registry(loop)
     book: list[int] = []
     registry.register("counter", loop.spawn(Counter, book))
@@ -97,56 +97,56 @@ def test_an_implementation_is_found_as_its_interface(loop: Loop) -> None:
     assert book == [3]
 
 
-def test_another_class_is_refused_naming_both(loop: Loop) -> None:
+def test_another_class_is_refused_naming_both(loop: ActorSystem) -> None:
     registry = Registry(loop)
     registry.register("db", loop.spawn(Database))
     for look in (registry.find, registry.get):
-        with pytest.raises(InvalidArgument, match="'db' is a Database, not a Clerk"):
+        with pytest.raises(InvalidArgumentError, match="'db' is a Database, not a Clerk"):
             look("db", Clerk)
-    with pytest.raises(InvalidArgument, match="not an actor class"):
+    with pytest.raises(InvalidArgumentError, match="not an actor class"):
         registry.find("db", int)  # type: ignore[arg-type]  # what is tested
 
 
-def test_nobody_there_comes_with_close_matches(loop: Loop) -> None:
+def test_nobody_there_comes_with_close_matches(loop: ActorSystem) -> None:
     registry = Registry(loop)
     registry.register("database", loop.spawn(Database))
-    with pytest.raises(NoSuchName, match=r"no actor has the name 'databsae'; did you mean 'database'\?"):
+    with pytest.raises(NoSuchNameError, match=r"no actor has the name 'databsae'; did you mean 'database'\?"):
         registry.get("databsae", Database)
     with pytest.raises(LookupError):
         registry.get("x", Database)
 
 
-def test_what_cannot_have_a_name(loop: Loop, make_loop: LoopMaker) -> None:
+def test_what_cannot_have_a_name(loop: ActorSystem, make_loop: LoopMaker) -> None:
     registry = Registry(loop)
-    raw = loop.spawn(lambda ctx, data: None)
+    raw = loop.spawn_raw(lambda ctx, data: None)
     ended = loop.spawn(Database)
     ended.stop()
-    with pytest.raises(InvalidArgument, match="id of a raw actor"):
+    with pytest.raises(InvalidArgumentError, match="id of a raw actor"):
         registry.register("raw", raw)  # type: ignore[arg-type]  # what is tested
-    with pytest.raises(InvalidArgument, match="is not a handle"):
+    with pytest.raises(InvalidArgumentError, match="is not a handle"):
         registry.register("it", Database())
-    with pytest.raises(NoSuchActor, match="has ended"):
+    with pytest.raises(NoSuchActorError, match="has ended"):
         registry.register("ended", ended)
-    with pytest.raises(ActorNotLocal):
+    with pytest.raises(ActorNotLocalError):
         registry.register("far", make_loop().spawn(Database))
-    with pytest.raises(InvalidArgument, match="name is ''"):
+    with pytest.raises(InvalidArgumentError, match="name is ''"):
         registry.register("", loop.spawn(Database))
     assert registry.names() == ()
 
 
 @pytest.mark.parametrize("name", [5, [], None, ""])
-def test_what_is_no_name_is_refused_by_every_look(loop: Loop, name: Any) -> None:
+def test_what_is_no_name_is_refused_by_every_look(loop: ActorSystem, name: Any) -> None:
     registry = Registry(loop)
     for look in (
         lambda: registry.find(name, Database),
         lambda: registry.get(name, Database),
         lambda: registry.unregister(name),
     ):
-        with pytest.raises(InvalidArgument, match=r"name is .*: pass a string that is not empty"):
+        with pytest.raises(InvalidArgumentError, match=r"name is .*: pass a string that is not empty"):
             look()
 
 
-def test_only_on_the_loops_thread_and_while_it_is_open(loop: Loop) -> None:
+def test_only_on_the_loops_thread_and_while_it_is_open(loop: ActorSystem) -> None:
     registry = Registry(loop)
     database = loop.spawn(Database)
     for deed in (
@@ -157,24 +157,24 @@ def test_only_on_the_loops_thread_and_while_it_is_open(loop: Loop) -> None:
         lambda: registry.group("g", Database),
         lambda: Registry(loop),
     ):
-        with pytest.raises(WrongThread):
+        with pytest.raises(WrongThreadError):
             elsewhere(deed)
     registry.register("db", database)
     loop.destroy()
     assert registry.find("db", Database) is None
     assert registry.names() == ()
-    with pytest.raises(LoopClosed):
+    with pytest.raises(LoopClosedError):
         registry.register("db", database)
 
 
 def test_a_loop_without_typed_actors_has_no_registry() -> None:
     raw = CoreLoop()
-    with pytest.raises(InvalidArgument, match="cannot run typed actors"):
+    with pytest.raises(InvalidArgumentError, match="cannot run typed actors"):
         Registry(raw)  # type: ignore[arg-type]  # what is tested
     raw.destroy()
 
 
-def test_registering_again_and_again_leaves_nothing_behind(loop: Loop) -> None:
+def test_registering_again_and_again_leaves_nothing_behind(loop: ActorSystem) -> None:
     """What waits for an end is taken back with the name: no heap of it grows in the actor."""
     registry = Registry(loop)
     database = loop.spawn(Database)

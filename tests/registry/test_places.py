@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bandstand.actor import Loop, child, id_of, supervised
-from bandstand.errors import NameTaken, NameTimeout, NoSuchName
+from bandstand.actor import ActorSystem, child, id_of, supervised
+from bandstand.errors import NameTakenError, NameTimeoutError, NoSuchNameError
 from bandstand.registry import Registry
 from bandstand.supervision import (
     Backoff,
@@ -25,7 +25,7 @@ from tests.registry.players import Database
 pytestmark = pytest.mark.guarantee("G204")
 
 
-def test_it_outlives_an_incarnation(loop: Loop) -> None:
+def test_it_outlives_an_incarnation(loop: ActorSystem) -> None:
     root = one_for_one(loop, child("db").of(Database))
     registry = Registry(loop)
     handle = supervised(root, Database, "db")
@@ -38,8 +38,8 @@ def test_it_outlives_an_incarnation(loop: Loop) -> None:
     registry.register("db", supervised(root, Database, "db"))  # of the same place: the same
 
 
-def test_while_nobody_is_there_nobody_is_found(loop: Loop, clock: VirtualClock) -> None:
-    root = one_for_one(loop, child("db", backoff=Backoff(initial_ms=100)).of(Database))
+def test_while_nobody_is_there_nobody_is_found(loop: ActorSystem, clock: VirtualClock) -> None:
+    root = one_for_one(loop, child("db", backoff=Backoff(initial=0.1)).of(Database))
     registry = Registry(loop)
     handle = supervised(root, Database, "db")
     registry.register("db", handle)
@@ -47,33 +47,33 @@ def test_while_nobody_is_there_nobody_is_found(loop: Loop, clock: VirtualClock) 
     settle(loop)
     assert registry.find("db", Database) is None
     assert registry.names() == ("db",)
-    with pytest.raises(NoSuchName, match="down or ending: use wait"):
+    with pytest.raises(NoSuchNameError, match="down or ending: use wait"):
         registry.get("db", Database)
-    with pytest.raises(NameTaken):
+    with pytest.raises(NameTakenError):
         registry.register("db", loop.spawn(Database))
-    clock.advance(200)
+    clock.advance(0.2)
     settle(loop)
     assert registry.find("db", Database) is handle
 
 
-def test_a_wait_is_for_the_next_incarnation(loop: Loop) -> None:
+def test_a_wait_is_for_the_next_incarnation(loop: ActorSystem) -> None:
     async def body() -> None:
-        root = one_for_one(loop, child("db", backoff=Backoff(initial_ms=100)).of(Database))
+        root = one_for_one(loop, child("db", backoff=Backoff(initial=0.1)).of(Database))
         registry = Registry(loop)
         handle = supervised(root, Database, "db")
         registry.register("db", handle)
         first = id_of(handle)
         handle.crash()
         await handle.ended()
-        with pytest.raises(NameTimeout):
-            await registry.wait("db", Database, ms=20)
-        assert await registry.wait("db", Database, ms=1000) is handle
+        with pytest.raises(NameTimeoutError):
+            await registry.wait("db", Database, timeout=0.02)
+        assert await registry.wait("db", Database, timeout=1.0) is handle
         assert id_of(handle) != first
 
     ride(loop, body)
 
 
-def test_a_temporary_childs_name_is_free_when_it_is_forgotten(loop: Loop) -> None:
+def test_a_temporary_childs_name_is_free_when_it_is_forgotten(loop: ActorSystem) -> None:
     root = one_for_one(loop, child("db", mode=ChildMode.TEMPORARY).of(Database))
     registry = Registry(loop)
     handle = supervised(root, Database, "db")
@@ -85,7 +85,7 @@ def test_a_temporary_childs_name_is_free_when_it_is_forgotten(loop: Loop) -> Non
     registry.register("db", loop.spawn(Database))
 
 
-def test_one_that_is_stopped_on_request_keeps_it_until_it_is_deleted(loop: Loop) -> None:
+def test_one_that_is_stopped_on_request_keeps_it_until_it_is_deleted(loop: ActorSystem) -> None:
     root = one_for_one(loop, child("db").of(Database))
     registry = Registry(loop)
     handle = supervised(root, Database, "db")
@@ -100,7 +100,7 @@ def test_one_that_is_stopped_on_request_keeps_it_until_it_is_deleted(loop: Loop)
     assert registry.names() == ()
 
 
-def test_it_is_free_when_the_supervisor_has_ended(loop: Loop) -> None:
+def test_it_is_free_when_the_supervisor_has_ended(loop: ActorSystem) -> None:
     root = one_for_one(loop, child("db").of(Database))
     registry = Registry(loop)
     registry.register("db", supervised(root, Database, "db"))
@@ -109,8 +109,8 @@ def test_it_is_free_when_the_supervisor_has_ended(loop: Loop) -> None:
     assert registry.names() == ()
 
 
-def test_a_dynamic_childs_name(loop: Loop) -> None:
-    root = spawn_supervisor(loop, DynamicSpec(child=child("db").of(Database), intensity=10))
+def test_a_dynamic_childs_name(loop: ActorSystem) -> None:
+    root = spawn_supervisor(loop, DynamicSpec(child=child("db").of(Database), max_restarts=10))
     registry = Registry(loop)
     root.start_child()
     handle = supervised(root, Database, "db-1")
@@ -123,9 +123,11 @@ def test_a_dynamic_childs_name(loop: Loop) -> None:
     assert registry.names() == ()
 
 
-def test_a_place_below_a_supervisor_that_is_started_again(loop: Loop) -> None:
+def test_a_place_below_a_supervisor_that_is_started_again(loop: ActorSystem) -> None:
     """All that stands on the way is new after that, and the name still leads there."""
-    inner = SupervisorSpec(strategy=Strategy.ONE_FOR_ONE, children=(child("db").of(Database),), intensity=0)
+    inner = SupervisorSpec(
+        strategy=Strategy.ONE_FOR_ONE, children=(child("db").of(Database),), max_restarts=0
+    )
     root = one_for_one(loop, ChildSpec("inner", inner))
     registry = Registry(loop)
     handle = supervised(root, Database, "inner", "db")
@@ -141,9 +143,9 @@ def test_a_place_below_a_supervisor_that_is_started_again(loop: Loop) -> None:
     assert registry.names() == ()
 
 
-def test_it_is_nobody_elses_while_the_supervisor_on_the_way_is_being_made(loop: Loop) -> None:
+def test_it_is_nobody_elses_while_the_supervisor_on_the_way_is_being_made(loop: ActorSystem) -> None:
     """An observer is told of the new supervisor before that has any child."""
-    inner = SupervisorSpec(children=(child("db").of(Database),), intensity=0)
+    inner = SupervisorSpec(children=(child("db").of(Database),), max_restarts=0)
     root = one_for_one(loop, ChildSpec("inner", inner))
     registry = Registry(loop)
     handle = supervised(root, Database, "inner", "db")
@@ -161,22 +163,22 @@ def test_it_is_nobody_elses_while_the_supervisor_on_the_way_is_being_made(loop: 
     assert registry.find("db", Database) is handle
 
 
-def test_a_wait_hears_of_a_place_below_that_comes_back(loop: Loop) -> None:
+def test_a_wait_hears_of_a_place_below_that_comes_back(loop: ActorSystem) -> None:
     async def body() -> None:
-        inner = SupervisorSpec(children=(child("db").of(Database),), intensity=0)
-        root = one_for_one(loop, ChildSpec("inner", inner, backoff=Backoff(initial_ms=100)))
+        inner = SupervisorSpec(children=(child("db").of(Database),), max_restarts=0)
+        root = one_for_one(loop, ChildSpec("inner", inner, backoff=Backoff(initial=0.1)))
         registry = Registry(loop)
         handle = supervised(root, Database, "inner", "db")
         registry.register("db", handle)
         handle.crash()
         await handle.ended()
         assert registry.find("db", Database) is None
-        assert await registry.wait("db", Database, ms=1000) is handle
+        assert await registry.wait("db", Database, timeout=1.0) is handle
 
     ride(loop, body)
 
 
-def test_an_incarnation_that_registers_itself_takes_the_name_with_it(loop: Loop) -> None:
+def test_an_incarnation_that_registers_itself_takes_the_name_with_it(loop: ActorSystem) -> None:
     registry = Registry(loop)
 
     class Selfish(Database):

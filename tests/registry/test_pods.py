@@ -11,7 +11,7 @@ from bandstand.pod import ThreadModel, Troupe, pod
 from bandstand.registry import Registry
 
 if TYPE_CHECKING:
-    from bandstand.actor import Loop
+    from bandstand.actor import ActorSystem
 
 pytestmark = [
     pytest.mark.guarantee("G202"),
@@ -23,7 +23,7 @@ pytestmark = [
 class Clerk(Actor):
     @ask
     def names(self) -> tuple[bool, bool, bool]:
-        registry = Registry(cast("Loop", loop_of(self.me)))
+        registry = Registry(cast("ActorSystem", loop_of(self.me)))
         registry.register("clerk", self.me)
         registry.register("clerk", self.me)
         group = registry.group("clerks", Clerk)

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from bandstand.actor import Actor, Loop, ask
-from bandstand.errors import InvalidArgument, LoopClosed, NameTimeout
+from bandstand.actor import Actor, ActorSystem, ask
+from bandstand.errors import InvalidArgumentError, LoopClosedError, NameTimeoutError
 from bandstand.registry import Registry
 from bandstand.testing import VirtualClock
 from tests.actor.players import ride, turns
@@ -16,11 +16,11 @@ from tests.registry.players import Clerk, Database
 pytestmark = pytest.mark.guarantee("G205")
 
 
-def test_it_ends_when_the_name_appears(loop: Loop) -> None:
+def test_it_ends_when_the_name_appears(loop: ActorSystem) -> None:
     async def body() -> None:
         registry = Registry(loop)
-        waits = [asyncio.ensure_future(registry.wait("db", Database, ms=None)) for _ in range(3)]
-        other = asyncio.ensure_future(registry.wait("other", Database, ms=None))
+        waits = [asyncio.ensure_future(registry.wait("db", Database, timeout=None)) for _ in range(3)]
+        other = asyncio.ensure_future(registry.wait("other", Database, timeout=None))
         await turns()
         database = loop.spawn(Database)
         registry.register("db", database)
@@ -33,23 +33,23 @@ def test_it_ends_when_the_name_appears(loop: Loop) -> None:
 
 
 @pytest.mark.parametrize("ms", [0, 1, 250.5])
-def test_it_ends_at_its_deadline(loop: Loop, clock: VirtualClock, ms: float) -> None:
+def test_it_ends_at_its_deadline(loop: ActorSystem, clock: VirtualClock, ms: float) -> None:
     async def body() -> int:
         registry = Registry(loop)
         before = clock.now_ns()
-        with pytest.raises(NameTimeout, match=f"no actor registered the name 'db' within {ms:.15g} ms"):
-            await registry.wait("db", Database, ms=ms)
+        with pytest.raises(NameTimeoutError, match=f"no actor registered the name 'db' within {ms:.15g} ms"):
+            await registry.wait("db", Database, timeout=ms / 1000)
         with pytest.raises(TimeoutError):
-            await registry.wait("db", Database, ms=ms)
+            await registry.wait("db", Database, timeout=ms / 1000)
         return clock.now_ns() - before
 
     assert ride(loop, body) >= 2 * ms * 1_000_000
 
 
-def test_it_ends_when_it_is_cancelled_and_leaves_nothing(loop: Loop) -> None:
+def test_it_ends_when_it_is_cancelled_and_leaves_nothing(loop: ActorSystem) -> None:
     async def body() -> None:
         registry = Registry(loop)
-        wait = asyncio.ensure_future(registry.wait("db", Database, ms=None))
+        wait = asyncio.ensure_future(registry.wait("db", Database, timeout=None))
         await turns()
         wait.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -59,24 +59,27 @@ def test_it_ends_when_it_is_cancelled_and_leaves_nothing(loop: Loop) -> None:
     ride(loop, body)
 
 
-def test_it_ends_with_the_loop(loop: Loop) -> None:
+def test_it_ends_with_the_loop(loop: ActorSystem) -> None:
     async def main() -> None:
         async with loop:
             registry = Registry(loop)
-            waits = [asyncio.ensure_future(registry.wait("db", Database, ms=ms)) for ms in (None, 1_000_000)]
+            waits = [
+                asyncio.ensure_future(registry.wait("db", Database, timeout=timeout))
+                for timeout in (None, 1000)
+            ]
             await turns()
         for wait in waits:
-            with pytest.raises(LoopClosed, match="'db'"):
+            with pytest.raises(LoopClosedError, match="'db'"):
                 await wait
 
     with asyncio.Runner(loop_factory=loop.config.loop_factory) as runner:
         runner.run(main())
 
 
-def test_a_name_that_comes_and_goes_before_it_looks_is_waited_for_again(loop: Loop) -> None:
+def test_a_name_that_comes_and_goes_before_it_looks_is_waited_for_again(loop: ActorSystem) -> None:
     async def body() -> None:
         registry = Registry(loop)
-        wait = asyncio.ensure_future(registry.wait("db", Database, ms=None))
+        wait = asyncio.ensure_future(registry.wait("db", Database, timeout=None))
         await turns()
         short = loop.spawn(Database)
         registry.register("db", short)
@@ -90,28 +93,28 @@ def test_a_name_that_comes_and_goes_before_it_looks_is_waited_for_again(loop: Lo
     ride(loop, body)
 
 
-def test_somebody_of_another_class_is_an_error(loop: Loop) -> None:
+def test_somebody_of_another_class_is_an_error(loop: ActorSystem) -> None:
     async def body() -> None:
         registry = Registry(loop)
-        wait = asyncio.ensure_future(registry.wait("db", Database, ms=None))
+        wait = asyncio.ensure_future(registry.wait("db", Database, timeout=None))
         await turns()
         registry.register("db", loop.spawn(Clerk))
-        with pytest.raises(InvalidArgument, match="'db' is a Clerk, not a Database"):
+        with pytest.raises(InvalidArgumentError, match="'db' is a Clerk, not a Database"):
             await wait
-        with pytest.raises(InvalidArgument, match="ms is -1"):
-            await registry.wait("db", Database, ms=-1)
+        with pytest.raises(InvalidArgumentError, match=r"timeout is -0\.001"):
+            await registry.wait("db", Database, timeout=-0.001)
 
     ride(loop, body)
 
 
-def test_an_actor_can_wait(loop: Loop) -> None:
+def test_an_actor_can_wait(loop: ActorSystem) -> None:
     async def body() -> int:
         registry = Registry(loop)
 
         class Seeker(Actor):
             @ask
             async def seek(self) -> int:
-                return await (await registry.wait("db", Database, ms=None)).rows()
+                return await (await registry.wait("db", Database, timeout=None)).rows()
 
         reply = loop.spawn(Seeker).seek()
         await turns()

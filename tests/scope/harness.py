@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from bandstand.core import Context, Loop, Verdict
 from bandstand.core.timer_wheel import Timer
-from bandstand.errors import ChannelClosed, ChannelTimeout
+from bandstand.errors import ChannelClosedError, ChannelTimeoutError
 from bandstand.scope import (
     CONFLATED,
     UNBOUNDED,
@@ -159,13 +159,13 @@ async def wait_until(condition: Callable[[], bool]) -> None:
 
 async def sleep_virtual(ms: float) -> None:
     """Wait for virtual time on the loop's timer wheel, which works on every lane."""
-    with suppress(ChannelTimeout):
-        await CancelToken().wait(timeout_ms=ms)
+    with suppress(ChannelTimeoutError):
+        await CancelToken().wait(timeout=ms / 1000)
 
 
 async def advance(loop: Loop, clock: VirtualClock, ms: float) -> None:
     """Advance the clock by hand: works even while a running coroutine keeps the clock from jumping."""
-    clock.advance(ms)
+    clock.advance(ms / 1000)
     loop.poll_once()
     await iterate(10)
 
@@ -228,7 +228,7 @@ def drain(channel: Channel[T]) -> list[T]:
     """Receive everything that can be received without waiting."""
     nothing = object()
     found: list[Any] = []
-    with suppress(ChannelClosed):
+    with suppress(ChannelClosedError):
         while (item := channel.try_receive(nothing)) is not nothing:
             found.append(item)
     return found

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bandstand.errors import Cancelled, ChannelClosed, ChannelTimeout
+from bandstand.errors import ChannelClosedError, ChannelTimeoutError, TokenCancelledError
 from bandstand.scope import CONFLATED, UNBOUNDED, CancelToken, Channel
 from tests.scope.harness import (
     as_coroutine,
@@ -198,7 +198,7 @@ def test_an_element_returned_to_a_closed_channel_can_be_received() -> None:
         task.cancel()
         await iterate()
         assert drain(channel) == [1]
-        with pytest.raises(ChannelClosed):
+        with pytest.raises(ChannelClosedError):
             channel.try_receive()
 
     run(main)
@@ -314,7 +314,7 @@ def test_a_token_that_is_already_cancelled_has_priority(side: str) -> None:
         channel.try_send(1)
         token = CancelToken()
         token.cancel("enough")
-        with pytest.raises(Cancelled, match="enough") as caught:
+        with pytest.raises(TokenCancelledError, match="enough") as caught:
             await (channel.send(2, token=token) if side == "send" else channel.receive(token=token))
         assert caught.value.token == token.number
         assert not isinstance(caught.value, asyncio.CancelledError)
@@ -337,12 +337,12 @@ def test_a_token_wakes_waiting_operations(side: str) -> None:
         root.cancel("the user has gone")
         await iterate(2)
         assert task.done(), "promptly"
-        assert await result_of(task) is Cancelled
+        assert await result_of(task) is TokenCancelledError
         stats = channel.statistics()
         assert (stats.cancelled, stats.senders + stats.receivers) == (1, 1)
         assert not other.done()
         channel.close()
-        assert await result_of(other) is ChannelClosed
+        assert await result_of(other) is ChannelClosedError
 
     run(main)
 
@@ -357,7 +357,7 @@ def test_a_token_and_an_element_at_the_same_moment_are_one_or_the_other(is_token
         if is_token_first:
             token.cancel()
             channel.try_send(1)
-            assert await result_of(task) is Cancelled
+            assert await result_of(task) is TokenCancelledError
             assert drain(channel) == [1]
         else:
             channel.try_send(1)
@@ -374,17 +374,17 @@ def test_a_token_and_an_element_at_the_same_moment_are_one_or_the_other(is_token
 def test_a_timeout_a_token_and_a_close_at_the_same_moment_are_one_of_them() -> None:
     async def main() -> None:
         channel = Channel[int]()
-        token = CancelToken(timeout_ms=10)
-        both = await start_waiting(channel.receive(timeout_ms=10, token=token))
-        assert await result_of(both) in {Cancelled, ChannelTimeout}
+        token = CancelToken(timeout=0.01)
+        both = await start_waiting(channel.receive(timeout=0.01, token=token))
+        assert await result_of(both) in {TokenCancelledError, ChannelTimeoutError}
         stats = channel.statistics()
         assert stats.cancelled + stats.timed_out == 1
         token = CancelToken()
-        task = await start_waiting(channel.receive(timeout_ms=10, token=token))
+        task = await start_waiting(channel.receive(timeout=0.01, token=token))
         channel.close()
         token.cancel()
         await sleep_virtual(20)
-        assert await result_of(task) is ChannelClosed
+        assert await result_of(task) is ChannelClosedError
 
     run_virtual(main)
 
@@ -395,7 +395,7 @@ def test_a_token_keeps_no_operation_that_does_not_wait_any_more() -> None:
         channel = Channel[int](1)
         token = CancelToken()
         for way in ("served", "timed out", "cancelled", "closed", "at once"):
-            task = asyncio.create_task(as_coroutine(channel.receive(token=token, timeout_ms=20)))
+            task = asyncio.create_task(as_coroutine(channel.receive(token=token, timeout=0.02)))
             await iterate(2)
             assert token.has_listeners()
             if way == "served":
@@ -569,8 +569,8 @@ def test_a_hundred_thousand_failed_receives_leave_nothing_behind(way: str) -> No
     token = CancelToken()
 
     async def timed_out() -> None:
-        with suppress(ChannelTimeout):
-            await channel.receive(timeout_ms=5, token=token)
+        with suppress(ChannelTimeoutError):
+            await channel.receive(timeout=0.005, token=token)
 
     async def cancelled(tasks: list[asyncio.Task[int]]) -> None:
         for task in tasks:
@@ -582,12 +582,12 @@ def test_a_hundred_thousand_failed_receives_leave_nothing_behind(way: str) -> No
         task = asyncio.create_task(as_coroutine(channel.receive(token=child)))
         await asyncio.sleep(0)
         child.cancel()
-        with suppress(Cancelled):
+        with suppress(TokenCancelledError):
             await task
 
     async def chosen() -> None:
-        with suppress(ChannelTimeout):
-            await select(channel.receive(), other.receive(), other.receive(), timeout_ms=5)
+        with suppress(ChannelTimeoutError):
+            await select(channel.receive(), other.receive(), other.receive(), timeout=0.005)
 
     async def rounds(number: int) -> None:
         for start in range(0, number, 1000):
@@ -596,7 +596,7 @@ def test_a_hundred_thousand_failed_receives_leave_nothing_behind(way: str) -> No
                 await asyncio.gather(*(timed_out() for _ in range(count)))
             elif way == "cancelled":
                 tasks = [
-                    asyncio.create_task(as_coroutine(channel.receive(timeout_ms=1e6))) for _ in range(count)
+                    asyncio.create_task(as_coroutine(channel.receive(timeout=1000.0))) for _ in range(count)
                 ]
                 await asyncio.sleep(0)
                 await cancelled(tasks)
@@ -640,7 +640,7 @@ def test_what_waits_a_long_time_has_one_timer_and_no_task() -> None:
     async def main() -> None:
         channel = Channel[int](1)
         for number in range(10_000):
-            task = asyncio.create_task(as_coroutine(channel.receive(timeout_ms=1e9)))
+            task = asyncio.create_task(as_coroutine(channel.receive(timeout=1000000.0)))
             await asyncio.sleep(0)
             channel.try_send(number)
             assert await task == number

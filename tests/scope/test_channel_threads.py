@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from bandstand.core import Loop
-from bandstand.errors import Cancelled, ChannelClosed, ChannelTimeout, LoopBusy
+from bandstand.errors import ChannelClosedError, ChannelTimeoutError, LoopBusyError, TokenCancelledError
 from bandstand.scope import UNBOUNDED, CancelToken, Channel, select
 from tests.scope.harness import (
     Capacity,
@@ -114,7 +114,7 @@ def test_threads_only(capacity: Capacity, crew: Crew) -> None:
         while True:
             try:
                 mine.append(channel.receive().blocking())
-            except ChannelClosed:
+            except ChannelClosedError:
                 return
 
     receivers, senders = Crew(), crew
@@ -155,7 +155,7 @@ def test_two_event_loops_and_threads(capacity: Capacity, crew: Crew) -> None:
         await asyncio.gather(*(receive_async(mine) for mine in lists))
 
     def receive(mine: list[tuple[int, int]]) -> None:
-        with suppress(ChannelClosed):
+        with suppress(ChannelClosedError):
             while True:
                 mine.append(channel.receive().blocking())
 
@@ -218,12 +218,12 @@ def test_selects_in_many_threads(capacity: int, crew: Crew) -> None:
             await select(right.send(item), left.send(item))
 
     def receive(mine: list[tuple[int, int]]) -> None:
-        with suppress(ChannelClosed):
+        with suppress(ChannelClosedError):
             while True:
                 mine.append(select(right.receive(), left.receive()).blocking()[1])
 
     async def receive_async(mine: list[tuple[int, int]]) -> None:
-        with suppress(ChannelClosed):
+        with suppress(ChannelClosedError):
             while True:
                 mine.append((await select(left.receive(), right.receive()))[1])
 
@@ -253,8 +253,8 @@ def test_one_channel_on_both_sides_of_many_selects(crew: Crew) -> None:
 
     def play(start: int) -> None:
         for number in range(start, start + 150):
-            with suppress(ChannelTimeout):
-                index, item = select(channel.send(number), channel.receive(), timeout_ms=50).blocking()
+            with suppress(ChannelTimeoutError):
+                index, item = select(channel.send(number), channel.receive(), timeout=0.05).blocking()
                 if index == 0:
                     sent.append(number)
                 else:
@@ -282,7 +282,7 @@ def test_close_races_with_senders_and_receivers(capacity: Capacity, crew: Crew) 
         got: list[tuple[int, int]] = []
 
         def send(sender: int, channel: Channel[tuple[int, int]], sent: list[tuple[int, int]]) -> None:
-            with suppress(ChannelClosed):
+            with suppress(ChannelClosedError):
                 for number in range(1000):
                     channel.send((sender, number)).blocking()
                     sent.append((sender, number))
@@ -292,7 +292,7 @@ def test_close_races_with_senders_and_receivers(capacity: Capacity, crew: Crew) 
                 got.append(item)  # noqa: PERF401 -- same
 
         def receive(channel: Channel[tuple[int, int]], got: list[tuple[int, int]]) -> None:
-            with suppress(ChannelClosed):
+            with suppress(ChannelClosedError):
                 while True:
                     got.append(channel.receive().blocking())
 
@@ -331,14 +331,14 @@ def test_tasks_that_are_cancelled_while_a_thread_sends(capacity: Capacity, crew:
             for task in tasks:
                 task.cancel()
             results = await asyncio.gather(*tasks, return_exceptions=True)
-            assert all(isinstance(result, (asyncio.CancelledError, ChannelClosed)) for result in results)
+            assert all(isinstance(result, (asyncio.CancelledError, ChannelClosedError)) for result in results)
 
     def send() -> None:
         for number in range(1500):
             channel.send(number).blocking()
 
     def also_receive() -> None:
-        with suppress(ChannelClosed):
+        with suppress(ChannelClosedError):
             while True:
                 others.append(channel.receive().blocking())
 
@@ -376,7 +376,7 @@ def test_senders_that_are_cancelled_while_a_thread_receives(crew: Crew) -> None:
         channel.close()
 
     def receive() -> None:
-        with suppress(ChannelClosed):
+        with suppress(ChannelClosedError):
             while True:
                 got.append(channel.receive().blocking())
 
@@ -402,7 +402,7 @@ def test_a_token_races_with_an_element(is_blocking: bool, crew: Crew) -> None:
             tokens.try_send(token)
             try:
                 got.append(await channel.receive(token=token))
-            except Cancelled:
+            except TokenCancelledError:
                 ended[0] += 1
         tokens.close()
 
@@ -412,20 +412,20 @@ def test_a_token_races_with_an_element(is_blocking: bool, crew: Crew) -> None:
             tokens.try_send(token)
             try:
                 got.append(channel.receive(token=token).blocking())
-            except Cancelled:
+            except TokenCancelledError:
                 ended[0] += 1
         tokens.close()
 
     def cancel() -> None:
-        with suppress(ChannelClosed):
+        with suppress(ChannelClosedError):
             while True:
                 tokens.receive().blocking().cancel()
 
     def send() -> None:
         number = 0
         while not tokens.is_closed:
-            with suppress(ChannelTimeout):
-                channel.send(number, timeout_ms=1).blocking()
+            with suppress(ChannelTimeoutError):
+                channel.send(number, timeout=0.001).blocking()
                 number += 1
 
     if is_blocking:
@@ -449,18 +449,18 @@ def test_timeouts_race_with_elements(crew: Crew) -> None:
 
     def receive() -> None:
         while not channel.is_closed:
-            with suppress(ChannelTimeout, ChannelClosed):
-                got.append(channel.receive(timeout_ms=0.2).blocking())
+            with suppress(ChannelTimeoutError, ChannelClosedError):
+                got.append(channel.receive(timeout=0.0002).blocking())
 
     async def receive_async() -> None:
         while not channel.is_closed:
-            with suppress(ChannelTimeout, ChannelClosed):
-                got.append(await channel.receive(timeout_ms=1))
+            with suppress(ChannelTimeoutError, ChannelClosedError):
+                got.append(await channel.receive(timeout=0.001))
 
     def send(start: int) -> None:
         for number in range(start, start + 400):
-            with suppress(ChannelTimeout):
-                channel.send(number, timeout_ms=0.3).blocking()
+            with suppress(ChannelTimeoutError):
+                channel.send(number, timeout=0.0003).blocking()
                 sent.append(number)
 
     receivers = Crew()
@@ -523,7 +523,7 @@ def test_blocking_on_a_thread_that_runs_an_event_loop_is_refused() -> None:
     async def main() -> None:
         channel = Channel[int](1)
         for operation in (channel.send(1), select(channel.send(1))):
-            with pytest.raises(LoopBusy, match="await"):
+            with pytest.raises(LoopBusyError, match="await"):
                 operation.blocking()
             assert len(channel) == 0, "the operation had no effect"
             await as_coroutine(operation)
@@ -537,18 +537,18 @@ def test_blocking_with_timeouts() -> None:
     from time import monotonic
 
     channel = Channel[int](1)
-    with pytest.raises(ChannelTimeout, match=r"no element$"):
-        channel.receive(timeout_ms=0).blocking()
+    with pytest.raises(ChannelTimeoutError, match=r"no element$"):
+        channel.receive(timeout=0).blocking()
     before = monotonic()
-    with pytest.raises(ChannelTimeout, match="within 15 ms"):
-        channel.receive(timeout_ms=15).blocking()
+    with pytest.raises(ChannelTimeoutError, match="within 15 ms"):
+        channel.receive(timeout=0.015).blocking()
     assert monotonic() - before >= 0.015
-    channel.send(1, timeout_ms=0).blocking()
-    with pytest.raises(ChannelTimeout):
-        channel.send(2, timeout_ms=5).blocking()
-    with pytest.raises(ChannelTimeout):
-        select(channel.send(2), channel.send(3), timeout_ms=5).blocking()
-    assert channel.receive(timeout_ms=5).blocking() == 1
+    channel.send(1, timeout=0).blocking()
+    with pytest.raises(ChannelTimeoutError):
+        channel.send(2, timeout=0.005).blocking()
+    with pytest.raises(ChannelTimeoutError):
+        select(channel.send(2), channel.send(3), timeout=0.005).blocking()
+    assert channel.receive(timeout=0.005).blocking() == 1
     stats = channel.statistics()
     assert (stats.senders, stats.receivers, stats.buffered) == (0, 0, 0)
 
@@ -558,7 +558,7 @@ def test_blocking_with_a_token(crew: Crew) -> None:
     channel = Channel[int]()
     token = CancelToken()
     token.cancel("too late")
-    with pytest.raises(Cancelled, match="too late"):
+    with pytest.raises(TokenCancelledError, match="too late"):
         channel.receive(token=token).blocking()
     token = CancelToken()
 
@@ -568,7 +568,7 @@ def test_blocking_with_a_token(crew: Crew) -> None:
         token.cancel("now")
 
     crew.start(cancel)
-    with pytest.raises(Cancelled, match="now"):
+    with pytest.raises(TokenCancelledError, match="now"):
         channel.receive(token=token).blocking()
     crew.join()
     assert channel.statistics().receivers == 0
@@ -594,7 +594,7 @@ def test_an_interrupted_thread_leaves_the_queue(crew: Crew) -> None:
     try:
         crew.start(interrupt)
         with pytest.raises(Interrupted):
-            channel.receive(timeout_ms=20_000).blocking()
+            channel.receive(timeout=20.0).blocking()
         crew.join()
     finally:
         signal.signal(signal.SIGUSR1, before)
@@ -610,7 +610,7 @@ def test_close_wakes_a_waiting_thread(crew: Crew) -> None:
     def wait(operation: Any) -> None:
         try:
             operation.blocking()
-        except ChannelClosed as error:
+        except ChannelClosedError as error:
             told.append(str(error))
 
     crew.start(wait, channel.receive())
@@ -624,8 +624,8 @@ def test_close_wakes_a_waiting_thread(crew: Crew) -> None:
 @pytest.mark.guarantee("G93", "G97")
 def test_a_thread_sees_the_deadline_of_its_token_while_the_loop_that_keeps_it_does_not_run() -> None:
     with Loop() as loop:
-        token = CancelToken(timeout_ms=20, loop=loop)
-        with pytest.raises(Cancelled, match="its deadline of 20 ms has passed"):
+        token = CancelToken(timeout=0.02, loop=loop)
+        with pytest.raises(TokenCancelledError, match="its deadline of 20 ms has passed"):
             Channel[int]().receive(token=token.child()).blocking()
-        with pytest.raises(ChannelTimeout):
-            Channel[int]().receive(token=CancelToken(timeout_ms=60_000, loop=loop), timeout_ms=5).blocking()
+        with pytest.raises(ChannelTimeoutError):
+            Channel[int]().receive(token=CancelToken(timeout=60.0, loop=loop), timeout=0.005).blocking()

@@ -13,7 +13,14 @@ from weakref import ref
 import pytest
 
 from bandstand.core import ActorStatus, Context, ExitReason, Loop, Verdict
-from bandstand.errors import ActorFailed, ActorKilled, BadVerdict, ChannelTimeout, InvalidArgument, LoopBusy
+from bandstand.errors import (
+    ActorFailedError,
+    ActorKilledError,
+    ChannelTimeoutError,
+    InvalidArgumentError,
+    InvalidVerdictError,
+    LoopBusyError,
+)
 from bandstand.scope import UNBOUNDED, CancelToken, Channel, ChannelActor, EndedBy, Outcome, consume
 from bandstand.scope.event import EventWait
 from bandstand.testing import VirtualClock
@@ -73,7 +80,7 @@ WAYS: dict[str, Way] = {
     "STOP": (lambda play: play.give(lambda: Verdict.STOP), EndedBy.RETURNED, NORMAL, None),
     "FAIL": (lambda play: play.give(lambda: Verdict.FAIL), EndedBy.FAILED, FAIL, None),
     "an exception": (lambda play: play.give(boom), EndedBy.FAILED, PANIC, Boom),
-    "no verdict": (lambda play: play.give(lambda: "done"), EndedBy.FAILED, PANIC, BadVerdict),
+    "no verdict": (lambda play: play.give(lambda: "done"), EndedBy.FAILED, PANIC, InvalidVerdictError),
     "async STOP": (
         lambda play: play.give(lambda: verdict_of(Verdict.STOP)),
         EndedBy.RETURNED,
@@ -86,16 +93,16 @@ WAYS: dict[str, Way] = {
         lambda play: play.give(lambda: verdict_of((1, 2))),
         EndedBy.FAILED,
         PANIC,
-        BadVerdict,
+        InvalidVerdictError,
     ),
     "stop_actor": (lambda play: play.loop.stop_actor(play.actor.id), EndedBy.STOPPED, NORMAL, None),
     "fail_actor": (
         lambda play: play.loop.fail_actor(play.actor.id, "bad"),
         EndedBy.FAILED,
         FAIL,
-        ActorFailed,
+        ActorFailedError,
     ),
-    "kill_actor": (lambda play: play.loop.kill_actor(play.actor.id), EndedBy.KILLED, FAIL, ActorKilled),
+    "kill_actor": (lambda play: play.loop.kill_actor(play.actor.id), EndedBy.KILLED, FAIL, ActorKilledError),
     "request_stop": (lambda play: play.loop.request_stop(), EndedBy.STOPPED, NORMAL, None),
 }
 
@@ -195,7 +202,7 @@ def test_the_loop_asked_to_stop_in_the_tick_in_which_it_ended() -> None:
         await wait_until(lambda: slow.begun == [1])
         actor = consume(filled_channel(Verdict.STOP), lambda verdict: verdict, on_done=recorder)
         loop.send(loop.spawn(lambda ctx, data: loop.request_stop()), "go")
-        assert (await actor.ended(timeout_ms=1000)).ended_by is EndedBy.RETURNED
+        assert (await actor.ended(timeout=1.0)).ended_by is EndedBy.RETURNED
         assert len(recorder.outcomes) == 1
 
     run_with_loop(main)
@@ -339,7 +346,7 @@ def test_stop_ends_a_consumer_that_is_idle_again_at_once(is_async: bool) -> None
         actor = consume(channel, process if is_async else got.append)
         await wait_until(lambda: got == [1, 2])
         await wait_until(lambda: channel.statistics().receivers == 1)
-        assert (await actor.stop(timeout_ms=1000)).ended_by is EndedBy.STOPPED
+        assert (await actor.stop(timeout=1.0)).ended_by is EndedBy.STOPPED
 
     run_with_loop(main)
 
@@ -389,12 +396,12 @@ def test_a_wait_for_the_end_can_time_out_and_the_request_stands(clock: VirtualCl
         await wait_until(lambda: slow.begun == [1])
         waits = [
             asyncio.create_task(waited(wait))
-            for wait in (actor.stop(timeout_ms=10), actor.ended(timeout_ms=10))
+            for wait in (actor.stop(timeout=0.01), actor.ended(timeout=0.01))
         ]
         await asyncio.sleep(0)
         await advance(loop, clock, 20)
         for wait in waits:
-            with pytest.raises(ChannelTimeout, match="the end of ChannelActor"):
+            with pytest.raises(ChannelTimeoutError, match="the end of ChannelActor"):
                 await wait
         slow.gate.set()
         assert (await actor.ended()).ended_by is EndedBy.STOPPED
@@ -509,7 +516,7 @@ def test_a_parent_token_cancels_all_actors_and_an_actors_token_only_itself() -> 
 @pytest.mark.spec("K4")
 def test_a_deadline_ends_it() -> None:
     async def main(loop: Loop) -> None:
-        token = CancelToken(timeout_ms=100)
+        token = CancelToken(timeout=0.1)
         actor = consume(Channel[int](), print, token=token)
         assert (await actor.ended()).ended_by is EndedBy.CANCELLED
         assert isinstance(actor.token.cause, TimeoutError)
@@ -663,7 +670,7 @@ def test_an_ordinary_actor_can_end_it_from_its_turn(loop: Loop) -> None:
 def test_blocking_on_the_thread_of_its_own_loop_is_refused(loop: Loop) -> None:
     """The loop could not run meanwhile."""
     actor = consume(filled_channel(1), print, loop=loop)
-    with pytest.raises(LoopBusy, match="could not run meanwhile"):
+    with pytest.raises(LoopBusyError, match="could not run meanwhile"):
         actor.ended().blocking()
 
 
@@ -671,14 +678,14 @@ def test_a_wait_can_be_used_once(loop: Loop) -> None:
     actor = consume(Channel[int](), print, loop=loop)
     wait = actor.stop()
     wait.blocking()
-    with pytest.raises(InvalidArgument, match="once"):
+    with pytest.raises(InvalidArgumentError, match="once"):
         wait.blocking()
 
 
 def test_blocking_on_a_thread_that_runs_an_event_loop_is_refused() -> None:
     async def main(loop: Loop) -> None:
         actor = consume(Channel[int](), print)
-        with pytest.raises(LoopBusy):
+        with pytest.raises(LoopBusyError):
             actor.stop().blocking()
 
     run_with_loop(main)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bandstand.core import ExitReason, Loop, Verdict
-from bandstand.errors import GaveUp, InvalidArgument
+from bandstand.errors import InvalidArgumentError, RestartLimitError
 from bandstand.scope import UNBOUNDED, CancelToken, Channel, Consumer
 from bandstand.supervision import (
     Backoff,
@@ -37,7 +37,7 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
 def supervised(loop: Loop, work: Consumer[Any], **fields: Any) -> Supervisor:
     fields.setdefault("mode", ChildMode.TRANSIENT)
     spec = ChildSpec("orders", run=work.run, init=work.init, **fields)
-    return spawn_supervisor(loop, SupervisorSpec(children=[spec], intensity=PATIENT))
+    return spawn_supervisor(loop, SupervisorSpec(children=[spec], max_restarts=PATIENT))
 
 
 class Picky:
@@ -139,7 +139,7 @@ def test_a_permanent_consumer_of_a_closed_channel_makes_its_supervisor_give_up(m
     work = Consumer(channel, print)
     spec = ChildSpec("orders", run=work.run, init=work.init)
     spawn_supervisor(loop, SupervisorSpec(children=[spec]))
-    with pytest.raises(GaveUp):
+    with pytest.raises(RestartLimitError):
         loop.run()
 
 
@@ -153,8 +153,8 @@ def test_the_cause_is_visible_to_the_supervisor(make_loop: LoopMaker) -> None:
     channel = filled_channel(*range(10))
     work = Consumer(channel, process)
     spec = ChildSpec("orders", run=work.run, init=work.init)
-    spawn_supervisor(loop, SupervisorSpec(children=[spec], intensity=2))
-    with pytest.raises(GaveUp) as caught:
+    spawn_supervisor(loop, SupervisorSpec(children=[spec], max_restarts=2))
+    with pytest.raises(RestartLimitError) as caught:
         loop.run()
     assert [str(error) for error in caught.value.failures] == ["0", "1", "2"]
     assert len(channel) == 7
@@ -192,12 +192,12 @@ def test_a_supervisor_that_stops_it_cancels_what_is_in_flight() -> None:
 @pytest.mark.guarantee("G112")
 def test_elements_wait_in_the_channel_during_a_backoff(loop: Loop, clock: VirtualClock) -> None:
     channel, picky = filled_channel(3, 4), Picky()
-    supervised(loop, Consumer(channel, picky), backoff=Backoff(initial_ms=500))
+    supervised(loop, Consumer(channel, picky), backoff=Backoff(initial=0.5))
     settle(loop)
-    clock.advance(100)
+    clock.advance(0.1)
     settle(loop)
     assert (picky.got, len(channel), channel.statistics().receivers) == ([3], 1, 0)
-    clock.advance(1000)
+    clock.advance(1.0)
     settle(loop)
     assert picky.got == [3, 4]
 
@@ -272,9 +272,9 @@ def test_nothing_is_left_in_the_channel_by_its_incarnations(loop: Loop) -> None:
     ],
 )
 def test_invalid_arguments_are_refused(arguments: Any, words: str) -> None:
-    with pytest.raises(InvalidArgument, match=words):
+    with pytest.raises(InvalidArgumentError, match=words):
         Consumer(*arguments)
-    with pytest.raises(InvalidArgument, match="token is 1"):
+    with pytest.raises(InvalidArgumentError, match="token is 1"):
         Consumer(Channel[int](), print, token=1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # on purpose
 
 

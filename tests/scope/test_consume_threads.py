@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pytest
 
 from bandstand.core import Context, Loop, LoopConfig, Verdict
-from bandstand.errors import ChannelClosed
+from bandstand.errors import ChannelClosedError
 from bandstand.scope import UNBOUNDED, CancelToken, Channel, ChannelActor, EndedBy, Outcome, Process, consume
 from tests.core.support import settle
 from tests.scope.harness import OutcomeRecorder, filled_channel
@@ -89,7 +89,7 @@ def test_elements_from_other_threads_are_each_processed_once(capacity: Any, stag
         list(pool.map(send, range(3)))
     channel.close()
     for actor in actors:
-        assert actor.ended(timeout_ms=SOON * 1000).blocking().ended_by is EndedBy.CLOSED
+        assert actor.ended(timeout=SOON).blocking().ended_by is EndedBy.CLOSED
     assert sorted(got) == [(who, number) for who in range(3) for number in range(200)]
 
 
@@ -113,7 +113,7 @@ def test_an_actor_is_scheduled_once(stage: Stage) -> None:
     for number in range(2000):
         channel.send(number).blocking()
     channel.close()
-    actor.ended(timeout_ms=SOON * 1000).blocking()
+    actor.ended(timeout=SOON).blocking()
     handled = stage.call(lambda: stage.loop.statistics().handled)
     # One look for each element, and one more for each time the channel was empty.
     assert 2000 < handled <= 2 * 2000 + 2
@@ -328,7 +328,7 @@ def test_the_loop_ends_while_threads_send_and_wait(loop_factory: HostFactory) ->
                 for number in range(100_000):
                     try:
                         channel.send(number).blocking()
-                    except ChannelClosed:
+                    except ChannelClosedError:
                         return
                     sent.append(number)
                     begun.set()
@@ -353,7 +353,7 @@ def test_one_channel_consumed_on_two_loops(loop_factory: HostFactory) -> None:
             channel.send(number).blocking()
         channel.close()
         for actor in actors:
-            assert actor.ended(timeout_ms=SOON * 1000).blocking().ended_by is EndedBy.CLOSED
+            assert actor.ended(timeout=SOON).blocking().ended_by is EndedBy.CLOSED
     assert sorted(here + there) == list(range(500))
     assert here == sorted(here)
     assert there == sorted(there)

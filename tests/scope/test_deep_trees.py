@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from bandstand.errors import Cancelled
+from bandstand.errors import TokenCancelledError
 from bandstand.scope import CancelToken, Scope
 
 pytestmark = pytest.mark.guarantee("G277")
@@ -80,7 +80,7 @@ def test_a_cancellation_reaches_the_end_of_a_chain_of_tokens() -> None:
         tokens.append(token)
     root.cancel("enough")
     assert called == [root.number] * DEPTH
-    with pytest.raises(Cancelled):
+    with pytest.raises(TokenCancelledError):
         tokens[-1].raise_if_cancelled()
 
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from bandstand.core import Context, Loop
-from bandstand.errors import Cancelled
+from bandstand.errors import TokenCancelledError
 from bandstand.scope import UNBOUNDED, CancelToken, Channel, Consumer, Scope
 from bandstand.supervision import ChildSpec, SupervisorSpec, spawn_supervisor
 from tests.core.support import settle
@@ -29,7 +29,7 @@ def test_it_can_be_the_reason_of_a_cancellation(how: str) -> None:
     assert below.reason.startswith(type(error).__name__)
     assert len(below.reason) < 2_000
     below.reason.encode()
-    with pytest.raises(Cancelled) as caught:
+    with pytest.raises(TokenCancelledError) as caught:
         below.raise_if_cancelled()
     assert caught.value.__cause__ is error
 
@@ -90,6 +90,6 @@ def test_a_consumer_that_raises_it_is_restarted(loop: Loop, how: str) -> None:
         channel.try_send(number)
     work = Consumer(channel, process)
     spec = ChildSpec("consumer", run=work.run, init=work.init)
-    spawn_supervisor(loop, SupervisorSpec(children=[spec], intensity=100))
+    spawn_supervisor(loop, SupervisorSpec(children=[spec], max_restarts=100))
     settle(loop)
     assert got == [0, 1, 2, 3]

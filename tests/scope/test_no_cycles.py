@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bandstand.core import Context, Loop
-from bandstand.errors import Cancelled, ChannelTimeout
+from bandstand.errors import ChannelTimeoutError, TokenCancelledError
 from bandstand.scope import CancelToken, Channel, Scope, select
 from tests.scope.harness import Boom, run_clean_virtual
 
@@ -102,7 +102,7 @@ async def a_scope_that_is_cancelled(_loop: Loop) -> None:
 @act
 async def a_scope_that_is_cancelled_from_above(_loop: Loop) -> None:
     token = CancelToken()
-    with suppress(Cancelled):
+    with suppress(TokenCancelledError):
         async with Scope(token=token) as scope:
             _ = scope.launch(forever())
             token.cancel("enough")
@@ -111,8 +111,8 @@ async def a_scope_that_is_cancelled_from_above(_loop: Loop) -> None:
 
 @act
 async def a_scope_that_is_late(_loop: Loop) -> None:
-    with suppress(Cancelled):
-        async with Scope(token=CancelToken(timeout_ms=10)) as scope:
+    with suppress(TokenCancelledError):
+        async with Scope(token=CancelToken(timeout=0.01)) as scope:
             _ = scope.launch(forever())
             await forever()
 
@@ -148,7 +148,7 @@ async def a_guard(_loop: Loop) -> None:
 @act
 async def a_guard_that_is_cancelled(_loop: Loop) -> None:
     token = CancelToken()
-    with suppress(Cancelled):
+    with suppress(TokenCancelledError):
         async with token.guard():
             token.cancel("enough")
             await forever()
@@ -156,8 +156,8 @@ async def a_guard_that_is_cancelled(_loop: Loop) -> None:
 
 @act
 async def a_guard_that_is_late(_loop: Loop) -> None:
-    with suppress(Cancelled):
-        async with CancelToken().guard(timeout_ms=10):
+    with suppress(TokenCancelledError):
+        async with CancelToken().guard(timeout=0.01):
             await forever()
 
 
@@ -170,13 +170,13 @@ async def tokens(_loop: Loop) -> None:
 
 @act
 async def a_wait_for_a_token(_loop: Loop) -> None:
-    await CancelToken(timeout_ms=10).wait()
+    await CancelToken(timeout=0.01).wait()
 
 
 @act
 async def a_wait_for_a_token_that_is_given_up(_loop: Loop) -> None:
-    with suppress(ChannelTimeout):
-        await CancelToken().wait(timeout_ms=10)
+    with suppress(ChannelTimeoutError):
+        await CancelToken().wait(timeout=0.01)
 
 
 @act
@@ -184,10 +184,10 @@ async def operations_of_a_channel(_loop: Loop) -> None:
     channel = Channel[int](1)
     await channel.send(1)
     assert await channel.receive() == 1
-    with suppress(ChannelTimeout):
-        await channel.receive(timeout_ms=10)
-    with suppress(Cancelled):
-        await channel.receive(token=CancelToken(timeout_ms=10))
+    with suppress(ChannelTimeoutError):
+        await channel.receive(timeout=0.01)
+    with suppress(TokenCancelledError):
+        await channel.receive(token=CancelToken(timeout=0.01))
     channel.close()
 
 
@@ -208,10 +208,10 @@ async def selects(_loop: Loop) -> None:
     left, right = Channel[int](1), Channel[int](1)
     left.try_send(1)
     assert await select(left.receive(), right.receive()) == (0, 1)
-    with suppress(ChannelTimeout):
-        await select(left.receive(), right.receive(), timeout_ms=10)
-    with suppress(Cancelled):
-        await select(left.receive(), right.receive(), token=CancelToken(timeout_ms=10))
+    with suppress(ChannelTimeoutError):
+        await select(left.receive(), right.receive(), timeout=0.01)
+    with suppress(TokenCancelledError):
+        await select(left.receive(), right.receive(), token=CancelToken(timeout=0.01))
 
 
 @act

@@ -18,13 +18,13 @@ import pytest
 
 from bandstand.core import STOP, ActorId, Context, Loop, Verdict
 from bandstand.errors import (
-    ActorNotLocal,
-    Cancelled,
-    ChannelTimeout,
-    InvalidArgument,
-    NoSuchActor,
-    ScopeClosed,
-    WrongThread,
+    ActorNotLocalError,
+    ChannelTimeoutError,
+    InvalidArgumentError,
+    NoSuchActorError,
+    ScopeClosedError,
+    TokenCancelledError,
+    WrongThreadError,
 )
 from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import UNBOUNDED, Channel
@@ -333,7 +333,7 @@ def test_wait_all_waits_for_tasks_and_channel_actors() -> None:
             await scope.wait_all()
             task = scope.launch(asyncio.sleep(2))
             consumer = scope.consume(channel, idle_process)
-            loop.send_after(scope.spawn(closer, channel), 4000, "close")
+            loop.send_after(scope.spawn(closer, channel), 4.0, "close")
             assert await scope.wait_all() is True
             assert task.done()
             assert consumer.done
@@ -358,14 +358,14 @@ def test_wait_all_with_a_timeout() -> None:
     async def main(loop: Loop) -> None:
         async with Scope(name="shop") as scope:
             task = scope.launch(asyncio.sleep(3))
-            with pytest.raises(ChannelTimeout, match="all tasks and channel actors of scope 'shop'"):
-                await scope.wait_all(2000)
-            with pytest.raises(ChannelTimeout):
-                await scope.wait_all(timeout_ms=0)
-            with pytest.raises(InvalidArgument, match="timeout_ms"):
-                scope.wait_all(-1)
+            with pytest.raises(ChannelTimeoutError, match="all tasks and channel actors of scope 'shop'"):
+                await scope.wait_all(2.0)
+            with pytest.raises(ChannelTimeoutError):
+                await scope.wait_all(timeout=0)
+            with pytest.raises(InvalidArgumentError, match="timeout"):
+                scope.wait_all(-0.001)
             assert not task.done()
-            await scope.wait_all(2000)
+            await scope.wait_all(2.0)
             assert task.done()
 
     run_clean_virtual(main)
@@ -378,12 +378,12 @@ def test_a_child_does_not_wait_for_itself() -> None:
         async with Scope() as scope:
 
             async def child() -> None:
-                with pytest.raises(InvalidArgument, match="would wait for itself"):
+                with pytest.raises(InvalidArgumentError, match="would wait for itself"):
                     await scope.wait_all()
                 refused.append("task")
 
             def actor(ctx: Context[Any], data: object) -> None:
-                with pytest.raises(InvalidArgument, match="would wait for itself"):
+                with pytest.raises(InvalidArgumentError, match="would wait for itself"):
                     scope.wait_all()
                 refused.append("actor")
 
@@ -401,11 +401,11 @@ def test_it_is_for_one_block() -> None:
     async def main(loop: Loop) -> None:
         scope = Scope(name="once")
         async with scope:
-            with pytest.raises(InvalidArgument, match="scope 'once' was already entered"):
+            with pytest.raises(InvalidArgumentError, match="scope 'once' was already entered"):
                 async with scope:
                     pass
             assert scope.launch(asyncio.sleep(0)) in scope.children
-        with pytest.raises(InvalidArgument, match="already entered"):
+        with pytest.raises(InvalidArgumentError, match="already entered"):
             async with scope:
                 pass
 
@@ -420,19 +420,19 @@ def test_outside_its_block_it_accepts_no_children() -> None:
 
         def refuses(words: str) -> None:
             coroutine = hang()
-            with pytest.raises(ScopeClosed, match=words):
+            with pytest.raises(ScopeClosedError, match=words):
                 scope.launch(coroutine)
             # Closed: Python does not warn that it was never awaited.
             assert is_closed(coroutine)
-            with pytest.raises(ScopeClosed, match=words):
+            with pytest.raises(ScopeClosedError, match=words):
                 scope.consume(channel, idle_process)
-            with pytest.raises(ScopeClosed, match=words):
+            with pytest.raises(ScopeClosedError, match=words):
                 scope.spawn(idle)
-            with pytest.raises(ScopeClosed, match=words):
+            with pytest.raises(ScopeClosedError, match=words):
                 scope.adopt(actor)
 
         refuses("scope 'shop' is not entered")
-        with pytest.raises(ScopeClosed, match="not entered"):
+        with pytest.raises(ScopeClosedError, match="not entered"):
             scope.cancel()
         async with scope:
             pass
@@ -454,7 +454,8 @@ def test_a_cancelled_scope_accepts_no_children() -> None:
             await scope.cancel("we close")
             coroutine = hang()
             with pytest.raises(
-                Cancelled, match=r"scope 'shop' is cancelled \(we close\): it accepts no more children"
+                TokenCancelledError,
+                match=r"scope 'shop' is cancelled \(we close\): it accepts no more children",
             ) as caught:
                 scope.launch(coroutine)
             assert is_closed(coroutine)
@@ -464,7 +465,7 @@ def test_a_cancelled_scope_accepts_no_children() -> None:
                 lambda: scope.spawn(idle),
                 lambda: scope.adopt(actor),
             ):
-                with pytest.raises(Cancelled, match="we close"):
+                with pytest.raises(TokenCancelledError, match="we close"):
                     start()
         assert loop.statistics().alive == 1
         loop.stop_actor(actor)
@@ -476,7 +477,7 @@ def test_a_block_with_a_cancelled_parent_token_is_not_entered() -> None:
     async def main(loop: Loop) -> None:
         token = CancelToken()
         token.cancel("too late")
-        with pytest.raises(Cancelled, match="a scope was cancelled: too late") as caught:
+        with pytest.raises(TokenCancelledError, match="a scope was cancelled: too late") as caught:
             async with Scope(token=token):
                 pytest.fail("the body has begun")
         assert caught.value.token == token.number
@@ -489,13 +490,13 @@ def test_a_block_with_a_cancelled_parent_token_is_not_entered() -> None:
     [
         ({"token": "x"}, "token is 'x'"),
         ({"loop": "x"}, "loop is 'x'"),
-        ({"stop_timeout_ms": -1}, "^stop_timeout_ms is -1"),
-        ({"stop_timeout_ms": "soon"}, "^stop_timeout_ms is 'soon'"),
+        ({"stop_timeout": -1}, "^stop_timeout is -1"),
+        ({"stop_timeout": "soon"}, "^stop_timeout is 'soon'"),
         ({"name": 7}, "name is 7"),
     ],
 )
 def test_invalid_arguments(arguments: dict[str, Any], words: str) -> None:
-    with pytest.raises(InvalidArgument, match=words):
+    with pytest.raises(InvalidArgumentError, match=words):
         Scope(**arguments)
 
 
@@ -506,13 +507,13 @@ def test_only_coroutines_are_launched_and_only_actors_adopted() -> None:
         ended = loop.spawn(idle)
         loop.stop_actor(ended)
         async with Scope() as scope:
-            with pytest.raises(InvalidArgument, match="call an `async def` function"):
+            with pytest.raises(InvalidArgumentError, match="call an `async def` function"):
                 scope.launch(hang)  # type: ignore[arg-type]  # that is the point
-            with pytest.raises(InvalidArgument, match="pass the ActorId"):
+            with pytest.raises(InvalidArgumentError, match="pass the ActorId"):
                 scope.adopt(7)  # type: ignore[arg-type]  # that is the point
-            with pytest.raises(ActorNotLocal):
+            with pytest.raises(ActorNotLocalError):
                 scope.adopt(foreign)
-            with pytest.raises(NoSuchActor, match="has ended"):
+            with pytest.raises(NoSuchActorError, match="has ended"):
                 scope.adopt(ended)
             assert not scope.children
         stranger.destroy()
@@ -523,13 +524,13 @@ def test_only_coroutines_are_launched_and_only_actors_adopted() -> None:
 def test_its_loop_must_be_attached_to_the_running_event_loop() -> None:
     async def main(loop: Loop) -> None:
         stranger = Loop()
-        with pytest.raises(InvalidArgument, match="not attached to the running event loop"):
+        with pytest.raises(InvalidArgumentError, match="not attached to the running event loop"):
             async with Scope(loop=stranger):
                 pass
         async with stranger:
             async with Scope() as undecided:
                 assert undecided.loop is None
-                with pytest.raises(InvalidArgument, match="has no loop"):
+                with pytest.raises(InvalidArgumentError, match="has no loop"):
                     undecided.spawn(idle)
             async with Scope(loop=stranger) as scope:
                 assert scope.loop is stranger
@@ -544,7 +545,7 @@ def test_without_a_loop_it_owns_tasks_only() -> None:
         async with Scope() as scope:
             assert scope.loop is None
             task = scope.launch(asyncio.sleep(1, 5))
-            with pytest.raises(InvalidArgument, match="has no loop"):
+            with pytest.raises(InvalidArgumentError, match="has no loop"):
                 scope.spawn(idle)
         return task.result()
 
@@ -563,7 +564,7 @@ def test_a_loop_that_was_entered_after_the_scope_is_not_its_loop() -> None:
                 lambda: scope.spawn(idle),
                 lambda: scope.adopt(actor),
             ):
-                with pytest.raises(InvalidArgument, match=words):
+                with pytest.raises(InvalidArgumentError, match=words):
                     start()
             assert loop.statistics().alive == 1
             # An explicit argument is accepted.
@@ -580,7 +581,7 @@ def test_it_is_entered_in_a_task_and_used_on_its_event_loop() -> None:
         refused: list[bool] = []
 
         def callback() -> None:
-            with pytest.raises(InvalidArgument, match="where no task runs"):
+            with pytest.raises(InvalidArgumentError, match="where no task runs"):
                 Scope().__aenter__().send(None)
             refused.append(True)
 
@@ -589,7 +590,7 @@ def test_it_is_entered_in_a_task_and_used_on_its_event_loop() -> None:
         assert refused == [True]
         async with Scope() as scope:
             coroutine = hang()
-            with pytest.raises(WrongThread, match="belongs to another event loop or thread"):
+            with pytest.raises(WrongThreadError, match="belongs to another event loop or thread"):
                 await asyncio.to_thread(scope.launch, coroutine)
             assert is_closed(coroutine)
 

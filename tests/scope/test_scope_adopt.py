@@ -14,10 +14,10 @@ from typing import Any, Generic, Protocol, TypeVar
 import pytest
 
 import bandstand.core
-from bandstand.actor import Actor, Implements, Interface, Loop, ask, data, id_of, supervised
+from bandstand.actor import Actor, ActorSystem, Implements, Interface, ask, id_of, supervised, tell
 from bandstand.actor import child as typed_child
 from bandstand.core import Context
-from bandstand.errors import ActorNotLocal, GaveUp, InvalidArgument, NoSuchActor
+from bandstand.errors import ActorNotLocalError, InvalidArgumentError, NoSuchActorError, RestartLimitError
 from bandstand.scope.scope import Scope
 from bandstand.supervision import (
     ChildMode,
@@ -43,11 +43,11 @@ class Clerk(Actor):
     def __init__(self, log: list[str] | None = None) -> None:
         self.log = [] if log is None else log
 
-    @data
+    @tell
     def write(self, line: str) -> None:
         self.log.append(line)
 
-    @data
+    @tell
     def fail(self) -> None:
         raise Boom("clerk")
 
@@ -59,7 +59,7 @@ class Clerk(Actor):
 class Writing(Interface, Protocol):
     """The same, with a separate interface."""
 
-    @data
+    @tell
     def write(self, line: str) -> None: ...
 
 
@@ -71,17 +71,17 @@ class Scribe(Implements[Writing]):
 class Box(Actor, Generic[T]):
     """A generic actor."""
 
-    @data
+    @tell
     def put(self, thing: T) -> None:
         pass
 
 
-def play(main: Callable[[Loop], Any]) -> None:
+def play(main: Callable[[ActorSystem], Any]) -> None:
     """Run it in virtual time; no actor may be left, and the loop must not fail."""
     clock = VirtualClock()
 
     async def attached() -> None:
-        async with Loop(clock=clock) as loop:
+        async with ActorSystem(clock=clock) as loop:
             await main(loop)
             assert loop.statistics().alive == 0
 
@@ -92,7 +92,7 @@ def play(main: Callable[[Loop], Any]) -> None:
 
 
 def test_a_typed_actor_processes_its_mailbox_and_ends_with_the_scope() -> None:
-    async def main(loop: Loop) -> None:
+    async def main(loop: ActorSystem) -> None:
         log: list[str] = []
         async with Scope() as scope:
             clerk = loop.spawn(Clerk, log)
@@ -109,7 +109,7 @@ def test_a_typed_actor_processes_its_mailbox_and_ends_with_the_scope() -> None:
 
 
 def test_a_typed_actor_that_fails_fails_the_scope() -> None:
-    async def main(loop: Loop) -> None:
+    async def main(loop: ActorSystem) -> None:
         with pytest.raises(ExceptionGroup) as caught:
             async with Scope() as scope:
                 clerk = loop.spawn(Clerk)
@@ -122,7 +122,7 @@ def test_a_typed_actor_that_fails_fails_the_scope() -> None:
 
 
 def test_an_actor_can_have_itself_adopted() -> None:
-    async def main(loop: Loop) -> None:
+    async def main(loop: ActorSystem) -> None:
         async with Scope() as scope:
             clerk = loop.spawn(Clerk)
             await clerk.move_in(scope)
@@ -132,7 +132,7 @@ def test_an_actor_can_have_itself_adopted() -> None:
 
 
 def test_of_a_supervised_actor_the_current_incarnation_is_adopted() -> None:
-    async def main(loop: Loop) -> None:
+    async def main(loop: ActorSystem) -> None:
         top = spawn_supervisor(
             loop, SupervisorSpec(children=[typed_child("clerk", mode=ChildMode.TRANSIENT).of(Clerk)])
         )
@@ -153,11 +153,12 @@ def test_of_a_supervised_actor_the_current_incarnation_is_adopted() -> None:
 
 @pytest.mark.parametrize("kind", [Clerk, Box, Box[int]])
 def test_a_class_is_not_spawned_by_the_scope(kind: Any) -> None:
-    async def main(loop: Loop) -> None:
+    async def main(loop: ActorSystem) -> None:
         async with Scope() as scope:
             for arguments in ((), (5,)):
                 with pytest.raises(
-                    InvalidArgument, match=r"start it with loop.spawn\(.*pass the handle to scope.adopt\(\)"
+                    InvalidArgumentError,
+                    match=r"start it with loop.spawn\(.*pass the handle to scope.adopt\(\)",
                 ):
                     scope.spawn(kind, *arguments)
             assert not scope.children
@@ -167,24 +168,24 @@ def test_a_class_is_not_spawned_by_the_scope(kind: Any) -> None:
 
 @pytest.mark.parametrize("what", [7, None, Clerk, idle, "clerk"])
 def test_only_actors_can_be_adopted(what: Any) -> None:
-    async def main(loop: Loop) -> None:
+    async def main(loop: ActorSystem) -> None:
         async with Scope() as scope:
-            with pytest.raises(InvalidArgument, match="pass the ActorId, typed handle or supervisor"):
+            with pytest.raises(InvalidArgumentError, match="pass the ActorId, typed handle or supervisor"):
                 scope.adopt(what)
 
     play(main)
 
 
 def test_actors_of_other_loops_and_ended_actors_cannot_be_adopted() -> None:
-    async def main(loop: Loop) -> None:
-        stranger = Loop()
+    async def main(loop: ActorSystem) -> None:
+        stranger = ActorSystem()
         foreign = stranger.spawn(Clerk)
         ended = loop.spawn(Clerk)
         ended.kill()
         async with Scope() as scope:
-            with pytest.raises(ActorNotLocal):
+            with pytest.raises(ActorNotLocalError):
                 scope.adopt(foreign)
-            with pytest.raises(NoSuchActor, match="has ended"):
+            with pytest.raises(NoSuchActorError, match="has ended"):
                 scope.adopt(ended)
         stranger.destroy()
 
@@ -196,7 +197,7 @@ def test_actors_of_other_loops_and_ended_actors_cannot_be_adopted() -> None:
 
 @pytest.mark.parametrize("kind", ["supervisor", "dynamic", "partition"])
 def test_a_supervisor_is_adopted_as_it_was_returned(kind: str) -> None:
-    async def main(loop: Loop) -> None:
+    async def main(loop: ActorSystem) -> None:
         one = ChildSpec("one", run=idle)
         async with Scope() as scope:
             top: BaseSupervisor
@@ -220,13 +221,13 @@ def failing(ctx: Context[Any], message: object) -> None:
 def fragile(loop: bandstand.core.Loop, *, name: str = "top") -> Supervisor:
     """A supervisor that gives up at the first failure of its child."""
     return spawn_supervisor(
-        loop, SupervisorSpec(children=[ChildSpec("child", run=failing)], intensity=0), name=name
+        loop, SupervisorSpec(children=[ChildSpec("child", run=failing)], max_restarts=0), name=name
     )
 
 
 @pytest.mark.guarantee("G114")
 def test_an_adopted_supervisor_that_gives_up_fails_the_scope_and_not_the_loop() -> None:
-    async def main(loop: Loop) -> None:
+    async def main(loop: ActorSystem) -> None:
         with pytest.raises(ExceptionGroup) as caught:
             async with Scope() as scope:
                 top = fragile(loop)
@@ -234,7 +235,7 @@ def test_an_adopted_supervisor_that_gives_up_fails_the_scope_and_not_the_loop() 
                 loop.send(top.address("child"), "boom")
                 await hang()
         (error,) = caught.value.exceptions
-        assert isinstance(error, GaveUp)
+        assert isinstance(error, RestartLimitError)
         # The loop still runs, because the scope was responsible for the supervisor.
         await iterate()
         clerk = loop.spawn(Clerk)
@@ -245,25 +246,25 @@ def test_an_adopted_supervisor_that_gives_up_fails_the_scope_and_not_the_loop() 
 
 @pytest.mark.guarantee("G114")
 def test_a_supervisor_that_was_not_adopted_fails_the_loop() -> None:
-    async def main(loop: Loop) -> None:
+    async def main(loop: ActorSystem) -> None:
         async with Scope() as scope:
             adopted, other = fragile(loop, name="adopted"), fragile(loop, name="other")
             scope.adopt(adopted)
             loop.send(other.address("child"), "boom")
 
-    with pytest.raises(GaveUp, match="other"):
+    with pytest.raises(RestartLimitError, match="other"):
         play(main)
 
 
 def test_which_actors_a_scope_is_responsible_for() -> None:
-    async def main(loop: Loop) -> None:
-        actor = loop.spawn(idle)
+    async def main(loop: ActorSystem) -> None:
+        actor = loop.spawn_raw(idle)
         assert not loop.kernel.actors.is_exit_handled(actor)
         loop.kernel.actors.set_exit_handled(actor)
         assert loop.kernel.actors.is_exit_handled(actor)
         loop.stop_actor(actor)
         assert not loop.kernel.actors.is_exit_handled(actor)
-        again = loop.spawn(idle)
+        again = loop.spawn_raw(idle)
         assert not loop.kernel.actors.is_exit_handled(again)
         loop.stop_actor(again)
         await asyncio.sleep(0)

@@ -19,10 +19,9 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, ask
-from bandstand.actor import Loop as Loop_
+from bandstand.actor import Actor, ActorSystem, ask
 from bandstand.core import Context, Loop, LoopConfig
-from bandstand.errors import Cancelled, ChannelTimeout, InvalidArgument
+from bandstand.errors import ChannelTimeoutError, InvalidArgumentError, TokenCancelledError
 from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import UNBOUNDED, Channel
 from bandstand.scope.consumer import EndedBy, consume
@@ -112,7 +111,7 @@ def test_cancel_takes_effect_at_once() -> None:
 def test_an_invalid_reason() -> None:
     async def main(loop: Loop) -> None:
         async with Scope() as scope:
-            with pytest.raises(InvalidArgument, match="reason is 7"):
+            with pytest.raises(InvalidArgumentError, match="reason is 7"):
                 scope.cancel(7)  # type: ignore[arg-type]  # that is the point
             assert not scope.token.cancelled
 
@@ -211,12 +210,12 @@ def test_no_child_is_accepted_after_the_deadline_of_the_parent_token() -> None:
     """The token reads the clock: a start is refused although no listener was notified yet."""
 
     async def main(loop: Loop) -> None:
-        token = CancelToken(timeout_ms=100)
-        with pytest.raises(Cancelled) as caught:
+        token = CancelToken(timeout=0.1)
+        with pytest.raises(TokenCancelledError) as caught:
             async with Scope(token=token) as scope:
-                clock.advance(200)
+                clock.advance(0.2)
                 coroutine = hang()
-                with pytest.raises(Cancelled):
+                with pytest.raises(TokenCancelledError):
                     scope.launch(coroutine)
                 assert is_closed(coroutine)
                 scope.token.raise_if_cancelled()
@@ -290,7 +289,7 @@ def test_an_actor_that_runs_in_the_bodys_task_is_not_the_body(who: str) -> None:
     log: list[str] = []
 
     async def main() -> None:
-        async with Loop_(clock=clock) as loop:
+        async with ActorSystem(clock=clock) as loop:
             async with Scope() as scope:
                 scopes.append(scope)
                 channel = Channel[int](UNBOUNDED)
@@ -506,9 +505,9 @@ def test_a_signal_handler_cancels_children_only_in_the_next_iteration(where: str
 def test_a_parents_cancellation_propagates_as_cancelled(how: str) -> None:
     async def main(loop: Loop) -> None:
         log: list[str] = []
-        token = CancelToken(timeout_ms=1000 if how == "deadline" else None)
+        token = CancelToken(timeout=1.0 if how == "deadline" else None)
         asyncio.get_running_loop().call_later(1, token.cancel, "from above")
-        with pytest.raises(Cancelled, match="a scope was cancelled") as caught:
+        with pytest.raises(TokenCancelledError, match="a scope was cancelled") as caught:
             async with Scope(token=token) as scope:
                 scope.launch(hang(log, "task"))
                 scope.consume(Channel[int](), print)
@@ -531,7 +530,7 @@ def test_a_grandparents_cancellation_names_its_origin() -> None:
         top = CancelToken()
         async with Scope() as outer:
             outer.launch(asyncio.sleep(0))
-            with pytest.raises(Cancelled) as caught:
+            with pytest.raises(TokenCancelledError) as caught:
                 async with Scope(token=top.child()) as scope:
                     scope.launch(hang())
                     await iterate()
@@ -548,7 +547,7 @@ def test_a_parents_cancellation_and_the_scopes_own() -> None:
     async def main(loop: Loop) -> None:
         token = CancelToken()
         log: list[str] = []
-        with pytest.raises(Cancelled, match="from above") as caught:
+        with pytest.raises(TokenCancelledError, match="from above") as caught:
             async with Scope(token=token) as scope:
                 scope.launch(hang(log))
                 await iterate()
@@ -587,7 +586,7 @@ def test_a_guard_inside() -> None:
 
     async def main(loop: Loop) -> None:
         token = CancelToken()
-        with pytest.raises(Cancelled, match="a scope was cancelled: from above"):
+        with pytest.raises(TokenCancelledError, match="a scope was cancelled: from above"):
             async with Scope(token=token) as scope:
                 asyncio.get_running_loop().call_soon(token.cancel, "from above")
                 async with scope.token.guard():
@@ -806,7 +805,7 @@ def test_a_task_that_ignores_its_cancellation_is_abandoned_and_logged(
     async def main(loop: Loop) -> None:
         release = asyncio.Event()
         before = asyncio.get_running_loop().time()
-        async with Scope(stop_timeout_ms=2000, name="shop") as scope:
+        async with Scope(stop_timeout=2.0, name="shop") as scope:
             task = scope.launch(ignore_cancellation(release), name="mule")
             await iterate()
             assert await scope.cancel() is False
@@ -832,7 +831,7 @@ def test_the_failure_of_an_abandoned_task_is_logged(caplog: pytest.LogCaptureFix
             await ignore_cancellation(release)
             raise Boom("much later")
 
-        async with Scope(stop_timeout_ms=10) as scope:
+        async with Scope(stop_timeout=0.01) as scope:
             scope.launch(mule())
             await iterate()
             await scope.cancel()
@@ -861,7 +860,7 @@ def test_an_actor_that_ignores_its_cancellation_is_killed(
             await ignore_cancellation(release)
 
         before = asyncio.get_running_loop().time()
-        async with Scope(stop_timeout_ms=3000) as scope:
+        async with Scope(stop_timeout=3.0) as scope:
             if kind == "actor":
                 loop.send(scope.spawn(behavior), "go")
             else:
@@ -912,7 +911,7 @@ def test_without_a_timeout_it_waits_for_ever() -> None:
     async def main(loop: Loop) -> None:
         release = asyncio.Event()
         asyncio.get_running_loop().call_later(10_000, release.set)
-        async with Scope(stop_timeout_ms=None) as scope:
+        async with Scope(stop_timeout=None) as scope:
             task = scope.launch(ignore_cancellation(release))
             await iterate()
             scope.token.cancel()
@@ -925,7 +924,7 @@ def test_without_a_timeout_it_waits_for_ever() -> None:
 def test_with_a_stop_timeout_of_zero_children_that_end_at_once_are_not_abandoned() -> None:
     async def main(loop: Loop) -> None:
         log: list[str] = []
-        async with Scope(stop_timeout_ms=0) as scope:
+        async with Scope(stop_timeout=0) as scope:
             scope.launch(hang(log))
             scope.spawn(idle)
             await iterate()
@@ -941,7 +940,7 @@ def test_the_stop_timeout_works_after_the_loop_has_ended() -> None:
         release = asyncio.Event()
         clock_of_host = asyncio.get_running_loop().time
         async with Loop(LoopConfig(), clock=clock) as loop:
-            scope = Scope(stop_timeout_ms=2000)
+            scope = Scope(stop_timeout=2.0)
             await scope.__aenter__()
             task = scope.launch(ignore_cancellation(release))
             consumer = scope.consume(Channel[int](), print)
@@ -966,12 +965,12 @@ def test_the_wait_for_the_end_of_a_cancel_can_time_out() -> None:
         async with Scope() as scope:
             scope.launch(ignore_cancellation(release))
             await iterate()
-            with pytest.raises(ChannelTimeout):
-                await scope.wait_all(10)
-            with pytest.raises(ChannelTimeout, match="the end of all children"):
-                await scope.cancel(timeout_ms=10)
-            with pytest.raises(InvalidArgument, match="timeout_ms"):
-                scope.cancel(timeout_ms=-1)
+            with pytest.raises(ChannelTimeoutError):
+                await scope.wait_all(0.01)
+            with pytest.raises(ChannelTimeoutError, match="the end of all children"):
+                await scope.cancel(timeout=0.01)
+            with pytest.raises(InvalidArgumentError, match="timeout"):
+                scope.cancel(timeout=-0.001)
             waiting = scope.cancel()
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(1):

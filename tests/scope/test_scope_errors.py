@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from bandstand.core import FAIL, Context, Loop, Verdict
-from bandstand.errors import ActorKilled, Cancelled, ChildFailed
+from bandstand.errors import ActorKilledError, ChildFailedError, TokenCancelledError
 from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import UNBOUNDED, Channel
 from bandstand.scope.consumer import EndedBy
@@ -88,7 +88,7 @@ def test_an_actor_that_fails(how: str) -> None:
         if how == "raise":
             assert repr(error) == repr(Boom("hello"))
         else:
-            assert isinstance(error, ChildFailed)
+            assert isinstance(error, ChildFailedError)
             assert "ended with reason FAIL" in str(error)
 
     run_clean(main)
@@ -119,7 +119,7 @@ def test_a_channel_actor_that_fails(how: str) -> None:
         assert consumer.outcome is not None
         assert consumer.outcome.ended_by is EndedBy.FAILED
         if how == "fail":
-            assert isinstance(error, ChildFailed)
+            assert isinstance(error, ChildFailedError)
             assert "'orders'" in str(error)
         else:
             assert error is consumer.outcome.cause
@@ -135,7 +135,7 @@ def test_an_actor_that_is_killed_from_outside_is_an_error() -> None:
             async with Scope() as scope:
                 loop.kill_actor(scope.spawn(idle))
                 await hang()
-        assert isinstance(caught.value.exceptions[0], ActorKilled)
+        assert isinstance(caught.value.exceptions[0], ActorKilledError)
 
     run_clean(main)
 
@@ -399,7 +399,7 @@ def test_a_wait_cancelled_by_another_token_is_an_error() -> None:
                 other.cancel("theirs")
                 await hang()
         (error,) = caught.value.exceptions
-        assert isinstance(error, Cancelled)
+        assert isinstance(error, TokenCancelledError)
         assert error.token == other.number
 
     run_clean(main)
@@ -458,7 +458,7 @@ def test_the_rest_of_such_a_group_is_an_error(where: str) -> None:
                     scope.launch(fail())
                 else:
                     await fail()
-        assert [type(error) for error in flatten(caught.value)] == [Boom, Cancelled]
+        assert [type(error) for error in flatten(caught.value)] == [Boom, TokenCancelledError]
         (outer,) = caught.value.exceptions
         assert isinstance(outer, ExceptionGroup)
         assert outer.message == "outer"
@@ -475,7 +475,7 @@ def test_a_group_that_reports_the_cancellation_of_the_parent_token() -> None:
         async def wait() -> None:
             await empty.receive(token=scope.token)
 
-        with pytest.raises(Cancelled, match="a scope was cancelled: from above") as caught:
+        with pytest.raises(TokenCancelledError, match="a scope was cancelled: from above") as caught:
             async with Scope(token=above) as scope:
                 asyncio.get_running_loop().call_later(1, above.cancel, "from above")
                 async with asyncio.TaskGroup() as group:

@@ -16,7 +16,7 @@ import anyio.lowlevel
 import pytest
 
 from bandstand.core import STOP, Context, Loop, Verdict
-from bandstand.errors import Cancelled
+from bandstand.errors import TokenCancelledError
 from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import UNBOUNDED, Channel
 from bandstand.scope.consumer import EndedBy
@@ -513,7 +513,7 @@ def test_a_parent_token_of_all_of_them() -> None:
     async def main(loop: Loop) -> None:
         token = CancelToken()
         log: list[str] = []
-        with pytest.raises(Cancelled) as caught:
+        with pytest.raises(TokenCancelledError) as caught:
             async with (
                 Scope(token=token) as one,
                 Scope(token=one.token) as two,

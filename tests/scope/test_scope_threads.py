@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import pytest
 
 from bandstand.core import Loop
-from bandstand.errors import Cancelled, ChannelTimeout, LoopBusy
+from bandstand.errors import ChannelTimeoutError, LoopBusyError, TokenCancelledError
 from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import UNBOUNDED, Channel
 from bandstand.scope.consumer import EndedBy
@@ -121,7 +121,7 @@ def test_a_thread_cancels_the_token_above() -> None:
     async def main(loop: Loop) -> None:
         token = CancelToken()
         log: list[str] = []
-        with pytest.raises(Cancelled, match="by a thread") as caught:
+        with pytest.raises(TokenCancelledError, match="by a thread") as caught:
             async with Scope(token=token) as scope:
                 scope.launch(hang(log))
                 scope.consume(Channel[int](), print)
@@ -143,8 +143,8 @@ def test_a_thread_waits_for_all() -> None:
         async with Scope() as scope:
             consumer = scope.consume(channel, print)
             waiting = asyncio.create_task(in_thread(lambda: scope.wait_all().blocking()))
-            with pytest.raises(ChannelTimeout):
-                await in_thread(lambda: scope.wait_all(1).blocking())
+            with pytest.raises(ChannelTimeoutError):
+                await in_thread(lambda: scope.wait_all(0.001).blocking())
             channel.close()
             assert await waiting is True
             assert consumer.done
@@ -157,9 +157,9 @@ def test_the_event_loops_own_thread_does_not_block() -> None:
     async def main(loop: Loop) -> None:
         async with Scope() as scope:
             scope.launch(hang())
-            with pytest.raises(LoopBusy):
+            with pytest.raises(LoopBusyError):
                 scope.wait_all().blocking()
-            with pytest.raises(LoopBusy):
+            with pytest.raises(LoopBusyError):
                 scope.cancel().blocking()
 
     run_clean(main)
@@ -209,7 +209,7 @@ def test_a_thread_cancels_while_the_block_ends() -> None:
                     scope.consume(Channel[int](), print).token.cancel()
                     thread.start()
                     await iterate(number % 8)
-            except Cancelled as error:
+            except TokenCancelledError as error:
                 origin = error.token
             thread.join(PATIENCE)
             assert origin == token.number

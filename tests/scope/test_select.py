@@ -15,7 +15,12 @@ from typing import Any
 import pytest
 
 from bandstand import _build_mode
-from bandstand.errors import Cancelled, ChannelClosed, ChannelTimeout, InvalidArgument
+from bandstand.errors import (
+    ChannelClosedError,
+    ChannelTimeoutError,
+    InvalidArgumentError,
+    TokenCancelledError,
+)
 from bandstand.scope import CONFLATED, UNBOUNDED, CancelToken, Channel, select
 from bandstand.scope._channel import ChannelOp
 from bandstand.testing import VirtualClock
@@ -212,11 +217,11 @@ def test_it_ends_when_all_are_closed_and_not_before() -> None:
         await iterate()
         assert not task.done(), "there is one left"
         right.close()
-        assert await result_of(task) is ChannelClosed
-        with pytest.raises(ChannelClosed, match="all channels are closed"):
+        assert await result_of(task) is ChannelClosedError
+        with pytest.raises(ChannelClosedError, match="all channels are closed"):
             await select(left.receive(), right.receive())
-        with pytest.raises(ChannelClosed):
-            await select(left.receive(), timeout_ms=0)
+        with pytest.raises(ChannelClosedError):
+            await select(left.receive(), timeout=0)
         check_counters(left, right)
 
     run(main)
@@ -227,8 +232,8 @@ def test_it_can_end_as_soon_as_one_is_closed() -> None:
         data, control = pair(1)
         task = await start_waiting(select(data.receive(), control.receive(), until_any_closes=True))
         data.close()
-        assert await result_of(task) is ChannelClosed
-        with pytest.raises(ChannelClosed, match="one of the channels is closed"):
+        assert await result_of(task) is ChannelClosedError
+        with pytest.raises(ChannelClosedError, match="one of the channels is closed"):
             await select(data.receive(), control.receive(), until_any_closes=True)
         # An operation that is possible has priority.
         await control.send(1)
@@ -244,7 +249,7 @@ def test_elements_left_in_a_closed_channel_are_received_before_its_end() -> None
         await data.send(1)
         data.close()
         assert await select(data.receive(), control.receive(), until_any_closes=True) == (0, 1)
-        with pytest.raises(ChannelClosed):
+        with pytest.raises(ChannelClosedError):
             await select(data.receive(), control.receive(), until_any_closes=True)
 
     run(main)
@@ -269,11 +274,11 @@ def test_a_channel_that_is_closed_during_the_wait_drops_out() -> None:
 def test_a_select_times_out(bandstand_clock: VirtualClock) -> None:
     async def main() -> None:
         left, right = pair(0)
-        with pytest.raises(ChannelTimeout, match=r"was possible$"):
-            await select(left.receive(), right.receive(), timeout_ms=0)
+        with pytest.raises(ChannelTimeoutError, match=r"was possible$"):
+            await select(left.receive(), right.receive(), timeout=0)
         before = bandstand_clock.now_ns()
-        with pytest.raises(ChannelTimeout, match="within 40 ms"):
-            await select(left.receive(), right.send(1), timeout_ms=40)
+        with pytest.raises(ChannelTimeoutError, match="within 40 ms"):
+            await select(left.receive(), right.send(1), timeout=0.04)
         assert 40 <= (bandstand_clock.now_ns() - before) / 1e6 <= 42
         for stats in (left.statistics(), right.statistics()):
             assert (stats.senders, stats.receivers, stats.timed_out) == (0, 0, 1)
@@ -290,11 +295,11 @@ def test_a_token_cancels_a_select() -> None:
         token = CancelToken()
         task = await start_waiting(select(left.receive(), right.receive(), token=token))
         token.cancel("no more")
-        assert await result_of(task) is Cancelled
+        assert await result_of(task) is TokenCancelledError
         assert not token.has_listeners()
         assert left.try_send(1), "there is no receiver: it stays"
         assert len(left) == 1
-        with pytest.raises(Cancelled, match="no more"):
+        with pytest.raises(TokenCancelledError, match="no more"):
             await select(left.receive(), right.receive(), token=token)
         assert drain(left) == [1]
         token = CancelToken()
@@ -335,8 +340,8 @@ def test_it_never_pairs_with_itself(is_send_first: bool) -> None:
         assert {4, 5} & {value for _, value in results}
         stats = channel.statistics()
         assert (stats.senders, stats.receivers, stats.buffered) == (0, 0, 0)
-        with pytest.raises(ChannelTimeout):
-            await select(channel.send(1), channel.receive(), timeout_ms=0)
+        with pytest.raises(ChannelTimeoutError):
+            await select(channel.send(1), channel.receive(), timeout=0)
 
     run(main)
 
@@ -443,24 +448,24 @@ def test_invalid_operations_are_refused_and_the_others_stay_usable() -> None:
         good = left.send(1)
         wrong: Any
         for wrong in (5, None, as_coroutine(right.send(1)), right, select(right.receive())):
-            with pytest.raises(InvalidArgument, match=r"pass channel\.receive"):
+            with pytest.raises(InvalidArgumentError, match=r"pass channel\.receive"):
                 _ = select(good, wrong)
             if asyncio.iscoroutine(wrong):
                 wrong.close()
-        with pytest.raises(InvalidArgument, match="got no operations"):
+        with pytest.raises(InvalidArgumentError, match="got no operations"):
             _ = select()  # pyright: ignore[reportUnknownVariableType]  # of nothing
-        for wrong in (right.receive(timeout_ms=5), right.receive(token=CancelToken())):
-            with pytest.raises(InvalidArgument, match="its own timeout or token"):
+        for wrong in (right.receive(timeout=0.005), right.receive(token=CancelToken())):
+            with pytest.raises(InvalidArgumentError, match="its own timeout or token"):
                 _ = select(good, wrong)
         used = right.send(2)
         await used
-        with pytest.raises(InvalidArgument, match="already used"):
+        with pytest.raises(InvalidArgumentError, match="already used"):
             _ = select(good, used)
-        with pytest.raises(InvalidArgument, match="twice"):
+        with pytest.raises(InvalidArgumentError, match="twice"):
             _ = select(good, good)
-        with pytest.raises(InvalidArgument, match="timeout_ms"):
-            _ = select(good, timeout_ms=-1)
-        with pytest.raises(InvalidArgument, match="token is"):
+        with pytest.raises(InvalidArgumentError, match="timeout"):
+            _ = select(good, timeout=-0.001)
+        with pytest.raises(InvalidArgumentError, match="token is"):
             _ = select(good, token=5)  # type: ignore[call-overload]  # that is what is tested
         await good
         assert drain(left) == [1]
@@ -477,19 +482,19 @@ def test_an_operation_of_a_select_cannot_be_awaited_on_its_own() -> None:
         left, right = pair()
         part = left.send(1)
         selected = select(part, right.receive())
-        with pytest.raises(InvalidArgument, match="once"):
+        with pytest.raises(InvalidArgumentError, match="once"):
             await part
-        with pytest.raises(InvalidArgument, match="once"):
+        with pytest.raises(InvalidArgumentError, match="once"):
             part.blocking()
-        with pytest.raises(InvalidArgument, match="already used"):
+        with pytest.raises(InvalidArgumentError, match="already used"):
             _ = select(part)
         assert await selected == (0, None)
         for again in (part, selected):
-            with pytest.raises(InvalidArgument, match="once"):
+            with pytest.raises(InvalidArgumentError, match="once"):
                 await again
         loser = right.receive()
         assert await select(left.receive(), loser) == (0, 1)
-        with pytest.raises(InvalidArgument, match="once"):
+        with pytest.raises(InvalidArgumentError, match="once"):
             await loser
 
     run(main)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bandstand.errors import Cancelled, ChannelTimeout, InvalidArgument, LoopBusy
+from bandstand.errors import ChannelTimeoutError, InvalidArgumentError, LoopBusyError, TokenCancelledError
 from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import Channel
 from tests.scope.harness import (
@@ -64,7 +64,9 @@ def test_the_error_has_the_subject_the_reason_and_the_origin() -> None:
     root, error = CancelToken(), ValueError("no such page")
     token = root.child().child()
     root.cancel(error)
-    with pytest.raises(Cancelled, match=r"^the work was cancelled: ValueError: no such page$") as caught:
+    with pytest.raises(
+        TokenCancelledError, match=r"^the work was cancelled: ValueError: no such page$"
+    ) as caught:
         token.raise_if_cancelled()
     assert caught.value.__cause__ is error
     assert caught.value.token == root.number
@@ -128,25 +130,25 @@ def test_trees_may_be_deep() -> None:
     [
         (lambda: CancelToken("parent"), "parent is 'parent': pass a CancelToken"),  # type: ignore[arg-type]
         (lambda: CancelToken(loop="loop"), "loop is 'loop': pass a Loop"),  # type: ignore[arg-type]
-        (lambda: CancelToken(timeout_ms=-1), "timeout_ms is -1"),
-        (lambda: CancelToken(timeout_ms=float("nan")), "timeout_ms is nan"),
-        (lambda: CancelToken(timeout_ms="1"), "timeout_ms is '1'"),  # type: ignore[arg-type]
-        (lambda: CancelToken(timeout_ms=5), "there is no clock here: pass loop="),
+        (lambda: CancelToken(timeout=-1), "timeout is -1"),
+        (lambda: CancelToken(timeout=float("nan")), "timeout is nan"),
+        (lambda: CancelToken(timeout="1"), "timeout is '1'"),  # type: ignore[arg-type]
+        (lambda: CancelToken(timeout=0.005), "there is no clock here: pass loop="),
         (lambda: CancelToken().cancel(7), "reason is 7: pass a string"),  # type: ignore[arg-type]
         (lambda: CancelToken().on_cancel(5), "callback is 5: pass a function of the token"),  # type: ignore[arg-type]
         (lambda: CancelToken().error("x"), "is not cancelled"),
-        (lambda: CancelToken().wait(timeout_ms=-1), "timeout_ms is -1"),
+        (lambda: CancelToken().wait(timeout=-1), "timeout is -1"),
         (lambda: CancelToken().wait(token=7), "token is 7"),  # type: ignore[arg-type]
     ],
 )
 def test_misuse_is_refused_with_a_helpful_error(make: Callable[[], object], words: str) -> None:
-    with pytest.raises(InvalidArgument, match=words.replace("(", r"\(")):
+    with pytest.raises(InvalidArgumentError, match=words.replace("(", r"\(")):
         make()
 
 
 def test_a_refused_reason_cancels_nothing() -> None:
     token = CancelToken()
-    with pytest.raises(InvalidArgument):
+    with pytest.raises(InvalidArgumentError):
         token.cancel(7)  # type: ignore[arg-type]
     assert not token.cancelled
 
@@ -410,7 +412,7 @@ def test_tasks_that_wait_are_woken_with_the_reason() -> None:
         root.cancel("enough")
         assert [await one, await two] == ["enough", "enough"]
         assert await token.wait() == "enough"
-        assert await token.wait(timeout_ms=0) == "enough"
+        assert await token.wait(timeout=0) == "enough"
         assert listener_count(root) == listener_count(token) == 0
 
     run(main)
@@ -421,14 +423,14 @@ def test_a_wait_ends_by_its_timeout_by_another_token_and_by_asyncio() -> None:
     async def main() -> None:
         token, other = CancelToken(), CancelToken()
         with pytest.raises(
-            ChannelTimeout, match=r"the cancellation of <CancelToken \d+> did not come within 20 ms"
+            ChannelTimeoutError, match=r"the cancellation of <CancelToken \d+> did not come within 20 ms"
         ):
-            await token.wait(timeout_ms=20)
-        with pytest.raises(ChannelTimeout):
-            await token.wait(timeout_ms=0)
+            await token.wait(timeout=0.02)
+        with pytest.raises(ChannelTimeoutError):
+            await token.wait(timeout=0)
         task = await start_waiting(token.wait(token=other))
         other.cancel("other")
-        assert await result_of(task) is Cancelled
+        assert await result_of(task) is TokenCancelledError
         task = await start_waiting(token.wait())
         task.cancel()
         assert await result_of(task) is asyncio.CancelledError
@@ -442,12 +444,12 @@ def test_a_wait_ends_by_its_timeout_by_another_token_and_by_asyncio() -> None:
 def test_a_wait_can_be_used_once_and_does_not_block_an_event_loop() -> None:
     async def main() -> None:
         token = CancelToken()
-        with pytest.raises(LoopBusy):
+        with pytest.raises(LoopBusyError):
             token.wait().blocking()
         token.cancel("enough")
         wait = token.wait()
         assert await wait == "enough"
-        with pytest.raises(InvalidArgument, match="once"):
+        with pytest.raises(InvalidArgumentError, match="once"):
             await wait
 
     run(main)
@@ -464,10 +466,10 @@ def test_an_operation_with_a_token_raises_cancelled_and_not_asyncios_error() -> 
         token.cancel("enough")
         await iterate()
         error = task.exception()
-        assert isinstance(error, Cancelled)
+        assert isinstance(error, TokenCancelledError)
         assert (error.reason, error.token) == ("enough", token.number)
         assert not isinstance(error, asyncio.CancelledError)
-        with pytest.raises(Cancelled):
+        with pytest.raises(TokenCancelledError):
             await channel.receive(token=token)
         assert listener_count(token) == 0
 
@@ -492,6 +494,6 @@ def test_a_cancelled_task_leaves_no_listener_on_its_token() -> None:
 def test_a_token_cannot_be_initialised_again_with_itself_as_its_ancestor() -> None:
     token = CancelToken()
     for parent in (token, token.child(), None):
-        with pytest.raises(InvalidArgument, match="was already initialised"):
+        with pytest.raises(InvalidArgumentError, match="was already initialised"):
             token.__init__(parent)
     assert not token.cancelled

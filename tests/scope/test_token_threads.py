@@ -17,7 +17,7 @@ from random import Random
 import pytest
 
 from bandstand.core import Loop
-from bandstand.errors import Cancelled
+from bandstand.errors import TokenCancelledError
 from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import Channel
 from bandstand.testing import VirtualClock
@@ -191,8 +191,8 @@ def test_listeners_of_other_threads_start_and_stop_timers_on_the_loops_thread() 
     """The timer is set and cancelled on the loop's thread only, and the final state is consistent."""
     clock = VirtualClock(autojump=False)
     with Loop(clock=clock) as loop:
-        root = CancelToken(timeout_ms=10_000, loop=loop)
-        leaves = [root.child(timeout_ms=5000) for _ in range(3)]
+        root = CancelToken(timeout=10.0, loop=loop)
+        leaves = [root.child(timeout=5.0) for _ in range(3)]
         stays, is_over = CountingListener(), threading.Event()
 
         def crowd(seed: int) -> None:
@@ -221,7 +221,7 @@ def test_listeners_of_other_threads_start_and_stop_timers_on_the_loops_thread() 
         thread.join(PATIENCE)
         loop.poll_once()
         assert has_timers(loop)
-        clock.advance(5000)
+        clock.advance(5.0)
         loop.poll_once()
         assert stays.calls == 1
         assert not has_timers(loop)
@@ -231,7 +231,7 @@ def test_listeners_of_other_threads_start_and_stop_timers_on_the_loops_thread() 
 def test_a_loop_that_ends_while_threads_listen_notifies_all_of_them() -> None:
     for _ in range(20):
         loop = Loop(clock=VirtualClock(autojump=False))
-        tokens = [CancelToken(timeout_ms=5000, loop=loop) for _ in range(20)]
+        tokens = [CancelToken(timeout=5.0, loop=loop) for _ in range(20)]
         listeners = [CountingListener() for _ in tokens]
 
         def listen() -> None:
@@ -258,7 +258,7 @@ def test_threads_that_wait_are_woken() -> None:
             reasons.append(token.child().wait().blocking())
 
         def receive() -> None:
-            with pytest.raises(Cancelled):
+            with pytest.raises(TokenCancelledError):
                 channel.receive(token=token.child()).blocking()
 
         with fast_thread_switching():
@@ -338,7 +338,7 @@ def test_a_signal_handler_may_cancel_while_the_event_loop_sleeps(
         )
         threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR1)).start()
         if is_guarded:
-            with pytest.raises(Cancelled):
+            with pytest.raises(TokenCancelledError):
                 async with token.guard():
                     await asyncio.Event().wait()
         else:

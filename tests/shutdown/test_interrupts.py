@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from bandstand.actor import Actor, data
+from bandstand.actor import Actor, tell
 from bandstand.shutdown import GracefulShutdown, PhaseEnd, ShutdownPhase, ShutdownReport
 from bandstand.testing import VirtualClock
 from tests.shutdown.conftest import LoopMaker
@@ -41,7 +41,7 @@ def test_the_first_begins_it_the_second_hurries_and_the_third_is_for_whoever_run
     report = clock.run(main())
     assert report.reason == "SIGTERM"
     assert report.of(ShutdownPhase.DRAIN).end is PhaseEnd.HURRIED
-    assert report.of(ShutdownPhase.DRAIN).ms == 1000
+    assert report.of(ShutdownPhase.DRAIN).duration * 1000 == 1000
     assert interrupted == [True]
 
 
@@ -51,7 +51,7 @@ class Deaf(Actor):
     def __init__(self, interrupted: list[bool]) -> None:
         self.interrupted = interrupted
 
-    @data
+    @tell
     def work(self) -> None:
         signal.raise_signal(signal.SIGINT)
         try:

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from bandstand.errors import InvalidArgument
+from bandstand.errors import InvalidArgumentError
 from bandstand.shutdown import GracefulShutdown
 from tests.core.test_signals import program
 from tests.shutdown.conftest import LoopMaker
@@ -37,7 +37,7 @@ async def ignores(ctx, data):
             pass
 
 loop = Loop(LoopConfig(loop_factory=new_event_loop))
-shutdown = GracefulShutdown(loop, deadline_ms=3_600_000)
+shutdown = GracefulShutdown(loop, deadline=3600)
 begin = shutdown.begin
 
 def asked(reason):
@@ -139,7 +139,7 @@ def test_signals_need_the_main_thread(make_loop: LoopMaker) -> None:
         try:
             with shutdown.on_signals():
                 pass
-        except InvalidArgument as error:
+        except InvalidArgumentError as error:
             refused.append(str(error))
 
     thread = threading.Thread(target=elsewhere)

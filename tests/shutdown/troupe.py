@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from bandstand.actor import Actor, ask, data
+from bandstand.actor import Actor, ask, tell
 from bandstand.core import ExitReason
 from bandstand.testing import VirtualClock
 
@@ -39,14 +39,14 @@ class Worker(Actor):
         self.ms = ms
         self.to = to
 
-    @data
+    @tell
     async def work(self, what: str) -> None:
         await asyncio.sleep(self.ms / 1000)
         self.book.note(f"{self.name}: {what}")
         if self.to is not None:
             self.to.work(what)
 
-    @data
+    @tell
     def fail(self) -> None:
         raise OSError("no paper")
 
@@ -67,7 +67,7 @@ class Slow(Actor):
         self.name = name
         self.ms = ms
 
-    @data
+    @tell
     def work(self, what: str) -> None:
         self.book.note(f"{self.name}: {what}")
 
@@ -83,7 +83,7 @@ class Stubborn(Actor):
     def __init__(self, book: Book) -> None:
         self.book = book
 
-    @data
+    @tell
     async def work(self) -> None:
         for _ in range(8):
             try:
@@ -98,7 +98,7 @@ class PingPong(Actor):
     def __init__(self) -> None:
         self.rounds = 0
 
-    @data
+    @tell
     async def ping(self) -> None:
         self.rounds += 1
         await asyncio.sleep(0.01)

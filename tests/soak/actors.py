@@ -21,7 +21,7 @@ from bandstand.core import (
     Overflow,
     SystemTag,
 )
-from bandstand.errors import LoopClosed, NoSuchActor
+from bandstand.errors import LoopClosedError, NoSuchActorError
 from tests.soak.alarms import Mishap
 from tests.soak.books import FIRST_DELAY, Note
 from tests.soak.pauses import pause
@@ -157,7 +157,7 @@ class Behaviors:
             return "no verdict"
         elif chance < 0.077:
             # Somebody else may have ended it, or a thread the whole loop, while it was in flight.
-            with suppress(NoSuchActor, LoopClosed):
+            with suppress(NoSuchActorError, LoopClosedError):
                 if chance < 0.075:
                     world.loop.stop_actor(player.actor)
                 else:

@@ -12,7 +12,14 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
-from bandstand.errors import ActorFailed, ActorKilled, BadVerdict, GaveUp, MailboxOverrun, OutboundFault
+from bandstand.errors import (
+    ActorFailedError,
+    ActorKilledError,
+    ContractViolationError,
+    InvalidVerdictError,
+    MailboxOverrunError,
+    RestartLimitError,
+)
 from tests.soak.books import Fail
 
 if TYPE_CHECKING:
@@ -25,12 +32,12 @@ class Mishap(Exception):  # noqa: N818  # it is one
 
 ON_PURPOSE = (
     Mishap,
-    ActorFailed,
-    ActorKilled,
-    BadVerdict,
-    GaveUp,
-    MailboxOverrun,
-    OutboundFault,
+    ActorFailedError,
+    ActorKilledError,
+    InvalidVerdictError,
+    RestartLimitError,
+    MailboxOverrunError,
+    ContractViolationError,
     # A handler of a pod that leaves: it fails the pod.
     SystemExit,
     asyncio.CancelledError,

@@ -27,7 +27,8 @@ from bandstand.bus import (
     UnixAdapter,
 )
 from bandstand.bus.syscall import NodeStats, StatsQuery
-from bandstand.errors import Refused
+from bandstand.errors import RefusedError
+from bandstand.supervision import Backoff
 from bandstand.testing import Leaks, leaks_of, pending_tasks
 from tests.soak.alarms import Mishap
 from tests.soak.books import Fail
@@ -60,7 +61,7 @@ class Stumbler(Capability):
     """Answers, raises, refuses, lies or dawdles, as it is told."""
 
     outbound = Stumbled
-    policy = RestartLimits(max_restarts=1_000_000, backoff_ms=1)
+    policy = RestartLimits(max_restarts=1_000_000, backoff=Backoff(initial=0.001, maximum=0.001))
     mailbox_cap = 16
 
     async def do(self, msg: Do) -> None:
@@ -69,7 +70,7 @@ class Stumbler(Capability):
             case "raise":
                 raise Mishap("on purpose")
             case "refuse":
-                raise Refused("on purpose")
+                raise RefusedError("on purpose")
             case "lie":
                 self.bus.emit(Secret())
             case "dawdle":
@@ -95,12 +96,12 @@ class Concert:
         # Whether the house closes while visitors are still in it.
         self._closes_early = random.random() < 0.3
         self._config = NodeConfig(
-            timeout_ms=5000,
+            timeout=5,
             max_in_flight=random.choice((1, 20, 8192)),
             max_inside=random.choice((1024, 8192)),
             max_timers=random.choice((10, 10_000)),
             mailbox_cap=random.choice((8, 1024)),
-            health_ms=random.choice((0, 3)),
+            health_period=random.choice((0, 0.003)),
         )
         self._limits = Limits(
             line_bytes=8192, window=random.choice((1, 10, 512)), write_high=random.choice((500, 256 * 1024))

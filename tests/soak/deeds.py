@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from bandstand.core import ActorStatus, Lane, Overflow, SystemTag
 from bandstand.errors import (
-    ActorNotLocal,
+    ActorNotLocalError,
     BandstandError,
-    InvalidArgument,
-    LoopBusy,
-    LoopClosed,
-    MailboxFull,
-    MaxActors,
-    NoSuchActor,
+    InvalidArgumentError,
+    LoopBusyError,
+    LoopClosedError,
+    MailboxFullError,
+    MaxActorsError,
+    NoSuchActorError,
 )
 from tests.soak.actors import Kind, Player
 from tests.soak.flood import USER_LANES
@@ -38,11 +38,11 @@ def spawn(world: World) -> None:
     player = Player(world.next_serial(), random.choice(KINDS), random.choice(tuple(Overflow)), boss)
     try:
         world.spawn(player, mailbox_cap=random.choice(CAPS))
-    except (NoSuchActor, LoopClosed):
+    except (NoSuchActorError, LoopClosedError):
         world.check_refusal(boss)
-    except MaxActors:
+    except MaxActorsError:
         if (alive := world.loop.statistics().alive) != world.plan.config.max_actors:
-            world.fail(f"MaxActors at {alive} of {world.plan.config.max_actors} actors")
+            world.fail(f"MaxActorsError at {alive} of {world.plan.config.max_actors} actors")
     else:
         world.stage.append(player)
 
@@ -69,11 +69,11 @@ def post(world: World, player: Player, lane: Lane) -> None:
             loop.send(target, note, lane=lane, tag=note.tag)
         elif not loop.try_send(target, note, lane=lane, tag=note.tag):
             books.refuse(books.own, note)
-    except MailboxFull:
+    except MailboxFullError:
         books.refuse(books.own, note)
         if player.overflow is not Overflow.REJECT:
             world.fail(f"{player} gives up messages, and yet it refused {note}")
-    except (NoSuchActor, LoopClosed):
+    except (NoSuchActorError, LoopClosedError):
         books.refuse(books.own, note)
         world.check_refusal(player)
 
@@ -119,7 +119,7 @@ def _end(world: World, end: Callable[[Any], None]) -> None:
         return
     try:
         end(player.actor)
-    except (NoSuchActor, LoopClosed):
+    except (NoSuchActorError, LoopClosedError):
         world.check_refusal(player)
         return
     if world.loop.status(player.actor) < ActorStatus.STOPPING:
@@ -133,7 +133,7 @@ def monitor(world: World) -> None:
     world.kin.expect_down(watcher, number)
     try:
         made = world.loop.monitor(watcher.actor, target.actor)
-    except (NoSuchActor, LoopClosed):
+    except (NoSuchActorError, LoopClosedError):
         world.kin.forget(watcher, number)
         world.check_refusal(watcher)
         return
@@ -162,7 +162,7 @@ def system(world: World) -> None:
         return
     try:
         has_room = world.loop.kernel.send_system(player.actor, None, SystemTag.SHUTDOWN)
-    except (NoSuchActor, LoopClosed):
+    except (NoSuchActorError, LoopClosedError):
         # Refused, and counted as a send.
         world.books.system_refused += 1
         world.check_refusal(player)
@@ -212,19 +212,19 @@ def wrong(world: World) -> None:
     """Do what can never work: it raises and counts as no send."""
     loop, actor = world.loop, world.pick().actor
     calls: list[tuple[Callable[[], object], type[BandstandError]]] = [
-        (lambda: loop.send(actor, 1, tag=-1), InvalidArgument),
-        (lambda: loop.send(actor, 1, lane=Lane.SYSTEM), InvalidArgument),
-        (lambda: loop.send_after(actor, -1, 1), InvalidArgument),
-        (lambda: loop.spawn(world.behaviors.plain, world.doorman, mailbox_cap=1), InvalidArgument),
-        (loop.destroy, LoopBusy),
-        (loop.run, LoopBusy),
-        (loop.poll_once, LoopBusy),
-        (lambda: loop.stop_actor(world.stranger), ActorNotLocal),
+        (lambda: loop.send(actor, 1, tag=-1), InvalidArgumentError),
+        (lambda: loop.send(actor, 1, lane=Lane.SYSTEM), InvalidArgumentError),
+        (lambda: loop.send_after(actor, -0.001, 1), InvalidArgumentError),
+        (lambda: loop.spawn(world.behaviors.plain, world.doorman, mailbox_cap=1), InvalidArgumentError),
+        (loop.destroy, LoopBusyError),
+        (loop.run, LoopBusyError),
+        (loop.poll_once, LoopBusyError),
+        (lambda: loop.stop_actor(world.stranger), ActorNotLocalError),
     ]
     call, error = world.random.choice(calls)
     try:
         call()
-    except (error, LoopClosed):
+    except (error, LoopClosedError):
         return
     except BandstandError as other:
         world.fail(f"{other!r} was raised instead of {error.__name__}")

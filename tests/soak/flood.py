@@ -8,7 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from bandstand.core import Lane, Overflow
-from bandstand.errors import LoopClosed, MailboxFull, NoSuchActor, WrongThread
+from bandstand.errors import LoopClosedError, MailboxFullError, NoSuchActorError, WrongThreadError
 from tests.soak.books import Note, Tally
 
 if TYPE_CHECKING:
@@ -67,13 +67,13 @@ class Flooder(threading.Thread):
         target = int(player.actor) if note.number & 7 == 0 else player.actor
         try:
             world.loop.send_async(target, note, lane=lane, tag=note.tag)
-        except MailboxFull:
+        except MailboxFullError:
             self._refused(note)
             if player.overflow is not Overflow.REJECT:
                 world.fail(f"{player} gives up messages, and yet it refused {note}")
-        except NoSuchActor:
+        except NoSuchActorError:
             self._refused(note)
-        except LoopClosed:
+        except LoopClosedError:
             self._refused(note)
             return False
         return True
@@ -99,7 +99,7 @@ class Flooder(threading.Thread):
         world = self._world
         try:
             world.loop.send(world.doorman.actor, None)
-        except WrongThread:
+        except WrongThreadError:
             return True
-        world.fail("a send from another thread was not WrongThread")
+        world.fail("a send from another thread was not WrongThreadError")
         return False

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from bandstand.core import Context, Loop, LoopConfig, Statistics
-from bandstand.errors import LoopClosed, MailboxFull, NoSuchActor
+from bandstand.errors import LoopClosedError, MailboxFullError, NoSuchActorError
 from bandstand.testing import leaks_of
 from tests.soak.books import Fail
 from tests.soak.plan import LoopFactory
@@ -36,17 +36,17 @@ class Chatter:
         target = self.random.choice(self.actors)
         try:
             if self.random.random() < 0.3:
-                self.loop.send_after(target, self.random.choice((0, 1, 500)), None)
+                self.loop.send_after(target, self.random.choice((0, 1, 500)) / 1000, None)
             else:
                 self.loop.send(target, None)
-        except (MailboxFull, NoSuchActor, LoopClosed):
+        except (MailboxFullError, NoSuchActorError, LoopClosedError):
             return
 
     def talk(self, ctx: Context[None], data: object) -> None:
         self.handled += 1
         if self.random.random() < 0.02:
             # Another thread may have stopped the loop meanwhile.
-            with suppress(LoopClosed):
+            with suppress(LoopClosedError):
                 self.loop.stop_actor(ctx.self_id)
         for _ in range(self.random.randrange(3)):
             self.say()
@@ -69,7 +69,7 @@ def check(loop: Loop, fail: Fail) -> Statistics:
 def perform(seed: str, fail: Fail) -> None:
     """Make a loop, poll it a few times inside somebody's behavior, end it; functions only, since nobody runs a host."""
     random = Random(seed)
-    loop = Loop(LoopConfig(max_msgs_per_actor=random.choice((1, 64)), max_tick_ms=1.0))
+    loop = Loop(LoopConfig(max_msgs_per_actor=random.choice((1, 64)), max_tick=0.001))
     chatter = Chatter(loop, random, with_coroutines=False)
     for _ in range(random.randrange(20)):
         loop.poll_once()
@@ -77,7 +77,7 @@ def perform(seed: str, fail: Fail) -> None:
         loop.request_stop()
         try:
             loop.poll_once()
-        except LoopClosed:
+        except LoopClosedError:
             pass
         else:
             fail("a loop that was asked to stop could be polled")
@@ -101,7 +101,7 @@ class Inner(threading.Thread):
     def run(self) -> None:
         try:
             self._loop.run()
-        except LoopClosed:
+        except LoopClosedError:
             # Stopped before it began: still its maker's.
             return
         self._loop.destroy()

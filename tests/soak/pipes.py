@@ -10,7 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from bandstand.core import ActorStatus, Interest, IoEvent, Readiness
-from bandstand.errors import IoNotWatched, IoRegistrationFailed, LoopClosed, NoSuchActor
+from bandstand.errors import IoNotWatchedError, IoRegistrationError, LoopClosedError, NoSuchActorError
 from tests.soak.books import Books
 
 if TYPE_CHECKING:
@@ -67,10 +67,10 @@ class Pipes:
     def _watch(self, pipe: Pipe) -> None:
         try:
             self._loop.watch_fd(pipe.reader, pipe.owner.actor, Interest.READ)
-        except (NoSuchActor, LoopClosed):
+        except (NoSuchActorError, LoopClosedError):
             return
         pipe.is_watched = True
-        with suppress(IoRegistrationFailed, LoopClosed):
+        with suppress(IoRegistrationError, LoopClosedError):
             self._loop.watch_fd(pipe.reader, pipe.owner.actor, Interest.READ)
             self._books.fail(f"descriptor {pipe.reader} could be watched twice")
 
@@ -154,7 +154,7 @@ class Pipes:
         is_used = event.fd in self._open or any(lost.number == event.fd for lost in self._lost)
         if not is_used and self._random.random() < 0.5:
             # Its number was not used again, so this forgets it.
-            with suppress(IoNotWatched):
+            with suppress(IoNotWatchedError):
                 self._loop.unwatch_fd(event.fd)
                 self._books.unwatched += 1
 
@@ -202,7 +202,7 @@ class Pipes:
             return
         try:
             self._loop.unwatch_fd(pipe.reader)
-        except IoNotWatched:
+        except IoNotWatchedError:
             if pipe.is_watched and is_alive:
                 self._books.fail(f"descriptor {pipe.reader} of {pipe.owner} is not watched any more")
         else:

@@ -52,10 +52,10 @@ class Plan:
             sys_reserved=random.choice((1, 4)),
             max_msgs_per_actor=random.choice((1, 7, 64)),
             max_actors_per_tick=random.choice((1, 32, 1024)),
-            max_tick_ms=random.choice((0.2, 1.0, 5.0)),
-            stop_timeout_ms=random.choice((1.0, 3000.0, 3000.0)),
-            stall_ms=random.choice((None, None, None, 20_000.0)),
-            fd_sweep_ms=random.choice((5, 40)),
+            max_tick=random.choice((0.000_2, 0.001, 0.005)),
+            stop_timeout=random.choice((0.001, 3.0, 3.0)),
+            stall_timeout=random.choice((None, None, None, 20.0)),
+            fd_sweep_period=random.choice((0.005, 0.04)),
             loop_factory=factory,
         )
         return cls(

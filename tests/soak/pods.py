@@ -6,7 +6,7 @@ circus closes; or, in some storms, its main pod is failed, which ends the troupe
 
 - every ask has exactly one outcome, and what was answered was handled;
 - nothing was handled twice, or out of order, over all incarnations; what was refused on the spot was never handled;
-- the books balance, nothing waits; what was accepted and not handled is among the dead, the dropped and those in doubt, and
+- the counts balance, nothing waits; what was accepted and not handled is among the dead, the dropped and those in doubt, and
   nothing that a guest has sent is in doubt where no process has died;
 - no process, thread, descriptor or piece of shared memory is left.
 """
@@ -29,10 +29,10 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from bandstand.errors import BandstandError, PodFailed
-from bandstand.pod import PodBooks, PodPhase, ThreadModel, WhenDown, when_down
-from bandstand.pod.ending import Ending
-from bandstand.pod.kubelet import Kubelet
+from bandstand.errors import BandstandError, PodFailedError
+from bandstand.pod import PodPhase, PodStats, ThreadModel, WhenDown, when_down
+from bandstand.pod.controller import Controller
+from bandstand.pod.restart import PodEnding
 from bandstand.testing import Leaks
 from tests.soak.books import Fail
 from tests.soak.plan import LoopFactory
@@ -56,7 +56,7 @@ class Storm:
         self.is_over = threading.Event()
         self.is_closing = False
         self.counts: Counter[str] = Counter()
-        self.books = PodBooks()
+        self.stats = PodStats()
         self._fail: Fail | None = None
         self._seconds = seconds
         self._loop_factory = loop_factory
@@ -126,7 +126,7 @@ class Storm:
                 await asyncio.to_thread(self._storm)
                 await asyncio.wait_for(asyncio.gather(*tasks), PATIENCE)
                 await asyncio.to_thread(self._calm)
-        except PodFailed as error:
+        except PodFailedError as error:
             self._hear(error)
 
     def _have_played(self) -> None:
@@ -135,7 +135,7 @@ class Storm:
         conductor.start()
         try:
             self.troupe.play(signals=False)
-        except PodFailed as error:
+        except PodFailedError as error:
             self._hear(error)
         conductor.join(PATIENCE)
         if conductor.is_alive():
@@ -144,7 +144,7 @@ class Storm:
     def _conduct(self) -> None:
         try:
             for name in ROLES:
-                self.troupe.phases.until(name, PodPhase.RUNNING, timeout_ms=PATIENCE * 1000).blocking()
+                self.troupe.phases.until(name, PodPhase.RUNNING, timeout=PATIENCE).blocking()
             self._storm()
             self._calm()
             self.troupe.stop()
@@ -152,7 +152,7 @@ class Storm:
             self.fail(f"{error!r} came out of the conductor")
             self.troupe.stop()
 
-    def _hear(self, error: PodFailed) -> None:
+    def _hear(self, error: PodFailedError) -> None:
         if not self._ends_by_failure or "Mishap" not in str(error):
             self.fail(f"the circus has failed: {error!r}")
 
@@ -177,7 +177,7 @@ class Storm:
     def _strike(self) -> None:
         """End a pod, somehow."""
         name = self._random.choice([name for name in ROLES if name != "director"])
-        pod = self.troupe.status(timeout_ms=1).pod(name)
+        pod = self.troupe.status(timeout=0.001).pod(name)
         is_process = pod.thread is ThreadModel.PROCESS
         if is_process and not self._is_rough:
             return
@@ -195,9 +195,9 @@ class Storm:
             os.kill(process, signal.SIGKILL)
             return True
         if way == "end":
-            kubelet = self.troupe._kubelet
+            kubelet = self.troupe.__deployment__.kubelet
             assert kubelet is not None
-            kubelet._post.call(partial(_end, kubelet, name))
+            kubelet.call(partial(_end, kubelet, name))
             return True
         artist: Artist = when_down(getattr(self.troupe, name), WhenDown.FAIL)
         return artist.stumble.try_send(way)  # type: ignore[arg-type]  # one of its ways
@@ -208,9 +208,9 @@ class Storm:
         """Wait until nothing moves, see that everybody is there, and close."""
         self._wait("something still waits", self._is_quiet)
         for name in ROLES:
-            artist: Artist = when_down(getattr(self.troupe, name), WhenDown.WAIT, timeout_ms=PATIENCE * 1000)
+            artist: Artist = when_down(getattr(self.troupe, name), WhenDown.WAIT, timeout=PATIENCE)
             try:
-                self._pids.add(artist.hello.within(PATIENCE * 1000).blocking())
+                self._pids.add(artist.hello.within(PATIENCE).blocking())
             except BandstandError as error:
                 self.fail(f"after the storm {name} is not there: {error!r}; {self.troupe.status()}")
         if self.troupe.health().problems:
@@ -221,15 +221,15 @@ class Storm:
             self._wait("its main pod has failed, and it plays on", lambda: self.troupe.failure is not None)
 
     def _is_quiet(self) -> bool:
-        status, books = self.troupe.status(), self.troupe.books()
+        status, stats = self.troupe.status(), self.troupe.stats()
         are_up = all(pod.phase is PodPhase.RUNNING for pod in status)
-        return are_up and books.waiting == 0 and all(guest.is_settled for guest in self.guests)
+        return are_up and stats.waiting == 0 and all(guest.is_settled for guest in self.guests)
 
     def _wait(self, complaint: str, is_done: Callable[[], bool]) -> None:
         end = time.monotonic() + PATIENCE
         while not is_done():
             if time.monotonic() > end:
-                self.fail(f"{complaint}: {self.troupe.books()}\n{self.troupe.status()}")
+                self.fail(f"{complaint}: {self.troupe.stats()}\n{self.troupe.status()}")
                 return
             time.sleep(0.01)
 
@@ -238,21 +238,21 @@ class Storm:
     def _compare(self, ledger: Ledger) -> None:
         for sentence in ledger.complaints()[:5]:
             self.fail(sentence)
-        books = self.books = self.troupe.books()
-        if not books.is_balanced or books.waiting:
-            self.fail(f"the books do not balance: {books}")
+        stats = self.stats = self.troupe.stats()
+        if not stats.is_balanced or stats.waiting:
+            self.fail(f"the counts do not balance: {stats}")
         # A pod that ends does not wait for what it has sent to a process; the outside has ended when all was quiet.
-        outside = self.troupe._outside.ensemble.books()
-        if (outside.in_doubt and not self._is_rough) or (books.in_doubt and self._is_tame):
-            self.fail(f"no process has died, and something is in doubt: {books}, of the outside's {outside}")
+        outside = self.troupe.__deployment__.caller.runtime.stats()
+        if (outside.in_doubt and not self._is_rough) or (stats.in_doubt and self._is_tame):
+            self.fail(f"no process has died, and something is in doubt: {stats}, of the outside's {outside}")
         lost: Counter[str] = Counter()
         for guest in self.guests:
             self._compare_guest(guest, ledger)
             lost.update(
                 name for number, name in guest.told.items() if not ledger.was_begun(guest.source, number)
             )
-        if lost.total() > books.dead + books.dropped + books.in_doubt:
-            self.fail(f"{dict(lost)} were accepted and not handled, and the books say {books}")
+        if lost.total() > stats.dead + stats.dropped + stats.in_doubt:
+            self.fail(f"{dict(lost)} were accepted and not handled, and the counts are {stats}")
         if ledger.count(Count.DONE) + ledger.count(Count.ANSWERED) > ledger.count(Count.BEGUN):
             self.fail("more was handled than was begun")
         self._sum_up(ledger, lost.total())
@@ -278,7 +278,7 @@ class Storm:
             passed_on=ledger.count(Count.SENT),
             incarnations=ledger.count(Count.BORN),
             lost=lost,
-            in_doubt=self.books.in_doubt,
+            in_doubt=self.stats.in_doubt,
         )
 
     def _look_left(self, before: Leaks, shared: set[str], children: set[int]) -> None:
@@ -292,11 +292,11 @@ class Storm:
             self.fail(f"left behind: processes {alive} of the storm")
 
 
-def _end(kubelet: Kubelet, name: str) -> None:
+def _end(kubelet: Controller, name: str) -> None:
     """On the kubelet's thread: end a pod at once, if it is there."""
-    stage = kubelet.exchange.stages.get(name)
+    stage = kubelet.membership.placements.get(name)
     if stage is not None:
-        stage.kill(Ending(PodPhase.FAILED, "the monkey has ended it"))
+        stage.kill(PodEnding(PodPhase.FAILED, "the monkey has ended it"))
 
 
 def _shared() -> set[str]:

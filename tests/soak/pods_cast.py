@@ -15,18 +15,17 @@ import sys
 from dataclasses import replace
 from typing import Any, Literal, NoReturn, TypeAlias
 
-from bandstand.actor import Actor, ask, control, data
+from bandstand.actor import Actor, ask, tell
 from bandstand.core import Lane
 from bandstand.errors import BandstandError
 from bandstand.pod import Directory, PodSpec, RestartPolicy, ThreadModel, Troupe, directory, pod
-from bandstand.supervision import Intensity
 from tests.soak.alarms import ON_PURPOSE, Mishap
 from tests.soak.pods_ledger import FIRST_ROLE, MOST, ROLES, Count, Ledger
 
 Stumble: TypeAlias = Literal["raise", "exit", "finish", "vanish", "crash"]
 Way: TypeAlias = Literal["now", "later", "onward", "decline"]
 
-OFTEN = Intensity(1_000_000, 1000.0)
+OFTEN = 1_000_000
 DATA_LANE, CONTROL_LANE = 0, 1
 ANSWER = 7
 INNER_MS = 1000
@@ -58,7 +57,7 @@ class Artist(Actor):
 
     # -- what it is sent -------------------------------------------------------------------------------------------------------
 
-    @data
+    @tell
     def note(self, source: int, number: int, hops: int) -> None:
         """Write it down, and pass on another one while there are hops left."""
         self._ledger.begin(self._role, source, number, DATA_LANE)
@@ -66,7 +65,7 @@ class Artist(Actor):
             self._pass_on(number, hops - 1)
         self._ledger.add(self._role, Count.DONE)
 
-    @control
+    @tell(lane=Lane.CONTROL)
     def urge(self, source: int, number: int) -> None:
         """The same by another lane."""
         self._ledger.begin(self._role, source, number, CONTROL_LANE)
@@ -94,7 +93,7 @@ class Artist(Actor):
         """Be there."""
         return os.getpid()
 
-    @control
+    @tell(lane=Lane.CONTROL)
     def stumble(self, way: Stumble) -> None:
         """Fail, or end, like this."""
         match way:
@@ -141,7 +140,7 @@ class Artist(Actor):
             return
         peer = self._peer(number)
         try:
-            reply = peer.answer.within(INNER_MS)(FIRST_ROLE + self._role, mine, "now")
+            reply = peer.answer.within(INNER_MS / 1000)(FIRST_ROLE + self._role, mine, "now")
             if (found := await reply) != mine + ANSWER:
                 self._ledger.complain(f"{ROLES[self._role]} has asked {mine} and was answered {found}")
         except BandstandError:
@@ -175,12 +174,18 @@ class _Ear(logging.Handler):
 class Circus(Troupe):
     """An artist in a pod of each kind, and two in processes. Their ledger comes with the layout."""
 
-    juggler = pod(thread=ThreadModel.COOPERATIVE, restart=RestartPolicy.ALWAYS, intensity=OFTEN).expose(
-        Artist
-    )
-    acrobat = pod(thread=ThreadModel.DEDICATED, restart=RestartPolicy.ALWAYS, intensity=OFTEN).expose(Artist)
-    lion = pod(thread=ThreadModel.PROCESS, restart=RestartPolicy.ALWAYS, intensity=OFTEN).expose(Artist)
-    tiger = pod(thread=ThreadModel.PROCESS, restart=RestartPolicy.ALWAYS, intensity=OFTEN).expose(Artist)
+    juggler = pod(
+        thread=ThreadModel.COOPERATIVE, restart=RestartPolicy.ALWAYS, max_restarts=OFTEN, period=1.0
+    ).expose(Artist)
+    acrobat = pod(
+        thread=ThreadModel.DEDICATED, restart=RestartPolicy.ALWAYS, max_restarts=OFTEN, period=1.0
+    ).expose(Artist)
+    lion = pod(
+        thread=ThreadModel.PROCESS, restart=RestartPolicy.ALWAYS, max_restarts=OFTEN, period=1.0
+    ).expose(Artist)
+    tiger = pod(
+        thread=ThreadModel.PROCESS, restart=RestartPolicy.ALWAYS, max_restarts=OFTEN, period=1.0
+    ).expose(Artist)
     director = pod(thread=ThreadModel.MAIN).expose(Artist)
 
 

@@ -15,14 +15,14 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from bandstand.errors import (
-    AskCycle,
-    AskTimeout,
+    AskCycleError,
+    AskTimeoutError,
     BandstandError,
-    MailboxFull,
-    PodDown,
-    PodGone,
-    PodTimeout,
-    TargetEnded,
+    MailboxFullError,
+    PodDownError,
+    PodGoneError,
+    PodTimeoutError,
+    TargetEndedError,
 )
 from bandstand.pod import WhenDown, when_down
 from tests.soak.pods_cast import ANSWER, Artist, Declined, Way
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 WAYS: tuple[Way, ...] = ("now", "now", "later", "onward", "decline")
 POLICIES = (WhenDown.WAIT, WhenDown.FAIL, WhenDown.QUEUE)
-REFUSALS = (MailboxFull, PodDown, PodTimeout)
+REFUSALS = (MailboxFullError, PodDownError, PodTimeoutError)
 """What a call may raise while the circus plays."""
-ENDS = (TargetEnded, AskTimeout, PodTimeout, PodDown, AskCycle, MailboxFull)
+ENDS = (TargetEndedError, AskTimeoutError, PodTimeoutError, PodDownError, AskCycleError, MailboxFullError)
 """What an ask may end with, instead of an answer."""
 ASK_MS = 4000
 DOWN_MS = 2500
@@ -67,7 +67,7 @@ class Guest:
         if not self._artists:
             troupe = self._storm.troupe
             self._artists = {
-                name: when_down(getattr(troupe, name), self.policy, timeout_ms=DOWN_MS) for name in ROLES
+                name: when_down(getattr(troupe, name), self.policy, timeout=DOWN_MS / 1000) for name in ROLES
             }
         name = self.random.choice(ROLES)
         return name, self._artists[name]
@@ -93,7 +93,7 @@ class Guest:
             self.refused.append(number)
             self.counts[f"{what} refused"] += 1
             if not isinstance(error, REFUSALS) and not (
-                isinstance(error, PodGone) and self._storm.is_closing
+                isinstance(error, PodGoneError) and self._storm.is_closing
             ):
                 self._storm.fail(
                     f"{what} of guest {self.source} ({self.policy.name}) was refused with {error!r}"
@@ -119,7 +119,7 @@ class Guest:
         if isinstance(outcome, BaseException):
             self.counts[f"ask ended {type(outcome).__name__}"] += 1
             if not isinstance(outcome, ENDS) and not (
-                isinstance(outcome, PodGone) and self._storm.is_closing
+                isinstance(outcome, PodGoneError) and self._storm.is_closing
             ):
                 self._storm.fail(f"an ask of guest {self.source} ({self.policy.name}) ended with {outcome!r}")
         else:
@@ -162,7 +162,7 @@ class Thread(Guest):
         self.counts["ask"] += 1
         outcome: object
         try:
-            outcome = artist.answer.within(ASK_MS).blocking(self.source, number, way)
+            outcome = artist.answer.within(ASK_MS / 1000).blocking(self.source, number, way)
         except (BandstandError, Declined) as error:
             # On the spot or later: one cannot tell from outside.
             outcome = error
@@ -171,7 +171,7 @@ class Thread(Guest):
     def _submit(self) -> None:
         (name, artist), way = self.artist(), self.random.choice(WAYS)
         future: Future[int] | None = self.send(
-            lambda number: artist.answer.within(ASK_MS).future(self.source, number, way), "ask", name
+            lambda number: artist.answer.within(ASK_MS / 1000).future(self.source, number, way), "ask", name
         )
         if future is not None:
             number = self._number
@@ -221,12 +221,14 @@ class Task(Guest):
         except BandstandError as error:
             self.refused.append(number)
             self.counts[f"landing ended {type(error).__name__}"] += 1
-            if not isinstance(error, (*REFUSALS, TargetEnded)):
+            if not isinstance(error, (*REFUSALS, TargetEndedError)):
                 self._storm.fail(f"a landing of guest {self.source} ended with {error!r}")
 
     async def _ask(self) -> None:
         (name, artist), way = self.artist(), self.random.choice(WAYS)
-        reply = self.send(lambda number: artist.answer.within(ASK_MS)(self.source, number, way), "ask", name)
+        reply = self.send(
+            lambda number: artist.answer.within(ASK_MS / 1000)(self.source, number, way), "ask", name
+        )
         if reply is None:
             return
         number = self._number

@@ -12,7 +12,8 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from bandstand.bus import Capability, Command, Query, RestartLimits
-from bandstand.errors import Refused
+from bandstand.errors import RefusedError
+from bandstand.supervision import Backoff
 from tests.soak.alarms import Mishap
 
 MOST = 3_000_000
@@ -61,7 +62,7 @@ class Live(Command[int], type="Hermit.Live"):
     way: Literal["answer", "raise", "vanish"] = "answer"
 
 
-RESTARTS = RestartLimits(max_restarts=1_000_000, backoff_ms=1)
+RESTARTS = RestartLimits(max_restarts=1_000_000, backoff=Backoff(initial=0.001, maximum=0.001))
 
 
 class Ledger(Capability):
@@ -76,7 +77,7 @@ class Ledger(Capability):
         if msg.way == "raise":
             raise Mishap("on purpose")
         if msg.way == "refuse":
-            raise Refused("on purpose")
+            raise RefusedError("on purpose")
         return Noted(times)
 
     def sum(self, _msg: Sum) -> Sums:

@@ -16,11 +16,11 @@ from bandstand.actor.enums import HELD
 from bandstand.actor.handle import Handle, deliver
 from bandstand.actor.reply import ReplyCallback
 from bandstand.core import ActorId
-from bandstand.errors import PodDown
-from bandstand.pod import slot
-from bandstand.pod.books import PodBooks
-from bandstand.pod.ensemble import Ensemble
-from bandstand.pod.place import RolePlace
+from bandstand.errors import PodDownError
+from bandstand.pod import address_book
+from bandstand.pod.address_book import RoleRef
+from bandstand.pod.pod_runtime import PodRuntime
+from bandstand.pod.status import PodStats
 from tests.soak import pods_crowd
 from tests.soak.alarms import listening
 from tests.soak.pods import Storm
@@ -78,16 +78,16 @@ class TestBroken:
                 deliver(handle, actor, method, data, asked, context)
             return deliver(handle, actor, method, data, asked, context)
 
-        monkeypatch.setattr(slot, "deliver", twice)
+        monkeypatch.setattr(address_book, "deliver", twice)
         assert "which was begun before" in found(Tame(loop_factory))
 
     def test_it_notices_messages_that_are_refused_and_delivered_all_the_same(
         self, loop_factory: LoopFactory, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        hold = RolePlace.hold
+        hold = RoleRef.hold
 
         def lie(
-            self: RolePlace,
+            self: RoleRef,
             handle: Handle,
             method: Method,
             data: object,
@@ -95,46 +95,46 @@ class TestBroken:
             may_wait: bool,
         ) -> int:
             if hold(self, handle, method, data, asked, may_wait) == HELD:
-                raise PodDown("no")
+                raise PodDownError("no")
             return HELD
 
-        monkeypatch.setattr(RolePlace, "hold", lie)
+        monkeypatch.setattr(RoleRef, "hold", lie)
         assert "which was handled all the same" in found(Tame(loop_factory))
 
-    def test_it_notices_books_that_call_the_dead_handled(
+    def test_it_notices_counts_that_call_the_dead_handled(
         self, loop_factory: LoopFactory, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        books = Ensemble.books
+        stats = PodRuntime.stats
 
-        def pretty(self: Ensemble) -> PodBooks:
-            true = books(self)
+        def pretty(self: PodRuntime) -> PodStats:
+            true = stats(self)
             return replace(true, handled=true.handled + true.dead, dead=0)
 
-        monkeypatch.setattr(Ensemble, "books", pretty)
-        assert "were accepted and not handled, and the books say" in found(Tame(loop_factory))
+        monkeypatch.setattr(PodRuntime, "stats", pretty)
+        assert "were accepted and not handled, and the counts are" in found(Tame(loop_factory))
 
-    def test_it_notices_books_that_do_not_balance(
+    def test_it_notices_counts_that_do_not_balance(
         self, loop_factory: LoopFactory, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        books = Ensemble.books
+        stats = PodRuntime.stats
 
-        def forgetful(self: Ensemble) -> PodBooks:
-            return replace(books(self), dead=0)
+        def forgetful(self: PodRuntime) -> PodStats:
+            return replace(stats(self), dead=0)
 
-        monkeypatch.setattr(Ensemble, "books", forgetful)
-        assert "the books do not balance" in found(Tame(loop_factory))
+        monkeypatch.setattr(PodRuntime, "stats", forgetful)
+        assert "the counts do not balance" in found(Tame(loop_factory))
 
     def test_it_notices_what_is_left_open(
         self, loop_factory: LoopFactory, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         opened: list[int] = []
-        run = Ensemble.run
+        run = PodRuntime.run
 
-        async def leaky(self: Ensemble) -> object:
+        async def leaky(self: PodRuntime) -> object:
             opened.append(os.open(os.devnull, os.O_RDONLY))
             return await run(self)
 
-        monkeypatch.setattr(Ensemble, "run", leaky)
+        monkeypatch.setattr(PodRuntime, "run", leaky)
         text = found(Tame(loop_factory))
         for fd in opened:
             os.close(fd)

@@ -43,35 +43,36 @@ def test_whoever_lives_is_answered_and_the_books_balance(monkeypatch: pytest.Mon
 BROKEN = """
 import os
 import sys
-from bandstand.bus.gate import Client, Gate
+from bandstand.bus import UnixAdapter
+from tests.faulty_ingress import FaultyIngress, FaultyLine, start_with
 from tests.soak import siege_node
 
 count = 0
 
-def settle(self, frame, settles):
+def deliver(line, frame, settles):
     global count
-    count += 1
+    count += settles
     # Not the questions of the siege itself.
-    if count % 50 or frame.type in ("Syscall.Ping", "Syscall.Stats", "Ledger.Sum"):
-        return delivered(self, frame, settles)
+    if count % 50 or not settles or frame.type in ("Syscall.Ping", "Syscall.Stats", "Ledger.Sum"):
+        return line.deliver(frame, settles)
     if fault == "lose":
-        self.line.intake.settle(0)
         return True
-    return delivered(self, frame, settles) and delivered(self, frame, False)
+    return line.deliver(frame, settles) and line.deliver(frame, False)
 
-def opening(self, line, held=[]):
-    held.append(os.pipe())
-    opened(self, line)
+class Broken(FaultyIngress):
+    held = []
+
+    def wrap(self, line):
+        if fault == "leak":
+            self.held.append(os.pipe())
+            return line
+        return FaultyLine(line, deliver)
 
 if __name__ == "__main__":
     # Without a process of its own the hermit is there at once.
     siege_node.isolated = lambda kind: kind
     fault = open(sys.argv[1] + "/../fault").read()
-    delivered, opened = Client.settle, Gate.open
-    if fault == "leak":
-        Gate.open = opening
-    else:
-        Client.settle = settle
+    UnixAdapter.start = start_with(Broken)
     sys.exit(siege_node.main())
 """
 

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from bandstand import _build_mode
-from bandstand.bus import Frame
-from bandstand.bus.books import Books
-from bandstand.bus.gate import Client
+from bandstand.bus import Frame, UnixAdapter, node
+from bandstand.bus.stats import BusCounters
 from bandstand.core import ActorId, Loop, LoopConfig, TimerId
+from tests.faulty_ingress import FaultyIngress, FaultyLine, start_with
 from tests.soak import world
 from tests.soak.alarms import listening
 from tests.soak.concert import Concert
@@ -76,11 +76,15 @@ def performed(seed: int, loop_factory: Callable[[], asyncio.AbstractEventLoop]) 
 def test_it_notices_an_answer_that_is_given_twice(
     loop_factory: Callable[[], asyncio.AbstractEventLoop], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def deliver(self: Client, frame: Frame, settles: bool, /) -> bool:
-        return settle(self, frame, settles) and settle(self, frame, False)  # noqa: FBT003  # as it is called
+    def twice(line: Any, frame: Frame, settles: bool) -> bool | None:
+        # Only answers to requests settle.
+        return line.deliver(frame, settles) and (not settles or line.deliver(frame, settles=False))
 
-    settle = Client.settle
-    monkeypatch.setattr(Client, "settle", deliver)
+    class Twice(FaultyIngress):
+        def wrap(self, line: Any) -> Any:
+            return FaultyLine(line, twice)
+
+    monkeypatch.setattr(UnixAdapter, "start", start_with(Twice))
     assert any("answered more than once" in failure for failure in performed(1, loop_factory))
 
 
@@ -89,12 +93,12 @@ def test_it_notices_an_answer_that_is_given_twice(
 def test_it_notices_a_failure_that_is_counted_twice(
     loop_factory: Callable[[], asyncio.AbstractEventLoop], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(self: Books, error_type: str) -> None:
-        count(self, error_type)
-        count(self, error_type)
+    class CountsFailuresTwice(BusCounters):
+        def fail(self, error_type: str) -> None:
+            super().fail(error_type)
+            super().fail(error_type)
 
-    count = Books.fail
-    monkeypatch.setattr(Books, "fail", fail)
+    monkeypatch.setattr(node, "BusCounters", CountsFailuresTwice)
     assert any("of the node do not balance" in failure for failure in performed(1, loop_factory))
 
 
@@ -159,8 +163,8 @@ class Doubling(Saboteur):
 
 
 class Hasty(Saboteur):
-    def send_after(self, target: Any, ms: float, *arguments: Any, **options: Any) -> TimerId:
-        return super().send_after(target, ms / 2 if self.is_time() else ms, *arguments, **options)
+    def send_after(self, target: Any, delay: Any, *arguments: Any, **options: Any) -> TimerId:
+        return super().send_after(target, delay / 2 if self.is_time() else delay, *arguments, **options)
 
 
 class Forgetful(Saboteur):

@@ -6,7 +6,7 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING
 
 from bandstand.core import ActorStatus, Lane, Statistics, TimerId
-from bandstand.errors import BandstandError, LoopClosed, NoSuchActor, TimerInvalid
+from bandstand.errors import BandstandError, InvalidTimerError, LoopClosedError, NoSuchActorError
 from tests.soak.books import FIRST_DELAY, SOURCE_SHIFT, Books, Note
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ class Timers:
         ms = DELAYS[delay]
         note = Note(number, player, lane, due=monotonic_ns() + int(ms * 1_000_000))
         try:
-            timer = self._loop.send_after(player.actor, ms, note, lane=lane, tag=note.tag)
-        except (NoSuchActor, LoopClosed):
+            timer = self._loop.send_after(player.actor, ms / 1000, note, lane=lane, tag=note.tag)
+        except (NoSuchActorError, LoopClosedError):
             self._books.timer_refused += 1
             return False
         self.set += 1
@@ -50,7 +50,7 @@ class Timers:
         timer, note = self.pending[number]
         try:
             self._loop.cancel_timer(timer)
-        except TimerInvalid:
+        except InvalidTimerError:
             if self._loop.status(note.player.actor) >= ActorStatus.STOPPED:
                 # It went with its target, and no observer has told us.
                 self._forget(note)
@@ -61,7 +61,7 @@ class Timers:
         self._forget(note)
         try:
             self._loop.cancel_timer(timer)
-        except TimerInvalid:
+        except InvalidTimerError:
             return
         except BandstandError as error:
             self._books.fail(f"a second cancel_timer raised {error!r}")

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from bandstand.core import ActorId, ActorStatus, Context, Overflow
-from bandstand.errors import ChildState, LoopClosed, NoSuchActor, NoSuchChild, StartFailed
+from bandstand.errors import ChildStateError, LoopClosedError, NoSuchActorError, NoSuchChildError, StartError
 from bandstand.supervision import (
     ChildMode,
     ChildSpec,
@@ -35,7 +35,7 @@ MOST = 5
 ROOM = 500
 """Where fewer actors are allowed, a restart may find no room, and would wait for it by a timer."""
 KINDS: tuple[Kind, ...] = ("plain", "plain", "coroutine", "both")
-REFUSED = (ChildState, LoopClosed, NoSuchActor, NoSuchChild, StartFailed)
+REFUSED = (ChildStateError, LoopClosedError, NoSuchActorError, NoSuchChildError, StartError)
 
 
 class Troupes:
@@ -99,10 +99,10 @@ class Troupes:
         spec = SupervisorSpec(
             children=[self._member(f"{name} member {n}") for n in range(random.randrange(4))],
             strategy=random.choice(tuple(Strategy)),
-            intensity=random.choice((0, 3, 100)),
-            period_ms=1000,
+            max_restarts=random.choice((0, 3, 100)),
+            period=1.0,
         )
-        with suppress(LoopClosed, StartFailed):
+        with suppress(LoopClosedError, StartError):
             tree = spawn_supervisor(world.loop, spec, name=name, parent=world.doorman.actor)
             self._admit(tree.actor, name)
             self._trees.append(tree)

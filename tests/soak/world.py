@@ -10,7 +10,8 @@ import weakref
 from random import Random
 
 from bandstand.core import ActorId, ActorStatus, Context, Lane, Loop, Overflow, Verdict
-from bandstand.errors import LoopClosed
+from bandstand.errors import LoopClosedError
+from bandstand.errors.validation import to_seconds
 from bandstand.testing import Leaks, leaks_of, pending_tasks, shuffle
 from tests.soak import deeds
 from tests.soak.actors import Behaviors, Player
@@ -224,7 +225,7 @@ class World:
                 self._check_dry()
         host = asyncio.get_running_loop()
         patience = time.monotonic() + PATIENCE
-        if self.plan.config.stop_timeout_ms < 1000:
+        if to_seconds("stop_timeout", self.plan.config.stop_timeout) < 1:
             # The time for stopping may really have run out: what was still in flight was cancelled, and ends by itself.
             while _left_in(host) and time.monotonic() < patience:  # noqa: ASYNC110  # tasks that nobody may wait for
                 await asyncio.sleep(0.002)
@@ -236,7 +237,7 @@ class World:
             while not self._is_done():
                 if self.loop.poll_once() == 0:
                     time.sleep(0.0002)
-        except LoopClosed:
+        except LoopClosedError:
             if not self.is_ending:
                 raise
         if self.plan.end == "settle":

@@ -221,7 +221,7 @@ def watched(loop: Loop) -> SupervisionRecorder:
 def pass_time(loop: Loop, clock: VirtualClock, ms: float, step: float = 100) -> None:
     """Let time pass in even steps, and the loop come to rest after each of them."""
     for _ in range(round(ms / step)):
-        clock.advance(step)
+        clock.advance(step / 1000)
         settle(loop)
 
 

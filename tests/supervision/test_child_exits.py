@@ -23,7 +23,13 @@ from bandstand.core import (
     SystemTag,
     Verdict,
 )
-from bandstand.errors import ActorKilled, GaveUp, LinkBroken, NoSuchActor, StartFailed
+from bandstand.errors import (
+    ActorKilledError,
+    LinkBrokenError,
+    NoSuchActorError,
+    RestartLimitError,
+    StartError,
+)
 from bandstand.supervision import (
     ChildMode,
     DynamicSpec,
@@ -137,7 +143,7 @@ def test_starts_in_an_async_init_and_ends_later(loop: Loop, family: Family) -> N
     [
         ("stop_actor", ExitReason.NORMAL, None),
         ("fail_actor", ExitReason.FAIL, None),
-        ("kill_actor", ExitReason.FAIL, ActorKilled),
+        ("kill_actor", ExitReason.FAIL, ActorKilledError),
     ],
 )
 def test_ends_itself_in_init(
@@ -201,11 +207,11 @@ def test_stopped_twice(loop: Loop, family: Family) -> None:
         loop.send(actor, "begin")
         spin(loop)
         loop.stop_actor(actor)
-        with pytest.raises(NoSuchActor):
+        with pytest.raises(NoSuchActorError):
             loop.stop_actor(actor)
         gate.open()
         assert family.exits() == [(actor, ExitReason.NORMAL, None)]
-        with pytest.raises(NoSuchActor):
+        with pytest.raises(NoSuchActorError):
             loop.stop_actor(actor)
         assert len(family.exits()) == 1
 
@@ -236,7 +242,7 @@ def test_killed_while_stopping(loop: Loop, family: Family) -> None:
         assert family.exits() == []
         loop.kill_actor(actor)
         assert loop.status(actor) is ActorStatus.FAILED
-        assert family.exits() == [(actor, ExitReason.FAIL, ActorKilled)]
+        assert family.exits() == [(actor, ExitReason.FAIL, ActorKilledError)]
         gate.open()
         spin(loop)
         assert len(family.exits()) == 1, "the coroutine that ends late says nothing more"
@@ -246,9 +252,9 @@ def test_killed_while_stopping(loop: Loop, family: Family) -> None:
 def test_killed_twice(loop: Loop, family: Family) -> None:
     actor = family.child()
     loop.kill_actor(actor)
-    with pytest.raises(NoSuchActor):
+    with pytest.raises(NoSuchActorError):
         loop.kill_actor(actor)
-    assert family.exits() == [(actor, ExitReason.FAIL, ActorKilled)]
+    assert family.exits() == [(actor, ExitReason.FAIL, ActorKilledError)]
 
 
 @pytest.mark.guarantee("G42")
@@ -274,7 +280,7 @@ def test_linked_children_fall_together_and_each_is_heard_once(loop: Loop, family
     loop.send(children[5], crash)
     notes = family.exits()
     assert Counter(note[0] for note in notes) == Counter(children)
-    assert Counter(note[2] for note in notes) == {Boom: 1, LinkBroken: 9}
+    assert Counter(note[2] for note in notes) == {Boom: 1, LinkBrokenError: 9}
 
 
 def test_dies_together_with_its_supervisor(loop: Loop, family: Family) -> None:
@@ -306,10 +312,10 @@ def test_a_supervisor_that_does_not_start(loop: Loop, family: Family, init: Any)
     specs = [child("a"), child("b", init=init)]
     try:
         sup = spawn_supervisor(loop, SupervisorSpec(children=specs), parent=family.actor)
-    except StartFailed:
+    except StartError:
         sup = None
     (note,) = family.exits()
-    assert note[1:] == (ExitReason.FAIL, StartFailed)
+    assert note[1:] == (ExitReason.FAIL, StartError)
     assert sup is None or sup.actor == note[0]
     assert loop.statistics().alive == 1
 
@@ -319,11 +325,11 @@ def test_a_supervisor_that_does_not_start(loop: Loop, family: Family, init: Any)
 def test_a_supervisor_that_gives_up(loop: Loop, family: Family, strategy: Strategy) -> None:
     sup = spawn_supervisor(
         loop,
-        SupervisorSpec(children=[child("a"), child("b")], intensity=0, strategy=strategy),
+        SupervisorSpec(children=[child("a"), child("b")], max_restarts=0, strategy=strategy),
         parent=family.actor,
     )
     order(loop, sup, "a", crash)
-    assert family.exits() == [(sup.actor, ExitReason.FAIL, GaveUp)]
+    assert family.exits() == [(sup.actor, ExitReason.FAIL, RestartLimitError)]
 
 
 @pytest.mark.parametrize("how", ["stop", "stop twice", "stop, then kill", "stop, then stop_actor"])
@@ -343,7 +349,7 @@ def test_a_supervisor_that_is_stopped(loop: Loop, family: Family, how: str) -> N
             loop.stop_actor(sup.actor)
         gate.open()
         is_killed = how == "stop, then kill"
-        expected = (ExitReason.FAIL, ActorKilled) if is_killed else (ExitReason.NORMAL, None)
+        expected = (ExitReason.FAIL, ActorKilledError) if is_killed else (ExitReason.NORMAL, None)
         assert family.exits() == [(sup.actor, *expected)]
         assert loop.statistics().alive == 1
         sup.stop()
@@ -359,7 +365,7 @@ def test_every_exit_is_one_restart_and_no_child_starts_twice(loop: Loop, strateg
     recorder = NameRecorder()
     loop.set_observer(recorder)
     sup = spawn_supervisor(
-        loop, SupervisorSpec(children=list(map(child, "abcde")), strategy=strategy, intensity=10**6)
+        loop, SupervisorSpec(children=list(map(child, "abcde")), strategy=strategy, max_restarts=10**6)
     )
     for number in range(200):
         loop.send(id_of(sup, "abcde"[number % 5]), crash)
@@ -381,17 +387,17 @@ def test_a_child_that_is_killed_by_its_supervisor_while_it_fails_by_itself(
 ) -> None:
     """Its time is up in the very tick in which its coroutine ends: one exit, and no stale deadline hits the next one."""
     with StubbornCoroutine() as gate:
-        sup = spawn_supervisor(loop, SupervisorSpec(children=[child("deaf", gate, shutdown=100)]))
+        sup = spawn_supervisor(loop, SupervisorSpec(children=[child("deaf", gate, shutdown=0.1)]))
         before = id_of(sup, "deaf")
         loop.send(before, "begin")
         spin(loop)
         sup.stop_child("deaf")
         gate.open()
-        clock.advance(100)
+        clock.advance(0.1)
         spin(loop)
         assert loop.status(before) >= ActorStatus.STOPPED
         again = sup.restart_child("deaf")
-        clock.advance(1000)
+        clock.advance(1.0)
         spin(loop)
         assert loop.status(again) is ActorStatus.RUNNING
         assert loop.statistics().timers_pending == 0
@@ -405,7 +411,7 @@ def test_stop_child_again_and_again_is_one_stop(
 ) -> None:
     with StubbornCoroutine() as gate:
         sup = spawn_supervisor(
-            loop, SupervisorSpec(children=[child("deaf", gate, shutdown=100)], strategy=strategy)
+            loop, SupervisorSpec(children=[child("deaf", gate, shutdown=0.1)], strategy=strategy)
         )
         loop.send(id_of(sup, "deaf"), "begin")
         spin(loop)
@@ -414,9 +420,9 @@ def test_stop_child_again_and_again_is_one_stop(
         assert loop.statistics().timers_pending == 1
         spin(loop)
         assert gate.cancels == 1
-        clock.advance(50)
+        clock.advance(0.05)
         assert not sup.stop_child("deaf")
-        clock.advance(50)
+        clock.advance(0.05)
         spin(loop)
         assert sup.child("deaf") is None
         assert sup.stop_child("deaf")
@@ -447,7 +453,7 @@ def test_stop_child_of_a_supervisor_again_and_again_does_not_flood_it(loop: Loop
 def test_20000_children_with_inits_die_in_one_tick_under_a_plain_parent(
     make_loop: LoopMaker, how: str
 ) -> None:
-    loop = make_loop(max_actors_per_tick=MANY + 10, max_tick_ms=60_000)
+    loop = make_loop(max_actors_per_tick=MANY + 10, max_tick=60.0)
     family = Family(loop)
     children = [family.child(idle, lambda ctx: "state") for _ in range(MANY)]
     end = {"fail": loop.fail_actor, "kill": loop.kill_actor, "stop": loop.stop_actor}[how]
@@ -473,8 +479,8 @@ def test_20000_children_die_in_one_tick_under_a_dynamic_supervisor_that_restarts
     make_loop: LoopMaker, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.ERROR, "bandstand.supervision")
-    loop = make_loop(max_actors_per_tick=MANY + 10, max_tick_ms=60_000)
-    sup = spawn_supervisor(loop, DynamicSpec(child=child("a", failer), intensity=10**9))
+    loop = make_loop(max_actors_per_tick=MANY + 10, max_tick=60.0)
+    sup = spawn_supervisor(loop, DynamicSpec(child=child("a", failer), max_restarts=10**9))
     children = [sup.start_child() for _ in range(MANY)]
     restarts: list[ActorId] = []
 
@@ -518,15 +524,15 @@ def test_20000_children_die_with_a_supervisor_that_gives_up_on_the_first(
     make_loop: LoopMaker, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.CRITICAL, "bandstand.supervision")
-    loop = make_loop(max_actors_per_tick=MANY + 10, max_tick_ms=60_000)
+    loop = make_loop(max_actors_per_tick=MANY + 10, max_tick=60.0)
     family = Family(loop)
     spec = DynamicSpec(
-        child=child("a", failer, mode=ChildMode.TRANSIENT, shutdown=Shutdown.KILL), intensity=0
+        child=child("a", failer, mode=ChildMode.TRANSIENT, shutdown=Shutdown.KILL), max_restarts=0
     )
     sup = spawn_supervisor(loop, spec, parent=family.actor)
     for _ in range(MANY):
         loop.send(sup.start_child(), "die")
     settle(loop)
-    assert [(note.child, type(note.cause)) for note in exits(family.seen)] == [(sup.actor, GaveUp)]
+    assert [(note.child, type(note.cause)) for note in exits(family.seen)] == [(sup.actor, RestartLimitError)]
     assert loop.statistics().alive == 1
     check_statistics(loop)

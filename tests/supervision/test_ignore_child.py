@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, ask
-from bandstand.actor import Loop as TypedLoop
+from bandstand.actor import Actor, ActorSystem, ask
 from bandstand.actor import child as typed_child
 from bandstand.core import Context, ExitReason, Loop
-from bandstand.errors import IgnoreChild, NoSuchChild, StartFailed
+from bandstand.errors import IgnoreChild, NoSuchChildError, StartError
 from bandstand.supervision import (
     AutoShutdown,
     ChildMode,
@@ -128,7 +127,7 @@ def test_restart_child_tries_again(loop: Loop, recorder: NameRecorder, how: str)
     assert phases(sup) == {"odd": "up"}
     sup.stop_child("odd")
     sup.delete_child("odd")
-    with pytest.raises(NoSuchChild):
+    with pytest.raises(NoSuchChildError):
         sup.child("odd")
 
 
@@ -258,7 +257,7 @@ class SlowGpu(Gpu):
 @pytest.mark.parametrize("kind", [Gpu, SlowGpu])
 @pytest.mark.parametrize("where", ["__init__", "on_start"])
 def test_a_typed_actor_says_so_in_its_init_or_its_on_start(kind: type[Gpu], where: str) -> None:
-    with TypedLoop() as loop:
+    with ActorSystem() as loop:
         children = [typed_child("gpu").of(kind, where), typed_child("cpu").of(kind, "cpu")]
         sup = spawn_supervisor(loop, SupervisorSpec(children=children))
         spin(loop)
@@ -266,8 +265,8 @@ def test_a_typed_actor_says_so_in_its_init_or_its_on_start(kind: type[Gpu], wher
 
 
 def test_without_a_supervisor_it_is_a_start_that_failed() -> None:
-    with TypedLoop() as loop:
-        with pytest.raises(StartFailed, match="there is no GPU") as caught:
+    with ActorSystem() as loop:
+        with pytest.raises(StartError, match="there is no GPU") as caught:
             loop.spawn(Gpu, "on_start")
         assert isinstance(caught.value.__cause__, IgnoreChild)
         assert loop.statistics().alive == 0

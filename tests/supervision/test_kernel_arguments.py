@@ -9,7 +9,7 @@ import pytest
 
 from bandstand.core import Loop
 from bandstand.core.enums import SystemTag
-from bandstand.errors import ActorNotLocal, InvalidArgument
+from bandstand.errors import ActorNotLocalError, InvalidArgumentError
 from tests.core.support import LoopMaker, idle
 
 CALLS: dict[str, Callable[[Loop, Any], object]] = {
@@ -22,7 +22,7 @@ CALLS: dict[str, Callable[[Loop, Any], object]] = {
 
 @pytest.mark.parametrize("call", CALLS)
 def test_a_value_that_is_not_an_actor_is_refused(loop: Loop, call: str) -> None:
-    with pytest.raises(InvalidArgument, match="is not an actor id"):
+    with pytest.raises(InvalidArgumentError, match="is not an actor id"):
         CALLS[call](loop, None)
 
 
@@ -30,11 +30,11 @@ def test_a_value_that_is_not_an_actor_is_refused(loop: Loop, call: str) -> None:
 def test_an_actor_of_another_loop_is_refused(make_loop: LoopMaker, call: str) -> None:
     loop, other = make_loop(), make_loop()
     foreign = other.spawn(idle)
-    with pytest.raises(ActorNotLocal):
+    with pytest.raises(ActorNotLocalError):
         CALLS[call](loop, foreign)
     assert (loop.statistics().alive, other.statistics().alive) == (0, 1)
 
 
 def test_a_value_that_is_not_a_mailbox_is_refused(loop: Loop) -> None:
-    with pytest.raises(InvalidArgument, match="mailbox is None"):
+    with pytest.raises(InvalidArgumentError, match="mailbox is None"):
         loop.kernel.discard_mailbox(None)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # on purpose

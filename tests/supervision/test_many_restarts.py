@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from bandstand import _build_mode
-from bandstand.core import Context, Loop, LoopConfig
-from bandstand.errors import GaveUp
+from bandstand.core import Context, ExitReason, Loop, LoopConfig
+from bandstand.errors import RestartLimitError
 from bandstand.supervision import (
     Backoff,
     ChildSpec,
@@ -25,6 +25,7 @@ from bandstand.supervision import (
     SupervisorSpec,
     spawn_supervisor,
 )
+from bandstand.supervision.restart import History, Intensity, plan_restart
 from bandstand.testing import VirtualClock, leaks_of
 from tests.core.support import Boom, check_statistics
 
@@ -73,8 +74,8 @@ class Storm:
         return sys.getallocatedblocks()
 
 
-def unlimited(period_ms: float = 1) -> dict[str, Any]:
-    return {"intensity": 1 << 40, "period_ms": period_ms}
+def unlimited(period: float = 0.001) -> dict[str, Any]:
+    return {"max_restarts": 1 << 40, "period": period}
 
 
 def one(loop: Loop, storm: Storm) -> Supervisor:
@@ -89,15 +90,15 @@ def one_with_mail(loop: Loop, storm: Storm) -> Supervisor:
 
 def one_that_waits(loop: Loop, storm: Storm) -> Supervisor:
     child = ChildSpec(
-        "one", storm.behavior, init=storm.init, backoff=Backoff(initial_ms=1, max_ms=8, jitter_ms=1)
+        "one", storm.behavior, init=storm.init, backoff=Backoff(initial=0.001, maximum=0.008, jitter=0.001)
     )
-    return spawn_supervisor(loop, SupervisorSpec(children=[child], **unlimited(1000)))
+    return spawn_supervisor(loop, SupervisorSpec(children=[child], **unlimited(1.0)))
 
 
 def group(loop: Loop, storm: Storm) -> Supervisor:
     children = [
         ChildSpec("one", storm.behavior, init=storm.init),
-        ChildSpec("two", storm.behavior, backoff=Backoff(initial_ms=1)),
+        ChildSpec("two", storm.behavior, backoff=Backoff(initial=0.001)),
     ]
     return spawn_supervisor(
         loop, SupervisorSpec(children=children, strategy=Strategy.ONE_FOR_ALL, **unlimited())
@@ -150,7 +151,7 @@ class Ticking:
         self.clock = clock
 
     def now_ns(self) -> int:
-        self.clock.advance(0.001)
+        self.clock.advance(0.000001)
         return self.clock.now_ns()
 
     def on_idle(self, wait_ns: int) -> bool:
@@ -163,9 +164,9 @@ def test_a_window_of_many_restarts_is_not_kept_for_ever() -> None:
     clock = VirtualClock()
     loop = Loop(LoopConfig(loop_factory=clock.new_event_loop), clock=Ticking(clock))
     storm = Storm(loop)
-    child = ChildSpec("one", storm.behavior, init=storm.init, backoff=Backoff(initial_ms=1, max_ms=1))
+    child = ChildSpec("one", storm.behavior, init=storm.init, backoff=Backoff(initial=0.001, maximum=0.001))
     # Each waits for a millisecond, so that about a hundred fall into a period.
-    supervisor = spawn_supervisor(loop, SupervisorSpec(children=[child], intensity=200, period_ms=100))
+    supervisor = spawn_supervisor(loop, SupervisorSpec(children=[child], max_restarts=200, period=0.1))
     before = storm.rage(supervisor, 1000)
     after = storm.rage(supervisor, RESTARTS // 10)
     assert after - before < 1000
@@ -179,9 +180,19 @@ def test_a_storm_that_is_too_much_ends_in_one_error() -> None:
     storm = Storm(loop)
     child = ChildSpec("one", storm.behavior, init=storm.init)
     storm.left = 5000
-    spawn_supervisor(loop, SupervisorSpec(children=[child], intensity=1000))
-    with pytest.raises(GaveUp, match="restart 1001 ") as caught:
+    spawn_supervisor(loop, SupervisorSpec(children=[child], max_restarts=1000))
+    with pytest.raises(RestartLimitError, match="restart 1001 ") as caught:
         loop.run()
     assert "the last 10 failures" in str(caught.value.__cause__)
     assert storm.starts == 1001
     assert leaks_of(loop) == []
+
+
+def test_delays_lengthen_the_period_by_a_thousand_of_them_at_most() -> None:
+    intensity, backoff = Intensity(1 << 40, 1.0), Backoff(initial=1.0, maximum=1.0, factor=1.0)
+    history, stored = History(), 0.0
+    for number in range(3000):
+        plan = plan_restart(intensity, history, number * 1000.0, backoff, ExitReason.PANIC, stored, 0.0, 0.5)
+        history, stored = plan.history, plan.stored_ms
+        assert not plan.gives_up
+    assert history.count == 1001

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bandstand.core import ActorId, Context, ExitReason, Loop
-from bandstand.errors import InvalidArgument, NoSuchChild, StartFailed
+from bandstand.errors import InvalidArgumentError, NoSuchChildError, StartError
 from bandstand.supervision import (
     Backoff,
     ChildMode,
@@ -103,10 +103,10 @@ def test_a_string_is_what_it_says_whatever_its_class() -> None:
 
 @pytest.mark.parametrize("key", [True, False, None, 1.0, ("a",), bytearray(b"a"), ExitReason.FAIL, object()])
 def test_what_has_no_lasting_hash_is_refused(loop: Loop, key: Any) -> None:
-    with pytest.raises(InvalidArgument, match="pass a str, bytes or an int"):
+    with pytest.raises(InvalidArgumentError, match="pass a str, bytes or an int"):
         place_of(key, 4)
     supervisor = shards(loop, ChildSpec("shard", idle), 2)
-    with pytest.raises(InvalidArgument, match="pass a str, bytes or an int"):
+    with pytest.raises(InvalidArgumentError, match="pass a str, bytes or an int"):
         supervisor.route(key)
 
 
@@ -154,7 +154,7 @@ def test_a_key_always_reaches_the_same_partition(loop: Loop) -> None:
     def init(ctx: Context[int], index: int) -> int:
         return index
 
-    supervisor = shards(loop, ChildSpec("shard", behavior, init=init), 5, intensity=100)
+    supervisor = shards(loop, ChildSpec("shard", behavior, init=init), 5, max_restarts=100)
     users = [f"user-{n}" for n in range(40)]
     for turn in range(3):
         for user in users:
@@ -178,7 +178,7 @@ def test_a_route_is_none_while_its_partition_restarts(loop: Loop, clock: Virtual
         def on_actor_restart(self, supervisor: ActorId, child: ActorId, attempt: int) -> None:
             seen.append((child, shards_.route("ann")))
 
-    shards_ = shards(loop, ChildSpec("shard", idle, backoff=Backoff(initial_ms=50)), 3)
+    shards_ = shards(loop, ChildSpec("shard", idle, backoff=Backoff(initial=0.05)), 3)
     loop.set_observer(Watch())
     old = shards_.route("ann")
     assert old is not None
@@ -187,10 +187,10 @@ def test_a_route_is_none_while_its_partition_restarts(loop: Loop, clock: Virtual
     assert shards_.route("ann") is None, "before the exit is handled"
     settle(loop)
     assert shards_.route("ann") is None, "while it waits"
-    clock.advance(49)
+    clock.advance(0.049)
     settle(loop)
     assert shards_.route("ann") is None
-    clock.advance(1)
+    clock.advance(0.001)
     settle(loop)
     new = shards_.route("ann")
     assert new is not None
@@ -233,7 +233,7 @@ def test_one_that_does_not_start_ends_those_before_it(loop: Loop, diary: Recordi
         if index == 2:
             raise Boom(index)
 
-    with pytest.raises(StartFailed, match=r"'shard-2' of supervisor 'shards' did not start: Boom\(2\)"):
+    with pytest.raises(StartError, match=r"'shard-2' of supervisor 'shards' did not start: Boom\(2\)"):
         shards(loop, ChildSpec("shard", idle, init=init), 4)
     names = dict(diary.started)
     assert [names[actor] for actor, _ in diary.stopped] == ["shard-2", "shard-1", "shard-0", "shards"]
@@ -251,11 +251,11 @@ def test_they_stop_from_the_last_to_the_first(loop: Loop, diary: RecordingObserv
 
 
 def test_under_a_supervisor(loop: Loop) -> None:
-    below = PartitionSpec(child=ChildSpec("shard", idle), partitions=3, intensity=0)
+    below = PartitionSpec(child=ChildSpec("shard", idle), partitions=3, max_restarts=0)
     root = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("store", below)]))
     store = root.supervisor("store", PartitionSupervisor)
     assert store is not None
-    with pytest.raises(NoSuchChild, match="not a DynamicSupervisor; it is a PartitionSupervisor"):
+    with pytest.raises(NoSuchChildError, match="not a DynamicSupervisor; it is a PartitionSupervisor"):
         root.supervisor("store", DynamicSupervisor)
     old = store.route("ann")
     assert old is not None
@@ -276,7 +276,7 @@ def test_under_a_supervisor(loop: Loop) -> None:
 @pytest.mark.guarantee("G56")
 @pytest.mark.parametrize("partitions", [0, -3, True, 2.0])
 def test_a_place_needs_partitions(partitions: Any) -> None:
-    with pytest.raises(InvalidArgument, match="partitions is"):
+    with pytest.raises(InvalidArgumentError, match="partitions is"):
         place_of("key", partitions)
 
 

@@ -12,17 +12,17 @@ import pytest
 
 from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Loop, Observer
 from bandstand.errors import (
-    ActorNotLocal,
+    ActorNotLocalError,
     BandstandError,
-    ChildState,
-    InvalidArgument,
-    LoopClosed,
-    MaxActors,
-    MaxChildren,
-    NoSuchActor,
-    NoSuchChild,
-    StartFailed,
-    WrongThread,
+    ChildStateError,
+    InvalidArgumentError,
+    LoopClosedError,
+    MaxActorsError,
+    MaxChildrenError,
+    NoSuchActorError,
+    NoSuchChildError,
+    StartError,
+    WrongThreadError,
 )
 from bandstand.supervision import (
     AutoShutdown,
@@ -74,7 +74,7 @@ def recorder(loop: Loop) -> NameRecorder:
 
 
 def start(loop: Loop, *children: ChildSpec[Any], **fields: Any) -> Supervisor:
-    fields.setdefault("intensity", 10)
+    fields.setdefault("max_restarts", 10)
     return spawn_supervisor(loop, SupervisorSpec(children=children, **fields))
 
 
@@ -98,9 +98,9 @@ def test_spawn_supervisor_under_a_parent_that_is_not_there_starts_nothing(make_l
     ended = loop.spawn(idle)
     loop.stop_actor(ended)
     spec = SupervisorSpec(children=[child("a")])
-    with pytest.raises(NoSuchActor):
+    with pytest.raises(NoSuchActorError):
         spawn_supervisor(loop, spec, parent=ended)
-    with pytest.raises(ActorNotLocal):
+    with pytest.raises(ActorNotLocalError):
         spawn_supervisor(loop, spec, parent=elsewhere.spawn(idle))
     assert loop.statistics().alive == 0
     assert loop.statistics().spawned == 1
@@ -108,13 +108,15 @@ def test_spawn_supervisor_under_a_parent_that_is_not_there_starts_nothing(make_l
 
 @pytest.mark.parametrize("what", [None, child("a"), idle, "spec"], ids=["None", "child", "behavior", "str"])
 def test_spawn_supervisor_refuses_what_is_no_spec(loop: Loop, what: Any) -> None:
-    with pytest.raises(InvalidArgument, match=r"pass a SupervisorSpec, a DynamicSpec or a PartitionSpec"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"pass a SupervisorSpec, a DynamicSpec or a PartitionSpec"
+    ):
         spawn_supervisor(loop, what)
 
 
 @pytest.mark.parametrize("name", ["", 7, None, b"root"])
 def test_spawn_supervisor_refuses_what_is_no_name(loop: Loop, name: Any) -> None:
-    with pytest.raises(InvalidArgument, match=r"name is .*pass a string"):
+    with pytest.raises(InvalidArgumentError, match=r"name is .*pass a string"):
         spawn_supervisor(loop, SupervisorSpec(), name=name)
 
 
@@ -123,9 +125,9 @@ def test_spawn_supervisor_without_room_for_all_leaves_no_actor(make_loop: LoopMa
     loop = make_loop(max_actors=3)
     for _ in range(3 - room):
         loop.spawn(idle)
-    with pytest.raises(MaxActors if room == 0 else StartFailed) as caught:
+    with pytest.raises(MaxActorsError if room == 0 else StartError) as caught:
         start(loop, child("a"), child("b"))
-    assert room == 0 or isinstance(caught.value.__cause__, MaxActors)
+    assert room == 0 or isinstance(caught.value.__cause__, MaxActorsError)
     settle(loop)
     assert loop.statistics().alive == 3 - room
     check_statistics(loop)
@@ -163,8 +165,8 @@ def test_start_child_from_a_behavior(loop: Loop) -> None:
 
 @pytest.mark.parametrize("strategy", list(Strategy))
 def test_start_child_whose_init_fails_is_not_added(loop: Loop, strategy: Strategy) -> None:
-    sup = start(loop, child("a"), strategy=strategy, intensity=0)
-    with pytest.raises(StartFailed, match=r"'b'.*'root'.*Boom\('init'\)") as caught:
+    sup = start(loop, child("a"), strategy=strategy, max_restarts=0)
+    with pytest.raises(StartError, match=r"'b'.*'root'.*Boom\('init'\)") as caught:
         sup.start_child(child("b", init=bad_init))
     assert isinstance(caught.value.__cause__, Boom)
     assert phases(sup) == {"a": "up"}
@@ -177,11 +179,11 @@ def test_start_child_whose_init_fails_is_not_added(loop: Loop, strategy: Strateg
 
 
 def test_start_child_of_a_subtree_that_does_not_start(loop: Loop, recorder: NameRecorder) -> None:
-    sup = start(loop, intensity=0)
+    sup = start(loop, max_restarts=0)
     inner = SupervisorSpec(children=[child("x"), child("y", init=bad_init)])
-    with pytest.raises(StartFailed, match=r"'mid'") as caught:
+    with pytest.raises(StartError, match=r"'mid'") as caught:
         sup.start_child(below("mid", inner))
-    assert isinstance(caught.value.__cause__, StartFailed)
+    assert isinstance(caught.value.__cause__, StartError)
     settle(loop)
     assert sup.children() == ()
     assert loop.statistics().alive == 1
@@ -206,7 +208,7 @@ def test_start_child_with_an_async_init_is_on_its_way(loop: Loop, strategy: Stra
 def test_start_child_with_an_async_init_that_fails_later_is_taken_out_and_logged(
     loop: Loop, strategy: Strategy, caplog: pytest.LogCaptureFixture
 ) -> None:
-    sup = start(loop, child("a"), strategy=strategy, intensity=0)
+    sup = start(loop, child("a"), strategy=strategy, max_restarts=0)
     before = id_of(sup, "a")
     sup.start_child(child("b", init=failing_init))
     spin(loop)
@@ -254,7 +256,7 @@ def test_a_child_stopped_during_its_first_init_is_known_from_then_on(loop: Loop)
     sup.stop_child("b")
     spin(loop)
     assert phases(sup) == {"b": "down"}
-    with pytest.raises(StartFailed):
+    with pytest.raises(StartError):
         sup.restart_child("b")
     assert phases(sup) == {"b": "down"}, "as before"
 
@@ -273,7 +275,7 @@ def test_restart_child_with_an_async_init_that_fails_later_is_down_as_before(
         if calls == 2:
             raise Boom(calls)
 
-    sup = start(loop, child("a"), child("b", init=init), strategy=strategy, intensity=0)
+    sup = start(loop, child("a"), child("b", init=init), strategy=strategy, max_restarts=0)
     spin(loop)
     before = id_of(sup, "a")
     sup.stop_child("b")
@@ -304,14 +306,14 @@ def test_start_child_refuses_a_name_that_is_taken_whatever_its_state(loop: Loop)
     sup.stop_child("down")
     order(loop, sup, "waiting", crash)
     for name in ("up", "down", "waiting"):
-        with pytest.raises(InvalidArgument, match=rf"'root'.*'{name}' already.*unique"):
+        with pytest.raises(InvalidArgumentError, match=rf"'root'.*'{name}' already.*unique"):
             sup.start_child(child(name))
 
 
 @pytest.mark.parametrize("what", [None, "child", idle, SupervisorSpec()], ids=repr)
 def test_start_child_refuses_what_is_no_spec(loop: Loop, what: Any) -> None:
     sup = start(loop)
-    with pytest.raises(InvalidArgument, match=r"pass a ChildSpec"):
+    with pytest.raises(InvalidArgumentError, match=r"pass a ChildSpec"):
         sup.start_child(what)
 
 
@@ -320,7 +322,7 @@ def test_start_child_refuses_a_mailbox_that_does_not_suit_the_loop(loop: Loop) -
     sup = start(loop)
     inner = SupervisorSpec(children=[child("x"), child("deep", mailbox_cap=4)])
     for spec in (child("deep", mailbox_cap=4), below("mid", inner)):
-        with pytest.raises(InvalidArgument, match=r"'deep'.*mailbox_cap is 4.*sys_reserved is 4"):
+        with pytest.raises(InvalidArgumentError, match=r"'deep'.*mailbox_cap is 4.*sys_reserved is 4"):
             sup.start_child(spec)
     assert sup.children() == ()
     assert loop.statistics().spawned == 1, "nothing was started"
@@ -329,7 +331,7 @@ def test_start_child_refuses_a_mailbox_that_does_not_suit_the_loop(loop: Loop) -
 @pytest.mark.guarantee("G53")
 def test_start_child_refuses_a_significant_child_without_auto_shutdown(loop: Loop) -> None:
     spec = child("s", mode=ChildMode.TEMPORARY, significant=True)
-    with pytest.raises(InvalidArgument, match=r"'s'.*significant.*'root'.*NEVER"):
+    with pytest.raises(InvalidArgumentError, match=r"'s'.*significant.*'root'.*NEVER"):
         start(loop).start_child(spec)
     start(loop, auto_shutdown=AutoShutdown.ANY_SIGNIFICANT).start_child(spec)
 
@@ -337,12 +339,12 @@ def test_start_child_refuses_a_significant_child_without_auto_shutdown(loop: Loo
 def test_start_child_without_room_is_not_added(make_loop: LoopMaker) -> None:
     loop = make_loop(max_actors=2)
     sup = start(loop, child("a"))
-    with pytest.raises(MaxActors, match=r"2 actors are alive"):
+    with pytest.raises(MaxActorsError, match=r"2 actors are alive"):
         sup.start_child(child("b"))
     assert phases(sup) == {"a": "up"}
     sup.stop_child("a")
     sup.start_child(child("b"))
-    with pytest.raises(MaxActors):
+    with pytest.raises(MaxActorsError):
         sup.restart_child("a")
     assert phases(sup) == {"a": "down", "b": "up"}
     sup.stop_child("b")
@@ -410,7 +412,7 @@ def test_stop_child_that_takes_its_time_answers_false(loop: Loop) -> None:
         assert phases(sup) == {"slow": "stopping"}
         assert sup.child("slow") is None
         for call in (sup.restart_child, sup.delete_child):
-            with pytest.raises(ChildState, match=r"'slow'.*'root'.*stopping"):
+            with pytest.raises(ChildStateError, match=r"'slow'.*'root'.*stopping"):
                 call("slow")
         gate.open()
         spin(loop)
@@ -420,7 +422,7 @@ def test_stop_child_that_takes_its_time_answers_false(loop: Loop) -> None:
 
 def test_stop_child_of_one_that_has_just_died_keeps_it_down(loop: Loop) -> None:
     """Its exit has not been heard of yet."""
-    sup = start(loop, child("a"), intensity=0)
+    sup = start(loop, child("a"), max_restarts=0)
     loop.fail_actor(id_of(sup, "a"))
     assert sup.stop_child("a")
     settle(loop)
@@ -432,9 +434,9 @@ def test_stop_child_of_one_that_has_just_died_keeps_it_down(loop: Loop) -> None:
 def test_requests_about_one_that_has_just_died(loop: Loop) -> None:
     sup = start(loop, child("a"))
     loop.fail_actor(id_of(sup, "a"))
-    with pytest.raises(ChildState):
+    with pytest.raises(ChildStateError):
         sup.delete_child("a")
-    with pytest.raises(ChildState):
+    with pytest.raises(ChildStateError):
         sup.restart_child("a")
     settle(loop)
     assert running(sup) == ["a"]
@@ -443,7 +445,7 @@ def test_requests_about_one_that_has_just_died(loop: Loop) -> None:
 
 def test_restart_child_is_fresh_and_no_restart(loop: Loop, recorder: NameRecorder) -> None:
     init = Fails(0)
-    sup = start(loop, child("a", init=init), intensity=0)
+    sup = start(loop, child("a", init=init), max_restarts=0)
     before = id_of(sup, "a")
     sup.stop_child("a")
     after = sup.restart_child("a")
@@ -467,9 +469,9 @@ def test_restart_child_of_a_transient_one_that_had_ended(loop: Loop) -> None:
 
 
 def test_restart_child_whose_init_fails_is_down_as_before(loop: Loop) -> None:
-    sup = start(loop, child("a", init=Fails(1)), intensity=0)
+    sup = start(loop, child("a", init=Fails(1)), max_restarts=0)
     sup.stop_child("a")
-    with pytest.raises(StartFailed, match=r"'a'.*Boom"):
+    with pytest.raises(StartError, match=r"'a'.*Boom"):
         sup.restart_child("a")
     settle(loop)
     assert phases(sup) == {"a": "down"}
@@ -503,9 +505,9 @@ def test_delete_child_frees_its_name_and_place(loop: Loop) -> None:
 def test_a_child_that_is_not_there(loop: Loop, name: Any) -> None:
     sup = start(loop, child("a"), child("b"))
     for call in (sup.child, sup.stop_child, sup.restart_child, sup.delete_child):
-        with pytest.raises(NoSuchChild, match=r"supervisor 'root' has no child .*; it has 'a', 'b'"):
+        with pytest.raises(NoSuchChildError, match=r"supervisor 'root' has no child .*; it has 'a', 'b'"):
             call(name)
-    with pytest.raises(NoSuchChild):
+    with pytest.raises(NoSuchChildError):
         sup.supervisor(name, Supervisor)
 
 
@@ -527,10 +529,10 @@ def test_asking_for_a_supervisor_of_the_wrong_kind(loop: Loop) -> None:
         for _, other in kinds:
             if other is not kind:
                 with pytest.raises(
-                    NoSuchChild, match=rf"'{name}'.*is not a {other.__name__}.*{kind.__name__}"
+                    NoSuchChildError, match=rf"'{name}'.*is not a {other.__name__}.*{kind.__name__}"
                 ):
                     sup.supervisor(name, other)
-    with pytest.raises(NoSuchChild, match=r"'worker'.*not a Supervisor"):
+    with pytest.raises(NoSuchChildError, match=r"'worker'.*not a Supervisor"):
         sup.supervisor("worker", Supervisor)
 
 
@@ -542,12 +544,12 @@ def test_max_children(loop: Loop) -> None:
     sup = spawn_supervisor(loop, DynamicSpec(child=child("a", mode=ChildMode.TEMPORARY), max_children=2))
     first = sup.start_child()
     sup.start_child()
-    with pytest.raises(MaxChildren, match=r"'root' has 2 children.*max_children.*stop some"):
+    with pytest.raises(MaxChildrenError, match=r"'root' has 2 children.*max_children.*stop some"):
         sup.start_child()
     loop.stop_actor(first)
     third = sup.start_child()
     assert sup.name_of(third) == "a-3", "its place was free from the moment of its end"
-    with pytest.raises(MaxChildren):
+    with pytest.raises(MaxChildrenError):
         sup.start_child()
     settle(loop)
     assert sup.count_children() == Counts(2, 2, 0, 2)
@@ -558,7 +560,7 @@ def test_max_children_is_not_used_up_by_one_that_was_stopped_while_it_waited(loo
     sup = spawn_supervisor(loop, DynamicSpec(child=child("a", backoff=Backoff()), max_children=1))
     loop.send(sup.start_child(), crash)
     settle(loop)
-    with pytest.raises(MaxChildren):
+    with pytest.raises(MaxChildrenError):
         sup.start_child()
     assert sup.stop_child("a-1")
     assert sup.children() == ()
@@ -571,7 +573,7 @@ def test_max_children_is_not_used_up_by_one_that_was_stopped_while_it_waited(loo
 def test_max_children_is_not_used_up_by_one_that_did_not_start(loop: Loop, init: Any) -> None:
     sup = spawn_supervisor(loop, DynamicSpec(child=child("a", init=init), max_children=1))
     for _ in range(3):
-        with suppress(StartFailed):
+        with suppress(StartError):
             sup.start_child()
         spin(loop)
         assert sup.children() == ()
@@ -584,7 +586,7 @@ def test_an_init_that_does_not_take_the_arguments_is_a_failed_start(loop: Loop) 
         return one
 
     sup = spawn_supervisor(loop, DynamicSpec(child=child("a", init=init)))
-    with pytest.raises(StartFailed, match=r"TypeError"):
+    with pytest.raises(StartError, match=r"TypeError"):
         sup.start_child()
     sup.start_child(1)
     assert [info.name for info in sup.children()] == ["a-2"]
@@ -596,12 +598,12 @@ def test_a_dynamic_supervisor_that_is_ending(loop: Loop) -> None:
         loop.send(sup.start_child(), "begin")
         spin(loop)
         sup.stop()
-        with pytest.raises(ChildState, match=r"'root' is stopping"):
+        with pytest.raises(ChildStateError, match=r"'root' is stopping"):
             sup.start_child()
         assert not sup.stop_child("a-1")
         gate.open()
         spin(loop)
-        with pytest.raises(ChildState, match=r"'root' has ended"):
+        with pytest.raises(ChildStateError, match=r"'root' has ended"):
             sup.start_child()
 
 
@@ -611,13 +613,13 @@ def test_a_dynamic_supervisor_that_is_ending(loop: Loop) -> None:
 @pytest.mark.parametrize("request_name", list(REQUESTS))
 @pytest.mark.parametrize("moment", ["first start", "request", "restart"])
 def test_requests_from_a_childs_own_init_are_refused(loop: Loop, request_name: str, moment: str) -> None:
-    refused: list[ChildState] = []
+    refused: list[ChildStateError] = []
     sups: list[Supervisor] = []
     armed = False
 
     def init(ctx: Context[Any]) -> None:
         if armed:
-            with pytest.raises(ChildState) as caught:
+            with pytest.raises(ChildStateError) as caught:
                 REQUESTS[request_name](sups[0])
             refused.append(caught.value)
 
@@ -649,9 +651,9 @@ def test_a_request_from_an_init_that_is_not_caught_is_a_failed_start(loop: Loop)
         sup.stop_child("a")
 
     sup = start(loop, child("a"))
-    with pytest.raises(StartFailed) as caught:
+    with pytest.raises(StartError) as caught:
         sup.start_child(child("b", init=init))
-    assert isinstance(caught.value.__cause__, ChildState)
+    assert isinstance(caught.value.__cause__, ChildStateError)
     assert running(sup) == ["a"]
 
 
@@ -671,7 +673,7 @@ def test_an_async_init_may_make_requests_it_runs_by_itself(loop: Loop) -> None:
 def test_requests_from_a_hook_while_the_supervisor_is_at_work_are_refused(
     loop: Loop, request_name: str, hook: str
 ) -> None:
-    refused: list[ChildState] = []
+    refused: list[ChildStateError] = []
     sup = start(loop, child("a"), child("b"), child("down"), strategy=Strategy.ONE_FOR_ALL)
     sup.stop_child("down")
     settle(loop)
@@ -683,7 +685,7 @@ def test_requests_from_a_hook_while_the_supervisor_is_at_work_are_refused(
             return
         try:
             REQUESTS[request_name](sup)
-        except ChildState as error:
+        except ChildStateError as error:
             refused.append(error)
 
     id_a = id_of(sup, "a")
@@ -705,12 +707,12 @@ def test_requests_from_the_hook_of_a_give_up_are_refused(loop: Loop) -> None:
     class Asking:
         def on_supervisor_escalate(self, supervisor: ActorId) -> None:
             for name, request in REQUESTS.items():
-                with pytest.raises(ChildState):
+                with pytest.raises(ChildStateError):
                     request(sup)
                 refused.append(name)
 
     parent = loop.spawn(idle)
-    spec = SupervisorSpec(children=[child("a"), child("down")], intensity=0)
+    spec = SupervisorSpec(children=[child("a"), child("down")], max_restarts=0)
     sup = spawn_supervisor(loop, spec, parent=parent)
     sup.stop_child("down")
     loop.set_observer(Asking())
@@ -755,7 +757,7 @@ def test_a_hook_that_ends_the_supervisor_in_the_middle_of_its_work(
     observer = Observer()
     setattr(observer, "on_actor_stop" if request_name.startswith("stop") else "on_actor_start", meddle)
     loop.set_observer(observer)
-    with suppress(ChildState, StartFailed):
+    with suppress(ChildStateError, StartError):
         REQUESTS[request_name](sup)
     loop.set_observer(None)
     assert ended
@@ -804,7 +806,7 @@ def test_requests_from_another_thread(loop: Loop, request_name: str) -> None:
     thread = threading.Thread(target=ask, name="stranger")
     thread.start()
     thread.join()
-    assert [type(error) for error in caught] == [WrongThread]
+    assert [type(error) for error in caught] == [WrongThreadError]
     assert "stranger" in str(caught[0])
     assert phases(sup) == {"a": "up", "down": "down"}
 
@@ -822,7 +824,7 @@ def test_spawn_supervisor_from_another_thread_starts_nothing(loop: Loop) -> None
     thread = threading.Thread(target=ask)
     thread.start()
     thread.join()
-    assert [type(error) for error in caught] == [WrongThread]
+    assert [type(error) for error in caught] == [WrongThreadError]
     assert loop.statistics().spawned == 0
 
 
@@ -832,7 +834,7 @@ def test_requests_on_a_loop_that_was_asked_to_stop(loop: Loop, request_name: str
     sup = start(loop, child("a"), child("down"))
     sup.stop_child("down")
     loop.request_stop()
-    with pytest.raises(LoopClosed):
+    with pytest.raises(LoopClosedError):
         REQUESTS[request_name](sup)
     assert phases(sup) == {"a": "up", "down": "down"}, "nothing has changed"
 
@@ -843,14 +845,14 @@ def test_requests_on_a_loop_that_is_gone(loop: Loop, request_name: str) -> None:
     sup = start(loop, child("a"), child("down"))
     sup.stop_child("down")
     loop.destroy()
-    with pytest.raises((LoopClosed, ChildState)):
+    with pytest.raises((LoopClosedError, ChildStateError)):
         REQUESTS[request_name](sup)
 
 
 @pytest.mark.guarantee("G26")
 def test_spawn_supervisor_on_a_closed_loop(loop: Loop) -> None:
     loop.request_stop()
-    with pytest.raises(LoopClosed):
+    with pytest.raises(LoopClosedError):
         start(loop, child("a"))
     assert loop.statistics().spawned == 0
 
@@ -863,11 +865,11 @@ def test_requests_while_the_supervisor_is_ending(loop: Loop, request_name: str) 
         loop.send(id_of(sup, "deaf"), "begin")
         spin(loop)
         sup.stop()
-        with pytest.raises(ChildState, match=r"'root' is stopping and cannot"):
+        with pytest.raises(ChildStateError, match=r"'root' is stopping and cannot"):
             REQUESTS[request_name](sup)
         gate.open()
         spin(loop)
-        with pytest.raises(ChildState, match=r"'root' has ended and cannot"):
+        with pytest.raises(ChildStateError, match=r"'root' has ended and cannot"):
             REQUESTS[request_name](sup)
 
 
@@ -886,7 +888,7 @@ def test_stopping_while_the_supervisor_is_ending_changes_nothing(loop: Loop, rec
         spin(loop)
         assert recorder.take() == ["-deaf", "-a", "-root"]
         sup.stop()
-        with pytest.raises(ChildState, match=r"has ended"):
+        with pytest.raises(ChildStateError, match=r"has ended"):
             sup.stop_child("a")
 
 
@@ -899,7 +901,7 @@ def test_requests_to_a_supervisor_that_was_ended_from_outside(loop: Loop, how: s
         if name == "stop":
             request(sup)
         else:
-            with pytest.raises(ChildState, match=r"'root' has ended"):
+            with pytest.raises(ChildStateError, match=r"'root' has ended"):
                 request(sup)
     assert sup.child("a") is None
     assert sup.count_children().active == 0, "no child of an ended supervisor is active"
@@ -912,7 +914,7 @@ def in_sequence(loop: Loop, strategy: Strategy, moment: str, gate: StubbornCorou
     """A supervisor in the middle of restarting its group: a is to come back, `held` was stopped before."""
     init = slow_init if moment == "starting" else None
     specs = [
-        child("a", init=init, backoff=Backoff(initial_ms=100) if moment == "waiting" else None),
+        child("a", init=init, backoff=Backoff(initial=0.1) if moment == "waiting" else None),
         child("b", gate if moment == "stopping" else run_message),
         child("down"),
     ]
@@ -941,12 +943,12 @@ def test_starting_in_the_middle_of_a_group_restart_is_refused(
         sup = in_sequence(loop, strategy, moment, gate)
         before = phases(sup)
         assert "up" not in before.values()
-        with pytest.raises(ChildState, match=r"'root'.*cannot start a child.*try again"):
+        with pytest.raises(ChildStateError, match=r"'root'.*cannot start a child.*try again"):
             REQUESTS[request_name](sup)
         assert phases(sup) == before
         gate.open()
         spin(loop)
-        clock.advance(100)
+        clock.advance(0.1)
         spin(loop)
         assert phases(sup) == {"a": "up", "b": "up", "down": "down"}
         REQUESTS[request_name](sup)
@@ -966,7 +968,7 @@ def test_stopping_one_in_the_middle_of_a_group_restart(
         sup.stop_child(name)
         gate.open()
         spin(loop)
-        clock.advance(100)
+        clock.advance(0.1)
         spin(loop)
         other = "b" if name == "a" else "a"
         # If the one that failed is stopped while it waits for its next try, those that wait with it stay down.
@@ -990,11 +992,11 @@ def test_deleting_what_is_down_in_the_middle_of_a_group_restart(
         sup = in_sequence(loop, strategy, moment, gate)
         sup.delete_child("down")
         for name in ("a", "b"):
-            with pytest.raises(ChildState):
+            with pytest.raises(ChildStateError):
                 sup.delete_child(name)
         gate.open()
         spin(loop)
-        clock.advance(100)
+        clock.advance(0.1)
         spin(loop)
         assert phases(sup) == {"a": "up", "b": "up"}
 
@@ -1010,7 +1012,7 @@ def test_stopping_the_supervisor_in_the_middle_of_a_group_restart(
         sup.stop()
         gate.open()
         spin(loop)
-        clock.advance(1000)
+        clock.advance(1.0)
         spin(loop)
         assert loop.status(sup.actor) is ActorStatus.STOPPED
         assert loop.statistics().alive == 0
@@ -1022,7 +1024,7 @@ def test_stopping_the_supervisor_in_the_middle_of_a_group_restart(
 @pytest.mark.parametrize("strategy", list(Strategy))
 def test_starting_while_the_first_start_is_under_way_is_refused(loop: Loop, strategy: Strategy) -> None:
     sup = start(loop, child("a", init=slow_init), child("b"), strategy=strategy)
-    with pytest.raises(ChildState, match=r"'root'.*cannot start a child"):
+    with pytest.raises(ChildStateError, match=r"'root'.*cannot start a child"):
         sup.start_child(child("c"))
     spin(loop)
     sup.start_child(child("c"))
@@ -1049,7 +1051,7 @@ def test_stop_child_of_a_group_member_touches_no_other_child(loop: Loop) -> None
 
 def test_stop_child_of_two_group_members_that_take_their_time(loop: Loop, clock: VirtualClock) -> None:
     with StubbornCoroutine() as gate:
-        specs = [child("a"), child("x", gate, shutdown=100), child("y", gate, shutdown=100)]
+        specs = [child("a"), child("x", gate, shutdown=0.1), child("y", gate, shutdown=0.1)]
         sup = start(loop, *specs, strategy=Strategy.ONE_FOR_ALL)
         for name in "xy":
             loop.send(id_of(sup, name), "begin")
@@ -1057,7 +1059,7 @@ def test_stop_child_of_two_group_members_that_take_their_time(loop: Loop, clock:
         assert not sup.stop_child("x")
         assert not sup.stop_child("y")
         for _ in range(3):
-            clock.advance(100)
+            clock.advance(0.1)
             spin(loop)
         assert phases(sup) == {"a": "up", "x": "down", "y": "down"}
         assert loop.statistics().timers_pending == 0
@@ -1068,18 +1070,18 @@ def test_stop_child_of_two_group_members_that_take_their_time(loop: Loop, clock:
 
 def test_every_refusal_is_a_bandstand_error_with_a_code_of_its_own() -> None:
     kinds: list[type[BandstandError]] = [
-        StartFailed,
-        NoSuchChild,
-        ChildState,
-        MaxChildren,
-        InvalidArgument,
-        MaxActors,
-        LoopClosed,
-        WrongThread,
+        StartError,
+        NoSuchChildError,
+        ChildStateError,
+        MaxChildrenError,
+        InvalidArgumentError,
+        MaxActorsError,
+        LoopClosedError,
+        WrongThreadError,
     ]
     assert len({kind.code for kind in kinds}) == len(kinds)
-    assert issubclass(NoSuchChild, LookupError)
-    assert issubclass(InvalidArgument, ValueError)
+    assert issubclass(NoSuchChildError, LookupError)
+    assert issubclass(InvalidArgumentError, ValueError)
 
 
 def test_a_kill_by_request_is_at_once(loop: Loop) -> None:
@@ -1110,9 +1112,9 @@ def test_a_supervisor_handles_no_messages_of_users(loop: Loop, caplog: pytest.Lo
 @pytest.mark.guarantee("G54")
 def test_a_supervisor_gets_children_only_as_specs(loop: Loop) -> None:
     tree = spawn_supervisor(loop, SupervisorSpec())
-    with pytest.raises(InvalidArgument, match="ChildSpec"):
+    with pytest.raises(InvalidArgumentError, match="ChildSpec"):
         loop.spawn(idle, supervisor=tree.actor)
-    with pytest.raises(InvalidArgument, match="manages its own children"):
+    with pytest.raises(InvalidArgumentError, match="manages its own children"):
         spawn_supervisor(loop, SupervisorSpec(), parent=tree.actor)
 
 
@@ -1120,7 +1122,7 @@ def test_a_parent_can_be_given_by_its_number(loop: Loop) -> None:
     boss = loop.spawn(idle)
     tree = spawn_supervisor(loop, SupervisorSpec(), parent=int(boss))
     assert loop.status(tree.actor) is ActorStatus.RUNNING
-    with pytest.raises(InvalidArgument, match="'boss' is not an actor id"):
+    with pytest.raises(InvalidArgumentError, match="'boss' is not an actor id"):
         spawn_supervisor(loop, SupervisorSpec(), parent="boss")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]  # on purpose
 
 
@@ -1132,7 +1134,7 @@ def test_a_tree_cannot_grow_too_deep_while_it_runs(loop: Loop) -> None:
         below = tree.supervisor("below", Supervisor)
         assert below is not None
         tree = below
-    with pytest.raises(InvalidArgument, match="more than 50 deep"):
+    with pytest.raises(InvalidArgumentError, match="more than 50 deep"):
         tree.start_child(ChildSpec("below", SupervisorSpec()))
     loop.kill_actor(root.actor)
     assert loop.statistics().alive == 0
@@ -1142,7 +1144,7 @@ def test_a_tree_cannot_grow_too_deep_while_it_runs(loop: Loop) -> None:
 def test_a_child_does_not_run_between_its_exit_and_the_handling_of_it(loop: Loop) -> None:
     tree = spawn_supervisor(loop, SupervisorSpec(children=[child("a")]))
     loop.fail_actor(tree.address("a"))
-    with pytest.raises(ChildState, match="has just exited"):
+    with pytest.raises(ChildStateError, match="has just exited"):
         tree.address("a")
     assert tree.count_children().active == 0
     assert tree.children()[0].actor is None
@@ -1153,9 +1155,9 @@ def test_the_wrong_kind_is_refused_while_the_child_is_down(loop: Loop) -> None:
     tree.stop_child("below")
     settle(loop)
     assert tree.supervisor("below", Supervisor) is None
-    with pytest.raises(NoSuchChild, match="not a DynamicSupervisor"):
+    with pytest.raises(NoSuchChildError, match="not a DynamicSupervisor"):
         tree.supervisor("below", DynamicSupervisor)
-    with pytest.raises(NoSuchChild, match="not a Supervisor"):
+    with pytest.raises(NoSuchChildError, match="not a Supervisor"):
         tree.supervisor("a", Supervisor)
 
 

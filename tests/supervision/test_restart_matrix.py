@@ -207,7 +207,7 @@ def test_a_child_that_was_stopped_on_request_stays_down(
 def test_of_many_that_end_in_one_tick_each_is_heard_once(loop: Loop, strategy: Strategy) -> None:
     many = 300
     children = [ChildSpec(f"{number:03}", run_message) for number in range(many)]
-    spec = SupervisorSpec(children=children, strategy=strategy, intensity=many)
+    spec = SupervisorSpec(children=children, strategy=strategy, max_restarts=many)
     tree = spawn_supervisor(loop, spec)
     old = {info.name: info.actor for info in tree.children()}
     recorder = watched(loop)

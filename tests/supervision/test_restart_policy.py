@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bandstand.core import ExitReason
+from bandstand.errors.validation import to_ms
 from bandstand.supervision import AutoShutdown, Backoff, ChildMode, History, Intensity, Strategy
 from bandstand.supervision.restart import (
     ExitAction,
@@ -145,7 +146,7 @@ def test_an_abnormal_end_waits(reason: ExitReason, stored: float, lived: float, 
 @pytest.mark.guarantee("G49")
 @pytest.mark.parametrize("stored", [0, 100, 3200])
 def test_a_normal_end_waits_not_and_counts_not_towards_the_next(stored: float) -> None:
-    made = plan(backoff=Backoff(jitter_ms=50), reason=ExitReason.NORMAL, stored_ms=stored, chance=1)
+    made = plan(backoff=Backoff(jitter=0.05), reason=ExitReason.NORMAL, stored_ms=stored, chance=1)
     assert (made.delay_ms, made.stored_ms) == (0, stored)
     assert made.history == History((1000,)), "it counts as a restart all the same"
 
@@ -154,13 +155,13 @@ def test_a_normal_end_waits_not_and_counts_not_towards_the_next(stored: float) -
 @pytest.mark.guarantee("G49")
 def test_jitter_is_waited_and_not_stored() -> None:
     for chance, delay in ((0, 150), (0.5, 200), (1, 250)):
-        made = plan(backoff=Backoff(jitter_ms=50), stored_ms=100, chance=chance)
+        made = plan(backoff=Backoff(jitter=0.05), stored_ms=100, chance=chance)
         assert (made.delay_ms, made.stored_ms) == (delay, 200)
 
 
 @pytest.mark.spec("J19", "J20")
 @pytest.mark.guarantee("G48", "G49")
-@pytest.mark.parametrize("backoff", [None, Backoff(), Backoff(initial_ms=10_000)])
+@pytest.mark.parametrize("backoff", [None, Backoff(), Backoff(initial=10.0)])
 @pytest.mark.parametrize("reason", list(ExitReason))
 def test_the_intensity_wins_whatever_the_backoff(backoff: Backoff | None, reason: ExitReason) -> None:
     made = plan(History((998, 999, 1000)), backoff=backoff, reason=reason, lived_ms=10**6)
@@ -176,7 +177,7 @@ def test_the_intensity_wins_whatever_the_backoff(backoff: Backoff | None, reason
     period=st.integers(1, 9000),
     reason=st.sampled_from(ExitReason),
     lived=st.integers(0, 10_000),
-    backoff=st.none() | st.just(Backoff()) | st.just(Backoff(jitter_ms=70)),
+    backoff=st.none() | st.just(Backoff()) | st.just(Backoff(jitter=0.07)),
     stored=st.sampled_from([0, 100, 200, 6400]),
     chance=st.floats(0, 1),
 )
@@ -190,7 +191,7 @@ def test_giving_up_is_a_matter_of_the_intensity_alone(
     stored: float,
     chance: float,
 ) -> None:
-    intensity, history = Intensity(limit, period), History(tuple(past))
+    intensity, history = Intensity(limit, period / 1000), History(tuple(past))
     made = plan(
         history,
         9000,
@@ -201,13 +202,17 @@ def test_giving_up_is_a_matter_of_the_intensity_alone(
         lived_ms=lived,
         chance=chance,
     )
-    recent = [time for time in past if 9000 - time < period]
+    delay, stored_next = 0.0, 0.0
+    if backoff is not None and reason is not ExitReason.NORMAL:
+        delay, stored_next = backoff.after_ms(0 if lived >= period else stored, chance)
+    window: float = period
+    if backoff is not None and reason is not ExitReason.NORMAL and lived < period and stored > 0:
+        window += limit * (stored + to_ms("jitter", backoff.jitter))
+    recent = [time for time in past if 9000 - time < window]
     assert made.gives_up is (len(recent) + 1 > limit)
     assert list(made.history.times) == [*recent, 9000]
     assert list(history.times) == past, "the old history is as it was"
     if backoff is None or reason is ExitReason.NORMAL:
         assert made.delay_ms == 0
     else:
-        assert (made.delay_ms, made.stored_ms) == backoff.after(
-            0 if lived >= period else stored, chance=chance
-        )
+        assert (made.delay_ms, made.stored_ms) == (delay, stored_next)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bandstand.core import ActorStatus, Behavior, Context, Loop
-from bandstand.errors import BandstandError, InvalidArgument
+from bandstand.errors import BandstandError, InvalidArgumentError
 from bandstand.supervision import (
     AnySupervisorSpec,
     AutoShutdown,
@@ -92,7 +92,7 @@ def test_the_defaults_of_a_child() -> None:
         "shutdown": None,
         "significant": False,
     }
-    assert spec.patience_ms == 5000
+    assert spec.stop_timeout == 5
     assert not spec.is_supervisor
 
 
@@ -106,8 +106,8 @@ def test_name_run_and_init_go_by_place() -> None:
 @pytest.mark.once
 def test_the_defaults_of_supervisors() -> None:
     for spec in (supervisor(), dynamic(), partition()):
-        assert (spec.intensity, spec.period_ms) == (3, 5000)
-        assert spec.restarts == Intensity(3, 5000)
+        assert (spec.max_restarts, spec.period) == (None, 5.0)
+        assert spec.restarts == Intensity(3, 5.0)
     assert supervisor().children == ()
     assert supervisor().strategy is Strategy.ONE_FOR_ONE
     assert supervisor().auto_shutdown is AutoShutdown.NEVER
@@ -118,7 +118,7 @@ def test_the_defaults_of_supervisors() -> None:
 @pytest.mark.once
 def test_the_defaults_of_a_backoff() -> None:
     spec = Backoff()
-    assert (spec.initial_ms, spec.max_ms, spec.factor, spec.jitter_ms) == (100, 10_000, 2, 0)
+    assert (spec.initial, spec.maximum, spec.factor, spec.jitter) == (0.1, 10, 2, 0)
 
 
 @pytest.mark.spec("J17")
@@ -157,34 +157,34 @@ def test_only_a_child_takes_arguments_by_place(make: Make) -> None:
         (supervisor, {"children": (one for one in [child()])}),
         *[(supervisor, {"strategy": one}) for one in Strategy],
         *[(supervisor, {"auto_shutdown": one}) for one in AutoShutdown],
-        *[(make, {"intensity": one}) for make in MAKERS[1:4] for one in (0, 1, 10**6)],
-        *[(make, {"period_ms": one}) for make in MAKERS[1:4] for one in (0.001, 1, 10**9)],
+        *[(make, {"max_restarts": one}) for make in MAKERS[1:4] for one in (0, 1, 10**6)],
+        *[(make, {"period": one}) for make in MAKERS[1:4] for one in (0.001, 1, 10**9)],
         *[(dynamic, {"max_children": one}) for one in (None, 1, 10**6)],
         *[(partition, {"partitions": one}) for one in (1, 1000)],
-        (backoff, {"initial_ms": 0.001, "max_ms": 0.001}),
+        (backoff, {"initial": 0.001, "maximum": 0.001}),
         (backoff, {"factor": 1}),
-        (backoff, {"factor": 1.5, "jitter_ms": 10**6}),
+        (backoff, {"factor": 1.5, "jitter": 10**6}),
     ],
 )
 def test_what_has_sense_is_accepted(make: Make, given: dict[str, Any]) -> None:
     spec = make(**given)
     for field, value in given.items():
         if field != "children":
-            assert getattr(spec, field) is value
+            assert getattr(spec, field) == value
 
 
 @pytest.mark.spec("J17")
 @pytest.mark.once
 @pytest.mark.parametrize(
     ("shutdown", "patience"),
-    [(None, 5000), (0, 0), (12.5, 12.5), (Shutdown.KILL, 0), (Shutdown.INFINITY, None)],
+    [(None, 5), (0, 0), (12.5, 12.5), (Shutdown.KILL, 0), (Shutdown.INFINITY, None)],
 )
 @pytest.mark.parametrize(
     "run", [idle, supervisor(), dynamic(), partition()], ids=lambda run: type(run).__name__
 )
 def test_how_long_a_child_is_waited_for(run: Any, shutdown: Any, patience: float | None) -> None:
     is_patient = shutdown is None and run is not idle
-    assert child(run=run, shutdown=shutdown).patience_ms == (None if is_patient else patience)
+    assert child(run=run, shutdown=shutdown).stop_timeout == (None if is_patient else patience)
 
 
 # --- bad values ---------------------------------------------------------------------------------------------------------
@@ -207,19 +207,19 @@ BAD: list[tuple[Make, str, object]] = [
     *[(supervisor, "children", value) for value in (None, 5, child(), "kid", idle)],
     *[(supervisor, "strategy", value) for value in (None, "one_for_one", 0, ChildMode.PERMANENT)],
     *[(supervisor, "auto_shutdown", value) for value in (None, "never", False, Strategy.ONE_FOR_ONE)],
-    *[(make, "intensity", value) for make in MAKERS[1:4] for value in NO_COUNT],
-    *[(make, "period_ms", value) for make in MAKERS[1:4] for value in (*NO_MILLISECONDS, 0, 0.0, -1)],
+    *[(make, "max_restarts", value) for make in MAKERS[1:4] for value in NO_COUNT if value is not None],
+    *[(make, "period", value) for make in MAKERS[1:4] for value in (*NO_MILLISECONDS, 0, 0.0, -1)],
     *[(make, "child", value) for make in (dynamic, partition) for value in (None, idle, "kid", supervisor())],
     *[(dynamic, "max_children", value) for value in (0, -1, 1.0, "5", True, NAN)],
     *[(partition, "partitions", value) for value in (0, *NO_COUNT)],
     *[
         (backoff, field, value)
-        for field in ("initial_ms", "max_ms", "factor", "jitter_ms")
+        for field in ("initial", "maximum", "factor", "jitter")
         for value in NO_MILLISECONDS
     ],
-    *[(backoff, field, value) for field in ("initial_ms", "max_ms") for value in (0, -1, -0.001)],
+    *[(backoff, field, value) for field in ("initial", "maximum") for value in (0, -1, -0.001)],
     *[(backoff, "factor", value) for value in (0.999, 0, -2)],
-    *[(backoff, "jitter_ms", value) for value in (-1, -0.001)],
+    *[(backoff, "jitter", value) for value in (-1, -0.001)],
 ]
 
 
@@ -234,7 +234,7 @@ def shown(value: object) -> str:
     ("make", "field", "value"), [pytest.param(*row, id="-".join(map(shown, row))) for row in BAD]
 )
 def test_a_bad_value_is_refused_and_its_field_named(make: Make, field: str, value: object) -> None:
-    with pytest.raises(InvalidArgument) as caught:
+    with pytest.raises(InvalidArgumentError) as caught:
         make(**{field: value})
     assert field in str(caught.value)
     assert "pass" in str(caught.value), "it says what would be right"
@@ -246,20 +246,20 @@ def test_a_bad_value_is_refused_and_its_field_named(make: Make, field: str, valu
 @pytest.mark.spec("J17", "J20")
 @pytest.mark.guarantee("G45")
 @pytest.mark.once
-@pytest.mark.parametrize("ms", [1e13, 1e18, 1e30, 1.7e308])
+@pytest.mark.parametrize("seconds", [1e10, 1e18, 1e30, 1.7e308])
 @pytest.mark.parametrize("field", ["shutdown", "backoff"])
-def test_a_time_that_no_loop_can_wait_for_is_refused(field: str, ms: float) -> None:
+def test_a_time_that_no_loop_can_wait_for_is_refused(field: str, seconds: float) -> None:
     """A loop refuses a delay of more than a hundred years; a spec that can be made must not run into that later."""
-    with pytest.raises(InvalidArgument, match=r"shutdown|max_ms|initial_ms"):
-        child(**{field: Backoff(initial_ms=ms, max_ms=ms) if field == "backoff" else ms})
+    with pytest.raises(InvalidArgumentError, match=r"shutdown|maximum|initial"):
+        child(**{field: Backoff(initial=seconds, maximum=seconds) if field == "backoff" else seconds})
 
 
 @pytest.mark.spec("J17", "J20")
 @pytest.mark.guarantee("G45")
 def test_the_longest_time_that_is_accepted_can_be_waited_for(loop: Loop) -> None:
-    years: float = 100 * 365 * 24 * 3600 * 1000
-    kid = child(backoff=Backoff(initial_ms=years, max_ms=years), shutdown=years)
-    tree = spawn_supervisor(loop, supervisor(children=[kid], period_ms=years))
+    years: float = 100 * 365 * 24 * 3600
+    kid = child(backoff=Backoff(initial=years, maximum=years), shutdown=years)
+    tree = spawn_supervisor(loop, supervisor(children=[kid], period=years))
     loop.fail_actor(id_of(tree, "kid"))
     settle(loop)
     assert loop.status(tree.actor) is ActorStatus.RUNNING
@@ -270,7 +270,7 @@ def test_the_longest_time_that_is_accepted_can_be_waited_for(loop: Loop) -> None
 @pytest.mark.guarantee("G45")
 @pytest.mark.once
 def test_names_are_unique_among_siblings_and_those_that_are_not_are_named() -> None:
-    with pytest.raises(InvalidArgument, match="'a', 'c' more than once") as caught:
+    with pytest.raises(InvalidArgumentError, match="'a', 'c' more than once") as caught:
         supervisor(children=[child(name=name) for name in "abcca"])
     assert "children" in str(caught.value)
     nested = supervisor(children=[child(name="a", run=supervisor(children=[child(name="a")]))])
@@ -299,7 +299,7 @@ def test_supervisors_above_each_other_have_a_limit(loop: Loop, kind: str) -> Non
     tree.stop()
     settle(loop)
     assert loop.statistics().alive == 0
-    with pytest.raises(InvalidArgument, match="more than 50 deep"):
+    with pytest.raises(InvalidArgumentError, match="more than 50 deep"):
         nested(51, kind)
 
 
@@ -345,10 +345,10 @@ COMBINATIONS: list[tuple[Make, dict[str, Any], tuple[str, ...]]] = [
         )
         for make in (dynamic, partition)
     ],
-    (backoff, {"initial_ms": 200, "max_ms": 100}, ("initial_ms is 200", "max_ms is 100")),
-    (backoff, {"initial_ms": 20_000}, ("initial_ms is 20000", "max_ms is 10000")),
-    (backoff, {"max_ms": 99.5}, ("initial_ms is 100", "max_ms is 99.5")),
-    (backoff, {"max_ms": 1}, ("initial_ms is 100", "max_ms is 1:")),
+    (backoff, {"initial": 0.2, "maximum": 0.1}, ("initial is 0.2", "maximum is 0.1")),
+    (backoff, {"initial": 20}, ("initial is 20.0", "maximum is 10.0")),
+    (backoff, {"maximum": 0.0995}, ("initial is 0.1", "maximum is 0.0995")),
+    (backoff, {"maximum": 0.001}, ("initial is 0.1", "maximum is 0.001:")),
 ]
 
 
@@ -359,7 +359,7 @@ COMBINATIONS: list[tuple[Make, dict[str, Any], tuple[str, ...]]] = [
 def test_a_bad_combination_is_refused_and_both_fields_named(
     make: Make, given: dict[str, Any], named: tuple[str, ...]
 ) -> None:
-    with pytest.raises(InvalidArgument) as caught:
+    with pytest.raises(InvalidArgumentError) as caught:
         make(**given)
     for part in named:
         assert part in str(caught.value)
@@ -369,7 +369,7 @@ def test_a_bad_combination_is_refused_and_both_fields_named(
 @pytest.mark.guarantee("G45")
 @pytest.mark.once
 def test_replace_checks_as_well() -> None:
-    with pytest.raises(InvalidArgument, match="mode is TEMPORARY and backoff"):
+    with pytest.raises(InvalidArgumentError, match="mode is TEMPORARY and backoff"):
         replace(child(backoff=Backoff()), mode=ChildMode.TEMPORARY)
 
 
@@ -378,7 +378,7 @@ def test_replace_checks_as_well() -> None:
 @pytest.mark.parametrize("what", [None, 5, idle, "root", child()])
 def test_only_a_supervisors_spec_can_be_started(loop: Loop, what: Any) -> None:
     recorder = watched(loop)
-    with pytest.raises(InvalidArgument, match=r"spec is .*: pass a SupervisorSpec"):
+    with pytest.raises(InvalidArgumentError, match=r"spec is .*: pass a SupervisorSpec"):
         spawn_supervisor(loop, what)
     assert recorder.entries == []
 
@@ -388,7 +388,7 @@ def test_only_a_supervisors_spec_can_be_started(loop: Loop, what: Any) -> None:
 @pytest.mark.parametrize("name", ["", None, 5, b"root"])
 def test_a_supervisors_name_is_a_word(loop: Loop, name: Any) -> None:
     recorder = watched(loop)
-    with pytest.raises(InvalidArgument, match="name is"):
+    with pytest.raises(InvalidArgumentError, match="name is"):
         spawn_supervisor(loop, supervisor(), name=name)
     assert recorder.entries == []
 
@@ -456,8 +456,8 @@ def test_one_spec_is_two_trees_with_nothing_in_common(make_loop: LoopMaker) -> N
 @pytest.mark.spec("J17")
 @pytest.mark.guarantee("G45")
 def test_a_backoff_shared_by_two_children_remembers_each_by_itself(loop: Loop) -> None:
-    shared = Backoff(initial_ms=100)
-    spec = supervisor(children=[child(name=name, backoff=shared) for name in "ab"], intensity=10)
+    shared = Backoff(initial=0.1)
+    spec = supervisor(children=[child(name=name, backoff=shared) for name in "ab"], max_restarts=10)
     tree = spawn_supervisor(loop, spec)
     waited: list[int] = []
     for name in "aab":
@@ -467,7 +467,7 @@ def test_a_backoff_shared_by_two_children_remembers_each_by_itself(loop: Loop) -
         waited.append(loop.statistics().timers_fired - before)
     assert waited == [1, 1, 1]
     assert [info.restarts for info in tree.children()] == [2, 1]
-    assert shared == Backoff(initial_ms=100)
+    assert shared == Backoff(initial=0.1)
 
 
 # --- what only the loop can judge -----------------------------------------------------------------------------------------
@@ -505,7 +505,7 @@ def test_a_cap_within_the_loops_reserve_is_refused_before_anything_starts(
 ) -> None:
     loop = make_loop(sys_reserved=8)
     recorder = watched(loop)
-    with pytest.raises(InvalidArgument) as caught:
+    with pytest.raises(InvalidArgumentError) as caught:
         spawn_supervisor(loop, under(*way, leaf=child(name="leaf", mailbox_cap=cap)))
     for part in ("'leaf'", f"mailbox_cap is {cap}", "sys_reserved is 8"):
         assert part in str(caught.value)
@@ -534,7 +534,7 @@ def test_a_child_that_is_added_is_checked_with_all_that_is_below_it(
     tree = spawn_supervisor(loop, supervisor())
     recorder = watched(loop)
     leaf = child(name="leaf", mailbox_cap=5)
-    with pytest.raises(InvalidArgument, match=r"'leaf'.*mailbox_cap is 5 and sys_reserved is 8"):
+    with pytest.raises(InvalidArgumentError, match=r"'leaf'.*mailbox_cap is 5 and sys_reserved is 8"):
         tree.start_child(child(name="late", run=under(*way, leaf=leaf)) if way else leaf)
     assert recorder.entries == []
     assert tree.children() == ()

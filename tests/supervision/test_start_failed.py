@@ -1,4 +1,4 @@
-"""The text of `StartFailed` in nested supervisors: the path and the root cause, each once."""
+"""The text of `StartError` in nested supervisors: the path and the root cause, each once."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor
-from bandstand.actor import Loop as TypedLoop
+from bandstand.actor import Actor, ActorSystem
 from bandstand.core import Context, Loop
-from bandstand.errors import StartFailed
+from bandstand.errors import StartError
 from bandstand.supervision import AnySupervisorSpec, ChildSpec, SupervisorSpec, spawn_supervisor
 from tests.core.support import Boom, idle, settle
 from tests.supervision.helpers import child, crash
@@ -38,12 +37,12 @@ async def fails_slowly(ctx: Context[None]) -> None:
     fails(ctx)
 
 
-def failure_of(loop: Loop, spec: SupervisorSpec) -> StartFailed:
+def failure_of(loop: Loop, spec: SupervisorSpec) -> StartError:
     def start() -> None:
         spawn_supervisor(loop, spec)
         loop.run()
 
-    with pytest.raises(StartFailed) as caught:
+    with pytest.raises(StartError) as caught:
         start()
     return caught.value
 
@@ -65,7 +64,7 @@ def test_several_levels(loop: Loop, init: Any) -> None:
     assert isinstance(error.root_cause, Boom)
     cause: BaseException | None = error
     for _ in range(4):
-        assert isinstance(cause, StartFailed)
+        assert isinstance(cause, StartError)
         cause = cause.__cause__
     assert cause is error.root_cause
 
@@ -102,10 +101,10 @@ def test_actors_that_start_actors() -> None:
                 raise Boom("it's broken")
             self.spawn(Outer, self.left - 1)
 
-    with TypedLoop() as loop:
+    with ActorSystem() as loop:
         texts: list[str] = []
         for depth in (0, 1, 2, 20):
-            with pytest.raises(StartFailed) as caught:
+            with pytest.raises(StartError) as caught:
                 loop.options(name="top").spawn(Outer, depth)
             texts.append(str(caught.value))
             assert isinstance(caught.value.root_cause, Boom)
@@ -131,7 +130,7 @@ def test_a_failed_start_has_its_own_cause_and_not_an_older_one(loop: Loop) -> No
     loop.send(tree.address("a"), crash)
     settle(loop)
     assert starts == 3
-    with pytest.raises(StartFailed) as caught:
+    with pytest.raises(StartError) as caught:
         tree.start_child(child("b", init=fail_itself))
     assert "mine" in str(caught.value.__cause__)
     assert "old" not in str(caught.value)
@@ -142,7 +141,7 @@ def test_a_failed_start_that_was_raised_is_not_logged(loop: Loop, caplog: pytest
     def init(ctx: Context[Any]) -> None:
         raise Boom("no")
 
-    with pytest.raises(StartFailed):
+    with pytest.raises(StartError):
         spawn_supervisor(loop, SupervisorSpec(children=[child("a"), child("b", init=init)]))
     loop.run(until_idle=True)
     assert [line.getMessage() for line in caplog.records] == []

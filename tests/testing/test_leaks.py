@@ -123,7 +123,7 @@ def test_everything_that_a_loop_holds_is_reported(pipe: tuple[int, int]) -> None
     loop = Loop(LoopConfig(loop_factory=clock.new_event_loop), clock=clock)
     assert leaks_of(loop) == []
     waiter, idler = loop.spawn(wait), Probe().spawn(loop)
-    loop.send_after(idler, 1000, "later")
+    loop.send_after(idler, 1.0, "later")
     loop.watch_fd(pipe[0], idler, Interest.READ)
     loop.send(waiter, None)
     loop.poll_once()
@@ -196,10 +196,10 @@ def leaks_after_destroy(factory: HostFactory, *, strays: bool) -> list[str]:
         if data == "stop":
             ctx.loop.request_stop()
 
-    loop = Loop(LoopConfig(loop_factory=new_host, stall_ms=10_000))
+    loop = Loop(LoopConfig(loop_factory=new_host, stall_timeout=10.0))
     watcher = Probe().spawn(loop)
     loop.watch_fd(read, watcher, Interest.READ)
-    loop.send_after(watcher, 3_600_000, "never")
+    loop.send_after(watcher, 3600.0, "never")
     for data in ("end", "hang", "hang", "stop"):
         loop.send(loop.spawn(works), data)
     loop.run()

@@ -48,7 +48,7 @@ def test_loop(bandstand_loop, bandstand_clock, bandstand_probe):
     assert isinstance(bandstand_clock, VirtualClock)
     probe = bandstand_probe()
     start = bandstand_clock.now_ns()
-    bandstand_loop.send_after(probe.spawn(bandstand_loop), 3_600_000, "an hour later")
+    bandstand_loop.send_after(probe.spawn(bandstand_loop), 3600, "an hour later")
     bandstand_loop.run(until_idle=True)
     assert probe.data == ["an hour later"]
     assert bandstand_clock.now_ns() - start == 3600 * 10**9
@@ -70,7 +70,7 @@ def test_loops(bandstand_loops, bandstand_loop, bandstand_clock, bandstand_probe
     assert small.config.max_actors == 1
     for loop in (one, small, fast):
         probe = bandstand_probe()
-        loop.send_after(probe.spawn(loop), 1000, "later")
+        loop.send_after(probe.spawn(loop), 1.0, "later")
         loop.run(until_idle=True)
         assert probe.data == ["later"]
 
@@ -214,7 +214,7 @@ def test_it(bandstand_loop, bandstand_clock, bandstand_probe):
     bandstand_loop.send(bandstand_loop.spawn(hang), 1)
     for _ in range(9):
         bandstand_loop.poll_once()
-    bandstand_loop.send_after(idler, 3_600_000, "never")
+    bandstand_loop.send_after(idler, 3600, "never")
     os.close(write)
     os.close(read)
 """
@@ -290,8 +290,8 @@ async def run_story(loop, clock, probe):
     start = clock.now_ns()
     async with loop:
         actor = probe.spawn(loop)
-        loop.send_after(actor, 60_000, "timer")
-        loop.send_after(loop.spawn(last), 60_001, None)
+        loop.send_after(actor, 60, "timer")
+        loop.send_after(loop.spawn(last), 60.001, None)
         await done.wait()
         await asyncio.to_thread(lambda: None)
         await anyio.to_thread.run_sync(lambda: None)
@@ -308,7 +308,7 @@ async def test_pytest_asyncio_again(bandstand_shuffled, bandstand_clock, bandsta
 
 def test_plain(bandstand_loop, bandstand_clock, bandstand_probe):
     probe = bandstand_probe()
-    bandstand_loop.send_after(probe.spawn(bandstand_loop), 1000, "timer")
+    bandstand_loop.send_after(probe.spawn(bandstand_loop), 1.0, "timer")
     bandstand_loop.run(until_idle=True)
     assert probe.data == ["timer"]
 
@@ -369,7 +369,7 @@ def test_the_anyio_plugin_can_run_in_virtual_time(suite: Suite) -> None:
         "@pytest.mark.anyio\nasync def test_it(bandstand_loop, bandstand_clock, bandstand_probe):\n"
         "    probe, start = bandstand_probe(), bandstand_clock.now_ns()\n"
         "    async with bandstand_loop as loop:\n"
-        "        loop.send_after(probe.spawn(loop), 59_000, 'timer')\n"
+        "        loop.send_after(probe.spawn(loop), 59, 'timer')\n"
         "        await anyio.sleep(60)\n"
         "    assert probe.data == ['timer']\n"
         "    assert bandstand_clock.now_ns() - start == 60 * 10**9\n"

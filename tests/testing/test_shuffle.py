@@ -138,6 +138,6 @@ def test_timers_of_one_actor_hold_under_every_seed(seed: int) -> None:
         for place in range(4):
             actor = loop.spawn(lambda ctx, data: seen[ctx.state].append(data), place)
             for ms in (30, 10, 20, 10, 0):
-                loop.send_after(actor, ms, ms)
+                loop.send_after(actor, ms / 1000, ms)
         loop.run(until_idle=True)
     assert dict(seen) == {place: [0, 10, 10, 20, 30] for place in range(4)}

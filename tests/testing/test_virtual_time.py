@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import os
 import threading
@@ -10,7 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
+from fastapi import Depends, FastAPI
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -119,13 +122,13 @@ def test_other_actors_run_while_an_async_behavior_sleeps(clock: VirtualClock) ->
         note(ctx, "sleeps")
         await asyncio.sleep(seconds)
         note(ctx, "wakes")
-        ctx.loop.send_after(noter, 500, "timer of the sleeper")
+        ctx.loop.send_after(noter, 0.5, "timer of the sleeper")
 
     with virtual(clock) as loop:
         noter = loop.spawn(note)
         loop.send(loop.spawn(sleeper), HOUR)
-        loop.send_after(noter, HOUR * 1000 - 1, "before")
-        loop.send_after(noter, HOUR * 1000 + 1, "after")
+        loop.send_after(noter, (HOUR * 1000 - 1) / 1000, "before")
+        loop.send_after(noter, (HOUR * 1000 + 1) / 1000, "after")
         loop.run(until_idle=True)
     assert log == [
         ("sleeps", 0),
@@ -162,7 +165,7 @@ def test_mixed_deadlines_fire_in_order_and_to_the_nanosecond(deadlines: list[tup
         noter = loop.spawn(note)
         for kind, ms in deadlines:
             if kind == "wheel":
-                loop.send_after(noter, ms, ms)
+                loop.send_after(noter, ms / 1000, ms)
             else:
                 loop.send(loop.spawn(sleep if kind == "sleep" else time_out), ms)
         loop.run(until_idle=True)
@@ -173,14 +176,14 @@ def test_a_loop_on_the_running_event_loop_shares_its_time(clock: VirtualClock) -
     probe = Probe()
 
     def ticker(ctx: Context[Any], data: object) -> None:
-        ctx.loop.send_after(ctx.self_id, 1000, "tick")
+        ctx.loop.send_after(ctx.self_id, 1.0, "tick")
 
     async def main() -> int:
         async with Loop(clock=clock) as loop:
             loop.send(loop.spawn(Probe(ticker)), "start")
             loop.send(Probe(ticker).spawn(loop), "start")
-            loop.send_after(probe.spawn(loop), 9_999, "just before")
-            loop.send_after(probe.spawn(loop), 10_001, "just after")
+            loop.send_after(probe.spawn(loop), 9.999, "just before")
+            loop.send_after(probe.spawn(loop), 10.001, "just after")
             await asyncio.sleep(10)
             return loop.statistics().timers_fired
 
@@ -202,7 +205,7 @@ def test_stopping_times_out_in_virtual_time(clock: VirtualClock, caplog: pytest.
 
     with virtual(clock) as loop:
         loop.send(loop.spawn(stubborn), None)
-        loop.send_after(loop.spawn(lambda ctx, data: ctx.loop.request_stop()), 1000, None)
+        loop.send_after(loop.spawn(lambda ctx, data: ctx.loop.request_stop()), 1.0, None)
         loop.run()
         assert loop.statistics().alive == 0
     assert "although their async behavior had not finished" in caplog.text
@@ -233,12 +236,131 @@ def test_time_stands_still_while_an_executor_works(clock: VirtualClock, own_exec
         log.append("handed back")
 
     with virtual(clock) as loop:
-        loop.send_after(loop.spawn(lambda ctx, data: log.append(data)), 1, "timer")
+        loop.send_after(loop.spawn(lambda ctx, data: log.append(data)), 0.001, "timer")
         loop.send(loop.spawn(hand_over), None)
         loop.run(until_idle=True)
         assert loop.statistics().ended_panic == 0
     assert log == ["worked", "handed back", "timer"]
     assert since(clock, start) == 1
+
+
+@pytest.mark.guarantee("G341")
+def test_time_stands_still_while_a_worker_thread_of_anyio_works(clock: VirtualClock) -> None:
+    start = clock.now_ns()
+
+    def work() -> float:
+        # Longer than one wait of the selector.
+        threading.Event().wait(0.03)
+        return since(clock, start)
+
+    async def main() -> None:
+        sleeper = asyncio.create_task(asyncio.sleep(HOUR))
+        # The first call starts a thread, the second one uses it again.
+        for _ in range(2):
+            with anyio.fail_after(1):
+                assert await anyio.to_thread.run_sync(work) == 0
+        async with anyio.create_task_group() as group:
+            for _ in range(3):
+                group.start_soon(anyio.to_thread.run_sync, work)
+        assert since(clock, start) == 0
+        assert not sleeper.done()
+        await sleeper
+
+    clock.run(main())
+    assert since(clock, start) == HOUR * 1000
+
+
+@pytest.mark.guarantee("G341")
+def test_idle_worker_threads_of_anyio_do_not_stop_time(clock: VirtualClock) -> None:
+    start = clock.now_ns()
+
+    async def main() -> None:
+        await anyio.to_thread.run_sync(lambda: None)
+        for _ in range(50):
+            await asyncio.sleep(HOUR)
+
+    clock.run(main())
+    assert since(clock, start) == 50 * HOUR * 1000
+
+
+@pytest.mark.guarantee("G341")
+def test_worker_threads_of_another_event_loop_do_not_stop_time(clock: VirtualClock) -> None:
+    busy, release = threading.Event(), threading.Event()
+
+    def work() -> None:
+        busy.set()
+        release.wait(30)
+
+    async def other() -> None:
+        await anyio.to_thread.run_sync(work)
+
+    thread = threading.Thread(target=asyncio.run, args=(other(),))
+    thread.start()
+    try:
+        assert busy.wait(30)
+        start = clock.now_ns()
+
+        async def main() -> None:
+            await asyncio.sleep(HOUR)
+
+        clock.run(main())
+        assert since(clock, start) == HOUR * 1000
+    finally:
+        release.set()
+        thread.join(30)
+
+
+@pytest.mark.guarantee("G341")
+def test_plain_dependencies_of_fastapi_take_no_virtual_time(clock: VirtualClock) -> None:
+    start = clock.now_ns()
+
+    def wait_briefly() -> float:
+        threading.Event().wait(0.03)
+        return since(clock, start)
+
+    app = FastAPI()
+
+    @app.get("/")
+    def read(waited: float = Depends(wait_briefly)) -> float:
+        return waited + wait_briefly()
+
+    async def main() -> list[Any]:
+        deadline = asyncio.create_task(asyncio.sleep(30_000))
+        sent = await call_app(app, "/")
+        assert not deadline.done()
+        deadline.cancel()
+        return sent
+
+    assert json.loads(clock.run(main())[1]["body"]) == 0
+    assert since(clock, start) == 0
+
+
+async def call_app(app: Any, path: str) -> list[Any]:
+    """Send a GET request to an ASGI application, and return what it sends."""
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope: dict[str, Any] = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "GET",
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "root_path": "",
+        "headers": [],
+        "server": ("testserver", 80),
+        "client": ("testclient", 50000),
+    }
+    await app(scope, receive, send)
+    return sent
 
 
 def test_run_waits_for_threads_in_real_time(clock: VirtualClock) -> None:
@@ -303,7 +425,7 @@ def test_an_actor_watches_a_pipe_in_virtual_time(clock: VirtualClock) -> None:
             loop.watch_fd(read, loop.spawn(listen), Interest.READ)
             writer = loop.spawn(speak)
             for ms in (0, 300, 90_000):
-                loop.send_after(writer, ms, str(ms).encode())
+                loop.send_after(writer, ms / 1000, str(ms).encode())
             loop.run(until_idle=True)
     finally:
         os.close(read)

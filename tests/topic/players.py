@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from bandstand.actor import Actor, Loop, ask, control, data
-from bandstand.core import Lagged, RuntimeEvent
+from bandstand.actor import Actor, ActorSystem, ask, tell
+from bandstand.core import Lagged, Lane, RuntimeEvent
 from bandstand.scope import Channel
 from bandstand.topic import Topic
 from tests.core.support import Boom
@@ -26,29 +26,29 @@ class Listener(Actor):
     def __init__(self, book: Book) -> None:
         self.book = book
 
-    @data
+    @tell
     def hear(self, event: Event) -> None:
         if event.number < 0:
             raise Boom("negative")
         self.book.append(event.number)
 
-    @control
+    @tell(lane=Lane.CONTROL)
     def urgent(self, event: Event) -> None:
         self.book.append(("urgent", event.number))
 
-    @data
+    @tell
     def lagging(self, lag: Lagged) -> None:
         self.book.append(("lag", lag.missed, lag.is_cut_off))
 
-    @data
+    @tell
     def runtime(self, event: RuntimeEvent) -> None:
         self.book.append(event)
 
-    @data
+    @tell
     def other(self, what: object) -> None:
         self.book.append(what)
 
-    @data
+    @tell
     def crash(self) -> None:
         raise Boom("crash")
 
@@ -64,14 +64,14 @@ class Gated(Listener):
         super().__init__(book)
         self.gate = gate
 
-    @data
+    @tell
     async def slowly(self, event: Event) -> None:
         self.book.append(("begin", event.number))
         await self.gate.receive()
         self.book.append(event.number)
 
 
-def topic_of(loop: Loop, name: str = "events") -> Topic[Event]:
+def topic_of(loop: ActorSystem, name: str = "events") -> Topic[Event]:
     return Topic(loop, Event, name=name)
 
 
@@ -79,7 +79,7 @@ def publish(topic: Topic[Event], *numbers: int) -> list[int]:
     return [topic.publish(Event(number)) for number in numbers]
 
 
-def heard_by(loop: Loop) -> list[RuntimeEvent]:
+def heard_by(loop: ActorSystem) -> list[RuntimeEvent]:
     """What the loop's events tell from now on."""
     heard: list[RuntimeEvent] = []
     loop.events.listen(heard.append)

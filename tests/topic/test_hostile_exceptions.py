@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, Loop, child, data, supervised
+from bandstand.actor import Actor, ActorSystem, child, supervised, tell
 from tests.actor.workers import one_for_one
 from tests.core.support import settle
 from tests.hostile import HOW, hostile
@@ -18,7 +18,7 @@ class Raiser(Actor):
         self.book = book
         self.how = how
 
-    @data
+    @tell
     def hear(self, event: Event) -> None:
         if event.number < 0:
             raise hostile(self.how)
@@ -27,7 +27,7 @@ class Raiser(Actor):
 
 @pytest.mark.guarantee("G282")
 @pytest.mark.parametrize("how", HOW)
-def test_the_subscription_goes_on(loop: Loop, how: str) -> None:
+def test_the_subscription_goes_on(loop: ActorSystem, how: str) -> None:
     book: list[Any] = []
     root = one_for_one(loop, child("raiser").of(Raiser, book, how))
     topic = topic_of(loop)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bandstand.actor import Loop, id_of
+from bandstand.actor import ActorSystem, id_of
 from bandstand.core import Lagged, LoopConfig
 from bandstand.testing import VirtualClock
 from bandstand.topic import Policy
@@ -19,7 +19,7 @@ from tests.topic.players import Listener, heard_by, missed_in, publish, topic_of
 pytestmark = pytest.mark.guarantee("G210")
 
 
-def test_the_first_is_told_at_once_and_then_each_second(loop: Loop, clock: VirtualClock) -> None:
+def test_the_first_is_told_at_once_and_then_each_second(loop: ActorSystem, clock: VirtualClock) -> None:
     topic = topic_of(loop)
     heard = heard_by(loop)
     listener = loop.options(name="slow").spawn(Listener, [])
@@ -28,11 +28,11 @@ def test_the_first_is_told_at_once_and_then_each_second(loop: Loop, clock: Virtu
     assert heard == [Lagged("events", f"{listener!r}.hear", 1, is_cut_off=False)]
     publish(topic, 3, 4, 5)
     assert missed_in(heard) == [1]
-    clock.advance(1001)
+    clock.advance(1.001)
     loop.poll_once()
     assert missed_in(heard) == [1, 3]
     settle(loop)
-    clock.advance(1001)
+    clock.advance(1.001)
     loop.poll_once()
     assert missed_in(heard) == [1, 3]  # a second without a miss: it is over
     publish(topic, 6, 7)
@@ -41,7 +41,7 @@ def test_the_first_is_told_at_once_and_then_each_second(loop: Loop, clock: Virtu
 
 
 @pytest.mark.parametrize("end", ["cancel", "stop", "close", "loop"])
-def test_the_rest_is_told_at_the_end(loop: Loop, end: str) -> None:
+def test_the_rest_is_told_at_the_end(loop: ActorSystem, end: str) -> None:
     topic = topic_of(loop)
     heard = heard_by(loop)
     listener = loop.spawn(Listener, [])
@@ -61,7 +61,7 @@ def test_the_rest_is_told_at_the_end(loop: Loop, end: str) -> None:
     assert subscription.missed == 3
 
 
-def test_the_subscriber_is_told_as_well_if_it_wishes(loop: Loop, clock: VirtualClock) -> None:
+def test_the_subscriber_is_told_as_well_if_it_wishes(loop: ActorSystem, clock: VirtualClock) -> None:
     topic = topic_of(loop)
     book: list[Any] = []
     listener = loop.spawn(Listener, book)
@@ -69,12 +69,12 @@ def test_the_subscriber_is_told_as_well_if_it_wishes(loop: Loop, clock: VirtualC
     publish(topic, 1, 2, 3, 4)
     settle(loop)
     assert book == [1, ("lag", 1, False)]
-    clock.advance(1001)
+    clock.advance(1.001)
     settle(loop)
     assert book[2:] == [("lag", 2, False)]
 
 
-def test_one_that_cannot_be_told_is_told_more_the_next_time(loop: Loop, clock: VirtualClock) -> None:
+def test_one_that_cannot_be_told_is_told_more_the_next_time(loop: ActorSystem, clock: VirtualClock) -> None:
     topic = topic_of(loop)
     heard = heard_by(loop)
     book: list[Any] = []
@@ -85,7 +85,7 @@ def test_one_that_cannot_be_told_is_told_more_the_next_time(loop: Loop, clock: V
     publish(topic, 1, 2, 3)
     assert missed_in(heard) == [1]
     settle(loop)
-    clock.advance(1001)
+    clock.advance(1.001)
     settle(loop)
     assert [what for what in book if isinstance(what, tuple)] == [("lag", 2, False)]
     assert missed_in(heard) == [1, 1]
@@ -105,7 +105,7 @@ def test_one_that_cannot_be_told_is_told_more_the_next_time(loop: Loop, clock: V
 )
 def test_whatever_happens_the_numbers_add_up(steps: list[tuple[str, int]], policy: Policy) -> None:
     clock = VirtualClock()
-    loop = Loop(LoopConfig(), clock=clock)
+    loop = ActorSystem(LoopConfig(), clock=clock)
     topic = topic_of(loop)
     told: list[tuple[float, int]] = []
     loop.events.listen(
@@ -118,7 +118,7 @@ def test_whatever_happens_the_numbers_add_up(steps: list[tuple[str, int]], polic
         elif what == "handle":
             settle(loop)
         else:
-            clock.advance(number)
+            clock.advance(number / 1000)
             loop.poll_once()
     until_then = len(told)
     subscription.cancel()

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from bandstand.actor import Actor, Loop, child, data, supervised
+from bandstand.actor import Actor, ActorSystem, child, supervised, tell
 from bandstand.core import Lagged, LoopConfig
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
@@ -26,7 +26,7 @@ class Stepper(Actor):
     def __init__(self, book: list[int]) -> None:
         self.book = book
 
-    @data
+    @tell
     def hear(self, event: Event) -> None:
         if Stepper.crashes:
             raise Boom("told to")
@@ -49,7 +49,7 @@ class Subscriptions(RuleBasedStateMachine):
         Stepper.crashes = False
         self.clock = VirtualClock()
         config = LoopConfig(max_msgs_per_actor=1, max_actors_per_tick=1)
-        self.loop = Loop(config, clock=self.clock)
+        self.loop = ActorSystem(config, clock=self.clock)
         self.policy, self.room = policy, room
         self.keyed = keyed and policy is Policy.CONFLATE
         self.supervises = supervises
@@ -57,7 +57,7 @@ class Subscriptions(RuleBasedStateMachine):
         self.told: list[Lagged] = []
         self.loop.events.listen(lambda event: self.told.append(event) if isinstance(event, Lagged) else None)
         self.topic = Topic(self.loop, Event, name="events")
-        spec = SupervisorSpec(children=(child("stepper").of(Stepper, self.book),), intensity=10_000)
+        spec = SupervisorSpec(children=(child("stepper").of(Stepper, self.book),), max_restarts=10_000)
         self.root = spawn_supervisor(self.loop, spec, name="root")
         handle = (
             supervised(self.root, Stepper, "stepper") if supervises else self.loop.spawn(Stepper, self.book)
@@ -145,7 +145,7 @@ class Subscriptions(RuleBasedStateMachine):
     @rule(ms=st.integers(1, 1500))
     def wait(self, ms: int) -> None:
         if self.at_hand is None:
-            self.clock.advance(ms)
+            self.clock.advance(ms / 1000)
             self.loop.poll_once()
 
     @invariant()

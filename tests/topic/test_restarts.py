@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Loop, child, supervised
+from bandstand.actor import ActorSystem, child, supervised
 from bandstand.supervision import Backoff, ChildMode, Mailbox
 from bandstand.testing import VirtualClock
 from bandstand.topic import Policy
@@ -17,7 +17,7 @@ from tests.topic.players import Event, Listener, publish, topic_of
 pytestmark = pytest.mark.guarantee("G211")
 
 
-def test_what_waits_goes_to_the_next_one(loop: Loop) -> None:
+def test_what_waits_goes_to_the_next_one(loop: ActorSystem) -> None:
     book: list[Any] = []
     root = one_for_one(loop, child("listener").of(Listener, book))
     topic = topic_of(loop)
@@ -28,9 +28,9 @@ def test_what_waits_goes_to_the_next_one(loop: Loop) -> None:
     assert (subscription.handled, subscription.lost, subscription.is_active) == (3, 2, True)
 
 
-def test_while_nobody_is_there_they_wait_in_its_room(loop: Loop, clock: VirtualClock) -> None:
+def test_while_nobody_is_there_they_wait_in_its_room(loop: ActorSystem, clock: VirtualClock) -> None:
     book: list[Any] = []
-    root = one_for_one(loop, child("listener", backoff=Backoff(initial_ms=100)).of(Listener, book))
+    root = one_for_one(loop, child("listener", backoff=Backoff(initial=0.1)).of(Listener, book))
     topic = topic_of(loop)
     handle = supervised(root, Listener, "listener")
     subscription = topic.subscribe(handle.hear, policy=Policy.DROP_OLDEST, room=3)
@@ -38,12 +38,12 @@ def test_while_nobody_is_there_they_wait_in_its_room(loop: Loop, clock: VirtualC
     settle(loop)
     assert publish(topic, 1, 2, 3, 4, 5) == [1] * 5
     assert (subscription.waiting, subscription.missed) == (3, 2)
-    clock.advance(200)
+    clock.advance(0.2)
     settle(loop)
     assert book == [3, 4, 5]
 
 
-def test_a_mailbox_that_is_kept_keeps_the_one_that_was_sent(loop: Loop) -> None:
+def test_a_mailbox_that_is_kept_keeps_the_one_that_was_sent(loop: ActorSystem) -> None:
     book: list[Any] = []
     root = one_for_one(loop, child("listener", mailbox=Mailbox.KEPT).of(Listener, book))
     topic = topic_of(loop)
@@ -56,7 +56,7 @@ def test_a_mailbox_that_is_kept_keeps_the_one_that_was_sent(loop: Loop) -> None:
     assert (subscription.handled, subscription.lost) == (2, 0)
 
 
-def test_it_ends_when_the_place_is_gone(loop: Loop) -> None:
+def test_it_ends_when_the_place_is_gone(loop: ActorSystem) -> None:
     root = one_for_one(loop, child("listener", mode=ChildMode.TEMPORARY).of(Listener, []))
     topic = topic_of(loop)
     handle = supervised(root, Listener, "listener")
@@ -68,7 +68,7 @@ def test_it_ends_when_the_place_is_gone(loop: Loop) -> None:
     assert (topic.subscribers, subscription.lost, subscription.waiting) == (0, 3, 0)
 
 
-def test_one_that_drains_gets_no_more_and_its_successor_does(loop: Loop) -> None:
+def test_one_that_drains_gets_no_more_and_its_successor_does(loop: ActorSystem) -> None:
     book: list[Any] = []
     root = one_for_one(loop, child("listener").of(Listener, book))
     topic = topic_of(loop)
@@ -82,7 +82,7 @@ def test_one_that_drains_gets_no_more_and_its_successor_does(loop: Loop) -> None
     assert (subscription.handled, subscription.lost, subscription.missed) == (4, 0, 0)
 
 
-def test_one_that_drains_for_good_takes_what_waits_with_it(loop: Loop) -> None:
+def test_one_that_drains_for_good_takes_what_waits_with_it(loop: ActorSystem) -> None:
     book: list[Any] = []
     topic = topic_of(loop)
     listener = loop.spawn(Listener, book)

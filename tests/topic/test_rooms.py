@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Loop, id_of
+from bandstand.actor import ActorSystem, id_of
 from bandstand.core import DeadLetter, Lagged, Overflow
-from bandstand.errors import MailboxFull
+from bandstand.errors import MailboxFullError
 from bandstand.scope import UNBOUNDED, Channel
 from bandstand.topic import Policy
 from tests.actor.players import spin
@@ -17,7 +17,7 @@ from tests.topic.players import Event, Gated, Listener, heard_by, missed_in, pub
 
 
 @pytest.mark.guarantee("G208")
-def test_a_topic_never_fills_a_mailbox(loop: Loop) -> None:
+def test_a_topic_never_fills_a_mailbox(loop: ActorSystem) -> None:
     topic = topic_of(loop)
     book: list[Any] = []
     listener = loop.options(mailbox_cap=6).spawn(Listener, book)  # 2 slots besides the system's
@@ -32,14 +32,14 @@ def test_a_topic_never_fills_a_mailbox(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G208")
-def test_in_a_mailbox_that_others_have_filled_it_waits_in_line(loop: Loop) -> None:
+def test_in_a_mailbox_that_others_have_filled_it_waits_in_line(loop: ActorSystem) -> None:
     topic = topic_of(loop)
     book: list[Any] = []
     listener = loop.options(mailbox_cap=6).spawn(Listener, book)
     subscription = topic.subscribe(listener.hear, room=4)
     listener.other("a")
     listener.other("b")
-    with pytest.raises(MailboxFull):
+    with pytest.raises(MailboxFullError):
         listener.other("c")
     assert publish(topic, 1, 2, 3) == [1, 1, 1]
     assert subscription.waiting == 3
@@ -49,7 +49,7 @@ def test_in_a_mailbox_that_others_have_filled_it_waits_in_line(loop: Loop) -> No
 
 
 @pytest.mark.guarantee("G208", "G210")
-def test_what_a_mailbox_gives_up_by_its_own_policy_was_missed(loop: Loop) -> None:
+def test_what_a_mailbox_gives_up_by_its_own_policy_was_missed(loop: ActorSystem) -> None:
     topic = topic_of(loop)
     heard = heard_by(loop)
     book: list[Any] = []
@@ -76,7 +76,9 @@ def test_what_a_mailbox_gives_up_by_its_own_policy_was_missed(loop: Loop) -> Non
         (Policy.CONFLATE, [0, 5], [1, 1, 1, 1, 1, 1]),
     ],
 )
-def test_a_slow_subscriber_by_policy(loop: Loop, policy: Policy, seen: list[int], taken: list[int]) -> None:
+def test_a_slow_subscriber_by_policy(
+    loop: ActorSystem, policy: Policy, seen: list[int], taken: list[int]
+) -> None:
     topic = topic_of(loop)
     book: list[int] = []
     subscription = topic.subscribe(loop.spawn(Listener, book).hear, policy=policy, room=3)
@@ -88,7 +90,7 @@ def test_a_slow_subscriber_by_policy(loop: Loop, policy: Policy, seen: list[int]
 
 
 @pytest.mark.guarantee("G209")
-def test_the_latest_of_each_key(loop: Loop) -> None:
+def test_the_latest_of_each_key(loop: ActorSystem) -> None:
     topic = topic_of(loop)
     book: list[int] = []
     subscription = topic.subscribe(
@@ -106,7 +108,7 @@ def test_the_latest_of_each_key(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G209")
-def test_no_key_waits_for_ever(loop: Loop) -> None:
+def test_no_key_waits_for_ever(loop: ActorSystem) -> None:
     """Two keys that both change before each turn: in the place of the one it replaces, each has its turn."""
     gate: Channel[None] = Channel(UNBOUNDED)
     topic = topic_of(loop)
@@ -125,7 +127,7 @@ def test_no_key_waits_for_ever(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G209", "G210")
-def test_cut_off_ends_it_and_tells(loop: Loop) -> None:
+def test_cut_off_ends_it_and_tells(loop: ActorSystem) -> None:
     topic = topic_of(loop)
     heard = heard_by(loop)
     book: list[Any] = []
@@ -147,7 +149,7 @@ def test_cut_off_ends_it_and_tells(loop: Loop) -> None:
 
 @pytest.mark.guarantee("G212")
 def test_a_key_that_raises_is_its_subscribers_own_affair(
-    loop: Loop, caplog: pytest.LogCaptureFixture
+    loop: ActorSystem, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = topic_of(loop)
     good: list[int] = []
@@ -168,7 +170,7 @@ def test_a_key_that_raises_is_its_subscribers_own_affair(
 
 
 @pytest.mark.guarantee("G211")
-def test_cancelled_it_gets_what_was_sent_and_no_more(loop: Loop) -> None:
+def test_cancelled_it_gets_what_was_sent_and_no_more(loop: ActorSystem) -> None:
     topic = topic_of(loop)
     book: list[int] = []
     subscription = topic.subscribe(loop.spawn(Listener, book).hear)
@@ -182,7 +184,7 @@ def test_cancelled_it_gets_what_was_sent_and_no_more(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G211", "G212")
-def test_a_dead_subscriber_is_forgotten_at_once_and_what_waited_is_told(loop: Loop) -> None:
+def test_a_dead_subscriber_is_forgotten_at_once_and_what_waited_is_told(loop: ActorSystem) -> None:
     topic = topic_of(loop)
     heard = heard_by(loop)
     listener = loop.spawn(Listener, [])
@@ -198,7 +200,7 @@ def test_a_dead_subscriber_is_forgotten_at_once_and_what_waited_is_told(loop: Lo
 
 
 @pytest.mark.guarantee("G212")
-def test_a_subscriber_that_crashes_in_the_middle_of_an_event_hurts_nobody(loop: Loop) -> None:
+def test_a_subscriber_that_crashes_in_the_middle_of_an_event_hurts_nobody(loop: ActorSystem) -> None:
     topic = topic_of(loop)
     bad: list[int] = []
     good: list[Any] = []
@@ -215,7 +217,7 @@ def test_a_subscriber_that_crashes_in_the_middle_of_an_event_hurts_nobody(loop: 
 
 
 @pytest.mark.guarantee("G212")
-def test_a_handler_that_goes_on_after_its_actor_was_killed_counts_for_nothing(loop: Loop) -> None:
+def test_a_handler_that_goes_on_after_its_actor_was_killed_counts_for_nothing(loop: ActorSystem) -> None:
     gate: Channel[None] = Channel(UNBOUNDED)
     topic = topic_of(loop)
     book: list[Any] = []

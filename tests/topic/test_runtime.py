@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Loop, id_of
+from bandstand.actor import ActorSystem, id_of
 from bandstand.core import DeadLetter, Dropped, Escalated, Lagged, Lane, Overflow, RuntimeEvent
 from bandstand.testing import VirtualClock
 from bandstand.topic import Policy, runtime_events
@@ -17,13 +17,13 @@ from tests.topic.players import Event, Listener, heard_by, missed_in, publish, t
 pytestmark = pytest.mark.guarantee("G214")
 
 
-def tell(loop: Loop, count: int) -> None:
+def tell(loop: ActorSystem, count: int) -> None:
     actor = id_of(loop.spawn(Listener, []))
     for _ in range(count):
         loop.events.tell(Escalated(actor))
 
 
-def test_what_the_loop_tells_is_published(loop: Loop) -> None:
+def test_what_the_loop_tells_is_published(loop: ActorSystem) -> None:
     book: list[RuntimeEvent] = []
     topic = runtime_events(loop)
     topic.subscribe(loop.spawn(Listener, book).runtime)
@@ -39,7 +39,7 @@ def test_what_the_loop_tells_is_published(loop: Loop) -> None:
     assert len(book) == 3
 
 
-def test_a_stream_of_them(loop: Loop) -> None:
+def test_a_stream_of_them(loop: ActorSystem) -> None:
     async def body() -> list[type]:
         topic = runtime_events(loop)
         async with topic.listen(room=2) as stream:
@@ -52,7 +52,7 @@ def test_a_stream_of_them(loop: Loop) -> None:
 
 @pytest.mark.parametrize("topics", [1, 2])
 def test_a_lag_of_its_own_subscribers_does_not_feed_on_itself(
-    loop: Loop, clock: VirtualClock, topics: int
+    loop: ActorSystem, clock: VirtualClock, topics: int
 ) -> None:
     """Nothing happens any more, and so nothing more is told, however many topics of events lag."""
     heard = heard_by(loop)
@@ -64,7 +64,7 @@ def test_a_lag_of_its_own_subscribers_does_not_feed_on_itself(
     tell(loop, 10)
     assert [each.missed for each in subscriptions] == [9] * topics
     for _ in range(10):
-        clock.advance(1001)
+        clock.advance(1.001)
         loop.poll_once()
     assert sum(missed_in(heard)) == 9 * topics
     assert len(heard) == 10 + 2 * topics
@@ -72,7 +72,7 @@ def test_a_lag_of_its_own_subscribers_does_not_feed_on_itself(
     assert [each.missed for each in subscriptions] == [9] * topics
 
 
-def test_one_who_wishes_is_told_of_his_own_lag(loop: Loop) -> None:
+def test_one_who_wishes_is_told_of_his_own_lag(loop: ActorSystem) -> None:
     book: list[Any] = []
     listener = loop.spawn(Listener, book)
     runtime_events(loop).subscribe(
@@ -83,7 +83,7 @@ def test_one_who_wishes_is_told_of_his_own_lag(loop: Loop) -> None:
     assert book[1:] == [("lag", 1, False)]
 
 
-def test_what_became_of_such_an_event_is_no_such_event(loop: Loop) -> None:
+def test_what_became_of_such_an_event_is_no_such_event(loop: ActorSystem) -> None:
     """A mailbox that drops what it is sent, and a loop that tells of everything that is dropped: they would never end."""
     book: list[Any] = []
     listener = loop.options(mailbox_cap=6, overflow=Overflow.DROP_NEWEST).spawn(Listener, book)
@@ -105,7 +105,7 @@ def test_what_became_of_such_an_event_is_no_such_event(loop: Loop) -> None:
     loop.set_observer(None)
 
 
-def test_a_dead_subscriber_of_them_is_told_to_the_others(loop: Loop) -> None:
+def test_a_dead_subscriber_of_them_is_told_to_the_others(loop: ActorSystem) -> None:
     book: list[Any] = []
     topic = runtime_events(loop)
     first, second = loop.spawn(Listener, []), loop.spawn(Listener, book)

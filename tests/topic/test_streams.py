@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from bandstand.actor import Loop
+from bandstand.actor import ActorSystem
 from bandstand.core import Lagged
-from bandstand.errors import CutOff, LoopBusy, TopicClosed
+from bandstand.errors import LoopBusyError, SubscriptionCutOffError, TopicClosedError
 from bandstand.topic import Policy, Stream
 from tests.actor.players import ride, turns
 from tests.topic.players import Event, heard_by, missed_in, publish, topic_of
@@ -20,7 +20,7 @@ async def rest(stream: Stream[Event]) -> list[int]:
     return [event.number async for event in stream]
 
 
-def test_it_has_what_is_published_in_its_block(loop: Loop) -> None:
+def test_it_has_what_is_published_in_its_block(loop: ActorSystem) -> None:
     async def body() -> list[int]:
         topic = topic_of(loop)
         publish(topic, 0)
@@ -42,7 +42,7 @@ def test_it_has_what_is_published_in_its_block(loop: Loop) -> None:
     ("policy", "seen"),
     [(Policy.DROP_NEWEST, [0, 1, 2]), (Policy.DROP_OLDEST, [3, 4, 5]), (Policy.CONFLATE, [5])],
 )
-def test_it_has_a_room_and_a_policy(loop: Loop, policy: Policy, seen: list[int]) -> None:
+def test_it_has_a_room_and_a_policy(loop: ActorSystem, policy: Policy, seen: list[int]) -> None:
     async def body() -> None:
         topic = topic_of(loop)
         heard = heard_by(loop)
@@ -60,13 +60,15 @@ def test_it_has_a_room_and_a_policy(loop: Loop, policy: Policy, seen: list[int])
     ride(loop, body)
 
 
-def test_cut_off_raises_at_once(loop: Loop) -> None:
+def test_cut_off_raises_at_once(loop: ActorSystem) -> None:
     async def body() -> None:
         topic = topic_of(loop)
         heard = heard_by(loop)
         async with topic.listen(room=2, policy=Policy.CUT_OFF) as stream:
             assert publish(topic, 1, 2, 3, 4) == [1, 1, 0, 0]
-            with pytest.raises(CutOff, match=r"stream 1 of topic 'events' missed 3 events and was cut off"):
+            with pytest.raises(
+                SubscriptionCutOffError, match=r"stream 1 of topic 'events' missed 3 events and was cut off"
+            ):
                 await anext(stream)
             assert topic.subscribers == 0
         assert [(event.missed, event.is_cut_off) for event in heard if isinstance(event, Lagged)] == [
@@ -76,20 +78,20 @@ def test_cut_off_raises_at_once(loop: Loop) -> None:
     ride(loop, body)
 
 
-def test_the_end_of_the_block_is_the_end(loop: Loop) -> None:
+def test_the_end_of_the_block_is_the_end(loop: ActorSystem) -> None:
     async def body() -> None:
         topic = topic_of(loop)
         async with topic.listen() as stream:
             publish(topic, 1)
         assert publish(topic, 2) == [0]
         assert await rest(stream) == []
-        with pytest.raises(LoopBusy, match="entered before"):
+        with pytest.raises(LoopBusyError, match="entered before"):
             await stream.__aenter__()
 
     ride(loop, body)
 
 
-def test_it_ends_with_the_loop_after_what_it_has(loop: Loop) -> None:
+def test_it_ends_with_the_loop_after_what_it_has(loop: ActorSystem) -> None:
     async def main() -> list[int]:
         async with loop:
             topic = topic_of(loop)
@@ -104,7 +106,7 @@ def test_it_ends_with_the_loop_after_what_it_has(loop: Loop) -> None:
         assert runner.run(main()) == [1]
 
 
-def test_a_wait_that_is_cancelled_loses_nothing(loop: Loop) -> None:
+def test_a_wait_that_is_cancelled_loses_nothing(loop: ActorSystem) -> None:
     async def body() -> None:
         topic = topic_of(loop)
         taken: list[int] = []
@@ -124,7 +126,7 @@ def test_a_wait_that_is_cancelled_loses_nothing(loop: Loop) -> None:
     ride(loop, body)
 
 
-def test_several_tasks_share_one(loop: Loop) -> None:
+def test_several_tasks_share_one(loop: ActorSystem) -> None:
     async def body() -> None:
         topic = topic_of(loop)
         async with topic.listen() as stream:
@@ -139,14 +141,14 @@ def test_several_tasks_share_one(loop: Loop) -> None:
     ride(loop, body)
 
 
-def test_what_is_refused(loop: Loop) -> None:
+def test_what_is_refused(loop: ActorSystem) -> None:
     async def body() -> None:
         topic = topic_of(loop)
-        with pytest.raises(LoopBusy, match="was not entered"):
+        with pytest.raises(LoopBusyError, match="was not entered"):
             await anext(topic.listen())
         late = topic.listen()
         topic.close()
-        with pytest.raises(TopicClosed):
+        with pytest.raises(TopicClosedError):
             await late.__aenter__()
         assert "0 waiting, 0 missed" in repr(late)
 

@@ -53,7 +53,7 @@ from bandstand.bus import (
     load_capabilities,
     provide,
 )
-from bandstand.errors import Refused, RequestFailed
+from bandstand.errors import RefusedError, RequestFailedError
 from bandstand.testing import VirtualClock
 
 
@@ -86,7 +86,7 @@ class Shelf(Capability):
     """Keeps things."""
 
     outbound = Kept | Lost | Fetch
-    policy = RestartLimits(max_restarts=5, window_ms=1000, backoff_ms=0)
+    policy = RestartLimits(max_restarts=5, period=1, backoff=None)
     mailbox_cap = 64
 
     def __init__(self, size: int, *, label: str = "") -> None:
@@ -100,7 +100,7 @@ class Shelf(Capability):
     async def fetch(self, msg: Fetch) -> Found:
         assert_type(msg.key, str)
         if msg.key not in self.values:
-            raise Refused(Lost(msg.key))
+            raise RefusedError(Lost(msg.key))
         return Found(self.values[msg.key])
 
     def keep(self, msg: Keep) -> None:
@@ -141,7 +141,7 @@ class Desk:
 
     async def stop(self) -> None: ...
 
-    async def close(self, within_s: float) -> None: ...
+    async def close(self, timeout: float) -> None: ...
 
     def deliver(self, frame: Frame, settles: bool) -> None:
         assert_type(frame.kind, Kind)
@@ -186,7 +186,7 @@ def use_parts() -> None:
     )
     Contract(id="Echo", description="Says it back.", inbound=Fetch, spawn=Echo, subscribes=["Memory.Changed"])
     assert_type(provide(Shelf, 5, label="x"), Provision)
-    Node([Shelf, Memory, provide(Shelf, 5), contract], adapters=adapters, config=NodeConfig(timeout_ms=5))
+    Node([Shelf, Memory, provide(Shelf, 5), contract], adapters=adapters, config=NodeConfig(timeout=0.005))
     Node(log=logs[1], clock=VirtualClock(), load=lambda: load_capabilities("shop"), on_ready=print)
     take(line, workers)
 
@@ -196,7 +196,7 @@ async def use_nodes() -> None:
         assert_type(node, Node)
         assert_type(node.summary, BootSummary)
         assert_type(await node.bus.ask(Fetch("a")), Found)
-        assert_type((await node.bus.ask(Fetch("a"), timeout_ms=100)).value, int)
+        assert_type((await node.bus.ask(Fetch("a"), timeout=0.1)).value, int)
         assert_type(await node.bus.ask(Count()), int)
         await node.bus.ask(Keep(key="a", value=5))
         # What it is used for does not change what it is.
@@ -212,17 +212,17 @@ async def use_nodes() -> None:
         await node.wait_quiet()
         try:
             await node.bus.ask(Count())
-        except RequestFailed as error:
+        except RequestFailedError as error:
             assert_type(error.type, str)
             assert_type(error.data, object)
         take(wide, perhaps)
 
 
 async def use_clients() -> None:
-    async with connect("unix:/x", ClientConfig(timeout_ms=100)) as client:
+    async with connect("unix:/x", ClientConfig(timeout=0.1)) as client:
         assert_type(client, Connection)
         assert_type(await client.call(Fetch("a")), Found)
-        assert_type((await client.query(Fetch("a"), timeout_ms=100)).value, int)
+        assert_type((await client.query(Fetch("a"), timeout=0.1)).value, int)
         assert_type(await client.call(Count()), int)
         await client.call(Keep(key="a", value=5))
         wide: object = await client.call("Shelf.Fetch", {"key": "a"})
@@ -243,7 +243,7 @@ async def use_clients() -> None:
         assert_type(blocking, BlockingConnection)
         assert_type(blocking.call(Fetch("a")), Found)
         assert_type(blocking.query(Count()), int)
-        assert_type(blocking.subscribe(Kept, timeout_s=5), BlockingSubscription[Kept | Gap])
+        assert_type(blocking.subscribe(Kept, timeout=5), BlockingSubscription[Kept | Gap])
         for event in blocking.subscribe(Kept, gaps=False):
             assert_type(event, Kept)
         assert_type(blocking.subscribe("Shelf.*").next(1.5), Message | Gap)

@@ -32,11 +32,11 @@ async def use_channels(token: CancelToken) -> None:
     maybe = Channel[int | None](UNBOUNDED)
     newest = Channel[Animal](CONFLATED)
     assert_type(await numbers.send(1), None)
-    await numbers.send(1, timeout_ms=5)
-    await numbers.send(1, timeout_ms=0.5, token=token)
+    await numbers.send(1, timeout=0.005)
+    await numbers.send(1, timeout=0.0005, token=token)
     await newest.send(Dog())
     assert_type(await numbers.receive(), int)
-    assert_type(await words.receive(timeout_ms=None, token=None), str)
+    assert_type(await words.receive(timeout=None, token=None), str)
     assert_type(await maybe.receive(), int | None)
     assert_type(numbers.try_send(1), bool)
     assert_type(numbers.try_receive(), int | None)
@@ -68,7 +68,7 @@ async def use_select(numbers: Channel[int], words: Channel[str], token: CancelTo
     assert_type(await select(numbers.receive(), words.receive()), tuple[int, int | str])
     assert_type(await select(numbers.receive(), words.send("a")), tuple[int, int | None])
     assert_type(
-        await select(numbers.receive(), words.receive(), words.send("a"), timeout_ms=5, token=token),
+        await select(numbers.receive(), words.receive(), words.send("a"), timeout=0.005, token=token),
         tuple[int, int | str | None],
     )
     index, value = await select(*(channel.receive() for channel in [numbers, numbers]))

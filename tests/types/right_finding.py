@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, assert_type
 
-from bandstand.actor import Actor, Implements, Interface, Loop, ask, data
+from bandstand.actor import Actor, ActorSystem, Implements, Interface, ask, tell
 from bandstand.core import Lagged, RuntimeEvent
 from bandstand.registry import Change, Group, Registry, Told
 from bandstand.topic import Policy, Stream, Topic, TopicSubscription, runtime_events
@@ -22,22 +22,22 @@ class Special(Price):
 
 
 class Chart(Actor):
-    @data
+    @tell
     def on_price(self, price: Price) -> None: ...
 
-    @data
+    @tell
     async def on_anything(self, what: object) -> None: ...
 
-    @data
+    @tell
     def with_default(self, price: Price, *, quietly: bool = False) -> None: ...
 
-    @data
+    @tell
     def on_lag(self, lag: Lagged) -> None: ...
 
-    @data
+    @tell
     def on_change(self, change: Change[Chart]) -> None: ...
 
-    @data
+    @tell
     def on_event(self, event: RuntimeEvent) -> None: ...
 
     @ask
@@ -45,12 +45,12 @@ class Chart(Actor):
         return 0.0
 
     def on_start(self) -> None:
-        registry = Registry(Loop())
+        registry = Registry(ActorSystem())
         registry.register("me", self.me)
 
 
 class Counting(Interface, Protocol):
-    @data
+    @tell
     def add(self, n: int) -> None: ...
 
 
@@ -58,13 +58,13 @@ class Counter(Implements[Counting]):
     def add(self, n: int) -> None: ...
 
 
-async def names(loop: Loop, chart: Chart, counting: Counting) -> None:
+async def names(loop: ActorSystem, chart: Chart, counting: Counting) -> None:
     registry = Registry(loop)
     registry.register("chart", chart)
     registry.register("counter", counting)
     assert_type(registry.find("chart", Chart), Chart | None)
     assert_type(registry.get("chart", Chart), Chart)
-    assert_type(await registry.wait("chart", Chart, ms=None), Chart)
+    assert_type(await registry.wait("chart", Chart, timeout=None), Chart)
     assert_type(registry.find("counter", Counter), Counting | None)
     assert_type(registry.get("counter", Counter), Counting)
     assert_type(await registry.wait("counter", Counter), Counting)
@@ -83,7 +83,7 @@ async def names(loop: Loop, chart: Chart, counting: Counting) -> None:
     counters.tell(Counting.add, 5)
 
 
-async def topics(loop: Loop, chart: Chart) -> None:
+async def topics(loop: ActorSystem, chart: Chart) -> None:
     prices = Topic(loop, Price, name="prices")
     assert_type(prices, Topic[Price])
     assert_type(prices.publish(Price("a", 1.0)), int)

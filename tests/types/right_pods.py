@@ -8,18 +8,18 @@ from dataclasses import replace
 from typing import Protocol, assert_type
 
 from bandstand import actor
-from bandstand.actor import Actor, Implements, Interface, ask, data
+from bandstand.actor import Actor, Implements, Interface, ask, tell
 from bandstand.core import LoopConfig, Overflow
-from bandstand.errors import PodFailed
+from bandstand.errors import PodFailedError
 from bandstand.pod import (
     Directory,
     Health,
     Phases,
-    PodBooks,
     PodEvent,
     PodOptions,
     PodPhase,
     PodSpec,
+    PodStats,
     PodStatus,
     RestartPolicy,
     RoleOptions,
@@ -33,9 +33,8 @@ from bandstand.pod import (
     pod,
     when_down,
 )
-from bandstand.pod.declare import ExposedRole, HiddenRole, Unexposed
-from bandstand.pod.nested import NestedTroupe
-from bandstand.supervision import Backoff, Intensity
+from bandstand.pod.declaration import ExposedRole, HiddenRole, NestedTroupe, Unexposed
+from bandstand.supervision import Backoff
 
 request_id = ContextVar("request_id", default="")
 depth = ContextVar("depth", default=0)
@@ -45,7 +44,7 @@ class Vsync(Actor):
     def __init__(self, fps: int = 60, *, label: str = "") -> None:
         self.fps = fps
 
-    @data
+    @tell
     def tick(self, at: float) -> None: ...
 
     @ask
@@ -113,24 +112,27 @@ class Effects(Troupe):
 class Studio(Troupe):
     carries = (request_id, depth)
     kubelet_core = 0
-    stop_ms = 5000
+    stop_timeout = 5
 
     vsync = pod(restart=RestartPolicy.ALWAYS).expose(Vsync, fps=60, label="v")
     engine_pod = pod(thread=ThreadModel.DEDICATED, restart=RestartPolicy.ON_FAILURE, core=1)
     engine = engine_pod.expose(Engine, directory(EnginePeers), threads=2)
     settings = engine_pod.expose(Config, "studio.toml")
-    config = engine_pod.role(mailbox_cap=100, ask_ms=500, overflow=Overflow.DROP_NEWEST).of(Config, path="x")
+    config = engine_pod.role(mailbox_cap=100, ask_timeout=0.5, overflow=Overflow.DROP_NEWEST).of(
+        Config, path="x"
+    )
     singer = pod(
         thread=ThreadModel.PROCESS,
-        intensity=Intensity(1, 10),
+        max_restarts=1,
+        period=0.01,
         backoff=Backoff(),
         when_down=WhenDown.QUEUE,
-        down_ms=5,
-        stop_ms=2.5,
+        down_timeout=0.005,
+        stop_timeout=0.0025,
         limits=LoopConfig(max_actors=5),
     ).of(Singer, directory(MorePeers))
     everybody = (
-        pod(thread=ThreadModel.COOPERATIVE).role(ask_ms=None).of(Everybody, peers=directory(Directory))
+        pod(thread=ThreadModel.COOPERATIVE).role(ask_timeout=None).of(Everybody, peers=directory(Directory))
     )
     effects = nested(Effects, watched=True, restart=RestartPolicy.ALWAYS, layout=Effects.layout())
 
@@ -165,7 +167,7 @@ async def use(studio: Studio, louder: Louder) -> None:
     assert_type(louder.vsync, FakeVsync)
 
 
-def make_by_hand(loop: actor.Loop) -> EnginePeers:
+def make_by_hand(loop: actor.ActorSystem) -> EnginePeers:
     peers = EnginePeers(vsync=loop.spawn(Vsync), config=loop.spawn(Config, "x"))
     assert_type(peers, EnginePeers)
     loop.spawn(Engine, peers, threads=3)
@@ -185,11 +187,11 @@ async def watch(phases: Phases) -> None:
         assert_type(event.phase, PodPhase)
     assert_type(phases.history, tuple[PodEvent, ...])
     assert_type(phases.of("vsync"), PodEvent)
-    assert_type(await phases.until("vsync", PodPhase.RUNNING, number=2, timeout_ms=5), PodEvent)
+    assert_type(await phases.until("vsync", PodPhase.RUNNING, number=2, timeout=0.005), PodEvent)
     assert_type(phases.until("vsync").blocking(), PodEvent)
     assert_type(phases.listen(print), Callable[[], None])
     stream = phases.stream()
-    assert_type(await stream.receive(timeout_ms=5), PodEvent)
+    assert_type(await stream.receive(timeout=0.005), PodEvent)
     assert_type([each async for each in stream], list[PodEvent])
 
 
@@ -198,13 +200,13 @@ async def play(callback: Callable[[PodEvent], object]) -> None:
     with Studio(layout=Studio.layout()) as studio:
         assert_type(studio, Studio)
         assert_type(when_down(studio.vsync, WhenDown.FAIL), Vsync)
-        assert_type(when_down(studio.settings, WhenDown.QUEUE, timeout_ms=200), Settings)
+        assert_type(when_down(studio.settings, WhenDown.QUEUE, timeout=0.2), Settings)
         assert_type(studio.status(), TroupeStatus)
         assert_type(studio.health(), Health)
         assert_type(studio.phases, Phases)
-        assert_type(studio.books(), PodBooks)
-        assert_type(studio.failure, PodFailed | None)
-        assert_type(studio.wait(timeout_ms=5), bool)
+        assert_type(studio.stats(), PodStats)
+        assert_type(studio.failure, PodFailedError | None)
+        assert_type(studio.wait(timeout=0.005), bool)
         studio.on_phase(callback)
         studio.on_dead_letter(bury)
         studio.stop()

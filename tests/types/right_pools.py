@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, assert_type
 
-from bandstand.actor import Actor, Implements, Interface, Loop, Reply, Tell, ask, batch, batch_ask, data
+from bandstand.actor import (
+    Actor,
+    ActorSystem,
+    Implements,
+    Interface,
+    Reply,
+    Tell,
+    ask,
+    batch,
+    batch_ask,
+    tell,
+)
 from bandstand.core import Lane
 from bandstand.pool import ByKey, OnDeath, Pool, PoolStatus, Resizing, Routing, WorkerStatus, pooled
 
@@ -18,7 +29,7 @@ class Renderer(Actor):
     def __init__(self, quality: int, *, fast: bool = False) -> None:
         self.quality = quality
 
-    @data
+    @tell
     def render(self, page: str) -> None: ...
 
     @ask
@@ -45,7 +56,7 @@ class Renderer(Actor):
 
 
 class Counting(Interface, Protocol):
-    @data
+    @tell
     def add(self, n: int) -> None: ...
     @batch(limit=3)
     def put(self, rows: list[int]) -> None: ...
@@ -60,7 +71,7 @@ def key_of(n: int) -> int:
     return n % 7
 
 
-async def use(loop: Loop) -> None:
+async def use(loop: ActorSystem) -> None:
     pool = pooled(loop, 4, routing=Routing.LEAST_LOADED, on_death=OnDeath.REQUEUE_ALL).spawn(
         Renderer, 3, fast=True
     )
@@ -68,7 +79,7 @@ async def use(loop: Loop) -> None:
     assert_type(pool.handle, Renderer)
     pool.handle.render("a")
     assert_type(await pool.handle.count(), int)
-    assert_type(await pool.handle.count.within(10)(), int)
+    assert_type(await pool.handle.count.within(0.01)(), int)
     keyed = pooled(loop, routing=ByKey(key_of)).spawn(Counter)
     assert_type(keyed, Pool[Counting])
     keyed.handle.add(1)
@@ -78,10 +89,10 @@ async def use(loop: Loop) -> None:
     assert_type(status.workers, tuple[WorkerStatus, ...])
     resizing = pool.resize(3)
     await assert_type(resizing, Resizing)
-    assert_type(await pool.drain(within_ms=None), bool)
+    assert_type(await pool.drain(timeout=None), bool)
 
 
-async def batches(loop: Loop) -> None:
+async def batches(loop: ActorSystem) -> None:
     renderer = loop.spawn(Renderer, 1)
     assert_type(renderer.store, Tell[[tuple[int, str]]])
     renderer.store((1, "a"))

@@ -6,19 +6,21 @@ import asyncio
 from collections.abc import Awaitable
 from concurrent.futures import Future
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Protocol, assert_type
 
 from bandstand import core
 from bandstand.actor import (
     Actor,
     ActorReport,
+    ActorSystem,
     Alarm,
     Ask,
+    AskRetry,
     AskStatistics,
     ChildOptions,
     Implements,
     Interface,
-    Loop,
     Machine,
     MessageActor,
     Reply,
@@ -29,20 +31,21 @@ from bandstand.actor import (
     Tell,
     Ticker,
     WaitFor,
+    WhenDown,
     Work,
     ask,
     child,
-    control,
-    data,
     id_of,
     is_alive,
     loop_of,
-    management,
     on,
     peek,
     ping,
+    sibling,
     status_of,
     supervised,
+    tell,
+    when_down,
 )
 from bandstand.core import ActorId, ChildExit, Context, ExitReason, Lane, LoopConfig, Overflow, Verdict
 from bandstand.supervision import Backoff, ChildMode, ChildSpec, Supervisor, SupervisorSpec, spawn_supervisor
@@ -53,7 +56,7 @@ def raw(ctx: Context[int], data: str) -> Verdict | None:
     return None
 
 
-class Tally(Actor, ask_ms=100):
+class Tally(Actor, ask_timeout=0.1):
     def __init__(self, start: int = 0, *, step: int = 1) -> None:
         self.total = start * step
 
@@ -67,15 +70,15 @@ class Tally(Actor, ask_ms=100):
         if isinstance(signal, ChildExit):
             assert_type(signal.child, ActorId)
 
-    @data
+    @tell
     def add(self, n: int, *, times: int = 1) -> None:
         self.total += n * times
 
-    @control
+    @tell(lane=Lane.CONTROL)
     async def reset(self) -> None:
         self.total = 0
 
-    @management
+    @tell(lane=Lane.MANAGEMENT)
     def tune(self, /, *steps: float, **names: str) -> None: ...
 
     @ask
@@ -100,30 +103,30 @@ class Tally(Actor, ask_ms=100):
         return ""
 
     def use(self, work: Awaitable[str]) -> None:
-        assert_type(self.after(10, self.tick, 1), Alarm)
-        assert_type(self.after(10.5, self.tick, n=1).cancel(), bool)
-        assert_type(self.every(10, self.add, 1, times=2), Ticker)
-        self.every_after(10, self.text)
+        assert_type(self.after(0.01, self.tick, 1), Alarm)
+        assert_type(self.after(0.0105, self.tick, n=1).cancel(), bool)
+        assert_type(self.every(0.01, self.add, 1, times=2), Ticker)
+        self.every_after(0.01, self.text)
         assert_type(self.background(self.text(), then=self.got), Work)
         self.background(work, self.got, self.failed)
         self.background(asyncio.to_thread(len, "x"), then=self.tick, failed=self.failed)
         self.background(self.me.find("x"))
         self.background(asyncio.sleep(1), failed=print)
         assert_type(self.spawn(Tally, 3), Tally)
-        assert_type(self.options(name="x", ask_ms=None).spawn(Tally, step=3), Tally)
+        assert_type(self.options(name="x", ask_timeout=None).spawn(Tally, step=3), Tally)
         assert_type(self.spawn(Implementation, 3), Counting)
         self.me.add(3)
         self.stop(drain=True)
 
 
 class Faster(Tally):
-    @data
+    @tell
     def add(self, n: int, *, times: int = 1) -> None:
         super().add(n, times=times)
 
 
 class Counting(Interface, Protocol):
-    @data
+    @tell
     def add(self, n: int) -> None: ...
     @ask
     def value(self) -> int: ...
@@ -142,19 +145,28 @@ class Implementation(Implements[Counting]):
         return self.total
 
     def late(self) -> str:
-        return ""
+        assert_type(self.me, Counting)
+        return self.upper("x")
+
+    def upper(self, text: str) -> str:
+        return text.upper()
+
+    async def use_both_sides(self) -> int:
+        assert_type(await self.me.value(), int)
+        self.me.add(1)
+        return await self.value() + self.total
 
 
-def use_handles(loop: Loop, root: Supervisor) -> None:
+def use_handles(loop: ActorSystem, root: Supervisor) -> None:
     tally = loop.spawn(Tally, start=10)
     assert_type(tally, Tally)
     assert_type(loop.spawn(Tally), Tally)
     assert_type(loop.spawn(Faster, 1, step=2), Faster)
     base: Tally = loop.spawn(Faster)
     assert_type(loop.options(name="x", mailbox_cap=64, overflow=Overflow.CONFLATE).spawn(Tally, 3), Tally)
-    assert_type(loop.options(ask_ms=None, supervisor=tally).spawn(Implementation, 3), Counting)
-    assert_type(loop.spawn(raw, 5), ActorId)
-    assert_type(loop.spawn(raw, state=5, name="x", supervisor=id_of(tally)), ActorId)
+    assert_type(loop.options(ask_timeout=None, supervisor=tally).spawn(Implementation, 3), Counting)
+    assert_type(loop.spawn_raw(raw, 5), ActorId)
+    assert_type(loop.spawn_raw(raw, state=5, name="x", supervisor=id_of(tally)), ActorId)
     assert_type(tally.add, Tell[[int]])  # type: ignore[assert-type]  # pyright: ignore[reportAssertTypeFailure]  # it has a keyword, too
     assert_type(tally.reset, Tell[[]])
     assert_type(tally.value, Ask[[], int])
@@ -164,7 +176,7 @@ def use_handles(loop: Loop, root: Supervisor) -> None:
     assert_type(tally.add.try_send(5), bool)
     _ = assert_type(tally.add.when_room(5, times=3), Reply[None])
     _ = assert_type(tally.value(), Reply[int])
-    assert_type(tally.value.within(100), Ask[[], int])
+    assert_type(tally.value.within(0.1), Ask[[], int])
     _ = assert_type(tally.find.within(None)("x", 2), Reply[list[str]])
     assert_type(tally.value.blocking(), int)
     assert_type(tally.find.blocking("x", default=2.5), list[str])
@@ -183,9 +195,9 @@ def use_handles(loop: Loop, root: Supervisor) -> None:
     assert_type(loop.ask_statistics(), AskStatistics)
     assert_type(loop.ask_statistics().pending, int)
     loop.set_tracer(None)
-    Loop(LoopConfig(), clock=VirtualClock(), carry_context=False)
+    ActorSystem(LoopConfig(), clock=VirtualClock(), carry_context=False)
 
-    some = child("x", mode=ChildMode.TRANSIENT, backoff=Backoff(), shutdown=2.5)
+    some = child("x", mode=ChildMode.TRANSIENT, backoff=Backoff(), shutdown=0.0025)
     assert_type(some, ChildOptions)
     assert_type(some.of(Tally, start=4), ChildSpec[Any])
     some.of(Implementation, 4)
@@ -194,6 +206,8 @@ def use_handles(loop: Loop, root: Supervisor) -> None:
     )
     assert_type(supervised(root, Tally, "x"), Tally)
     assert_type(supervised(root, Implementation, "below", "y"), Counting)
+    assert_type(when_down(supervised(root, Tally, "x"), WhenDown.QUEUE, timeout=timedelta(seconds=1)), Tally)
+    assert_type(when_down(supervised(root, Implementation, "y"), WhenDown.FAIL), Counting)
     spawn_supervisor(loop, SupervisorSpec(children=[some.of(Tally)]))
 
 
@@ -201,7 +215,7 @@ async def use_replies(tally: Tally, counting: Counting) -> None:
     assert_type(await tally.value(), int)
     assert_type(await tally.find("x"), list[str])
     assert_type(await tally.maybe(), str | None)
-    assert_type(await tally.value.within(100)(), int)
+    assert_type(await tally.value.within(0.1)(), int)
     assert_type(await tally.ended(), ExitReason)
     await tally.add.when_room(3)
     reply = tally.value()
@@ -210,6 +224,10 @@ async def use_replies(tally: Tally, counting: Counting) -> None:
     number, words = await asyncio.gather(tally.value(), tally.find("x"))
     assert_type(number, int)
     assert_type(words, list[str])
+    assert_type(await asyncio.create_task(tally.find("x")), list[str])
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(tally.value())
+    assert_type(task.result(), int)
     counting.add(number)
     assert_type(counting.add.try_send(1), bool)
     assert_type(await counting.value() + 1, int)
@@ -250,7 +268,7 @@ class Account(MessageActor[Deposit | Get | int | str]):
         return 5
 
 
-async def use_messages(loop: Loop) -> None:
+async def use_messages(loop: ActorSystem) -> None:
     account = loop.spawn(Account)
     assert_type(account, Account)
     account.tell(Deposit(5))
@@ -260,17 +278,17 @@ async def use_messages(loop: Loop) -> None:
     _ = assert_type(account.tell.when_room(Deposit(5)), Reply[None])
     reply = account.ask(Get())
     _ = assert_type(reply, Reply[int])
-    assert_type(await account.ask(Get(), within=100), int)
-    assert_type(await account.ask(Get(), within=None), int)
+    assert_type(await account.ask(Get(), timeout=0.1), int)
+    assert_type(await account.ask(Get(), timeout=None), int)
     assert_type(account.ask.blocking(Get()), int)
-    assert_type(account.ask.future(Get(), within=5), Future[int])
+    assert_type(account.ask.future(Get(), timeout=0.005), Future[int])
 
 
 class Door(Machine, postpone_limit=5):
     def __init__(self) -> None:
         self.early = Stash(self, limit=5)
 
-    @data
+    @tell
     def push(self, hard: int) -> None: ...
 
     @ask(reentrant=True)
@@ -278,7 +296,7 @@ class Door(Machine, postpone_limit=5):
         raise NotImplementedError
 
     closed = State(postpones=(push, look))
-    opened = State(after_ms=5.5, ignores=(push,), initial=True)
+    opened = State(timeout=0.0055, ignores=(push,), initial=True)
 
     @closed.on(push)
     def _(self, hard: int) -> None:
@@ -306,14 +324,31 @@ class Door(Machine, postpone_limit=5):
         self.early.keep()
 
 
-async def use_modes(loop: Loop) -> None:
+async def use_modes(loop: ActorSystem) -> None:
     door = loop.spawn(Door)
     door.push(5)
     assert_type(await door.look(far=False), str)
     assert_type(await ping(door), None)
-    assert_type(await status_of(door, ms=50), ActorReport)
+    assert_type(await status_of(door, timeout=0.05), ActorReport)
     assert_type(status_of.blocking(door), ActorReport)
     assert_type(ping.future(door), Future[None])
     assert_type(peek(door), ActorReport)
     for wait in loop.waits():
         assert_type(wait, WaitFor)
+
+
+class Reads(Actor):
+    def __init__(self, tally: Tally, counting: Counting, *, title: str = "") -> None: ...
+
+
+def siblings() -> None:
+    assert_type(sibling(Tally, "tally"), Tally)
+    assert_type(sibling(Implementation, "counting"), Counting)
+    child("reads").of(Reads, sibling(Tally, "tally"), sibling(Implementation, "counting"), title="x")
+
+
+async def retried(tally: Tally, account: Account) -> None:
+    retry = AskRetry(attempts=2, backoff=Backoff(), timeout=timedelta(seconds=1))
+    assert_type(await tally.value.retry(retry)(), int)
+    assert_type(await tally.value.within(5).retry(retry)(), int)
+    assert_type(await account.ask.retry(AskRetry(timeout=1.5))(Get(), timeout=5), int)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_type
 
-from bandstand.actor import Actor, Loop, data
+from bandstand.actor import Actor, ActorSystem, tell
 from bandstand.core import (
     DeadLetter,
     Dropped,
@@ -22,7 +22,7 @@ from bandstand.supervision import Supervisor
 
 
 class Tally(Actor):
-    @data
+    @tell
     def add(self, n: int) -> None: ...
 
 
@@ -37,19 +37,19 @@ def describe(event: RuntimeEvent) -> str:
         case Lagged():
             return event.source
         case Stalled():
-            return f"{event.ms}"
+            return f"{event.timeout}"
 
 
-def events(loop: Loop) -> None:
+def events(loop: ActorSystem) -> None:
     listening = assert_type(loop.events.listen(describe), EventSubscription)
     assert_type(listening.cancel(), bool)
     assert_type(loop.events.counts(), EventCounts)
 
 
-async def shut_down(loop: Loop, supervisor: Supervisor) -> None:
-    shutdown = GracefulShutdown(loop, deadline_ms=10_000, drain_ms=None)
+async def shut_down(loop: ActorSystem, supervisor: Supervisor) -> None:
+    shutdown = GracefulShutdown(loop, deadline=10.0, drain_timeout=None)
     tally = loop.spawn(Tally)
-    shutdown.intake(tally, loop.spawn(lambda _ctx, _data: None))
+    shutdown.intake(tally, loop.spawn_raw(lambda _ctx, _data: None))
     shutdown.drain_only(tally, supervisor)
 
     @shutdown.on(ShutdownPhase.INTAKE)

@@ -155,7 +155,7 @@ def use() -> None:
     loop.send(counter, 1)
     loop.send(int(counter), 1, tag=7, lane=Lane.CONTROL, sender=counter)
     assert_type(loop.try_send(counter, 1), bool)
-    timer = loop.send_after(counter, 1.5, 1, lane=Lane.MANAGEMENT)
+    timer = loop.send_after(counter, 0.0015, 1, lane=Lane.MANAGEMENT)
     assert_type(timer, TimerId)
     assert_type(timer.pending, bool)
     loop.cancel_timer(timer)
@@ -199,14 +199,14 @@ def use_specs() -> SupervisorSpec:
         mode=ChildMode.TRANSIENT,
         mailbox_cap=64,
         mailbox=Mailbox.KEPT,
-        backoff=Backoff(initial_ms=50, max_ms=5000.5, factor=1.5, jitter_ms=10),
+        backoff=Backoff(initial=0.05, maximum=5.0005, factor=1.5, jitter=0.01),
         shutdown=Shutdown.KILL,
         significant=True,
     )
-    ChildSpec("times", count, new_counter, shutdown=2.5)
-    ChildSpec("times", count, new_counter, shutdown=2)
+    ChildSpec("times", count, new_counter, shutdown=0.0025)
+    ChildSpec("times", count, new_counter, shutdown=0.002)
     assert_type(child.is_supervisor, bool)
-    assert_type(child.patience_ms, float | None)
+    assert_type(child.stop_timeout, float | None)
     assert_type(Backoff().after(100, chance=0.1), Wait)
     spec = SupervisorSpec(
         children=[
@@ -217,8 +217,8 @@ def use_specs() -> SupervisorSpec:
             ChildSpec("shards", PartitionSpec(child=ChildSpec("one", count, partition_of), partitions=4)),
         ],
         strategy=Strategy.REST_FOR_ONE,
-        intensity=5,
-        period_ms=2500.5,
+        max_restarts=5,
+        period=2.5005,
         auto_shutdown=AutoShutdown.ANY_SIGNIFICANT,
     )
     SupervisorSpec(children=(child,))

@@ -104,6 +104,26 @@ def test_each_wrong_use_is_an_error_and_nothing_else_is(checker: str) -> None:
     assert not unmarked, "\n".join(["unexpected:", *(f"{at}: {line}" for at, line in unmarked.items())])
 
 
+def test_mypy_says_which_argument_of_a_constructor_is_wrong() -> None:
+    path = HERE / "wrong_uses.py"
+    lines = path.read_text("utf-8").splitlines()
+    found = mypy(path)
+
+    def error_at(code: str) -> str:
+        (number,) = [at for at, line in enumerate(lines, 1) if line.strip() == f"{code}  # E:"]
+        return found[number]
+
+    expected = {
+        'loop.spawn(Tally, "x")': 'Argument 2 to "spawn" of "ActorSystem" has incompatible type "str"; expected "int"',
+        "loop.spawn(Tally, begin=1)": 'Unexpected keyword argument "begin" for "spawn" of "ActorSystem"',
+        'loop.options(name="x").spawn(Tally, "x")': 'Argument 2 to "spawn" of "Spawner" has incompatible type "str"; expected "int"',
+        'self.spawn(Tally, "x")': 'Argument 2 to "spawn" of "BaseActor" has incompatible type "str"; expected "int"',
+        "loop.spawn(Implementation)": 'Missing positional argument "start" in call to "spawn" of "ActorSystem"',
+    }
+    for code, text in expected.items():
+        assert text in error_at(code)
+
+
 @pytest.mark.parametrize("checker", CHECKERS)
 def test_the_checkers_really_check(checker: str) -> None:
     """A gate that cannot fail is none."""

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from bandstand.core import ActorId, Lagged
 from bandstand.registry import Change, Registry
-from bandstand.actor import Actor, Implements, Interface, Loop, ask, data
+from bandstand.actor import Actor, ActorSystem, Implements, Interface, ask, tell
 from bandstand.topic import Policy, Topic, runtime_events
 
 
@@ -22,19 +22,19 @@ class Special(Price):
 
 
 class Chart(Actor):
-    @data
+    @tell
     def on_price(self, price: Price) -> None: ...
 
-    @data
+    @tell
     def on_special(self, price: Special) -> None: ...
 
-    @data
+    @tell
     def on_two(self, price: Price, other: int) -> None: ...
 
-    @data
+    @tell
     def on_lag(self, lag: Lagged) -> None: ...
 
-    @data
+    @tell
     def on_change(self, change: Change[Other]) -> None: ...
 
     @ask
@@ -43,12 +43,12 @@ class Chart(Actor):
 
 
 class Other(Actor):
-    @data
+    @tell
     def work(self) -> None: ...
 
 
 class Counting(Interface, Protocol):
-    @data
+    @tell
     def add(self, n: int) -> None: ...
 
 
@@ -56,7 +56,7 @@ class Counter(Implements[Counting]):
     def add(self, n: int) -> None: ...
 
 
-async def names(loop: Loop, chart: Chart, other: Other, raw: ActorId) -> None:
+async def names(loop: ActorSystem, chart: Chart, other: Other, raw: ActorId) -> None:
     registry = Registry(loop)
     registry.register(5, chart)  # E:
     registry.register("raw", raw)  # E:
@@ -71,7 +71,7 @@ async def names(loop: Loop, chart: Chart, other: Other, raw: ActorId) -> None:
     two: Counter = registry.get("counter", Counter)  # E:
     registry.wait("chart", Chart).on_price(Price("a", 1.0))  # E:
     three: Other = await registry.wait("chart", Chart)  # E:
-    await registry.wait("chart", Chart, ms="5")  # E:
+    await registry.wait("chart", Chart, timeout="5")  # E:
     charts = registry.group("charts", Chart)
     charts.join(other)  # E:
     charts.leave(raw)  # E:
@@ -88,7 +88,7 @@ async def names(loop: Loop, chart: Chart, other: Other, raw: ActorId) -> None:
     print(one, two, three)
 
 
-async def topics(loop: Loop, chart: Chart) -> None:
+async def topics(loop: ActorSystem, chart: Chart) -> None:
     prices = Topic(loop, Price, name="prices")
     Topic(loop, Price)  # E:
     Topic(loop, Price("a", 1.0), name="prices")  # E:

@@ -21,14 +21,14 @@ from bandstand.pod import (
     pod,
     when_down,
 )
-from bandstand.actor import Actor, Implements, Interface, ask, data
+from bandstand.actor import Actor, Implements, Interface, ask, tell
 
 
 class Vsync(Actor):
     def __init__(self, fps: int = 60, *, label: str = "") -> None:
         self.fps = fps
 
-    @data
+    @tell
     def tick(self, at: float) -> None: ...
 
     @ask
@@ -83,7 +83,7 @@ class Studio(Troupe):
 
 class Other(Studio):
     carries = "request_id"  # E:
-    stop_ms = "5"  # E:
+    stop_timeout = "5"  # E:
 
 
 def declare() -> None:
@@ -92,10 +92,10 @@ def declare() -> None:
     pod(thread=RestartPolicy.ALWAYS)  # E:
     pod(restart="always")  # E:
     pod(core="1")  # E:
-    pod(intensity=3)  # E:
+    pod(max_restarts="3")  # E:
     pod(backoff=100)  # E:
     pod(when_down="wait")  # E:
-    pod(down_ms="5")  # E:
+    pod(down_timeout="5")  # E:
     pod(limits=5)  # E:
     pod(name="x")  # E:
     pod().of()  # E:
@@ -118,8 +118,8 @@ def declare() -> None:
     pod().role(5)  # E:
     pod().role(mailbox_cap="5")  # E:
     pod().role(overflow="reject")  # E:
-    pod().role(ask_ms="5")  # E:
-    pod().role(ask_ms=5).of(Vsync, "60")  # E:
+    pod().role(ask_timeout="5")  # E:
+    pod().role(ask_timeout=0.005).of(Vsync, "60")  # E:
     pod().role().role()  # E:
     directory(Vsync)  # E:
     directory("EnginePeers")  # E:
@@ -179,7 +179,7 @@ def play(studio: Studio) -> None:
     when_down(studio.vsync)  # E:
     when_down(studio.vsync, "fail")  # E:
     when_down(studio.vsync, WhenDown.QUEUE, 5)  # E:
-    when_down(studio.vsync, WhenDown.QUEUE, timeout_ms="5")  # E:
+    when_down(studio.vsync, WhenDown.QUEUE, timeout="5")  # E:
     when_down(studio.vsync, WhenDown.FAIL).tock()  # E:
     with Studio() as other:
         other.vsync.tick("now")  # E:
@@ -201,8 +201,8 @@ async def watch(phases: Phases, status: TroupeStatus, health: Health) -> None:
     phases.listen(5)  # E:
     phases.until(5)  # E:
     phases.until("a", "running")  # E:
-    phases.until("a", PodPhase.RUNNING, timeout_ms="5")  # E:
-    phases.tell("a", PodPhase.RUNNING)  # E:
+    phases.until("a", PodPhase.RUNNING, timeout="5")  # E:
+    phases.publish("a", PodPhase.RUNNING)  # E:
     phases.history.append(5)  # E:
     phases.of("a").phase = PodPhase.RUNNING  # E:
     async for event in phases:

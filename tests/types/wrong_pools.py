@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from bandstand.pool import ByKey, Routing, pooled
-from bandstand.actor import Actor, Loop, ask, batch, batch_ask, data
+from bandstand.actor import Actor, ActorSystem, ask, batch, batch_ask, tell
 
 
 class Renderer(Actor):
     def __init__(self, quality: int) -> None:
         self.quality = quality
 
-    @data
+    @tell
     def render(self, page: str) -> None: ...
 
     @ask
@@ -44,7 +44,7 @@ class Wrong(Actor):
         return 1
 
 
-async def use(loop: Loop) -> None:
+async def use(loop: ActorSystem) -> None:
     pool = pooled(loop, 4).spawn(Renderer, 3)
     pool.handle.render(5)  # E:
     pool.handle.missing()  # E:

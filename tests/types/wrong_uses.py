@@ -10,7 +10,7 @@ import msgspec
 from bandstand import actor, bus
 from bandstand.core import ActorId, Context, Lane, Loop, LoopConfig, Observer, Restarted, RuntimeEvent, Verdict
 from bandstand.scope import CancelToken, Channel, select
-from bandstand.actor import Actor, Implements, Interface, MessageActor, Request, ask, child, control, data, on, supervised
+from bandstand.actor import Actor, AskRetry, Implements, Interface, MessageActor, Request, WhenDown, ask, child, on, sibling, supervised, tell, when_down
 from bandstand.shutdown import GracefulShutdown, ShutdownPhase
 from bandstand.supervision import (
     Backoff,
@@ -105,7 +105,7 @@ def use(loop: Loop, actor: ActorId) -> None:
     loop.config = LoopConfig()  # E:
     LoopConfig(5)  # E:
     LoopConfig(max_actors="5")  # E:
-    LoopConfig(max_tick_ms="5")  # E:
+    LoopConfig(max_tick="5")  # E:
     LoopConfig(maximum=5)  # E:
     LoopConfig().max_actors = 6  # E:
     Loop({})  # E:
@@ -174,8 +174,8 @@ def use_specs() -> None:
     SupervisorSpec(children=[SupervisorSpec()])  # E:
     SupervisorSpec(strategy="one_for_one")  # E:
     SupervisorSpec(strategy=ChildMode.PERMANENT)  # E:
-    SupervisorSpec(intensity=2.5)  # E:
-    SupervisorSpec(period_ms="5")  # E:
+    SupervisorSpec(max_restarts=2.5)  # E:
+    SupervisorSpec(period="5")  # E:
     SupervisorSpec(auto_shutdown=True)  # E:
     SupervisorSpec().strategy = Strategy.ONE_FOR_ALL  # E:
     DynamicSpec()  # E:
@@ -187,10 +187,10 @@ def use_specs() -> None:
     PartitionSpec(child=ChildSpec("child", count, new_counter), partitions="4")  # E:
     PartitionSpec(child=ChildSpec("child", count, new_counter), partitions=None)  # E:
     Backoff(100)  # E:
-    Backoff(initial_ms="100")  # E:
+    Backoff(initial="100")  # E:
     Backoff(factor=None)  # E:
     Backoff(limit=5)  # E:
-    Backoff().max_ms = 5  # E:
+    Backoff().maximum = 5  # E:
     Backoff().after("100")  # E:
     Backoff().after(100, True)  # E:
     print(wrong, Shutdown.NEVER)  # E:
@@ -241,7 +241,7 @@ class Tally(Actor):
     def __init__(self, start: int = 0, *, step: int = 1) -> None:
         self.total = start * step
 
-    @data
+    @tell
     def add(self, n: int, *, times: int = 1) -> None:
         self.total += n * times
 
@@ -253,15 +253,15 @@ class Tally(Actor):
     async def find(self, key: str, default: float = 0.0) -> list[str]:
         return [key]
 
-    @data  # E:
+    @tell  # E:
     def one_way_int(self) -> int:
         return 5
 
-    @control  # E:
+    @tell(lane=Lane.CONTROL)  # E:
     async def one_way_text(self) -> str:
         return "x"
 
-    @data  # E:
+    @tell  # E:
     @ask
     def twice(self) -> None:
         pass
@@ -318,7 +318,7 @@ class Other(Actor):
     pass
 
 
-def use_handles(loop: actor.Loop, tally: Tally, root: Supervisor) -> None:
+def use_handles(loop: actor.ActorSystem, tally: Tally, root: Supervisor) -> None:
     loop.spawn(Tally, "x")  # E:
     loop.spawn(Tally, 1, 2)  # E:
     loop.spawn(Tally, begin=1)  # E:
@@ -328,17 +328,19 @@ def use_handles(loop: actor.Loop, tally: Tally, root: Supervisor) -> None:
     loop.spawn(Other, 1)  # E:
     loop.spawn(dict)  # E:
     loop.spawn(count, "no state of its")  # E:
+    loop.spawn_raw(count, "no state of its")  # E:
+    loop.spawn_raw(Tally, 3)  # E:
     loop.options("x")  # E:
     loop.options(name=5)  # E:
     loop.options(cap=5)  # E:
-    loop.options(ask_ms="5")  # E:
+    loop.options(ask_timeout="5")  # E:
     loop.options(overflow="reject")  # E:
     loop.options(name="x").spawn(Tally, "x")  # E:
     loop.options(name="x").spawn(Tally, begin=1)  # E:
     loop.options(name="x").spawn(count, Counter())  # E:
     loop.set_tracer(5)  # E:
     loop.ask_statistics().asked = 5  # E:
-    actor.Loop(carry_context="no")  # E:
+    actor.ActorSystem(carry_context="no")  # E:
     tally.add("x")  # E:
     tally.add()  # E:
     tally.add(1, 2)  # E:
@@ -389,12 +391,21 @@ def use_handles(loop: actor.Loop, tally: Tally, root: Supervisor) -> None:
     supervised(root, 5, "x")  # E:
     supervised(root, Tally, 5)  # E:
     supervised(root, int, "x")  # E:
+    when_down(supervised(root, Tally, "x"), "wait")  # E:
+    supervised(root, Tally, "x").value.retry(3)  # E:
+    supervised(root, Tally, "x").value.retry(AskRetry())("y")  # E:
+    AskRetry(3)  # E:
+    sibling(int, "x")  # E:
+    sibling(Tally, 5)  # E:
+    child("x").of(Tally, sibling(Tally, "x"))  # E:
+    AskRetry(timeout="1")  # E:
+    when_down(supervised(root, Tally, "x"), WhenDown.WAIT, timeout="1")  # E:
     supervised(root, Tally, "x").add("y")  # E:
     wrong: Other = supervised(root, Tally, "x")  # E:
     print(sent, tried, number, found, other, actor, wrong)
 
 
-async def use_replies(loop: actor.Loop, tally: Tally) -> None:
+async def use_replies(loop: actor.ActorSystem, tally: Tally) -> None:
     await tally.add(1)  # E:
     text: str = await tally.value()  # E:
     flag: bool = await tally.add.when_room(1)  # E:
@@ -407,8 +418,20 @@ async def use_replies(loop: actor.Loop, tally: Tally) -> None:
     print(text, flag, words, reason, both)
 
 
+async def forget_await(tally: Tally) -> None:
+    if tally.value():  # E:
+        print(1 + "x")  # E:
+    else:
+        print(2 + "x")  # E:
+    while not tally.value():  # E:
+        print(3 + "x")  # E:
+    print(1 if tally.value() else 2)  # E:
+    assert tally.value()  # E:
+    print(4 + "x")  # E:
+
+
 class Counting(Interface, Protocol):
-    @data
+    @tell
     def add(self, n: int) -> None: ...
     @ask
     def value(self) -> int: ...
@@ -424,8 +447,15 @@ class Implementation(Implements[Counting]):
     def value(self) -> int:
         return self.total
 
+    async def use_both_sides(self) -> None:
+        await self.value()  # E:
+        print(self.me.value() + 1)  # E:
+        print(self.me.total)  # E:
+        text: str = await self.me.value()  # E:
+        print(text)
 
-async def use_interfaces(loop: actor.Loop, root: Supervisor) -> None:
+
+async def use_interfaces(loop: actor.ActorSystem, root: Supervisor) -> None:
     loop.spawn(Implementation)  # E:
     loop.spawn(Implementation, "x")  # E:
     loop.spawn(Counting)  # E:
@@ -488,7 +518,7 @@ async def use_messages(account: Account) -> None:
     account.ask.blocking(Deposit())  # E:
     account.ask.future("x")  # E:
     account.ask.within(5)  # E:
-    await account.ask(Get(), within="5")  # E:
+    await account.ask(Get(), timeout="5")  # E:
     text: str = await account.ask(Get())  # E:
     number: int = account.ask(Get())  # E:
     print(text, number, account.ask(Get()) + 1)  # E:
@@ -540,7 +570,7 @@ async def use_clients(client: bus.Connection, blocking: bus.BlockingConnection) 
     await client.query(Keep(key="a"))  # E:
     await client.emit(Fetch(key="a"))  # E:
     (await client.call(Fetch(key="a"))).key  # E:
-    await client.call(Fetch(key="a"), timeout_ms="5")  # E:
+    await client.call(Fetch(key="a"), timeout="5")  # E:
     text: str = await client.call(Fetch(key="a"))  # E:
     client.subscribe(Fetch)  # E:
     client.subscribe(5)  # E:
@@ -650,8 +680,8 @@ def use_nodes(line: bus.Line, ingress: bus.Ingress, frame: bus.Frame, tap: bus.T
     bus.RestartLimits(max_restarts="3")  # E:
     bus.RestartLimits().max_restarts = 5  # E:
     bus.NodeConfig(30)  # E:
-    bus.NodeConfig(timeout_ms="30")  # E:
-    bus.NodeConfig(timeout=30)  # E:
+    bus.NodeConfig(timeout="30")  # E:
+    bus.NodeConfig(timeout_ms=30)  # E:
     bus.Limits(line_bytes=2.5)  # E:
     bus.UnixAdapter(5)  # E:
     bus.TcpAdapter("127.0.0.1", "7777")  # E:
@@ -682,7 +712,7 @@ async def use_outlets(node: bus.Node) -> None:
     await node.bus.ask(Kept(key="a"))  # E:
     await node.bus.ask(Fetch)  # E:
     await node.bus.ask(Fetch(key="a"), 5)  # E:
-    await node.bus.ask(Fetch(key="a"), timeout_ms="5")  # E:
+    await node.bus.ask(Fetch(key="a"), timeout="5")  # E:
     await node.bus.emit(Kept(key="a"))  # E:
     text: str = await node.bus.ask(Fetch(key="a"))  # E:
     found: Found = node.bus.ask(Fetch(key="a"))  # E:
@@ -696,14 +726,14 @@ async def use_channels(numbers: Channel[int], words: Channel[str], token: Cancel
     await numbers.send(None)  # E:
     await numbers.send()  # E:
     await numbers.send(1, 5)  # E:
-    await numbers.send(1, timeout_ms="5")  # E:
-    await numbers.send(1, timeout=5)  # E:
+    await numbers.send(1, timeout="5")  # E:
+    await numbers.send(1, timeout_ms=5)  # E:
     await numbers.send(1, token="stop")  # E:
     await numbers.receive(5)  # E:
-    await numbers.receive(timeout_ms="5")  # E:
+    await numbers.receive(timeout="5")  # E:
     await numbers.receive(token=5)  # E:
     numbers.try_send("one")  # E:
-    numbers.try_send(1, timeout_ms=5)  # E:
+    numbers.try_send(1, timeout=5)  # E:
     numbers.send("one").blocking()  # E:
     text: str = await numbers.receive()  # E:
     number: int = numbers.receive()  # E:
@@ -726,7 +756,7 @@ async def use_channels(numbers: Channel[int], words: Channel[str], token: Cancel
     await select(5)  # E:
     await select(numbers)  # E:
     await select(numbers.receive(), words)  # E:
-    await select(numbers.receive(), timeout_ms="5")  # E:
+    await select(numbers.receive(), timeout="5")  # E:
     await select(numbers.receive(), token=5)  # E:
     await select(numbers.receive(), 5)  # E:
     index, value = await select(numbers.receive(), words.receive())
@@ -738,14 +768,14 @@ async def use_channels(numbers: Channel[int], words: Channel[str], token: Cancel
 
 
 class Door(actor.Machine):
-    @data
+    @tell
     def push(self, hard: int) -> None: ...
     @ask
     def look(self, far: bool) -> str:
         raise NotImplementedError
 
     closed = actor.State(postpones=("push",))  # E:
-    opened = actor.State(after_ms="soon")  # E:
+    opened = actor.State(timeout="soon")  # E:
 
     @closed.on(push)  # E:
     def pushed(self, hard: str) -> None: ...
@@ -765,7 +795,7 @@ class Door(actor.Machine):
         return self.state  # E:
 
 
-async def use_modes(loop: actor.Loop, door: Door) -> None:
+async def use_modes(loop: actor.ActorSystem, door: Door) -> None:
     stash = actor.Stash("me")  # E:
     count: str = stash.release()  # E:
     report: int = await actor.status_of(door)  # E:
@@ -788,13 +818,13 @@ def hear_of_everything(event: RuntimeEvent) -> None:
         event.attempt = 5  # E:
 
 
-def events_and_shutdown(loop: actor.Loop, tally: Tally) -> None:
+def events_and_shutdown(loop: actor.ActorSystem, tally: Tally) -> None:
     loop.events.listen(hear_of_a_number)  # E:
     loop.events.listen(5)  # E:
     loop.events.tell("an event")  # E:
     loop.events.counts().dead_letters = 5  # E:
     loop.events.counts().nothing  # E:
-    shutdown = GracefulShutdown(loop, deadline_ms="5")  # E:
+    shutdown = GracefulShutdown(loop, deadline="5")  # E:
     GracefulShutdown(5)  # E:
     GracefulShutdown(loop, 5)  # E:
     shutdown.intake("a name")  # E:

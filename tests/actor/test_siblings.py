@@ -1,0 +1,227 @@
+"""References to siblings in specs: `child("b").of(B, sibling(A, "a"))`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import pytest
+
+from bandstand.actor import (
+    Actor,
+    ActorSystem,
+    Implements,
+    Interface,
+    ask,
+    child,
+    id_of,
+    sibling,
+    supervised,
+    tell,
+)
+from bandstand.core import Context
+from bandstand.errors import InvalidArgumentError, StartError
+from bandstand.supervision import (
+    ChildSpec,
+    DynamicSpec,
+    DynamicSupervisor,
+    PartitionSpec,
+    Supervisor,
+    SupervisorSpec,
+    spawn_supervisor,
+)
+from tests.actor.players import ride, turns
+from tests.actor.workers import Worker, one_for_one
+from tests.core.support import settle
+
+pytestmark = [pytest.mark.guarantee("G313"), pytest.mark.spec("J21")]
+
+
+class Store(Actor):
+    def __init__(self) -> None:
+        self.items: list[str] = []
+
+    @tell
+    def put(self, item: str) -> None:
+        self.items.append(item)
+
+    @ask
+    def all(self) -> list[str]:
+        return self.items
+
+
+class Clerk(Actor):
+    def __init__(self, store: Store, prefix: str = "", *, spare: Store | None = None) -> None:
+        self.store = store
+        self.prefix = prefix
+        self.spare = spare
+
+    @ask
+    async def sell(self, item: str) -> list[str]:
+        self.store.put(self.prefix + item)
+        return await self.store.all()
+
+    @ask
+    def handles(self) -> tuple[Store, Store | None]:
+        return self.store, self.spare
+
+
+STORE = child("store").of(Store)
+
+
+def raw(ctx: Context[None], data: object) -> None:
+    """A child that is not typed."""
+
+
+def test_an_argument_is_the_handle_of_the_sibling(loop: ActorSystem) -> None:
+    async def body() -> None:
+        spec = child("clerk").of(Clerk, sibling(Store, "store"), "a ", spare=sibling(Store, "store"))
+        root = one_for_one(loop, STORE, spec)
+        clerk = supervised(root, Clerk, "clerk")
+        assert await clerk.sell("cup") == ["a cup"]
+        store, spare = await clerk.handles()
+        assert store == spare == supervised(root, Store, "store")
+        assert id_of(store) == root.address("store")
+        clerk.kill()
+        assert await clerk.sell("pot") == ["a cup", "a pot"]  # a restart resolves it again
+        supervised(root, Store, "store").kill()
+        await turns()
+        assert await clerk.sell("cup") == ["a cup"]  # the handle outlives the sibling's restart
+
+    ride(loop, body)
+
+
+def test_a_branch_is_wired_again_when_its_supervisor_is_restarted(loop: ActorSystem) -> None:
+    async def body() -> None:
+        branch = SupervisorSpec(
+            children=[STORE, child("clerk").of(Clerk, sibling(Store, "store"))], max_restarts=0
+        )
+        root = one_for_one(loop, ChildSpec("branch", branch))
+        clerk = supervised(root, Clerk, "branch", "clerk")
+        assert await clerk.sell("cup") == ["cup"]
+        first = root.address("branch")
+        clerk.kill()  # the branch gives up, and is restarted as a whole
+        assert await clerk.sell("pot") == ["pot"]
+        assert root.address("branch") != first
+
+    ride(loop, body)
+
+
+def test_a_sibling_may_stand_further_down(loop: ActorSystem) -> None:
+    async def body() -> None:
+        root = one_for_one(loop, child("clerk").of(Clerk, sibling(Store, "store")), STORE)
+        assert await supervised(root, Clerk, "clerk").sell("cup") == ["cup"]
+
+    ride(loop, body)
+
+
+def test_start_child_resolves_siblings(loop: ActorSystem) -> None:
+    async def body() -> None:
+        root = one_for_one(loop, STORE)
+        root.start_child(child("clerk").of(Clerk, sibling(Store, "store")))
+        assert await supervised(root, Clerk, "clerk").sell("cup") == ["cup"]
+        with pytest.raises(InvalidArgumentError, match=r"no sibling 'stoer': did you mean 'store'\?"):
+            root.start_child(child("other").of(Clerk, sibling(Store, "stoer")))
+        assert [info.name for info in root.children()] == ["store", "clerk"]
+
+    ride(loop, body)
+
+
+def test_a_sibling_that_was_deleted_fails_the_start(loop: ActorSystem) -> None:
+    root = one_for_one(loop, STORE, child("clerk").of(Clerk, sibling(Store, "store")))
+    settle(loop)
+    for name in ("clerk", "store"):
+        root.stop_child(name)
+    root.delete_child("store")
+    with pytest.raises(StartError, match="clerk"):
+        root.restart_child("clerk")
+
+
+class Counting(Interface, Protocol):
+    @ask
+    def value(self) -> int: ...
+
+
+class Seven(Implements[Counting]):
+    def value(self) -> int:
+        return 7
+
+
+class Reader(Actor):
+    def __init__(self, counting: Counting) -> None:
+        self.counting = counting
+
+    @ask
+    async def read(self) -> int:
+        return await self.counting.value()
+
+
+def test_an_implementation_is_typed_as_its_interface(loop: ActorSystem) -> None:
+    async def body() -> None:
+        root = one_for_one(
+            loop, child("seven").of(Seven), child("reader").of(Reader, sibling(Seven, "seven"))
+        )
+        assert await supervised(root, Reader, "reader").read() == 7
+
+    ride(loop, body)
+
+
+def spec_of(*children: ChildSpec[Any]) -> Callable[[], object]:
+    return lambda: SupervisorSpec(children=children)
+
+
+CLERK = child("clerk").of(Clerk, sibling(Store, "store"))
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (
+            spec_of(child("stores").of(Store), CLERK),
+            r"child 'clerk': there is no sibling 'store': did you mean 'stores'\?",
+        ),
+        (spec_of(child("x").of(Store), CLERK), "child 'clerk': there is no sibling 'store'; there is 'x'"),
+        (spec_of(CLERK), "child 'clerk': there is no sibling 'store'; there is none"),
+        (
+            spec_of(child("store").of(Worker, []), CLERK),
+            "child 'clerk': sibling 'store' is a Worker, not a Store",
+        ),
+        (spec_of(ChildSpec("store", raw), CLERK), "sibling 'store' is not a typed actor, not a Store"),
+        (
+            spec_of(child("store").of(Clerk, sibling(Store, "store"))),
+            "'store' is the child itself: use self.me",
+        ),
+        (lambda: DynamicSpec(child=CLERK), "DynamicSpec: child 'clerk' refers to sibling 'store'"),
+        (
+            lambda: PartitionSpec(child=CLERK, partitions=2),
+            "PartitionSpec: child 'clerk' refers to sibling 'store'",
+        ),
+        (lambda: sibling(int, "store"), "int"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]  # callers without types
+        (lambda: sibling(Store, ""), "name is ''"),
+    ],
+)
+def test_wrong_references_are_refused_when_the_spec_is_made(make: Callable[[], object], text: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=text):
+        make()
+
+
+def test_it_works_on_every_level(loop: ActorSystem) -> None:
+    async def body() -> None:
+        inner = SupervisorSpec(children=[STORE, CLERK])
+        spec = SupervisorSpec(
+            children=[
+                ChildSpec("shops", DynamicSpec(child=ChildSpec("shop", inner))),
+                ChildSpec("one", inner),
+            ]
+        )
+        root = spawn_supervisor(loop, spec)
+        shops = root.supervisor("shops", DynamicSupervisor)
+        assert shops is not None
+        shops.start_child()
+        shops.start_child()
+        one = root.supervisor("one", Supervisor)
+        assert one is not None
+        for path in (("shops", "shop-1", "clerk"), ("shops", "shop-2", "clerk"), ("one", "clerk")):
+            assert await supervised(root, Clerk, *path).sell("cup") == ["cup"]
+
+    ride(loop, body)

@@ -1,0 +1,618 @@
+"""Handles of supervised children while the child is being restarted: asks wait, one-way calls raise or are queued."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from bandstand.actor import Actor, ActorSystem, ask, child, id_of, is_alive, supervised, tell, when_down
+from bandstand.actor import WhenDown as Policy
+from bandstand.errors import (
+    ActorRestartingError,
+    AskCycleError,
+    AskTimeoutError,
+    IgnoreChild,
+    InvalidArgumentError,
+    LoopClosedError,
+    MailboxFullError,
+    NoSuchActorError,
+    TargetEndedError,
+    TryAgainError,
+)
+from bandstand.pod import WhenDown
+from bandstand.pod import when_down as pod_when_down
+from bandstand.supervision import (
+    Backoff,
+    ChildMode,
+    ChildSpec,
+    DynamicSpec,
+    DynamicSupervisor,
+    Mailbox,
+    Strategy,
+    Supervisor,
+    SupervisorSpec,
+    spawn_supervisor,
+)
+from bandstand.testing import VirtualClock
+from tests.actor.asking import Play, in_time
+from tests.actor.players import PATIENCE, Book, elsewhere, ride, spin, turns
+from tests.actor.workers import Worker, one_for_one
+from tests.core.support import Boom, check_statistics, settle
+
+pytestmark = [pytest.mark.guarantee("G310", "G311"), pytest.mark.spec("J21")]
+
+LoopMaker = Callable[..., ActorSystem]
+
+BACKOFF = Backoff(initial=0.1)
+
+
+@pytest.fixture(autouse=True)
+def first_incarnation() -> None:
+    Worker.born = 0
+
+
+@pytest.fixture
+def play(clock: VirtualClock) -> Play:
+    return in_time(clock)
+
+
+def crashed(loop: ActorSystem, book: Book, **options: Any) -> tuple[Supervisor, Worker]:
+    """Return a supervisor whose child 'worker' has crashed and waits 100 ms for its restart, and the child's handle."""
+    root = one_for_one(loop, child("worker", backoff=BACKOFF, **options).of(Worker, book))
+    settle(loop)
+    handle = supervised(root, Worker, "worker")
+    handle.crash()
+    settle(loop)
+    assert not is_alive(handle)
+    return root, handle
+
+
+def result_of(loop: ActorSystem, clock: VirtualClock, reply: Any, ms: int = 0) -> Any:
+    """Return the result of a reply after some time."""
+    clock.advance(ms / 1000)
+    settle(loop)
+    return reply.result()
+
+
+# --- asks wait --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mailbox", list(Mailbox))
+def test_a_thousand_asks_in_the_tick_of_a_crash_are_answered(loop: ActorSystem, mailbox: Mailbox) -> None:
+    answers: list[int] = []
+
+    class Caller(Actor):
+        def __init__(self, worker: Worker) -> None:
+            self.worker = worker
+
+        @tell
+        async def call(self) -> None:
+            answers.extend(await asyncio.gather(*(self.worker.incarnation() for _ in range(1000))))
+
+    async def body() -> None:
+        root = one_for_one(loop, child("worker", mailbox=mailbox).of(Worker, []))
+        worker = supervised(root, Worker, "worker")
+        caller = loop.spawn(Caller, worker)
+        worker.crash()
+        caller.call()  # in the same tick, after the crash and before the supervisor has handled it
+        await turns(10)
+
+    ride(loop, body)
+    assert answers == [2] * 1000
+    assert loop.ask_statistics().failed == 0
+    check_statistics(loop)
+
+
+def test_an_ask_waits_for_the_end_of_a_backoff(loop: ActorSystem, clock: VirtualClock) -> None:
+    _, handle = crashed(loop, [])
+    reply = handle.incarnation()
+    assert not reply.done()
+    assert result_of(loop, clock, reply, 101) == 2
+    check_statistics(loop)
+
+
+def test_asks_that_wait_keep_their_order(loop: ActorSystem, clock: VirtualClock) -> None:
+    book: Book = []
+
+    class Sink(Actor):
+        @ask
+        def put(self, n: int) -> None:
+            book.append(n)
+
+        @tell
+        def crash(self) -> None:
+            raise Boom("crash")
+
+    root = one_for_one(loop, child("sink", backoff=BACKOFF).of(Sink))
+    first, second = supervised(root, Sink, "sink"), supervised(root, Sink, "sink")
+    first.crash()
+    settle(loop)
+    replies = [(first, second)[n % 2].put(n) for n in range(10)]
+    clock.advance(0.101)
+    settle(loop)
+    assert book == list(range(10))
+    assert all(reply.done() for reply in replies)
+
+
+def test_a_waiting_ask_ends_at_its_own_deadline(play: Play, clock: VirtualClock) -> None:
+    async def body(loop: ActorSystem) -> None:
+        root = one_for_one(loop, child("worker", backoff=Backoff(initial=1)).of(Worker, []))
+        handle = supervised(root, Worker, "worker")
+        handle.crash()
+        await turns()
+        since = clock.now_ns()
+        with pytest.raises(AskTimeoutError):
+            await handle.incarnation.within(0.05)()
+        assert clock.now_ns() - since == 50_000_000
+        assert await handle.incarnation() == 2  # the ask that ended was not delivered later
+        assert loop.ask_statistics().expired == 1
+        assert loop.ask_statistics().late == 0
+
+    play(body)
+
+
+def test_a_cancelled_ask_is_not_delivered(loop: ActorSystem, clock: VirtualClock) -> None:
+    _, handle = crashed(loop, [])
+    reply = handle.incarnation()
+    assert reply.cancel()
+    clock.advance(0.101)
+    handled = loop.statistics().handled
+    settle(loop)
+    assert loop.ask_statistics().cancelled == 1
+    # Only the supervisor's own messages.
+    assert loop.ask_statistics().answered == 0
+    assert loop.statistics().handled - handled <= 2
+
+
+def test_an_ask_that_was_delivered_ends_with_the_incarnation(loop: ActorSystem) -> None:
+    root = one_for_one(loop, child("worker").of(Worker, []))
+    settle(loop)
+    handle = supervised(root, Worker, "worker")
+    handle.crash()
+    reply = handle.incarnation()  # queued behind the crash
+    settle(loop)
+    with pytest.raises(TargetEndedError):
+        reply.result()
+
+
+def test_an_ask_waits_while_a_nested_supervisor_is_down(loop: ActorSystem, clock: VirtualClock) -> None:
+    inner = SupervisorSpec(children=[child("worker").of(Worker, [])], max_restarts=0)
+    root = one_for_one(loop, ChildSpec("inner", inner, backoff=BACKOFF))
+    handle = supervised(root, Worker, "inner", "worker")
+    handle.crash()
+    settle(loop)
+    assert root.child("inner") is None
+    reply = handle.incarnation()
+    assert result_of(loop, clock, reply, 101) == 2
+
+
+def test_an_ask_waits_while_a_group_stops(play: Play) -> None:
+    class Slow(Actor):
+        @ask
+        def ready(self) -> bool:
+            return True
+
+        @tell
+        async def work(self) -> None:
+            try:
+                await asyncio.sleep(1000)
+            finally:
+                await asyncio.sleep(0.05)
+
+    async def body(loop: ActorSystem) -> None:
+        specs = child("worker").of(Worker, []), child("slow").of(Slow)
+        root = one_for_one(loop, *specs, strategy=Strategy.ONE_FOR_ALL)
+        worker, slow = supervised(root, Worker, "worker"), supervised(root, Slow, "slow")
+        slow.work()
+        await turns()
+        worker.crash()
+        await turns()
+        assert not is_alive(slow)
+        assert await slow.ready()
+        assert await worker.incarnation() == 2
+
+    play(body)
+
+
+def test_an_ask_waits_until_a_failing_start_succeeds(loop: ActorSystem, clock: VirtualClock) -> None:
+    class Fragile(Actor):
+        starts = 0
+
+        def on_start(self) -> None:
+            type(self).starts += 1
+            if 1 < self.starts < 4:
+                raise Boom("not yet")
+
+        @ask
+        def start(self) -> int:
+            return self.starts
+
+        @tell
+        def crash(self) -> None:
+            raise Boom("crash")
+
+    root = one_for_one(loop, child("fragile").of(Fragile))
+    handle = supervised(root, Fragile, "fragile")
+    handle.crash()
+    loop.poll_once()
+    reply = handle.start()
+    settle(loop)
+    assert reply.result() == 4
+
+
+def test_the_queue_is_as_long_as_the_mailbox(loop: ActorSystem, clock: VirtualClock) -> None:
+    _, handle = crashed(loop, [], mailbox_cap=8)
+    replies = [handle.incarnation() for _ in range(4)]  # 8 slots, 4 of them the system's
+    with pytest.raises(ActorRestartingError, match="4 messages wait for it"):
+        handle.incarnation().cancel()
+    replies[0].cancel()
+    replies.append(handle.incarnation())  # there is room again
+    clock.advance(0.101)
+    settle(loop)
+    assert [reply.result() for reply in replies[1:]] == [2] * 4
+    check_statistics(loop)
+
+
+def test_asks_that_find_a_full_mailbox_at_the_restart_fail(loop: ActorSystem, clock: VirtualClock) -> None:
+    book: Book = []
+    root = one_for_one(
+        loop, child("worker", backoff=BACKOFF, mailbox=Mailbox.KEPT, mailbox_cap=8).of(Worker, book)
+    )
+    settle(loop)
+    handle = supervised(root, Worker, "worker")
+    handle.crash()
+    for n in range(3):
+        handle.note(n)  # kept for the next incarnation
+    settle(loop)
+    replies = [handle.incarnation() for _ in range(2)]
+    clock.advance(0.101)
+    settle(loop)
+    assert book == [(2, 0), (2, 1), (2, 2)]
+    assert replies[0].result() == 2
+    with pytest.raises(MailboxFullError):
+        replies[1].result()
+    check_statistics(loop)
+
+
+def test_an_actor_that_asks_itself_through_its_supervised_handle_is_a_cycle(loop: ActorSystem) -> None:
+    seen: list[BaseException] = []
+
+    class Selfish(Actor):
+        starts = 0
+
+        def __init__(self, handles: list[Selfish]) -> None:
+            self.handles = handles
+
+        async def on_start(self) -> None:
+            type(self).starts += 1
+            if self.handles:
+                try:
+                    await self.handles[0].value()
+                except AskCycleError as error:
+                    seen.append(error)
+
+        @ask
+        def value(self) -> int:
+            return self.starts
+
+        @tell
+        def crash(self) -> None:
+            raise Boom("crash")
+
+    async def body() -> None:
+        handles: list[Selfish] = []
+        root = one_for_one(loop, child("selfish").of(Selfish, handles))
+        await turns()
+        handles.append(supervised(root, Selfish, "selfish"))
+        handles[0].crash()
+        await turns()
+        assert await handles[0].value() == 2
+
+    ride(loop, body)
+    assert len(seen) == 1
+
+
+# --- every wait ends --------------------------------------------------------------------------------------------------------
+
+
+def test_waiters_fail_when_the_supervisor_gives_up(play: Play) -> None:
+    async def body(loop: ActorSystem) -> None:
+        top = spawn_supervisor(
+            loop, SupervisorSpec(children=[ChildSpec("outer", _limited(), mode=ChildMode.TEMPORARY)])
+        )
+        outer = top.supervisor("outer", Supervisor)
+        assert outer is not None
+        handle = supervised(outer, Worker, "worker")
+        through = supervised(top, Worker, "outer", "worker")
+        handle.crash()
+        await turns()
+        replies = [handle.incarnation(), through.incarnation()]
+        outer.spend_restarts()
+        await asyncio.sleep(0.2)  # the next start fails
+        for reply in replies:
+            with pytest.raises(NoSuchActorError) as caught:
+                await reply
+            assert not isinstance(caught.value, TryAgainError)
+        with pytest.raises(NoSuchActorError, match="will not be restarted"):
+            handle.incarnation().cancel()
+
+    play(body)
+
+
+def _limited() -> SupervisorSpec:
+    class FailsAgain(Worker):
+        def on_start(self) -> None:
+            if self.number > 1:
+                raise Boom("again")
+
+    return SupervisorSpec(children=[child("worker", backoff=BACKOFF).of(FailsAgain, [])])
+
+
+@pytest.mark.parametrize("request_", ["stop_child", "stop_supervisor", "end_supervisor", "delete_child"])
+def test_waiters_fail_when_the_child_is_stopped(
+    loop: ActorSystem, clock: VirtualClock, request_: str
+) -> None:
+    root, handle = crashed(loop, [])
+    reply = handle.incarnation()
+    other = when_down(handle, WhenDown.QUEUE)
+    other.note("lost")
+    if request_ == "stop_supervisor":
+        root.stop()
+    elif request_ == "end_supervisor":
+        loop.kill_actor(root.actor)
+    else:
+        root.stop_child("worker")
+        if request_ == "delete_child":
+            root.delete_child("worker")
+    settle(loop)
+    with pytest.raises(NoSuchActorError, match="will not be restarted") as caught:
+        reply.result()
+    assert not isinstance(caught.value, ActorRestartingError)
+    with pytest.raises(NoSuchActorError, match="will not be restarted") as caught:
+        handle.incarnation().cancel()
+    assert not isinstance(caught.value, ActorRestartingError)
+    assert loop.events.counts().dead_letters == 1
+
+
+def test_a_child_that_is_not_restarted_fails_at_once(loop: ActorSystem) -> None:
+    root = one_for_one(
+        loop,
+        child("temporary", mode=ChildMode.TEMPORARY).of(Worker, []),
+        child("transient", mode=ChildMode.TRANSIENT).of(Worker, []),
+    )
+    settle(loop)
+    temporary, transient = (supervised(root, Worker, name) for name in ("temporary", "transient"))
+    loop.kill_actor(id_of(temporary))
+    loop.stop_actor(id_of(transient))
+    for handle in (temporary, transient):
+        # The supervisor has not handled the exits yet.
+        with pytest.raises(NoSuchActorError, match="will not be restarted"):
+            handle.incarnation().cancel()
+    settle(loop)
+    for handle in (temporary, transient):
+        with pytest.raises(NoSuchActorError, match="will not be restarted"):
+            handle.incarnation().cancel()
+    root.restart_child("transient")
+    reply = transient.incarnation()
+    settle(loop)
+    assert reply.result() == 3
+
+
+def test_waiters_fail_when_the_next_incarnation_is_ignored(loop: ActorSystem, clock: VirtualClock) -> None:
+    class Optional(Worker):
+        def on_start(self) -> None:
+            if self.number > 1:
+                raise IgnoreChild("not needed")
+
+    root = one_for_one(loop, child("optional", backoff=BACKOFF).of(Optional, []))
+    Optional.born = 1
+    settle(loop)
+    handle = supervised(root, Optional, "optional")
+    handle.crash()
+    settle(loop)
+    reply = handle.incarnation()
+    clock.advance(0.101)
+    settle(loop)
+    with pytest.raises(NoSuchActorError, match="will not be restarted"):
+        reply.result()
+
+
+def test_waiters_for_a_dynamic_child_fail_when_its_supervisor_is_restarted(
+    loop: ActorSystem, clock: VirtualClock
+) -> None:
+    spec = DynamicSpec(child=child("session").of(Worker, []), max_restarts=0)
+    root = one_for_one(loop, ChildSpec("sessions", spec, backoff=BACKOFF))
+    sessions = root.supervisor("sessions", DynamicSupervisor)
+    assert sessions is not None
+    sessions.start_child()
+    handle = supervised(root, Worker, "sessions", "session-1")
+    handle.crash()
+    settle(loop)
+    reply = handle.incarnation()
+    clock.advance(0.101)
+    settle(loop)
+    with pytest.raises(NoSuchActorError, match="will not be restarted"):
+        reply.result()
+
+
+def test_waiters_fail_when_the_loop_ends(make_loop: LoopMaker) -> None:
+    loop = make_loop()
+    _, handle = crashed(loop, [])
+    reply = handle.incarnation()
+    loop.destroy()
+    with pytest.raises(NoSuchActorError):
+        reply.result()
+    with pytest.raises(LoopClosedError):
+        handle.incarnation().cancel()
+
+
+# --- policies ---------------------------------------------------------------------------------------------------------------
+
+
+def test_one_vocabulary_with_the_pods() -> None:
+    assert Policy is WhenDown
+    assert pod_when_down is when_down
+    assert issubclass(ActorRestartingError, NoSuchActorError)
+    assert issubclass(ActorRestartingError, TryAgainError)
+
+
+def test_fail_raises_at_once(loop: ActorSystem, clock: VirtualClock) -> None:
+    _, handle = crashed(loop, [])
+    hasty = when_down(handle, WhenDown.FAIL)
+    assert hasty == handle
+    with pytest.raises(
+        ActorRestartingError, match="'worker' of supervisor 'root' is down and will be restarted"
+    ):
+        hasty.incarnation().cancel()
+    with pytest.raises(ActorRestartingError):
+        hasty.note("lost")
+    assert hasty.note.try_send("lost") is False
+    clock.advance(0.101)
+    settle(loop)
+    reply = hasty.incarnation()
+    settle(loop)
+    assert reply.result() == 2
+    check_statistics(loop)
+
+
+def test_one_way_calls_do_not_wait_by_default(loop: ActorSystem) -> None:
+    _, handle = crashed(loop, [])
+    with pytest.raises(ActorRestartingError):
+        handle.note("lost")
+    assert handle.note.try_send("lost") is False
+    with pytest.raises(ActorRestartingError):
+        handle.note.when_room("lost").cancel()
+    check_statistics(loop)
+
+
+def test_queue_keeps_one_way_messages_and_asks_in_order(loop: ActorSystem, clock: VirtualClock) -> None:
+    book: Book = []
+    _, handle = crashed(loop, book)
+    queueing = when_down(handle, WhenDown.QUEUE)
+    queueing.note(1)
+    assert queueing.note.try_send(2)
+    reply = queueing.incarnation()
+    elsewhere(lambda: queueing.note(3))
+    assert queueing.note.when_room(4).done()
+    clock.advance(0.101)
+    settle(loop)
+    assert sorted(book) == [(2, 1), (2, 2), (2, 3), (2, 4)]
+    assert book[:2] == [(2, 1), (2, 2)]
+    assert reply.result() == 2
+    check_statistics(loop)
+
+
+def test_a_full_queue_raises(loop: ActorSystem, clock: VirtualClock) -> None:
+    book: Book = []
+    _, handle = crashed(loop, book, mailbox_cap=6)
+    queueing = when_down(handle, WhenDown.QUEUE)
+    queueing.note(1)
+    queueing.note(2)
+    with pytest.raises(ActorRestartingError, match="2 messages wait for it"):
+        queueing.note(3)
+    assert queueing.note.try_send(3) is False
+    clock.advance(0.101)
+    settle(loop)
+    assert book == [(2, 1), (2, 2)]
+    check_statistics(loop)
+
+
+def test_a_timeout_limits_the_wait(loop: ActorSystem, clock: VirtualClock) -> None:
+    book: Book = []
+    _, handle = crashed(loop, book)
+    waiting = when_down(handle, WhenDown.WAIT, timeout=0.05)
+    queueing = when_down(handle, WhenDown.QUEUE, timeout=timedelta(milliseconds=20))
+    reply = waiting.incarnation()
+    queueing.note("lost")
+    clock.advance(0.06)
+    settle(loop)
+    with pytest.raises(ActorRestartingError, match=r"was not restarted within 0\.05 s"):
+        reply.result()
+    assert loop.events.counts().dead_letters == 1
+    clock.advance(0.101)
+    settle(loop)
+    assert book == []
+
+
+@pytest.mark.parametrize(
+    ("policy", "timeout"), [("wait", None), (WhenDown.WAIT, -1), (WhenDown.QUEUE, float("nan")), (None, 1)]
+)
+def test_wrong_arguments_of_when_down_are_refused(loop: ActorSystem, policy: Any, timeout: Any) -> None:
+    root = one_for_one(loop, child("worker").of(Worker, []))
+    handle = supervised(root, Worker, "worker")
+    with pytest.raises(InvalidArgumentError, match="when_down"):
+        when_down(handle, policy, timeout=timeout)
+
+
+def test_when_down_needs_a_handle_of_something_that_is_restarted(loop: ActorSystem) -> None:
+    plain = loop.spawn(Worker, [])
+    with pytest.raises(InvalidArgumentError, match="not restarted"):
+        when_down(plain, WhenDown.WAIT)
+    with pytest.raises(InvalidArgumentError, match="not a handle"):
+        when_down("worker", WhenDown.WAIT)
+
+
+# --- other threads ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["blocking", "future"])
+def test_asks_of_other_threads_wait(loop: ActorSystem, clock: VirtualClock, form: str) -> None:
+    _, handle = crashed(loop, [])
+    answers: list[int] = []
+
+    def work() -> None:
+        if form == "blocking":
+            answers.append(handle.incarnation.blocking())
+        else:
+            answers.append(handle.incarnation.future().result(PATIENCE))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    while loop.ask_statistics().asked == 0:
+        pass
+    spin(loop)
+    clock.advance(0.101)
+    while thread.is_alive():
+        loop.poll_once()
+    thread.join(PATIENCE)
+    assert answers == [2]
+
+
+def test_an_ask_of_another_thread_fails_when_the_child_is_stopped(loop: ActorSystem) -> None:
+    root, handle = crashed(loop, [])
+    future = elsewhere(handle.incarnation.future)
+    spin(loop)
+    root.stop_child("worker")
+    settle(loop)
+    with pytest.raises(NoSuchActorError, match="will not be restarted"):
+        future.result(PATIENCE)
+    with pytest.raises(NoSuchActorError, match="will not be restarted"):
+        elsewhere(handle.incarnation.future)
+
+
+def test_a_future_of_another_thread_ends_at_its_deadline(loop: ActorSystem, clock: VirtualClock) -> None:
+    _, handle = crashed(loop, [])
+    future = elsewhere(handle.incarnation.within(0.02).future)
+    spin(loop)
+    clock.advance(0.05)
+    spin(loop)
+    with pytest.raises(AskTimeoutError):
+        future.result(PATIENCE)
+    clock.advance(0.101)
+    spin(loop)
+    assert loop.ask_statistics().expired == 1
+
+
+def test_a_cancelled_future_is_not_delivered(loop: ActorSystem, clock: VirtualClock) -> None:
+    _, handle = crashed(loop, [])
+    future = elsewhere(handle.incarnation.future)
+    spin(loop)
+    assert future.cancel()
+    clock.advance(0.101)
+    spin(loop)
+    assert loop.ask_statistics().answered == 0

@@ -1,0 +1,120 @@
+"""The log in memory: the last messages, bounded both ways."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Raw
+
+from bandstand.bus.frame import Frame, Metadata
+from bandstand.bus.message_log import MemoryLog
+from bandstand.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from bandstand.bus.protocols import Log
+
+pytestmark = [pytest.mark.spec("C26")]
+
+
+def frame(number: int, size: int = 2) -> Frame:
+    """A frame with so many bytes of data."""
+    data = b"1" * size
+    return Frame(kind="event", type="A.B", data=Raw(data), metadata=Metadata(str(number), 1))
+
+
+def ids(log: Log, limit: int = 1_000_000) -> list[int]:
+    return [int(kept.metadata.id) for kept in log.recent(limit)]
+
+
+def filled(sizes: list[int], **bounds: int) -> MemoryLog:
+    log = MemoryLog(**bounds)
+    for number, size in enumerate(sizes):
+        log.append(frame(number, size))
+    return log
+
+
+class TestWhatIsKept:
+    def test_an_empty_one_holds_nothing(self) -> None:
+        log = MemoryLog()
+        assert (len(log), log.held_bytes, log.skipped, list(log.recent(5))) == (0, 0, 0, [])
+
+    def test_the_last_ones_the_oldest_first(self) -> None:
+        assert ids(filled([2] * 10, messages=4)) == [6, 7, 8, 9]
+
+    def test_the_oldest_go_until_the_newest_fits(self) -> None:
+        assert ids(filled([40, 30, 30, 60], bytes=100)) == [2, 3]
+
+    def test_exactly_full_is_not_too_full(self) -> None:
+        log = filled([40, 30, 30], bytes=100, messages=3)
+        assert ids(log) == [0, 1, 2]
+        assert log.held_bytes == 100
+
+    def test_one_that_is_larger_than_the_whole_is_not_kept_but_counted(self) -> None:
+        log = filled([40, 101, 40], bytes=100)
+        assert ids(log) == [0, 2], "and it takes nobody's place"
+        assert log.skipped == 1
+
+    def test_they_are_the_very_frames(self) -> None:
+        """Nothing is copied: a frame cannot be changed."""
+        log, kept = MemoryLog(), frame(1)
+        log.append(kept)
+        assert log.recent(1)[0] is kept
+
+    @given(
+        sizes=st.lists(st.integers(1, 60), max_size=60),
+        messages=st.integers(1, 12),
+        bound=st.integers(1, 120),
+    )
+    def test_it_is_the_longest_tail_that_both_bounds_allow(
+        self, sizes: list[int], messages: int, bound: int
+    ) -> None:
+        log = filled(sizes, messages=messages, bytes=bound)
+        fitting = [number for number, size in enumerate(sizes) if size <= bound]
+        assert log.skipped == len(sizes) - len(fitting)
+        expected: list[int] = []
+        for number in reversed(fitting):
+            if len(expected) == messages or sum(sizes[kept] for kept in expected) + sizes[number] > bound:
+                break
+            expected.insert(0, number)
+        assert ids(log) == expected
+        assert log.held_bytes == sum(sizes[number] for number in expected)
+        assert len(log) == len(expected)
+
+
+class TestReading:
+    @pytest.mark.parametrize(
+        ("limit", "expected"), [(0, []), (1, [4]), (3, [2, 3, 4]), (5, [0, 1, 2, 3, 4]), (9, [0, 1, 2, 3, 4])]
+    )
+    def test_at_most_so_many_and_the_last_of_them(self, limit: int, expected: list[int]) -> None:
+        assert ids(filled([2] * 5), limit) == expected
+
+    def test_what_was_read_does_not_change_afterwards(self) -> None:
+        log = filled([2] * 3, messages=3)
+        read = log.recent(3)
+        log.append(frame(9))
+        assert [kept.metadata.id for kept in read] == ["0", "1", "2"]
+
+    def test_after_the_end_it_can_still_be_read(self) -> None:
+        log = filled([2] * 3)
+        log.close()
+        assert ids(log) == [0, 1, 2]
+
+    def test_less_than_none_is_refused(self) -> None:
+        with pytest.raises(InvalidArgumentError, match="limit is -1"):
+            MemoryLog().recent(-1)
+
+
+class TestItsBounds:
+    @pytest.mark.parametrize("bounds", [{"messages": 0}, {"messages": -1}, {"bytes": 0}, {"messages": True}])
+    def test_that_have_no_sense_are_refused_by_name(self, bounds: dict[str, int]) -> None:
+        (name,) = bounds
+        with pytest.raises(InvalidArgumentError, match=f"MemoryLog: {name} is"):
+            MemoryLog(**bounds)
+
+    def test_it_is_a_log(self) -> None:
+        log: Log = MemoryLog(messages=1, bytes=10)
+        log.append(frame(1))
+        assert len(log.recent(5)) == 1

@@ -1,0 +1,227 @@
+"""`on_timeout` of a capability: what happens to a handler whose request has timed out or was withdrawn."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, ClassVar
+
+import pytest
+
+from bandstand.bus import Capability, Contract, Query
+from bandstand.bus.contracts.capability import read_capability
+from bandstand.bus.worker import BufferedWorker
+from bandstand.errors import BandstandError, ContractError
+from tests.bus.nearby import nearby
+from tests.bus.stage import Stage, hushed, play
+from tests.core.support import Boom
+
+pytestmark = pytest.mark.guarantee("G357")
+
+
+class Work(Query[str], type="Tool.Work"):
+    """Work for some time."""
+
+    text: str = ""
+    ms: int = 1000
+    at_cancel: str = ""
+
+
+class Tool(Capability):
+    """Works."""
+
+    ended: ClassVar[list[str]] = []
+
+    async def work(self, msg: Work) -> str:
+        try:
+            await asyncio.sleep(msg.ms / 1000)
+        except asyncio.CancelledError:
+            self.ended.append(f"cancelled {msg.text}")
+            if msg.at_cancel == "raise":
+                raise Boom("by wish") from None
+            if msg.at_cancel == "return":
+                return "anyway"
+            raise
+        self.ended.append(f"done {msg.text}")
+        return msg.text
+
+
+class Cancelling(Tool):
+    """Works, until the deadline."""
+
+    id = "Tool"
+    on_timeout = "cancel"
+
+
+class Killing(Tool):
+    """Works, until the deadline."""
+
+    id = "Tool"
+    on_timeout = "kill"
+
+
+class SeveralCancelling(Cancelling):
+    """Works on several things."""
+
+    concurrency = 2
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    Tool.ended.clear()
+
+
+both_places = pytest.mark.parametrize("is_isolated", [False, True])
+
+
+def placed(kind: type[Capability], is_isolated: bool) -> Any:
+    return nearby(kind) if is_isolated else kind
+
+
+@both_places
+def test_by_default_the_handler_runs_on(is_isolated: bool) -> None:
+    async def act(stage: Stage) -> None:
+        client = stage.connect()
+        asked = client.query("Tool.Work", {"text": "a"}, timeout=100)
+        await stage.wait(2000)
+        client.fault(asked, "Sys.Timeout")
+        assert Tool.ended == ["done a"]
+        assert (await stage.stats()).late == 1
+
+    assert Capability.on_timeout == "report"
+    play(act, placed(Tool, is_isolated))
+
+
+class TestCancel:
+    @both_places
+    def test_the_handler_is_cancelled_and_the_next_request_is_handled_at_once(
+        self, is_isolated: bool
+    ) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            first = client.query("Tool.Work", {"text": "a", "ms": 60_000}, timeout=100)
+            second = client.query("Tool.Work", {"text": "b", "ms": 10})
+            await stage.wait(200)
+            client.fault(first, "Sys.Timeout")
+            assert client.reply(second) == "b"
+            assert Tool.ended == ["cancelled a", "done b"]
+            health = await stage.health("Tool")
+            assert (health.state, health.crashes) == ("running", 0)
+
+        play(act, placed(Cancelling, is_isolated))
+
+    def test_other_handlers_run_on(self) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            client.query("Tool.Work", {"text": "a", "ms": 60_000}, timeout=100)
+            other = client.query("Tool.Work", {"text": "b", "ms": 300})
+            await stage.wait(400)
+            assert client.reply(other) == "b"
+            assert Tool.ended == ["cancelled a", "done b"]
+
+        play(act, SeveralCancelling)
+
+    @both_places
+    def test_an_answer_after_the_cancellation_is_late(self, is_isolated: bool) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            asked = client.query("Tool.Work", {"ms": 60_000, "at_cancel": "return"}, timeout=100)
+            await stage.wait(200)
+            client.fault(asked, "Sys.Timeout")
+            assert (await stage.stats()).late == 1
+
+        play(act, placed(Cancelling, is_isolated))
+
+    @both_places
+    def test_another_exception_is_a_failure(self, is_isolated: bool) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            asked = client.query("Tool.Work", {"ms": 60_000, "at_cancel": "raise"}, timeout=100)
+            await stage.wait(3000)
+            client.fault(asked, "Sys.Timeout")
+            health = await stage.health("Tool")
+            assert (health.crashes, health.restarts) == (1, 1)
+
+        with hushed():
+            play(act, placed(Cancelling, is_isolated))
+
+    @both_places
+    def test_a_requester_that_is_cancelled_cancels_the_handler(self, is_isolated: bool) -> None:
+        async def act(stage: Stage) -> None:
+            asking = asyncio.ensure_future(stage.node.bus.ask(Work("a", ms=60_000)))
+            await stage.settle()
+            await stage.wait(10)
+            asking.cancel()
+            await stage.wait(10)
+            assert Tool.ended == ["cancelled a"]
+            assert (await stage.stats()).withdrawn == 1
+            assert (await stage.health("Tool")).crashes == 0
+
+        play(act, placed(Cancelling, is_isolated))
+
+    @both_places
+    def test_a_request_that_has_not_begun_cancels_nothing(self, is_isolated: bool) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            first = client.query("Tool.Work", {"text": "a", "ms": 500})
+            client.query("Tool.Work", {"text": "b"}, timeout=100)
+            await stage.wait(600)
+            assert client.reply(first) == "a"
+            assert Tool.ended == ["done a"]
+
+        play(act, placed(Cancelling, is_isolated))
+
+
+class TestKill:
+    @both_places
+    def test_the_incarnation_is_killed_and_the_next_one_handles_what_waits(self, is_isolated: bool) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            first = client.query("Tool.Work", {"text": "a", "ms": 60_000}, timeout=100)
+            second = client.query("Tool.Work", {"text": "b", "ms": 10})
+            await stage.wait(150)
+            client.fault(first, "Sys.Timeout")
+            await stage.wait(3000)
+            assert client.reply(second) == "b"
+            health = await stage.health("Tool")
+            assert (health.crashes, health.restarts) == (1, 1)
+            assert health.last_fault is not None
+            assert "Tool.Work was not answered in time" in health.last_fault
+
+        with hushed():
+            play(act, placed(Killing, is_isolated))
+
+    def test_a_request_that_has_not_begun_kills_nothing(self) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            client.query("Tool.Work", {"text": "a", "ms": 500})
+            client.query("Tool.Work", {"text": "b"}, timeout=100)
+            await stage.wait(600)
+            assert (await stage.health("Tool")).crashes == 0
+
+        play(act, Killing)
+
+
+def test_a_worker_cannot_be_cancelled() -> None:
+    contract = Contract(
+        id="Tool",
+        description="Works.",
+        inbound=Work,
+        spawn=lambda: BufferedWorker(lambda _message: None),
+        on_timeout="cancel",
+    )
+
+    async def act(stage: Stage) -> None:
+        pytest.fail("it has started")
+
+    with (
+        hushed(),
+        pytest.raises(BandstandError, match=r"cannot cancel what a worker does: pass 'report' or 'kill'"),
+    ):
+        play(act, contract)
+
+
+@pytest.mark.parametrize("value", ["stop", None, 1, True])
+def test_a_wrong_value_is_a_contract_error_that_says_what_to_write(value: Any) -> None:
+    wrong = type("Wrong", (Tool,), {"on_timeout": value, "__doc__": "Works."})
+    with pytest.raises(ContractError, match=r"on_timeout is .*: pass 'report', 'cancel' or 'kill'"):
+        read_capability(wrong)
