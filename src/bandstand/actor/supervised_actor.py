@@ -199,6 +199,8 @@ def child(
     backoff: Backoff | None = None,
     shutdown: Seconds | Shutdown | None = None,
     significant: bool = False,
+    max_restarts: int | None = None,
+    period: Seconds | None = None,
 ) -> ChildOptions:
     """Describe a supervised child that is a typed actor: `child("counter", backoff=Backoff()).of(Counter, start=10)`.
 
@@ -211,6 +213,8 @@ def child(
         "backoff": backoff,
         "shutdown": shutdown,
         "significant": significant,
+        "max_restarts": max_restarts,
+        "period": period,
     }
     return ChildOptions(name, options)
 
@@ -287,8 +291,10 @@ class ChildRef:
     def refusal(self) -> NoSuchActorError:
         """Return the error for a message that is refused: what the child is waiting for, or that it will not be restarted."""
         if not self.will_start:
+            given_up = self._root.why_given_up(self._path)
+            why = "" if given_up is None else f": its supervisor has given it up, {given_up}"
             return NoSuchActorError(
-                f"there is no actor to take the message: {self} is down and will not be restarted"
+                f"there is no actor to take the message: {self} is down and will not be restarted{why}"
             )
         waiting = len(self._system.child_queues.get(self, ()))
         what = "1 message waits" if waiting == 1 else f"{waiting} messages wait"

@@ -34,6 +34,7 @@ from bandstand.supervision.restart import Backoff as Backoff
 from bandstand.supervision.restart import ChildMode as ChildMode
 from bandstand.supervision.restart import History as History
 from bandstand.supervision.restart import Intensity as Intensity
+from bandstand.supervision.restart import RestartBudget as RestartBudget
 from bandstand.supervision.restart import Restarts as Restarts
 from bandstand.supervision.restart import Strategy as Strategy
 from bandstand.supervision.restart import Wait as Wait
@@ -72,6 +73,7 @@ __all__ = (
     "PartitionSpec",
     "PartitionSupervisor",
     "Phase",
+    "RestartBudget",
     "Restarts",
     "Shutdown",
     "Strategy",

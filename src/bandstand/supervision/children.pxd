@@ -1,6 +1,7 @@
 cimport cython
 from bandstand.core.mailbox cimport ActorCell
 from bandstand.core.ids cimport ActorId
+from bandstand.supervision.restart cimport History
 
 cdef object DOWN
 cdef object UP
@@ -27,6 +28,9 @@ cdef class ChildSlot:
     cdef public object supervisor
     cdef public object handle
     cdef public Py_ssize_t restarts
+    cdef readonly object limit
+    cdef public History history
+    cdef public object given_up
     cdef public bint has_been_up
     cdef public double stored_ms
     cdef public double started_at

@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
 from bandstand.core import ExitReason
 from bandstand.errors import InvalidTimerError
-from bandstand.supervision.restart import ChildMode, ExitAction, Strategy, exit_action, restart_group
+from bandstand.supervision.restart import (
+    ChildMode,
+    ExitAction,
+    History,
+    RestartBudget,
+    Strategy,
+    budget_of,
+    counting_period_ms,
+    exit_action,
+    restart_group,
+)
 from bandstand.supervision.spec import Mailbox, PartitionSpec, SupervisorSpec
 
 if TYPE_CHECKING:
@@ -22,6 +32,7 @@ if TYPE_CHECKING:
     from bandstand.core import Loop, TimerId
     from bandstand.core.ids import ActorId
     from bandstand.core.mailbox import ActorCell
+    from bandstand.supervision.restart import Intensity
     from bandstand.supervision.spec import AnySupervisorSpec, ChildSpec
     from bandstand.supervision.supervisor import BaseSupervisor
     from bandstand.supervision.supervisor_actor import SupervisorActor
@@ -66,6 +77,10 @@ class ChildInfo(NamedTuple):
     is_supervisor: bool
     restarts: int
     """How often it was restarted."""
+    budget: RestartBudget | None
+    """How much of its own restart limit is used; None if its restarts count against its supervisor's."""
+    given_up: str | None
+    """Why the supervisor has given it up: how often it was restarted, and the last cause. None if it has not."""
 
 
 class ChildWatcher(Protocol):
@@ -85,8 +100,10 @@ class ChildSlot:
         "behavior",
         "context",
         "exit_actions",
+        "given_up",
         "handle",
         "has_been_up",
+        "history",
         "init",
         "is_added",
         "is_delayed",
@@ -97,6 +114,7 @@ class ChildSlot:
         "is_temporary",
         "keeps_mailbox",
         "kept_mailbox",
+        "limit",
         "mailbox_cap",
         "must_stop",
         "name",
@@ -144,6 +162,11 @@ class ChildSlot:
         self.supervisor: SupervisorActor | None = None
         self.handle: BaseSupervisor | None = None
         self.restarts: Count = 0
+        # Its own restart limit, and the restarts that count against it. None if they count against the supervisor's.
+        self.limit = spec.restarts
+        self.history = None if self.limit is None else History()
+        # Why it was given up; None if it was not.
+        self.given_up: str | None = None
         # Whether any incarnation has been up.
         self.has_been_up = False
         # What its backoff grows from; see `restart.plan_restart`.
@@ -221,9 +244,30 @@ class ChildSlot:
             if self.watchers is not None and watcher in self.watchers:
                 watcher.changed()
 
-    def info(self, actor: ActorId | None) -> ChildInfo:
+    def budget(self, now_ms: Milliseconds) -> RestartBudget | None:
+        """Return how much of its own restart limit is used; None if it has none."""
+        limit, history = self.limit, self.history
+        if limit is None or history is None:
+            return None
+        return budget_of(limit, history, now_ms, self.counting_period(limit, now_ms))
+
+    def counting_period(self, limit: Intensity, now_ms: Milliseconds) -> Milliseconds:
+        """Return the time in which restarts would count against a limit if the child failed now."""
+        is_stable = self.phase is UP and now_ms - self.started_at >= limit.period_ms
+        return counting_period_ms(limit, self.backoff, 0.0 if is_stable else self.stored_ms)
+
+    def info(self, actor: ActorId | None, now_ms: Milliseconds) -> ChildInfo:
         """Return what users may know, with the current incarnation as the caller sees it."""
-        return ChildInfo(self.name, actor, self.phase, self.spec.mode, self.spec.is_supervisor, self.restarts)
+        return ChildInfo(
+            self.name,
+            actor,
+            self.phase,
+            self.spec.mode,
+            self.spec.is_supervisor,
+            self.restarts,
+            self.budget(now_ms),
+            self.given_up,
+        )
 
 
 class Children:

@@ -18,7 +18,15 @@ from bandstand.errors import ActorFailedError, RestartLimitError, StartError
 from bandstand.errors.formatting import describe_exception
 from bandstand.supervision.restart import Intensity
 
-__all__ = ("MAX_FAILURES", "ChildFailure", "SupervisorLog", "gave_up", "is_enabled_for", "start_failed")
+__all__ = (
+    "MAX_FAILURES",
+    "ChildFailure",
+    "SupervisorLog",
+    "gave_up",
+    "is_enabled_for",
+    "start_failed",
+    "why_given_up",
+)
 
 logger = SafeLogger("bandstand.supervision")
 is_enabled_for = logging.getLogger("bandstand.supervision").isEnabledFor
@@ -111,6 +119,19 @@ class SupervisorLog:
         """Log that the supervisor gives up."""
         logger.error("%s", error, extra=self._fields(failure))
 
+    def gave_up_child(self, failure: ChildFailure, crash: CrashFacts | None, why: str) -> None:
+        """Log that the supervisor gives up one child. Unlike a restart, each has its line; the traceback is rate-limited."""
+        count = self._admit(failure, crash)
+        logger.error(
+            "supervisor %r gives up child %r: %s%s",
+            self._supervisor,
+            failure[0],
+            why,
+            self._details(crash) if count == 1 else "",
+            exc_info=failure[2] if count == 1 else None,
+            extra=self._fields(failure),
+        )
+
     def stray_message(self, data: object) -> None:
         """Log that the supervisor has received a user message."""
         logger.warning(
@@ -150,8 +171,28 @@ class SupervisorLog:
         return {"supervisor": self._supervisor, "child": child, "reason": reason.name, **more}
 
 
+def why_given_up(failure: ChildFailure, count: int, limit: Intensity) -> str:
+    """Return why a child is given up that has exceeded its own limit.
+
+    Args:
+        failure: the last failure.
+        count: the restarts within the period, with the one that is not made.
+        limit: how many were allowed.
+    """
+    _, reason, cause = failure
+    return (
+        f"this would be restart {count} within {limit.period:g} s, and its max_restarts is {limit.max_restarts}; it ended with reason "
+        f"{reason.name}" + (in_brackets(cause) if reason is not ExitReason.NORMAL else NORMAL_EXIT_HINT)
+    )
+
+
 def gave_up(
-    supervisor: str, failures: Iterable[ChildFailure], count: int, intensity: Intensity
+    supervisor: str,
+    failures: Iterable[ChildFailure],
+    count: int,
+    intensity: Intensity,
+    *,
+    is_given_up: bool = False,
 ) -> RestartLimitError:
     """Return the error of a supervisor that gives up.
 
@@ -160,11 +201,17 @@ def gave_up(
         failures: the last failures; the last one is the one too many.
         count: the restarts within the period, with the one that is not made.
         intensity: how many were allowed.
+        is_given_up: the last child has exceeded its own limit, and that was one too many for the supervisor.
     """
     last = list(failures)
     child, reason, cause = last[-1]
+    what = (
+        f"it has exceeded its own max_restarts, which is number {count} of the restarts and the children given up within "
+        if is_given_up
+        else f"this would be restart {count} within "
+    )
     error = RestartLimitError(
-        f"supervisor {supervisor!r} gave up on child {child!r}: this would be restart {count} within "
+        f"supervisor {supervisor!r} gave up on child {child!r}: {what}"
         f"{intensity.period:g} s, and {intensity.max_restarts} are allowed; it ended with reason {reason.name}"
         + (in_brackets(cause) if reason is not ExitReason.NORMAL else NORMAL_EXIT_HINT)
     )

@@ -22,5 +22,8 @@ cdef class RestartPlan:
     cdef readonly double stored_ms
     cdef readonly History history
 
+@cython.locals(period_ms=double)
+cpdef double counting_period_ms(object intensity, object backoff, double stored_ms) except? -1
+
 @cython.locals(period_ms=double, plan=RestartPlan)
 cpdef RestartPlan plan_restart(object intensity, History history, double now_ms, object backoff, object reason, double stored_ms, double lived_ms, double chance)

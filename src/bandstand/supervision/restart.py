@@ -23,6 +23,9 @@ as soon as it starts is restarted `max_restarts` times, however long it waits ea
 0.1, 0.3, 0.7, 1.5, 3.1, 6.3, 12.7 and 22.7 s. A supervisor whose spec sets no limit allows a child with a backoff as many restarts as
 it takes to wait the longest delay once, here 8, and gives up at the ninth failure.
 
+A child that has its own limit has its own history, and its restarts do not count for its supervisor. The restart that is one too many
+for such a child gives up the child, not the supervisor. `count_given_up` decides whether the supervisor follows.
+
 `restart_group` and `triggers_auto_shutdown` decide what an exit means for the siblings and for the supervisor.
 
 The module is compiled: a supervisor asks for a plan at every restart.
@@ -55,11 +58,15 @@ __all__ = (
     "ExitAction",
     "History",
     "Intensity",
+    "RestartBudget",
     "RestartPlan",
     "Restarts",
     "Strategy",
     "Wait",
+    "budget_of",
     "check_intensity",
+    "count_given_up",
+    "counting_period_ms",
     "exit_action",
     "plan_restart",
     "restart_group",
@@ -202,6 +209,11 @@ class History:
         history.set_window(times, start, end + 1)
         return history
 
+    def count_within(self, now: float, period: float) -> int:
+        """Return how many of the restarts are less than `period` old."""
+        expired = now - period
+        return sum(time > expired for time in self.times)
+
     def set_window(self, times: list[float], start: Count, end: Count) -> None:
         """Make this new history the window of a list from `start` to `end`. Only `add` calls it."""
         self._times = times
@@ -251,6 +263,17 @@ class Intensity:
         """Add a restart at `now`, in seconds, which must not be before those of the history."""
         recent = history.add(now, self.period_ms / 1000)
         return Restarts(recent, recent.count > self.max_restarts)
+
+
+class RestartBudget(NamedTuple):
+    """How much of a restart limit is used."""
+
+    used: int
+    """How many restarts count now."""
+    max_restarts: int
+    """How many are allowed. One more is one too many."""
+    period: float
+    """The seconds in which they are counted. Delays lengthen it: see the docstring of the module."""
 
 
 def check_intensity(where: str, max_restarts: object, period: object) -> float:
@@ -412,10 +435,53 @@ def plan_restart(
     plan.delay_ms = 0.0
     plan.stored_ms = 0.0 if lived_ms >= period_ms else stored_ms
     if backoff is not None and reason is not NORMAL:
-        if plan.stored_ms > 0:
-            # The delays before the restarts that count were not longer than the last one, but for the jitter.
-            period_ms += min(intensity.max_restarts, MAX_DELAYS) * (plan.stored_ms + backoff.jitter_ms)
+        period_ms = counting_period_ms(intensity, backoff, plan.stored_ms)
         plan.delay_ms, plan.stored_ms = backoff.after_ms(plan.stored_ms, chance)
     plan.history = history.add(now_ms, period_ms)
     plan.gives_up = plan.history.count > intensity.max_restarts
     return plan
+
+
+def counting_period_ms(
+    intensity: Intensity, backoff: Backoff | None, stored_ms: Milliseconds
+) -> Milliseconds:
+    """Return the time in which restarts count for a child, in milliseconds: the period, longer while the child has delays.
+
+    Args:
+        intensity: how many restarts are allowed.
+        backoff: the child's backoff, if it has one.
+        stored_ms: what the last plan of this child said to remember; 0 if there was none, and after a stable period.
+    """
+    period_ms: Milliseconds = intensity.period_ms
+    if backoff is not None and stored_ms > 0:
+        # The delays before the restarts that count were not longer than the last one, but for the jitter.
+        period_ms += min(intensity.max_restarts, MAX_DELAYS) * (stored_ms + backoff.jitter_ms)
+    return period_ms
+
+
+def budget_of(
+    intensity: Intensity, history: History, now_ms: Milliseconds, period_ms: Milliseconds
+) -> RestartBudget:
+    """Return how much of a limit is used at a time.
+
+    Args:
+        intensity: the limit.
+        history: the restarts so far.
+        now_ms: the time.
+        period_ms: the time in which restarts count: see `counting_period_ms`.
+    """
+    return RestartBudget(
+        history.count_within(now_ms, period_ms), intensity.max_restarts, intensity.period_ms / 1000
+    )
+
+
+def count_given_up(limit: Intensity, history: History, now_ms: Milliseconds) -> Restarts:
+    """Count a child that has exceeded its own limit against the limit of its supervisor, as one restart.
+
+    Args:
+        limit: the supervisor's limit.
+        history: what has counted against it so far.
+        now_ms: the time.
+    """
+    recent = history.add(now_ms, limit.period_ms)
+    return Restarts(recent, recent.count > limit.max_restarts)

@@ -52,6 +52,7 @@ __all__ = (
     "Shutdown",
     "SupervisorSpec",
     "check_mailbox_caps",
+    "check_own_limit",
     "check_siblings",
     "depth_of",
     "is_supervisor_spec",
@@ -136,6 +137,22 @@ class ChildSpec(Generic[State]):
     """How long its coroutine has to end when it is stopped; then it is killed. None means 5 s, or INFINITY for a supervisor."""
     significant: bool = False
     """Whether its exit can stop its supervisor: see `SupervisorSpec.auto_shutdown`."""
+    max_restarts: int | None = None
+    """How many restarts of this child alone are allowed within its `period`; 0 for none. None counts them against its supervisor's limit.
+
+    A child with its own limit does not use up that of its supervisor. At one restart more, the supervisor gives the child up:
+    it logs the cause, the child stays down, or is removed if its supervisor is dynamic, and its siblings continue to run.
+    Only under ONE_FOR_ONE, where siblings do not depend on each other.
+    """
+    period: Seconds | None = None
+    """The time in which restarts of this child are counted, if it has its own `max_restarts`; None means 5 s."""
+
+    @property
+    def restarts(self) -> Intensity | None:
+        """Its own `max_restarts` and `period` as one value; None if its restarts count against its supervisor's limit."""
+        if self.max_restarts is None:
+            return None
+        return Intensity(self.max_restarts, DEFAULT_PERIOD if self.period is None else self.period)
 
     @property
     def is_supervisor(self) -> bool:
@@ -182,7 +199,18 @@ class ChildSpec(Generic[State]):
             raise InvalidArgumentError(
                 f"{where}: significant is {safe_repr(self.significant)}: pass True or False"
             )
+        self._check_limit(where)
         self._check_combinations(where)
+
+    def _check_limit(self, where: str) -> None:
+        if self.max_restarts is not None:
+            period = DEFAULT_PERIOD if self.period is None else self.period
+            object.__setattr__(self, "period", check_intensity(where, self.max_restarts, period))
+        elif self.period is not None:
+            raise InvalidArgumentError(
+                f"{where}: period is {safe_repr(self.period)} and max_restarts is None: a child without its own max_restarts is "
+                f"counted in the period of its supervisor; set max_restarts, or leave out period"
+            )
 
     def _check_combinations(self, where: str) -> None:
         if self.significant and self.mode is ChildMode.PERMANENT:
@@ -194,6 +222,11 @@ class ChildSpec(Generic[State]):
             raise InvalidArgumentError(
                 f"{where}: mode is TEMPORARY and backoff is {safe_repr(self.backoff)}: a temporary child is never restarted, so "
                 f"no delay is possible; leave out backoff"
+            )
+        if self.mode is ChildMode.TEMPORARY and self.max_restarts is not None:
+            raise InvalidArgumentError(
+                f"{where}: mode is TEMPORARY and max_restarts is {self.max_restarts}: a temporary child is never restarted, so "
+                f"there is nothing to count; leave out max_restarts"
             )
         if self.mode is ChildMode.TEMPORARY and self.mailbox is Mailbox.KEPT:
             raise InvalidArgumentError(
@@ -231,6 +264,9 @@ class SupervisorSpec:
     """How many restarts are allowed within `period`, for all children together; 0 for none.
 
     None means 3; if children have a `Backoff`, as many restarts as it takes each of them to wait its longest delay once.
+
+    The restarts of a child with its own `max_restarts` do not count. If such a child is given up, that counts as one restart; with
+    None it does not count.
     """
     period: Seconds = DEFAULT_PERIOD
     """The time in which restarts are counted. A child that runs this long starts its backoff again."""
@@ -264,6 +300,8 @@ class SupervisorSpec:
             check_siblings(child, self.children)
         check_member("SupervisorSpec: strategy", self.strategy, Strategy)
         check_member("SupervisorSpec: auto_shutdown", self.auto_shutdown, AutoShutdown)
+        for child in self.children:
+            check_own_limit("SupervisorSpec", self.strategy, child)
         _check_limit("SupervisorSpec", self)
         check_depth("SupervisorSpec", self)
         if self.auto_shutdown is AutoShutdown.NEVER:
@@ -284,11 +322,16 @@ class DynamicSpec:
     """
 
     child: ChildSpec[Any]
-    """The spec of every child. A child's name is this name with a number; its init receives the child's arguments after the context."""
+    """The spec of every child. A child's name is this name with a number, unless `start_child` gives it another one; its init receives the
+    child's arguments after the context."""
     max_children: int | None = None
     """How many children may exist at one time; None for as many as the loop has room for."""
     max_restarts: int | None = None
-    """How many restarts are allowed within `period`, for all children together. None is as in `SupervisorSpec`."""
+    """How many restarts are allowed within `period`, for all children together. None is as in `SupervisorSpec`.
+
+    For many children that fail independently of each other, give the child its own `max_restarts`: then this one says how many
+    children may be given up within `period`, and None sets no limit.
+    """
     period: Seconds = DEFAULT_PERIOD
     """The time in which restarts are counted."""
 
@@ -347,6 +390,15 @@ class PartitionSpec:
 def _check_limit(where: str, spec: AnySupervisorSpec) -> None:
     most = DEFAULT_MAX_RESTARTS if spec.max_restarts is None else spec.max_restarts
     object.__setattr__(spec, "period", check_intensity(where, most, spec.period))
+
+
+def check_own_limit(where: str, strategy: Strategy, child: ChildSpec[Any]) -> None:
+    """Raise `InvalidArgumentError` for a child that has its own restart limit but is restarted together with siblings."""
+    if child.max_restarts is not None and strategy is not Strategy.ONE_FOR_ONE:
+        raise InvalidArgumentError(
+            f"{where}: strategy is {strategy.name} and child {child.name!r} has max_restarts {child.max_restarts}: siblings that are restarted "
+            f"together depend on each other, so none can be given up alone; set max_restarts of the supervisor, or use ONE_FOR_ONE"
+        )
 
 
 AnySupervisorSpec: TypeAlias = SupervisorSpec | DynamicSpec | PartitionSpec

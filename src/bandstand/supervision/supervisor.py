@@ -28,7 +28,7 @@ from bandstand.errors import (
 )
 from bandstand.errors.formatting import safe_repr
 from bandstand.supervision.children import ChildInfo, ChildSlot, Phase
-from bandstand.supervision.restart import AutoShutdown, ExitAction, Intensity
+from bandstand.supervision.restart import AutoShutdown, ExitAction, Intensity, RestartBudget
 from bandstand.supervision.spec import (
     MAX_DEPTH,
     AnySupervisorSpec,
@@ -37,6 +37,7 @@ from bandstand.supervision.spec import (
     PartitionSpec,
     SupervisorSpec,
     check_mailbox_caps,
+    check_own_limit,
     check_siblings,
     depth_of,
     is_supervisor_spec,
@@ -136,8 +137,10 @@ class BaseSupervisor:
             return actor
         if self._actor.state is SupervisorState.ENDED:
             raise ChildStateError(f"supervisor {self.name!r} has ended, and child {name!r} with it")
-        phase = self._slot(name).phase
-        why = "it has just exited" if phase is Phase.UP else f"it is {phase.value}"
+        slot = self._slot(name)
+        why = "it has just exited" if slot.phase is Phase.UP else f"it is {slot.phase.value}"
+        if slot.given_up is not None:
+            why = f"it was given up: {slot.given_up}"
         raise ChildStateError(f"child {name!r} of supervisor {self.name!r} is not running: {why}")
 
     def supervisor(self, name: str, kind: type[Kind]) -> Kind | None:
@@ -164,13 +167,20 @@ class BaseSupervisor:
     def children(self) -> tuple[ChildInfo, ...]:
         """Return what is known about every child, in order."""
         self.loop.kernel.check_thread()
-        return tuple(slot.info(self._actor.current(slot)) for slot in self._actor.children.slots.values())
+        actor, now_ms = self._actor, self._actor.now_ms()
+        return tuple(slot.info(actor.current(slot), now_ms) for slot in actor.children.slots.values())
 
     @property
     def intensity(self) -> Intensity:
         """How many restarts it allows at the moment. Children with a backoff change it, if the spec sets no `max_restarts`."""
         limit: Intensity = self._actor.intensity
         return limit
+
+    @property
+    def budget(self) -> RestartBudget:
+        """How much of its restart limit is used. Restarts of children with their own `max_restarts` count in `ChildInfo.budget` instead."""
+        self.loop.kernel.check_thread()
+        return self._actor.budget()
 
     def count_children(self) -> Counts:
         """Return how many children there are."""
@@ -228,6 +238,13 @@ class BaseSupervisor:
         False if it is down until a request, or was removed; and if this supervisor is stopping or has ended.
         """
         return self._actor.will_start(path)
+
+    def why_given_up(self, path: Sequence[str]) -> str | None:
+        """Return why a child was given up, or the first supervisor on the way to it that was; None if none was. From any thread.
+
+        Of removed children, a dynamic supervisor remembers the last thousand.
+        """
+        return self._actor.why_given_up(path)
 
     def watch_child(self, path: Sequence[str], callback: Callable[[], object]) -> ChildWatch:
         """Call a function when a child has a new incarnation, is down or is gone: see `ChildWatch`."""
@@ -327,6 +344,7 @@ class Supervisor(BaseSupervisor):
                 f"child {spec.name!r} has significant True and auto_shutdown of supervisor {self.name!r} is NEVER: it would have "
                 f"no effect"
             )
+        check_own_limit(f"supervisor {self.name!r}", actor.strategy, spec)
         check_mailbox_caps(self.loop, spec)
         check_siblings(spec, (slot.spec for slot in actor.children.slots.values()))
         if is_supervisor_spec(spec.run) and actor.depth + depth_of(spec.run) > MAX_DEPTH:
@@ -369,16 +387,17 @@ class DynamicSupervisor(BaseSupervisor):
         super().__init__(actor)
         self._spec = cast("DynamicSpec", actor.spec)
 
-    def start_child(self, *arguments: object) -> ActorId:
+    def start_child(self, *arguments: object, name: str | None = None) -> ActorId:
         """Start one more child. Its init receives `arguments` after the context.
 
-        Its name is the spec's with a number: "session-1", "session-2" and so on. It stays the same through restarts.
+        Its name stays the same through restarts. Without `name` it is the spec's with a number: "session-1", "session-2" and so on.
         If the init raises `IgnoreChild`, no child is added, and the returned id is that of an actor that has ended.
 
         Raises:
             MaxChildrenError: there are as many children as the spec allows. A child does not count from the moment it has
                 exited for good.
-            InvalidArgumentError: there are arguments, but the spec has no init to receive them.
+            InvalidArgumentError: there are arguments, but the spec has no init to receive them; or the name is not a string, or
+                empty, or a child has it.
             StartError: its init failed. It was not added.
             MaxActorsError, OutOfMemoryError: there is no room for it. It was not added.
             ChildStateError: the supervisor is stopping; or called by a child's init or a hook.
@@ -397,8 +416,8 @@ class DynamicSupervisor(BaseSupervisor):
                 f"supervisor {self.name!r} has {limit} {'child' if limit == 1 else 'children'}, as many as its max_children "
                 f"allows: stop some, or raise DynamicSpec.max_children"
             )
-        name = f"{template.name}-{actor.children.next_position + 1}"
-        return actor.add_child(ChildSlot(name, template, copy_context(), arguments))
+        chosen = self._next_name() if name is None else self._checked_name(name)
+        return actor.add_child(ChildSlot(chosen, template, copy_context(), arguments))
 
     def stop_child(self, name: str | ActorId) -> bool:
         """Stop a child, given by its name or by its current id, and remove it. See `BaseSupervisor.stop_child`."""
@@ -426,6 +445,27 @@ class DynamicSupervisor(BaseSupervisor):
         slot = self._actor.children.by_actor.get(actor)
         if slot is not None:
             slot.is_requested = slot.is_added = False
+
+    def _next_name(self) -> str:
+        children = self._actor.children
+        number = children.next_position + 1
+        # A caller may have chosen that name.
+        while (name := f"{self._spec.child.name}-{number}") in children.slots:
+            number += 1
+        return name
+
+    def _checked_name(self, name: str) -> str:
+        if type(name) is not str or not name:
+            raise InvalidArgumentError(
+                f"name is {safe_repr(name)}: pass a string that is not empty, or leave it out"
+            )
+        slot = self._actor.children.slots.get(name)
+        if slot is not None:
+            raise InvalidArgumentError(
+                f"supervisor {self.name!r} has a child {name!r} already, which is {slot.phase.value}: names are unique among "
+                f"siblings; choose another one, or stop that child first"
+            )
+        return name
 
     def _is_full(self, limit: int) -> bool:
         slots = self._actor.children.slots
@@ -543,6 +583,9 @@ def _slot_of(supervisor: SupervisorActor, name: str) -> ChildSlot:
     if slot is None:
         known = ", ".join(map(repr, islice(slots, 10))) or "none"
         more = " and others" if len(slots) > 10 else ""
+        why = supervisor.given_up.get(name)
+        if why is not None:
+            raise NoSuchChildError(f"supervisor {supervisor.name!r} has given up child {name!r}: {why}")
         raise NoSuchChildError(f"supervisor {supervisor.name!r} has no child {name!r}; it has {known}{more}")
     return slot
 

@@ -48,6 +48,7 @@ cdef class SupervisorActor:
     cdef readonly History history
     cdef readonly object crash
     cdef readonly object failures
+    cdef readonly dict given_up
     cdef readonly object group_delay
     cdef readonly Py_ssize_t last_token
     cdef readonly bint is_busy

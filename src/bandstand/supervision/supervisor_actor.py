@@ -45,14 +45,24 @@ from bandstand.errors import (
     OutOfMemoryError,
 )
 from bandstand.supervision.children import Children, ChildSlot, Phase, first_slots
-from bandstand.supervision.log import MAX_FAILURES, SupervisorLog, gave_up, is_enabled_for, start_failed
+from bandstand.supervision.log import (
+    MAX_FAILURES,
+    SupervisorLog,
+    gave_up,
+    is_enabled_for,
+    start_failed,
+    why_given_up,
+)
 from bandstand.supervision.restart import (
     DEFAULT_MAX_RESTARTS,
     AutoShutdown,
     ExitAction,
     History,
     Intensity,
+    RestartBudget,
     Strategy,
+    budget_of,
+    count_given_up,
     plan_restart,
     triggers_auto_shutdown,
 )
@@ -78,6 +88,8 @@ Milliseconds: TypeAlias = float
 NEVER: Milliseconds = inf
 # The delay before another try when the loop has no room for a child. Other actors may end meanwhile.
 NO_ROOM_MS = 1
+# Of how many removed children a dynamic supervisor remembers why they were given up.
+MAX_GIVEN_UP = 1000
 
 
 class SupervisorState(Enum):
@@ -140,6 +152,7 @@ class SupervisorActor:
         "depth",
         "crash",
         "failures",
+        "given_up",
         "group_delay",
         "has_logged_stray",
         "history",
@@ -206,6 +219,8 @@ class SupervisorActor:
         self.failures: deque[ChildFailure] = deque(
             maxlen=MAX_FAILURES if spec.max_restarts is None else min(MAX_FAILURES, spec.max_restarts + 1)
         )
+        # Why children that were removed were given up, by name, for handles that still refer to them.
+        self.given_up: dict[str, str] = {}
         # The restart for whose delay a whole group waits.
         self.group_delay: RestartDue | None = None
         self.last_token: Count = 0
@@ -438,9 +453,10 @@ class SupervisorActor:
         backoff = slot.backoff
         now = self.loop.kernel.timers.elapsed_ms()
         chance = random.random() if backoff is not None and backoff.jitter_ms else 0.5  # noqa: S311  # jitter
+        limit = slot.limit
         plan = plan_restart(
-            self.intensity,
-            self.history,
+            self.intensity if limit is None else limit,
+            self.history if limit is None else slot.history,
             now,
             backoff,
             reason,
@@ -448,14 +464,17 @@ class SupervisorActor:
             now - slot.started_at,
             chance,
         )
-        self.history = plan.history
-        self.failures.append(failure)
-        while len(self.failures) > self.history.count:
-            # Older than the period.
-            self.failures.popleft()
-        if plan.gives_up:
-            self.give_up(failure)
-            return
+        if limit is None:
+            self.history = plan.history
+            self.add_failure(failure)
+            if plan.gives_up:
+                self.give_up(failure, is_given_up=False)
+                return
+        else:
+            slot.history = plan.history
+            if plan.gives_up:
+                self.give_up_child(slot, failure, now)
+                return
         slot.stored_ms = plan.stored_ms
         slot.phase = WAITING
         slot.restarts += 1
@@ -531,9 +550,39 @@ class SupervisorActor:
             elif sibling.phase is WAITING:
                 self.retire(sibling)
 
-    def give_up(self, failure: ChildFailure) -> None:
-        """Escalate: this restart is one too many."""
-        error = gave_up(self.name, self.failures, len(self.history), self.intensity)
+    def add_failure(self, failure: ChildFailure) -> None:
+        """Remember a failure that counts against the limit, and forget those that are older than the period."""
+        self.failures.append(failure)
+        while len(self.failures) > self.history.count:
+            self.failures.popleft()
+
+    def give_up_child(self, slot: ChildSlot, failure: ChildFailure, now: Milliseconds) -> None:
+        """Give up a child that has exceeded its own limit: it stays down, or is removed, and the others continue to run.
+
+        It counts as one restart against the supervisor's limit, if the spec sets one.
+        """
+        limit = slot.limit
+        why = why_given_up(failure, len(slot.history), limit)
+        self.log.gave_up_child(failure, self.crash, why)
+        slot.given_up = why
+        slot.stored_ms = 0.0
+        if self.is_dynamic:
+            self.given_up[slot.name] = why
+            if len(self.given_up) > MAX_GIVEN_UP:
+                del self.given_up[next(iter(self.given_up))]
+        is_too_many = False
+        if self.spec.max_restarts is not None:
+            self.history, is_too_many = count_given_up(self.intensity, self.history, now)
+            self.add_failure(failure)
+        self.leave_down(slot, ExitAction.STAY_DOWN)
+        if is_too_many:
+            self.give_up(failure, is_given_up=True)
+        else:
+            self.shut_down_if_significant(slot)
+
+    def give_up(self, failure: ChildFailure, *, is_given_up: bool) -> None:
+        """Escalate: this restart, or this child that was given up, is one too many."""
+        error = gave_up(self.name, self.failures, len(self.history), self.intensity, is_given_up=is_given_up)
         self.log.gave_up(failure, error)
         self.loop.kernel.report_escalation(self.own_id)
         self.begin_stop(error)
@@ -735,11 +784,19 @@ class SupervisorActor:
         self.reset_backoff_if_stable(slot)
         if failure[1] is not NORMAL:
             self.log.final_exit(failure, self.crash)
+        self.leave_down(slot, action)
+        self.shut_down_if_significant(slot)
+
+    def leave_down(self, slot: ChildSlot, action: ExitAction) -> None:
+        """Keep a child down that is not restarted, or remove it."""
         slot.discard_mailbox(self.loop)
         if action is ExitAction.FORGET or self.is_dynamic:
             self.remove(slot)
         else:
             slot.notify_watchers()
+
+    def shut_down_if_significant(self, slot: ChildSlot) -> None:
+        """Stop the supervisor if a child that is not restarted is significant, and `auto_shutdown` says so."""
         if slot.spec.significant:
             others = [
                 other.phase is not DOWN
@@ -766,14 +823,15 @@ class SupervisorActor:
 
     def update_limit(self, slot: ChildSlot, change: Count) -> None:
         """Allow as many restarts as backoffs need, unless the spec sets a limit. `change` is 1 for a new child, -1 for one that is removed."""
-        if slot.backoff is None or self.spec.max_restarts is not None:
+        if slot.backoff is None or slot.limit is not None or self.spec.max_restarts is not None:
             return
         self.backoff_restarts += change * slot.backoff.restarts_to_maximum
         self.intensity = Intensity(max(DEFAULT_MAX_RESTARTS, self.backoff_restarts), self.spec.period)
 
     def reset_backoff_if_stable(self, slot: ChildSlot) -> None:
         """Start the backoff of a child again that has run for a whole period, however it ended."""
-        if slot.stored_ms and self.now_ms() - slot.started_at >= self.intensity.period_ms:
+        limit = self.intensity if slot.limit is None else slot.limit
+        if slot.stored_ms and self.now_ms() - slot.started_at >= limit.period_ms:
             slot.stored_ms = 0.0
 
     def report_failed_stop(self, child: ActorId, reason: ExitReason, cause: BaseException | None) -> None:
@@ -858,6 +916,7 @@ class SupervisorActor:
     def add_child(self, slot: ChildSlot) -> ActorId:
         """Add a child at the end and start it for a caller. If it fails at once, it is removed again."""
         slot.is_added = True
+        self.given_up.pop(slot.name, None)
         self.children.add(slot)
         self.update_limit(slot, 1)
         return self.request_start(slot)
@@ -865,6 +924,10 @@ class SupervisorActor:
     def request_start(self, slot: ChildSlot) -> ActorId:
         """Start a child for a caller, who gets the error if it fails."""
         slot.was_held, slot.is_held = slot.is_held, False
+        if slot.given_up is not None:
+            # A request gives it its whole budget again.
+            slot.given_up = None
+            slot.history = History()
         slot.is_requested = True
         self.is_busy = True
         try:
@@ -934,6 +997,26 @@ class SupervisorActor:
         if actor is None or self.loop.status(actor) >= ActorStatus.STOPPING:
             return None
         return actor
+
+    def budget(self) -> RestartBudget:
+        """Return how much of the limit is used, as it would be counted for the child with the longest delays."""
+        limit, now_ms = self.intensity, self.now_ms()
+        own = (slot for slot in self.children.slots.values() if slot.limit is None)
+        period_ms = max((slot.counting_period(limit, now_ms) for slot in own), default=limit.period_ms)
+        return budget_of(limit, self.history, now_ms, period_ms)
+
+    def why_given_up(self, path: Sequence[str]) -> str | None:
+        """Return why a child was given up, or the first supervisor on the way to it that was; None if none was. From any thread."""
+        supervisor: SupervisorActor | None = self
+        for name in path:
+            if supervisor is None:
+                break
+            slot = supervisor.children.slots.get(name)
+            why = supervisor.given_up.get(name) if slot is None else slot.given_up
+            if slot is None or why is not None:
+                return why
+            supervisor = slot.supervisor
+        return None
 
     def slots_on_path(self, path: Sequence[str]) -> list[ChildSlot]:
         """Return the slots on the way down to a child, as far as they exist now. From any thread."""
@@ -1019,11 +1102,16 @@ class SupervisorActor:
     def members(self) -> Sequence[ChildSummary]:
         """Return the children for the tree of the loop, in order."""
         return [
-            ChildSummary(
-                slot.name, slot.actor, slot.restarts, "" if slot.phase in {UP, DOWN} else slot.phase.value
-            )
+            ChildSummary(slot.name, slot.actor, slot.restarts, note_of(slot))
             for slot in self.children.slots.values()
         ]
+
+
+def note_of(slot: ChildSlot) -> str:
+    """Return the note of a child for the tree."""
+    if slot.phase is DOWN:
+        return "" if slot.given_up is None else "given up"
+    return "" if slot.phase is UP else slot.phase.value
 
 
 def is_a(error: BaseException | None, kind: type[BaseException]) -> bool:
