@@ -616,3 +616,42 @@ def test_a_cancelled_future_is_not_delivered(loop: ActorSystem, clock: VirtualCl
     clock.advance(0.101)
     spin(loop)
     assert loop.ask_statistics().answered == 0
+
+
+# --- a child that is given up -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G384")
+def test_an_ask_that_waits_fails_when_the_child_is_given_up(loop: ActorSystem, clock: VirtualClock) -> None:
+    starts: list[int] = []
+
+    class Device(Actor):
+        def __init__(self) -> None:
+            starts.append(1)
+            if len(starts) > 1:
+                raise OSError("no route")
+
+        @tell
+        def crash(self) -> None:
+            raise Boom
+
+        @ask
+        def read(self) -> int:
+            return 5
+
+    spec = DynamicSpec(child=child("device", max_restarts=1, backoff=BACKOFF).of(Device))
+    root = spawn_supervisor(loop, spec, name="devices")
+    root.start_child(name="pump")
+    pump = supervised(root, Device, "pump")
+    pump.crash()
+    settle(loop)
+    reply = pump.read()
+    text = (
+        r"child 'pump' of supervisor 'devices' is down and will not be restarted: its supervisor has given it up, this would be "
+        r"restart 2 within 5 s, and its max_restarts is 1; it ended with reason PANIC \(OSError\('no route'\)\)"
+    )
+    with pytest.raises(NoSuchActorError, match=text):
+        result_of(loop, clock, reply, 100)
+    with pytest.raises(NoSuchActorError, match=text):
+        pump.crash()
+    check_statistics(loop)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import Any
 
@@ -10,13 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bandstand import Actor, ActorSystem, ask, supervised
-from bandstand.actor import child as typed_child
 from bandstand.core import ActorStatus, Context, ExitReason, Loop
 from bandstand.errors import (
     ChildStateError,
     InvalidArgumentError,
-    NoSuchActorError,
     NoSuchChildError,
     RestartLimitError,
 )
@@ -145,7 +141,9 @@ def test_a_child_over_its_budget_is_removed_and_the_others_live(
         "it ended with reason FAIL (Boom(2"
     )
     assert vars(line)["child"] == "device-2"
-    with pytest.raises(NoSuchChildError, match=r"'crowd' has given up child 'device-2': this would be restart 3"):
+    with pytest.raises(
+        NoSuchChildError, match=r"'crowd' has given up child 'device-2': this would be restart 3"
+    ):
         supervisor.address("device-2")
     check_statistics(loop)
 
@@ -232,9 +230,13 @@ def test_a_child_of_a_list_stays_down_until_a_request(loop: Loop) -> None:
     info = root.children()[0]
     assert (info.phase, info.budget) == (Phase.DOWN, RestartBudget(2, 1, 5))
     assert info.given_up is not None
-    assert info.given_up.startswith("this would be restart 2 within 5 s, and its max_restarts is 1; it ended with")
-    assert "a (down, 1 restart, given up)" in str(loop.tree()) or "given up" in str(loop.tree())
-    with pytest.raises(ChildStateError, match="child 'a' of supervisor 'root' is not running: it was given up: this"):
+    assert info.given_up.startswith(
+        "this would be restart 2 within 5 s, and its max_restarts is 1; it ended with"
+    )
+    assert "given up" in str(loop.tree())
+    with pytest.raises(
+        ChildStateError, match="child 'a' of supervisor 'root' is not running: it was given up: this"
+    ):
         root.address("a")
     assert root.budget == RestartBudget(0, 3, 5)
     root.restart_child("a")
@@ -300,62 +302,6 @@ def test_a_branch_with_a_budget_is_given_up_alone(loop: Loop) -> None:
     assert "RestartLimitError" in why
 
 
-# --- handles ------------------------------------------------------------------------------------------------------------
-
-
-class Device(Actor):
-    def __init__(self) -> None:
-        self.is_open = True
-
-    @ask
-    def read(self) -> int:
-        raise Boom
-
-
-class Working(Device):
-    @ask
-    def read(self) -> int:
-        return 5
-
-
-@pytest.mark.guarantee("G384")
-def test_asks_that_wait_for_a_restart_fail_when_the_child_is_given_up() -> None:
-    failed: list[bool] = []
-
-    class Broken(Actor):
-        async def on_start(self) -> None:
-            if failed:
-                raise OSError("no route")
-
-        @ask
-        def read(self) -> int:
-            failed.append(True)
-            raise Boom
-
-    async def main() -> None:
-        async with ActorSystem() as system:
-            spec = DynamicSpec(
-                child=typed_child("device", max_restarts=1, backoff=Backoff(initial=0.01)).of(Broken)
-            )
-            root = spawn_supervisor(system, spec, name="devices")
-            root.start_child(name="pump")
-            await asyncio.sleep(0)
-            pump = supervised(root, Broken, "pump")
-            with pytest.raises(Exception, match="Boom"):
-                await pump.read()
-            text = (
-                "child 'pump' of supervisor 'devices' is down and will not be restarted: its supervisor has given it up, "
-                "this would be restart 2 within 5 s, and its max_restarts is 1; it ended with reason PANIC "
-            )
-            with pytest.raises(NoSuchActorError, match=text):
-                while True:
-                    await pump.read()
-            with pytest.raises(NoSuchActorError, match="no route"):
-                await pump.read()
-
-    asyncio.run(main())
-
-
 # --- specs --------------------------------------------------------------------------------------------------------------
 
 
@@ -364,10 +310,16 @@ def test_asks_that_wait_for_a_restart_fail_when_the_child_is_given_up() -> None:
 @pytest.mark.parametrize(
     ("fields", "text"),
     [
-        ({"max_restarts": -1}, "child 'a': max_restarts is -1: pass how many restarts are allowed, from 0 on"),
+        (
+            {"max_restarts": -1},
+            "child 'a': max_restarts is -1: pass how many restarts are allowed, from 0 on",
+        ),
         ({"max_restarts": True}, "child 'a': max_restarts is True"),
         ({"max_restarts": 3, "period": 0}, "child 'a': period is 0"),
-        ({"period": 5}, "child 'a': period is 5 and max_restarts is None: .*set max_restarts, or leave out period"),
+        (
+            {"period": 5},
+            "child 'a': period is 5 and max_restarts is None: .*set max_restarts, or leave out period",
+        ),
         (
             {"max_restarts": 3, "mode": ChildMode.TEMPORARY},
             "child 'a': mode is TEMPORARY and max_restarts is 3: .*leave out max_restarts",
@@ -402,7 +354,9 @@ def test_a_dynamic_child_has_the_name_that_the_caller_chooses(loop: Loop) -> Non
     assert supervisor.name_of(pump) == "pump"
     fail(loop, supervisor, "pump")
     assert supervisor.child("pump") not in {None, pump}
-    with pytest.raises(InvalidArgumentError, match="'crowd' has a child 'pump' already, which is up: names are unique"):
+    with pytest.raises(
+        InvalidArgumentError, match="'crowd' has a child 'pump' already, which is up: names are unique"
+    ):
         supervisor.start_child(name="pump")
     assert len(supervisor.children()) == 1
     supervisor.stop_child("pump")
@@ -414,15 +368,14 @@ def test_a_number_that_a_caller_has_chosen_is_left_out(loop: Loop) -> None:
     supervisor = crowd(loop, 0, ChildSpec("device", idle))
     supervisor.start_child(name="device-2")
     supervisor.start_child(name="device-3")
-    for _ in range(3):
-        supervisor.start_child()
+    supervisor.start_child()
+    supervisor.start_child()
     assert [info.name for info in supervisor.children()] == [
         "device-2",
         "device-3",
         "device-4",
         "device-5",
-        "device-6",
-    ] or len({info.name for info in supervisor.children()}) == 5
+    ]
 
 
 @pytest.mark.guarantee("G386")

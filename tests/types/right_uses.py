@@ -44,6 +44,7 @@ from bandstand.supervision import (
     PartitionSpec,
     PartitionSupervisor,
     Phase,
+    RestartBudget,
     Shutdown,
     Strategy,
     Supervisor,
@@ -256,6 +257,11 @@ def use_supervisors(loop: Loop, spec: SupervisorSpec, boss: ActorId) -> None:
     assert_type(root.restart_child("late"), ActorId)
     root.delete_child("late")
     assert_type(crowd.start_child("name", 5), ActorId)
+    assert_type(crowd.start_child("name", 5, name="pump"), ActorId)
+    assert_type(crowd.budget, RestartBudget)
+    assert_type(crowd.children()[0].budget, RestartBudget | None)
+    assert_type(crowd.children()[0].given_up, str | None)
+    assert_type(ChildSpec("own", count, new_counter, max_restarts=3, period=60).restarts, Intensity | None)
     assert_type(crowd.name_of(boss), str)
     assert_type(shards.restart_child("one-0"), ActorId)
     assert_type(shards.partitions, int)

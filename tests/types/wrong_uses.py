@@ -164,6 +164,8 @@ def use_specs() -> None:
     ChildSpec("child", count, new_counter, backoff=100)  # E:
     ChildSpec("child", count, new_counter, shutdown="kill")  # E:
     ChildSpec("child", count, new_counter, significant="yes")  # E:
+    ChildSpec("child", count, new_counter, max_restarts="3")  # E:
+    ChildSpec("child", count, new_counter, max_restarts=3, period="5 s")  # E:
     ChildSpec("child", count, new_counter, restart=ChildMode.PERMANENT)  # E:
     ChildSpec("child", count, new_counter).name = "other"  # E:
     ChildSpec("child", count, new_counter).mode = ChildMode.TRANSIENT  # E:
@@ -230,6 +232,7 @@ def use_supervisors(loop: Loop, root: Supervisor, crowd: DynamicSupervisor, shar
     root.children()[0].missing  # E:
     crowd.name_of("session-1")  # E:
     crowd.delete_child("session-1")  # E:
+    crowd.start_child(name=5)  # E:
     shards.route(2.5)  # E:
     shards.route(None)  # E:
     shards.partitions = 5  # E:
@@ -381,6 +384,7 @@ def use_handles(loop: actor.ActorSystem, tally: Tally, root: Supervisor) -> None
     print(tally.value() > 5)  # E:
     child(5)  # E:
     child("x", mode="permanent")  # E:
+    child("x", max_restarts=2.5)  # E:
     child("x", name="y")  # E:
     child("x").of(Tally, "y")  # E:
     child("x").of(Tally, start="y")  # E:
