@@ -91,6 +91,8 @@ def test_the_defaults_of_a_child() -> None:
         "backoff": None,
         "shutdown": None,
         "significant": False,
+        "max_restarts": None,
+        "period": None,
     }
     assert spec.stop_timeout == 5
     assert not spec.is_supervisor

@@ -456,7 +456,7 @@ class SupervisorActor:
         limit = slot.limit
         plan = plan_restart(
             self.intensity if limit is None else limit,
-            self.history if limit is None else slot.history,
+            self.history if limit is None else cast("History", slot.history),
             now,
             backoff,
             reason,
@@ -561,8 +561,10 @@ class SupervisorActor:
 
         It counts as one restart against the supervisor's limit, if the spec sets one.
         """
-        limit = slot.limit
-        why = why_given_up(failure, len(slot.history), limit)
+        limit, history = slot.limit, slot.history
+        assert limit is not None
+        assert history is not None
+        why = why_given_up(failure, len(history), limit)
         self.log.gave_up_child(failure, self.crash, why)
         slot.given_up = why
         slot.stored_ms = 0.0
