@@ -75,6 +75,8 @@ ALLOWED = {
     ("bus/ingress.py", "CreditCheck"),
     # It limits the bytes in flight to one lane of a role; the budget of the bus is for all clients together.
     ("pod/link/byte_budget.py", "ByteBudget"),
+    # It shows how many restarts count, and limits nothing.
+    ("supervision/restart.py", "RestartBudget"),
     # It completes a future of another thread, and waits for nothing.
     ("actor/bound_methods.py", "_FutureWaiter"),
     # It can be woken many times, and its time is that of the loop's clock also after the loop has ended.
