@@ -293,6 +293,10 @@ ERRORS: dict[str, Callable[[], object]] = {
     "concurrency in a process of its own": lambda: read_capability(
         nearby(type("Isolated", (d.Memory,), {"concurrency": 8}))
     ),
+    "a handler with the name of a tool": lambda: read_capability(
+        type("Taking", (d.Memory,), {"background": lambda _self: None})
+    ),
+    "a timer outside of a node": lambda: d.Memory().after(1, print),
     "provide(int, 3)": lambda: provide(int, 3),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
     "two capabilities with one id": lambda: HandlerIndex.build([read_capability(d.Memory)] * 2),
     "two handlers of one message": lambda: HandlerIndex.build(

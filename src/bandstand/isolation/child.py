@@ -374,6 +374,9 @@ class CapabilityRuntime:
     def _behave(self, ctx: Context[Any], item: Any) -> Any:
         """Handle a message, and report when its handler has returned."""
         running: Coroutine[Any, Any, None] | None = self._slot.handle(ctx, item)
+        if type(item) is not PendingRequest and item not in self._events:
+            # The node does not know it: a call of a timer or of background work, or the end of such work.
+            return running
         if running is not None:
             return self._await_handler(item, running)
         self._report_finished(item)
