@@ -175,8 +175,6 @@ class TestLineage:
                 await stage.wait(2000)
                 assert caused(asked) == expected
 
-        if kind is Concurrent and is_isolated:
-            pytest.skip("concurrency in a process of its own has tests of its own")
         play_both(act, kind, is_isolated)
 
     @pytest.mark.parametrize("how", ["every", "every_after"])

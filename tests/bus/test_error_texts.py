@@ -44,7 +44,6 @@ from tests.bus import envelopes as e
 from tests.bus.cast import Player, watch
 from tests.bus.kinds import REFUSED, Custom, Point
 from tests.bus.models import Item, Ruled
-from tests.bus.nearby import nearby
 from tests.bus.stage import ScriptedLine, Stage, hushed, play
 from tests.error_texts import Shown, TextFiles, missing_raises, provoke
 
@@ -290,9 +289,6 @@ ERRORS: dict[str, Callable[[], object]] = {
     "refuses has a number": lambda: read_capability(refuses(3)),
     "on_timeout is stop": lambda: read_capability(type("Stopping", (d.Memory,), {"on_timeout": "stop"})),
     "concurrency is zero": lambda: read_capability(type("Zero", (d.Memory,), {"concurrency": 0})),
-    "concurrency in a process of its own": lambda: read_capability(
-        nearby(type("Isolated", (d.Memory,), {"concurrency": 8}))
-    ),
     "a handler with the name of a tool": lambda: read_capability(
         type("Taking", (d.Memory,), {"background": lambda _self: None})
     ),

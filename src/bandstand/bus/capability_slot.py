@@ -178,8 +178,8 @@ class CapabilitySlot:
         # How many coroutines of handlers run at a time.
         self._concurrency: Count = spec.concurrency
         # Whether they run in tasks of their own. Otherwise the actor itself runs the one coroutine.
-        self._runs_tasks: Flag = spec.host_factory is None and (
-            spec.concurrency > 1 or spec.on_timeout == "cancel"
+        self._runs_tasks: Flag = spec.concurrency > 1 or (
+            spec.on_timeout == "cancel" and spec.host_factory is None
         )
         # The messages whose coroutines run in tasks of their own, in the order in which they began. The task is None if it has
         # failed: then it ends the incarnation.
@@ -438,7 +438,10 @@ class CapabilitySlot:
     def cancel(self, pending: PendingRequest) -> None:
         """Cancel the handler of a request that is being handled."""
         task = self.running.get(pending)
-        if task is not None:
+        if self.spec.host_factory is not None and self.host is not None:
+            # The task only waits for the handler, which runs elsewhere.
+            self.host.cancel(pending)
+        elif task is not None:
             self._cancelled.add(pending)
             task.cancel()
         elif self.host is not None:

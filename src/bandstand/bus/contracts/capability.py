@@ -193,7 +193,7 @@ class Capability:
     """What happens to the handler of a request that has timed out. The request is answered with `Sys.Timeout` in each case.
 
     `report`: nothing; the handler runs on, and its answer is discarded. `cancel`: an `async def` handler is cancelled, also if the
-    requester withdraws the request. `kill`: the instance is killed and restarted, as after a failure; in a process of its own, the
+    requester is cancelled, or is a client that disconnects. `kill`: the instance is killed and restarted, as after a failure; in a process of its own, the
     process is killed.
     """
 
@@ -442,7 +442,6 @@ def read_capability(source: type | Contract | Provision, *, is_builtin: bool = F
         spec = _read_class(source.kind, source.make, is_builtin=is_builtin)
         if source.host_factory is None:
             return spec
-        _check_isolated(f"capability {spec.id}", spec.concurrency)
         return replace(spec, host_factory=source.host_factory)
     # Callers without type checking may pass anything.
     given: object = source
@@ -801,14 +800,6 @@ def _check_on_timeout(where: str, on_timeout: Any) -> None:
         )
 
 
-def _check_isolated(where: str, concurrency: int) -> None:
-    if concurrency > 1:
-        raise ContractError(
-            f"{where}: concurrency is {concurrency}, but a capability in a process of its own handles one message at a time: remove "
-            f"concurrency, or run the capability on the node"
-        )
-
-
 def _check_contract(contract: Contract, where: str) -> None:
     _check_options(
         where,
@@ -820,8 +811,6 @@ def _check_contract(contract: Contract, where: str) -> None:
         contract.concurrency,
     )
     _check_on_timeout(where, contract.on_timeout)
-    if contract.host_factory is not None:
-        _check_isolated(where, contract.concurrency)
     description: object = contract.description
     if not isinstance(description, str) or not description.strip():
         raise ContractError(
