@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from bandstand.bus import Capability, Contract, Node, Query, UnixAdapter
+from bandstand.bus import Capability, Command, Contract, Node, Query, UnixAdapter
 from bandstand.bus.contracts.capability import read_capability
 from bandstand.bus.syscall import HealthQuery
 from bandstand.bus.worker import BufferedWorker
@@ -67,6 +67,20 @@ class Agent(Capability):
 
     async def think(self, msg: Think) -> str:
         return await self.bus.ask(Work("deep", ms=60_000))
+
+
+class Do(Command[str], type="Doer.Do"):
+    """Do something."""
+
+
+class Doer(Capability):
+    """Does something."""
+
+    on_timeout = "cancel"
+
+    async def do(self, msg: Do) -> str:
+        await asyncio.sleep(0.5)
+        return "done"
 
 
 class Killing(Tool):
@@ -229,16 +243,17 @@ class TestDisconnect:
     def test_a_request_that_another_client_has_joined_runs_on(self) -> None:
         async def act(stage: Stage) -> None:
             gone, other = stage.connect(), stage.connect()
-            gone.query("Tool.Work", {"text": "a", "ms": 500}, name="same")
+            gone.command("Doer.Do", name="same")
             await stage.wait(10)
-            other.query("Tool.Work", {"text": "a", "ms": 500}, name="same")
+            other.command("Doer.Do", name="same")
             await stage.wait(10)
             gone.close()
             await stage.wait(1000)
-            assert "done a" in Tool.ended
-            assert other.reply("same") == "a"
+            assert other.reply("same") == "done"
+            stats = await stage.stats()
+            assert (stats.joined, stats.withdrawn) == (1, 0)
 
-        play(act, Cancelling)
+        play(act, Doer)
 
     @pytest.mark.real_time(reason="what the operating system says of a client that is gone is the subject")
     def test_a_unix_client_that_closes_is_noticed_at_once(self, tmp_path: Path) -> None:

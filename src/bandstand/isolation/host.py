@@ -159,8 +159,9 @@ class NodeRole(Actor, ask_timeout=None):
 
     @tell
     def request(self, number: int, line: bytes, awaited_by: int, is_answered: bool) -> None:
-        """Route a request. `awaited_by` is the number of the message whose handler waits for the answer, or 0; `is_answered` if the answer
-        is wanted at all.
+        """Route a request.
+
+        `awaited_by` is the number of the message whose handler waits for the answer, or 0; `is_answered` if the answer is wanted at all.
         """
         slot, router, frame = self._slot, self._router, self._read(line)
         requester = IsolatedRequester(self, number, is_answered=is_answered)
