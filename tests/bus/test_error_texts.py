@@ -290,7 +290,7 @@ ERRORS: dict[str, Callable[[], object]] = {
     "on_timeout is stop": lambda: read_capability(type("Stopping", (d.Memory,), {"on_timeout": "stop"})),
     "concurrency is zero": lambda: read_capability(type("Zero", (d.Memory,), {"concurrency": 0})),
     "a handler with the name of a tool": lambda: read_capability(
-        type("Taking", (d.Memory,), {"background": lambda _self: None})
+        type("Taking", (d.Memory,), {"background": print})
     ),
     "a timer outside of a node": lambda: d.Memory().after(1, print),
     "provide(int, 3)": lambda: provide(int, 3),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]

@@ -39,11 +39,11 @@ class CapabilityTarget:
         self.actor = actor
         self._cause = cause
 
-    def start_timer(self, delay_ms: int, call: DeferredCall, _function: Callable[..., Any]) -> TimerId:
+    def start_timer(self, delay_ms: int, call: DeferredCall, function: Callable[..., Any]) -> TimerId:  # noqa: ARG002  # a capability has no lanes
         """Send a call in `delay_ms` milliseconds."""
         return self.loop.kernel.start_timer(self.actor, delay_ms, DATA, self._turn(call), _NO_TAG)
 
-    def start_timer_at(self, at_ms: int, call: DeferredCall, _function: Callable[..., Any]) -> TimerId:
+    def start_timer_at(self, at_ms: int, call: DeferredCall, function: Callable[..., Any]) -> TimerId:  # noqa: ARG002  # a capability has no lanes
         """Send a call `at_ms` milliseconds after the loop was made."""
         return self.loop.kernel.start_timer_at(self.actor, at_ms, DATA, self._turn(call), _NO_TAG)
 
