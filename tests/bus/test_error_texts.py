@@ -44,7 +44,6 @@ from tests.bus import envelopes as e
 from tests.bus.cast import Player, watch
 from tests.bus.kinds import REFUSED, Custom, Point
 from tests.bus.models import Item, Ruled
-from tests.bus.nearby import nearby
 from tests.bus.stage import ScriptedLine, Stage, hushed, play
 from tests.error_texts import Shown, TextFiles, missing_raises, provoke
 
@@ -290,9 +289,10 @@ ERRORS: dict[str, Callable[[], object]] = {
     "refuses has a number": lambda: read_capability(refuses(3)),
     "on_timeout is stop": lambda: read_capability(type("Stopping", (d.Memory,), {"on_timeout": "stop"})),
     "concurrency is zero": lambda: read_capability(type("Zero", (d.Memory,), {"concurrency": 0})),
-    "concurrency in a process of its own": lambda: read_capability(
-        nearby(type("Isolated", (d.Memory,), {"concurrency": 8}))
+    "a handler with the name of a tool": lambda: read_capability(
+        type("Taking", (d.Memory,), {"background": print})
     ),
+    "a timer outside of a node": lambda: d.Memory().after(1, print),
     "provide(int, 3)": lambda: provide(int, 3),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
     "two capabilities with one id": lambda: HandlerIndex.build([read_capability(d.Memory)] * 2),
     "two handlers of one message": lambda: HandlerIndex.build(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
-from bandstand.bus import Capability, Contract, Query
+from bandstand.bus import Capability, Command, Contract, Node, Query, UnixAdapter
 from bandstand.bus.contracts.capability import read_capability
+from bandstand.bus.syscall import HealthQuery
 from bandstand.bus.worker import BufferedWorker
 from bandstand.errors import BandstandError, ContractError
 from tests.bus.nearby import nearby
@@ -50,6 +53,34 @@ class Cancelling(Tool):
 
     id = "Tool"
     on_timeout = "cancel"
+
+
+class Think(Query[str], type="Agent.Think"):
+    """Think with a tool."""
+
+
+class Agent(Capability):
+    """Uses a tool."""
+
+    outbound = Work
+    on_timeout = "cancel"
+
+    async def think(self, msg: Think) -> str:
+        return await self.bus.ask(Work("deep", ms=60_000))
+
+
+class Do(Command[str], type="Doer.Do"):
+    """Do something."""
+
+
+class Doer(Capability):
+    """Does something."""
+
+    on_timeout = "cancel"
+
+    async def do(self, msg: Do) -> str:
+        await asyncio.sleep(0.5)
+        return "done"
 
 
 class Killing(Tool):
@@ -169,6 +200,89 @@ class TestCancel:
             assert Tool.ended == ["done a"]
 
         play(act, placed(Cancelling, is_isolated))
+
+
+@pytest.mark.guarantee("G392")
+class TestDisconnect:
+    @pytest.mark.parametrize("kind", [Cancelling, SeveralCancelling])
+    @both_places
+    def test_the_handlers_of_a_client_that_disconnects_are_cancelled(
+        self, kind: type[Capability], is_isolated: bool
+    ) -> None:
+        async def act(stage: Stage) -> None:
+            gone, other = stage.connect(), stage.connect()
+            for text in ("a", "b", "c"):
+                gone.query("Tool.Work", {"text": text, "ms": 60_000})
+            await stage.wait(10)
+            kept = other.query("Tool.Work", {"text": "d", "ms": 10})
+            gone.close()
+            await stage.wait(100)
+            # What has not begun never does.
+            assert Tool.ended == [*(f"cancelled {each}" for each in "abc"[: kind.concurrency]), "done d"]
+            assert other.reply(kept) == "d"
+            stats = await stage.stats()
+            assert (stats.withdrawn, stats.abandoned) == (3, 0)
+            assert (await stage.health("Tool")).crashes == 0
+
+        play(act, placed(kind, is_isolated))
+
+    @pytest.mark.parametrize("kind", [Tool, Killing])
+    def test_without_the_declaration_they_run_to_their_end(self, kind: type[Capability]) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            client.query("Tool.Work", {"text": "a", "ms": 500})
+            await stage.wait(10)
+            client.close()
+            await stage.wait(1000)
+            assert Tool.ended == ["done a"]
+            stats = await stage.stats()
+            assert (stats.withdrawn, stats.abandoned) == (0, 1)
+
+        play(act, kind)
+
+    def test_a_request_that_another_client_has_joined_runs_on(self) -> None:
+        async def act(stage: Stage) -> None:
+            gone, other = stage.connect(), stage.connect()
+            gone.command("Doer.Do", name="same")
+            await stage.wait(10)
+            other.command("Doer.Do", name="same")
+            await stage.wait(10)
+            gone.close()
+            await stage.wait(1000)
+            assert other.reply("same") == "done"
+            stats = await stage.stats()
+            assert (stats.joined, stats.withdrawn) == (1, 0)
+
+        play(act, Doer)
+
+    @pytest.mark.real_time(reason="what the operating system says of a client that is gone is the subject")
+    def test_a_unix_client_that_closes_is_noticed_at_once(self, tmp_path: Path) -> None:
+        async def main() -> None:
+            async with Node([Cancelling], adapters=[UnixAdapter(tmp_path / "s")]) as node:
+                _, writer = await asyncio.open_unix_connection(tmp_path / "s")
+                line = {"kind": "query", "type": "Tool.Work", "data": {"text": "a", "ms": 60_000}}
+                writer.write(json.dumps({**line, "metadata": {"id": "1", "timestamp": 0}}).encode() + b"\n")
+                while (await node.bus.ask(HealthQuery())).capabilities["Tool"].at is None:  # noqa: ASYNC110  # nothing tells of it
+                    await asyncio.sleep(0)
+                writer.close()
+                while not Tool.ended:  # noqa: ASYNC110  # likewise
+                    await asyncio.sleep(0)
+
+        asyncio.run(asyncio.wait_for(main(), 10))
+        assert Tool.ended == ["cancelled a"]
+
+    @both_places
+    def test_a_cancellation_reaches_what_the_handler_has_asked(self, is_isolated: bool) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            client.query("Agent.Think")
+            await stage.wait(10)
+            client.close()
+            await stage.wait(10)
+            assert Tool.ended == ["cancelled deep"]
+            assert (await stage.stats()).withdrawn == 2
+
+        play(act, placed(Agent, is_isolated), placed(Cancelling, is_isolated))
 
 
 class TestKill:

@@ -25,7 +25,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, Self, TypeVar, final
 
-from bandstand.actor.background import Work
+from bandstand.actor.background import Work, checked_awaitable, start_work, work_name
 from bandstand.actor.bound_methods import End, kill_actor, stop_actor
 from bandstand.actor.declaration import (
     RESERVED_PREFIXES,
@@ -35,14 +35,13 @@ from bandstand.actor.declaration import (
     checked_actor_class,
     read_class,
 )
-from bandstand.actor.handle import id_of, loop_of, stop_local
+from bandstand.actor.handle import id_of, stop_local
 from bandstand.actor.reply import UNSET_TIMEOUT, checked_ask_ms
 from bandstand.actor.system import Spawnable, Spawner, SpawnOptions
-from bandstand.actor.timers import Alarm, DeferredCall, Ticker, start_alarm
+from bandstand.actor.timers import ActorTarget, Alarm, DeferredCall, Ticker, start_alarm
 from bandstand.core import ChildExit, ChildStart, Down, Exit, ExitReason, IoEvent, Overflow
 from bandstand.core.messages import ChildSummary
-from bandstand.errors import ChildFailedError, DeclarationError, InvalidArgumentError, LoopBusyError
-from bandstand.errors.formatting import safe_repr
+from bandstand.errors import ChildFailedError, DeclarationError, LoopBusyError
 from bandstand.errors.validation import Seconds
 
 if TYPE_CHECKING:
@@ -213,11 +212,8 @@ class BaseActor:
 
         The call is never early. It is dropped when the actor ends, and `cancel()` cancels it.
         """
-        handle = own_handle(self)
-        call = DeferredCall(method, args, kwargs)
-        return start_alarm(
-            handle.__handle_kernel__.loop, handle.__handle_actor__, self.__actor_schema__, delay, call
-        )
+        target = ActorTarget(own_handle(self), self.__actor_schema__)
+        return start_alarm(target, delay, DeferredCall(method, args, kwargs))
 
     def every(
         self, period: Seconds, method: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs
@@ -244,26 +240,9 @@ class BaseActor:
         result is dropped.
         """
         handle = own_handle(self)
-        if not hasattr(work, "__await__"):
-            raise InvalidArgumentError(
-                f"work is {safe_repr(work)}, which is not awaitable: pass a coroutine, self.fetch(), not self.fetch"
-            )
-        loop = loop_of(handle)
-        piece = Work(loop, handle, self.__actor_schema__, work, then, failed)
-        name = f"background {getattr(work, '__qualname__', type(work).__name__)}"
-        try:
-            child = loop.kernel.actors.spawn_child(
-                _ignore_message,
-                piece.begin,
-                name=name,
-                cap=loop.kernel.actors.checked_cap(None),
-                supervisor=handle.__handle_actor__,
-                context=copy_context(),
-            )
-        except BaseException:  # the loop has no room for the child, or is closing
-            piece.abandon()
-            raise
-        self.__actor_ensure_children__().add(child, name, reports_exit=False)
+        target = ActorTarget(handle, self.__actor_schema__)
+        piece = Work(target, checked_awaitable(work), then, failed)
+        start_work(piece, target, self.__actor_ensure_children__(), work_name(work), copy_context())
         return piece
 
     # -- children ------------------------------------------------------------------------------------------------------
@@ -414,19 +393,8 @@ def _check_reserved_names(cls: type[BaseActor]) -> None:
 
 
 def _start_ticker(actor: BaseActor, period: Seconds, call: DeferredCall, *, is_fixed_rate: bool) -> Ticker:
-    handle: Any = own_handle(actor)
-    return Ticker(
-        handle.__handle_kernel__.loop,
-        handle.__handle_actor__,
-        actor.__actor_schema__,
-        period,
-        call,
-        is_fixed_rate=is_fixed_rate,
-    )
-
-
-def _ignore_message(_ctx: Any, _data: Any) -> None:
-    """The behavior of a child actor that only has an init function."""
+    target = ActorTarget(own_handle(actor), actor.__actor_schema__)
+    return Ticker(target, period, call, is_fixed_rate=is_fixed_rate)
 
 
 def has_park_hook(kind: type[Any]) -> bool:

@@ -13,19 +13,20 @@ from contextlib import suppress
 from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any, final
 
-from bandstand.actor.handle import tell_when_room
 from bandstand.actor.reply import LocalReply
-from bandstand.actor.timers import DeferredCall, lane_and_method
+from bandstand.actor.timers import DeferredCall
 from bandstand.errors import ActorFailedError, BandstandError, InvalidArgumentError
 from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
-    from bandstand.actor.declaration import ActorSchema
-    from bandstand.actor.handle import Handle
-    from bandstand.core import ActorId, Loop
+    from contextvars import Context
+
+    from bandstand.actor.actor import OwnedChildren
+    from bandstand.actor.timers import CallTarget
+    from bandstand.core import ActorId
     from bandstand.core import Context as ActorContext
 
-__all__ = ("Work",)
+__all__ = ("Work", "checked_awaitable", "start_work", "work_name")
 
 
 @final
@@ -37,17 +38,13 @@ class Work:
         "_awaitable",
         "_failed",
         "_has_begun",
-        "_loop",
-        "_parent",
-        "_schema",
+        "_target",
         "_then",
     )
 
     def __init__(
         self,
-        loop: Loop,
-        parent: Handle,
-        schema: ActorSchema,
+        target: CallTarget,
         awaitable: Awaitable[Any],
         then: Callable[[Any], Any] | None,
         failed: Callable[[Exception], Any] | None,
@@ -60,9 +57,7 @@ class Work:
                 raise InvalidArgumentError(
                     f"{safe_repr(callback)} is not callable: pass the function, self.got, not its result"
                 )
-        self._loop = loop
-        self._parent = parent
-        self._schema = schema
+        self._target = target
         self._awaitable = awaitable
         self._then = then
         self._failed = failed
@@ -85,7 +80,7 @@ class Work:
         if actor is None:
             return False
         with suppress(BandstandError):
-            self._loop.kernel.actors.stop_or_kill(actor)
+            self._target.loop.kernel.actors.stop_or_kill(actor)
         return True
 
     @property
@@ -113,11 +108,10 @@ class Work:
         except Exception as error:  # noqa: BLE001  # the parent decides about any exception
             call = self._failure_call(error)
         if call is not None:
-            _, method = lane_and_method(self._schema, call.function)
             # This waits for room, so that a full mailbox does not lose the result.
-            await tell_when_room(self._parent, method, call)
+            await self._target.send_when_room(call)
         self._actor = None
-        self._loop.kernel.actors.stop_or_kill(actor)
+        self._target.loop.kernel.actors.stop_or_kill(actor)
 
     def _failure_call(self, error: Exception) -> DeferredCall:
         return DeferredCall(_raise if self._failed is None else self._failed, (error,), {})
@@ -157,3 +151,47 @@ class WorkCoroutine(Coroutine[Any, Any, None]):
 
     def __await__(self) -> Generator[Any, Any, None]:
         return self._inner.__await__()
+
+
+# -- starting work -----------------------------------------------------------------------------------------------------
+
+
+def checked_awaitable(work: Any) -> Awaitable[Any]:
+    """Return what `background` was given, if it can be awaited.
+
+    Raises:
+        InvalidArgumentError: it cannot.
+    """
+    if not hasattr(work, "__await__"):
+        raise InvalidArgumentError(
+            f"work is {safe_repr(work)}, which is not awaitable: pass a coroutine, self.fetch(), not self.fetch"
+        )
+    awaitable: Awaitable[Any] = work
+    return awaitable
+
+
+def start_work(piece: Work, target: CallTarget, children: OwnedChildren, name: str, context: Context) -> None:
+    """Start a piece of work as a child of the actor that gets its result. The child is added to `children`."""
+    actors = target.loop.kernel.actors
+    try:
+        child = actors.spawn_child(
+            _ignore_message,
+            piece.begin,
+            name=name,
+            cap=actors.checked_cap(None),
+            supervisor=target.actor,
+            context=context,
+        )
+    except BaseException:  # the loop has no room for the child, or is closing
+        piece.abandon()
+        raise
+    children.add(child, name, reports_exit=False)
+
+
+def work_name(work: object) -> str:
+    """Return the name of the child that does a piece of work, for the tree."""
+    return f"background {getattr(work, '__qualname__', type(work).__name__)}"
+
+
+def _ignore_message(_ctx: Any, _data: Any) -> None:
+    """The behavior of a child actor that only has an init function."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from inspect import iscoroutine
 from math import ceil
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Protocol, final
 
 from bandstand.actor.dispatch import Method
 from bandstand.actor.enums import ONE_ARGUMENT
+from bandstand.actor.handle import tell_when_room
 from bandstand.core import Lane
 from bandstand.core.kernel import checked_delay
 from bandstand.errors import InvalidArgumentError, InvalidTimerError
@@ -17,9 +18,19 @@ from bandstand.errors.validation import Seconds, to_ms
 
 if TYPE_CHECKING:
     from bandstand.actor.declaration import ActorSchema
+    from bandstand.actor.handle import Handle
     from bandstand.core import ActorId, Loop, TimerId
 
-__all__ = ("Alarm", "DeferredCall", "Ticker", "is_deferred_call", "lane_and_method", "start_alarm")
+__all__ = (
+    "ActorTarget",
+    "Alarm",
+    "CallTarget",
+    "DeferredCall",
+    "Ticker",
+    "is_deferred_call",
+    "lane_and_method",
+    "start_alarm",
+)
 
 NS_PER_MS = 1_000_000
 
@@ -91,6 +102,61 @@ def is_deferred_call(method: Method) -> bool:
     return method in _METHODS.values()
 
 
+class CallTarget(Protocol):
+    """The actor that makes deferred calls, and how a call gets into its mailbox."""
+
+    @property
+    def loop(self) -> Loop:
+        """Its loop."""
+        ...
+
+    @property
+    def actor(self) -> ActorId:
+        """Its id."""
+        ...
+
+    # Any: only the lane and the name of the function matter.
+    def start_timer(self, delay_ms: int, call: DeferredCall, function: Callable[..., Any]) -> TimerId:
+        """Send a call in `delay_ms` milliseconds, on the lane of `function`."""
+        ...
+
+    def start_timer_at(self, at_ms: int, call: DeferredCall, function: Callable[..., Any]) -> TimerId:
+        """Send a call `at_ms` milliseconds after the loop was made."""
+        ...
+
+    def send_when_room(self, call: DeferredCall) -> Awaitable[object]:
+        """Send a call as soon as the mailbox has room for it."""
+        ...
+
+
+@final
+class ActorTarget:
+    """A typed actor as the target of deferred calls."""
+
+    __slots__ = ("_handle", "_schema", "actor", "loop")
+
+    def __init__(self, handle: Handle, schema: ActorSchema) -> None:
+        self._handle = handle
+        self._schema = schema
+        self.loop: Loop = handle.__handle_kernel__.loop
+        self.actor = handle.__handle_actor__
+
+    def start_timer(self, delay_ms: int, call: DeferredCall, function: Callable[..., Any]) -> TimerId:
+        """Send a call in `delay_ms` milliseconds, on the lane of `function`."""
+        lane, method = lane_and_method(self._schema, function)
+        return self.loop.kernel.start_timer(self.actor, delay_ms, lane.value, call, method)
+
+    def start_timer_at(self, at_ms: int, call: DeferredCall, function: Callable[..., Any]) -> TimerId:
+        """Send a call `at_ms` milliseconds after the loop was made."""
+        lane, method = lane_and_method(self._schema, function)
+        return self.loop.kernel.start_timer_at(self.actor, at_ms, lane.value, call, method)
+
+    def send_when_room(self, call: DeferredCall) -> Awaitable[object]:
+        """Send a call as soon as the mailbox has room for it."""
+        _, method = lane_and_method(self._schema, call.function)
+        return tell_when_room(self._handle, method, call)
+
+
 # -- timers ------------------------------------------------------------------------------------------------------------
 
 
@@ -118,10 +184,9 @@ class Alarm:
         return True
 
 
-def start_alarm(loop: Loop, actor: ActorId, schema: ActorSchema, delay: Seconds, call: DeferredCall) -> Alarm:
+def start_alarm(target: CallTarget, delay: Seconds, call: DeferredCall) -> Alarm:
     """Have an actor make a call after `delay` seconds."""
-    lane, method = lane_and_method(schema, call.function)
-    return Alarm(loop, loop.kernel.start_timer(actor, checked_delay(delay), lane.value, call, method))
+    return Alarm(target.loop, target.start_timer(checked_delay(delay), call, call.function))
 
 
 @final
@@ -133,40 +198,36 @@ class Ticker(Alarm):
     """
 
     __slots__ = (
-        "_actor",
         "_call",
         "_count",
         "_is_cancelled",
         "_is_fixed_rate",
-        "_lane_and_method",
         "_period_ms",
         "_period_ns",
         "_start_ns",
+        "_target",
         "_tick_call",
     )
 
     def __init__(
         self,
-        loop: Loop,
-        actor: ActorId,
-        schema: ActorSchema,
+        target: CallTarget,
         period: Seconds,
         call: DeferredCall,
         *,
         is_fixed_rate: bool,
     ) -> None:
-        super().__init__(loop, None)
+        super().__init__(target.loop, None)
         period_ms = to_ms("period", period, is_zero_allowed=False)
-        self._actor = actor
+        self._target = target
         self._call = call
         self._tick_call = DeferredCall(self._tick, (), {})
-        self._lane_and_method = lane_and_method(schema, call.function)
         self._period_ms = period_ms
         self._period_ns = max(1, round(period_ms * NS_PER_MS))
         self._is_fixed_rate = is_fixed_rate
         self._is_cancelled = False
         # The loop's timers count whole milliseconds, so the ticks do too.
-        self._start_ns = ceil(loop.kernel.timers.elapsed_ms()) * NS_PER_MS
+        self._start_ns = ceil(target.loop.kernel.timers.elapsed_ms()) * NS_PER_MS
         self._count = 0
         if is_fixed_rate:
             self._schedule_multiple()
@@ -201,10 +262,7 @@ class Ticker(Alarm):
             self._schedule_delay()
 
     def _schedule_delay(self) -> None:
-        lane, method = self._lane_and_method
-        self._timer = self._loop.kernel.start_timer(
-            self._actor, ceil(self._period_ms), lane.value, self._tick_call, method
-        )
+        self._timer = self._target.start_timer(ceil(self._period_ms), self._tick_call, self._call.function)
 
     def _schedule_multiple(self) -> None:
         """Schedule the tick for the next multiple of the period, and skip those that were missed.
@@ -214,7 +272,6 @@ class Ticker(Alarm):
         elapsed_ns = round(self._loop.kernel.timers.elapsed_ms() * NS_PER_MS) - self._start_ns
         self._count = max(self._count, elapsed_ns // self._period_ns) + 1
         due_ns = self._start_ns + self._count * self._period_ns
-        lane, method = self._lane_and_method
-        self._timer = self._loop.kernel.start_timer_at(
-            self._actor, -(-due_ns // NS_PER_MS), lane.value, self._tick_call, method
+        self._timer = self._target.start_timer_at(
+            -(-due_ns // NS_PER_MS), self._tick_call, self._call.function
         )

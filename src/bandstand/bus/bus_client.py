@@ -170,6 +170,9 @@ class Bus:
             item = CURRENT_MESSAGE.get()
             if item is not None and (item.route is None or item.route.slot is not slot):
                 return None
+        elif item.route is None:
+            # A call of a timer that no message has started.
+            return None
         return item
 
     def send_encoded(

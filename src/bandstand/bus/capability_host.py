@@ -21,6 +21,7 @@ import msgspec
 from bandstand.bus.bus_client import Bus
 from bandstand.bus.contracts.messages import Message, TypedMessage
 from bandstand.bus.contracts.types import message_parts
+from bandstand.bus.deferred_calls import DeferredCalls
 from bandstand.bus.faults import SCHEMA_ERROR, FaultAnswer
 from bandstand.bus.request import DONE, Delivery, PendingRequest
 from bandstand.bus.wire import DECODE_ERRORS
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from bandstand.bus.contracts.types import EnvelopeBuilder
     from bandstand.bus.frame import Frame, Kind
     from bandstand.bus.worker import ErrorEvent, MessageEvent, Worker
+    from bandstand.core import ActorId
 
 __all__ = (
     "CapabilityHost",
@@ -102,8 +104,8 @@ class CapabilityHost(Protocol):
         ...
 
 
-def create_host(slot: CapabilitySlot) -> CapabilityHost:
-    """Create the host for a new incarnation.
+def create_host(slot: CapabilitySlot, actor: ActorId) -> CapabilityHost:
+    """Create the host for a new incarnation, which runs as this actor.
 
     Raises:
         ContractError: `spawn` has returned neither a function nor a worker, or a worker that cannot do what the contract declares.
@@ -113,7 +115,7 @@ def create_host(slot: CapabilitySlot) -> CapabilityHost:
         return factory.create_host(slot)
     made = slot.spec.make()
     if slot.spec.is_class:
-        return ObjectHost(slot, made)
+        return ObjectHost(slot, made, actor)
     worker = as_worker(made, slot.id)
     if worker is not None:
         if slot.spec.concurrency > 1:
@@ -137,13 +139,14 @@ def create_host(slot: CapabilitySlot) -> CapabilityHost:
 class ObjectHost:
     """Hosts an object of a class that derives from `Capability`: the result of a method is the reply."""
 
-    __slots__ = ("_object", "_slot", "handlers")
+    __slots__ = ("_calls", "_object", "_slot", "handlers")
 
     is_busy = False
 
     # Any: an object of a user's class; the spec was read from that class.
-    def __init__(self, slot: CapabilitySlot, made: Any) -> None:
-        made.bus = Bus(slot.router, slot)
+    def __init__(self, slot: CapabilitySlot, made: Any, actor: ActorId) -> None:
+        made.bus = bus = Bus(slot.router, slot)
+        made.__deferred_calls__ = self._calls = DeferredCalls(slot.router.loop, actor, bus)
         self._slot = slot
         self._object = made
         self.handlers: tuple[Callable[[Any], Any], ...] = tuple(
@@ -154,6 +157,10 @@ class ObjectHost:
         """Call `on_start`."""
         started: Awaitable[None] | None = self._object.on_start()
         return started
+
+    def note_child_exit(self, child: ActorId) -> None:
+        """Forget background work that has ended."""
+        self._calls.note_exit(child)
 
     def handle(self, item: PendingRequest | Delivery) -> Coroutine[Any, Any, None] | None:
         """Call the method of a message that takes the envelope."""

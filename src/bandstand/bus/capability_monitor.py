@@ -16,7 +16,7 @@ from bandstand.bus.capability_slot import CapabilitySlot, CapabilityState
 from bandstand.bus.dead_letters import REASONS
 from bandstand.bus.durations import to_whole_ms
 from bandstand.bus.faults import ACTOR_CRASH, ACTOR_FAULT, SHUTTING_DOWN
-from bandstand.bus.request import DONE, PendingRequest
+from bandstand.bus.request import DONE, DeferredTurn, PendingRequest
 from bandstand.core import ActorId, ChildExit, Down
 from bandstand.core.logs import SafeLogger
 from bandstand.errors import ContractViolationError, RestartLimitError, StartError
@@ -82,7 +82,8 @@ class CapabilityMonitor:
             else:
                 fault = router.faults.make(type_name, text, request=item.frame, capability=slot.id)
                 router.sink(fault)
-                router.add_dead_letter(item, REASONS[type_name], fault)
+                if type(item) is not DeferredTurn:
+                    router.add_dead_letter(item, REASONS[type_name], fault)
         self.on_ended(slot)
 
     def _note_crash(self, slot: CapabilitySlot, cause: BaseException | None) -> tuple[str, str]:

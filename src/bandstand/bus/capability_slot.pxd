@@ -58,6 +58,8 @@ cdef class CapabilitySlot:
     cpdef object handle(self, object ctx, object item)
     cdef bint _is_coroutine(self, object kind) except -1
     cdef object _handle_in_host(self, object item)
+    cdef object _handle_internal(self, object item)
+    cdef object _make_call(self, object item)
     cpdef object run_coroutine(self, object item, object result, object finish)
     cpdef object deliver_held(self)
     @cython.locals(pending=PendingRequest, route=Route)

@@ -28,12 +28,13 @@ from enum import Enum
 from math import ceil
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from bandstand.bus.capability_host import create_host
+from bandstand.bus.capability_host import ObjectHost, create_host
 from bandstand.bus.durations import to_whole_ms
 from bandstand.bus.faults import OVERLOADED, REFUSED, FaultAnswer
 from bandstand.bus.frame import Kind, correlation_of, id_of, metadata_of, new_frame
-from bandstand.bus.request import DONE, Delivery, PendingRequest, Route
+from bandstand.bus.request import DONE, DeferredTurn, Delivery, PendingRequest, Route, item_name
 from bandstand.bus.tracing import CURRENT_MESSAGE
+from bandstand.core import ChildExit
 from bandstand.core.logs import SafeLogger
 from bandstand.errors import ActorFailedError, ContractViolationError, RefusedError
 from bandstand.errors.formatting import describe_exception, safe_repr
@@ -177,8 +178,8 @@ class CapabilitySlot:
         # How many coroutines of handlers run at a time.
         self._concurrency: Count = spec.concurrency
         # Whether they run in tasks of their own. Otherwise the actor itself runs the one coroutine.
-        self._runs_tasks: Flag = spec.host_factory is None and (
-            spec.concurrency > 1 or spec.on_timeout == "cancel"
+        self._runs_tasks: Flag = spec.concurrency > 1 or (
+            spec.on_timeout == "cancel" and spec.host_factory is None
         )
         # The messages whose coroutines run in tasks of their own, in the order in which they began. The task is None if it has
         # failed: then it ends the incarnation.
@@ -243,6 +244,8 @@ class CapabilitySlot:
             assert route is not None
             payload = pending.payload
         else:
+            if type(item) is not Delivery:
+                return self._handle_internal(item)
             delivery = item
             if self.queued_events:
                 self.queued_events.popleft()
@@ -290,6 +293,33 @@ class CapabilitySlot:
             return self.host.handle(item)
         except SystemExit as error:
             raise _exit_error(item, error) from error
+
+    def _handle_internal(self, item: Any) -> Any:
+        """Handle what is not a message of the bus: a call of a timer or of background work, or the end of such work."""
+        if type(item) is DeferredTurn:
+            # The mailbox is kept across restarts, but timers and background work end with their incarnation.
+            return self._make_call(item) if item.actor == self._incarnation else None
+        if isinstance(item, ChildExit) and isinstance(self.host, ObjectHost):
+            self.host.note_child_exit(item.child)
+        return None
+
+    def _make_call(self, item: Any) -> Any:
+        self.current_message = self.sync_message = item
+        try:
+            result: object = item.payload.run()
+        except Exception as error:
+            if not self.answer_refusal(item, error):
+                raise
+            self.current_message = None
+            return None
+        except SystemExit as error:
+            raise _exit_error(item, error) from error
+        finally:
+            self.sync_message = None
+        if not isinstance(result, Coroutine):
+            self.current_message = None
+            return None
+        return self.run_coroutine(item, result, _drop_result)
 
     def run_coroutine(
         self,
@@ -375,7 +405,7 @@ class CapabilitySlot:
             logger.warning(
                 "%s: the handler of %s failed after it was cancelled",
                 self.id,
-                item.frame.type,
+                item_name(item),
                 exc_info=failure,
             )
 
@@ -408,7 +438,10 @@ class CapabilitySlot:
     def cancel(self, pending: PendingRequest) -> None:
         """Cancel the handler of a request that is being handled."""
         task = self.running.get(pending)
-        if task is not None:
+        if self.spec.host_factory is not None and self.host is not None:
+            # The task only waits for the handler, which runs elsewhere.
+            self.host.cancel(pending)
+        elif task is not None:
             self._cancelled.add(pending)
             task.cancel()
         elif self.host is not None:
@@ -633,7 +666,7 @@ class CapabilitySlot:
         if before is not None:
             # The supervisor has restarted it before the router has learned of the end of the last incarnation.
             self._unreported[before] = self._release_host()
-        self.host = host = create_host(self)
+        self.host = host = create_host(self, actor)
         self._incarnation = actor
         self._is_ending = False
         self.handlers = host.handlers
@@ -829,4 +862,8 @@ def _is_done(item: PendingRequest | Delivery) -> bool:
 
 
 def _exit_error(item: PendingRequest | Delivery, error: SystemExit) -> ActorFailedError:
-    return ActorFailedError(f"the handler of {item.frame.type} called sys.exit({safe_repr(error.code)})")
+    return ActorFailedError(f"the handler of {item_name(item)} called sys.exit({safe_repr(error.code)})")
+
+
+def _drop_result(_item: PendingRequest | Delivery, _result: object) -> None:
+    """Finish a call of a timer or of background work: it has no caller."""

@@ -10,6 +10,7 @@ from msgspec import Raw, Struct
 
 from bandstand.bus.contracts.messages import Event
 from bandstand.bus.frame import Frame, Metadata
+from bandstand.bus.request import item_name
 from bandstand.core import Lane
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def health_of(slot: CapabilitySlot) -> CapabilityHealth:
         crashes=slot.crashes,
         restarts=slot.restarts,
         waiting=len(slot.held),
-        at=None if oldest is None else oldest.frame.type,
+        at=None if oldest is None else item_name(oldest),
         busy_since_ms=slot.busy_since_ms,
         last_fault=slot.last_fault,
         trial_in_ms=slot.trial_in_ms,

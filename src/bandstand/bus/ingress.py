@@ -19,6 +19,7 @@ from bandstand.bus.admission import RESERVED_CREDIT, CapabilityAdmission, Credit
 from bandstand.bus.contracts.messages import Event
 from bandstand.bus.faults import SCHEMA_ERROR, SHUTTING_DOWN
 from bandstand.bus.frame import Frame, Metadata, is_request
+from bandstand.bus.request import DUPLICATE
 from bandstand.bus.tap import Filter
 from bandstand.core import Lane
 
@@ -213,6 +214,7 @@ class ClientIngress:
         if peer is not None:
             peer.is_open = False
             self._withdraw_queries(peer)
+            self._withdraw_cancellable(peer)
             if peer.wants:
                 peer.subscribe(())
                 self._fanout.update_listener(peer)
@@ -224,6 +226,19 @@ class ClientIngress:
             for pending in self._router.open_requests():
                 if pending.requester is peer and pending.frame.kind == "query" and not pending.is_begun:
                     self._router.withdraw(pending)
+
+    def _withdraw_cancellable(self, peer: Peer) -> None:
+        """Withdraw the requests of a client to capabilities that declare `on_timeout = "cancel"`: their handlers are cancelled."""
+        router = self._router
+        if not any(slot.spec.on_timeout == "cancel" for slot in router.slots.values()):
+            return
+        for pending in router.open_requests():
+            if pending.requester is not peer or pending.is_answered or pending.stage == DUPLICATE:
+                # A duplicate ends with the request that it has joined, and cancels nothing.
+                continue
+            route = pending.route or router.find(pending.frame.kind, pending.frame.type)
+            if route is not None and route.slot.spec.on_timeout == "cancel":
+                router.withdraw(pending)
 
     def unlock(self) -> None:
         """The node is ready: let clients in."""

@@ -81,7 +81,11 @@ class Ingress(Protocol):
         ...
 
     def close(self, line: Line) -> None:
-        """Remove a client that has disconnected. Its requests continue; their answers are dropped and counted."""
+        """Remove a client that has disconnected.
+
+        Its requests to capabilities that declare `on_timeout = "cancel"` are withdrawn, and their handlers are cancelled. The others
+        continue; their answers are dropped and counted.
+        """
         ...
 
 

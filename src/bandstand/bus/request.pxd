@@ -42,8 +42,11 @@ cdef class PendingRequest:
 @cython.locals(pending=PendingRequest)
 cpdef PendingRequest new_client_request(object requester, object frame, CreditLimit credit, Route route)
 
-@cython.final
 cdef class Delivery:
     cdef readonly object frame
     cdef readonly Route route
     cdef readonly object payload
+
+@cython.final
+cdef class DeferredTurn(Delivery):
+    cdef readonly object actor

@@ -12,11 +12,12 @@ except ModuleNotFoundError:  # interpreted, without Cython installed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from bandstand.actor.timers import DeferredCall
     from bandstand.bus.admission import CreditLimit
     from bandstand.bus.capability_slot import CapabilitySlot
     from bandstand.bus.contracts.capability import HandlerSpec
     from bandstand.bus.frame import Frame
-    from bandstand.core import TimerId
+    from bandstand.core import ActorId, TimerId
 
 __all__ = (
     "DONE",
@@ -24,12 +25,14 @@ __all__ = (
     "NEW",
     "NO_REQUESTER",
     "ROUTED",
+    "DeferredTurn",
     "Delivery",
     "NoRequester",
     "PendingRequest",
     "RedeliveryRequester",
     "Requester",
     "Route",
+    "item_name",
     "new_client_request",
 )
 
@@ -226,3 +229,24 @@ class Delivery:
         self.frame = frame
         self.route = route
         self.payload = payload
+
+
+class DeferredTurn(Delivery):
+    """A call that a capability makes in a turn of its own, for a timer or for the result of background work.
+
+    It has the frame and the route of the message that has started the timer or the work: what the call sends is caused by that message. Both
+    are None if there is no such message, as in `on_start`.
+    """
+
+    __slots__ = ("actor",)
+
+    def __init__(self, frame: Any, route: Any, call: DeferredCall, actor: ActorId) -> None:
+        super().__init__(frame, route, call)
+        # The incarnation that makes the call. Its mailbox is kept for the next one, which does not make it.
+        self.actor = actor
+
+
+def item_name(item: PendingRequest | Delivery) -> str:
+    """Return the type of a message, or the name of the function that a timer or background work has called."""
+    name: str = item.payload.description if isinstance(item, DeferredTurn) else item.frame.type
+    return name

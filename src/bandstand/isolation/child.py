@@ -114,8 +114,16 @@ def describe_failure(error: BaseException | None) -> tuple[bool, str, str]:
 class NodeUpstream:
     """The node, as the router of the process uses it."""
 
-    def __init__(self, node: NodeRole, link: Link, start: CapabilityStart) -> None:
+    def __init__(
+        self,
+        node: NodeRole,
+        link: Link,
+        start: CapabilityStart,
+        given_number: Callable[[PendingRequest | Delivery | None], int],
+    ) -> None:
         self._node = node
+        # Returns the number under which the node has given a message; 0 if it has not.
+        self._given_number = given_number
         self._link = link
         self._known = start.known
         # With this many messages on their way to the node, no event is accepted.
@@ -143,7 +151,7 @@ class NodeUpstream:
         self._number_of[pending] = number
         is_answered = pending.requester is not NO_REQUESTER
         self._node.request.try_send(
-            number, write_frame(pending.frame), pending.parent is not None, is_answered
+            number, write_frame(pending.frame), self._given_number(pending.parent), is_answered
         )
 
     def take_answer(self, number: int, frame: Frame) -> None:
@@ -259,8 +267,8 @@ class CapabilityRuntime:
         self._actor: ActorId | None = None
         # The requests of the node take no credit here: the node has counted them.
         self._credit = CreditLimit(1 << 30)
-        # The last request that the node has given. Unless the capability is a Worker, it is the only one that may be unanswered.
-        self._request: PendingRequest | None = None
+        # The requests that the node has given and whose handlers have not returned, by number.
+        self._requests: dict[int, PendingRequest] = {}
         # The numbers of the events that are being handled.
         self._events: dict[Delivery, int] = {}
 
@@ -286,7 +294,7 @@ class CapabilityRuntime:
         except Exception as error:  # noqa: BLE001  # the node reports it
             self._end(error)
             return
-        self.upstream = upstream = NodeUpstream(node, self._link, self._start)
+        self.upstream = upstream = NodeUpstream(node, self._link, self._start, self._number_of)
         # The node remembers answers, keeps dead letters and has a log.
         config = replace(self._start.config, remember_count=0, dead_count=0)
         ids, log, taps, counters = IdGenerator(), MemoryLog(1, 1), Taps(), BusCounters()
@@ -332,8 +340,10 @@ class CapabilityRuntime:
             item = PendingRequest(NodeRequester(self.node, number), frame, self._credit, False)  # noqa: FBT003  # by position: it is hot
             item.stage, item.route, item.payload = ROUTED, route, payload
             self._credit.used += 1
-            self._request = item
-            if isinstance(slot.host, WorkerHost):
+            if not isinstance(slot.host, WorkerHost):
+                # A worker cannot be cancelled.
+                self._requests[number] = item
+            else:
                 timeout_ms = frame.metadata.timeout or route.timeout_ms
                 item.timer = self._loop.send_after(
                     self._router.actor, timeout_ms / 1000, item, lane=Lane.CONTROL
@@ -347,12 +357,8 @@ class CapabilityRuntime:
 
     def cancel(self, number: int) -> None:
         """Cancel the handler of a request, or do not begin with it."""
-        pending = self._request
-        if (
-            pending is None
-            or not isinstance(pending.requester, NodeRequester)
-            or pending.requester.number != number
-        ):
+        pending = self._requests.get(number)
+        if pending is None:
             return
         if not pending.is_begun:
             pending.stage = DONE
@@ -374,10 +380,23 @@ class CapabilityRuntime:
     def _behave(self, ctx: Context[Any], item: Any) -> Any:
         """Handle a message, and report when its handler has returned."""
         running: Coroutine[Any, Any, None] | None = self._slot.handle(ctx, item)
+        if type(item) is not PendingRequest and item not in self._events:
+            # The node does not know it: a call of a timer or of background work, or the end of such work.
+            return running
+        task = self._slot.running.get(item)
+        if task is not None:
+            # It runs beside the actor, which waits, if at all, for any of its tasks.
+            task.add_done_callback(lambda _task: self._report_task(item))
+            return running
         if running is not None:
             return self._await_handler(item, running)
         self._report_finished(item)
         return None
+
+    def _report_task(self, item: PendingRequest | Delivery) -> None:
+        """Report that the handler of a message has returned, unless it has failed, or was cancelled with the incarnation."""
+        if self._slot.actor is not None and item not in self._slot.running:
+            self._report_finished(item)
 
     async def _await_handler(
         self, item: PendingRequest | Delivery, running: Coroutine[Any, Any, None]
@@ -385,12 +404,18 @@ class CapabilityRuntime:
         await running
         self._report_finished(item)
 
+    def _number_of(self, item: PendingRequest | Delivery | None) -> int:
+        """Return the number under which the node has given a message; 0 for what it has not given, such as a call of a timer."""
+        if isinstance(item, PendingRequest):
+            return item.requester.number if isinstance(item.requester, NodeRequester) else 0
+        return 0 if item is None else self._events.get(item, 0)
+
     def _report_finished(self, item: PendingRequest | Delivery) -> None:
+        number = self._number_of(item)
         if isinstance(item, Delivery):
-            number = self._events.pop(item)
+            del self._events[item]
         else:
-            assert isinstance(item.requester, NodeRequester)
-            number = item.requester.number
+            self._requests.pop(number, None)
         assert self.node is not None
         self._router.post(RouterCallback(partial(self.node.finish.try_send, number)))
 

@@ -1,8 +1,9 @@
 """The node's side: the host of a capability whose handlers run in a child process, and what the process sends to the node.
 
 To the node, this is a host like any other: the capability has its mailbox, its supervisor and its deadlines on the node. The process is
-given one message at a time, and the next one when the handler has returned. So a process that dies, for whatever reason, costs one
-request, and the next incarnation handles the waiting messages. (A Worker is given several, and owes all of them an answer, as on the node.)
+given one message at a time, or up to `concurrency`, and the next one when a handler has returned. So a process that dies, for whatever reason,
+costs the requests that were being handled, and the next incarnation handles the waiting messages. (A Worker is given several, and owes all of
+them an answer, as on the node.)
 
 What the capability sends is sent here on its behalf. A request that its handler awaits has the current message as its parent, so the node
 finds cycles through any number of processes. The node sends what the capability has scheduled if the process ends first.
@@ -157,11 +158,14 @@ class NodeRole(Actor, ask_timeout=None):
         self._host.finish_turn(number)
 
     @tell
-    def request(self, number: int, line: bytes, is_awaited: bool, is_answered: bool) -> None:
-        """Route a request. `is_awaited` if the current handler waits for the answer; `is_answered` if the answer is wanted at all."""
+    def request(self, number: int, line: bytes, awaited_by: int, is_answered: bool) -> None:
+        """Route a request.
+
+        `awaited_by` is the number of the message whose handler waits for the answer, or 0; `is_answered` if the answer is wanted at all.
+        """
         slot, router, frame = self._slot, self._router, self._read(line)
         requester = IsolatedRequester(self, number, is_answered=is_answered)
-        parent = slot.current_message if is_awaited else None
+        parent = self._host.given(awaited_by)
         pending = PendingRequest(requester, frame, router.internal_credit, False, parent)  # noqa: FBT003  # by position: it is hot
         self._requests[number] = pending
         if not router.submit(pending):
@@ -286,10 +290,10 @@ class IsolatedHost:
         # Whether the end of the process is not a failure any more.
         self._is_over = False
         self._is_worker = False
-        # The messages that the process was given, by number; and what is done when the current handler has returned.
+        # The messages that the process was given, by number; and what is done when the handler of each has returned.
         self._numbers = count(1)
         self._given: dict[int, Item] = {}
-        self._turn: asyncio.Future[None] | None = None
+        self._turns: dict[int, asyncio.Future[None]] = {}
 
     @property
     def is_busy(self) -> bool:
@@ -394,21 +398,18 @@ class IsolatedHost:
         self.capability.handle.try_send(number, write_frame(item.frame))
         if self._is_worker:
             return None
-        self._turn = asyncio.get_running_loop().create_future()
-        self.slot.note_waiting(item)
-        return self._await_turn(item, self._turn)
+        turn = self._turns[number] = asyncio.get_running_loop().create_future()
+        return self.slot.run_coroutine(item, _await_turn(turn), _finish)
+
+    def given(self, number: int) -> Item | None:
+        """Return a message that the process was given; None if its handler has returned."""
+        return self._given.get(number)
 
     def cancel(self, item: PendingRequest) -> None:
         """Cancel the handler of a request in the process."""
         number = next((number for number, each in self._given.items() if each is item), None)
         if number is not None and self.capability is not None:
             self.capability.cancel.try_send(number)
-
-    async def _await_turn(self, item: Item, turn: asyncio.Future[None]) -> None:
-        await turn
-        # Not in a finally: if this is cancelled, the current message is answered when the incarnation has ended.
-        self.slot.current_message = None
-        self.slot.note_ended(item)
 
     def _is_full(self) -> bool:
         if len(self._given) >= self.slot.mailbox_cap:
@@ -433,9 +434,18 @@ class IsolatedHost:
             self.slot.router.answer(item, frame)
 
     def finish_turn(self, number: int) -> None:
-        """Let the process be given the next message. A Worker keeps a request until it answers."""
+        """The handler of a message has returned: let the process be given another one. A Worker keeps a request until it answers."""
         if self._is_worker and type(self._given.get(number)) is PendingRequest:
             return
         self._given.pop(number, None)
-        if self._turn is not None and not self._turn.done():
-            self._turn.set_result(None)
+        turn = self._turns.pop(number, None)
+        if turn is not None and not turn.done():
+            turn.set_result(None)
+
+
+async def _await_turn(turn: asyncio.Future[None]) -> None:
+    await turn
+
+
+def _finish(_item: Item, _result: object) -> None:
+    """Do nothing: the process has sent the answer."""

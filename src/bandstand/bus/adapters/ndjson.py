@@ -597,6 +597,10 @@ class NdjsonConnection:
         if self._is_paused and not (self._is_at_eof or reader.is_stopped) and self.transport is not None:
             self._is_paused = self._is_unread = False
             self.transport.resume_reading()
+        if self._is_at_eof and self._poll_left():
+            # It has closed the connection, and the node has all that it has sent.
+            self.abort()
+            return
         self._close_if_done()
 
     def _pause_reading(self) -> None:

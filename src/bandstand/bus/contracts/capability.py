@@ -39,10 +39,12 @@ from typing import (
     NoReturn,
     ParamSpec,
     TypeAlias,
+    TypeVar,
     cast,
 )
 from weakref import WeakKeyDictionary
 
+from bandstand.actor.timers import DeferredCall
 from bandstand.bus.contracts.codec import PayloadCodec
 from bandstand.bus.contracts.messages import TYPE_NAME, Retry
 from bandstand.bus.contracts.types import (
@@ -59,13 +61,15 @@ from bandstand.bus.contracts.types import (
 )
 from bandstand.bus.frame import LONGEST_TIMEOUT_MS, Kind
 from bandstand.bus.protocols import HostFactory
-from bandstand.errors import ContractError, InvalidArgumentError
+from bandstand.errors import ContractError, InvalidArgumentError, LoopBusyError
 from bandstand.errors.formatting import safe_repr, safe_str
 from bandstand.errors.validation import Seconds, to_seconds
 from bandstand.supervision import Backoff
 
 if TYPE_CHECKING:
+    from bandstand.actor import Alarm, Ticker, Work
     from bandstand.bus.bus_client import Bus
+    from bandstand.bus.deferred_calls import DeferredCalls
 
 __all__ = (
     "BUILTIN_PREFIXES",
@@ -81,6 +85,7 @@ __all__ = (
 )
 
 P = ParamSpec("P")
+R = TypeVar("R")
 OnTimeout: TypeAlias = Literal["report", "cancel", "kill"]
 
 
@@ -188,7 +193,7 @@ class Capability:
     """What happens to the handler of a request that has timed out. The request is answered with `Sys.Timeout` in each case.
 
     `report`: nothing; the handler runs on, and its answer is discarded. `cancel`: an `async def` handler is cancelled, also if the
-    requester withdraws the request. `kill`: the instance is killed and restarted, as after a failure; in a process of its own, the
+    requester is cancelled, or is a client that disconnects. `kill`: the instance is killed and restarted, as after a failure; in a process of its own, the
     process is killed.
     """
 
@@ -200,6 +205,53 @@ class Capability:
 
     def on_stop(self) -> Awaitable[None] | None:
         """Run when the instance ends, for whatever reason, unless it is killed. May be `async def`."""
+
+    # -- timers and background work ------------------------------------------------------------------------------------
+
+    __deferred_calls__: DeferredCalls
+
+    def after(self, delay: Seconds, method: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Alarm:
+        """Call `method(*args)` in `delay` seconds, in turn with the messages; it may be `async def`.
+
+        The call is never early. It is dropped when the instance ends, and `cancel()` cancels it. What it sends is caused by the
+        message that is being handled now. If it raises, the capability fails, as if a handler of an event had raised.
+        """
+        return _deferred_calls(self).after(delay, DeferredCall(method, args, kwargs))
+
+    def every(
+        self, period: Seconds, method: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Ticker:
+        """Call `method(*args)` every `period` seconds at a fixed rate. A capability that lags behind skips the ticks it missed."""
+        return _deferred_calls(self).every(period, DeferredCall(method, args, kwargs), is_fixed_rate=True)
+
+    def every_after(
+        self, period: Seconds, method: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Ticker:
+        """Call `method(*args)` repeatedly, each time `period` seconds after the previous call has finished."""
+        return _deferred_calls(self).every(period, DeferredCall(method, args, kwargs), is_fixed_rate=False)
+
+    def background(
+        self,
+        work: Awaitable[R],
+        then: Callable[[R], Any] | None = None,
+        failed: Callable[[Exception], Any] | None = None,
+    ) -> Work:
+        """Await something beside the messages: a coroutine, `self.bus.ask(...)`, `asyncio.to_thread(...)`.
+
+        On success, `then(result)` is called in turn with the messages. If the work raises, `failed(error)` is called; without `failed`,
+        the capability fails with the error. The work is cancelled when the instance ends. What it sends is caused by the message
+        that is being handled now, also after that message was answered.
+        """
+        return _deferred_calls(self).background(work, then, failed)
+
+
+def _deferred_calls(capability: Capability) -> DeferredCalls:
+    try:
+        return capability.__deferred_calls__
+    except AttributeError:
+        raise LoopBusyError(
+            f"this {type(capability).__qualname__} does not run as a capability: it has timers and background work from on_start() on"
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,7 +442,6 @@ def read_capability(source: type | Contract | Provision, *, is_builtin: bool = F
         spec = _read_class(source.kind, source.make, is_builtin=is_builtin)
         if source.host_factory is None:
             return spec
-        _check_isolated(f"capability {spec.id}", spec.concurrency)
         return replace(spec, host_factory=source.host_factory)
     # Callers without type checking may pass anything.
     given: object = source
@@ -566,6 +617,8 @@ def _check_constructor(kind: type[Capability]) -> None:
 
 # -- the handlers of a class -------------------------------------------------------------------------------------------
 
+# What every capability has, besides the hooks, which a class may define.
+_TOOLS: Final = frozenset({"after", "background", "every", "every_after"})
 _POSITIONAL: Final = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 _VARIADIC: Final = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
@@ -592,6 +645,10 @@ def _handler_methods(kind: type[Capability], where: str) -> Iterator[_HandlerMet
     """
     for name in dict.fromkeys(name for base in reversed(kind.__mro__) for name in vars(base)):
         function = getattr(kind, name, None)
+        if name in _TOOLS and function is not getattr(Capability, name):
+            raise ContractError(
+                f"{where}: {name}() is a method that every capability has for its own use: choose another name"
+            )
         if name.startswith("_") or hasattr(Capability, name) or not isfunction(function):
             continue
         place = f"{where}: {name}()"
@@ -743,14 +800,6 @@ def _check_on_timeout(where: str, on_timeout: Any) -> None:
         )
 
 
-def _check_isolated(where: str, concurrency: int) -> None:
-    if concurrency > 1:
-        raise ContractError(
-            f"{where}: concurrency is {concurrency}, but a capability in a process of its own handles one message at a time: remove "
-            f"concurrency, or run the capability on the node"
-        )
-
-
 def _check_contract(contract: Contract, where: str) -> None:
     _check_options(
         where,
@@ -762,8 +811,6 @@ def _check_contract(contract: Contract, where: str) -> None:
         contract.concurrency,
     )
     _check_on_timeout(where, contract.on_timeout)
-    if contract.host_factory is not None:
-        _check_isolated(where, contract.concurrency)
     description: object = contract.description
     if not isinstance(description, str) or not description.strip():
         raise ContractError(
