@@ -243,7 +243,7 @@ class View:
 def watch(view: View) -> None:
     """Have a watchdog look a hundred times."""
     watchdog = Watchdog(
-        view, 1, SafeLogger("bandstand.core"), lambda _actor, _name, data: type(data).__name__
+        view, STALL_S / 10, SafeLogger("bandstand.core"), lambda _actor, _name, data: type(data).__name__
     )
     assert view.is_enough.wait(PATIENCE)
     watchdog.stop()

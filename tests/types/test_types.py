@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,8 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+# Several tests look at the same file: each checker reads it once.
+@cache
 def mypy(path: Path) -> dict[int, str]:
     """The first error of each line; what is wrong in other files is `make check`'s business."""
     done = run(tool("mypy"), "--no-error-summary", "--no-pretty", "--show-error-codes", str(path))
@@ -47,6 +50,7 @@ def mypy(path: Path) -> dict[int, str]:
     return errors
 
 
+@cache
 def pyright(path: Path) -> dict[int, str]:
     tool("node")
     done = run(tool("pyright"), "--outputjson", "--project", str(project()), str(path))
