@@ -11,13 +11,12 @@ import pytest
 
 from bandstand.actor import Actor, ActorSystem, AskStatistics, Reply, ask, tell
 from bandstand.core import LoopConfig
-from bandstand.testing import VirtualClock, leaks_of
-from tests.core.support import Boom, HostFactory, check_statistics, guarded
+from bandstand.testing import VirtualClock, leaks_of, run_async
+from tests.core.support import Boom, HostFactory, check_statistics
 
 R = TypeVar("R")
 
-Story = Callable[[ActorSystem], Coroutine[Any, Any, None]]
-Play = Callable[..., ActorSystem]
+RunSystem = Callable[..., ActorSystem]
 
 CAP = 7  # three user messages a lane
 
@@ -136,35 +135,24 @@ def audit(loop: ActorSystem) -> AskStatistics:
     return books
 
 
-def player(clock: VirtualClock, new_host: HostFactory) -> Play:
-    """Return a function that runs a test body on an event loop, inside `async with`, and audits the loop afterwards."""
+def run_system(
+    main: Callable[[ActorSystem], Coroutine[Any, Any, None]],
+    *,
+    clock: VirtualClock | None = None,
+    loop_factory: HostFactory | None = None,
+    carry_context: bool = True,
+    **fields: Any,
+) -> ActorSystem:
+    """Run a test body inside a system, in virtual time or on the event loop of a factory, and check the counters afterwards.
 
-    def play(story: Story, *, carry_context: bool = True, **fields: Any) -> ActorSystem:
-        escaped: list[dict[str, Any]] = []
-        loops: list[ActorSystem] = []
-
-        async def main() -> None:
-            async with ActorSystem(LoopConfig(**fields), clock=clock, carry_context=carry_context) as loop:
-                loops.append(loop)
-                await story(loop)
-
-        with asyncio.Runner(loop_factory=guarded(new_host, escaped)) as runner:
-            runner.run(main())
-        assert escaped == [], "an exception escaped into the event loop"
-        audit(loops[0])
-        return loops[0]
-
-    return play
-
-
-def in_time(clock: VirtualClock) -> Play:
-    """Run test bodies in virtual time, for asyncio and for the timer wheel."""
-    return player(clock, clock.new_event_loop)
-
-
-def in_place(new_host: HostFactory) -> Play:
-    """Run test bodies on the event loop under test; no time passes for the timer wheel."""
-    return player(VirtualClock(autojump=False), new_host)
+    `fields` are those of the config. On the event loop of a factory no time passes for the timers.
+    """
+    if clock is None:
+        clock = VirtualClock(autojump=loop_factory is None)
+    system = ActorSystem(LoopConfig(**fields), clock=clock, carry_context=carry_context)
+    run_async(main, system, clock=clock, loop_factory=loop_factory)
+    audit(system)
+    return system
 
 
 def ended(books: AskStatistics) -> dict[str, int]:

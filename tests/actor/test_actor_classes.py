@@ -15,17 +15,10 @@ from bandstand.actor import Actor, ActorSystem, ask, child, supervised, tell
 from bandstand.core import Context
 from bandstand.errors import InvalidArgumentError
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
-from bandstand.testing import VirtualClock
 from tests.actor.answers import answer
-from tests.actor.asking import Oracle, Play, in_time
+from tests.actor.asking import Oracle, RunSystem
 from tests.actor.players import Book
 from tests.core.support import settle
-
-
-@pytest.fixture
-def play(clock: VirtualClock) -> Play:
-    return in_time(clock)
-
 
 T = TypeVar("T")
 
@@ -199,14 +192,14 @@ class ReadOnly(Actor):
 
 
 @pytest.mark.guarantee("G58")
-def test_an_object_that_refuses_attributes_can_run_as_an_actor_with_children(play: Play) -> None:
+def test_an_object_that_refuses_attributes_can_run_as_an_actor_with_children(run_virtual: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         frozen = loop.spawn(Frozen, 5)
         assert await frozen.value() == 5
         assert await frozen.of_child() == 6
         assert await loop.spawn(ReadOnly).value() == 1
 
-    play(story)
+    run_virtual(story)
 
 
 class Box(Actor, Generic[T]):

@@ -19,34 +19,26 @@ from bandstand.errors import (
     NoSuchActorError,
     TargetEndedError,
 )
-from bandstand.testing import VirtualClock
 from tests.actor.asking import (
     CAP,
     Oracle,
-    Play,
+    RunSystem,
     ended,
-    in_place,
-    in_time,
     is_pending,
     outcome,
     turns,
     watch,
 )
 from tests.actor.players import Book
-from tests.core.support import Boom, HostFactory
+from tests.core.support import Boom
 
 pytestmark = pytest.mark.guarantee("G60")
-
-
-@pytest.fixture(params=["virtual time", "event loop of the lane"])
-def play(request: pytest.FixtureRequest, clock: VirtualClock, loop_factory: HostFactory) -> Play:
-    return in_time(clock) if request.param == "virtual time" else in_place(loop_factory)
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------
 
 
-def test_an_answer_is_what_the_handler_returns(play: Play) -> None:
+def test_an_answer_is_what_the_handler_returns(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         oracle, gate = loop.spawn(Oracle), Event()
         assert await oracle.plain(1) == 1
@@ -60,10 +52,10 @@ def test_an_answer_is_what_the_handler_returns(play: Play) -> None:
         assert await held == 4
         assert ended(loop.ask_statistics()) == {"answered": 5}
 
-    play(story)
+    run_everywhere(story)
 
 
-def test_asks_and_tells_of_one_sender_are_handled_in_order(play: Play) -> None:
+def test_asks_and_tells_of_one_sender_are_handled_in_order(run_everywhere: RunSystem) -> None:
     log: list[str] = []
 
     async def story(loop: ActorSystem) -> None:
@@ -76,13 +68,15 @@ def test_asks_and_tells_of_one_sender_are_handled_in_order(play: Play) -> None:
         # Awaited in reverse order: an ask is sent by the call, not by the await.
         assert [await reply for reply in reversed(replies)] == [5, 3, 1]
 
-    play(story)
+    run_everywhere(story)
     assert log == ["plain 1", "two", "quick 3", "four", "plain 5"]
 
 
 @pytest.mark.guarantee("G64")
 @pytest.mark.parametrize("method", ["declared", "declared_later"])
-def test_a_declared_exception_is_an_answer_and_the_actor_continues(play: Play, method: str) -> None:
+def test_a_declared_exception_is_an_answer_and_the_actor_continues(
+    run_everywhere: RunSystem, method: str
+) -> None:
     async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle)
         # LookupError, the base of KeyError, is declared.
@@ -93,7 +87,7 @@ def test_a_declared_exception_is_an_answer_and_the_actor_continues(play: Play, m
         assert await oracle.plain(1) == 1
         assert ended(loop.ask_statistics()) == {"answered": 1, "failed": 1}
 
-    play(story)
+    run_everywhere(story)
 
 
 # --- the exit of the actor --------------------------------------------------------------------------------------------
@@ -101,7 +95,9 @@ def test_a_declared_exception_is_an_answer_and_the_actor_continues(play: Play, m
 
 @pytest.mark.guarantee("G64")
 @pytest.mark.parametrize("method", ["broken", "broken_later"])
-def test_a_panic_fails_the_current_ask_and_the_queued_ones_with_its_cause(play: Play, method: str) -> None:
+def test_a_panic_fails_the_current_ask_and_the_queued_ones_with_its_cause(
+    run_everywhere: RunSystem, method: str
+) -> None:
     async def story(loop: ActorSystem) -> None:
         oracle = loop.options(name="delphi").spawn(Oracle)
         replies: list[Reply[int]] = [getattr(oracle, method)(), oracle.plain(1), oracle.quick(2)]
@@ -119,7 +115,7 @@ def test_a_panic_fails_the_current_ask_and_the_queued_ones_with_its_cause(play: 
         assert not is_alive(oracle)
         assert ended(loop.ask_statistics()) == {"failed": 3}
 
-    play(story)
+    run_everywhere(story)
 
 
 @pytest.mark.parametrize("at_hand", [True, False], ids=["in flight", "idle"])
@@ -128,7 +124,7 @@ def test_a_panic_fails_the_current_ask_and_the_queued_ones_with_its_cause(play: 
     [("stop", "NORMAL", None), ("kill", "FAIL", ActorKilledError), ("fail", "FAIL", Boom)],
 )
 def test_an_exit_ends_the_current_ask_and_the_queued_ones(
-    play: Play, way: str, reason: str, cause: type[BaseException] | None, at_hand: bool
+    run_everywhere: RunSystem, way: str, reason: str, cause: type[BaseException] | None, at_hand: bool
 ) -> None:
     async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle)
@@ -150,10 +146,10 @@ def test_an_exit_ends_the_current_ask_and_the_queued_ones(
             assert type(end.__cause__) is (cause or type(None))
         assert loop.ask_statistics().failed == len(replies)
 
-    play(story)
+    run_everywhere(story)
 
 
-def test_a_kill_ends_asks_at_once_even_if_the_handler_resists(play: Play) -> None:
+def test_a_kill_ends_asks_at_once_even_if_the_handler_resists(run_everywhere: RunSystem) -> None:
     log: list[str] = []
 
     async def story(loop: ActorSystem) -> None:
@@ -171,10 +167,10 @@ def test_a_kill_ends_asks_at_once_even_if_the_handler_resists(play: Play) -> Non
         for reply in (at_hand, queued):
             assert type(await outcome(reply)) is TargetEndedError
 
-    play(story)
+    run_everywhere(story)
 
 
-def test_an_answer_of_a_handler_that_is_being_stopped_counts(play: Play) -> None:
+def test_an_answer_of_a_handler_that_is_being_stopped_counts(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         oracle, second = loop.spawn(Oracle), Event()
         at_hand, queued = watch(oracle.stubborn(Event(), second, 7)), oracle.plain()
@@ -186,10 +182,10 @@ def test_an_answer_of_a_handler_that_is_being_stopped_counts(play: Play) -> None
         assert await at_hand == 7
         assert type(await outcome(queued)) is TargetEndedError
 
-    play(story)
+    run_everywhere(story)
 
 
-def test_an_actor_that_stops_in_an_ask_answers_only_that_one(play: Play) -> None:
+def test_an_actor_that_stops_in_an_ask_answers_only_that_one(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle)
         last, queued = oracle.last(1), oracle.plain(2)
@@ -197,11 +193,11 @@ def test_an_actor_that_stops_in_an_ask_answers_only_that_one(play: Play) -> None
         assert type(await outcome(queued)) is TargetEndedError
         assert await oracle.ended() is ExitReason.NORMAL
 
-    play(story)
+    run_everywhere(story)
 
 
 @pytest.mark.guarantee("G65")
-def test_a_drain_answers_queued_asks_and_refuses_new_ones(play: Play) -> None:
+def test_a_drain_answers_queued_asks_and_refuses_new_ones(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         oracle, gate = loop.spawn(Oracle), Event()
         replies = [oracle.held(gate, 1), oracle.plain(2), oracle.quick(3)]
@@ -214,10 +210,10 @@ def test_a_drain_answers_queued_asks_and_refuses_new_ones(play: Play) -> None:
         assert [await reply for reply in replies] == [1, 2, 3]
         assert await oracle.ended() is ExitReason.NORMAL
 
-    play(story)
+    run_everywhere(story)
 
 
-def test_a_panic_during_a_drain_fails_the_remaining_asks(play: Play) -> None:
+def test_a_panic_during_a_drain_fails_the_remaining_asks(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         oracle, gate = loop.spawn(Oracle), Event()
         oracle.block(gate)
@@ -229,10 +225,10 @@ def test_a_panic_during_a_drain_fails_the_remaining_asks(play: Play) -> None:
         assert ends[0] == 1
         assert [type(end) for end in ends[1:]] == [TargetEndedError, TargetEndedError]
 
-    play(story)
+    run_everywhere(story)
 
 
-def test_the_end_of_the_loop_ends_every_ask(play: Play) -> None:
+def test_the_end_of_the_loop_ends_every_ask(run_everywhere: RunSystem) -> None:
     tasks: list[asyncio.Task[Any]] = []
     replies: list[Reply[int]] = []
 
@@ -244,14 +240,14 @@ def test_the_end_of_the_loop_ends_every_ask(play: Play) -> None:
         # Asked, and the loop ends before the ask is handled.
         replies.append(idle.plain())
 
-    loop = play(story)
+    loop = run_everywhere(story)
     assert all(type(task.result()) is TargetEndedError for task in tasks)
     assert len(tasks) == 3
     assert all(reply.done() for reply in replies)
     assert ended(loop.ask_statistics()) == {"failed": 4}
 
 
-def test_a_handler_that_raises_its_own_cancelled_error_fails_the_actor(play: Play) -> None:
+def test_a_handler_that_raises_its_own_cancelled_error_fails_the_actor(run_everywhere: RunSystem) -> None:
     class Confused(Actor):
         @ask
         async def confused(self) -> int:
@@ -265,13 +261,13 @@ def test_a_handler_that_raises_its_own_cancelled_error_fails_the_actor(play: Pla
         assert end.reason == "PANIC"
         assert type(end.__cause__) is asyncio.CancelledError
 
-    play(story)
+    run_everywhere(story)
 
 
 # --- full mailboxes ---------------------------------------------------------------------------------------------------
 
 
-def test_a_full_mailbox_refuses_an_ask_and_counts_none(play: Play) -> None:
+def test_a_full_mailbox_refuses_an_ask_and_counts_none(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         oracle = loop.options(mailbox_cap=CAP).spawn(Oracle)
         replies = [oracle.plain(number) for number in range(3)]
@@ -281,14 +277,14 @@ def test_a_full_mailbox_refuses_an_ask_and_counts_none(play: Play) -> None:
         books = loop.ask_statistics()
         assert (books.asked, books.answered) == (3, 3)
 
-    play(story)
+    run_everywhere(story)
 
 
 @pytest.mark.parametrize(
     ("overflow", "lost"), [(Overflow.DROP_NEWEST, 3), (Overflow.DROP_OLDEST, 0), (Overflow.CONFLATE, 2)]
 )
 def test_an_ask_that_is_dropped_by_an_overflow_policy_ends_at_once(
-    play: Play, overflow: Overflow, lost: int
+    run_everywhere: RunSystem, overflow: Overflow, lost: int
 ) -> None:
     async def story(loop: ActorSystem) -> None:
         oracle = loop.options(name="delphi", mailbox_cap=CAP, overflow=overflow).spawn(Oracle)
@@ -300,13 +296,13 @@ def test_an_ask_that_is_dropped_by_an_overflow_policy_ends_at_once(
         assert [await replies[number] for number in rest] == rest
         assert ended(loop.ask_statistics()) == {"answered": 3, "failed": 1}
 
-    play(story)
+    run_everywhere(story)
 
 
 # --- counters ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_counters_balance_at_every_moment(play: Play) -> None:
+def test_the_counters_balance_at_every_moment(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         oracle, doomed, gate = loop.spawn(Oracle), loop.spawn(Oracle), Event()
         moves: list[Callable[[], object]] = [
@@ -327,11 +323,11 @@ def test_the_counters_balance_at_every_moment(play: Play) -> None:
                 await turns(1)
         assert ended(loop.ask_statistics()) == {"answered": 2, "failed": 3, "cancelled": 1}
 
-    play(story)
+    run_everywhere(story)
 
 
 @pytest.mark.guarantee("G275")
-def test_a_reply_cannot_be_passed_as_a_sender(play: Play) -> None:
+def test_a_reply_cannot_be_passed_as_a_sender(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         oracle, gate = loop.spawn(Oracle), Event()
         reply = oracle.held(gate, value=4)
@@ -343,7 +339,7 @@ def test_a_reply_cannot_be_passed_as_a_sender(play: Play) -> None:
         gate.set()
         assert await reply == 4
 
-    play(story)
+    run_everywhere(story)
 
 
 class Wrapped(Actor):
@@ -379,7 +375,7 @@ class Wrapped(Actor):
 
 
 @pytest.mark.guarantee("G60")
-def test_a_coroutine_returned_by_a_plain_handler_is_awaited(play: Play) -> None:
+def test_a_coroutine_returned_by_a_plain_handler_is_awaited(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         wrapped = loop.spawn(Wrapped)
         assert await wrapped.value(7) == 7
@@ -396,4 +392,4 @@ def test_a_coroutine_returned_by_a_plain_handler_is_awaited(play: Play) -> None:
         reply.cancel()
         assert await waiting.seen() == ["gone"]
 
-    play(story)
+    run_everywhere(story)

@@ -15,7 +15,7 @@ import pytest
 from bandstand.actor import Actor, ActorSystem, ask
 from bandstand.errors import AskCycleError, AskTimeoutError, TargetEndedError
 from bandstand.testing import VirtualClock
-from tests.actor.asking import Oracle, ended, in_time, is_at_rest, outcome, turns
+from tests.actor.asking import Oracle, ended, is_at_rest, outcome, run_system, turns
 
 pytestmark = [pytest.mark.guarantee("G61"), pytest.mark.heavy]
 
@@ -60,7 +60,7 @@ def assert_flat(
         assert books.pending == 0
         assert {name: count * asks // BATCH for name, count in ends.items()} == ended(books)
 
-    in_time(clock)(story)
+    run_system(story, clock=clock)
 
 
 @pytest.fixture(autouse=True)

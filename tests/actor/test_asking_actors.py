@@ -12,21 +12,10 @@ from bandstand.actor import Actor, ActorSystem, Reply, ask, child, supervised, t
 from bandstand.core import ExitReason
 from bandstand.errors import AskTimeoutError, NoSuchActorError, TargetEndedError
 from bandstand.supervision import ChildMode, Mailbox, Supervisor, SupervisorSpec, spawn_supervisor
-from bandstand.testing import VirtualClock
-from tests.actor.asking import Oracle, Play, ended, got, in_place, in_time, is_pending, outcome, turns
-from tests.core.support import Boom, HostFactory
+from tests.actor.asking import Oracle, RunSystem, ended, got, is_pending, outcome, turns
+from tests.core.support import Boom
 
 pytestmark = pytest.mark.guarantee("G60")
-
-
-@pytest.fixture(params=["virtual time", "event loop of the lane"])
-def play(request: pytest.FixtureRequest, clock: VirtualClock, loop_factory: HostFactory) -> Play:
-    return in_time(clock) if request.param == "virtual time" else in_place(loop_factory)
-
-
-@pytest.fixture
-def play_in_time(clock: VirtualClock) -> Play:
-    return in_time(clock)
 
 
 # --- actors that ask --------------------------------------------------------------------------------------------------
@@ -75,7 +64,7 @@ class Asker(Actor):
         return "pong"
 
 
-def test_a_handler_asks_another_actor(play: Play) -> None:
+def test_a_handler_asks_another_actor(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         oracle, gate = loop.spawn(Oracle), Event()
         asker = loop.spawn(Asker, oracle)
@@ -90,10 +79,10 @@ def test_a_handler_asks_another_actor(play: Play) -> None:
         assert list(await asker.both(gate)) == [1, 2]
         assert await asker.relay_broken() == "PANIC"
 
-    play(story)
+    run_everywhere(story)
 
 
-def test_a_chain_of_asks_through_many_actors(play: Play) -> None:
+def test_a_chain_of_asks_through_many_actors(run_everywhere: RunSystem) -> None:
     class Link(Actor):
         def __init__(self, following: Link | None) -> None:
             self.following = following
@@ -110,10 +99,10 @@ def test_a_chain_of_asks_through_many_actors(play: Play) -> None:
         assert await link.length() == 200
         assert await asyncio.gather(*(link.length() for _ in range(5))) == [200] * 5
 
-    play(story)
+    run_everywhere(story)
 
 
-def test_a_plain_handler_can_await_a_reply_in_the_background(play: Play) -> None:
+def test_a_plain_handler_can_await_a_reply_in_the_background(run_everywhere: RunSystem) -> None:
     log: list[Any] = []
 
     async def story(loop: ActorSystem) -> None:
@@ -132,21 +121,21 @@ def test_a_plain_handler_can_await_a_reply_in_the_background(play: Play) -> None
         await turns(20)
         assert log == [1, 2, error]
 
-    play(story)
+    run_everywhere(story)
 
 
 @pytest.mark.guarantee("G69")
-def test_a_background_ask_that_fails_without_a_callback_fails_the_asker(play: Play) -> None:
+def test_a_background_ask_that_fails_without_a_callback_fails_the_asker(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         asker = loop.spawn(Asker, loop.spawn(Oracle))
         asker.fetch_broken()
         assert await asker.ended() is ExitReason.PANIC
 
-    play(story)
+    run_everywhere(story)
 
 
 @pytest.mark.guarantee("G66")
-def test_a_background_ask_is_cancelled_when_the_asker_exits(play: Play) -> None:
+def test_a_background_ask_is_cancelled_when_the_asker_exits(run_everywhere: RunSystem) -> None:
     log: list[str] = []
 
     async def story(loop: ActorSystem) -> None:
@@ -159,7 +148,7 @@ def test_a_background_ask_is_cancelled_when_the_asker_exits(play: Play) -> None:
         assert log == ["begins 1", "cancelled 1"]
         assert ended(loop.ask_statistics()) == {"cancelled": 1}
 
-    play(story)
+    run_everywhere(story)
 
 
 # --- kept mailboxes ---------------------------------------------------------------------------------------------------
@@ -173,7 +162,9 @@ def under_supervisor(loop: ActorSystem, mailbox: Mailbox, log: list[str]) -> tup
 
 
 @pytest.mark.parametrize("mailbox", Mailbox)
-def test_the_next_incarnation_answers_the_asks_of_a_kept_mailbox(play: Play, mailbox: Mailbox) -> None:
+def test_the_next_incarnation_answers_the_asks_of_a_kept_mailbox(
+    run_everywhere: RunSystem, mailbox: Mailbox
+) -> None:
     async def story(loop: ActorSystem) -> None:
         _root, oracle = under_supervisor(loop, mailbox, [])
         replies = [oracle.broken(), oracle.plain(1), oracle.quick(2)]
@@ -187,10 +178,10 @@ def test_the_next_incarnation_answers_the_asks_of_a_kept_mailbox(play: Play, mai
             assert [type(end) for end in ends[1:]] == [TargetEndedError, TargetEndedError]
         assert await oracle.plain(3) == 3
 
-    play(story)
+    run_everywhere(story)
 
 
-def test_kept_asks_end_if_there_is_no_next_incarnation(play: Play) -> None:
+def test_kept_asks_end_if_there_is_no_next_incarnation(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         root, oracle = under_supervisor(loop, Mailbox.KEPT, [])
         oracle.block(Event())
@@ -201,11 +192,11 @@ def test_kept_asks_end_if_there_is_no_next_incarnation(play: Play) -> None:
         with pytest.raises(NoSuchActorError):
             oracle.plain(2)  # type: ignore[unused-awaitable]  # the call raises
 
-    play(story)
+    run_everywhere(story)
 
 
 @pytest.mark.guarantee("G62")
-def test_a_cancellation_reaches_the_handler_of_the_next_incarnation(play: Play) -> None:
+def test_a_cancellation_reaches_the_handler_of_the_next_incarnation(run_everywhere: RunSystem) -> None:
     log: list[str] = []
 
     async def story(loop: ActorSystem) -> None:
@@ -219,10 +210,10 @@ def test_a_cancellation_reaches_the_handler_of_the_next_incarnation(play: Play) 
         assert log == ["begins 1", "cancelled 1"]
         assert await oracle.plain(2) == 2
 
-    play(story)
+    run_everywhere(story)
 
 
-def test_a_deadline_applies_across_a_restart(play_in_time: Play) -> None:
+def test_a_deadline_applies_across_a_restart(run_virtual: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         _root, oracle = under_supervisor(loop, Mailbox.KEPT, [])
         oracle.broken()  # type: ignore[unused-awaitable]  # for its effect
@@ -234,4 +225,4 @@ def test_a_deadline_applies_across_a_restart(play_in_time: Play) -> None:
         assert 0.1 <= error.waited <= 0.102
         assert error.depth == 1
 
-    play_in_time(story)
+    run_virtual(story)

@@ -11,16 +11,10 @@ import pytest
 from bandstand.actor import Actor, ActorSystem, Reply, ask, tell
 from bandstand.core import ExitReason, Overflow
 from bandstand.errors import TargetEndedError
-from bandstand.testing import VirtualClock
-from tests.actor.asking import Oracle, Play, ended, got, in_place, in_time, outcome, turns, watch
-from tests.core.support import Boom, HostFactory
+from tests.actor.asking import Oracle, RunSystem, ended, got, outcome, turns, watch
+from tests.core.support import Boom
 
 pytestmark = pytest.mark.guarantee("G62")
-
-
-@pytest.fixture(params=["virtual time", "event loop of the lane"])
-def play(request: pytest.FixtureRequest, clock: VirtualClock, loop_factory: HostFactory) -> Play:
-    return in_time(clock) if request.param == "virtual time" else in_place(loop_factory)
 
 
 def task_of(reply: Reply[Any]) -> asyncio.Task[Any]:
@@ -31,7 +25,9 @@ def task_of(reply: Reply[Any]) -> asyncio.Task[Any]:
 
 
 @pytest.mark.parametrize("method", ["plain", "quick"])
-def test_a_cancelled_ask_whose_handler_has_not_started_is_not_handled(play: Play, method: str) -> None:
+def test_a_cancelled_ask_whose_handler_has_not_started_is_not_handled(
+    run_everywhere: RunSystem, method: str
+) -> None:
     log: list[str] = []
 
     async def story(loop: ActorSystem) -> None:
@@ -47,12 +43,12 @@ def test_a_cancelled_ask_whose_handler_has_not_started_is_not_handled(play: Play
         assert waiting.cancelled()
         assert ended(loop.ask_statistics()) == {"answered": 1, "cancelled": 1}
 
-    play(story)
+    run_everywhere(story)
     assert log == ["plain 2"]
 
 
 @pytest.mark.parametrize("method", ["plain", "quick"])
-def test_a_reply_that_is_cancelled_at_once_is_never_handled(play: Play, method: str) -> None:
+def test_a_reply_that_is_cancelled_at_once_is_never_handled(run_everywhere: RunSystem, method: str) -> None:
     log: list[str] = []
 
     async def story(loop: ActorSystem) -> None:
@@ -65,11 +61,11 @@ def test_a_reply_that_is_cancelled_at_once_is_never_handled(play: Play, method: 
                 await reply
         assert await oracle.plain(2) == 2
 
-    play(story)
+    run_everywhere(story)
     assert log == ["plain 2"]
 
 
-def test_a_dispatched_handler_that_has_not_started_never_runs(play: Play) -> None:
+def test_a_dispatched_handler_that_has_not_started_never_runs(run_everywhere: RunSystem) -> None:
     log: list[str] = []
 
     async def story(loop: ActorSystem) -> None:
@@ -83,10 +79,10 @@ def test_a_dispatched_handler_that_has_not_started_never_runs(play: Play) -> Non
         assert await oracle.plain(1) == 1
         assert ended(loop.ask_statistics()) == {"answered": 1, "cancelled": 1}
 
-    play(story)
+    run_everywhere(story)
 
 
-def test_asks_queued_behind_a_slow_start_can_be_cancelled(play: Play) -> None:
+def test_asks_queued_behind_a_slow_start_can_be_cancelled(run_everywhere: RunSystem) -> None:
     log: list[str] = []
     gate = Event()
 
@@ -103,14 +99,14 @@ def test_asks_queued_behind_a_slow_start_can_be_cancelled(play: Play) -> None:
         gate.set()
         assert await stays == 2
 
-    play(story)
+    run_everywhere(story)
     assert log == ["plain 2"]
 
 
 # --- while the handler is suspended -----------------------------------------------------------------------------------
 
 
-def test_a_suspended_handler_is_cancelled_and_the_actor_continues(play: Play) -> None:
+def test_a_suspended_handler_is_cancelled_and_the_actor_continues(run_everywhere: RunSystem) -> None:
     log: list[str] = []
 
     async def story(loop: ActorSystem) -> None:
@@ -125,11 +121,11 @@ def test_a_suspended_handler_is_cancelled_and_the_actor_continues(play: Play) ->
         assert loop.statistics().ended_panic == 0
         assert ended(loop.ask_statistics()) == {"answered": 1, "cancelled": 1}
 
-    play(story)
+    run_everywhere(story)
     assert log == ["begins 1", "cancelled 1", "plain 2"]
 
 
-def test_only_the_handler_of_that_ask_is_cancelled(play: Play) -> None:
+def test_only_the_handler_of_that_ask_is_cancelled(run_everywhere: RunSystem) -> None:
     log: list[str] = []
 
     async def story(loop: ActorSystem) -> None:
@@ -148,11 +144,11 @@ def test_only_the_handler_of_that_ask_is_cancelled(play: Play) -> None:
         assert await first == 1
         await turns()
 
-    play(story)
+    run_everywhere(story)
     assert log == ["begins 1", "begins 3", "cancelled 3", "goes on 1"]
 
 
-def test_the_next_message_waits_for_the_cleanup_of_a_cancelled_handler(play: Play) -> None:
+def test_the_next_message_waits_for_the_cleanup_of_a_cancelled_handler(run_everywhere: RunSystem) -> None:
     log: list[str] = []
 
     class Tidy(Oracle):
@@ -177,11 +173,13 @@ def test_the_next_message_waits_for_the_cleanup_of_a_cancelled_handler(play: Pla
         second.set()
         assert await following == 1
 
-    play(story)
+    run_everywhere(story)
     assert log == ["tidies up", "is tidy", "plain 1"]
 
 
-def test_a_handler_that_swallows_its_cancellation_continues_without_a_reply(play: Play) -> None:
+def test_a_handler_that_swallows_its_cancellation_continues_without_a_reply(
+    run_everywhere: RunSystem,
+) -> None:
     log: list[str] = []
 
     async def story(loop: ActorSystem) -> None:
@@ -196,7 +194,7 @@ def test_a_handler_that_swallows_its_cancellation_continues_without_a_reply(play
         assert ended(loop.ask_statistics()) == {"cancelled": 1, "late": 1}
         assert await oracle.plain(2) == 2
 
-    play(story)
+    run_everywhere(story)
     assert log == ["refuses", "goes on", "plain 2"]
 
 
@@ -212,7 +210,7 @@ class Rude(Oracle):
         return 0
 
 
-def test_a_declared_error_in_place_of_the_cancellation_is_a_late_answer(play: Play) -> None:
+def test_a_declared_error_in_place_of_the_cancellation_is_a_late_answer(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         rude = loop.spawn(Rude)
         asker = task_of(rude.turn_into(KeyError()))
@@ -222,11 +220,11 @@ def test_a_declared_error_in_place_of_the_cancellation_is_a_late_answer(play: Pl
         assert ended(loop.ask_statistics()) == {"cancelled": 1, "late": 1}
         assert await rude.plain(1) == 1
 
-    play(story)
+    run_everywhere(story)
 
 
 @pytest.mark.guarantee("G64")
-def test_any_other_error_in_place_of_the_cancellation_fails_the_actor(play: Play) -> None:
+def test_any_other_error_in_place_of_the_cancellation_fails_the_actor(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         rude = loop.spawn(Rude)
         asker, waiting = task_of(rude.turn_into(Boom())), rude.plain(1)
@@ -237,7 +235,7 @@ def test_any_other_error_in_place_of_the_cancellation_fails_the_actor(play: Play
         assert isinstance(end, TargetEndedError)
         assert type(end.__cause__) is Boom
 
-    play(story)
+    run_everywhere(story)
 
 
 # --- through several actors -------------------------------------------------------------------------------------------
@@ -271,7 +269,7 @@ class Relay(Actor):
         await self.oracle.held(Event(), 1)
 
 
-def test_a_cancellation_passes_through_a_chain_of_asks(play: Play) -> None:
+def test_a_cancellation_passes_through_a_chain_of_asks(run_everywhere: RunSystem) -> None:
     log: list[str] = []
 
     async def story(loop: ActorSystem) -> None:
@@ -286,10 +284,10 @@ def test_a_cancellation_passes_through_a_chain_of_asks(play: Play) -> None:
         assert (books.alive, books.in_flight) == (3, 0)
         assert ended(loop.ask_statistics()) == {"cancelled": 3}
 
-    play(story)
+    run_everywhere(story)
 
 
-def test_a_cancellation_passes_through_gather(play: Play) -> None:
+def test_a_cancellation_passes_through_gather(run_everywhere: RunSystem) -> None:
     log: list[str] = []
 
     async def story(loop: ActorSystem) -> None:
@@ -303,11 +301,11 @@ def test_a_cancellation_passes_through_gather(play: Play) -> None:
         assert ended(loop.ask_statistics()) == {"cancelled": 3}
         assert await oracle.plain(3) == 3
 
-    play(story)
+    run_everywhere(story)
 
 
 @pytest.mark.parametrize("way", ["stop", "kill"])
-def test_an_actor_that_exits_while_it_waits_cancels_its_ask(play: Play, way: str) -> None:
+def test_an_actor_that_exits_while_it_waits_cancels_its_ask(run_everywhere: RunSystem, way: str) -> None:
     log: list[str] = []
 
     async def story(loop: ActorSystem) -> None:
@@ -320,7 +318,7 @@ def test_an_actor_that_exits_while_it_waits_cancels_its_ask(play: Play, way: str
         assert log == ["begins 1", "cancelled 1"]
         assert await oracle.plain(2) == 2
 
-    play(story)
+    run_everywhere(story)
 
 
 def test_a_cancelled_ask_stays_cancelled_when_its_message_is_dropped(loop: ActorSystem) -> None:
@@ -359,7 +357,9 @@ class Tenant(Actor):
 
 @pytest.mark.guarantee("G31")
 @pytest.mark.parametrize("ending", ["kill", "stop"])
-def test_an_ask_in_the_cleanup_of_a_stopped_handler_is_answered(play: Play, ending: str) -> None:
+def test_an_ask_in_the_cleanup_of_a_stopped_handler_is_answered(
+    run_everywhere: RunSystem, ending: str
+) -> None:
     log: list[str] = []
 
     async def story(loop: ActorSystem) -> None:
@@ -372,4 +372,4 @@ def test_an_ask_in_the_cleanup_of_a_stopped_handler_is_answered(play: Play, endi
         assert log == ["gave back 1"]
         assert loop.statistics().in_flight == 0
 
-    play(story)
+    run_everywhere(story)

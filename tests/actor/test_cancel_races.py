@@ -10,21 +10,9 @@ import pytest
 
 from bandstand.actor import Actor, ActorSystem, Reply, ask
 from bandstand.errors import TargetEndedError
-from bandstand.testing import VirtualClock
-from tests.actor.asking import Oracle, Play, ended, got, in_place, in_time, outcome, turns
-from tests.core.support import HostFactory
+from tests.actor.asking import Oracle, RunSystem, ended, got, outcome, turns
 
 pytestmark = pytest.mark.guarantee("G62")
-
-
-@pytest.fixture(params=["virtual time", "event loop of the lane"])
-def play(request: pytest.FixtureRequest, clock: VirtualClock, loop_factory: HostFactory) -> Play:
-    return in_time(clock) if request.param == "virtual time" else in_place(loop_factory)
-
-
-@pytest.fixture
-def play_in_time(clock: VirtualClock) -> Play:
-    return in_time(clock)
 
 
 def task_of(reply: Reply[Any]) -> asyncio.Task[Any]:
@@ -62,7 +50,7 @@ class Timekeeper(Actor):
             await self.own_timeout(1)
 
 
-def test_no_cancellation_is_left_for_the_next_message(play: Play) -> None:
+def test_no_cancellation_is_left_for_the_next_message(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         keeper = loop.spawn(Timekeeper)
         for _ in range(20):
@@ -71,10 +59,10 @@ def test_no_cancellation_is_left_for_the_next_message(play: Play) -> None:
             asker.cancel()
             assert await keeper.pending_cancellations() == 0
 
-    play(story)
+    run_everywhere(story)
 
 
-def test_a_timeout_inside_a_handler_is_not_mistaken_for_a_cancellation(play_in_time: Play) -> None:
+def test_a_timeout_inside_a_handler_is_not_mistaken_for_a_cancellation(run_virtual: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         keeper = loop.spawn(Timekeeper)
         assert await keeper.own_timeout(20) == "timed out"
@@ -87,10 +75,10 @@ def test_a_timeout_inside_a_handler_is_not_mistaken_for_a_cancellation(play_in_t
         # `refuse` has returned None, late.
         assert loop.ask_statistics().late == 1
 
-    play_in_time(story)
+    run_virtual(story)
 
 
-def test_the_askers_cancellation_beats_a_timeout_of_the_handler(play_in_time: Play) -> None:
+def test_the_askers_cancellation_beats_a_timeout_of_the_handler(run_virtual: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         keeper = loop.spawn(Timekeeper)
         asker = task_of(keeper.own_timeout(20))
@@ -100,10 +88,10 @@ def test_the_askers_cancellation_beats_a_timeout_of_the_handler(play_in_time: Pl
         await asyncio.sleep(1)
         assert ended(loop.ask_statistics()) == {"cancelled": 1}
 
-    play_in_time(story)
+    run_virtual(story)
 
 
-def test_a_timeout_around_an_ask_cancels_the_handler(play_in_time: Play) -> None:
+def test_a_timeout_around_an_ask_cancels_the_handler(run_virtual: RunSystem) -> None:
     log: list[str] = []
 
     async def story(loop: ActorSystem) -> None:
@@ -120,11 +108,11 @@ def test_a_timeout_around_an_ask_cancels_the_handler(play_in_time: Play) -> None
         assert await oracle.slow(1, 3) == 3
         assert ended(loop.ask_statistics()) == {"answered": 1, "cancelled": 2}
 
-    play_in_time(story)
+    run_virtual(story)
     assert log == ["begins 1", "cancelled 1", "begins 2", "cancelled 2"]
 
 
-def test_an_asker_that_uncancels_itself_continues(play: Play) -> None:
+def test_an_asker_that_uncancels_itself_continues(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle)
 
@@ -142,14 +130,16 @@ def test_an_asker_that_uncancels_itself_continues(play: Play) -> None:
         asker.cancel()
         assert await asker == 2
 
-    play(story)
+    run_everywhere(story)
 
 
 # --- races ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("first", ["answer", "cancel"])
-def test_an_answer_and_a_cancellation_in_one_turn_end_the_ask_once(play: Play, first: str) -> None:
+def test_an_answer_and_a_cancellation_in_one_turn_end_the_ask_once(
+    run_everywhere: RunSystem, first: str
+) -> None:
     async def story(loop: ActorSystem) -> None:
         oracle, gate = loop.spawn(Oracle), Event()
         for pauses in range(6):
@@ -171,12 +161,14 @@ def test_an_answer_and_a_cancellation_in_one_turn_end_the_ask_once(play: Play, f
         assert books.asked == 12
         assert books.answered + books.cancelled == 12
 
-    play(story)
+    run_everywhere(story)
 
 
 @pytest.mark.parametrize("way", ["stop", "kill"])
 @pytest.mark.parametrize("pauses", range(4))
-def test_a_cancellation_and_the_end_of_the_actor_in_one_turn(play: Play, way: str, pauses: int) -> None:
+def test_a_cancellation_and_the_end_of_the_actor_in_one_turn(
+    run_everywhere: RunSystem, way: str, pauses: int
+) -> None:
     async def story(loop: ActorSystem) -> None:
         for is_cancel_first in (True, False):
             oracle = loop.spawn(Oracle)
@@ -190,4 +182,4 @@ def test_a_cancellation_and_the_end_of_the_actor_in_one_turn(play: Play, way: st
             assert type(await outcome(waiting)) in {TargetEndedError, int}
             assert not oracle.note.try_send("x")
 
-    play(story)
+    run_everywhere(story)

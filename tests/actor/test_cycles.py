@@ -13,15 +13,9 @@ from bandstand.core import ExitReason
 from bandstand.errors import AskCycleError, AskTimeoutError, TargetEndedError
 from bandstand.supervision import Mailbox, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
-from tests.actor.asking import CAP, Play, ended, got, in_place, in_time, outcome, turns, watch
-from tests.core.support import HostFactory
+from tests.actor.asking import CAP, RunSystem, ended, got, outcome, run_system, turns, watch
 
 pytestmark = pytest.mark.guarantee("G63")
-
-
-@pytest.fixture(params=["virtual time", "event loop of the lane"])
-def play(request: pytest.FixtureRequest, clock: VirtualClock, loop_factory: HostFactory) -> Play:
-    return in_time(clock) if request.param == "virtual time" else in_place(loop_factory)
 
 
 class Node(Actor, ask_timeout=None):
@@ -119,7 +113,7 @@ def named(loop: ActorSystem, *names: str) -> list[Node]:
 # --- cycles -----------------------------------------------------------------------------------------------------------
 
 
-def test_an_actor_that_asks_itself_gets_a_cycle_error(play: Play) -> None:
+def test_an_actor_that_asks_itself_gets_a_cycle_error(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         [alone] = named(loop, "alone")
         with pytest.raises(AskCycleError, match=r"'alone' .* asks 'alone' .* for Node\.ping\(\)"):
@@ -128,10 +122,10 @@ def test_an_actor_that_asks_itself_gets_a_cycle_error(play: Play) -> None:
         assert await alone.ping() == "pong"
         assert ended(loop.ask_statistics()) == {"answered": 1, "failed": 1, "cancelled": 1}
 
-    play(story)
+    run_everywhere(story)
 
 
-def test_two_actors_that_ask_each_other_get_a_cycle_error(play: Play) -> None:
+def test_two_actors_that_ask_each_other_get_a_cycle_error(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         first, second = named(loop, "first", "second")
         with pytest.raises(AskCycleError) as caught:
@@ -142,11 +136,11 @@ def test_two_actors_that_ask_each_other_get_a_cycle_error(play: Play) -> None:
         assert "Node.through()" in text
         assert await first.ping() == await second.ping() == "pong"
 
-    play(story)
+    run_everywhere(story)
 
 
 @pytest.mark.parametrize("size", [3, 4, 10])
-def test_the_error_of_a_longer_cycle_names_all_actors(play: Play, size: int) -> None:
+def test_the_error_of_a_longer_cycle_names_all_actors(run_everywhere: RunSystem, size: int) -> None:
     async def story(loop: ActorSystem) -> None:
         nodes = named(loop, *(f"node {number}" for number in range(size)))
         with pytest.raises(AskCycleError) as caught:
@@ -159,14 +153,14 @@ def test_the_error_of_a_longer_cycle_names_all_actors(play: Play, size: int) -> 
         for node in nodes:
             assert await node.ping() == "pong"
 
-    play(story)
+    run_everywhere(story)
 
 
 THROUGH = pytest.mark.parametrize("method", ["through_gather", "through_wait_for", "through_coroutines"])
 
 
 @THROUGH
-def test_a_cycle_through_asyncio_helpers_is_found(play: Play, method: str) -> None:
+def test_a_cycle_through_asyncio_helpers_is_found(run_everywhere: RunSystem, method: str) -> None:
     async def story(loop: ActorSystem) -> None:
         first, second = named(loop, "first", "second")
         with pytest.raises(AskCycleError) as caught:
@@ -177,11 +171,13 @@ def test_a_cycle_through_asyncio_helpers_is_found(play: Play, method: str) -> No
         await turns()
         assert await first.ping() == await second.ping() == "pong"
 
-    play(story)
+    run_everywhere(story)
 
 
 @THROUGH
-def test_an_actor_that_asks_itself_through_asyncio_helpers_is_found(play: Play, method: str) -> None:
+def test_an_actor_that_asks_itself_through_asyncio_helpers_is_found(
+    run_everywhere: RunSystem, method: str
+) -> None:
     async def story(loop: ActorSystem) -> None:
         [alone] = named(loop, "alone")
         with pytest.raises(AskCycleError, match=r"'alone' .* asks 'alone'"):
@@ -189,10 +185,10 @@ def test_an_actor_that_asks_itself_through_asyncio_helpers_is_found(play: Play, 
         await turns()
         assert await alone.ping() == "pong"
 
-    play(story)
+    run_everywhere(story)
 
 
-def test_a_cycle_with_a_wait_for_room_is_found(play: Play) -> None:
+def test_a_cycle_with_a_wait_for_room_is_found(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         first = loop.options(name="first").spawn(Node)
         second, gate = loop.options(name="second", mailbox_cap=CAP).spawn(Node), Event()
@@ -210,10 +206,10 @@ def test_a_cycle_with_a_wait_for_room_is_found(play: Play) -> None:
         assert "Node.note()" in str(error)
         assert await pushing == "in"
 
-    play(story)
+    run_everywhere(story)
 
 
-def test_a_wait_for_room_that_closes_a_cycle_sends_nothing(play: Play) -> None:
+def test_a_wait_for_room_that_closes_a_cycle_sends_nothing(run_everywhere: RunSystem) -> None:
     log: list[Any] = []
 
     class Opener(Actor, ask_timeout=None):
@@ -237,10 +233,10 @@ def test_a_wait_for_room_that_closes_a_cycle_sends_nothing(play: Play) -> None:
         await turns()
         assert log == ["filler"] * 3
 
-    play(story)
+    run_everywhere(story)
 
 
-def test_a_cycle_with_a_wait_for_an_exit_is_found(play: Play) -> None:
+def test_a_cycle_with_a_wait_for_an_exit_is_found(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         first, second = named(loop, "first", "second")
         waiting = watch(first.read_end(second))
@@ -253,10 +249,10 @@ def test_a_cycle_with_a_wait_for_an_exit_is_found(play: Play) -> None:
         with pytest.raises(AskCycleError):
             await alone.read_end(alone)
 
-    play(story)
+    run_everywhere(story)
 
 
-def test_a_cycle_through_the_next_incarnation_is_found(play: Play) -> None:
+def test_a_cycle_through_the_next_incarnation_is_found(run_everywhere: RunSystem) -> None:
     class Fragile(Node, ask_timeout=None):
         @ask
         def fail(self) -> None:
@@ -277,13 +273,13 @@ def test_a_cycle_through_the_next_incarnation_is_found(play: Play) -> None:
         assert waiting.done()
         assert isinstance(await waiting, AskCycleError)
 
-    play(story)
+    run_everywhere(story)
 
 
 # --- not cycles -------------------------------------------------------------------------------------------------------
 
 
-def test_an_ask_in_the_background_closes_no_cycle(play: Play) -> None:
+def test_an_ask_in_the_background_closes_no_cycle(run_everywhere: RunSystem) -> None:
     log: list[Any] = []
 
     async def story(loop: ActorSystem) -> None:
@@ -295,10 +291,10 @@ def test_an_ask_in_the_background_closes_no_cycle(play: Play) -> None:
         await turns(20)
         assert log == ["pong", "pong"]
 
-    play(story)
+    run_everywhere(story)
 
 
-def test_a_reply_that_is_not_awaited_is_not_a_wait(play: Play) -> None:
+def test_a_reply_that_is_not_awaited_is_not_a_wait(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         first, second = loop.spawn(Node), loop.spawn(Node)
         first.ask_only(second)
@@ -306,10 +302,10 @@ def test_a_reply_that_is_not_awaited_is_not_a_wait(play: Play) -> None:
         await turns(20)
         assert await first.read_kept() == "pong"
 
-    play(story)
+    run_everywhere(story)
 
 
-def test_a_reply_that_is_awaited_in_a_later_turn_belongs_to_that_turn(play: Play) -> None:
+def test_a_reply_that_is_awaited_in_a_later_turn_belongs_to_that_turn(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         first, second, third, gate = loop.spawn(Node), loop.spawn(Node), loop.spawn(Node), Event()
         holding = second.hold(gate)
@@ -324,10 +320,10 @@ def test_a_reply_that_is_awaited_in_a_later_turn_belongs_to_that_turn(play: Play
         assert isinstance(error, TargetEndedError | AskCycleError)
         assert await third.ping() == "pong"
 
-    play(story)
+    run_everywhere(story)
 
 
-def test_two_actors_that_ask_a_third_are_not_a_cycle(play: Play) -> None:
+def test_two_actors_that_ask_a_third_are_not_a_cycle(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         first, second, third, gate = *named(loop, "first", "second", "third"), Event()
         holding = third.hold(gate)
@@ -341,10 +337,10 @@ def test_two_actors_that_ask_a_third_are_not_a_cycle(play: Play) -> None:
         assert await holding == "held"
         assert await asyncio.gather(*waiting) == ["pong"] * 3
 
-    play(story)
+    run_everywhere(story)
 
 
-def test_a_diamond_is_not_a_cycle(play: Play) -> None:
+def test_a_diamond_is_not_a_cycle(run_everywhere: RunSystem) -> None:
     class Top(Actor, ask_timeout=None):
         @ask
         async def both(self, left: Node, right: Node, bottom: Node) -> tuple[str, str, str]:
@@ -354,10 +350,10 @@ def test_a_diamond_is_not_a_cycle(play: Play) -> None:
         left, right, bottom = named(loop, "left", "right", "bottom")
         assert list(await loop.spawn(Top).both(left, right, bottom)) == ["pong"] * 3
 
-    play(story)
+    run_everywhere(story)
 
 
-def test_a_wait_that_has_ended_closes_no_cycle(play: Play) -> None:
+def test_a_wait_that_has_ended_closes_no_cycle(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         first, second = named(loop, "first", "second")
         for _ in range(3):
@@ -373,16 +369,16 @@ def test_a_wait_that_has_ended_closes_no_cycle(play: Play) -> None:
         await turns()
         assert await second.through(first) == "pong"
 
-    play(story)
+    run_everywhere(story)
 
 
-def test_asks_from_outside_all_actors_close_no_cycle(play: Play) -> None:
+def test_asks_from_outside_all_actors_close_no_cycle(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         first, second = named(loop, "first", "second")
         both = await asyncio.gather(first.through(second), second.ping(), first.ping(), second.ping())
         assert list(both) == ["pong"] * 4
 
-    play(story)
+    run_everywhere(story)
 
 
 def test_a_cycle_through_a_task_ends_at_the_deadline(clock: VirtualClock) -> None:
@@ -390,7 +386,7 @@ def test_a_cycle_through_a_task_ends_at_the_deadline(clock: VirtualClock) -> Non
         first, second = named(loop, "first", "second")
         assert await first.through_own_task(second, first) == "deadline"
 
-    in_time(clock)(story)
+    run_system(story, clock=clock)
 
 
 class Relay(Actor, ask_timeout=None):
@@ -425,7 +421,7 @@ class Relay(Actor, ask_timeout=None):
         return self.got
 
 
-def test_an_asker_that_has_its_answer_but_has_not_run_is_not_waiting(play: Play) -> None:
+def test_an_asker_that_has_its_answer_but_has_not_run_is_not_waiting(run_everywhere: RunSystem) -> None:
     """The second one answers and asks back in one visit: the first has not run in between."""
 
     async def story(loop: ActorSystem) -> None:
@@ -433,4 +429,4 @@ def test_an_asker_that_has_its_answer_but_has_not_run_is_not_waiting(play: Play)
         assert await one.call(two) == "first"
         assert await two.heard() == "pong"
 
-    play(story)
+    run_everywhere(story)

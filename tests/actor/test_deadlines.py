@@ -20,10 +20,9 @@ from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from tests.actor.asking import (
     Oracle,
-    Play,
+    RunSystem,
     audit,
     ended,
-    in_time,
     is_at_rest,
     is_pending,
     outcome,
@@ -34,11 +33,6 @@ from tests.actor.asking import (
 pytestmark = pytest.mark.guarantee("G61")
 
 DEFAULT = 5000
-
-
-@pytest.fixture
-def play(clock: VirtualClock) -> Play:
-    return in_time(clock)
 
 
 class Patient(Oracle, ask_timeout=30.0):
@@ -77,7 +71,7 @@ ENDLESS: dict[str, Callable[[ActorSystem, Event], Reply[int]]] = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_deadline_comes_from_the_call_the_spawn_or_the_class(
-    play: Play, clock: VirtualClock, way: str
+    run_virtual: RunSystem, clock: VirtualClock, way: str
 ) -> None:
     ask_so, ms = WAYS[way]
 
@@ -89,11 +83,11 @@ def test_a_deadline_comes_from_the_call_the_spawn_or_the_class(
         assert ms <= waited(clock, start) <= ms + 2
         assert ended(loop.ask_statistics()) == {"expired": 1}
 
-    play(story)
+    run_virtual(story)
 
 
 @pytest.mark.parametrize("way", ENDLESS)
-def test_none_means_no_deadline(play: Play, way: str) -> None:
+def test_none_means_no_deadline(run_virtual: RunSystem, way: str) -> None:
     async def story(loop: ActorSystem) -> None:
         gate = Event()
         reply = watch(ENDLESS[way](loop, gate))
@@ -103,10 +97,10 @@ def test_none_means_no_deadline(play: Play, way: str) -> None:
         gate.set()
         assert await reply == 0
 
-    play(story)
+    run_virtual(story)
 
 
-def test_within_does_not_change_the_handle(play: Play) -> None:
+def test_within_does_not_change_the_handle(run_virtual: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle)
         short = oracle.slow.within(0.01)
@@ -114,17 +108,19 @@ def test_within_does_not_change_the_handle(play: Play) -> None:
         assert await oracle.slow(20, 1) == 1
         assert await short(5, 2) == 2
 
-    play(story)
+    run_virtual(story)
 
 
-def test_a_supervised_handle_has_the_deadline_of_its_class(play: Play, clock: VirtualClock) -> None:
+def test_a_supervised_handle_has_the_deadline_of_its_class(
+    run_virtual: RunSystem, clock: VirtualClock
+) -> None:
     async def story(loop: ActorSystem) -> None:
         root = spawn_supervisor(loop, SupervisorSpec(children=[child("patient").of(Patient)]))
         start = clock.now_ns()
         assert type(await outcome(supervised(root, Patient, "patient").held(Event()))) is AskTimeoutError
         assert waited(clock, start) >= 30_000
 
-    play(story)
+    run_virtual(story)
 
 
 @pytest.mark.parametrize("ms", [-1, -0.5, nan, inf, "5", True, 10**13, timedelta(seconds=-1)])
@@ -139,7 +135,7 @@ def test_an_invalid_deadline_is_refused(loop: ActorSystem, ms: Any) -> None:
             type("Bad", (Actor,), {}, ask_timeout=ms)
 
 
-def test_the_timeout_error_names_target_method_time_and_depth(play: Play) -> None:
+def test_the_timeout_error_names_target_method_time_and_depth(run_virtual: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         oracle = loop.options(name="delphi").spawn(Oracle)
         reply = oracle.held.within(0.25)(Event())
@@ -156,10 +152,12 @@ def test_the_timeout_error_names_target_method_time_and_depth(play: Play) -> Non
         for part in ("'delphi'", "Oracle.held()", f"{error.waited * 1000:.0f} ms", "3 more messages"):
             assert part in str(error)
 
-    play(story)
+    run_virtual(story)
 
 
-def test_the_deadline_counts_from_the_ask_not_from_the_await(play: Play, clock: VirtualClock) -> None:
+def test_the_deadline_counts_from_the_ask_not_from_the_await(
+    run_virtual: RunSystem, clock: VirtualClock
+) -> None:
     async def story(loop: ActorSystem) -> None:
         oracle, other = loop.spawn(Oracle), loop.spawn(Oracle)
         start = clock.now_ns()
@@ -170,10 +168,12 @@ def test_the_deadline_counts_from_the_ask_not_from_the_await(play: Play, clock: 
         assert 0.1 <= error.waited <= 0.102
         assert 100 <= waited(clock, start) <= 102
 
-    play(story)
+    run_virtual(story)
 
 
-def test_an_ask_that_is_awaited_after_its_deadline_ends_at_once(play: Play, clock: VirtualClock) -> None:
+def test_an_ask_that_is_awaited_after_its_deadline_ends_at_once(
+    run_virtual: RunSystem, clock: VirtualClock
+) -> None:
     async def story(loop: ActorSystem) -> None:
         oracle, other = loop.spawn(Oracle), loop.spawn(Oracle)
         reply = oracle.held.within(0.1)(Event())
@@ -185,20 +185,20 @@ def test_an_ask_that_is_awaited_after_its_deadline_ends_at_once(play: Play, cloc
         assert error.waited >= 3
         assert waited(clock, before) <= 1
 
-    play(story)
+    run_virtual(story)
 
 
-def test_an_answer_in_time_is_returned_even_if_awaited_late(play: Play) -> None:
+def test_an_answer_in_time_is_returned_even_if_awaited_late(run_virtual: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         oracle, other = loop.spawn(Oracle), loop.spawn(Oracle)
         reply = oracle.plain.within(0.001)(7)
         await other.slow(3000)
         assert await reply == 7
 
-    play(story)
+    run_virtual(story)
 
 
-def test_an_answer_before_the_deadline_cancels_the_timer(play: Play, clock: VirtualClock) -> None:
+def test_an_answer_before_the_deadline_cancels_the_timer(run_virtual: RunSystem, clock: VirtualClock) -> None:
     async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle)
         for number in range(50):
@@ -210,12 +210,12 @@ def test_an_answer_before_the_deadline_cancels_the_timer(play: Play, clock: Virt
         assert waited(clock, start) >= 2 * DEFAULT
         assert ended(loop.ask_statistics()) == {"answered": 51}
 
-    play(story)
+    run_virtual(story)
 
 
 @pytest.mark.guarantee("G60")
 @pytest.mark.parametrize("wait_in", ["handler", "mailbox"])
-def test_a_late_answer_is_dropped_and_counted(play: Play, wait_in: str) -> None:
+def test_a_late_answer_is_dropped_and_counted(run_virtual: RunSystem, wait_in: str) -> None:
     log: list[str] = []
 
     async def story(loop: ActorSystem) -> None:
@@ -234,12 +234,12 @@ def test_a_late_answer_is_dropped_and_counted(play: Play, wait_in: str) -> None:
         assert str(await outcome(reply)) == str(first)
         assert await oracle.plain(2) == 2
 
-    play(story)
+    run_virtual(story)
 
 
 @pytest.mark.guarantee("G60")
 @pytest.mark.parametrize("ending", ["declared", "stop", "kill"])
-def test_an_expired_ask_does_not_change_again(play: Play, ending: str) -> None:
+def test_an_expired_ask_does_not_change_again(run_virtual: RunSystem, ending: str) -> None:
     async def story(loop: ActorSystem) -> None:
         oracle, gate = loop.spawn(Oracle), Event()
         oracle.block(gate)
@@ -258,7 +258,7 @@ def test_an_expired_ask_does_not_change_again(play: Play, ending: str) -> None:
             else {"expired": 1}
         )
 
-    play(story)
+    run_virtual(story)
 
 
 def test_asks_of_actors_end_at_their_deadline_under_run(clock: VirtualClock) -> None:

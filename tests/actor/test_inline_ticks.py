@@ -14,17 +14,11 @@ from bandstand.actor import Actor, ActorSystem, ask, tell
 from bandstand.core.enums import MAX_INLINE_TICKS
 from bandstand.errors import LoopClosedError
 from bandstand.testing import VirtualClock
-from tests.actor.asking import Oracle, Play, in_place, in_time, outcome, turns, watch
-from tests.core.support import HostFactory
+from tests.actor.asking import Oracle, RunSystem, outcome, run_system, turns, watch
 
 pytestmark = pytest.mark.guarantee("G60")
 
 who: ContextVar[str] = ContextVar("who", default="nobody")
-
-
-@pytest.fixture(params=["virtual time", "event loop of the lane"])
-def play(request: pytest.FixtureRequest, clock: VirtualClock, loop_factory: HostFactory) -> Play:
-    return in_time(clock) if request.param == "virtual time" else in_place(loop_factory)
 
 
 def soon() -> Callable[[], bool]:
@@ -37,7 +31,7 @@ def soon() -> Callable[[], bool]:
 # --- no turn of the event loop ----------------------------------------------------------------------------------------
 
 
-def test_an_immediate_answer_takes_no_turn_of_the_event_loop(play: Play) -> None:
+def test_an_immediate_answer_takes_no_turn_of_the_event_loop(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle)
         await oracle.plain()
@@ -49,19 +43,19 @@ def test_an_immediate_answer_takes_no_turn_of_the_event_loop(play: Play) -> None
             assert isinstance(await outcome(oracle.declared(KeyError())), KeyError)
         assert not has_turned()
 
-    play(story)
+    run_everywhere(story)
 
 
-def test_the_first_ask_takes_no_turn_either(play: Play) -> None:
+def test_the_first_ask_takes_no_turn_either(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         has_turned = soon()
         assert await loop.spawn(Oracle).plain(1) == 1
         assert not has_turned()
 
-    play(story)
+    run_everywhere(story)
 
 
-def test_an_ask_that_has_to_wait_yields_to_the_event_loop(play: Play) -> None:
+def test_an_ask_that_has_to_wait_yields_to_the_event_loop(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         gate = Event()
         has_turned = soon()
@@ -69,10 +63,10 @@ def test_an_ask_that_has_to_wait_yields_to_the_event_loop(play: Play) -> None:
         assert await loop.spawn(Oracle).held(gate, 1) == 1
         assert has_turned()
 
-    play(story)
+    run_everywhere(story)
 
 
-def test_an_inline_tick_is_like_any_other(play: Play) -> None:
+def test_an_inline_tick_is_like_any_other(run_everywhere: RunSystem) -> None:
     log: list[str] = []
 
     async def story(loop: ActorSystem) -> None:
@@ -82,14 +76,14 @@ def test_an_inline_tick_is_like_any_other(play: Play) -> None:
         # The actor that was ready first has run first, although no one awaits it.
         assert log == ["before"]
 
-    play(story)
+    run_everywhere(story)
 
 
 # --- no starving ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", ["plain", "quick"])
-def test_asking_in_a_loop_does_not_starve_the_event_loop(play: Play, method: str) -> None:
+def test_asking_in_a_loop_does_not_starve_the_event_loop(run_everywhere: RunSystem, method: str) -> None:
     async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle)
         for _ in range(3):
@@ -99,10 +93,10 @@ def test_asking_in_a_loop_does_not_starve_the_event_loop(play: Play, method: str
                 count += 1
                 assert count <= MAX_INLINE_TICKS + 1
 
-    play(story)
+    run_everywhere(story)
 
 
-def test_asking_several_actors_in_turn_does_not_starve_the_event_loop(play: Play) -> None:
+def test_asking_several_actors_in_turn_does_not_starve_the_event_loop(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         oracles = [loop.spawn(Oracle) for _ in range(7)]
         has_turned, count = soon(), 0
@@ -111,7 +105,7 @@ def test_asking_several_actors_in_turn_does_not_starve_the_event_loop(play: Play
             count += 1
             assert count <= MAX_INLINE_TICKS + 1
 
-    play(story)
+    run_everywhere(story)
 
 
 def test_slow_handlers_yield_to_the_event_loop_after_the_tick_limit(clock: VirtualClock) -> None:
@@ -129,10 +123,10 @@ def test_slow_handlers_yield_to_the_event_loop_after_the_tick_limit(clock: Virtu
         # Three milliseconds, plus the handler that was running.
         assert count <= 4
 
-    in_time(clock)(story, max_tick=0.003)
+    run_system(story, clock=clock, max_tick=0.003)
 
 
-def test_other_tasks_run_while_one_asks(play: Play) -> None:
+def test_other_tasks_run_while_one_asks(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle)
         is_over = Event()
@@ -151,7 +145,7 @@ def test_other_tasks_run_while_one_asks(play: Play) -> None:
         is_over.set()
         assert all(count < most for count in await asyncio.gather(*greedy))
 
-    play(story)
+    run_everywhere(story)
 
 
 def test_the_host_continues_what_an_inline_tick_leaves(clock: VirtualClock) -> None:
@@ -181,7 +175,7 @@ def test_the_host_continues_what_an_inline_tick_leaves(clock: VirtualClock) -> N
         await asyncio.sleep(0.02)
         assert fired == ["again 3", "again 2", "again 1", "timer"]
 
-    in_time(clock)(story, max_msgs_per_actor=1, max_actors_per_tick=1)
+    run_system(story, clock=clock, max_msgs_per_actor=1, max_actors_per_tick=1)
 
 
 # --- no nesting -------------------------------------------------------------------------------------------------------
@@ -192,7 +186,7 @@ def is_below(name: str) -> bool:
     return any(frame.f_code.co_name == name for frame, _line in walk_stack(None))
 
 
-def test_inline_ticks_never_nest(play: Play) -> None:
+def test_inline_ticks_never_nest(run_everywhere: RunSystem) -> None:
     nested: list[bool] = []
 
     class Inner(Actor):
@@ -218,11 +212,11 @@ def test_inline_ticks_never_nest(play: Play) -> None:
         await outer.outer_handler(2)
         await asyncio.gather(outer.outer_handler(0), outer.outer_handler(1))
 
-    play(story)
+    run_everywhere(story)
     assert nested == [False] * 8
 
 
-def test_a_task_of_a_handler_may_run_ticks_outside_a_tick(play: Play) -> None:
+def test_a_task_of_a_handler_may_run_ticks_outside_a_tick(run_everywhere: RunSystem) -> None:
     nested: list[bool] = []
 
     class Inner(Actor):
@@ -241,7 +235,7 @@ def test_a_task_of_a_handler_may_run_ticks_outside_a_tick(play: Play) -> None:
     async def story(loop: ActorSystem) -> None:
         await loop.spawn(Outer, loop.spawn(Inner)).outer_handler()
 
-    play(story)
+    run_everywhere(story)
     assert nested == [False] * 3
 
 
@@ -269,7 +263,7 @@ class Looker(Actor):
 
 
 @pytest.mark.guarantee("G70")
-def test_the_askers_context_does_not_leak_if_none_is_carried(play: Play) -> None:
+def test_the_askers_context_does_not_leak_if_none_is_carried(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         looker = loop.spawn(Looker)
         who.set("asker")
@@ -279,11 +273,11 @@ def test_the_askers_context_does_not_leak_if_none_is_carried(play: Play) -> None
         assert who.get() == "asker"
         assert await asyncio.create_task(outcome(looker.see_async())) == "nobody"
 
-    play(story, carry_context=False)
+    run_everywhere(story, carry_context=False)
 
 
 @pytest.mark.guarantee("G70")
-def test_the_asker_does_not_see_what_a_handler_sets(play: Play) -> None:
+def test_the_asker_does_not_see_what_a_handler_sets(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         looker = loop.spawn(Looker)
         who.set("asker")
@@ -291,10 +285,10 @@ def test_the_asker_does_not_see_what_a_handler_sets(play: Play) -> None:
         assert await looker.see_async() == "asker"
         assert who.get() == "asker"
 
-    play(story)
+    run_everywhere(story)
 
 
-def test_a_handler_and_its_asker_run_in_different_tasks(play: Play) -> None:
+def test_a_handler_and_its_asker_run_in_different_tasks(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         looker, mine = loop.spawn(Looker), asyncio.current_task()
         theirs = await looker.task()
@@ -302,13 +296,13 @@ def test_a_handler_and_its_asker_run_in_different_tasks(play: Play) -> None:
         assert theirs is not mine
         assert asyncio.current_task() is mine
 
-    play(story)
+    run_everywhere(story)
 
 
 # --- stopping ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_stopping_loop_runs_no_inline_ticks(play: Play) -> None:
+def test_a_stopping_loop_runs_no_inline_ticks(run_everywhere: RunSystem) -> None:
     log: list[str] = []
 
     async def story(loop: ActorSystem) -> None:
@@ -321,7 +315,7 @@ def test_a_stopping_loop_runs_no_inline_ticks(play: Play) -> None:
         await turns()
         assert "has ended" in str(end.result())
 
-    play(story)
+    run_everywhere(story)
     assert log == []
 
 
@@ -335,5 +329,5 @@ def test_a_system_exit_in_an_inline_tick_ends_the_loop(clock: VirtualClock) -> N
         await loop.spawn(Leaver).leave()
 
     with pytest.raises(SystemExit) as caught:
-        in_time(clock)(story)
+        run_system(story, clock=clock)
     assert caught.value.code == 3

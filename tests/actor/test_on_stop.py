@@ -20,15 +20,9 @@ from bandstand.errors import (
 )
 from bandstand.supervision import Shutdown, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
-from tests.actor.asking import Play, in_time, outcome
+from tests.actor.asking import RunSystem, outcome
 from tests.actor.players import ENDS, Book, Lively, Noter, Slow, ride, spin, turns
 from tests.core.support import Boom, RecordingObserver, check_statistics, settle
-
-
-@pytest.fixture
-def play(clock: VirtualClock) -> Play:
-    return in_time(clock)
-
 
 LoopMaker = Callable[..., ActorSystem]
 
@@ -391,7 +385,7 @@ class Fragile(Actor):
 
 @pytest.mark.guarantee("G65")
 @pytest.mark.parametrize("name", ["broken", "broken_later"])
-def test_cancelling_an_ask_does_not_cancel_on_stop(play: Play, name: str) -> None:
+def test_cancelling_an_ask_does_not_cancel_on_stop(run_virtual: RunSystem, name: str) -> None:
     log: Book = []
 
     async def story(loop: ActorSystem) -> None:
@@ -405,13 +399,13 @@ def test_cancelling_an_ask_does_not_cancel_on_stop(play: Play, name: str) -> Non
         gate.set()
         assert await fragile.ended() is ExitReason.PANIC
 
-    play(story)
+    run_virtual(story)
     assert log == ["stopped"]
 
 
 @pytest.mark.guarantee("G60", "G65")
 @pytest.mark.parametrize("name", ["broken", "broken_later"])
-def test_an_ask_of_a_failed_actor_ends_before_its_on_stop(play: Play, name: str) -> None:
+def test_an_ask_of_a_failed_actor_ends_before_its_on_stop(run_virtual: RunSystem, name: str) -> None:
     log: Book = []
 
     async def story(loop: ActorSystem) -> None:
@@ -423,7 +417,7 @@ def test_an_ask_of_a_failed_actor_ends_before_its_on_stop(play: Play, name: str)
         assert log == []
         gate.set()
 
-    play(story)
+    run_virtual(story)
     assert log == ["stopped"]
 
 

@@ -26,15 +26,10 @@ from bandstand.actor import (
 from bandstand.errors import AskCycleError, AskTimeoutError, DeclarationError, TargetEndedError
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
-from tests.actor.asking import Play, in_place, in_time, outcome, turns, watch
-from tests.core.support import Boom, HostFactory
+from tests.actor.asking import RunSystem, outcome, run_system, turns, watch
+from tests.core.support import Boom
 
 WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
-
-
-@pytest.fixture(params=["virtual time", "event loop of the lane"])
-def play(request: pytest.FixtureRequest, clock: VirtualClock, loop_factory: HostFactory) -> Play:
-    return in_time(clock) if request.param == "virtual time" else in_place(loop_factory)
 
 
 class Node(Actor, ask_timeout=None):
@@ -104,7 +99,9 @@ class Node(Actor, ask_timeout=None):
 @pytest.mark.guarantee("G245")
 @pytest.mark.parametrize("length", [0, 1, 2, 5])
 @pytest.mark.parametrize("what", ["plain", "slow"])
-def test_a_reentrant_ask_that_closes_a_cycle_is_answered(play: Play, length: int, what: str) -> None:
+def test_a_reentrant_ask_that_closes_a_cycle_is_answered(
+    run_everywhere: RunSystem, length: int, what: str
+) -> None:
     async def story(loop: ActorSystem) -> None:
         first = loop.spawn(Node)
         others = [loop.spawn(Node) for _ in range(length)]
@@ -113,13 +110,13 @@ def test_a_reentrant_ask_that_closes_a_cycle_is_answered(play: Play, length: int
         assert await first.through(*others, first, what=what) == (1, "asker")
         assert await first.plain() == (0, "asker")
 
-    loop = play(story)
+    loop = run_everywhere(story)
     # The child that handled it has exited.
     assert loop.statistics().spawned == 1 + length + 1
 
 
 @pytest.mark.guarantee("G245")
-def test_any_reentrant_ask_of_a_cycle_may_be_handled(play: Play) -> None:
+def test_any_reentrant_ask_of_a_cycle_may_be_handled(run_everywhere: RunSystem) -> None:
     """B asks A, which is busy; then A asks B. The queued ask is handled, not the one that closes the cycle."""
 
     async def story(loop: ActorSystem) -> None:
@@ -132,11 +129,11 @@ def test_any_reentrant_ask_of_a_cycle_may_be_handled(play: Play) -> None:
         assert await two == (0, "nobody")
         assert await one == "in turn"
 
-    play(story)
+    run_everywhere(story)
 
 
 @pytest.mark.guarantee("G245")
-def test_an_ask_from_outside_the_cycle_waits_for_its_turn(play: Play) -> None:
+def test_an_ask_from_outside_the_cycle_waits_for_its_turn(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         a, gate = loop.spawn(Node), Event()
         a.busy(gate)
@@ -148,22 +145,22 @@ def test_an_ask_from_outside_the_cycle_waits_for_its_turn(play: Play) -> None:
         gate.set()
         assert (await reply, await stranger) == ((0, "nobody"), (0, "nobody"))
 
-    loop = play(story)
+    loop = run_everywhere(story)
     assert loop.statistics().spawned == 2
 
 
 @pytest.mark.guarantee("G245")
-def test_two_chains_of_asks_at_the_same_time(play: Play) -> None:
+def test_two_chains_of_asks_at_the_same_time(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         a, b, c, d = (loop.spawn(Node) for _ in range(4))
         both = await asyncio.gather(a.through(b, a, what="slow"), c.through(d, c, what="slow"))
         assert list(both) == [(1, "nobody"), (1, "nobody")]
 
-    play(story)
+    run_everywhere(story)
 
 
 @pytest.mark.guarantee("G245")
-def test_a_cycle_without_a_reentrant_ask_is_refused(play: Play) -> None:
+def test_a_cycle_without_a_reentrant_ask_is_refused(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         a, b = loop.spawn(Node), loop.spawn(Node)
         assert isinstance(await outcome(a.through(b, a, what="closed")), AskCycleError)
@@ -188,11 +185,11 @@ def test_a_cycle_without_a_reentrant_ask_is_refused(play: Play) -> None:
         assert isinstance(await outcome(deep.begin(turner, b)), AskCycleError)
         assert await deep.closed() == "in turn"
 
-    play(story)
+    run_everywhere(story)
 
 
 @pytest.mark.guarantee("G245")
-def test_nested_reentrant_asks_are_limited(play: Play) -> None:
+def test_nested_reentrant_asks_are_limited(run_everywhere: RunSystem) -> None:
     class Endless(Actor, ask_timeout=None):
         @ask(reentrant=True, raises=AskCycleError)
         async def again(self) -> int:
@@ -203,12 +200,12 @@ def test_nested_reentrant_asks_are_limited(play: Play) -> None:
         assert isinstance(await outcome(endless.again()), AskCycleError)
         assert is_alive(endless)
 
-    assert play(story).statistics().spawned < 100
+    assert run_everywhere(story).statistics().spawned < 100
 
 
 @pytest.mark.guarantee("G246")
 @pytest.mark.parametrize("what", ["broken", "broken_later"])
-def test_a_failure_in_a_reentrant_ask_fails_the_actor(play: Play, what: str) -> None:
+def test_a_failure_in_a_reentrant_ask_fails_the_actor(run_everywhere: RunSystem, what: str) -> None:
     async def story(loop: ActorSystem) -> None:
         a, b = loop.spawn(Node), loop.spawn(Node)
         behind = a.closed
@@ -224,11 +221,11 @@ def test_a_failure_in_a_reentrant_ask_fails_the_actor(play: Play, what: str) -> 
         await turns()
         assert not is_alive(a)
 
-    play(story)
+    run_everywhere(story)
 
 
 @pytest.mark.guarantee("G246")
-def test_a_declared_error_of_a_reentrant_ask_is_an_answer(play: Play) -> None:
+def test_a_declared_error_of_a_reentrant_ask_is_an_answer(run_everywhere: RunSystem) -> None:
     class Brave(Node):
         @ask
         async def start(self, b: Brave) -> str:
@@ -245,11 +242,11 @@ def test_a_declared_error_of_a_reentrant_ask_is_an_answer(play: Play) -> None:
         a, b = loop.spawn(Brave), loop.spawn(Brave)
         assert await a.start(b) == "declared"
 
-    play(story)
+    run_everywhere(story)
 
 
 @pytest.mark.guarantee("G246")
-def test_cancelling_the_first_ask_cancels_the_whole_chain(play: Play) -> None:
+def test_cancelling_the_first_ask_cancels_the_whole_chain(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         log: list[Any] = []
         a, b = loop.spawn(Node, log), loop.spawn(Node)
@@ -262,7 +259,7 @@ def test_cancelling_the_first_ask_cancels_the_whole_chain(play: Play) -> None:
         assert (is_alive(a), is_alive(b), len(loop.waits())) == (True, True, 0)
         assert await a.plain() == (0, "nobody")
 
-    play(story)
+    run_everywhere(story)
 
 
 @pytest.mark.guarantee("G246")
@@ -277,12 +274,12 @@ def test_a_deadline_stops_the_handler_of_a_reentrant_ask(clock: VirtualClock) ->
         assert log == ["cancelled"]
         assert await a.plain() == (0, "nobody")
 
-    in_time(clock)(story)
+    run_system(story, clock=clock)
 
 
 @pytest.mark.guarantee("G246")
 @pytest.mark.parametrize("end", ["stop", "kill"])
-def test_the_exit_of_the_actor_ends_its_reentrant_asks(play: Play, end: str) -> None:
+def test_the_exit_of_the_actor_ends_its_reentrant_asks(run_everywhere: RunSystem, end: str) -> None:
     async def story(loop: ActorSystem) -> None:
         log: list[Any] = []
         a, b = loop.spawn(Node, log), loop.spawn(Node)
@@ -293,11 +290,11 @@ def test_the_exit_of_the_actor_ends_its_reentrant_asks(play: Play, end: str) -> 
         await turns()
         assert log == ["cancelled"]
 
-    play(story)
+    run_everywhere(story)
 
 
 @pytest.mark.guarantee("G245")
-def test_reentrant_asks_under_a_supervisor_and_behind_an_interface(play: Play) -> None:
+def test_reentrant_asks_under_a_supervisor_and_behind_an_interface(run_everywhere: RunSystem) -> None:
     class Asking(Interface):
         @ask
         async def start(self, other: Bouncer) -> str: ...  # type: ignore[empty-body]  # an interface
@@ -324,11 +321,11 @@ def test_reentrant_asks_under_a_supervisor_and_behind_an_interface(play: Play) -
         named = supervised(root, Named, "named")
         assert await named.start(loop.spawn(Bouncer)) == "by an interface"
 
-    play(story)
+    run_everywhere(story)
 
 
 @pytest.mark.guarantee("G245")
-def test_a_reentrant_ask_cannot_be_stashed_or_postponed(play: Play) -> None:
+def test_a_reentrant_ask_cannot_be_stashed_or_postponed(run_everywhere: RunSystem) -> None:
     class Moody(Machine, ask_timeout=None):
         @ask
         async def start(self, other: Echo) -> str:
@@ -364,7 +361,7 @@ def test_a_reentrant_ask_cannot_be_stashed_or_postponed(play: Play) -> None:
         assert isinstance(error, TargetEndedError)
         assert "out of turn" in str(error)
 
-    play(story)
+    run_everywhere(story)
 
 
 @pytest.mark.guarantee("G245")

@@ -12,40 +12,26 @@ import pytest
 
 from bandstand.actor import Actor, ActorSystem, ask, tell
 from bandstand.errors import AskTimeoutError, TargetEndedError, WrongThreadError
-from bandstand.testing import VirtualClock
 from tests.actor.answers import answer
 from tests.actor.asking import (
     Oracle,
-    Play,
+    RunSystem,
     ended,
     got,
-    in_place,
-    in_time,
     is_pending,
     outcome,
     refuse_truth,
     turns,
     watch,
 )
-from tests.core.support import HostFactory
 
 pytestmark = pytest.mark.guarantee("G60")
-
-
-@pytest.fixture(params=["virtual time", "event loop of the lane"])
-def play(request: pytest.FixtureRequest, clock: VirtualClock, loop_factory: HostFactory) -> Play:
-    return in_time(clock) if request.param == "virtual time" else in_place(loop_factory)
-
-
-@pytest.fixture
-def play_in_time(clock: VirtualClock) -> Play:
-    return in_time(clock)
 
 
 # --- one reply, many awaits -------------------------------------------------------------------------------------------
 
 
-def test_awaiting_a_reply_again_gives_the_same_result(play: Play) -> None:
+def test_awaiting_a_reply_again_gives_the_same_result(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle)
         reply = oracle.plain(5)
@@ -56,10 +42,10 @@ def test_awaiting_a_reply_again_gives_the_same_result(play: Play) -> None:
         books = loop.ask_statistics()
         assert (books.asked, books.answered, books.failed) == (2, 1, 1)
 
-    play(story)
+    run_everywhere(story)
 
 
-def test_the_traceback_of_an_error_does_not_grow_with_each_await(play: Play) -> None:
+def test_the_traceback_of_an_error_does_not_grow_with_each_await(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         reply = loop.spawn(Oracle).declared(KeyError("x"))
         lengths: list[int] = []
@@ -72,10 +58,10 @@ def test_the_traceback_of_an_error_does_not_grow_with_each_await(play: Play) -> 
             lengths.append(length)
         assert lengths[1:] == lengths[1:2] * 4
 
-    play(story)
+    run_everywhere(story)
 
 
-def test_several_tasks_wait_for_one_reply(play: Play) -> None:
+def test_several_tasks_wait_for_one_reply(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         oracle, gate = loop.spawn(Oracle), Event()
         reply = oracle.held(gate, 3)
@@ -85,11 +71,11 @@ def test_several_tasks_wait_for_one_reply(play: Play) -> None:
         assert await asyncio.gather(*waiting) == [3] * 4
         assert ended(loop.ask_statistics()) == {"answered": 1}
 
-    play(story)
+    run_everywhere(story)
 
 
 @pytest.mark.guarantee("G62")
-def test_cancelling_one_of_two_waiters_does_not_cancel_the_ask(play: Play) -> None:
+def test_cancelling_one_of_two_waiters_does_not_cancel_the_ask(run_everywhere: RunSystem) -> None:
     log: list[str] = []
 
     async def story(loop: ActorSystem) -> None:
@@ -105,12 +91,12 @@ def test_cancelling_one_of_two_waiters_does_not_cancel_the_ask(play: Play) -> No
         assert await two == 3
         assert ended(loop.ask_statistics()) == {"answered": 1}
 
-    play(story)
+    run_everywhere(story)
     assert log == ["begins 3", "goes on 3"]
 
 
 @pytest.mark.guarantee("G62")
-def test_cancelling_the_last_waiter_cancels_the_ask(play: Play) -> None:
+def test_cancelling_the_last_waiter_cancels_the_ask(run_everywhere: RunSystem) -> None:
     log: list[str] = []
 
     async def story(loop: ActorSystem) -> None:
@@ -123,11 +109,11 @@ def test_cancelling_the_last_waiter_cancels_the_ask(play: Play) -> None:
         assert reply.done()
         assert ended(loop.ask_statistics()) == {"cancelled": 1}
 
-    play(story)
+    run_everywhere(story)
     assert log == ["begins 3", "cancelled 3"]
 
 
-def test_all_waiters_learn_of_a_deadline_and_of_a_cancellation(play_in_time: Play) -> None:
+def test_all_waiters_learn_of_a_deadline_and_of_a_cancellation(run_virtual: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle)
         reply = oracle.held.within(0.01)(Event())
@@ -141,11 +127,11 @@ def test_all_waiters_learn_of_a_deadline_and_of_a_cancellation(play_in_time: Pla
         assert not reply.cancel()
         assert [type(end) for end in await asyncio.gather(*tasks)] == [asyncio.CancelledError] * 2
 
-    play_in_time(story)
+    run_virtual(story)
 
 
 @pytest.mark.slow
-def test_a_reply_that_is_never_awaited_is_answered_without_a_warning(play: Play) -> None:
+def test_a_reply_that_is_never_awaited_is_answered_without_a_warning(run_everywhere: RunSystem) -> None:
     log: list[str] = []
 
     async def story(loop: ActorSystem) -> None:
@@ -155,12 +141,12 @@ def test_a_reply_that_is_never_awaited_is_answered_without_a_warning(play: Play)
         await turns()
         assert ended(loop.ask_statistics()) == {"answered": 1, "failed": 1}
 
-    play(story)
+    run_everywhere(story)
     gc.collect()
     assert log == ["plain 1"]
 
 
-def test_a_reply_that_is_never_awaited_has_no_deadline(play_in_time: Play) -> None:
+def test_a_reply_that_is_never_awaited_has_no_deadline(run_virtual: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         oracle, other, gate = loop.spawn(Oracle), loop.spawn(Oracle), Event()
         reply = oracle.held.within(0.01)(gate, 1)
@@ -171,10 +157,10 @@ def test_a_reply_that_is_never_awaited_has_no_deadline(play_in_time: Play) -> No
         assert reply.done()
         assert await reply == 1
 
-    play_in_time(story)
+    run_virtual(story)
 
 
-def test_a_reply_can_be_awaited_only_on_the_thread_that_asked(play: Play) -> None:
+def test_a_reply_can_be_awaited_only_on_the_thread_that_asked(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         reply = loop.spawn(Oracle).held(Event())
         ends: list[object] = []
@@ -184,11 +170,11 @@ def test_a_reply_can_be_awaited_only_on_the_thread_that_asked(play: Play) -> Non
         assert [type(end) for end in ends] == [WrongThreadError]
         reply.cancel()
 
-    play(story)
+    run_everywhere(story)
 
 
 @pytest.mark.slow
-def test_a_reply_that_has_ended_keeps_no_references(play: Play) -> None:
+def test_a_reply_that_has_ended_keeps_no_references(run_everywhere: RunSystem) -> None:
     class Big:
         """Can be weakly referenced."""
 
@@ -212,13 +198,13 @@ def test_a_reply_that_has_ended_keeps_no_references(play: Play) -> None:
         gc.collect()
         assert known() is None
 
-    play(story)
+    run_everywhere(story)
 
 
 # --- tools of asyncio -------------------------------------------------------------------------------------------------
 
 
-def test_replies_work_with_gather_wait_for_timeout_and_task_groups(play: Play) -> None:
+def test_replies_work_with_gather_wait_for_timeout_and_task_groups(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle)
         assert list(await asyncio.gather(oracle.plain(1), oracle.quick(2), oracle.plain(3))) == [1, 2, 3]
@@ -233,10 +219,10 @@ def test_replies_work_with_gather_wait_for_timeout_and_task_groups(play: Play) -
         assert (len(done), len(pending)) == (1, 0)
         assert ended(loop.ask_statistics()) == {"answered": 10}
 
-    play(story)
+    run_everywhere(story)
 
 
-def test_a_task_group_ends_when_one_of_its_asks_fails(play: Play) -> None:
+def test_a_task_group_ends_when_one_of_its_asks_fails(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         oracle, doomed, gate = loop.spawn(Oracle), loop.spawn(Oracle), Event()
 
@@ -251,7 +237,7 @@ def test_a_task_group_ends_when_one_of_its_asks_fails(play: Play) -> None:
         assert ended(loop.ask_statistics()) == {"failed": 1, "cancelled": 1}
         assert await oracle.plain(1) == 1
 
-    play(story)
+    run_everywhere(story)
 
 
 @pytest.mark.guarantee("G60")

@@ -12,16 +12,11 @@ from bandstand.actor import Actor, ActorSystem, Reply, ask, ping
 from bandstand.core import ExitReason
 from bandstand.errors import AskCycleError, AskTimeoutError, LoopBusyError, TargetEndedError
 from bandstand.testing import VirtualClock
-from tests.actor.asking import Oracle, Play, ended, in_place, in_time, is_pending, turns
+from tests.actor.asking import Oracle, RunSystem, ended, is_pending, run_system, turns
 from tests.actor.thread_loop import ThreadLoop, thread_loop
 from tests.core.support import HostFactory
 
 pytestmark = pytest.mark.guarantee("G340")
-
-
-@pytest.fixture(params=["virtual time", "event loop of the lane"])
-def play(request: pytest.FixtureRequest, clock: VirtualClock, loop_factory: HostFactory) -> Play:
-    return in_time(clock) if request.param == "virtual time" else in_place(loop_factory)
 
 
 @pytest.fixture
@@ -30,7 +25,7 @@ def owner(loop_factory: HostFactory) -> Iterator[ThreadLoop]:
         yield owner
 
 
-def test_every_function_that_takes_a_coroutine_takes_a_reply(play: Play) -> None:
+def test_every_function_that_takes_a_coroutine_takes_a_reply(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle)
         async with asyncio.TaskGroup() as group:
@@ -46,10 +41,10 @@ def test_every_function_that_takes_a_coroutine_takes_a_reply(play: Play) -> None
         await asyncio.create_task(ping(oracle))
         assert ended(loop.ask_statistics()) == {"answered": 12}
 
-    play(story)
+    run_everywhere(story)
 
 
-def test_a_reply_is_a_coroutine(play: Play) -> None:
+def test_a_reply_is_a_coroutine(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle)
         reply = oracle.plain(1)
@@ -58,10 +53,10 @@ def test_a_reply_is_a_coroutine(play: Play) -> None:
         assert asyncio.iscoroutine(reply)
         assert await reply == 1
 
-    play(story)
+    run_everywhere(story)
 
 
-def test_several_tasks_may_have_the_same_reply(play: Play) -> None:
+def test_several_tasks_may_have_the_same_reply(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         oracle, gate = loop.spawn(Oracle), Event()
         reply = oracle.held(gate, 3)
@@ -76,11 +71,13 @@ def test_several_tasks_may_have_the_same_reply(play: Play) -> None:
         assert await asyncio.create_task(reply) == 3
         assert ended(loop.ask_statistics()) == {"answered": 1}
 
-    play(story)
+    run_everywhere(story)
 
 
 @pytest.mark.parametrize("has_begun", [True, False])
-def test_cancelling_the_only_task_of_a_reply_cancels_the_ask(play: Play, has_begun: bool) -> None:
+def test_cancelling_the_only_task_of_a_reply_cancels_the_ask(
+    run_everywhere: RunSystem, has_begun: bool
+) -> None:
     log: list[str] = []
 
     async def story(loop: ActorSystem) -> None:
@@ -96,11 +93,13 @@ def test_cancelling_the_only_task_of_a_reply_cancels_the_ask(play: Play, has_beg
         assert await oracle.plain(1) == 1
         assert ended(loop.ask_statistics()) == {"answered": 1, "cancelled": 1}
 
-    play(story)
+    run_everywhere(story)
     assert log == ["begins 3", "cancelled 3", "plain 1"]
 
 
-def test_a_task_that_is_cancelled_before_it_begins_leaves_the_ask_to_others(play: Play) -> None:
+def test_a_task_that_is_cancelled_before_it_begins_leaves_the_ask_to_others(
+    run_everywhere: RunSystem,
+) -> None:
     async def story(loop: ActorSystem) -> None:
         oracle, gate = loop.spawn(Oracle), Event()
         reply = oracle.held(gate, 3)
@@ -113,10 +112,10 @@ def test_a_task_that_is_cancelled_before_it_begins_leaves_the_ask_to_others(play
         gate.set()
         assert await first == 3
 
-    play(story)
+    run_everywhere(story)
 
 
-def test_errors_end_the_task(play: Play) -> None:
+def test_errors_end_the_task(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         oracle, doomed = loop.spawn(Oracle), loop.spawn(Oracle)
         error = KeyError("declared")
@@ -132,7 +131,7 @@ def test_errors_end_the_task(play: Play) -> None:
         assert [type(each) for each in caught.value.exceptions] == [TargetEndedError]
         assert ended(loop.ask_statistics()) == {"failed": 2, "cancelled": 1}
 
-    play(story)
+    run_everywhere(story)
 
 
 def test_deadlines_hold_in_a_task(clock: VirtualClock) -> None:
@@ -145,10 +144,10 @@ def test_deadlines_hold_in_a_task(clock: VirtualClock) -> None:
             await asyncio.wait_for(loop.spawn(Oracle).held.within(None)(Event()), 10)
         assert ended(loop.ask_statistics()) == {"expired": 1, "cancelled": 1}
 
-    in_time(clock)(story)
+    run_system(story, clock=clock)
 
 
-def test_an_actor_that_waits_in_a_task_is_in_the_wait_graph(play: Play) -> None:
+def test_an_actor_that_waits_in_a_task_is_in_the_wait_graph(run_everywhere: RunSystem) -> None:
     class Caller(Actor):
         @ask(raises=AskCycleError)
         async def call_self(self) -> int:
@@ -158,10 +157,10 @@ def test_an_actor_that_waits_in_a_task_is_in_the_wait_graph(play: Play) -> None:
         with pytest.raises(AskCycleError):
             await loop.spawn(Caller).call_self()
 
-    play(story)
+    run_everywhere(story)
 
 
-def test_a_wait_for_room_and_a_wait_for_an_exit_can_be_tasks(play: Play) -> None:
+def test_a_wait_for_room_and_a_wait_for_an_exit_can_be_tasks(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle)
         async with asyncio.TaskGroup() as group:
@@ -170,10 +169,10 @@ def test_a_wait_for_room_and_a_wait_for_an_exit_can_be_tasks(play: Play) -> None
             oracle.stop()
         assert end.result() is ExitReason.NORMAL
 
-    play(story)
+    run_everywhere(story)
 
 
-def test_a_reply_can_be_closed_and_stepped_by_hand(play: Play) -> None:
+def test_a_reply_can_be_closed_and_stepped_by_hand(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle)
         unused = oracle.held(Event())
@@ -194,7 +193,7 @@ def test_a_reply_can_be_closed_and_stepped_by_hand(play: Play) -> None:
             oracle.plain(3).throw(ValueError("again"))
         assert ended(loop.ask_statistics()) == {"answered": 1, "cancelled": 4}
 
-    play(story)
+    run_everywhere(story)
 
 
 # --- from another thread ----------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ from bandstand.errors import (
 )
 from bandstand.supervision import Backoff, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
-from tests.actor.asking import Play, in_time
+from tests.actor.asking import RunSystem
 from tests.actor.players import elsewhere
 from tests.core.support import Boom
 
@@ -74,11 +74,6 @@ def no_calls() -> None:
     Flaky.calls = 0
 
 
-@pytest.fixture
-def play(clock: VirtualClock) -> Play:
-    return in_time(clock)
-
-
 def flaky(loop: ActorSystem, crashes: int) -> Flaky:
     spec = SupervisorSpec(children=[child("flaky").of(Flaky, crashes)], max_restarts=100)
     return supervised(spawn_supervisor(loop, spec), Flaky, "flaky")
@@ -88,7 +83,7 @@ def ms_since(clock: VirtualClock, start: int) -> float:
     return (clock.now_ns() - start) / 1e6
 
 
-def test_an_ask_is_repeated_until_it_is_answered(play: Play, clock: VirtualClock) -> None:
+def test_an_ask_is_repeated_until_it_is_answered(run_virtual: RunSystem, clock: VirtualClock) -> None:
     async def body(loop: ActorSystem) -> None:
         handle = flaky(loop, 2)
         start = clock.now_ns()
@@ -96,10 +91,10 @@ def test_an_ask_is_repeated_until_it_is_answered(play: Play, clock: VirtualClock
         assert Flaky.calls == 3
         assert ms_since(clock, start) == 300  # 100 ms and 200 ms
 
-    play(body)
+    run_virtual(body)
 
 
-def test_the_last_error_is_raised(play: Play) -> None:
+def test_the_last_error_is_raised(run_virtual: RunSystem) -> None:
     async def body(loop: ActorSystem) -> None:
         handle = flaky(loop, 10)
         with pytest.raises(TargetEndedError, match="Boom: 3") as caught:
@@ -109,10 +104,10 @@ def test_the_last_error_is_raised(play: Play) -> None:
             await handle.work.retry(AskRetry(attempts=1))(4)
         assert not hasattr(caught.value, "__notes__")
 
-    play(body)
+    run_virtual(body)
 
 
-def test_other_errors_are_not_retried(play: Play) -> None:
+def test_other_errors_are_not_retried(run_virtual: RunSystem) -> None:
     async def body(loop: ActorSystem) -> None:
         handle = flaky(loop, 0)
         with pytest.raises(RefusalError):
@@ -129,10 +124,10 @@ def test_other_errors_are_not_retried(play: Play) -> None:
         with pytest.raises(NoSuchActorError):
             await gone.work.retry(AskRetry())(1)
 
-    play(body)
+    run_virtual(body)
 
 
-def test_an_ask_that_is_refused_at_once_is_retried(play: Play) -> None:
+def test_an_ask_that_is_refused_at_once_is_retried(run_virtual: RunSystem) -> None:
     class Busy(Actor):
         @ask
         def value(self) -> int:
@@ -159,11 +154,13 @@ def test_an_ask_that_is_refused_at_once_is_retried(play: Play) -> None:
             hasty.work(1).cancel()
         assert await hasty.work.retry(AskRetry(attempts=4))(1) == 10
 
-    play(body)
+    run_virtual(body)
 
 
 @pytest.mark.parametrize("timeout", [0.25, timedelta(milliseconds=250)])
-def test_the_timeout_is_for_all_attempts_together(play: Play, clock: VirtualClock, timeout: Any) -> None:
+def test_the_timeout_is_for_all_attempts_together(
+    run_virtual: RunSystem, clock: VirtualClock, timeout: Any
+) -> None:
     async def body(loop: ActorSystem) -> None:
         handle = flaky(loop, 10)
         start = clock.now_ns()
@@ -184,10 +181,10 @@ def test_the_timeout_is_for_all_attempts_together(play: Play, clock: VirtualCloc
             await handle.work.within(0.03).retry(AskRetry(timeout=timeout))(4, ms=1000)
         assert ms_since(clock, start) == 30
 
-    play(body)
+    run_virtual(body)
 
 
-def test_cancellation_ends_it_in_a_delay_and_in_an_ask(play: Play) -> None:
+def test_cancellation_ends_it_in_a_delay_and_in_an_ask(run_virtual: RunSystem) -> None:
     async def body(loop: ActorSystem) -> None:
         handle = flaky(loop, 1)
         task = asyncio.ensure_future(handle.work.retry(AskRetry(backoff=Backoff(initial=0.5)))(1))
@@ -205,10 +202,10 @@ def test_cancellation_ends_it_in_a_delay_and_in_an_ask(play: Play) -> None:
             await task
         assert loop.ask_statistics().cancelled == 1
 
-    play(body)
+    run_virtual(body)
 
 
-def test_an_actor_can_retry(play: Play, clock: VirtualClock) -> None:
+def test_an_actor_can_retry(run_virtual: RunSystem, clock: VirtualClock) -> None:
     class Caller(Actor):
         def __init__(self, flaky: Flaky) -> None:
             self.flaky = flaky
@@ -223,7 +220,7 @@ def test_an_actor_can_retry(play: Play, clock: VirtualClock) -> None:
         assert await caller.call() == 20
         assert ms_since(clock, start) == 1000
 
-    play(body)
+    run_virtual(body)
 
 
 def test_it_ends_with_the_loop(clock: VirtualClock) -> None:
@@ -240,7 +237,7 @@ def test_it_ends_with_the_loop(clock: VirtualClock) -> None:
 
 
 @pytest.mark.real_time(reason="the event loop of another thread has no virtual time")
-def test_another_event_loop_can_retry(play: Play) -> None:
+def test_another_event_loop_can_retry(run_virtual: RunSystem) -> None:
     async def body(loop: ActorSystem) -> None:
         handle = flaky(loop, 2)
 
@@ -249,10 +246,10 @@ def test_another_event_loop_can_retry(play: Play) -> None:
 
         assert await asyncio.to_thread(asyncio.run, call()) == 30
 
-    play(body)
+    run_virtual(body)
 
 
-def test_message_actors_are_retried_too(play: Play) -> None:
+def test_message_actors_are_retried_too(run_virtual: RunSystem) -> None:
     class Store(MessageActor[Get]):
         gets = 0
 
@@ -269,7 +266,7 @@ def test_message_actors_are_retried_too(play: Play) -> None:
         assert await store.ask.retry(AskRetry())(Get(5)) == 5
         assert await store.ask.retry(AskRetry())(Get(6), timeout=None) == 6
 
-    play(body)
+    run_virtual(body)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from bandstand.errors import (
 )
 from bandstand.supervision import Mailbox
 from bandstand.testing import VirtualClock
-from tests.actor.asking import Play, in_time, turns, watch
+from tests.actor.asking import RunSystem, turns, watch
 from tests.actor.players import elsewhere
 from tests.actor.workers import one_for_one
 from tests.core.support import check_statistics, settle
@@ -117,11 +117,6 @@ class Client(Actor):
         self.early.keep()
 
 
-@pytest.fixture
-def play(clock: VirtualClock) -> Play:
-    return in_time(clock)
-
-
 @pytest.mark.guarantee("G235")
 def test_stashed_messages_return_in_order_before_waiting_ones(loop: ActorSystem) -> None:
     book: list[Any] = []
@@ -140,7 +135,7 @@ def test_stashed_messages_return_in_order_before_waiting_ones(loop: ActorSystem)
 
 
 @pytest.mark.guarantee("G235")
-def test_stashed_asks_are_answered_later_in_the_context_of_their_caller(play: Play) -> None:
+def test_stashed_asks_are_answered_later_in_the_context_of_their_caller(run_virtual: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         book: list[Any] = []
         client = loop.spawn(Client, book)
@@ -155,11 +150,11 @@ def test_stashed_asks_are_answered_later_in_the_context_of_their_caller(play: Pl
         assert await client.fetch("d") == "d for somebody else"
         assert ("n", "asker") in book
 
-    play(story)
+    run_virtual(story)
 
 
 @pytest.mark.guarantee("G235")
-def test_a_stashed_ask_keeps_its_deadline_and_can_be_cancelled(play: Play) -> None:
+def test_a_stashed_ask_keeps_its_deadline_and_can_be_cancelled(run_virtual: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         book: list[Any] = []
         client = loop.spawn(Client, book)
@@ -173,7 +168,7 @@ def test_a_stashed_ask_keeps_its_deadline_and_can_be_cancelled(play: Play) -> No
         # A cancelled ask is never handled; one whose deadline has passed is, as if it had waited in the mailbox.
         assert book == [("released", 2, 0), "late", "last"]
 
-    loop = play(story)
+    loop = run_virtual(story)
     assert loop.ask_statistics().late == 1
 
 
@@ -325,7 +320,7 @@ def test_a_kept_mailbox_starts_with_the_stashed_messages(loop: ActorSystem) -> N
 
 
 @pytest.mark.guarantee("G237")
-def test_stashed_messages_become_dead_letters_when_the_loop_ends(play: Play) -> None:
+def test_stashed_messages_become_dead_letters_when_the_loop_ends(run_virtual: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         client = loop.spawn(Client, [])
         client.note(1)
@@ -334,7 +329,7 @@ def test_stashed_messages_become_dead_letters_when_the_loop_ends(play: Play) -> 
         loop.request_stop()
         assert isinstance(await reply, TargetEndedError)
 
-    assert play(story).statistics().dead == 2
+    assert run_virtual(story).statistics().dead == 2
 
 
 @pytest.mark.guarantee("G235")

@@ -31,7 +31,7 @@ from bandstand.errors import (
     WrongThreadError,
 )
 from bandstand.testing import VirtualClock
-from tests.actor.asking import Play, in_time, outcome, turns, watch
+from tests.actor.asking import RunSystem, outcome, turns, watch
 from tests.actor.players import elsewhere, spin
 from tests.actor.workers import one_for_one
 from tests.core.support import Boom, check_statistics, settle
@@ -113,11 +113,6 @@ class Door(Machine):
 
 
 @pytest.fixture
-def play(clock: VirtualClock) -> Play:
-    return in_time(clock)
-
-
-@pytest.fixture
 def told(loop: ActorSystem) -> list[RuntimeEvent]:
     events: list[RuntimeEvent] = []
     loop.events.listen(events.append)
@@ -143,7 +138,7 @@ def test_a_message_is_handled_by_the_state_or_by_the_declared_method(loop: Actor
 
 
 @pytest.mark.guarantee("G238")
-def test_asks_and_coroutines_depend_on_the_state(play: Play) -> None:
+def test_asks_and_coroutines_depend_on_the_state(run_virtual: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         book: list[Any] = []
         door = loop.spawn(Door, book)
@@ -155,7 +150,7 @@ def test_asks_and_coroutines_depend_on_the_state(play: Play) -> None:
         assert book[-3:] == ["Bob closes", "-opened", "+closed"]
         assert (await status_of(door)).state == "closed"
 
-    play(story)
+    run_virtual(story)
 
 
 @pytest.mark.guarantee("G238")
@@ -204,7 +199,7 @@ def test_an_ignored_message_is_not_reported(loop: ActorSystem, told: list[Runtim
 
 
 @pytest.mark.guarantee("G238")
-def test_a_refusal_of_another_machine_is_not_an_answer_of_this_one(play: Play) -> None:
+def test_a_refusal_of_another_machine_is_not_an_answer_of_this_one(run_virtual: RunSystem) -> None:
     class Passing(Machine):
         def __init__(self, door: Door) -> None:
             self.door = door
@@ -228,7 +223,7 @@ def test_a_refusal_of_another_machine_is_not_an_answer_of_this_one(play: Play) -
         assert isinstance(failed, TargetEndedError)
         assert isinstance(failed.__cause__, ActorFailedError)
 
-    play(story)
+    run_virtual(story)
 
 
 @pytest.mark.guarantee("G239")
@@ -384,7 +379,7 @@ def test_a_timeout_in_the_mailbox_does_nothing_after_a_transition(
 
 
 @pytest.mark.guarantee("G242")
-def test_postponed_messages_return_in_order_at_the_next_transition(play: Play) -> None:
+def test_postponed_messages_return_in_order_at_the_next_transition(run_virtual: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         book: list[Any] = []
         door = loop.spawn(Door, book)
@@ -405,7 +400,7 @@ def test_postponed_messages_return_in_order_at_the_next_transition(play: Play) -
             "Cid opens, now opened",
         ]
 
-    play(story)
+    run_virtual(story)
 
 
 @pytest.mark.guarantee("G242")
@@ -531,7 +526,7 @@ def test_a_failing_transition_fails_the_machine(loop: ActorSystem) -> None:
 @pytest.mark.parametrize("hook", ["leave", "enter"])
 @pytest.mark.parametrize("way", ["declared", "declared_later", "swallowed"])
 def test_a_failing_hook_fails_the_machine_even_if_the_handler_catches_it(
-    play: Play, way: str, hook: str
+    run_virtual: RunSystem, way: str, hook: str
 ) -> None:
     class Fragile(Machine):
         @ask(raises=LookupError)
@@ -573,7 +568,7 @@ def test_a_failing_hook_fails_the_machine_even_if_the_handler_catches_it(
         assert isinstance(error.__cause__, LookupError)
         assert not is_alive(fragile)
 
-    play(story)
+    run_virtual(story)
 
 
 @pytest.mark.guarantee("G239")

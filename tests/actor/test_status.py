@@ -37,15 +37,9 @@ from bandstand.errors import (
     WrongThreadError,
 )
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
-from bandstand.testing import VirtualClock
-from tests.actor.asking import Play, in_time, outcome, turns, watch
+from tests.actor.asking import RunSystem, outcome, turns, watch
 from tests.actor.players import elsewhere, ride
 from tests.core.support import settle
-
-
-@pytest.fixture
-def play(clock: VirtualClock) -> Play:
-    return in_time(clock)
 
 
 class Busy(Actor):
@@ -108,7 +102,7 @@ class Lamp(Machine):
 
 @pytest.mark.guarantee("G248")
 @pytest.mark.parametrize("kind", [Busy, Quiet, Talker, Lamp])
-def test_every_kind_of_typed_actor_answers(play: Play, kind: type[Any]) -> None:
+def test_every_kind_of_typed_actor_answers(run_virtual: RunSystem, kind: type[Any]) -> None:
     async def story(loop: ActorSystem) -> None:
         handle: Any = loop.options(name="one").spawn(kind)
         await ping(handle)
@@ -123,7 +117,7 @@ def test_every_kind_of_typed_actor_answers(play: Play, kind: type[Any]) -> None:
             (),
         )
 
-    play(story)
+    run_virtual(story)
 
 
 @pytest.mark.guarantee("G248")
@@ -145,7 +139,7 @@ def test_inquiries_use_the_management_lane(loop: ActorSystem) -> None:
 
 
 @pytest.mark.guarantee("G248")
-def test_a_stuck_actor_does_not_answer_and_is_named(play: Play) -> None:
+def test_a_stuck_actor_does_not_answer_and_is_named(run_virtual: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         busy = loop.options(name="stuck one", ask_timeout=None).spawn(Busy)
         gate = Event()
@@ -160,11 +154,11 @@ def test_a_stuck_actor_does_not_answer_and_is_named(play: Play) -> None:
         gate.set()
         await ping(busy)
 
-    play(story)
+    run_virtual(story)
 
 
 @pytest.mark.guarantee("G248")
-def test_an_inquiry_ends_with_its_actor(play: Play) -> None:
+def test_an_inquiry_ends_with_its_actor(run_virtual: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         busy = loop.spawn(Busy)
         busy.hold(Event())
@@ -176,7 +170,7 @@ def test_an_inquiry_ends_with_its_actor(play: Play) -> None:
         with pytest.raises(NoSuchActorError):
             await ping(busy)
 
-    play(story)
+    run_virtual(story)
 
 
 @pytest.mark.guarantee("G248")
@@ -189,7 +183,7 @@ def test_a_full_lane_refuses_an_inquiry(loop: ActorSystem) -> None:
 
 
 @pytest.mark.guarantee("G248")
-def test_an_inquiry_reaches_the_current_incarnation(play: Play) -> None:
+def test_an_inquiry_reaches_the_current_incarnation(run_virtual: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         root = spawn_supervisor(loop, SupervisorSpec(children=[child("busy").of(Busy)]))
         await turns()
@@ -201,7 +195,7 @@ def test_an_inquiry_reaches_the_current_incarnation(play: Play) -> None:
         assert first != second
         assert peek(busy).actor == second
 
-    play(story)
+    run_virtual(story)
 
 
 @pytest.mark.guarantee("G248")
@@ -230,7 +224,7 @@ def test_a_raw_actor_cannot_be_asked(loop: ActorSystem, what: Any) -> None:
 
 
 @pytest.mark.guarantee("G249")
-def test_peek_shows_what_a_suspended_actor_is_doing(play: Play) -> None:
+def test_peek_shows_what_a_suspended_actor_is_doing(run_virtual: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         a, b = (loop.options(name=name).spawn(Busy) for name in "ab")
         gate = Event()
@@ -248,7 +242,7 @@ def test_peek_shows_what_a_suspended_actor_is_doing(play: Play) -> None:
         await reply
         assert peek(a).handling is None
 
-    play(story)
+    run_virtual(story)
 
 
 @pytest.mark.guarantee("G249")

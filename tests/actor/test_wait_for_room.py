@@ -11,7 +11,7 @@ import pytest
 from bandstand.actor import ActorSystem, id_of
 from bandstand.errors import NoSuchActorError, TargetEndedError
 from bandstand.testing import VirtualClock
-from tests.actor.asking import CAP, Oracle, in_place
+from tests.actor.asking import CAP, Oracle, run_system
 from tests.actor.players import Book, Noter, Puppet, ride, turns
 from tests.core.support import HostFactory, RecordingObserver, check_statistics, settle
 
@@ -171,4 +171,4 @@ def test_a_wait_for_room_that_fails_has_its_own_error_text(
             await landing
         assert "answered" not in str(caught.value)
 
-    in_place(loop_factory)(story)
+    run_system(story, loop_factory=loop_factory)

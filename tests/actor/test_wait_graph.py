@@ -10,7 +10,7 @@ import pytest
 from bandstand.actor import Actor, ActorSystem, ask, id_of, tell
 from bandstand.errors import WrongThreadError
 from bandstand.testing import VirtualClock
-from tests.actor.asking import in_time, turns, watch
+from tests.actor.asking import run_system, turns, watch
 from tests.actor.players import elsewhere
 
 pytestmark = pytest.mark.guarantee("G247")
@@ -56,7 +56,7 @@ def test_chains_of_waits_are_listed_and_drawn(clock: VirtualClock) -> None:
         assert await reply == "end"
         assert (len(loop.waits()), str(loop.waits())) == (0, "(no actor waits)")
 
-    in_time(clock)(story)
+    run_system(story, clock=clock)
 
 
 def test_an_actor_may_wait_for_several_replies_and_for_an_exit(clock: VirtualClock) -> None:
@@ -82,7 +82,7 @@ def test_an_actor_may_wait_for_several_replies_and_for_an_exit(clock: VirtualClo
         await turns()
         assert len(loop.waits()) == 0
 
-    in_time(clock)(story)
+    run_system(story, clock=clock)
 
 
 def test_background_work_does_not_count_as_a_wait_of_its_actor(clock: VirtualClock) -> None:
@@ -95,7 +95,7 @@ def test_background_work_does_not_count_as_a_wait_of_its_actor(clock: VirtualClo
         gate.set()
         await turns()
 
-    in_time(clock)(story)
+    run_system(story, clock=clock)
 
 
 def test_waits_refuses_other_threads(loop: ActorSystem) -> None:

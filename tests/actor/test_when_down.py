@@ -39,7 +39,7 @@ from bandstand.supervision import (
     spawn_supervisor,
 )
 from bandstand.testing import VirtualClock
-from tests.actor.asking import Play, in_time
+from tests.actor.asking import RunSystem
 from tests.actor.players import PATIENCE, Book, elsewhere, ride, spin, turns
 from tests.actor.workers import Worker, one_for_one
 from tests.core.support import Boom, check_statistics, settle
@@ -54,11 +54,6 @@ BACKOFF = Backoff(initial=0.1)
 @pytest.fixture(autouse=True)
 def first_incarnation() -> None:
     Worker.born = 0
-
-
-@pytest.fixture
-def play(clock: VirtualClock) -> Play:
-    return in_time(clock)
 
 
 def crashed(loop: ActorSystem, book: Book, **options: Any) -> tuple[Supervisor, Worker]:
@@ -139,7 +134,7 @@ def test_asks_that_wait_keep_their_order(loop: ActorSystem, clock: VirtualClock)
     assert all(reply.done() for reply in replies)
 
 
-def test_a_waiting_ask_ends_at_its_own_deadline(play: Play, clock: VirtualClock) -> None:
+def test_a_waiting_ask_ends_at_its_own_deadline(run_virtual: RunSystem, clock: VirtualClock) -> None:
     async def body(loop: ActorSystem) -> None:
         root = one_for_one(loop, child("worker", backoff=Backoff(initial=1)).of(Worker, []))
         handle = supervised(root, Worker, "worker")
@@ -153,7 +148,7 @@ def test_a_waiting_ask_ends_at_its_own_deadline(play: Play, clock: VirtualClock)
         assert loop.ask_statistics().expired == 1
         assert loop.ask_statistics().late == 0
 
-    play(body)
+    run_virtual(body)
 
 
 def test_a_cancelled_ask_is_not_delivered(loop: ActorSystem, clock: VirtualClock) -> None:
@@ -191,7 +186,7 @@ def test_an_ask_waits_while_a_nested_supervisor_is_down(loop: ActorSystem, clock
     assert result_of(loop, clock, reply, 101) == 2
 
 
-def test_an_ask_waits_while_a_group_stops(play: Play) -> None:
+def test_an_ask_waits_while_a_group_stops(run_virtual: RunSystem) -> None:
     class Slow(Actor):
         @ask
         def ready(self) -> bool:
@@ -216,7 +211,7 @@ def test_an_ask_waits_while_a_group_stops(play: Play) -> None:
         assert await slow.ready()
         assert await worker.incarnation() == 2
 
-    play(body)
+    run_virtual(body)
 
 
 def test_an_ask_waits_until_a_failing_start_succeeds(loop: ActorSystem, clock: VirtualClock) -> None:
@@ -320,7 +315,7 @@ def test_an_actor_that_asks_itself_through_its_supervised_handle_is_a_cycle(loop
 # --- every wait ends --------------------------------------------------------------------------------------------------------
 
 
-def test_waiters_fail_when_the_supervisor_gives_up(play: Play) -> None:
+def test_waiters_fail_when_the_supervisor_gives_up(run_virtual: RunSystem) -> None:
     async def body(loop: ActorSystem) -> None:
         top = spawn_supervisor(
             loop, SupervisorSpec(children=[ChildSpec("outer", _limited(), mode=ChildMode.TEMPORARY)])
@@ -341,7 +336,7 @@ def test_waiters_fail_when_the_supervisor_gives_up(play: Play) -> None:
         with pytest.raises(NoSuchActorError, match="will not be restarted"):
             handle.incarnation().cancel()
 
-    play(body)
+    run_virtual(body)
 
 
 def _limited() -> SupervisorSpec:

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from bandstand.actor import Actor, ActorSystem, ask, is_alive
 from bandstand.errors import AskCycleError
-from bandstand.testing import VirtualClock
-from tests.actor.asking import in_time, outcome
+from tests.actor.asking import outcome, run_system
 
 Hop: TypeAlias = tuple[int, bool, bool]
 """To whom, whether by a method that may be handled out of turn, and whether that takes a turn of the host first."""
@@ -81,7 +80,7 @@ def test_a_chain_ends_as_foreseen(path: list[Hop]) -> None:
         assert all(is_alive(node) for node in nodes)
         assert len(loop.waits()) == 0
 
-    in_time(VirtualClock())(story)
+    run_system(story)
 
 
 @pytest.mark.guarantee("G245", "G246")
@@ -97,4 +96,4 @@ def test_many_chains_at_a_time_all_end(paths: list[list[Hop]]) -> None:
         assert all([await node.overlap() <= 1 for node in nodes])
         assert len(loop.waits()) == 0
 
-    in_time(VirtualClock())(story)
+    run_system(story)

@@ -102,10 +102,13 @@ def test_fixtures_are_listed_with_their_docstrings(suite: Suite) -> None:
         "bandstand_clock",
         "bandstand_leak_check",
         "bandstand_loop",
+        "bandstand_loop_factory",
         "bandstand_loops",
         "bandstand_probe",
+        "bandstand_run",
         "bandstand_seed",
         "bandstand_shuffled",
+        "bandstand_system",
     ]
 
 
@@ -174,6 +177,16 @@ LEAKS = {
         "thread 'grinder' still runs",
     ),
     "descriptor": ("    os.pipe()\n", r"descriptor \d+ is still open \(pipe:\[\d+\]\)"),
+    "exception": (
+        (
+            "    async def fail(ctx, data):\n"
+            "        asyncio.get_running_loop().call_soon(int, 'x')\n"
+            "        await asyncio.Event().wait()\n"
+            "    bandstand_loop.send(bandstand_loop.spawn(fail), 1)\n"
+            "    bandstand_loop.run()\n"
+        ),
+        "an exception escaped into the event loop: ValueError: invalid literal for int.* base 10: 'x'",
+    ),
     "task": (
         (
             "    async def forget(ctx, data):\n"
@@ -270,6 +283,105 @@ def test_still_sees_a_leak(bandstand_loop, request):
 """
     outcome = suite(body)
     assert outcome.counts == {"passed": 4, "errors": 1}, outcome.text
+
+
+# --- async tests --------------------------------------------------------------------------------------------------------
+
+ASYNC_TESTS = """
+from bandstand import Actor, ask
+from bandstand.testing import VirtualEventLoop
+
+class Echo(Actor):
+    @ask
+    async def echo(self, text):
+        await asyncio.sleep(1)
+        return text
+
+async def test_virtual(bandstand_system, bandstand_clock):
+    start = bandstand_clock.now_ns()
+    assert await bandstand_system.spawn(Echo).echo("hello") == "hello"
+    assert bandstand_clock.now_ns() - start == 10**9
+
+class TestClass:
+    @pytest.mark.parametrize("number", [1, 2])
+    async def test_method(self, bandstand_system, number, tmp_path):
+        assert await bandstand_system.spawn(Echo).echo(number) == number
+        assert tmp_path.exists()
+
+@pytest.mark.usefixtures("bandstand_system")
+async def test_not_requested_by_name():
+    assert isinstance(asyncio.get_running_loop(), VirtualEventLoop)
+
+@pytest.fixture
+def echo(bandstand_system):
+    return bandstand_system.spawn(Echo)
+
+async def test_requested_by_a_fixture(echo):
+    assert await echo.echo("hello") == "hello"
+
+def test_run(bandstand_run):
+    async def main():
+        await asyncio.sleep(3600)
+        return "done"
+    assert bandstand_run(main) == "done"
+
+def test_run_with_a_system(bandstand_run, bandstand_clock):
+    from bandstand import ActorSystem
+    async def main(system):
+        return await system.spawn(Echo).echo("hello")
+    assert bandstand_run(main, ActorSystem(clock=bandstand_clock)) == "hello"
+"""
+
+
+@pytest.mark.guarantee("G394")
+@pytest.mark.parametrize("mode", ["strict", "auto"])
+def test_an_async_test_that_uses_a_system_runs_inside_it(suite: Suite, mode: str) -> None:
+    outcome = suite(ASYNC_TESTS, ini=f"asyncio_mode = {mode}\n")
+    assert outcome.counts == {"passed": 7}, outcome.text
+
+
+@pytest.mark.once
+def test_an_async_test_runs_on_the_event_loop_of_the_fixture(suite: Suite) -> None:
+    conftest = (
+        "import pytest, uvloop\n"
+        "@pytest.fixture(params=[True, False])\n"
+        "def bandstand_loop_factory(request, bandstand_clock):\n"
+        "    return uvloop.new_event_loop if request.param else bandstand_clock.new_event_loop\n"
+    )
+    body = (
+        "async def test_it(bandstand_system, request):\n"
+        "    is_virtual = hasattr(asyncio.get_running_loop(), 'virtual_time')\n"
+        "    assert ('True' in request.node.name) is not is_virtual\n"
+    )
+    outcome = suite(body, conftest=conftest)
+    assert outcome.counts == {"passed": 2}, outcome.text
+
+
+FAILURES = {
+    "failure": ("async def test_it(bandstand_system):\n    assert 1 == 2\n", "assert 1 == 2"),
+    "task": (
+        "async def test_it(bandstand_system):\n    global kept\n    kept = asyncio.create_task(asyncio.sleep(8), name='humming')\n",
+        "the test left something behind: task 'humming' has not ended",
+    ),
+    "exception": (
+        "async def test_it(bandstand_system):\n    asyncio.get_running_loop().call_soon(int, 'x')\n    await asyncio.sleep(8)\n",
+        "an exception escaped into the event loop: ValueError",
+    ),
+    "plain": (
+        "def test_it(bandstand_system):\n    pass\n",
+        "bandstand_system is for `async def` tests: use bandstand_loop or bandstand_run",
+    ),
+}
+
+
+@pytest.mark.once
+@pytest.mark.guarantee("G394")
+@pytest.mark.parametrize("kind", FAILURES)
+def test_a_failing_async_test_fails(suite: Suite, kind: str) -> None:
+    body, words = FAILURES[kind]
+    outcome = suite(body)
+    assert outcome.counts == {"failed": 1}, outcome.text
+    assert words in outcome.text
 
 
 # --- beside others ----------------------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ from bandstand.supervision import (
     Wait,
     spawn_supervisor,
 )
-from bandstand.testing import VirtualClock
+from bandstand.testing import VirtualClock, run_async
 
 
 @dataclass
@@ -277,3 +277,14 @@ def use_supervisors(loop: Loop, spec: SupervisorSpec, boss: ActorId) -> None:
 def spec_of(kind: str) -> AnySupervisorSpec:
     child = ChildSpec("one", count, new_counter)
     return DynamicSpec(child=child) if kind == "dynamic" else PartitionSpec(child=child, partitions=1)
+
+
+def async_test_bodies(clock: VirtualClock) -> None:
+    async def alone() -> str:
+        return "done"
+
+    async def with_loop(loop: Loop) -> int:
+        return loop.statistics().alive
+
+    assert_type(run_async(alone), str)
+    assert_type(run_async(with_loop, Loop(clock=clock), clock=clock, timeout=None), int)

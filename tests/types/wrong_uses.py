@@ -26,6 +26,7 @@ from bandstand.supervision import (
     SupervisorSpec,
     spawn_supervisor,
 )
+from bandstand.testing import run_async
 
 
 class Counter:
@@ -840,3 +841,12 @@ def events_and_shutdown(loop: actor.ActorSystem, tally: Tally) -> None:
     shutdown.begin(5)  # E:
     shutdown.report.reason  # E:
     shutdown.intake(tally)
+
+
+def async_test_bodies(loop: Loop) -> None:
+    async def with_loop(loop: Loop) -> None:
+        pass
+
+    run_async(with_loop)  # E:
+    run_async(with_loop, 5)  # E:
+    run_async(with_loop(loop))  # E:
