@@ -17,7 +17,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 \
 	os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h"))))' \
 	>/dev/null 2>&1 && { echo "$$p"; break; }; done)
 
-.PHONY: help python ready runnable run tour test check bench bench-full counts docs pictures spec soak clean
+.PHONY: help python ready runnable run tour test test-all check bench bench-full counts docs pictures spec soak clean
 
 help: ## list the targets
 	@echo "bandstand: supervised actors for Python"
@@ -43,8 +43,11 @@ tour: runnable ## show what is installed, then a supervision tree that restarts 
 	@echo
 	@$(PY) examples/healing.py
 
-test: ready ## run the whole suite: compiled and interpreted, uvloop and asyncio, every Python found
-	@$(PY) tools/lanes.py
+test: ready ## run the suite twice: compiled on uvloop in full, and interpreted on asyncio without the longest proofs
+	@$(PY) tools/lanes.py $(LANES)
+
+test-all: ready ## run every lane: compiled and interpreted, uvloop and asyncio, every Python found
+	@$(PY) tools/lanes.py --all
 
 check: ready ## check format, lint, layers and types
 	@echo "-- ruff format"

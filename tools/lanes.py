@@ -1,16 +1,18 @@
 """Run the suite in its lanes: compiled and interpreted, uvloop and asyncio, every Python found.
 
-    python tools/lanes.py                                        all lanes, as many at once as there are cores
-    python tools/lanes.py --jobs 1                               one after the other
-    python tools/lanes.py --list                                 print their names
+    python tools/lanes.py                                        compiled on uvloop in full, and interpreted on asyncio
+    python tools/lanes.py --others                               these two, and the short lanes of the other Pythons
+    python tools/lanes.py --all                                  every lane of every Python found
+    python tools/lanes.py --list                                 print the names of all lanes
     python tools/lanes.py --lane compiled-uvloop -- -k wheel     one lane, with arguments for pytest
     python tools/lanes.py --lane 3.12-interpreted-asyncio
 
-Each lane is a process. Environment variables tell the suite which mode and event loop the lane demands, and the suite refuses to
-start in any other. The last line is the total over all lanes.
+A lane is one way to run the suite. Environment variables tell the suite which mode and event loop the lane demands, and it refuses to
+start in any other. The last line is the total over the lanes.
 
-A single lane prints the output of pytest. Lanes that run in parallel write to build/lanes/NAME.log; the tool prints their
-progress, and the whole log of a lane that failed.
+One chosen lane is one process and prints the output of pytest. Otherwise as many processes run at once as there are cores (`--jobs`).
+The two long lanes are split into parts, each with its own process, so that all cores have work until the end. Each process
+writes to build/lanes/NAME.log; the tool prints the progress, and the log of each process that failed.
 
 The first lane runs everything, with the largest number of hypothesis examples. The lane that measures coverage, with the other mode
 and the other event loop, skips tests marked `once` and `heavy`. The remaining lanes look for further differences between modes,
@@ -27,9 +29,9 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 # If this runs as a script, tools/ is on the path, but not its parent.
@@ -42,11 +44,45 @@ _SUMMARY = re.compile(
     r"^=* ?((?:no tests ran|\d+ (?:passed|failed|skipped|errors?|deselected|xfailed|xpassed)).* in [\d.]+s(?: \([\d:]+\))?)"
 )
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_COVERAGE = re.compile(r"^TOTAL .* ([\d.]+)%$", re.MULTILINE)
 _PERCENT = re.compile(rb"\[ *(\d+)%\]")
 
+TESTS = ROOT / "tests"
 LOGS = ROOT / "build" / "lanes"
-# How often the progress of the lanes is printed, in seconds.
+COVERAGE = ROOT / "build" / "coverage"
+# How often the progress is printed, in seconds.
 PROGRESS_S = 30
+PROGRESS_IN_TERMINAL_S = 1
+
+
+@dataclass(frozen=True)
+class Part:
+    """The tests that one process of a long lane runs.
+
+    `weight` is roughly its share of the time in percent. The heaviest part starts first, and the progress of the lane is the weighted
+    mean; a wrong weight changes nothing else.
+    """
+
+    name: str
+    folders: tuple[str, ...]
+    weight: int
+
+
+PARTS = (
+    Part("bus", ("bus",), 25),
+    Part("pod", ("pod",), 15),
+    Part("core", ("core", "laws"), 15),
+    Part("bench", ("bench", "examples"), 15),
+    Part("actor", ("actor", "scope"), 15),
+)
+REST_WEIGHT = 15
+
+
+def parts() -> tuple[Part, ...]:
+    """Return the parts of a long lane; together they have every folder with tests exactly once."""
+    listed = {folder for part in PARTS for folder in part.folders}
+    rest = sorted(path.name for path in TESTS.iterdir() if path.is_dir() and any(path.rglob("test_*.py")))
+    return (*PARTS, Part("rest", tuple(name for name in rest if name not in listed), REST_WEIGHT))
 
 
 @dataclass(frozen=True)
@@ -64,21 +100,23 @@ class Lane:
         prefix = f"{self.interpreter.version}-" if self.interpreter else ""
         return f"{prefix}{self.mode}-{self.loop}"
 
-    def command(self, python: str, arguments: list[str]) -> list[str]:
-        chosen = [] if self.is_first or arguments else ["-m", self.choice]
-        pytest = ["pytest", *chosen, *arguments]
-        measured = ["coverage", "run", "-m"] if self.has_coverage and not arguments else []
-        return [python, "-m", *measured, *pytest]
+    @property
+    def is_long(self) -> bool:
+        return self.is_first or self.has_coverage
 
     @property
-    def choice(self) -> str:
+    def python(self) -> str:
+        return str(self.interpreter.folder / "bin" / "python") if self.interpreter else sys.executable
+
+    @property
+    def choice(self) -> list[str]:
         """The marker expression that selects its tests, if it does not run all of them."""
-        return "not once and not heavy" if self.has_coverage else "not once and not heavy and not slow"
-
-    @property
-    def log(self) -> Path:
-        """The file for its output when several lanes run in parallel."""
-        return LOGS / f"{self.name}.log"
+        if self.is_first:
+            return []
+        return [
+            "-m",
+            "not once and not heavy" if self.has_coverage else "not once and not heavy and not slow",
+        ]
 
     def environment(self) -> dict[str, str]:
         # Tests start hundreds of interpreters, which share compiled bytecode even if this process does not write any.
@@ -95,8 +133,44 @@ class Lane:
 
 
 @dataclass(frozen=True)
+class Job:
+    """One process of a lane: the whole lane, or one part of it."""
+
+    lane: Lane
+    part: Part | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.lane.name}.{self.part.name}" if self.part else self.lane.name
+
+    @property
+    def weight(self) -> int:
+        # A short lane takes about as long as a small part.
+        return self.part.weight if self.part else 10
+
+    @property
+    def log(self) -> Path:
+        return LOGS / f"{self.name}.log"
+
+    @property
+    def coverage(self) -> Path | None:
+        """The file that its coverage is written to, if it measures any."""
+        return COVERAGE.with_name(f"coverage-{self.name}") if self.lane.has_coverage else None
+
+    def command(self, arguments: list[str]) -> list[str]:
+        """Return its command. With arguments for pytest, the lane selects no tests and measures no coverage."""
+        python = [self.lane.python, "-m"]
+        folders = [f"tests/{folder}" for folder in self.part.folders] if self.part else []
+        if arguments:
+            return [*python, "pytest", *arguments]
+        if self.coverage:
+            python += ["coverage", "run", f"--data-file={self.coverage}", "-m"]
+        return [*python, "pytest", *self.lane.choice, *folders]
+
+
+@dataclass(frozen=True)
 class Outcome:
-    """The result of one lane: the summary line of pytest and its counts."""
+    """The result of a lane or of one process of it: a summary and the counts of pytest."""
 
     lane: Lane
     is_good: bool
@@ -106,7 +180,7 @@ class Outcome:
 
 
 def plan(others: list[Interpreter]) -> list[Lane]:
-    """Return the lanes in order: four for this environment, then two for each other interpreter."""
+    """Return all lanes in order: four for this environment, then two for each other interpreter."""
     lanes = [
         Lane("compiled", "uvloop", is_first=True),
         Lane("compiled", "asyncio"),
@@ -118,56 +192,100 @@ def plan(others: list[Interpreter]) -> list[Lane]:
     return lanes
 
 
-def run(lane: Lane, arguments: list[str], log: Path | None = None) -> Outcome:
-    """Run one lane; its output goes to a file or to standard output."""
-    started = time.monotonic()
-    python = sys.executable
-    if lane.interpreter:
-        python = str(lane.interpreter.folder / "bin" / "python")
-    if log is None:
-        _header(lane.name)
-    colour = ["--color=yes"] if log is None and sys.stdout.isatty() else []
-    code, output = _stream(lane.command(python, arguments), lane.environment(), colour, log)
-    summary, tally = read_summary(output)
-    if lane.has_coverage and not arguments and code == 0:
-        code, _ = _stream([python, "-m", "coverage", "report"], lane.environment(), [], log)
-        summary += "" if code == 0 else "; branch coverage is too low"
-    return Outcome(lane, code == 0, summary, tally, time.monotonic() - started)
+def chosen_lanes(lanes: list[Lane], *, is_all: bool = False, has_others: bool = False) -> list[Lane]:
+    """Return the lanes that run if none is named: the two long ones, or more."""
+    return [lane for lane in lanes if is_all or lane.is_long or (has_others and lane.interpreter)]
 
 
-def run_together(lanes: list[Lane], arguments: list[str], jobs: int) -> Iterator[Outcome]:
-    """Run several lanes in parallel, and print their progress."""
-    LOGS.mkdir(parents=True, exist_ok=True)
+def jobs_of(lanes: list[Lane], arguments: list[str]) -> list[Job]:
+    """Return the processes of these lanes, the ones that take longest first.
+
+    Arguments may name files, which not every part has: with arguments, each lane is one process.
+    """
+    jobs: list[Job] = []
     for lane in lanes:
-        lane.log.unlink(missing_ok=True)
-    # The longest lanes first, so that they do not run alone at the end.
-    longest_first = sorted(lanes, key=lambda lane: not (lane.is_first or lane.has_coverage))
-    with ThreadPoolExecutor(jobs) as pool:
-        pending: set[Future[Outcome]] = {
-            pool.submit(run, lane, arguments, lane.log) for lane in longest_first
-        }
-        while pending:
-            done, pending = wait(pending, timeout=PROGRESS_S, return_when=FIRST_COMPLETED)
-            if not done:
-                print(f"   {', '.join(filter(None, map(progress, lanes)))}", flush=True)
-            for each in done:
-                outcome = each.result()
-                verdict = "pass" if outcome.is_good else "FAIL"
-                print(f"-- {outcome.lane.name}: {verdict}, {outcome.summary}", flush=True)
-                if not outcome.is_good:
-                    _header(outcome.lane.name)
-                    print(outcome.lane.log.read_text("utf-8", "replace"), flush=True)
-                yield outcome
+        jobs += [Job(lane, part) for part in parts()] if lane.is_long and not arguments else [Job(lane)]
+    return sorted(jobs, key=lambda job: -job.weight)
 
 
-def progress(lane: Lane) -> str:
-    """Return the progress of a lane; an empty string if it has not started, or is done."""
+def run_alone(lane: Lane, arguments: list[str]) -> Outcome:
+    """Run a lane as one process, whose output goes to standard output."""
+    print(f"\n---- lane {lane.name}", flush=True)
+    job = Job(lane)
+    outcome = _run(job, arguments, None)
+    return outcome if arguments else _with_coverage([job], outcome, None)
+
+
+def run_together(lanes: list[Lane], arguments: list[str], processes: int) -> Iterator[Outcome]:
+    """Run several lanes in so many processes at a time, and print their progress."""
+    LOGS.mkdir(parents=True, exist_ok=True)
+    jobs = jobs_of(lanes, arguments)
+    for job in jobs:
+        job.log.unlink(missing_ok=True)
+    done: dict[Job, Outcome] = {}
+    display = Display()
+    pool = ThreadPoolExecutor(processes)
     try:
-        text = lane.log.read_bytes()
-    except FileNotFoundError:
-        return ""
-    found = _PERCENT.findall(text)
-    return "" if not found or found[-1] == b"100" else f"{lane.name} {int(found[-1])} %"
+        running = {pool.submit(_run, job, arguments, job.log): job for job in jobs}
+        while running:
+            finished, _ = wait(running, timeout=display.interval, return_when=FIRST_COMPLETED)
+            for future in finished:
+                job = running.pop(future)
+                done[job] = future.result()
+                if not done[job].is_good:
+                    display.print_log(job.name, job.log)
+                own = [each for each in jobs if each.lane == job.lane]
+                if all(each in done for each in own):
+                    outcome = _joined([done[each] for each in own])
+                    if not arguments:
+                        outcome = _with_coverage(own, outcome, display)
+                    verdict = "pass" if outcome.is_good else "FAIL"
+                    display.print(f"-- {job.lane.name}: {verdict}, {outcome.summary}")
+                    yield outcome
+            display.show([progress(lane, jobs) for lane in lanes])
+    finally:
+        # After an interruption, no further process starts.
+        pool.shutdown(cancel_futures=True)
+
+
+def progress(lane: Lane, jobs: list[Job]) -> str:
+    """Return the progress of a lane; an empty string if it has not started, or is done."""
+    percents = {job: _percent(job.log) for job in jobs if job.lane == lane and job.log.exists()}
+    weights = sum(job.weight for job in jobs if job.lane == lane)
+    percent = sum(job.weight * percent for job, percent in percents.items()) // weights
+    return f"{lane.name} {percent} %" if percents and percent < 100 else ""
+
+
+def _percent(log: Path) -> int:
+    found = _PERCENT.findall(log.read_bytes())
+    return int(found[-1]) if found else 0
+
+
+class Display:
+    """Prints the progress and the results. In a terminal, the progress is one line that is overwritten."""
+
+    def __init__(self) -> None:
+        self._is_terminal = sys.stdout.isatty()
+        self._started = self._shown = time.monotonic()
+        self.interval = PROGRESS_IN_TERMINAL_S if self._is_terminal else PROGRESS_S
+
+    def print(self, text: str) -> None:
+        print(f"\r\x1b[K{text}" if self._is_terminal else text, flush=True)
+
+    def print_log(self, name: str, log: Path) -> None:
+        self.print(f"\n---- {name} {'-' * max(0, 100 - len(name))}\n{log.read_text('utf-8', 'replace')}")
+
+    def show(self, lanes: list[str]) -> None:
+        """Print the progress of lanes, if it is time to."""
+        now = time.monotonic()
+        text = f"   {now - self._started:.0f} s: {', '.join(filter(None, lanes))}"
+        if not any(lanes):
+            return
+        if self._is_terminal:
+            print(f"\r\x1b[K{text}", end="", flush=True)
+        elif now >= self._shown + self.interval:
+            self._shown = now
+            print(text, flush=True)
 
 
 def read_summary(output: str) -> tuple[str, Counter[str]]:
@@ -181,27 +299,72 @@ def read_summary(output: str) -> tuple[str, Counter[str]]:
     return "pytest did not finish", Counter()
 
 
-def total_line(outcomes: list[Outcome]) -> str:
+def total_line(outcomes: list[Outcome], seconds: float) -> str:
     """Return the total over all lanes, in the form of a summary line of pytest."""
-    total: Counter[str] = Counter()
-    for outcome in outcomes:
-        total.update(outcome.tally)
+    counts = counted(sum((outcome.tally for outcome in outcomes), Counter()))
     broken = sum(1 for outcome in outcomes if not outcome.is_good)
-    parts = [f"{total['passed']} passed", f"{total['failed']} failed"]
-    parts += [f"{total[word]} {word}" for word in ("error", "skipped", "xfailed") if total[word]]
-    # The sum over all lanes, although some ran in parallel.
-    seconds = sum(outcome.seconds for outcome in outcomes)
-    return f"{', '.join(parts)} in {seconds:.0f}s over {len(outcomes)} lanes" + (
+    return f"{counts} in {seconds:.0f}s over {len(outcomes)} lanes" + (
         f"; failed lanes: {broken}" if broken else ""
     )
 
 
-def _stream(
-    command: list[str], environment: dict[str, str], extra: list[str], log: Path | None
-) -> tuple[int, str]:
+def counted(tally: Counter[str]) -> str:
+    """Return the counts as pytest writes them."""
+    parts = [f"{tally['passed']} passed", f"{tally['failed']} failed"]
+    return ", ".join(
+        parts + [f"{tally[word]} {word}" for word in ("error", "skipped", "xfailed") if tally[word]]
+    )
+
+
+def _run(job: Job, arguments: list[str], log: Path | None) -> Outcome:
+    started = time.monotonic()
+    command = job.command(arguments)
+    if log is None and sys.stdout.isatty():
+        command.append("--color=yes")
+    code, output = _stream(command, job.lane.environment(), log)
+    summary, tally = read_summary(output)
+    return Outcome(job.lane, code == 0, summary, tally, time.monotonic() - started)
+
+
+def _joined(outcomes: list[Outcome]) -> Outcome:
+    """Return the result of a lane whose parts have these results."""
+    if len(outcomes) == 1:
+        return outcomes[0]
+    tally = sum((outcome.tally for outcome in outcomes), Counter[str]())
+    seconds = sum(outcome.seconds for outcome in outcomes)
+    unfinished = sum(1 for outcome in outcomes if not outcome.tally)
+    summary = f"{counted(tally)} in {seconds:.0f}s of {len(outcomes)} processes" + (
+        f"; {unfinished} did not finish" if unfinished else ""
+    )
+    return Outcome(outcomes[0].lane, all(outcome.is_good for outcome in outcomes), summary, tally, seconds)
+
+
+def _with_coverage(jobs: list[Job], outcome: Outcome, display: Display | None) -> Outcome:
+    """Check the coverage of a lane that passed and measures it."""
+    lane = outcome.lane
+    if not lane.has_coverage or not outcome.is_good:
+        return outcome
+    coverage = [lane.python, "-m", "coverage"]
+    files = [str(job.coverage) for job in jobs]
+    log = None if display is None else LOGS / f"{lane.name}.coverage.log"
+    if log:
+        log.unlink(missing_ok=True)
+    code, output = _stream([*coverage, "combine", "--quiet", *files], lane.environment(), log)
+    if code == 0:
+        code, output = _stream([*coverage, "report"], lane.environment(), log)
+    if code and display and log:
+        display.print_log(f"{lane.name}: coverage", log)
+    found = _COVERAGE.findall(output)
+    shown = f"coverage {found[-1]} %" if found else "no coverage"
+    summary = f"{outcome.summary}; {shown}" + (", which is too low" if found and code else "")
+    return replace(outcome, is_good=code == 0, summary=summary)
+
+
+def _stream(command: list[str], environment: dict[str, str], log: Path | None) -> tuple[int, str]:
+    """Run a command, and copy its output to a file or to standard output while it runs."""
     output = bytearray()
     with subprocess.Popen(
-        [*command, *extra], cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as process:
         assert process.stdout is not None
         with nullcontext(sys.stdout.buffer) if log is None else log.open("ab") as sink:
@@ -213,11 +376,7 @@ def _stream(
     return process.returncode, output.decode(errors="replace")
 
 
-def _header(text: str) -> None:
-    print(f"\n---- lane {text} {'-' * max(0, 100 - len(text))}", flush=True)
-
-
-def _table(outcomes: list[Outcome], missing: list[str]) -> None:
+def _table(outcomes: list[Outcome], missing: list[str], seconds: float) -> None:
     width = max(len(outcome.lane.name) for outcome in outcomes)
     print(f"\n{'lane':<{width}}  result  seconds  pytest")
     for one in outcomes:
@@ -225,19 +384,22 @@ def _table(outcomes: list[Outcome], missing: list[str]) -> None:
         print(f"{one.lane.name:<{width}}  {verdict:<6}  {one.seconds:7.1f}  {one.summary}")
     for version in missing:
         print(f"{'Python ' + version:<{width}}  not tested: not found on this machine")
-    print(total_line(outcomes), flush=True)
+    print(total_line(outcomes, seconds), flush=True)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Run the suite in its lanes.")
-    parser.add_argument(
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument("--all", action="store_true", help="run every lane of every Python found")
+    choice.add_argument("--others", action="store_true", help="run also the short lanes of the other Pythons")
+    choice.add_argument(
         "--lane", metavar="NAME", action="append", help="run only this lane (can be repeated)"
     )
     parser.add_argument(
         "--jobs",
         type=int,
         default=os.cpu_count() or 1,
-        help="how many lanes run in parallel (default: one per core)",
+        help="how many processes run at once (default: one per core)",
     )
     parser.add_argument("--list", action="store_true", help="print the names of the lanes and exit")
     parser.add_argument("pytest", nargs="*", help="after --: arguments for pytest")
@@ -246,24 +408,28 @@ def main() -> int:
     found = find_interpreters()
     own = "{}.{}".format(*sys.version_info[:2])
     lanes = plan([interpreter for version, interpreter in found.items() if version != own])
-    missing = [version for version in VERSIONS if version not in found and version != own]
     names = [lane.name for lane in lanes]
     if options.list:
         print("\n".join(names))
         return 0
     if unknown := [name for name in options.lane or () if name not in names]:
         parser.error(f"unknown lane {', '.join(unknown)}; the lanes are {', '.join(names)}")
-    chosen = [lane for lane in lanes if not options.lane or lane.name in options.lane]
+    if options.lane:
+        chosen = [lane for lane in lanes if lane.name in options.lane]
+    else:
+        chosen = chosen_lanes(lanes, is_all=options.all, has_others=options.others)
+    missing = [version for version in VERSIONS if version not in found and version != own]
+    started = time.monotonic()
     # Before any lane runs: the interpreters build in the same folders.
     for interpreter in {lane.interpreter: None for lane in chosen if lane.interpreter}:
         prepare(interpreter.path, interpreter.folder, "test")
-    if len(chosen) == 1 or options.jobs < 2:
-        outcomes = [run(lane, options.pytest) for lane in chosen]
+    if len(chosen) == 1:
+        outcomes = [run_alone(chosen[0], options.pytest)]
     else:
         outcomes = sorted(
             run_together(chosen, options.pytest, options.jobs), key=lambda each: names.index(each.lane.name)
         )
-    _table(outcomes, [] if options.lane else missing)
+    _table(outcomes, missing if options.all or options.others else [], time.monotonic() - started)
     return 0 if all(outcome.is_good for outcome in outcomes) else 1
 
 

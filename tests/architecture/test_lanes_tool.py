@@ -1,5 +1,9 @@
-"""tools/lanes.py: which lanes there are, how it parses the output of pytest, and the summary."""
+"""tools/lanes.py: which lanes there are, how they are split into parts, how it parses the output of pytest, and the summary."""
 
+import io
+import re
+import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -42,7 +46,7 @@ def test_subprocesses_share_compiled_bytecode(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_one_lane_measures_coverage_and_one_runs_the_tests_marked_once() -> None:
-    commands = [lane.command("python", []) for lane in lanes.plan([OTHER])]
+    commands = [lanes.Job(lane).command([]) for lane in lanes.plan([OTHER])]
     assert [command for command in commands if "coverage" in command] == [commands[2]]
     assert [command for command in commands if "not once and not heavy" not in " ".join(command)] == [
         commands[0]
@@ -52,6 +56,48 @@ def test_one_lane_measures_coverage_and_one_runs_the_tests_marked_once() -> None
         commands[0],
         commands[2],
     ]
+
+
+def test_by_default_the_two_long_lanes_run() -> None:
+    every = lanes.plan([OTHER])
+    long = ["compiled-uvloop", "interpreted-asyncio"]
+    assert [lane.name for lane in lanes.chosen_lanes(every)] == long
+    assert [lane.name for lane in lanes.chosen_lanes(every, has_others=True)] == [
+        *long,
+        "3.12-compiled-uvloop",
+        "3.12-interpreted-asyncio",
+    ]
+    assert lanes.chosen_lanes(every, is_all=True) == every
+
+
+def test_the_parts_of_a_long_lane_have_every_test_file_once() -> None:
+    folders = [lanes.TESTS / folder for part in lanes.parts() for folder in part.folders]
+    found = [file for folder in folders for file in folder.rglob("test_*.py")]
+    assert sorted(found) == sorted(lanes.TESTS.rglob("test_*.py"))
+    assert sum(part.weight for part in lanes.parts()) == 100
+
+
+def test_long_lanes_run_in_parts_and_the_heaviest_part_starts_first() -> None:
+    first, short, measured, *_ = lanes.plan([])
+    jobs = lanes.jobs_of([first, short, measured], [])
+    assert [job.part for job in jobs if job.lane == short] == [None]
+    for lane in (first, measured):
+        assert {job.part for job in jobs if job.lane == lane} == set(lanes.parts())
+    assert [job.weight for job in jobs] == sorted((job.weight for job in jobs), reverse=True)
+    assert len({job.log for job in jobs}) == len(jobs)
+    assert lanes.Job(first, lanes.Part("x", ("bus", "pod"), 1)).command([])[1:] == [
+        "-m",
+        "pytest",
+        "tests/bus",
+        "tests/pod",
+    ]
+
+
+def test_with_arguments_for_pytest_a_lane_is_one_process_without_coverage() -> None:
+    every = lanes.plan([])
+    jobs = lanes.jobs_of(every, ["-k", "wheel"])
+    assert sorted(job.name for job in jobs) == sorted(lane.name for lane in every)
+    assert {tuple(job.command(["-k", "wheel"])[1:]) for job in jobs} == {("-m", "pytest", "-k", "wheel")}
 
 
 def test_only_the_first_lane_uses_the_full_hypothesis_profile_by_default(
@@ -64,34 +110,59 @@ def test_only_the_first_lane_uses_the_full_hypothesis_profile_by_default(
     assert lanes.plan([])[1].environment()["BANDSTAND_TEST_PROFILE"] == "thorough"
 
 
-@pytest.mark.once
-@pytest.mark.slow
-def test_parallel_lanes_write_to_separate_logs_and_a_failed_log_is_printed(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_the_progress_of_a_lane_is_the_weighted_mean_of_its_parts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(lanes, "LOGS", tmp_path / "logs")
-    chosen = lanes.plan([])[:2]
-    nothing = ["--collect-only", "-q", "-p", "no:cacheprovider", str(tmp_path)]
-    (tmp_path / "test_it.py").write_text("import os\nassert os.environ['BANDSTAND_TEST_LOOP'] == 'uvloop'\n")
-    outcomes = {outcome.lane.name: outcome for outcome in lanes.run_together(chosen, nothing, 2)}
-    assert {name: outcome.is_good for name, outcome in outcomes.items()} == {
-        "compiled-uvloop": False,  # collecting no tests is not a success
-        "compiled-asyncio": False,
-    }
-    assert "no tests" in (tmp_path / "logs" / "compiled-uvloop.log").read_text("utf-8")
-    assert "AssertionError" in (tmp_path / "logs" / "compiled-asyncio.log").read_text("utf-8")
-    assert "AssertionError" in capsys.readouterr().out
-
-
-def test_it_reads_the_progress_of_a_lane(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(lanes, "LOGS", tmp_path)
-    lane = lanes.plan([])[0]
-    seen = [lanes.progress(lane)]
-    for text in ("tests/x.py ...", " [  3%]\n", "tests/y.py .. [ 42%]\n", "tests/z.py .. [100%]\n"):
-        with lane.log.open("a") as log:
+    lane, other, *_ = lanes.plan([])
+    one, two = (lanes.Job(lane, lanes.Part(name, (), weight)) for name, weight in (("one", 30), ("two", 10)))
+    jobs = [one, two, lanes.Job(other)]
+    seen = [lanes.progress(lane, jobs)]
+    for job, text in (
+        (one, "tests/x.py ..."),
+        (one, " [  4%]\n"),
+        (two, "tests/y.py .. [ 80%]\n"),
+        (one, "tests/z.py .. [100%]\n"),
+        (two, "tests/y.py .. [100%]\n"),
+    ):
+        with job.log.open("a") as log:
             log.write(text)
-        seen.append(lanes.progress(lane))
-    assert seen == ["", "", "compiled-uvloop 3 %", "compiled-uvloop 42 %", ""]
+        seen.append(lanes.progress(lane, jobs))
+    name = "compiled-uvloop"
+    assert seen == ["", f"{name} 0 %", f"{name} 3 %", f"{name} 23 %", f"{name} 95 %", ""]
+    assert lanes.progress(other, jobs) == ""
+
+
+class Terminal(io.StringIO):
+    """A standard output that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_shows_one_line_of_progress_that_results_replace(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    display = lanes.Display()
+    assert display.interval == lanes.PROGRESS_IN_TERMINAL_S
+    display.show(["a 1 %", "", "b 2 %"])
+    display.print("-- a: pass")
+    display.show([])
+    assert terminal.getvalue() == "\r\x1b[K   0 s: a 1 %, b 2 %\r\x1b[K-- a: pass\n"
+
+
+def test_elsewhere_the_progress_is_a_line_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    display = lanes.Display()
+    assert display.interval == lanes.PROGRESS_S
+    display.show(["a 1 %"])
+    assert capsys.readouterr().out == ""
+    later = time.monotonic() + lanes.PROGRESS_S
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    display.show(["a 1 %"])
+    display.show(["a 1 %"])
+    assert capsys.readouterr().out == f"   {lanes.PROGRESS_S} s: a 1 %\n"
 
 
 @pytest.mark.parametrize(
@@ -118,7 +189,101 @@ def test_a_lane_that_crashed_counts_nothing() -> None:
 
 def test_the_last_line_is_the_total() -> None:
     first, second, *_ = lanes.plan([])
-    good = lanes.Outcome(first, is_good=True, summary="", tally=Counter(passed=3), seconds=1)
+    good = lanes.Outcome(first, is_good=True, summary="", tally=Counter(passed=3, skipped=1), seconds=1)
     bad = lanes.Outcome(second, is_good=False, summary="", tally=Counter(passed=2, failed=1), seconds=2)
-    assert lanes.total_line([good, good]) == "6 passed, 0 failed in 2s over 2 lanes"
-    assert lanes.total_line([good, bad]) == "5 passed, 1 failed in 3s over 2 lanes; failed lanes: 1"
+    assert lanes.total_line([good, good], 2) == "6 passed, 0 failed, 2 skipped in 2s over 2 lanes"
+    assert (
+        lanes.total_line([good, bad], 3)
+        == "5 passed, 1 failed, 1 skipped in 3s over 2 lanes; failed lanes: 1"
+    )
+
+
+PROJECT = """
+[tool.pytest.ini_options]
+pythonpath = ["."]
+[tool.coverage.run]
+branch = true
+source_pkgs = ["small"]
+data_file = "build/coverage"
+[tool.coverage.report]
+fail_under = 100
+precision = 1
+"""
+
+SMALL = """
+def sign(number):
+    if number < 0:
+        return -1
+    return 1
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project whose suite has two parts, and needs both of them to cover all of its module."""
+    files = {
+        "pyproject.toml": PROJECT,
+        "small.py": SMALL,
+        "tests/one/test_one.py": "import small\ndef test_one():\n    assert small.sign(3) == 1\n",
+        "tests/two/test_two.py": "import small\ndef test_two():\n    assert small.sign(-3) == -1\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(lanes, "ROOT", tmp_path)
+    monkeypatch.setattr(lanes, "TESTS", tmp_path / "tests")
+    monkeypatch.setattr(lanes, "LOGS", tmp_path / "build" / "lanes")
+    monkeypatch.setattr(lanes, "COVERAGE", tmp_path / "build" / "coverage")
+    monkeypatch.setattr(lanes, "PARTS", (lanes.Part("one", ("one",), 50),))
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    return tmp_path
+
+
+@pytest.mark.once
+@pytest.mark.slow
+def test_the_parts_of_a_lane_are_joined(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    measured = lanes.plan([])[2]
+    [outcome] = lanes.run_together([measured], [], 2)
+    out = capsys.readouterr().out
+    assert outcome.is_good, out
+    assert outcome.tally == Counter(passed=2)
+    assert re.fullmatch(r"2 passed, 0 failed in \d+s of 2 processes; coverage 100\.0 %", outcome.summary)
+    assert out == f"-- interpreted-asyncio: pass, {outcome.summary}\n"
+    assert sorted(path.name for path in (project / "build" / "lanes").iterdir()) == [
+        "interpreted-asyncio.coverage.log",
+        "interpreted-asyncio.one.log",
+        "interpreted-asyncio.rest.log",
+    ]
+
+
+@pytest.mark.once
+@pytest.mark.slow
+def test_a_lane_fails_if_its_coverage_is_too_low(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "tests" / "two" / "test_two.py").write_text("def test_two():\n    pass\n")
+    [outcome] = lanes.run_together([lanes.plan([])[2]], [], 2)
+    assert not outcome.is_good
+    assert outcome.tally == Counter(passed=2)
+    assert re.search(r"coverage \d\d\.\d %, which is too low$", outcome.summary), outcome.summary
+    assert "small.py" in capsys.readouterr().out
+
+
+@pytest.mark.once
+@pytest.mark.slow
+def test_a_lane_fails_if_a_part_does_and_the_log_of_the_part_is_printed(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "tests" / "one" / "test_one.py").write_text(
+        "import os\ndef test_one():\n    assert os.environ['BANDSTAND_TEST_LOOP'] == 'asyncio'\n"
+    )
+    (project / "tests" / "two" / "test_two.py").write_text("import os\nos._exit(3)\n")
+    first, short, *_ = lanes.plan([])
+    outcomes = {outcome.lane: outcome for outcome in lanes.run_together([first, short], [], 2)}
+    assert [outcome.is_good for outcome in outcomes.values()] == [False, False]
+    assert re.fullmatch(
+        r"0 passed, 1 failed in \d+s of 2 processes; 1 did not finish", outcomes[first].summary
+    )
+    assert outcomes[short].summary == "pytest did not finish"
+    out = capsys.readouterr().out
+    for name in ("compiled-uvloop.one", "compiled-uvloop.rest", "compiled-asyncio"):
+        assert f"---- {name} ----" in out
+    assert out.count("AssertionError: assert 'uvloop' == 'asyncio'") == 1
