@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 
 import pytest
@@ -84,14 +84,16 @@ ALLOWED = {
 }
 
 
-def definitions() -> Iterator[tuple[str, str]]:
+@cache
+def definitions() -> frozenset[tuple[str, str]]:
     """Return the top-level classes and functions of the packages, with their modules."""
-    for package in PACKAGES:
-        for path in sorted((package_layout.PACKAGE / package).rglob("*.py")):
-            module = path.relative_to(package_layout.PACKAGE).as_posix()
-            for node in ast.parse(path.read_text("utf-8")).body:
-                if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-                    yield module, node.name
+    return frozenset(
+        (path.relative_to(package_layout.PACKAGE).as_posix(), node.name)
+        for package in PACKAGES
+        for path in (package_layout.PACKAGE / package).rglob("*.py")
+        for node in ast.parse(path.read_text("utf-8")).body
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
+    )
 
 
 @pytest.mark.parametrize("mechanism", HOMES)

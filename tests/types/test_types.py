@@ -19,6 +19,9 @@ pytestmark = [pytest.mark.once, pytest.mark.slow, pytest.mark.timeout(300)]
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 BESIDE = Path(sys.executable).parent
+RIGHT = ("right_uses.py", "right_services.py", "right_bus.py", "right_channels.py", "right_shutdown.py")
+WRONG = "wrong_uses.py"
+FILES = [HERE / name for name in (*RIGHT, WRONG)]
 
 
 def tool(name: str) -> str:
@@ -36,30 +39,29 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-# Several tests look at the same file: each checker reads it once.
+# A checker reads the whole package before the first of these files, so one run checks all of them.
 @cache
-def mypy(path: Path) -> dict[int, str]:
-    """The first error of each line; what is wrong in other files is `make check`'s business."""
-    done = run(tool("mypy"), "--no-error-summary", "--no-pretty", "--show-error-codes", str(path))
+def mypy() -> dict[Path, dict[int, str]]:
+    """Return the first error of each line of each file; errors in other files are the subject of `make check`."""
+    done = run(tool("mypy"), "--no-error-summary", "--no-pretty", "--show-error-codes", *map(str, FILES))
     assert done.returncode in {0, 1}, done.stdout + done.stderr
-    errors: dict[int, str] = {}
+    errors: dict[Path, dict[int, str]] = {path: {} for path in FILES}
     for line in done.stdout.splitlines():
         match = re.match(r"(.+?):(\d+): error: (.*)", line)
-        if match and Path(ROOT, match[1]).resolve() == path:
-            errors.setdefault(int(match[2]), match[3])
+        if match and (path := Path(ROOT, match[1]).resolve()) in errors:
+            errors[path].setdefault(int(match[2]), match[3])
     return errors
 
 
 @cache
-def pyright(path: Path) -> dict[int, str]:
+def pyright() -> dict[Path, dict[int, str]]:
     tool("node")
-    done = run(tool("pyright"), "--outputjson", "--project", str(project()), str(path))
+    done = run(tool("pyright"), "--outputjson", "--project", str(project()), *map(str, FILES))
     report: dict[str, Any] = json.loads(done.stdout)
-    errors: dict[int, str] = {}
+    errors: dict[Path, dict[int, str]] = {path: {} for path in FILES}
     for entry in report["generalDiagnostics"]:
         if entry["severity"] == "error":
-            assert Path(entry["file"]) == path, entry
-            errors.setdefault(entry["range"]["start"]["line"] + 1, entry["message"])
+            errors[Path(entry["file"])].setdefault(entry["range"]["start"]["line"] + 1, entry["message"])
     return errors
 
 
@@ -84,20 +86,18 @@ def project() -> Path:
 CHECKERS = {"mypy": mypy, "pyright": pyright}
 
 
-@pytest.mark.parametrize(
-    "name", ["right_uses.py", "right_services.py", "right_bus.py", "right_channels.py", "right_shutdown.py"]
-)
+@pytest.mark.parametrize("name", RIGHT)
 @pytest.mark.parametrize("checker", CHECKERS)
 def test_right_uses_are_clean(checker: str, name: str) -> None:
-    assert CHECKERS[checker](HERE / name) == {}
+    assert CHECKERS[checker]()[HERE / name] == {}
 
 
 @pytest.mark.parametrize("checker", CHECKERS)
 def test_each_wrong_use_is_an_error_and_nothing_else_is(checker: str) -> None:
-    path = HERE / "wrong_uses.py"
+    path = HERE / WRONG
     lines = path.read_text("utf-8").splitlines()
     marked = {number for number, line in enumerate(lines, 1) if line.endswith("# E:")}
-    found = CHECKERS[checker](path)
+    found = CHECKERS[checker]()[path]
     accepted = {number: lines[number - 1].strip() for number in sorted(marked - set(found))}
     unmarked = {
         number: f"{lines[number - 1].strip()}: {found[number]}" for number in sorted(set(found) - marked)
@@ -109,9 +109,9 @@ def test_each_wrong_use_is_an_error_and_nothing_else_is(checker: str) -> None:
 
 
 def test_mypy_says_which_argument_of_a_constructor_is_wrong() -> None:
-    path = HERE / "wrong_uses.py"
+    path = HERE / WRONG
     lines = path.read_text("utf-8").splitlines()
-    found = mypy(path)
+    found = mypy()[path]
 
     def error_at(code: str) -> str:
         (number,) = [at for at, line in enumerate(lines, 1) if line.strip() == f"{code}  # E:"]
@@ -131,5 +131,5 @@ def test_mypy_says_which_argument_of_a_constructor_is_wrong() -> None:
 @pytest.mark.parametrize("checker", CHECKERS)
 def test_the_checkers_really_check(checker: str) -> None:
     """A gate that cannot fail is none."""
-    path = HERE / "wrong_uses.py"
-    assert len(CHECKERS[checker](path)) > 330
+    path = HERE / WRONG
+    assert len(CHECKERS[checker]()[path]) > 330
