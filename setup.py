@@ -14,15 +14,21 @@ import json
 import multiprocessing
 import os
 import sys
+import threading
+import time
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.modified import newer_group
 
 ROOT = Path(__file__).resolve().parent
 GENERATED = Path("build", "cython")
+STARTED = time.monotonic()
+# In a file, the progress is a line for so many modules.
+MODULES_PER_LINE = 20
 FLAGS = ["-O3", "-g0"]
 DIRECTIVES = {
     "language_level": 3,
@@ -88,6 +94,33 @@ def qualify_defaults() -> None:
     transforms.EmbedSignature._fmt_expr = format_expression  # noqa: SLF001  # same
 
 
+def show_progress(step: str, number: int, total: int) -> None:
+    """Show how far the build is: in a terminal as one line that is overwritten, in a file as a few lines."""
+    text = f"   {step} module {number} of {total}, {time.monotonic() - STARTED:.0f} s"
+    if sys.stderr.isatty():
+        # One write, because several processes show their progress. The line is cleared before other output.
+        sys.stderr.write(f"\r\x1b[K{text}\r" if number < total else f"\r\x1b[K{text}\n")
+    elif number % MODULES_PER_LINE == 0 or number == total:
+        sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def show_translations() -> None:
+    """Make Cython show each module that it begins to translate."""
+    dependencies: Any = importlib.import_module("Cython.Build.Dependencies")
+    translate = dependencies.cythonize_one
+
+    def translate_and_show(*arguments: Any, **options: Any) -> Any:
+        # Such as "[ 7/80] ". The forked processes that translate inherit this function.
+        position = next((text for text in arguments if isinstance(text, str) and text.startswith("[")), "")
+        if position:
+            number, _, total = position.strip("[] ").partition("/")
+            show_progress("translating", int(number), int(total))
+        return translate(*arguments, **options)
+
+    dependencies.cythonize_one = translate_and_show
+
+
 def translators() -> int:
     """Return how many processes translate; 0 means only this one.
 
@@ -138,6 +171,7 @@ class BuildCompiledModules(build_ext):
 
         Options.warning_errors = True
         qualify_defaults()
+        show_translations()
         translated = cython_build.cythonize(
             [Extension(ext.name, list(ext.sources)) for ext in self.extensions],
             build_dir=str(GENERATED),
@@ -151,6 +185,8 @@ class BuildCompiledModules(build_ext):
             ext.sources = generated[ext.name]
         self.force = bool(self.force) or changed
         self.parallel = self.parallel or os.cpu_count()
+        self._lock = threading.Lock()
+        self._compiled = 0
         super().run()
         note.parent.mkdir(parents=True, exist_ok=True)
         note.write_text(settings, "utf-8")
@@ -158,6 +194,24 @@ class BuildCompiledModules(build_ext):
             for path in BUILD_MODE.orphaned_extensions():
                 Path(path).unlink()
         self._write_stamp(stamp)
+
+    def build_extensions(self) -> None:
+        self._due = sum(1 for extension in self.extensions if self._is_due(extension))
+        super().build_extensions()
+
+    def build_extension(self, ext: Any) -> None:
+        # Called by several threads.
+        is_due = self._is_due(ext)
+        super().build_extension(ext)
+        if is_due:
+            with self._lock:
+                self._compiled += 1
+                show_progress("compiled", self._compiled, self._due)
+
+    def _is_due(self, ext: Any) -> bool:
+        return bool(
+            self.force or newer_group([*ext.sources, *ext.depends], self.get_ext_fullpath(ext.name), "newer")
+        )
 
     def _folder(self) -> Path:
         """Return the folder that the extensions go to, without the path of their packages."""

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -101,12 +102,15 @@ class Tree:
             text.replace("    cdef public long value", "    cdef long first\n    cdef public long value")
         )
 
-    def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *arguments: str, stderr: int = subprocess.PIPE, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, *arguments],
             cwd=self.folder,
             env={**os.environ, "BANDSTAND_BUILD": "", **environment},
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
             text=True,
             check=False,
             timeout=240,
@@ -116,8 +120,8 @@ class Tree:
         wheel = ("-m", "pip", "wheel", "-v", "--no-deps", "--no-build-isolation", "-w", "dist", ".")
         return self.run(*wheel, **environment)
 
-    def in_place(self, **environment: str) -> subprocess.CompletedProcess[str]:
-        return self.run("setup.py", "--quiet", "build_ext", "--inplace", **environment)
+    def in_place(self, stderr: int = subprocess.PIPE, **environment: str) -> subprocess.CompletedProcess[str]:
+        return self.run("setup.py", "--quiet", "build_ext", "--inplace", stderr=stderr, **environment)
 
     def mode(self) -> list[object]:
         script = (
@@ -211,8 +215,13 @@ def test_skip_makes_a_pure_wheel(tree: Tree) -> None:
 
 @pytest.mark.parametrize("environment", [{}, {"BANDSTAND_BUILD": "auto"}], ids=["unset", "auto"])
 def test_auto_compiles_where_it_can(tree: Tree, environment: dict[str, str]) -> None:
-    assert tree.in_place(**environment).returncode == 0
+    done = tree.in_place(**environment)
+    assert done.returncode == 0
     assert tree.mode() == ["compiled", []]
+    assert re.search(r"^   translating module 4 of 4, \d+ s$", done.stderr, re.MULTILINE)
+    assert re.search(r"^   compiled module 4 of 4, \d+ s$", done.stderr, re.MULTILINE)
+    assert "module 2" not in done.stderr
+    assert "module" not in tree.in_place(**environment).stderr
 
 
 @pytest.mark.parametrize("broken", ["core/two", "actor/two"])
@@ -245,6 +254,26 @@ def test_a_changed_source_is_compiled_again(built: Tree) -> None:
     assert built.mode() == ["compiled", ["bandstand.core.one"]]
     assert built.in_place(BANDSTAND_BUILD="need").returncode == 0
     assert built.mode() == ["compiled", []]
+
+
+def test_in_a_terminal_the_progress_of_a_build_is_one_line(built: Tree) -> None:
+    for module in ("core/one", "core/two"):
+        with (built.package / f"{module}.py").open("a") as file:
+            file.write("\n\nANOTHER = 1\n")
+    master, slave = os.openpty()
+    with open(master, "rb", buffering=0) as terminal:
+        done = built.in_place(stderr=slave)
+        os.close(slave)
+        assert done.returncode == 0
+        shown = terminal.read(4096).decode()
+    lines = [re.sub(r"\d+ s", "N s", line) for line in shown.split("\x1b[K")]
+    # Two processes translate: either may be first.
+    assert [*sorted(lines[1:3]), *lines[3:]] == [
+        "   translating module 1 of 2, N s\r\r",
+        "   translating module 2 of 2, N s\r\n\r",
+        "   compiled module 1 of 2, N s\r\r",
+        "   compiled module 2 of 2, N s\r\n",
+    ]
 
 
 def test_a_changed_declaration_recompiles_the_packages_above(built: Tree) -> None:
