@@ -17,7 +17,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 \
 	os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h"))))' \
 	>/dev/null 2>&1 && { echo "$$p"; break; }; done)
 
-.PHONY: help python ready runnable run tour test test-all check bench bench-full counts docs pictures spec soak clean
+.PHONY: help python ready run tour test test-all check bench bench-full counts docs pictures spec soak clean
 
 help: ## list the targets
 	@echo "bandstand: supervised actors for Python"
@@ -31,17 +31,14 @@ python:
 ready: python
 	@$(PYTHON) tools/environment.py
 
-# Running needs no type checkers and other development tools.
-runnable: python
-	@$(PYTHON) tools/environment.py --run
+# Running needs no type checkers and other development tools, and it does not wait for the compiler: the first time it is interpreted.
+RUNNABLE = pure=$$($(PYTHON) tools/environment.py --run) && export BANDSTAND_PURE=$$pure
 
-run: runnable ## start a node with a small shop on it, and print commands to try
-	@exec .venv/bin/bandstand serve examples/orders.py
+run: python ## start a node with a small shop on it, and print commands to try
+	@$(RUNNABLE) && exec .venv/bin/bandstand serve examples/orders.py
 
-tour: runnable ## show what is installed, then a supervision tree that restarts its children
-	@.venv/bin/bandstand doctor
-	@echo
-	@$(PY) examples/healing.py
+tour: python ## show what is installed, then a supervision tree that restarts its children
+	@$(RUNNABLE) && .venv/bin/bandstand doctor && echo && $(PY) examples/healing.py
 
 test: ready ## run the suite twice: compiled on uvloop in full, and interpreted on asyncio without the longest proofs
 	@$(PY) tools/lanes.py $(LANES)

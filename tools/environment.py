@@ -1,19 +1,23 @@
 """Create the virtual environments of the make targets, and keep them up to date.
 
     python tools/environment.py            the main one, .venv, with everything
-    python tools/environment.py --run      the same with the dependencies of bandstand only, and no development tools
+    python tools/environment.py --run      the same with the dependencies of bandstand only, and no development tools. The first time it does not
+                                           wait for the compiler, which runs in the background. Prints the value of BANDSTAND_PURE for what
+                                           runs now: 1 or 0
     python tools/environment.py --peers    .venvs/bench, with the libraries that the benchmark compares bandstand with
     python tools/environment.py --peers-full    the same with Ray, which is large
     python tools/environment.py --find     list the interpreters of 3.11-3.13 on this machine
 
 There are four steps: the dependencies (requirements/run.txt), the tools (requirements/*.txt), the package (pyproject.toml) and the
 compiled modules (their sources and setup.py). A step runs only if its inputs have changed since. It compares digests and not file times, so
-a fresh checkout of the same commit needs no work. This script uses the standard library only: it runs before anything is installed.
+a fresh checkout of the same commit needs no work. Environments share the folder `build`, so only one process works on them at a time. This script uses the
+standard library only: it runs before anything is installed.
 """
 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import glob
 import hashlib
 import json
@@ -23,7 +27,8 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -31,6 +36,8 @@ from typing import TypeAlias
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "bandstand"
 VERSIONS = ("3.11", "3.12", "3.13")
+BUILD = ROOT / "build"
+LOG = BUILD / "compile.log"
 
 Step: TypeAlias = Callable[[Path, Path, str], None]
 """A step in an environment: takes its Python, its folder and the name of its requirements."""
@@ -81,7 +88,61 @@ def find_interpreters() -> dict[str, Interpreter]:
 
 def prepare(python: str, folder: Path, requirements: str) -> Path:
     """Bring one environment up to date and return its Python."""
-    return _run_steps(steps_for(requirements), python, folder, requirements)
+    with alone():
+        return _run_steps(steps_for(requirements), python, folder, requirements)
+
+
+def prepare_to_run(python: str, folder: Path) -> bool:
+    """Bring an environment up to date, and return whether it is compiled.
+
+    If nothing was compiled before, it does not wait for the compiler: what runs now is interpreted, and a process in the background
+    compiles for the next time.
+    """
+    *installation, (_, digest, _) = steps_for("run")
+    inside = folder / "bin" / "python"
+    done = _steps_done(folder)
+    if not inside.exists() or any(done.get(name) != wanted for name, wanted, _ in installation):
+        with alone():
+            _run_steps(installation, python, folder, "run")
+    if _steps_done(folder).get("extensions") == digest and all(_extensions(inside).values()):
+        return True
+    if any(_extensions(inside).values()):
+        prepare(python, folder, "run")
+        return True
+    _say(f"{folder.name}: this runs interpreted, with the same behaviour, but several times slower")
+    _say(f"{folder.name}: a process in the background compiles for the next time ({LOG.relative_to(ROOT)})")
+    compile_in_background()
+    return False
+
+
+def compile_in_background() -> None:
+    """Start a process that compiles. It outlives this one, and yields to other processes."""
+    BUILD.mkdir(exist_ok=True)
+    with LOG.open("a") as log:
+        # In its own session, so that Ctrl-C ends what runs in the terminal, but not the compiler.
+        subprocess.Popen(
+            [sys.executable, __file__, "--run", "--compile"],
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Wait until no other process works on the environments, and keep others waiting."""
+    BUILD.mkdir(exist_ok=True)
+    with (BUILD / "environments.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            _say(
+                f"waiting for another process that installs or compiles ({LOG.relative_to(ROOT)} may have its output)"
+            )
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def steps_for(requirements: str) -> list[tuple[str, str, Step]]:
@@ -101,7 +162,10 @@ def prepare_peers(python: str, requirements: str = "peers") -> None:
     """Bring the environment of the benchmark's peers up to date. If that fails, the benchmark runs without them."""
     folder = ROOT / ".venvs" / "bench"
     try:
-        _run_steps((("tools", _tools_digest(requirements), _install_tools),), python, folder, requirements)
+        with alone():
+            _run_steps(
+                (("tools", _tools_digest(requirements), _install_tools),), python, folder, requirements
+            )
     except SystemExit as failure:
         _say(f"{folder.name}: {failure}")
         _say(f"{folder.name}: the benchmark runs without requirements/{requirements}.txt")
@@ -110,15 +174,16 @@ def prepare_peers(python: str, requirements: str = "peers") -> None:
 def _run_steps(steps: Iterable[tuple[str, str, Step]], python: str, folder: Path, requirements: str) -> Path:
     """Run the steps that are due, creating the environment first if needed; return its Python."""
     started = time.monotonic()
-    notes = folder / ".prepared.json"
-    done: dict[str, str] = json.loads(notes.read_text("utf-8")) if notes.exists() else {}
+    notes = _notes(folder)
+    done = _steps_done(folder)
     inside = folder / "bin" / "python"
     if not done or not inside.exists():
         done = {}
         _say(f"{folder.name}: creating the environment with {python}")
         _run([python, "-m", "venv", "--clear", str(folder)])
     for name, wanted, step in steps:
-        if done.get(name) == wanted and (name != "extensions" or _is_built(inside)):
+        # An extension that was deleted is built again.
+        if done.get(name) == wanted and (name != "extensions" or all(_extensions(inside).values())):
             continue
         if done.pop(name, None) is not None:
             # If the step fails half-way, the environment is in neither the old nor the new state.
@@ -130,6 +195,17 @@ def _run_steps(steps: Iterable[tuple[str, str, Step]], python: str, folder: Path
     if took > 1:
         _say(f"{folder.name}: ready after {took:.0f} s")
     return inside
+
+
+def _notes(folder: Path) -> Path:
+    return folder / ".prepared.json"
+
+
+def _steps_done(folder: Path) -> dict[str, str]:
+    """Return the steps that were done, with the digests of their inputs."""
+    notes = _notes(folder)
+    done: dict[str, str] = json.loads(notes.read_text("utf-8")) if notes.exists() else {}
+    return done
 
 
 def _install_dependencies(inside: Path, folder: Path, _requirements: str) -> None:
@@ -185,11 +261,12 @@ def _extensions_digest() -> str:
     )
 
 
-def _is_built(inside: Path) -> bool:
-    """Return whether every compiled module has its extension for this interpreter: a deleted one is built again."""
+def _extensions(inside: Path) -> dict[Path, bool]:
+    """Return the extensions of all compiled modules for this interpreter, and whether they exist."""
     ask = [str(inside), "-c", "import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX'))"]
     suffix = subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip()
-    return all(path.with_suffix(suffix).exists() for path in _declarations())
+    paths = [path.with_suffix(suffix) for path in _declarations()]
+    return {path: path.exists() for path in paths}
 
 
 def _digest(*texts: str) -> str:
@@ -203,11 +280,9 @@ def _pip(inside: Path, *arguments: str, **environment: str) -> None:
 
 
 def _run(command: list[str], **environment: str) -> None:
+    # Standard output has only what the caller asked for.
     done = subprocess.run(
-        command,
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        check=False,
+        command, cwd=ROOT, env={**os.environ, **environment}, stdout=sys.stderr, check=False
     )
     if done.returncode:
         raise SystemExit(f"This step failed (exit code {done.returncode}): {' '.join(command)}")
@@ -222,7 +297,12 @@ def main() -> None:
         description="Create the virtual environment .venv, or bring it up to date."
     )
     parser.add_argument("--find", action="store_true", help="print the usable interpreters and exit")
-    parser.add_argument("--run", action="store_true", help="install only the dependencies, and no tools")
+    parser.add_argument(
+        "--run", action="store_true", help="install only the dependencies, and compile in the background"
+    )
+    parser.add_argument(
+        "--compile", action="store_true", help="with --run: compile here, and yield to other processes"
+    )
     parser.add_argument("--peers", action="store_true", help="create .venvs/bench instead, for the benchmark")
     parser.add_argument("--peers-full", action="store_true", help="the same with Ray, for the full benchmark")
     options = parser.parse_args()
@@ -237,6 +317,12 @@ def main() -> None:
         for version in VERSIONS:
             known = found.get(version)
             print(f"{version}  {known.release}  {known.path}" if known else f"{version}  not found")
+        return
+    if options.compile:
+        os.nice(10)
+    if options.run and not options.compile:
+        is_compiled = prepare_to_run(sys.executable, ROOT / ".venv")
+        print(0 if is_compiled and os.environ.get("BANDSTAND_PURE", "0") != "1" else 1)
         return
     prepare(sys.executable, ROOT / ".venv", "run" if options.run else "dev")
 

@@ -1,11 +1,17 @@
 """tools/environment.py: `make run` installs no development tools, and does not undo what `make test` installed."""
 
+import json
+import os
 import re
+import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from tests.architecture import package_layout
+from tests.architecture.build_tree import Tree
 from tools import environment
 
 pytestmark = pytest.mark.once
@@ -45,5 +51,68 @@ def test_a_make_target_prepares_what_it_needs(target: str, is_lean: bool) -> Non
         check=True,
         timeout=50,
     ).stdout
-    assert ("tools/environment.py --run\n" in plan) is is_lean
+    assert ("tools/environment.py --run)" in plan) is is_lean
     assert ("tools/environment.py\n" in plan) is not is_lean
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_the_first_run_is_interpreted_and_compiles_in_the_background(tmp_path: Path) -> None:
+    """The real tool and the real compiler, in a tree with a few modules and an environment in which everything is installed."""
+    tree = Tree(tmp_path)
+    for name in ("tools", "requirements"):
+        shutil.copytree(package_layout.ROOT / name, tmp_path / name)
+    # What it is told about the environment is true of the interpreter that runs this test.
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    os.mkfifo(tmp_path / "built")
+    python.write_text(
+        f'#!/bin/sh\n"{sys.executable}" "$@"\ncode=$?\n[ "$1" = setup.py ] && echo $code >built\nexit $code\n'
+    )
+    python.chmod(0o755)
+    digests = 'import json; from tools.environment import steps_for; print(json.dumps({name: digest for name, digest, _ in steps_for("run")}))'
+    done = json.loads(tree.run("-c", digests).stdout)
+    del done["extensions"]
+    (tmp_path / ".venv" / ".prepared.json").write_text(json.dumps(done))
+
+    first = tree.run("tools/environment.py", "--run")
+    assert first.stdout == "1\n"
+    assert (
+        "-- .venv: this runs interpreted, with the same behaviour, but several times slower\n" in first.stderr
+    )
+    assert "compiling" not in first.stderr
+    assert (tmp_path / "built").read_text() == "0\n"
+    # It waits until the process in the background has written down that it is done.
+    assert "compiling" not in tree.run("tools/environment.py", "--run", "--compile").stderr
+    assert "compiled module 4 of 4" in (tmp_path / "build" / "compile.log").read_text()
+    assert tree.mode() == ["compiled", []]
+
+    second = tree.run("tools/environment.py", "--run")
+    assert (second.stdout, second.stderr) == ("0\n", "")
+    assert tree.run("tools/environment.py", "--run", BANDSTAND_PURE="1").stdout == "1\n"
+
+
+def test_only_one_process_works_on_the_environments(tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; from tools import environment; environment.BUILD = Path(sys.argv[1])\n"
+        "with environment.alone():\n    print('in', flush=True); sys.stdin.read()"
+    )
+
+    def start() -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-c", script, str(tmp_path)],
+            cwd=package_layout.ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    with start() as one:
+        assert one.stdout is not None
+        assert one.stdout.readline() == "in\n"
+        with start() as two:
+            assert two.stderr is not None
+            assert "waiting for another process" in two.stderr.readline()
+            assert one.communicate("", timeout=50) == ("", "")
+            assert two.communicate("", timeout=50) == ("in\n", "")
