@@ -95,7 +95,7 @@ def measure(
 ) -> Report:
     """Run the cases on every system that can be measured here; until somebody interrupts, if somebody does."""
     where, versions = machine.describe(), machine.versions()
-    refusals = runner.probe()
+    refusals = runner.probe([system for system in SYSTEMS if any(system.measure(case) for case in cases)])
     plan = runner.plan(cases, [system for system in SYSTEMS if system.name not in refusals], rounds)
     cells: Cells = {}
     progress = Progress(plan, None if minutes is None else minutes * 60)

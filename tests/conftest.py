@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from typing import Any
 
 import pytest
@@ -56,9 +56,22 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Freeze the objects that live until the end, such as ten thousand tests: garbage collections then skip them.
+    freeze()
 
-    Hundreds of tests collect garbage to check that something is freed, some of them for every hypothesis example.
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
+    result = yield
+    if nextitem is None or nextitem.path != item.path:
+        freeze()
+    return result
+
+
+def freeze() -> None:
+    """Freeze the objects that live until the end, such as tests and their reports: garbage collections then skip them.
+
+    Hundreds of tests collect garbage to check that something is freed, some of them for every hypothesis example. At the end of each
+    file, what its tests and fixtures made is gone, and what is left are a few more objects of pytest and of modules.
     """
     gc.collect()
     gc.freeze()

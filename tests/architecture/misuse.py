@@ -1,7 +1,8 @@
 """Call everything that compiled classes offer with wrong arguments, in a process that may crash.
 
-Run as a module with the full names of classes: `python -m tests.architecture.misuse bandstand.core.timer_wheel.Timer`. Each call
-is printed before it is made, so the last line of the output of a process that crashed names the call that did it.
+Run as a module with a file and the full names of classes: `python -m tests.architecture.misuse /tmp/last
+bandstand.core.timer_wheel.Timer`. Each call is written to the file before it is made, so the file of a process that crashed names the call that
+did it. The file is mapped into memory: hundreds of thousands of calls are not written to a pipe, and what is in memory survives a crash.
 """
 
 # Functions are called with arguments of any type.
@@ -14,7 +15,8 @@ import copy
 import faulthandler
 import gc
 import inspect
-import io
+import mmap
+import os
 import pickle
 import sys
 import types
@@ -63,6 +65,8 @@ TIMEOUT_S = 100
 PLAIN_VALUES = 9
 # Instead of a class name: all public functions of the compiled modules.
 FUNCTIONS = "functions"
+# Instead of a class name: a crash, to see that it is noticed.
+CRASH = "crash"
 
 
 def classes() -> list[type]:
@@ -150,12 +154,27 @@ def makers(cls: type) -> Iterator[tuple[str, Callable[[], Any]]]:
         yield words, make
 
 
-_out: io.TextIOBase = cast("io.TextIOBase", sys.stdout)
+class LastCall:
+    """The call that is made now, in a file that is mapped into memory."""
+
+    SIZE = 4096
+
+    def __init__(self) -> None:
+        self._memory: mmap.mmap | None = None
+
+    def open(self, path: str) -> None:
+        with open(path, "w+b") as file:
+            file.truncate(self.SIZE)
+            self._memory = mmap.mmap(file.fileno(), self.SIZE)
+
+    def write(self, text: str) -> None:
+        assert self._memory is not None
+        line = text.encode()[: self.SIZE - 1] + b"\n"
+        self._memory[: len(line)] = line
 
 
-def say(text: str) -> None:
-    _out.write(text + "\n")
-    _out.flush()
+last_call = LastCall()
+say = last_call.write
 
 
 def attempt(words: str, call: Any) -> None:
@@ -346,7 +365,8 @@ def use_all(copied: Any) -> None:
             continue
 
 
-def main(names: list[str]) -> None:
+def main(last: str, names: list[str]) -> None:
+    last_call.open(last)
     faulthandler.enable()
     faulthandler.dump_traceback_later(TIMEOUT_S, exit=True)
     warnings.simplefilter("ignore")
@@ -358,6 +378,9 @@ def main(names: list[str]) -> None:
             if name == FUNCTIONS:
                 misuse_functions(everything)
                 continue
+            if name == CRASH:
+                say(CRASH)
+                os.abort()
             misuse(next(cls for cls in everything if full_name(cls) == name), everything)
         gc.collect()
 
@@ -368,4 +391,4 @@ def main(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(sys.argv[1], sys.argv[2:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -136,63 +137,60 @@ def test_an_ask_that_may_be_handled_out_of_turn_is_none(layout: dict[str, PodSpe
         assert troupe.alpha.begin.within(PATIENT_MS / 1000).blocking(0) == "peeked"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("layout", PROCESSES.values(), ids=PROCESSES)
-def test_a_cycle_through_a_process_is_found(layout: dict[str, PodSpec]) -> None:
-    with Circle(layout=layout) as troupe:
-        for depth in (2, 3, 2, 3):
-            with pytest.raises(
-                AskCycleError, match="they would wait for each other until their deadlines"
-            ) as caught:
-                troupe.alpha.begin.within(PATIENT_MS / 1000).blocking(depth)
-            told = str(caught.value)
-            assert "Alpha.name()" in told
-            assert "Beta.second()" in told
-            assert ("Gamma.third()" in told) is (depth == 3)
-            # All go on answering.
-            assert troupe.alpha.name.blocking() == "alpha"
-            assert troupe.gamma.name.blocking() == "gamma"
-            assert troupe.beta.second.within(PATIENT_MS / 1000).blocking(2) == "alpha"
+@pytest.fixture(scope="module", params=PROCESSES.values(), ids=list(PROCESSES))
+def circle(request: pytest.FixtureRequest) -> Iterator[Circle]:
+    """A running troupe of each layout: starting its processes takes longer than all that is asked of them."""
+    with Circle(layout=request.param) as troupe:
+        yield troupe
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("layout", PROCESSES.values(), ids=PROCESSES)
-def test_an_ask_through_a_process_may_be_handled_out_of_turn(layout: dict[str, PodSpec]) -> None:
-    with Circle(layout=layout) as troupe:
-        assert troupe.alpha.begin.within(PATIENT_MS / 1000).blocking(0) == "peeked"
-        assert troupe.alpha.begin.within(PATIENT_MS / 1000).blocking(0) == "peeked"
-        assert troupe.alpha.name.blocking() == "alpha"
+def test_a_cycle_through_a_process_is_found(circle: Circle) -> None:
+    for depth in (2, 3, 2, 3):
+        with pytest.raises(
+            AskCycleError, match="they would wait for each other until their deadlines"
+        ) as caught:
+            circle.alpha.begin.within(PATIENT_MS / 1000).blocking(depth)
+        told = str(caught.value)
+        assert "Alpha.name()" in told
+        assert "Beta.second()" in told
+        assert ("Gamma.third()" in told) is (depth == 3)
+        # All go on answering.
+        assert circle.alpha.name.blocking() == "alpha"
+        assert circle.gamma.name.blocking() == "gamma"
+        assert circle.beta.second.within(PATIENT_MS / 1000).blocking(2) == "alpha"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("layout", PROCESSES.values(), ids=PROCESSES)
-def test_a_chain_through_processes_is_no_cycle(layout: dict[str, PodSpec]) -> None:
-    with Circle(layout=layout) as troupe:
-        # Many wait at once for those that wait themselves.
-        chains = [troupe.beta.second.within(PATIENT_MS / 1000).future(1) for _ in range(50)]
-        names = [troupe.alpha.name.within(PATIENT_MS / 1000).future() for _ in range(50)]
-        assert [each.result(PATIENCE) for each in chains] == ["alpha"] * 50
-        assert [each.result(PATIENCE) for each in names] == ["alpha"] * 50
+def test_an_ask_through_a_process_may_be_handled_out_of_turn(circle: Circle) -> None:
+    assert circle.alpha.begin.within(PATIENT_MS / 1000).blocking(0) == "peeked"
+    assert circle.alpha.begin.within(PATIENT_MS / 1000).blocking(0) == "peeked"
+    assert circle.alpha.name.blocking() == "alpha"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("layout", PROCESSES.values(), ids=PROCESSES)
-def test_a_wait_that_begins_after_its_ask_closes_a_cycle(layout: dict[str, PodSpec]) -> None:
-    with Circle(layout=layout) as troupe:
+def test_a_chain_through_processes_is_no_cycle(circle: Circle) -> None:
+    # Many wait at once for those that wait themselves.
+    chains = [circle.beta.second.within(PATIENT_MS / 1000).future(1) for _ in range(50)]
+    names = [circle.alpha.name.within(PATIENT_MS / 1000).future() for _ in range(50)]
+    assert [each.result(PATIENCE) for each in chains] == ["alpha"] * 50
+    assert [each.result(PATIENCE) for each in names] == ["alpha"] * 50
+
+
+@pytest.mark.slow
+def test_a_wait_that_begins_after_its_ask_closes_a_cycle(circle: Circle) -> None:
+    with pytest.raises(AskCycleError):
+        circle.alpha.begin_late.within(PATIENT_MS / 1000).blocking()
+    assert circle.alpha.name.blocking() == "alpha"
+
+
+@pytest.mark.slow
+def test_many_cycles_at_once_all_end(circle: Circle) -> None:
+    begun = [circle.alpha.begin.within(PATIENT_MS / 1000).future(2 + turn % 2) for turn in range(30)]
+    for each in begun:
         with pytest.raises(AskCycleError):
-            troupe.alpha.begin_late.within(PATIENT_MS / 1000).blocking()
-        assert troupe.alpha.name.blocking() == "alpha"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("layout", PROCESSES.values(), ids=PROCESSES)
-def test_many_cycles_at_once_all_end(layout: dict[str, PodSpec]) -> None:
-    with Circle(layout=layout) as troupe:
-        begun = [troupe.alpha.begin.within(PATIENT_MS / 1000).future(2 + turn % 2) for turn in range(30)]
-        for each in begun:
-            with pytest.raises(AskCycleError):
-                each.result(PATIENCE)
-        assert troupe.alpha.name.blocking() == "alpha"
+            each.result(PATIENCE)
+    assert circle.alpha.name.blocking() == "alpha"
 
 
 @pytest.mark.slow
