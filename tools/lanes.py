@@ -69,13 +69,15 @@ class Part:
 
 
 PARTS = (
-    Part("bus", ("bus",), 25),
-    Part("pod", ("pod",), 15),
-    Part("core", ("core", "laws"), 15),
-    Part("bench", ("bench", "examples"), 15),
-    Part("actor", ("actor", "scope"), 15),
+    Part("pod", ("pod",), 20),
+    Part("bus", ("bus",), 15),
+    Part("core", ("core", "laws"), 13),
+    Part("actor", ("actor", "scope", "supervision"), 13),
+    Part("bench", ("bench", "examples"), 12),
+    Part("architecture", ("architecture", "parity", "types"), 11),
+    Part("cli", ("cli", "docs", "testing"), 9),
 )
-REST_WEIGHT = 15
+REST_WEIGHT = 7
 
 
 def parts() -> tuple[Part, ...]:
