@@ -202,7 +202,7 @@ class BuildCompiledModules(build_ext):
     def build_extension(self, ext: Any) -> None:
         # Called by several threads.
         is_due = self._is_due(ext)
-        super().build_extension(ext)
+        super().build_extension(ext)  # pyright: ignore[reportUnknownMemberType]
         if is_due:
             with self._lock:
                 self._compiled += 1

@@ -27,7 +27,7 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,7 +131,7 @@ def compile_in_background() -> None:
 
 
 @contextmanager
-def alone() -> Iterator[None]:
+def alone() -> Generator[None, None, None]:
     """Wait until no other process works on the environments, and keep others waiting."""
     BUILD.mkdir(exist_ok=True)
     with (BUILD / "environments.lock").open("w") as lock:

@@ -303,7 +303,7 @@ def read_summary(output: str) -> tuple[str, Counter[str]]:
 
 def total_line(outcomes: list[Outcome], seconds: float) -> str:
     """Return the total over all lanes, in the form of a summary line of pytest."""
-    counts = counted(sum((outcome.tally for outcome in outcomes), Counter()))
+    counts = counted(sum((outcome.tally for outcome in outcomes), Counter[str]()))
     broken = sum(1 for outcome in outcomes if not outcome.is_good)
     return f"{counts} in {seconds:.0f}s over {len(outcomes)} lanes" + (
         f"; failed lanes: {broken}" if broken else ""
