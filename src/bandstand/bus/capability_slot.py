@@ -419,33 +419,29 @@ class CapabilitySlot:
             if self._room is not None and not self._room.done():
                 self._room.set_result(None)
 
-    def end_handler(self, pending: PendingRequest) -> None:
-        """End the handler of a request that has ended before it, as `on_timeout` declares."""
-        how = self.spec.on_timeout
-        if how == "report" or not pending.is_begun or self.host is None:
+    def end_handler(self, pending: PendingRequest, *, kills: bool) -> None:
+        """End the handler of a request that has ended before it, as `on_timeout` declares. `kills` if its deadline has passed."""
+        host, how = self.host, self.spec.on_timeout
+        if host is None or not pending.is_begun:
             return
-        is_current = self.current_message is pending or pending in self.running
-        if how == "kill":
-            if is_current or any(each is pending for each in self.host.unanswered()):
+        if how == "kill" and kills:
+            is_current = self.current_message is pending or pending in self.running
+            if is_current or any(each is pending for each in host.unanswered()):
                 self.crash(
                     ActorFailedError(
                         f"{pending.frame.type} was not answered in time, and on_timeout is 'kill'"
                     )
                 )
-        elif is_current:
+        elif how == "cancel" and self.spec.host_factory is None:
             self.cancel(pending)
+        host.forget(pending)
 
     def cancel(self, pending: PendingRequest) -> None:
-        """Cancel the handler of a request that is being handled."""
+        """Cancel the handler of a request if it runs in a task of its own."""
         task = self.running.get(pending)
-        if self.spec.host_factory is not None and self.host is not None:
-            # The task only waits for the handler, which runs elsewhere.
-            self.host.cancel(pending)
-        elif task is not None:
+        if task is not None:
             self._cancelled.add(pending)
             task.cancel()
-        elif self.host is not None:
-            self.host.cancel(pending)
 
     def _cancel_tasks(self) -> list[asyncio.Task[None]]:
         """Cancel the tasks of the messages that are being handled, and return them."""

@@ -72,7 +72,6 @@ cdef class Router:
     cpdef bint admit_to(self, object requester, object frame, CreditLimit credit, Route route) except -1
     cpdef bint post_event(self, object frame) except -1
     cpdef object answer(self, PendingRequest pending, object frame)
-    cdef object _discard_late(self, PendingRequest pending, object frame)
     @cython.locals(pending=PendingRequest)
     cpdef object turn(self, ActorContext ctx, object item)
     @cython.locals(route=Route, slot=CapabilitySlot)

@@ -19,13 +19,11 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
-from msgspec import Raw
-
 from bandstand.actor import Actor, ActorSystem, ask, id_of, tell
 from bandstand.actor.handle import class_of
 from bandstand.bus.capability_host import CapabilityProcessError
 from bandstand.bus.faults import OVERLOADED
-from bandstand.bus.request import DONE, NO_REQUESTER, Delivery, PendingRequest
+from bandstand.bus.request import NO_REQUESTER, Delivery, NoRequester, PendingRequest
 from bandstand.bus.wire import read_frame, write_frame
 from bandstand.core import Overflow
 from bandstand.errors import ContractViolationError, InvalidMessageError, RefusedError
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
 
     from bandstand.actor.handle import Handle
     from bandstand.bus.capability_slot import CapabilitySlot
-    from bandstand.bus.frame import Frame, Kind
+    from bandstand.bus.frame import Frame
     from bandstand.isolation.child import CapabilityRole
     from bandstand.pod.process import ChildProcess
 
@@ -111,35 +109,34 @@ def connect(
 # -- from the process ------------------------------------------------------------------------------------------------------
 
 
-class IsolatedRequester:
-    """Sends a request on behalf of a capability in another process, and the answer back to it."""
+class UnansweredRequester(NoRequester):
+    """The requester of a request whose answer the capability does not use: its process is told only that the request has ended."""
 
-    __slots__ = ("_role", "is_answered", "number")
+    __slots__ = ("_role",)
 
-    def __init__(self, role: NodeRole, number: int, *, is_answered: bool) -> None:
+    def __init__(self, role: NodeRole) -> None:
         self._role = role
-        self.number = number
-        self.is_answered = is_answered
 
-    def settle(self, frame: Frame, _settles: bool, /) -> bool:
-        """Send the answer to the process."""
-        return self._role.send_answer(self, frame)
+    def settle(self, frame: Frame, settles: bool, /) -> bool:
+        """Send the answer to the process. Return False: it is not delivered."""
+        self._role.settle(frame, settles)
+        return False
 
 
 class NodeRole(Actor, ask_timeout=None):
-    """What the process sends to the node.
+    """What the process sends to the node. It is also the requester of what the capability asks.
 
     All of it is one-way and on one lane, so that it is handled in order: what a handler emits before its reply is routed before its reply.
-    Only `end` is an ask: its answer says that the node has handled everything. A message of the bus is sent as its NDJSON line. A message
-    and its answer have the same number. Ids will not do: clients choose them, and may use one twice.
+    Only `end` is an ask: its answer says that the node has handled everything. A message of the bus is sent as its NDJSON line. What the
+    node gives to the process has a number. Ids will not do: clients choose them, and may use one twice.
     """
 
     def __init__(self, host: IsolatedHost) -> None:
         self._host = host
         self._slot = host.slot
         self._router = host.slot.router
-        # What the process has requested, by number; and what it has scheduled, by id: when it is due, and the message.
-        self._requests: dict[int, PendingRequest] = {}
+        # What the capability has requested, by id; and what it has scheduled, by id: when it is due, and the message.
+        self._requests: dict[str, PendingRequest] = {}
         self.scheduled: dict[str, tuple[float, Frame]] = {}
 
     @tell
@@ -154,30 +151,32 @@ class NodeRole(Actor, ask_timeout=None):
 
     @tell
     def finish(self, number: int) -> None:
-        """The handler of a message has returned."""
-        self._host.finish_turn(number)
+        """The handler of a message has returned. A Worker finishes a request when it answers."""
+        self._host.finish(number)
 
     @tell
-    def request(self, number: int, line: bytes, awaited_by: int, is_answered: bool) -> None:
+    def request(self, line: bytes, awaited_by: int, is_answered: bool) -> None:
         """Route a request.
 
         `awaited_by` is the number of the message whose handler waits for the answer, or 0; `is_answered` if the answer is wanted at all.
         """
         slot, router, frame = self._slot, self._router, self._read(line)
-        requester = IsolatedRequester(self, number, is_answered=is_answered)
-        parent = self._host.given(awaited_by)
+        requester = self if is_answered else UnansweredRequester(self)
+        parent = self._host.given.get(awaited_by)
         pending = PendingRequest(requester, frame, router.internal_credit, False, parent)  # noqa: FBT003  # by position: it is hot
-        self._requests[number] = pending
+        self._requests[frame.metadata.id] = pending
         if not router.submit(pending):
             text = f"{pending.credit.used} requests of capabilities are under way, and the node allows {pending.credit.limit}"
-            self.send_answer(requester, router.faults.make(OVERLOADED, text, request=frame))
+            fault = router.faults.make(OVERLOADED, text, request=frame)
+            if not router.settle(pending, fault):
+                router.leave_unsettled(pending, fault)
         elif parent is not None:
             slot.awaited[parent] = pending
 
     @tell
-    def withdraw(self, number: int) -> None:
+    def withdraw(self, request_id: str) -> None:
         """Withdraw a request."""
-        pending = self._take_request(number)
+        pending = self._take_request(request_id)
         if pending is not None:
             self._router.withdraw(pending)
 
@@ -200,11 +199,6 @@ class NodeRole(Actor, ask_timeout=None):
         """Forget a scheduled message."""
         self.scheduled.pop(message_id, None)
 
-    @tell
-    def discard(self, kind: Kind, type_name: str, raw: bytes) -> None:
-        """Count an answer of a Worker to a request that is not open."""
-        self._router.discard(kind, type_name, Raw(raw))
-
     @ask
     def end(self, is_fault: bool, text: str, traceback: str) -> None:
         """The process exits. `text` says why the capability has failed, if it has; `is_fault` if it has broken its contract."""
@@ -213,26 +207,19 @@ class NodeRole(Actor, ask_timeout=None):
             self._host.failure.add_note(traceback)
         self.stop(drain=True)
 
-    def send_answer(self, requester: IsolatedRequester, frame: Frame) -> bool:
+    def settle(self, frame: Frame, _settles: bool, /) -> bool:
         """Send the answer to a request of the capability. Return False if it could not be delivered."""
-        pending = self._take_request(requester.number)
-        if pending is not None and self._host.capability is not None:
-            self._host.capability.take_answer.try_send(requester.number, write_frame(frame))
-        if requester.is_answered:
-            return pending is not None
-        # As for every request without a requester: a reply is dropped, an error is not.
-        if frame.kind == "error":
-            self._router.sink(frame)
-        else:
-            self._router.counters.unclaimed += 1
-        return True
+        pending, capability = self._take_request(frame.metadata.causation), self._host.capability
+        if pending is None or capability is None:
+            return False
+        return capability.take_answer.try_send(write_frame(frame))
 
     def close(self) -> None:
         """Handle no more messages. Withdraw the requests of the capability, and let the node send what it has scheduled."""
         self.kill()
         router, requests, self._requests = self._router, self._requests, {}
         for pending in requests.values():
-            if isinstance(pending.requester, IsolatedRequester) and pending.requester.is_answered:
+            if pending.requester is self:
                 router.withdraw(pending)
         scheduled, self.scheduled = self.scheduled, {}
         if not router.is_draining:
@@ -254,8 +241,8 @@ class NodeRole(Actor, ask_timeout=None):
         self.scheduled.pop(frame.metadata.id, None)
         return frame
 
-    def _take_request(self, number: int) -> PendingRequest | None:
-        pending = self._requests.pop(number, None)
+    def _take_request(self, request_id: str | None) -> PendingRequest | None:
+        pending = self._requests.pop(request_id or "", None)
         if pending is not None:
             self._slot.end_wait(pending)
         return pending
@@ -292,13 +279,13 @@ class IsolatedHost:
         self._is_worker = False
         # The messages that the process was given, by number; and what is done when the handler of each has returned.
         self._numbers = count(1)
-        self._given: dict[int, Item] = {}
+        self.given: dict[int, Item] = {}
         self._turns: dict[int, asyncio.Future[None]] = {}
 
     @property
     def is_busy(self) -> bool:
         """Whether it owes an answer, or has scheduled a message."""
-        return bool(self._given) or (self._role is not None and bool(self._role.scheduled))
+        return bool(self.given) or (self._role is not None and bool(self._role.scheduled))
 
     async def start(self) -> None:
         """Start the process, and wait until the capability is ready."""
@@ -369,7 +356,7 @@ class IsolatedHost:
 
     def unanswered(self) -> Sequence[PendingRequest]:
         """Return the requests that the process was given and may not have answered."""
-        return [item for item in self._given.values() if type(item) is PendingRequest]
+        return [item for item in self.given.values() if type(item) is PendingRequest]
 
     def terminate(self) -> None:
         """Kill the process, and ignore what it still sends."""
@@ -390,34 +377,26 @@ class IsolatedHost:
         assert self.capability is not None
         if self._is_worker:
             self.slot.current_message = None
-            if self._is_full():
+            if len(self.given) >= self.slot.mailbox:
                 self.slot.reject(item)
                 return None
         number = next(self._numbers)
-        self._given[number] = item
+        self.given[number] = item
         self.capability.handle.try_send(number, write_frame(item.frame))
         if self._is_worker:
             return None
         turn = self._turns[number] = asyncio.get_running_loop().create_future()
         return self.slot.run_coroutine(item, _await_turn(turn), _finish)
 
-    def given(self, number: int) -> Item | None:
-        """Return a message that the process was given; None if its handler has returned."""
-        return self._given.get(number)
-
-    def cancel(self, item: PendingRequest) -> None:
-        """Cancel the handler of a request in the process."""
-        number = next((number for number, each in self._given.items() if each is item), None)
-        if number is not None and self.capability is not None:
+    def forget(self, item: PendingRequest) -> None:
+        """Let the process cancel the handler of a request, if the capability declares that; a Worker need not answer it."""
+        if self.capability is None or not (self._is_worker or self.slot.spec.on_timeout == "cancel"):
+            return
+        number = next((number for number, each in self.given.items() if each is item), None)
+        if number is not None:
             self.capability.cancel.try_send(number)
-
-    def _is_full(self) -> bool:
-        if len(self._given) >= self.slot.mailbox:
-            # Requests whose deadline has passed do not count.
-            ended = [number for number, item in self._given.items() if getattr(item, "stage", None) == DONE]
-            for number in ended:
-                del self._given[number]
-        return len(self._given) >= self.slot.mailbox
+            if self._is_worker:
+                del self.given[number]
 
     def finish_start(self, *, is_worker: bool) -> None:
         """Note that the capability is ready."""
@@ -426,18 +405,16 @@ class IsolatedHost:
 
     def take_answer(self, number: int, frame: Frame) -> None:
         """Take the answer to a message."""
-        item = self._given.get(number)
+        item = self.given.get(number)
         if type(item) is PendingRequest:
-            if self._is_worker:
-                del self._given[number]
-                self.slot.note_answer()
             self.slot.router.answer(item, frame)
+        else:
+            self.slot.router.discard(frame.kind, frame.type, frame.data)
 
-    def finish_turn(self, number: int) -> None:
-        """The handler of a message has returned: let the process be given another one. A Worker keeps a request until it answers."""
-        if self._is_worker and type(self._given.get(number)) is PendingRequest:
-            return
-        self._given.pop(number, None)
+    def finish(self, number: int) -> None:
+        """Let the process be given another message."""
+        if type(self.given.pop(number, None)) is PendingRequest:
+            self.slot.note_answer()
         turn = self._turns.pop(number, None)
         if turn is not None and not turn.done():
             turn.set_result(None)
