@@ -120,8 +120,8 @@ class Upstream(Protocol):
         """Send the answer to a request; None if it is not open any more."""
         ...
 
-    def check(self, frame: Frame, path: str, /) -> None:
-        """Refuse a message that the node could not route: see `Router.check`."""
+    def is_routed(self, frame: Frame, /) -> bool:
+        """Return whether the node has a route for a request."""
         ...
 
     def schedule(self, frame: Frame, delay_ms: int, /) -> None:
@@ -390,15 +390,14 @@ class Router:
         Raises:
             Refused: with the fault that it would be answered with.
         """
-        if self.upstream is not None:
-            self.upstream.check(frame, path)
-            return
         if frame.kind == "event":
-            assert self.check_event is not None
-            self.check_event(frame, path)
+            if self.check_event is not None:
+                self.check_event(frame, path)
             return
         route = self.find(frame.kind, frame.type)
         if route is None:
+            if self.upstream is not None and self.upstream.is_routed(frame):
+                return
             raise RefusedError(FaultAnswer(ROUTING_ERROR, self.describe_unrouted(frame), f"{path}.type"))
         try:
             route.read(frame.data)

@@ -16,7 +16,7 @@ import pickle
 import signal
 import socket
 import traceback
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, replace
@@ -29,7 +29,6 @@ from bandstand.bus.capability_host import WorkerHost
 from bandstand.bus.capability_monitor import CapabilityMonitor
 from bandstand.bus.capability_slot import CapabilitySlot
 from bandstand.bus.contracts.capability import read_capability
-from bandstand.bus.faults import ROUTING_ERROR, FaultAnswer
 from bandstand.bus.frame import IdGenerator
 from bandstand.bus.loading import load_file
 from bandstand.bus.message_log import MemoryLog
@@ -40,14 +39,13 @@ from bandstand.bus.stats import BusCounters
 from bandstand.bus.tap import Taps
 from bandstand.bus.wire import read_frame, write_frame
 from bandstand.core import ChildExit, ChildStart, Clock, Down
-from bandstand.errors import BandstandError, ContractViolationError, RefusedError
+from bandstand.errors import BandstandError, ContractViolationError
 from bandstand.errors.formatting import describe_exception, safe_str, safe_traceback
 from bandstand.isolation.host import Item, NodeRole, connect
 
 if TYPE_CHECKING:
     from bandstand.bus.config import NodeConfig
     from bandstand.bus.frame import Frame, Kind
-    from bandstand.bus.request import Route
     from bandstand.core import ActorId, Context
     from bandstand.pod.link import Link
     from bandstand.pod.process import ControlChannel
@@ -109,33 +107,25 @@ def describe_failure(error: BaseException | None) -> tuple[bool, str, str]:
 class CapabilityRole(Actor):
     """The child's end of the link: takes what the node sends, and is the `Upstream` of the router. `NodeRole` is the other end."""
 
-    def __init__(
-        self, source: Source, start: CapabilityStart, end: Callable[[BaseException | None], None]
-    ) -> None:
+    def __init__(self, loop: ActorSystem, source: Source, start: CapabilityStart) -> None:
+        self._loop = loop
         self._source = source
         self._start = start
-        # Called when the capability has ended, with what has ended it.
-        self._end = end
         # With this many messages on their way to the node, no event is accepted.
         self.max_in_flight = max(MIN_IN_FLIGHT, start.config.max_inside)
         # How many events the link has not taken yet.
         self._new_events = 0
         # The numbers under which the node has given the messages that are being handled.
         self._numbers: dict[Item, int] = {}
-        self._node: NodeRole
-        self._link: Link
-        self._router: Router
-        self._slot: CapabilitySlot
-        self._routes: dict[tuple[Kind, str], Route]
         self._actor: ActorId | None = None
 
-    def begin(self, loop: ActorSystem, node: NodeRole, link: Link) -> None:
+    def begin(self, node: NodeRole, link: Link) -> None:
         """Start the capability.
 
         Raises:
             Exception: whatever prevents it.
         """
-        self._node, self._link = node, link
+        self._node, self._link, loop = node, link, self._loop
         spec = replace(read_capability(self._source), host_factory=None)
         # The node remembers answers, keeps dead letters and has a log.
         config = replace(self._start.config, remember_count=0, dead_count=0)
@@ -165,7 +155,7 @@ class CapabilityRole(Actor):
     def _on_exit(self, exit_: ChildExit) -> None:
         self._slot.end_incarnation(exit_.child)
         self._router.is_running = False
-        self._end(exit_.cause)
+        self._loop.kernel.actors.stop_or_kill(id_of(self.me), exit_.cause)
 
     # -- from the node -----------------------------------------------------------------------------------------------------
 
@@ -193,8 +183,9 @@ class CapabilityRole(Actor):
         if type(item) is PendingRequest and self._slot.host is not None:
             item.stage = DONE
             self._slot.cancel(item)
-            self._slot.host.forget(item)
-            self._report(item, is_answered=item.is_begun and self._is_worker)
+            if self._is_worker:
+                self._slot.host.forget(item)
+                del self._numbers[item]
 
     @tell
     def take_answer(self, line: bytes) -> None:
@@ -247,12 +238,9 @@ class CapabilityRole(Actor):
         if pending is not None and self._is_worker:
             self._report(pending, is_answered=True)
 
-    def check(self, frame: Frame, path: str, /) -> None:
-        """Refuse a request that the node could not route."""
-        if frame.is_request and (frame.kind, frame.type) not in self._start.known:
-            raise RefusedError(
-                FaultAnswer(ROUTING_ERROR, self._router.describe_unrouted(frame), f"{path}.type")
-            )
+    def is_routed(self, frame: Frame, /) -> bool:
+        """Return whether the node has a route for a request."""
+        return (frame.kind, frame.type) in self._start.known
 
     def schedule(self, frame: Frame, delay_ms: int, /) -> None:
         """Send a copy of a scheduled message. The node forgets it when the message itself arrives."""
@@ -269,21 +257,15 @@ class CapabilityRole(Actor):
         return isinstance(self._slot.host, WorkerHost)
 
     # Any: as for every behavior.
-    def _behave(self, ctx: Context[Any], item: Any) -> Any:
+    async def _behave(self, ctx: Context[Any], item: Any) -> None:
         """Handle a message, and report when its handler has returned."""
         running: Coroutine[Any, Any, None] | None = self._slot.handle(ctx, item)
         task = self._slot.running.get(item)
         if task is not None:
             # It runs beside the actor, which waits, if at all, for any of its tasks.
             task.add_done_callback(lambda _task: self._report(item))
-        elif running is not None:
-            return self._await_handler(item, running)
-        else:
-            self._report(item)
-        return running
-
-    async def _await_handler(self, item: Item, running: Coroutine[Any, Any, None]) -> None:
-        await running
+        if running is not None:
+            await running
         self._report(item)
 
     def _report(self, item: Item, *, is_answered: bool = False) -> None:
@@ -311,40 +293,30 @@ class CapabilityRuntime:
         self, sock: socket.socket, source: Source, start: CapabilityStart, clock: Clock | None = None
     ) -> None:
         self._sock = sock
-        self._source = source
-        self._start = start
-        self._loop = ActorSystem(clock=clock)
-        # Done when the capability has ended, with what has ended it.
-        self._ended: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
-        self._link: Link
+        self._loop = loop = ActorSystem(clock=clock)
+        role = loop.options(name="link", mailbox=1 << 30).spawn(CapabilityRole, loop, source, start)
+        self._role = role
+        self.upstream: CapabilityRole = loop.instance_of(id_of(role))
         self.node: NodeRole | None = None
-        self.upstream: CapabilityRole
 
     async def run(self) -> None:
         """Run the capability until it has ended, or the node is gone."""
-        async with self._loop as loop:
-            role = loop.options(name="link", mailbox=1 << 30).spawn(
-                CapabilityRole, self._source, self._start, self._end
-            )
-            self.upstream = loop.instance_of(id_of(role))
-            self._link = connect(self._sock, loop, role, NodeRole, self._on_up, self._end)
+        ended: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
+
+        def begin(node: NodeRole) -> None:
+            self.node = node
             try:
-                failure = await self._ended
+                self.upstream.begin(node, link)
+            except Exception as error:  # noqa: BLE001  # the node reports it
+                loop.kernel.actors.panic(id_of(self._role), error)
+
+        async with self._loop as loop:
+            link = connect(self._sock, loop, self._role, NodeRole, begin, ended.set_result)
+            try:
+                failure = await ended
                 if self.node is not None:
                     # The answer says that the node has handled everything. The node may be gone.
                     with suppress(BandstandError):
                         await self.node.end(*describe_failure(failure))
             finally:
-                self._link.close("the capability has ended")
-
-    def _on_up(self, node: NodeRole) -> None:
-        self.node = node
-        try:
-            self.upstream.begin(self._loop, node, self._link)
-        except Exception as error:  # noqa: BLE001  # the node reports it
-            self._end(error)
-
-    def _end(self, cause: BaseException | None) -> None:
-        """End the run: the capability or the link has ended, or a message of the node could not be handled."""
-        if not self._ended.done():
-            self._ended.set_result(cause)
+                link.close("the capability has ended")

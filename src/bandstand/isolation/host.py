@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
@@ -25,10 +24,10 @@ from bandstand.bus.capability_host import CapabilityProcessError
 from bandstand.bus.faults import OVERLOADED
 from bandstand.bus.request import NO_REQUESTER, Delivery, NoRequester, PendingRequest
 from bandstand.bus.wire import read_frame, write_frame
-from bandstand.core import Overflow
 from bandstand.errors import ContractViolationError, InvalidMessageError, RefusedError
 from bandstand.errors.formatting import describe_exception, safe_str
 from bandstand.pod.link import Link
+from bandstand.pod.spec import RoleSpec
 from bandstand.pod.threads import close_in_forks
 
 if TYPE_CHECKING:
@@ -57,15 +56,6 @@ Remote = TypeVar("Remote", bound=Actor)
 # -- the link --------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class LinkedRole:
-    """The actor at the other end of the link. Its mailbox is never full: the limits of the node bound what is in it."""
-
-    kind: type[Actor]
-    mailbox: int = 1 << 30
-    overflow: Overflow = Overflow.REJECT
-
-
 def connect(
     sock: socket.socket,
     loop: ActorSystem,
@@ -87,6 +77,8 @@ def connect(
     close_in_forks(sock)
     here, there = class_of(role).__name__, theirs.__name__
     actors, actor = loop.kernel.actors, id_of(role)
+    # Its mailbox is never full: the limits of the node bound what is in it.
+    spec = RoleSpec(name=there, kind=theirs, mailbox=1 << 30)
     actors.set_exit_handled(actor)
     actors.on_exit(actor, lambda _reason, cause: on_exit(cause))
     return Link(
@@ -94,7 +86,7 @@ def connect(
         loop,
         here=here,
         there=there,
-        theirs={there: LinkedRole(theirs)},
+        theirs={there: spec},
         find={here: cast("Handle", role)}.get,
         carries=(),
         on_up=lambda proxies: on_up(cast("Remote", loop.handle_at(theirs, None, actor=proxies[there]))),
@@ -147,12 +139,20 @@ class NodeRole(Actor, ask_timeout=None):
     @tell
     def take_answer(self, number: int, line: bytes) -> None:
         """Take the answer to a message that the process was given."""
-        self._host.take_answer(number, read_frame(line))
+        item, frame = self._host.given.get(number), read_frame(line)
+        if type(item) is PendingRequest:
+            self._router.answer(item, frame)
+        else:
+            self._router.discard(frame.kind, frame.type, frame.data)
 
     @tell
     def finish(self, number: int) -> None:
-        """The handler of a message has returned. A Worker finishes a request when it answers."""
-        self._host.finish(number)
+        """The handler of a message has returned, or a Worker has answered a request: the process may be given another one."""
+        if type(self._host.given.pop(number, None)) is PendingRequest:
+            self._slot.note_answer()
+        turn = self._host.turns.pop(number, None)
+        if turn is not None and not turn.done():
+            turn.set_result(None)
 
     @tell
     def request(self, line: bytes, awaited_by: int, is_answered: bool) -> None:
@@ -222,18 +222,14 @@ class NodeRole(Actor, ask_timeout=None):
             if pending.requester is self:
                 router.withdraw(pending)
         scheduled, self.scheduled = self.scheduled, {}
-        if not router.is_draining:
-            for due_ms, frame in scheduled.values():
-                self._take_over(due_ms, frame)
-
-    def _take_over(self, due_ms: float, frame: Frame) -> None:
-        router, name = self._router, self._slot.id
-        assert router.scheduler is not None
-        try:
-            router.scheduler.add(frame, max(0, round(due_ms - router.now_ms())), NO_REQUESTER, "$")
-        except RefusedError as refusal:
-            text = f"{frame.type} was scheduled by {name}, which has ended: {refusal}"
-            router.sink(router.faults.make(OVERLOADED, text, request=frame, capability=name))
+        for due_ms, frame in () if router.is_draining else scheduled.values():
+            assert router.scheduler is not None
+            try:
+                router.scheduler.add(frame, max(0, round(due_ms - router.now_ms())), NO_REQUESTER, "$")
+            except RefusedError as refusal:
+                name = self._slot.id
+                text = f"{frame.type} was scheduled by {name}, which has ended: {refusal}"
+                router.sink(router.faults.make(OVERLOADED, text, request=frame, capability=name))
 
     def _read(self, line: bytes) -> Frame:
         frame = read_frame(line)
@@ -272,15 +268,13 @@ class IsolatedHost:
         self._process: ChildProcess | None = None
         self._running: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
-        # Set when everything that the process has sent is handled.
-        self._drained = asyncio.Event()
         # Whether the end of the process is not a failure any more.
         self._is_over = False
         self._is_worker = False
         # The messages that the process was given, by number; and what is done when the handler of each has returned.
         self._numbers = count(1)
         self.given: dict[int, Item] = {}
-        self._turns: dict[int, asyncio.Future[None]] = {}
+        self.turns: dict[int, asyncio.Future[None]] = {}
 
     @property
     def is_busy(self) -> bool:
@@ -291,14 +285,35 @@ class IsolatedHost:
         """Start the process, and wait until the capability is ready."""
         self._process, sock = await self._launch(self.slot)
         self._running = asyncio.get_running_loop().create_task(self._run(self._process, sock))
+        departing = self.slot.router.departing
+        departing.add(self._running)
+        self._running.add_done_callback(departing.discard)
         await self._ready.wait()
         if self.failure is not None:
             raise self.failure
 
     async def _run(self, process: ChildProcess, sock: socket.socket) -> None:
+        """Handle what the process sends until it has ended."""
+        # Not at the top: the two modules import each other.
+        from bandstand.isolation.child import CapabilityRole
+
+        # Done when everything that the process has sent is handled.
+        drained: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
         try:
             async with ActorSystem() as loop:
-                await self._take_messages(loop, process, sock)
+                role = loop.options(name="node", mailbox=1 << 30).spawn(NodeRole, self)
+                self._role = loop.instance_of(id_of(role))
+                link = connect(sock, loop, role, CapabilityRole, self._on_up, drained.set_result)
+                exiting = asyncio.ensure_future(process.wait())
+                exiting.add_done_callback(lambda _exit: link.close_after_peer("its process has ended"))
+                cause = await drained
+                if cause is not None:
+                    self.failure = ContractViolationError(
+                        f"{self.slot.id} has sent something that cannot be read: {safe_str(cause)}"
+                    )
+                await asyncio.wait([exiting], timeout=EXIT_TIMEOUT)
+                process.kill()
+                await exiting
         except Exception as error:  # noqa: BLE001  # whatever it is, the incarnation must not go on without a link
             self.failure = CapabilityProcessError(
                 f"the link to its process has failed: {describe_exception(error)}"
@@ -313,32 +328,10 @@ class IsolatedHost:
             self.slot.crash(self.failure)
         self._ready.set()
 
-    async def _take_messages(self, loop: ActorSystem, process: ChildProcess, sock: socket.socket) -> None:
-        """Handle what the process sends until it has ended."""
-        # Not at the top: the two modules import each other.
-        from bandstand.isolation.child import CapabilityRole
-
-        role = loop.options(name="node", mailbox=1 << 30).spawn(NodeRole, self)
-        self._role = loop.instance_of(id_of(role))
-        link = connect(sock, loop, role, CapabilityRole, self._on_up, self._on_drained)
-        exiting = asyncio.ensure_future(process.wait())
-        exiting.add_done_callback(lambda _exit: link.close_after_peer("its process has ended"))
-        await self._drained.wait()
-        await asyncio.wait([exiting], timeout=EXIT_TIMEOUT)
-        process.kill()
-        await exiting
-
     def _on_up(self, capability: CapabilityRole) -> None:
         self.capability = capability
         if self._is_over:
             capability.shut_down()
-
-    def _on_drained(self, cause: BaseException | None) -> None:
-        if cause is not None:
-            self.failure = ContractViolationError(
-                f"{self.slot.id} has sent something that cannot be read: {safe_str(cause)}"
-            )
-        self._drained.set()
 
     def stop(self) -> Awaitable[None] | None:
         """Stop the capability gracefully. Kill its process if that takes too long."""
@@ -365,10 +358,6 @@ class IsolatedHost:
             self._role.close()
         if self._process is not None:
             self._process.kill()
-        if self._running is not None and not self._running.done():
-            departing = self.slot.router.departing
-            departing.add(self._running)
-            self._running.add_done_callback(departing.discard)
 
     # -- messages to the process, and what comes back --------------------------------------------------------------------------
 
@@ -385,8 +374,8 @@ class IsolatedHost:
         self.capability.handle.try_send(number, write_frame(item.frame))
         if self._is_worker:
             return None
-        turn = self._turns[number] = asyncio.get_running_loop().create_future()
-        return self.slot.run_coroutine(item, _await_turn(turn), _finish)
+        turn = self.turns[number] = asyncio.get_running_loop().create_future()
+        return self.slot.run_coroutine(item, _await_turn(turn), lambda _item, _result: None)
 
     def forget(self, item: PendingRequest) -> None:
         """Let the process cancel the handler of a request, if the capability declares that; a Worker need not answer it."""
@@ -403,26 +392,6 @@ class IsolatedHost:
         self._is_worker = is_worker
         self._ready.set()
 
-    def take_answer(self, number: int, frame: Frame) -> None:
-        """Take the answer to a message."""
-        item = self.given.get(number)
-        if type(item) is PendingRequest:
-            self.slot.router.answer(item, frame)
-        else:
-            self.slot.router.discard(frame.kind, frame.type, frame.data)
-
-    def finish(self, number: int) -> None:
-        """Let the process be given another message."""
-        if type(self.given.pop(number, None)) is PendingRequest:
-            self.slot.note_answer()
-        turn = self._turns.pop(number, None)
-        if turn is not None and not turn.done():
-            turn.set_result(None)
-
 
 async def _await_turn(turn: asyncio.Future[None]) -> None:
     await turn
-
-
-def _finish(_item: Item, _result: object) -> None:
-    """Do nothing: the process has sent the answer."""
