@@ -245,7 +245,9 @@ TAIL_BITS = 20
 PAIRS = tuple([first + second for first in ALPHABET for second in ALPHABET])
 
 if not cython.compiled:
-    # Compiled, it is a C function in the .pxd.
+    # Compiled, these are C functions in the .pxd.
+    system_ns = time.time_ns
+
     def join_id(head: str, first: str, second: str) -> str:
         """Return the head of an id with two pairs of characters behind it."""
         return head + first + second
@@ -259,17 +261,18 @@ class IdGenerator:
         draw: the source of randomness: `draw(n)` returns n random bytes.
     """
 
-    __slots__ = ("_draw", "_end_ns", "_head", "_head_number", "_now_ns", "_tail", "last_ms")
+    __slots__ = ("_draw", "_end_ns", "_head", "_head_number", "_is_system_clock", "_now_ns", "_tail", "last_ms")
 
     def __init__(
         self, now_ns: Callable[[], int] = time.time_ns, draw: Callable[[int], bytes] = os.urandom
     ) -> None:
         self._now_ns = now_ns
+        self._is_system_clock = now_ns is time.time_ns
         self._draw = draw
         # The end of the millisecond whose ids are counted.
         self._end_ns: Nanoseconds = 0
-        # The millisecond of the last id, for callers that need a timestamp too.
-        self.last_ms: Milliseconds = 0
+        # The millisecond of the last id, for callers that need a timestamp too: one object for all its messages.
+        self.last_ms = 0
         self._head = ""
         self._head_number = 0
         self._tail: Count = 0
@@ -280,7 +283,7 @@ class IdGenerator:
 
     def make(self) -> str:
         """Return a new id, greater than all before it."""
-        now = self._now_ns()
+        now = system_ns() if self._is_system_clock else self._now_ns()
         if now >= self._end_ns:
             tail = self._start_millisecond(now // NS_PER_MS)
         else:

@@ -1,4 +1,5 @@
 cimport cython
+from bandstand.bus.frame cimport new_raw
 
 cdef extern from *:
     """

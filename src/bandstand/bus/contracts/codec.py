@@ -8,7 +8,7 @@ A payload that msgspec rejects because of `1.0` in place of an integer is decode
 This module is compiled. Every message passes `read` or `write`; everything else here runs only at start or after an error.
 """
 
-# `has_null` is defined here or in the .pxd; the type checker sees one of the two.
+# `new_raw` and `has_null` are defined here or in the .pxd; the type checker sees one of the two.
 # pyright: reportPossiblyUnboundVariable=false
 
 from __future__ import annotations
@@ -42,7 +42,11 @@ EMPTY_SCHEMA: Final[Schema] = {"type": "object", "properties": {}}
 EXAMPLE_ERRORS = (InvalidMessageError, *DECODE_ERRORS)
 
 if not cython.compiled:
-    # Compiled, this is C code in the .pxd: in Cython, `in` first tries to convert the word to a number, which raises.
+    # Compiled, these are C functions in the .pxd: in Cython, `in` first tries to convert the word to a number, which raises.
+    def new_raw(kind: type[Raw], data: bytes) -> Raw:
+        """Return a `Raw` of some bytes."""
+        return kind(data)
+
     def has_null(line: bytes) -> bool:
         """Return whether a line contains the word null, possibly inside a string."""
         return b"null" in line
@@ -125,7 +129,7 @@ class PayloadCodec:
             raise self._write_error(value, error) from error
         if has_null(line):
             self._check_finite(value)
-        return Raw(line)
+        return new_raw(Raw, line)
 
     # -- errors --------------------------------------------------------------------------------------------------------
 
