@@ -152,8 +152,22 @@ cdef extern from *:
         clock_gettime(CLOCK_REALTIME, &now);
         return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
     }
+
+    /* The first 22 characters of an id: ten for the time, twelve for 60 random bits. */
+    static CYTHON_INLINE PyObject *bandstand_make_head(int64_t time_ms, int64_t chance) {
+        static const char alphabet[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+        PyObject *head = PyUnicode_New(22, 127);
+        if (head != NULL) {
+            char *chars = (char *)PyUnicode_1BYTE_DATA(head);
+            int at;
+            for (at = 9; at >= 0; at--, time_ms >>= 5) chars[at] = alphabet[time_ms & 31];
+            for (at = 21; at >= 10; at--, chance >>= 5) chars[at] = alphabet[chance & 31];
+        }
+        return head;
+    }
     """
     int64_t system_ns "bandstand_system_ns"()
+    str make_head "bandstand_make_head"(int64_t time_ms, int64_t chance)
 
 cdef object ALPHABET
 cdef int TAIL_BITS
@@ -165,7 +179,7 @@ cdef class IdGenerator:
     cdef object _draw
     cdef int64_t _end_ns
     cdef str _head
-    cdef object _head_number
+    cdef int64_t _head_bits
     cdef object _now_ns
     cdef bint _is_system_clock
     cdef int64_t _tail
@@ -174,5 +188,5 @@ cdef class IdGenerator:
     @cython.locals(now=int64_t, tail=int64_t)
     cpdef str make(self)
     cpdef int64_t now_ms(self) except? -1
+    @cython.locals(high=int64_t, low=int64_t)
     cdef int64_t _start_millisecond(self, int64_t now) except? -1
-    cdef object _set_head(self, object number)

@@ -49,6 +49,7 @@ cdef class Router:
     cdef dict _queries
     cdef public bint is_draining
     cdef public bint is_running
+    cdef bint is_tapped
     cdef public object scheduler
     cdef public object on_credit
     cdef public object on_capacity

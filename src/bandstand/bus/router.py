@@ -166,6 +166,7 @@ class Router:
         "internal_credit",
         "is_draining",
         "is_running",
+        "is_tapped",
         "dead_letters",
         "log",
         "loop",
@@ -200,6 +201,9 @@ class Router:
         self._memory_log = log if type(log) is MemoryLog else None
         self._append = safe_appender(log)
         self.taps = taps
+        # Whether there are any: it is looked at for every message.
+        self.is_tapped: Flag = bool(taps)
+        taps.on_change = self._note_taps
         self.counters = counters
         self.upstream = upstream
         self.faults = FaultMaker(ids, lambda: ids.last_ms)
@@ -272,8 +276,11 @@ class Router:
     def note(self, frame: Frame, destination: str) -> None:
         """Append a message to the log and show it to the taps. Every message passes here, or does the same inline."""
         self._log(frame)
-        if self.taps.entries:
+        if self.is_tapped:
             self.taps.notify(frame, destination)
+
+    def _note_taps(self, is_tapped: Flag) -> None:
+        self.is_tapped = is_tapped
 
     def _log(self, frame: Frame) -> None:
         if self._memory_log is not None:
@@ -454,7 +461,7 @@ class Router:
         if route is None:
             route = self._route_of(frame)
         self._log(frame)
-        if self.taps.entries:
+        if self.is_tapped:
             self.taps.notify(frame, "none" if route is None else route.slot.id)
         pending.stage = ROUTED
         if route is None:
@@ -529,7 +536,7 @@ class Router:
             self.counters.answered += 1
         else:
             is_final = self._count_failure(pending, frame)
-        if self.taps.entries:
+        if self.is_tapped:
             self.taps.notify(frame, "requester")
         if not self.settle(pending, frame):
             self.leave_unsettled(pending, frame)
