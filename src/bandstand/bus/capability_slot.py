@@ -97,6 +97,7 @@ class CapabilitySlot:
         "_is_ending",
         "_monitor",
         "_outbound",
+        "_plain_type",
         "_plain_types",
         "_room",
         "_runs_tasks",
@@ -209,6 +210,8 @@ class CapabilitySlot:
         self.held: deque[PendingRequest | Delivery] = deque()
         # Classes of results that are not coroutines: the check costs as much as the rest of a call.
         self._plain_types: set[type[object]] = {type(None)}
+        # The last one of them: most results have the class of the one before.
+        self._plain_type: type[object] = type(None)
 
         # How many requests have timed out since it last finished a message; since when, on the loop's clock, it has finished none; and the
         # value of `handled` at the last timeout.
@@ -262,7 +265,7 @@ class CapabilitySlot:
         try:
             result: object = handlers[route.place](payload)
             kind: type[object] = type(result)
-            if kind in self._plain_types or not self._is_coroutine(kind):
+            if kind is self._plain_type or not self._is_coroutine(kind):
                 self.reply(item, result)
                 self.current_message = None
                 return None
@@ -279,8 +282,9 @@ class CapabilitySlot:
         return self.run_coroutine(item, result, self.reply)
 
     def _is_coroutine(self, kind: type[object]) -> bool:
-        is_coroutine = issubclass(kind, Coroutine)
+        is_coroutine = kind not in self._plain_types and issubclass(kind, Coroutine)
         if not is_coroutine:
+            self._plain_type = kind
             if len(self._plain_types) >= _MAX_PLAIN_TYPES:
                 # The handler creates a new class for each answer.
                 self._plain_types.clear()
