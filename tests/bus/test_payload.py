@@ -57,6 +57,44 @@ class Counted(Struct):
     names: dict[int, int] = msgspec.field(default_factory=dict[int, int])
 
 
+class Leaves(Struct):
+    text: str
+    number: int
+    flag: bool
+    maybe: int | None
+    whatever: Annotated[Any, Meta(description="Anything.")]
+
+
+class Limited(Struct):
+    text: Annotated[str, Meta(max_length=1)]
+    number: Annotated[int, Meta(ge=0)]
+
+
+class Tagged(Struct, tag=True):
+    text: str
+
+
+class Nested(Struct):
+    text: str
+    point: Tagged | None
+
+
+class Word(str):
+    """A str that is one, and another class."""
+
+    __slots__ = ()
+
+
+LEAVES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 3),
+    st.text(max_size=2),
+    st.floats(),
+    st.sampled_from([Color.RED, Word("w"), "\ud800", b"x", msgspec.UNSET, 1 << 70, [1], Tagged("t")]),
+)
+
+
 @pytest.mark.spec("C22")
 class TestSchema:
     @pytest.mark.slow
@@ -278,6 +316,8 @@ class TestWriting:
         [
             (Point, Point("1"), r"Expected `int`, got `str`, at \$\.data\.x"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # on purpose
             (Point, Point(1, 9), r"Expected `int` <= 5, at \$\.data\.y"),
+            (Limited, Limited("ab", 1), r"Expected `str` of length <= 1, at \$\.data\.text"),
+            (Limited, Limited("a", -1), r"Expected `int` >= 0, at \$\.data\.number"),
             (Point, None, r"Expected `object`, got `null`, at \$\.data"),
             (Point, 3, "Expected `object`, got `int`"),
             (int, object(), "NotImplementedError: neither msgspec nor pydantic can write object"),
@@ -298,6 +338,26 @@ class TestWriting:
     def test_what_would_not_be_read_is_not_written(self, kind: Any, value: object, sentence: str) -> None:
         with pytest.raises(ContractViolationError, match=sentence):
             of(kind).write(value)
+
+    @given(st.data())
+    @settings(max_examples=500)
+    def test_exactly_what_can_be_read_is_written(self, data: st.DataObject) -> None:
+        """That the classes of some fields are right is not enough where the type has limits or checks of its own."""
+        kind: Any = data.draw(st.sampled_from([Leaves, Limited, Tagged, Checked, Nested]))
+        value = kind(*[0] * len(kind.__struct_fields__))
+        for name in kind.__struct_fields__:
+            setattr(value, name, data.draw(LEAVES, label=name))
+        fields = [getattr(value, name) for name in kind.__struct_fields__]
+        try:
+            line = msgspec.json.encode(value)
+            msgspec.json.decode(line, type=kind)
+        except Exception:  # noqa: BLE001  # whatever is wrong with it
+            line = b""
+        if line and all(math.isfinite(each) for each in fields if isinstance(each, float)):
+            assert of(kind).write(value) == Raw(line)
+        else:
+            with pytest.raises(ContractViolationError):
+                of(kind).write(value)
 
     def test_null_where_null_is_meant_is_written(self) -> None:
         assert bytes(of(Maybe).write(Maybe(None, {"a": None}))) == b'{"level":null,"inner":{"a":null}}'

@@ -23,7 +23,7 @@ from bandstand.bus.contracts.messages import Message, TypedMessage
 from bandstand.bus.contracts.types import message_parts
 from bandstand.bus.deferred_calls import DeferredCalls
 from bandstand.bus.faults import SCHEMA_ERROR, FaultAnswer
-from bandstand.bus.request import DONE, Delivery, PendingRequest
+from bandstand.bus.request import Delivery, PendingRequest
 from bandstand.bus.wire import DECODE_ERRORS
 from bandstand.bus.worker import as_worker
 from bandstand.errors import (
@@ -55,8 +55,6 @@ __all__ = (
     "create_host",
 )
 
-# A worker's requests that have timed out are removed once this many are unanswered, or twice as many as were left the last time.
-_SWEEP_MIN = 64
 # How many of the messages that were posted to a worker are remembered as possible causes of what it sends.
 _MAX_CAUSES = 1024
 
@@ -87,8 +85,8 @@ class CapabilityHost(Protocol):
         """Handle a message, and set the slot's `current_message` to None when it is done."""
         ...
 
-    def cancel(self, item: PendingRequest) -> None:
-        """Cancel the handler of a request that `handle` waits for, if that is possible."""
+    def forget(self, item: PendingRequest) -> None:
+        """Take note that a request which it was given has ended before it was answered."""
         ...
 
     def stop(self) -> Awaitable[None] | None:
@@ -167,8 +165,8 @@ class ObjectHost:
         assert item.route is not None
         return _call_handler(self._slot, item, self.handlers[item.route.place], self._slot.reply)
 
-    def cancel(self, item: PendingRequest) -> None:
-        """Do nothing: the slot cancels its tasks."""
+    def forget(self, item: PendingRequest) -> None:
+        """Do nothing: the slot knows its messages."""
 
     def stop(self) -> Awaitable[None] | None:
         """Call `on_stop`."""
@@ -212,8 +210,8 @@ class FunctionHost:
 
         return _call_handler(self._slot, item, call, self._send_outputs)
 
-    def cancel(self, item: PendingRequest) -> None:
-        """Do nothing: the slot cancels its tasks."""
+    def forget(self, item: PendingRequest) -> None:
+        """Do nothing: the slot knows its messages."""
 
     def stop(self) -> Awaitable[None] | None:
         """Do nothing: a function has nothing to release."""
@@ -332,7 +330,7 @@ class WorkerHost:
     created anew, and the requests that it has not answered are answered with the error.
     """
 
-    __slots__ = ("_bus", "_causes", "_has_ended", "_slot", "_sweep_at", "_unanswered", "_worker")
+    __slots__ = ("_bus", "_causes", "_has_ended", "_slot", "_unanswered", "_worker")
 
     handlers = None
 
@@ -343,14 +341,12 @@ class WorkerHost:
         self._has_ended = False
         # The requests that it has not answered, by the ids under which they were posted.
         self._unanswered: dict[str, PendingRequest] = {}
-        self._sweep_at = _SWEEP_MIN
         # The last messages that were posted, by the same ids: the possible causes of what it sends.
         self._causes: dict[str, PendingRequest | Delivery] = {}
 
     @property
     def is_busy(self) -> bool:
         """Whether it has unanswered requests, or its `is_idle` is False."""
-        self._sweep()
         return bool(self._unanswered) or getattr(self._worker, "is_idle", True) is False
 
     def start(self) -> Awaitable[None] | None:
@@ -363,7 +359,7 @@ class WorkerHost:
         """Post the message, or reject it if too many wait."""
         slot, frame, metadata = self._slot, item.frame, item.frame.metadata
         slot.current_message = None
-        if self._is_full(item):
+        if self._is_full():
             slot.reject(item)
             return None
         if metadata.id in self._causes or metadata.id in self._unanswered:
@@ -385,10 +381,8 @@ class WorkerHost:
             raise
         return None
 
-    def _is_full(self, item: PendingRequest | Delivery) -> bool:
+    def _is_full(self) -> bool:
         cap = self._slot.mailbox
-        if type(item) is PendingRequest and len(self._unanswered) >= min(self._sweep_at, cap):
-            self._sweep()
         backlog: object = getattr(self._worker, "backlog", 0)
         return len(self._unanswered) >= cap or (isinstance(backlog, int) and backlog >= cap)
 
@@ -436,7 +430,6 @@ class WorkerHost:
         """Return the unanswered request with this id. Without an id, return the only unanswered request if there is just one."""
         if causation is not None:
             return self._unanswered.get(causation)
-        self._sweep()
         return next(iter(self._unanswered.values())) if len(self._unanswered) == 1 else None
 
     def _answer(self, item: PendingRequest | None, kind: Kind, type_name: str, raw: Raw) -> None:
@@ -455,13 +448,8 @@ class WorkerHost:
         # Nearly always it was posted under its own id.
         name = item.frame.metadata.id
         if self._unanswered.get(name) is not item:
-            name = next(key for key, each in self._unanswered.items() if each is item)
-        del self._unanswered[name]
-
-    def _sweep(self) -> None:
-        """Remove the requests that have timed out."""
-        self._unanswered = {key: item for key, item in self._unanswered.items() if item.stage != DONE}
-        self._sweep_at = max(_SWEEP_MIN, 2 * len(self._unanswered))
+            name = next((key for key, each in self._unanswered.items() if each is item), "")
+        self._unanswered.pop(name, None)
 
     def _on_error(self, event: ErrorEvent) -> None:
         if self._has_ended:
@@ -487,8 +475,9 @@ class WorkerHost:
         self._has_ended = True
         self._slot.crash(error)
 
-    def cancel(self, item: PendingRequest) -> None:
-        """Do nothing: a worker cannot be cancelled."""
+    def forget(self, item: PendingRequest) -> None:
+        """Expect no answer of the worker any more."""
+        self._remove(item)
 
     def stop(self) -> Awaitable[None] | None:
         """Do nothing: `terminate` is called in any case."""

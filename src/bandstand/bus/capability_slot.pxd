@@ -47,6 +47,7 @@ cdef class CapabilitySlot:
     cdef readonly object queued_events
     cdef readonly object held
     cdef set _plain_types
+    cdef object _plain_type
     cdef long long _timeouts
     cdef double _silent_since_ms
     cdef long long _silent_at

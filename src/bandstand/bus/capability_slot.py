@@ -97,6 +97,7 @@ class CapabilitySlot:
         "_is_ending",
         "_monitor",
         "_outbound",
+        "_plain_type",
         "_plain_types",
         "_room",
         "_runs_tasks",
@@ -209,6 +210,8 @@ class CapabilitySlot:
         self.held: deque[PendingRequest | Delivery] = deque()
         # Classes of results that are not coroutines: the check costs as much as the rest of a call.
         self._plain_types: set[type[object]] = {type(None)}
+        # The last one of them: most results have the class of the one before.
+        self._plain_type: type[object] = type(None)
 
         # How many requests have timed out since it last finished a message; since when, on the loop's clock, it has finished none; and the
         # value of `handled` at the last timeout.
@@ -262,7 +265,7 @@ class CapabilitySlot:
         try:
             result: object = handlers[route.place](payload)
             kind: type[object] = type(result)
-            if kind in self._plain_types or not self._is_coroutine(kind):
+            if kind is self._plain_type or not self._is_coroutine(kind):
                 self.reply(item, result)
                 self.current_message = None
                 return None
@@ -279,8 +282,9 @@ class CapabilitySlot:
         return self.run_coroutine(item, result, self.reply)
 
     def _is_coroutine(self, kind: type[object]) -> bool:
-        is_coroutine = issubclass(kind, Coroutine)
+        is_coroutine = kind not in self._plain_types and issubclass(kind, Coroutine)
         if not is_coroutine:
+            self._plain_type = kind
             if len(self._plain_types) >= _MAX_PLAIN_TYPES:
                 # The handler creates a new class for each answer.
                 self._plain_types.clear()
@@ -419,33 +423,29 @@ class CapabilitySlot:
             if self._room is not None and not self._room.done():
                 self._room.set_result(None)
 
-    def end_handler(self, pending: PendingRequest) -> None:
-        """End the handler of a request that has ended before it, as `on_timeout` declares."""
-        how = self.spec.on_timeout
-        if how == "report" or not pending.is_begun or self.host is None:
+    def end_handler(self, pending: PendingRequest, *, kills: bool) -> None:
+        """End the handler of a request that has ended before it, as `on_timeout` declares. `kills` if its deadline has passed."""
+        host, how = self.host, self.spec.on_timeout
+        if host is None or not pending.is_begun:
             return
-        is_current = self.current_message is pending or pending in self.running
-        if how == "kill":
-            if is_current or any(each is pending for each in self.host.unanswered()):
+        if how == "kill" and kills:
+            is_current = self.current_message is pending or pending in self.running
+            if is_current or any(each is pending for each in host.unanswered()):
                 self.crash(
                     ActorFailedError(
                         f"{pending.frame.type} was not answered in time, and on_timeout is 'kill'"
                     )
                 )
-        elif is_current:
+        elif how == "cancel" and self.spec.host_factory is None:
             self.cancel(pending)
+        host.forget(pending)
 
     def cancel(self, pending: PendingRequest) -> None:
-        """Cancel the handler of a request that is being handled."""
+        """Cancel the handler of a request if it runs in a task of its own."""
         task = self.running.get(pending)
-        if self.spec.host_factory is not None and self.host is not None:
-            # The task only waits for the handler, which runs elsewhere.
-            self.host.cancel(pending)
-        elif task is not None:
+        if task is not None:
             self._cancelled.add(pending)
             task.cancel()
-        elif self.host is not None:
-            self.host.cancel(pending)
 
     def _cancel_tasks(self) -> list[asyncio.Task[None]]:
         """Cancel the tasks of the messages that are being handled, and return them."""

@@ -28,6 +28,24 @@ cdef extern from *:
         *(PyObject **)((char *)owner + slot) = value;
     }
 
+    /* A Raw of some bytes: its constructor without the way there. The tuple for the argument is used again unless something has kept it. */
+    static CYTHON_INLINE PyObject *bandstand_new_raw(PyObject *type, PyObject *data) {
+        static PyObject *unused;
+        PyObject *raw, *args = unused;
+        unused = NULL;
+        if (args == NULL && (args = PyTuple_New(1)) == NULL) return NULL;
+        Py_INCREF(data);
+        PyTuple_SET_ITEM(args, 0, data);
+        raw = ((PyTypeObject *)type)->tp_new((PyTypeObject *)type, args, NULL);
+        if (unused == NULL && Py_REFCNT(args) == 1) {
+            PyTuple_SET_ITEM(args, 0, NULL);
+            Py_DECREF(data);
+            unused = args;
+        }
+        else Py_DECREF(args);
+        return raw;
+    }
+
     static CYTHON_INLINE PyObject *bandstand_read_field(PyObject *descriptor, Py_ssize_t slot, PyObject *owner) {
         if (slot > 0 && PyDescr_TYPE(descriptor) == Py_TYPE(owner)) {
             PyObject *value = *(PyObject **)((char *)owner + slot);
@@ -40,6 +58,7 @@ cdef extern from *:
     }
     """
     bint is_same_text "bandstand_is_same_text"(str text, str other)
+    object new_raw "bandstand_new_raw"(object type, bytes data)
     object new_struct "bandstand_new_struct"(object type)
     void fill "bandstand_fill"(object owner, Py_ssize_t slot, object value)
     Py_ssize_t slot_of "bandstand_slot_of"(object descriptor)
@@ -123,6 +142,33 @@ cdef extern from *:
     """
     str join_id "bandstand_join_id"(str head, object first, object second)
 
+cdef extern from *:
+    """
+    #include <time.h>
+
+    /* The clock of `time.time_ns`, without an int object. */
+    static CYTHON_INLINE int64_t bandstand_system_ns(void) {
+        struct timespec now;
+        clock_gettime(CLOCK_REALTIME, &now);
+        return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    }
+
+    /* The first 22 characters of an id: ten for the time, twelve for 60 random bits. */
+    static CYTHON_INLINE PyObject *bandstand_make_head(int64_t time_ms, int64_t chance) {
+        static const char alphabet[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+        PyObject *head = PyUnicode_New(22, 127);
+        if (head != NULL) {
+            char *chars = (char *)PyUnicode_1BYTE_DATA(head);
+            int at;
+            for (at = 9; at >= 0; at--, time_ms >>= 5) chars[at] = alphabet[time_ms & 31];
+            for (at = 21; at >= 10; at--, chance >>= 5) chars[at] = alphabet[chance & 31];
+        }
+        return head;
+    }
+    """
+    int64_t system_ns "bandstand_system_ns"()
+    str make_head "bandstand_make_head"(int64_t time_ms, int64_t chance)
+
 cdef object ALPHABET
 cdef int TAIL_BITS
 cdef int64_t NS_PER_MS
@@ -133,13 +179,14 @@ cdef class IdGenerator:
     cdef object _draw
     cdef int64_t _end_ns
     cdef str _head
-    cdef object _head_number
+    cdef int64_t _head_bits
     cdef object _now_ns
+    cdef bint _is_system_clock
     cdef int64_t _tail
-    cdef readonly int64_t last_ms
+    cdef readonly object last_ms
 
     @cython.locals(now=int64_t, tail=int64_t)
     cpdef str make(self)
     cpdef int64_t now_ms(self) except? -1
+    @cython.locals(high=int64_t, low=int64_t)
     cdef int64_t _start_millisecond(self, int64_t now) except? -1
-    cdef object _set_head(self, object number)

@@ -245,7 +245,14 @@ TAIL_BITS = 20
 PAIRS = tuple([first + second for first in ALPHABET for second in ALPHABET])
 
 if not cython.compiled:
-    # Compiled, it is a C function in the .pxd.
+    # Compiled, these are C functions in the .pxd.
+    system_ns = time.time_ns
+
+    def make_head(time_ms: int, chance: int) -> str:
+        """Return the first 22 characters of an id: ten for the time, twelve for 60 random bits."""
+        number = time_ms << 60 | chance
+        return "".join([ALPHABET[number >> shift & 31] for shift in range(105, -1, -5)])
+
     def join_id(head: str, first: str, second: str) -> str:
         """Return the head of an id with two pairs of characters behind it."""
         return head + first + second
@@ -259,19 +266,21 @@ class IdGenerator:
         draw: the source of randomness: `draw(n)` returns n random bytes.
     """
 
-    __slots__ = ("_draw", "_end_ns", "_head", "_head_number", "_now_ns", "_tail", "last_ms")
+    __slots__ = ("_draw", "_end_ns", "_head", "_head_bits", "_is_system_clock", "_now_ns", "_tail", "last_ms")
 
     def __init__(
         self, now_ns: Callable[[], int] = time.time_ns, draw: Callable[[int], bytes] = os.urandom
     ) -> None:
         self._now_ns = now_ns
+        self._is_system_clock = now_ns is time.time_ns
         self._draw = draw
         # The end of the millisecond whose ids are counted.
         self._end_ns: Nanoseconds = 0
-        # The millisecond of the last id, for callers that need a timestamp too.
-        self.last_ms: Milliseconds = 0
+        # The millisecond of the last id, for callers that need a timestamp too: one object for all its messages.
+        self.last_ms = 0
         self._head = ""
-        self._head_number = 0
+        # The random bits in it.
+        self._head_bits: Count = 0
         self._tail: Count = 0
 
     def __call__(self) -> str:
@@ -280,7 +289,7 @@ class IdGenerator:
 
     def make(self) -> str:
         """Return a new id, greater than all before it."""
-        now = self._now_ns()
+        now = system_ns() if self._is_system_clock else self._now_ns()
         if now >= self._end_ns:
             tail = self._start_millisecond(now // NS_PER_MS)
         else:
@@ -288,7 +297,8 @@ class IdGenerator:
             if tail >> TAIL_BITS:
                 # The tail has overflowed: carry into the head.
                 tail = 0
-                self._set_head(self._head_number + 1)
+                self._head_bits += 1
+                self._head = make_head(self.last_ms, self._head_bits)
         self._tail = tail
         return join_id(self._head, PAIRS[tail >> 10], PAIRS[tail & 1023])
 
@@ -300,11 +310,10 @@ class IdGenerator:
         """Draw a new head and return the first tail."""
         self.last_ms = now
         self._end_ns = (now + 1) * NS_PER_MS
+        drawn = self._draw(10)
+        high: Count = int.from_bytes(drawn[:5], "big")
+        low: Count = int.from_bytes(drawn[5:], "big")
         # The topmost random bit stays clear, so that the carry cannot reach the time.
-        chance = int.from_bytes(self._draw(10), "big") & ((1 << 79) - 1)
-        self._set_head((int(now) << 60) | (chance >> TAIL_BITS))
-        return chance & ((1 << TAIL_BITS) - 1)
-
-    def _set_head(self, number: int) -> None:
-        self._head_number = number
-        self._head = "".join([ALPHABET[number >> shift & 31] for shift in range(105, -1, -5)])
+        self._head_bits = (high & ((1 << 39) - 1)) << TAIL_BITS | low >> TAIL_BITS
+        self._head = make_head(now, self._head_bits)
+        return low & ((1 << TAIL_BITS) - 1)

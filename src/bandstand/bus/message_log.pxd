@@ -5,7 +5,6 @@ cdef class MemoryLog:
     cdef Py_ssize_t _messages
     cdef Py_ssize_t _bytes
     cdef list _frames
-    cdef list _sizes
     cdef Py_ssize_t _start
     cdef Py_ssize_t _count
     cdef readonly Py_ssize_t held_bytes

@@ -38,7 +38,7 @@ class MemoryLog:
         InvalidArgumentError: a limit is not a positive int.
     """
 
-    __slots__ = ("_bytes", "_count", "_frames", "_messages", "_sizes", "_start", "held_bytes", "skipped")
+    __slots__ = ("_bytes", "_count", "_frames", "_messages", "_start", "held_bytes", "skipped")
 
     def __init__(self, messages: int = 256, bytes: int = 8 << 20) -> None:  # noqa: A002  # it is what is counted
         for name, value in (("messages", messages), ("bytes", bytes)):
@@ -46,9 +46,8 @@ class MemoryLog:
                 raise InvalidArgumentError(f"MemoryLog: {name} is {safe_repr(value)}: pass an int from 1 on")
         self._messages: Count = messages
         self._bytes: Count = bytes
-        # Ring buffers that grow up to `messages`: the entries in use are `_count` from `_start` on.
+        # A ring buffer that grows up to `messages`: the entries in use are `_count` from `_start` on.
         self._frames: list[Frame | None] = []
-        self._sizes: list[int] = []
         self._start: Count = 0
         self._count: Count = 0
         # The number of bytes of data in the frames.
@@ -72,10 +71,8 @@ class MemoryLog:
             place -= self._messages
         if place == len(self._frames):
             self._frames.append(frame)
-            self._sizes.append(size)
         else:
             self._frames[place] = frame
-            self._sizes[place] = size
         self._count += 1
         self.held_bytes += size
         while self.held_bytes > self._bytes:
@@ -83,8 +80,10 @@ class MemoryLog:
 
     def _drop_oldest(self) -> None:
         start = self._start
+        oldest = self._frames[start]
+        assert oldest is not None
         self._frames[start] = None
-        self.held_bytes -= self._sizes[start]
+        self.held_bytes -= len(data_of(oldest))
         self._count -= 1
         start += 1
         self._start = 0 if start == self._messages else start

@@ -49,6 +49,7 @@ cdef class Router:
     cdef dict _queries
     cdef public bint is_draining
     cdef public bint is_running
+    cdef bint is_tapped
     cdef public object scheduler
     cdef public object on_credit
     cdef public object on_capacity
@@ -72,7 +73,6 @@ cdef class Router:
     cpdef bint admit_to(self, object requester, object frame, CreditLimit credit, Route route) except -1
     cpdef bint post_event(self, object frame) except -1
     cpdef object answer(self, PendingRequest pending, object frame)
-    cdef object _discard_late(self, PendingRequest pending, object frame)
     @cython.locals(pending=PendingRequest)
     cpdef object turn(self, ActorContext ctx, object item)
     @cython.locals(route=Route, slot=CapabilitySlot)

@@ -55,8 +55,8 @@ from bandstand.bus.request import (
     DONE,
     DUPLICATE,
     NEW,
-    NO_REQUESTER,
     ROUTED,
+    NoRequester,
     PendingRequest,
     RedeliveryRequester,
     new_client_request,
@@ -100,12 +100,12 @@ logger = SafeLogger("bandstand.bus")
 class Upstream(Protocol):
     """The node above a router that serves one capability in another process.
 
-    That router has no routes: it forwards the requests of its capability. The node owns deadlines, retries, dead letters and statistics.
+    That router has no routes: whatever its capability sends goes to the node at once, in order, and not through the router's mailbox. The
+    node owns deadlines, retries, dead letters and statistics.
     """
 
-    @property
-    def is_writable(self) -> bool:
-        """Whether the node keeps up. Events are refused while it does not."""
+    def emit(self, frame: Frame, /) -> bool:
+        """Send an event of the capability to the node. Return False if the node does not keep up."""
         ...
 
     def forward(self, pending: PendingRequest, /) -> None:
@@ -113,15 +113,15 @@ class Upstream(Protocol):
         ...
 
     def withdraw(self, pending: PendingRequest, /) -> None:
-        """Withdraw a request that may have been forwarded."""
+        """Withdraw a request that was forwarded."""
         ...
 
-    def discard(self, kind: Kind, type_name: str, data: Raw, /) -> None:
-        """Report an answer to a request that is not open."""
+    def answer(self, pending: PendingRequest | None, frame: Frame, /) -> None:
+        """Send the answer to a request; None if it is not open any more."""
         ...
 
-    def check(self, frame: Frame, path: str, /) -> None:
-        """Refuse a message that the node could not route: see `Router.check`."""
+    def is_routed(self, frame: Frame, /) -> bool:
+        """Return whether the node has a route for a request."""
         ...
 
     def schedule(self, frame: Frame, delay_ms: int, /) -> None:
@@ -166,6 +166,7 @@ class Router:
         "internal_credit",
         "is_draining",
         "is_running",
+        "is_tapped",
         "dead_letters",
         "log",
         "loop",
@@ -200,6 +201,9 @@ class Router:
         self._memory_log = log if type(log) is MemoryLog else None
         self._append = safe_appender(log)
         self.taps = taps
+        # Whether there are any: it is looked at for every message.
+        self.is_tapped: Flag = bool(taps)
+        taps.on_change = self._note_taps
         self.counters = counters
         self.upstream = upstream
         self.faults = FaultMaker(ids, lambda: ids.last_ms)
@@ -226,7 +230,7 @@ class Router:
         # Called with a capability when a client's request to it is done; None while no client waits for capacity.
         self.on_capacity: Callable[[CapabilitySlot], None] | None = None
         # Routes an event; the second argument is its client, if it came from one. Any: a `Peer`, or None.
-        self.on_event: Callable[[Frame, Any], None] | None = None
+        self.on_event: Callable[[Frame, Any], object] | None = None
         # Refuses an event that cannot be published: see `check`.
         self.check_event: Callable[[Frame, str], None] | None = None
         # The tasks that wait for killed processes of capabilities.
@@ -272,8 +276,11 @@ class Router:
     def note(self, frame: Frame, destination: str) -> None:
         """Append a message to the log and show it to the taps. Every message passes here, or does the same inline."""
         self._log(frame)
-        if self.taps.entries:
+        if self.is_tapped:
             self.taps.notify(frame, destination)
+
+    def _note_taps(self, is_tapped: Flag) -> None:
+        self.is_tapped = is_tapped
 
     def _log(self, frame: Frame) -> None:
         if self._memory_log is not None:
@@ -316,8 +323,11 @@ class Router:
         if credit.used >= credit.limit:
             return False
         # First of all: if it raises, nothing has happened.
-        self.post(pending)
-        pending.is_queued = True
+        if self.upstream is not None:
+            self.upstream.forward(pending)
+        else:
+            self.post(pending)
+            pending.is_queued = True
         credit.used += 1
         self.counters.admitted += 1
         if not self.requests.enter(pending):
@@ -345,9 +355,9 @@ class Router:
 
     def post_event(self, frame: Frame) -> bool:
         """Admit an event of a capability. Return False if too many wait to be routed."""
+        if self.upstream is not None:
+            return self.upstream.emit(frame)
         if self.event_credit.used >= self.event_credit.limit:
-            return False
-        if self.upstream is not None and not self.upstream.is_writable:
             return False
         # First of all, as in `submit`.
         self.post(frame)
@@ -361,30 +371,25 @@ class Router:
 
     def answer(self, pending: PendingRequest, frame: Frame) -> None:
         """Take the answer to a request. A second answer, or one that is late, is discarded and counted."""
+        if self.upstream is not None:
+            self.upstream.answer(pending, frame)
+            return
         if pending.is_answered or pending.stage == DONE:
-            self._discard_late(pending, frame)
+            self.counters.late += 1
             return
         pending.is_answered = pending.is_queued = True
         pending.answer = frame
         self.post(pending)
 
-    def _discard_late(self, pending: PendingRequest, frame: Frame) -> None:
-        if self.upstream is not None and pending.stage == DONE:
-            # The node discards it, and counts it.
-            pending.requester.settle(frame, False)  # noqa: FBT003  # by position: a protocol's method
-        else:
-            self.counters.late += 1
-
     def discard(self, kind: Kind, type_name: str, data: Raw) -> None:
         """Count an answer to a request that is not open: it is late, or a second one. An error goes to the error sink."""
+        frame = Frame(kind=kind, type=type_name, data=data, metadata=Metadata(self.ids(), self.ids.last_ms))
         if self.upstream is not None:
-            self.upstream.discard(kind, type_name, data)
+            self.upstream.answer(None, frame)
             return
         self.counters.late += 1
         if kind == "error":
-            self.sink(
-                Frame(kind=kind, type=type_name, data=data, metadata=Metadata(self.ids(), self.ids.last_ms))
-            )
+            self.sink(frame)
 
     def check(self, frame: Frame, path: str) -> None:
         """Refuse a message that could not be routed or decoded if it were sent now. `path` is its place, for the error.
@@ -392,15 +397,14 @@ class Router:
         Raises:
             Refused: with the fault that it would be answered with.
         """
-        if self.upstream is not None:
-            self.upstream.check(frame, path)
-            return
         if frame.kind == "event":
-            assert self.check_event is not None
-            self.check_event(frame, path)
+            if self.check_event is not None:
+                self.check_event(frame, path)
             return
         route = self.find(frame.kind, frame.type)
         if route is None:
+            if self.upstream is not None and self.upstream.is_routed(frame):
+                return
             raise RefusedError(FaultAnswer(ROUTING_ERROR, self.describe_unrouted(frame), f"{path}.type"))
         try:
             route.read(frame.data)
@@ -457,7 +461,7 @@ class Router:
         if route is None:
             route = self._route_of(frame)
         self._log(frame)
-        if self.taps.entries:
+        if self.is_tapped:
             self.taps.notify(frame, "none" if route is None else route.slot.id)
         pending.stage = ROUTED
         if route is None:
@@ -532,7 +536,7 @@ class Router:
             self.counters.answered += 1
         else:
             is_final = self._count_failure(pending, frame)
-        if self.taps.entries:
+        if self.is_tapped:
             self.taps.notify(frame, "requester")
         if not self.settle(pending, frame):
             self.leave_unsettled(pending, frame)
@@ -609,11 +613,8 @@ class Router:
             self.sink(frame)
 
     def fail_unrouted(self, pending: PendingRequest) -> None:
-        """End a request that no capability handles, or forward it to the node."""
-        if self.upstream is not None:
-            self.upstream.forward(pending)
-        else:
-            self.fail(pending, ROUTING_ERROR, self.describe_unrouted(pending.frame))
+        """End a request that no capability handles."""
+        self.fail(pending, ROUTING_ERROR, self.describe_unrouted(pending.frame))
 
     def describe_unrouted(self, frame: Frame) -> str:
         """Return the error text for a message that no capability handles."""
@@ -627,11 +628,6 @@ class Router:
 
     def expire(self, pending: PendingRequest) -> None:
         """End a request whose deadline has passed."""
-        if self.upstream is not None:
-            # The node has its own deadline, and answers.
-            self.close(pending)
-            self.requests.leave(pending)
-            return
         frame, route = pending.frame, pending.route
         waited = frame.metadata.timeout or (
             route.timeout_ms if route is not None else to_whole_ms("timeout", self.config.timeout)
@@ -647,7 +643,7 @@ class Router:
             capability=name,
         )
         if route is not None:
-            route.slot.end_handler(pending)
+            route.slot.end_handler(pending, kills=True)
 
     def _fail_cycle(self, pending: PendingRequest) -> bool:
         """End a request that would wait for a capability that waits for it. Return whether it does."""
@@ -664,7 +660,7 @@ class Router:
 
     def goes_again(self, pending: PendingRequest, frame: Frame) -> bool:
         """Schedule a retry of a request that has failed. Return False if it is not retried."""
-        return self.upstream is None and self.retries.plan(pending, frame)
+        return self.retries.plan(pending, frame)
 
     def _count_failure(self, pending: PendingRequest, frame: Frame) -> bool:
         """Count a request that ends with an error. Return whether the same request would always end so: then the answer is remembered."""
@@ -686,8 +682,8 @@ class Router:
             self.requests.leave(pending)
             self.counters.withdrawn += 1
             route = pending.route
-            if route is not None and route.slot.spec.on_timeout == "cancel":
-                route.slot.end_handler(pending)
+            if route is not None:
+                route.slot.end_handler(pending, kills=False)
             if self.on_credit is not None:
                 self.on_credit()
         if self.upstream is not None:
@@ -704,10 +700,7 @@ class Router:
 
     def leave_unsettled(self, pending: PendingRequest, frame: Frame) -> None:
         """Handle an answer that could not be delivered."""
-        if self.upstream is not None:
-            # The node has counted it.
-            return
-        if pending.requester is not NO_REQUESTER:
+        if not isinstance(pending.requester, NoRequester):
             # A fault with a dead letter of its own needs no second one.
             if frame.type not in REASONS:
                 self.counters.abandon(frame)

@@ -111,7 +111,7 @@ class Tap:
         """Remove the tap. A second call has no effect."""
         if not self.is_removed:
             self.is_removed = True
-            self._taps.entries = tuple(tap for tap in self._taps.entries if tap is not self)
+            self._taps.replace(tuple(tap for tap in self._taps.entries if tap is not self))
 
     def call(self, frame: Frame, destination: str) -> None:
         """Call the function with a frame, if its filter selects it."""
@@ -135,11 +135,13 @@ class Tap:
 class Taps:
     """The taps of one router. False if there are none."""
 
-    __slots__ = ("entries",)
+    __slots__ = ("entries", "on_change")
 
     def __init__(self) -> None:
         self.entries: tuple[Tap, ...] = ()
-        """The taps, in the order in which they were added. Testing this is faster than calling `__bool__`."""
+        """The taps, in the order in which they were added."""
+        self.on_change: Callable[[bool], object] = bool
+        """Called when one was added or removed, with whether there are any."""
 
     def __bool__(self) -> bool:
         return bool(self.entries)
@@ -167,8 +169,13 @@ class Taps:
                 f"Taps.add: where is {safe_repr(where)}: pass a Filter, or None for everything"
             )
         tap = Tap(self, function, where)
-        self.entries = (*self.entries, tap)
+        self.replace((*self.entries, tap))
         return tap
+
+    def replace(self, entries: tuple[Tap, ...]) -> None:
+        """Replace all taps."""
+        self.entries = entries
+        self.on_change(bool(entries))
 
     def notify(self, frame: Frame, destination: str) -> None:
         """Call the taps with a frame, in the order in which they were added.

@@ -1,6 +1,6 @@
 cimport cython
 from bandstand.bus.frame cimport (
-    causation_of, correlation_of, data_of, id_of, kind_of, metadata_of, new_frame, timeout_of, timestamp_of, type_of
+    causation_of, correlation_of, data_of, id_of, kind_of, metadata_of, new_frame, new_raw, timeout_of, timestamp_of, type_of
 )
 
 cdef extern from *:
@@ -140,10 +140,24 @@ cdef extern from *:
         return text;
     }
 
-    static CYTHON_INLINE long long bandstand_number(PyObject *line, Py_ssize_t at, Py_ssize_t end) {
+    static CYTHON_INLINE PyObject *bandstand_bytes(PyObject *line, Py_ssize_t at, Py_ssize_t end) {
+        return PyBytes_FromStringAndSize(PyBytes_AS_STRING(line) + at, end - at);
+    }
+
+    /* A number, and the same object for the same number as the last time: many requests come in one millisecond. */
+    static CYTHON_INLINE PyObject *bandstand_number(PyObject *line, Py_ssize_t at, Py_ssize_t end) {
+        static long long last;
+        static PyObject *known;
         long long number = 0;
         for (; at < end; at++) number = 10 * number + (PyBytes_AS_STRING(line)[at] - '0');
-        return number;
+        if (known == NULL || number != last) {
+            PyObject *fresh = PyLong_FromLongLong(number);
+            if (fresh == NULL) return NULL;
+            Py_XSETREF(known, fresh);
+            last = number;
+        }
+        Py_INCREF(known);
+        return known;
     }
 
     #define BANDSTAND_PUT(text, size) (memcpy(out, text, size), out += (size))
@@ -156,18 +170,27 @@ cdef extern from *:
     ) {
         Py_ssize_t kind_size = bandstand_plain_size(kind), type_size = bandstand_plain_size(type);
         Py_ssize_t id_size = bandstand_plain_size(id), cause_size = 0, group_size = 0, size;
-        char digits[20], *first = digits + sizeof(digits), *out;
-        long long number;
-        int is_too_large;
+        /* The last timestamp and its digits: many answers are given in one millisecond. */
+        static PyObject *last;
+        static char digits[20], *first;
+        char *out;
         Py_buffer view;
         PyObject *line;
         if (causation != Py_None) cause_size = bandstand_plain_size(causation);
         if (correlation != Py_None) group_size = bandstand_plain_size(correlation);
-        if ((kind_size | type_size | id_size | cause_size | group_size) < 0 || !PyLong_CheckExact(timestamp)) Py_RETURN_NONE;
-        number = PyLong_AsLongLongAndOverflow(timestamp, &is_too_large);
-        if (number < 0 || is_too_large) Py_RETURN_NONE;
-        do *--first = '0' + (char)(number % 10);
-        while ((number /= 10) != 0);
+        if ((kind_size | type_size | id_size | cause_size | group_size) < 0) Py_RETURN_NONE;
+        if (timestamp != last) {
+            int is_too_large;
+            long long number;
+            if (!PyLong_CheckExact(timestamp)) Py_RETURN_NONE;
+            number = PyLong_AsLongLongAndOverflow(timestamp, &is_too_large);
+            if (number < 0 || is_too_large) Py_RETURN_NONE;
+            first = digits + sizeof(digits);
+            do *--first = '0' + (char)(number % 10);
+            while ((number /= 10) != 0);
+            Py_INCREF(timestamp);
+            Py_XSETREF(last, timestamp);
+        }
         if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE) < 0) return NULL;
         size = sizeof("{'kind':'','type':'','data':,'metadata':{'id':'','timestamp':}}") - 1 + kind_size + type_size + view.len + id_size
              + (digits + sizeof(digits) - first);
@@ -209,7 +232,8 @@ cdef extern from *:
     Py_ssize_t end_of_value "bandstand_end_of_value"(bytes line, Py_ssize_t at)
     str ascii_text "bandstand_ascii_text"(bytes line, Py_ssize_t at, Py_ssize_t end)
     str type_text "bandstand_type_text"(bytes line, Py_ssize_t at, Py_ssize_t end)
-    long long number_at "bandstand_number"(bytes line, Py_ssize_t at, Py_ssize_t end)
+    bytes bytes_at "bandstand_bytes"(bytes line, Py_ssize_t at, Py_ssize_t end)
+    object number_at "bandstand_number"(bytes line, Py_ssize_t at, Py_ssize_t end)
     object join_frame "bandstand_join_frame"(
         object kind, object type, object data, object id, object timestamp, object causation, object correlation
     )
@@ -264,7 +288,7 @@ cdef inline object read_canonical(bytes line):
     return new_frame(
         kind,
         type_text(line, type_at, type_end),
-        RAW(line[data_at:data_end]),
+        new_raw(RAW, bytes_at(line, data_at, data_end)),
         ascii_text(line, id_at, id_end),
         number_at(line, id_end + 14, at),
         None,

@@ -1,4 +1,5 @@
 cimport cython
+from bandstand.bus.frame cimport new_raw, read_field
 
 cdef extern from *:
     """
@@ -20,15 +21,20 @@ cdef object _encode
 cdef inline bint has_null(object line):
     return bandstand_has_null(line)
 
+cdef inline object field_of(object field, object owner):
+    return read_field(field, 0, owner)
+
 @cython.final
 cdef class PayloadCodec:
     cdef object _decode
     cdef bint _is_empty
+    cdef tuple _plain_fields
     cdef object _where
     cdef readonly object annotation
     cdef readonly object example
     cdef readonly object schema
 
+    cdef bint _is_plain(self, object value) except -1
     cpdef object read(self, object data)
     @cython.locals(line=bytes)
     cpdef object write(self, object value)

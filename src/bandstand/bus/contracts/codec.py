@@ -1,14 +1,15 @@
 """The codec of one payload type: decodes, encodes, and knows the JSON Schema.
 
 Decoding is one call of msgspec, which validates. Encoding validates too, because the constructor of a `Struct` does not: the encoded
-bytes are decoded again, so a capability never sends a payload that its reader would reject.
+bytes are decoded again, so a capability never sends a payload that its reader would reject. That takes most of the time of encoding. So it is
+left out for a payload whose classes alone show that it is valid: see `leaf_classes`.
 
 A payload that msgspec rejects because of `1.0` in place of an integer is decoded a second time: see `with_whole_numbers`.
 
 This module is compiled. Every message passes `read` or `write`; everything else here runs only at start or after an error.
 """
 
-# `has_null` is defined here or in the .pxd; the type checker sees one of the two.
+# `new_raw`, `field_of` and `has_null` are defined here or in the .pxd; the type checker sees one of the two.
 # pyright: reportPossiblyUnboundVariable=false
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Optional, cast
+from types import MemberDescriptorType
+from typing import Any, Final, Optional, TypeAlias, cast
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec import inspect as shapes
 
 from bandstand.bus.contracts.pydantic_models import ModelError, read_model, write_model
 from bandstand.bus.contracts.schema import Schema, example_of, schema_of
@@ -35,6 +38,9 @@ except ModuleNotFoundError:  # interpreted, where Cython is not installed
 
 __all__ = ("PayloadCodec",)
 
+Flag: TypeAlias = bool
+
+IS_COMPILED: Flag = cython.compiled
 LONGEST_SHOWN = 200
 
 EMPTY = Raw(b"{}")
@@ -42,7 +48,15 @@ EMPTY_SCHEMA: Final[Schema] = {"type": "object", "properties": {}}
 EXAMPLE_ERRORS = (InvalidMessageError, *DECODE_ERRORS)
 
 if not cython.compiled:
-    # Compiled, this is C code in the .pxd: in Cython, `in` first tries to convert the word to a number, which raises.
+    # Compiled, these are C functions in the .pxd: in Cython, `in` first tries to convert the word to a number, which raises.
+    def new_raw(kind: type[Raw], data: bytes) -> Raw:
+        """Return a `Raw` of some bytes."""
+        return kind(data)
+
+    def field_of(field: Any, owner: object) -> Any:
+        """Return the value of a field."""
+        return field.__get__(owner)
+
     def has_null(line: bytes) -> bool:
         """Return whether a line contains the word null, possibly inside a string."""
         return b"null" in line
@@ -62,6 +76,44 @@ def _read_empty(data: Raw | bytes) -> None:
         _decode_empty(data)
 
 
+# What JSON has one way to write for, and reads back as it was. Not float: it may be infinite.
+_LEAVES: tuple[tuple[type, frozenset[type]], ...] = (
+    (shapes.AnyType, frozenset({str, int, bool, type(None)})),
+    (shapes.StrType, frozenset({str})),
+    (shapes.IntType, frozenset({int})),
+    (shapes.BoolType, frozenset({bool})),
+    (shapes.NoneType, frozenset({type(None)})),
+)
+
+
+def leaf_classes(shape: shapes.Type) -> frozenset[type]:
+    """Return the classes whose objects are valid for a type, whatever their value. Objects of other classes may be valid too."""
+    if isinstance(shape, shapes.Metadata):
+        return leaf_classes(shape.type)
+    if isinstance(shape, shapes.UnionType):
+        return frozenset().union(*map(leaf_classes, shape.types))
+    for kind, classes in _LEAVES:
+        # Equal to a shape without limits, such as a pattern or a lowest value.
+        if type(shape) is kind and shape == kind():
+            return classes
+    return frozenset()
+
+
+def plain_fields(annotation: Any) -> tuple[tuple[Any, frozenset[type]], ...]:
+    """Return the fields of a struct with their `leaf_classes`; nothing if there is more to check than the fields, or for other types."""
+    shape = shapes.type_info(annotation)
+    if (
+        not isinstance(shape, shapes.StructType)
+        or shape.tag is not None
+        or shape.array_like
+        or hasattr(shape.cls, "__post_init__")
+    ):
+        return ()
+    fields = [(getattr(shape.cls, field.name, None), leaf_classes(field.type)) for field in shape.fields]
+    are_plain = all(type(field) is MemberDescriptorType and classes for field, classes in fields)
+    return tuple(fields) if are_plain else ()
+
+
 class PayloadCodec:
     """Decodes and encodes one type of payload.
 
@@ -73,7 +125,7 @@ class PayloadCodec:
         ContractError: the type is not supported; names `where` and the field.
     """
 
-    __slots__ = ("_decode", "_is_empty", "_where", "annotation", "example", "schema")
+    __slots__ = ("_decode", "_is_empty", "_plain_fields", "_where", "annotation", "example", "schema")
 
     # Any, here and below: a type, a union or an annotated type, and its values.
     def __init__(self, annotation: Any, where: str) -> None:
@@ -92,6 +144,9 @@ class PayloadCodec:
                     f"{where}: {name_of(annotation)} cannot be read from JSON: {safe_str(error)}"
                 ) from error
         self._decode = decode
+        # The fields of a struct that is valid if their objects have the right classes.
+        # Interpreted, to look at them takes longer than to decode.
+        self._plain_fields = plain_fields(annotation) if IS_COMPILED and not self._is_empty else ()
         # A plain value that `read` accepts; None if none was found.
         self.example: Any = self._make_example()
 
@@ -120,12 +175,24 @@ class PayloadCodec:
             )
         try:
             line = _encode(value)
-            self._decode(line)
+            if not self._is_plain(value):
+                self._decode(line)
         except Exception as error:
             raise self._write_error(value, error) from error
         if has_null(line):
             self._check_finite(value)
-        return Raw(line)
+        return new_raw(Raw, line)
+
+    def _is_plain(self, value: Any) -> Flag:
+        """Return whether the classes of a struct's fields show that it is valid."""
+        fields = self._plain_fields
+        if not fields or type(value) is not self.annotation:
+            return False
+        # A loop: compiled, `all` would make a generator.
+        for field, classes in fields:  # noqa: SIM110  # see above
+            if type(field_of(field, value)) not in classes:
+                return False
+        return True
 
     # -- errors --------------------------------------------------------------------------------------------------------
 
