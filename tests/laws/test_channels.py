@@ -24,7 +24,7 @@ from bandstand.errors import ChannelClosedError, ChannelTimeoutError, TokenCance
 from bandstand.scope import CONFLATED, UNBOUNDED, CancelToken, Channel, select
 from bandstand.scope._channel import WaitState
 from bandstand.testing import VirtualClock
-from tests.scope.harness import Capacity, drain, pending_timers
+from tests.scope.support import Capacity, drain, pending_timers
 
 
 class Item(NamedTuple):

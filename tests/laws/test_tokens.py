@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from bandstand.core import Loop
 from bandstand.scope.cancel import CancelToken
 from bandstand.testing import VirtualClock
-from tests.scope.harness import has_timers, is_linked_correctly
+from tests.scope.support import has_timers, is_linked_correctly
 
 NEVER = float("inf")
 

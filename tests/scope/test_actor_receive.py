@@ -19,7 +19,7 @@ from bandstand.core.coroutines import is_coroutine
 from bandstand.scope import UNBOUNDED, Channel, Consumer, EndedBy, consume
 from bandstand.scope._consumer import ActorReceive, ItemCoroutine
 from tests.core.support import Boom, settle
-from tests.scope.harness import SlowFunction, filled_channel, run_with_loop, wait_until
+from tests.scope.support import SlowFunction, filled_channel, run_with_loop, wait_until
 
 pytestmark = pytest.mark.spec("K1", "K2")
 
@@ -225,29 +225,26 @@ def test_a_coroutine_that_never_began_is_closed_with_its_wrapper() -> None:
         gc.collect()
 
 
-def test_a_verdict_returned_after_a_caught_cancellation_counts() -> None:
+async def test_a_verdict_returned_after_a_caught_cancellation_counts() -> None:
     """A cancellation that does not end the actor: by asyncio.timeout, or by task.cancel()."""
 
-    async def main(loop: Loop) -> None:
-        async def process(number: int) -> Verdict:
-            task = asyncio.current_task()
-            assert task is not None
-            task.cancel()
-            try:
-                await asyncio.sleep(0)
-            except asyncio.CancelledError:
-                task.uncancel()
-            return Verdict.STOP
+    async def process(number: int) -> Verdict:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            task.uncancel()
+        return Verdict.STOP
 
-        channel = filled_channel(1, 2)
-        actor = consume(channel, process)
-        assert (await actor.ended()).ended_by is EndedBy.RETURNED
-        assert len(channel) == 1
-
-    run_with_loop(main)
+    channel = filled_channel(1, 2)
+    actor = consume(channel, process)
+    assert (await actor.ended()).ended_by is EndedBy.RETURNED
+    assert len(channel) == 1
 
 
-def test_a_coroutine_is_stepped_with_values_and_errors_as_it_would_be_by_a_task() -> None:
+async def test_a_coroutine_is_stepped_with_values_and_errors_as_it_would_be_by_a_task() -> None:
     class Awaited:
         def __init__(self, future: asyncio.Future[Any]) -> None:
             self.future = future
@@ -255,28 +252,25 @@ def test_a_coroutine_is_stepped_with_values_and_errors_as_it_would_be_by_a_task(
         def __await__(self) -> Generator[Any, Any, Any]:
             return (yield from self.future)
 
-    async def main(loop: Loop) -> None:
-        good, bad = asyncio.get_running_loop().create_future(), asyncio.get_running_loop().create_future()
-        seen: list[Any] = []
+    good, bad = asyncio.get_running_loop().create_future(), asyncio.get_running_loop().create_future()
+    seen: list[Any] = []
 
-        async def process(number: int) -> Verdict:
-            seen.append(await Awaited(good))
-            with pytest.raises(Boom):
-                await bad
-            await BareYield()
-            async with asyncio.timeout(10):
-                await asyncio.sleep(0)
-            return Verdict.STOP
+    async def process(number: int) -> Verdict:
+        seen.append(await Awaited(good))
+        with pytest.raises(Boom):
+            await bad
+        await BareYield()
+        async with asyncio.timeout(10):
+            await asyncio.sleep(0)
+        return Verdict.STOP
 
-        actor = consume(filled_channel(1), process)
-        await asyncio.sleep(0)
-        good.set_result("good")
-        await asyncio.sleep(0)
-        bad.set_exception(Boom())
-        assert (await actor.ended()).ended_by is EndedBy.RETURNED
-        assert seen == ["good"]
-
-    run_with_loop(main)
+    actor = consume(filled_channel(1), process)
+    await asyncio.sleep(0)
+    good.set_result("good")
+    await asyncio.sleep(0)
+    bad.set_exception(Boom())
+    assert (await actor.ended()).ended_by is EndedBy.RETURNED
+    assert seen == ["good"]
 
 
 class BareYield:
@@ -286,38 +280,32 @@ class BareYield:
         yield
 
 
-def test_the_function_is_awaited_in_a_task_and_the_same_one_throughout() -> None:
-    async def main(loop: Loop) -> None:
-        tasks: list[Any] = []
+async def test_the_function_is_awaited_in_a_task_and_the_same_one_throughout() -> None:
+    tasks: list[Any] = []
 
-        async def process(number: int) -> Verdict:
-            for _ in range(3):
-                tasks.append(asyncio.current_task())
-                await asyncio.sleep(0)
-            return Verdict.STOP
+    async def process(number: int) -> Verdict:
+        for _ in range(3):
+            tasks.append(asyncio.current_task())
+            await asyncio.sleep(0)
+        return Verdict.STOP
 
-        await consume(filled_channel(1), process).ended()
-        assert tasks[0] is not None
-        assert len(set(tasks)) == 1
-
-    run_with_loop(main)
+    await consume(filled_channel(1), process).ended()
+    assert tasks[0] is not None
+    assert len(set(tasks)) == 1
 
 
 @pytest.mark.guarantee("G108")
-def test_stray_messages_while_in_flight_change_nothing() -> None:
-    async def main(loop: Loop) -> None:
-        slow = SlowFunction[int]()
-        channel = filled_channel(1, 2)
-        actor = consume(channel, slow)
-        await wait_until(lambda: slow.begun == [1])
-        loop.send(actor.id, "stray")
-        await asyncio.sleep(0)
-        assert slow.begun == [1]
-        slow.gate.set()
-        await wait_until(lambda: slow.ended == [1, 2])
-        await wait_until(lambda: actor.strays == 1)
-
-    run_with_loop(main)
+async def test_stray_messages_while_in_flight_change_nothing(loop: Loop) -> None:
+    slow = SlowFunction[int]()
+    channel = filled_channel(1, 2)
+    actor = consume(channel, slow)
+    await wait_until(lambda: slow.begun == [1])
+    loop.send(actor.id, "stray")
+    await asyncio.sleep(0)
+    assert slow.begun == [1]
+    slow.gate.set()
+    await wait_until(lambda: slow.ended == [1, 2])
+    await wait_until(lambda: actor.strays == 1)
 
 
 @pytest.mark.slow

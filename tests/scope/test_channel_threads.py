@@ -16,7 +16,7 @@ import pytest
 from bandstand.core import Loop
 from bandstand.errors import ChannelClosedError, ChannelTimeoutError, LoopBusyError, TokenCancelledError
 from bandstand.scope import UNBOUNDED, CancelToken, Channel, select
-from tests.scope.harness import (
+from tests.scope.support import (
     Capacity,
     as_coroutine,
     check_counters,
@@ -24,7 +24,6 @@ from tests.scope.harness import (
     event_loop_factory,
     fast_thread_switching,
     iterate,
-    run,
 )
 
 pytestmark = [
@@ -519,17 +518,14 @@ def test_event_loops_that_end_while_threads_send(crew: Crew) -> None:
 
 
 @pytest.mark.guarantee("G98")
-def test_blocking_on_a_thread_that_runs_an_event_loop_is_refused() -> None:
-    async def main() -> None:
-        channel = Channel[int](1)
-        for operation in (channel.send(1), select(channel.send(1))):
-            with pytest.raises(LoopBusyError, match="await"):
-                operation.blocking()
-            assert len(channel) == 0, "the operation had no effect"
-            await as_coroutine(operation)
-            channel.try_receive()
-
-    run(main)
+async def test_blocking_on_a_thread_that_runs_an_event_loop_is_refused() -> None:
+    channel = Channel[int](1)
+    for operation in (channel.send(1), select(channel.send(1))):
+        with pytest.raises(LoopBusyError, match="await"):
+            operation.blocking()
+        assert len(channel) == 0, "the operation had no effect"
+        await as_coroutine(operation)
+        channel.try_receive()
 
 
 @pytest.mark.guarantee("G93")

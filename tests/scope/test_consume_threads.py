@@ -15,7 +15,7 @@ from bandstand.core import Context, Loop, LoopConfig, Verdict
 from bandstand.errors import ChannelClosedError
 from bandstand.scope import UNBOUNDED, CancelToken, Channel, ChannelActor, EndedBy, Outcome, Process, consume
 from tests.core.support import settle
-from tests.scope.harness import OutcomeRecorder, filled_channel
+from tests.scope.support import OutcomeRecorder, filled_channel
 
 T = TypeVar("T")
 

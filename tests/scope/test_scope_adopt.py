@@ -30,7 +30,7 @@ from bandstand.supervision import (
 )
 from bandstand.supervision.supervisor import BaseSupervisor
 from bandstand.testing import VirtualClock
-from tests.scope.harness import Boom, errors_of, hang, idle, iterate
+from tests.scope.support import Boom, errors_of, hang, idle, iterate
 
 pytestmark = [pytest.mark.spec("K6"), pytest.mark.guarantee("G113")]
 

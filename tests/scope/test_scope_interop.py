@@ -22,7 +22,7 @@ from bandstand.scope.channel import UNBOUNDED, Channel
 from bandstand.scope.consumer import EndedBy
 from bandstand.scope.scope import Scope
 from bandstand.testing import VirtualClock
-from tests.scope.harness import (
+from tests.scope.support import (
     Boom,
     check_nothing_left,
     errors_of,
@@ -35,29 +35,27 @@ from tests.scope.harness import (
     run_clean_virtual,
 )
 
-pytestmark = [pytest.mark.spec("K6"), pytest.mark.guarantee("G118")]
+pytestmark = [pytest.mark.leaves_nothing, pytest.mark.spec("K6"), pytest.mark.guarantee("G118")]
 
 
 # --- asyncio around ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("where", ["body", "joining"])
-def test_a_timeout_around(where: str) -> None:
-    async def main(loop: Loop) -> None:
-        log: list[str] = []
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(1):
-                async with Scope() as scope:
-                    scope.launch(hang(log))
-                    scope.consume(Channel[int](), print)
-                    scope.spawn(idle)
-                    if where == "body":
-                        await hang(log, "body")
-        assert "child ended" in log
-        check_nothing_left(loop)
-        await iterate()
-
-    run_clean_virtual(main)
+@pytest.mark.virtual_time
+async def test_a_timeout_around(where: str, loop: Loop) -> None:
+    log: list[str] = []
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(1):
+            async with Scope() as scope:
+                scope.launch(hang(log))
+                scope.consume(Channel[int](), print)
+                scope.spawn(idle)
+                if where == "body":
+                    await hang(log, "body")
+    assert "child ended" in log
+    check_nothing_left(loop)
+    await iterate()
 
 
 @pytest.mark.parametrize("seconds", [0.9, 1, 1.1])
@@ -81,94 +79,84 @@ def test_a_timeout_around_a_scope_that_is_cancelled_about_then(seconds: float) -
     assert run_clean_virtual(main) in {0.9: ["cancel"], 1: ["cancel", "timeout"], 1.1: ["timeout"]}[seconds]
 
 
-def test_a_timeout_around_a_scope_that_fails_while_it_is_cancelled() -> None:
-    async def main(loop: Loop) -> None:
-        async def at_cleanup() -> None:
-            try:
-                await hang()
-            finally:
-                raise Boom
+@pytest.mark.virtual_time
+async def test_a_timeout_around_a_scope_that_fails_while_it_is_cancelled(loop: Loop) -> None:
+    async def at_cleanup() -> None:
+        try:
+            await hang()
+        finally:
+            raise Boom
 
-        with pytest.raises(ExceptionGroup) as caught:
-            async with asyncio.timeout(1):
-                async with Scope() as scope:
-                    scope.launch(at_cleanup())
-                    await hang()
-        assert errors_of(caught) == [repr(Boom())]
-        check_nothing_left(loop)
-        await iterate()
-
-    run_clean_virtual(main)
-
-
-def test_wait_for_around() -> None:
-    async def main(loop: Loop) -> None:
-        log: list[str] = []
-
-        async def block() -> None:
+    with pytest.raises(ExceptionGroup) as caught:
+        async with asyncio.timeout(1):
             async with Scope() as scope:
-                scope.launch(hang(log))
-                await hang(log, "body")
+                scope.launch(at_cleanup())
+                await hang()
+    assert errors_of(caught) == [repr(Boom())]
+    check_nothing_left(loop)
+    await iterate()
 
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(block(), 1)
-        assert sorted(log) == ["body ended", "child ended"]
-        check_nothing_left(loop)
 
-    run_clean_virtual(main)
+@pytest.mark.virtual_time
+async def test_wait_for_around(loop: Loop) -> None:
+    log: list[str] = []
+
+    async def block() -> None:
+        async with Scope() as scope:
+            scope.launch(hang(log))
+            await hang(log, "body")
+
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(block(), 1)
+    assert sorted(log) == ["body ended", "child ended"]
+    check_nothing_left(loop)
 
 
 @pytest.mark.parametrize("who", ["brother", "scope's child", "group's body"])
-def test_a_task_group_around(who: str) -> None:
-    async def main(loop: Loop) -> None:
-        log: list[str] = []
+async def test_a_task_group_around(who: str, loop: Loop) -> None:
+    log: list[str] = []
 
-        async def block() -> None:
-            async with Scope() as scope:
-                scope.launch(hang(log))
-                if who == "scope's child":
-                    scope.launch(fail_soon())
-                await hang(log, "body")
+    async def block() -> None:
+        async with Scope() as scope:
+            scope.launch(hang(log))
+            if who == "scope's child":
+                scope.launch(fail_soon())
+            await hang(log, "body")
 
-        with pytest.raises(ExceptionGroup) as caught:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(block())
-                group.create_task(hang(log, "brother"))
-                await iterate(2)
-                if who == "brother":
-                    group.create_task(fail_soon())
-                elif who == "group's body":
-                    raise Boom
-                # Not in its __aexit__: there, on 3.11, a group does not undo its own cancellation.
-                await hang()
-        assert errors_of(caught) == [repr(Boom())]
-        assert sorted(log) == ["body ended", "brother ended", "child ended"]
-        check_nothing_left(loop)
-
-    run_clean(main)
-
-
-def test_a_task_group_around_in_the_same_task() -> None:
-    async def main(loop: Loop) -> None:
-        log: list[str] = []
-        with pytest.raises(ExceptionGroup) as caught:
-            async with asyncio.TaskGroup() as group, Scope() as scope:
-                scope.launch(hang(log))
-                group.create_task(fail_soon())
-                await hang(log, "body")
-        assert errors_of(caught) == [repr(Boom())]
-        assert sorted(log) == ["body ended", "child ended"]
-        # And vice versa: the scope's cancellation is not the group's.
+    with pytest.raises(ExceptionGroup) as caught:
         async with asyncio.TaskGroup() as group:
-            async with Scope() as scope:
-                scope.launch(cancels(scope))
-                await hang()
-            log.append("the group's body goes on")
-            await iterate()
-        assert log[-1] == "the group's body goes on"
-        check_nothing_left(loop)
+            group.create_task(block())
+            group.create_task(hang(log, "brother"))
+            await iterate(2)
+            if who == "brother":
+                group.create_task(fail_soon())
+            elif who == "group's body":
+                raise Boom
+            # Not in its __aexit__: there, on 3.11, a group does not undo its own cancellation.
+            await hang()
+    assert errors_of(caught) == [repr(Boom())]
+    assert sorted(log) == ["body ended", "brother ended", "child ended"]
+    check_nothing_left(loop)
 
-    run_clean(main)
+
+async def test_a_task_group_around_in_the_same_task(loop: Loop) -> None:
+    log: list[str] = []
+    with pytest.raises(ExceptionGroup) as caught:
+        async with asyncio.TaskGroup() as group, Scope() as scope:
+            scope.launch(hang(log))
+            group.create_task(fail_soon())
+            await hang(log, "body")
+    assert errors_of(caught) == [repr(Boom())]
+    assert sorted(log) == ["body ended", "child ended"]
+    # And vice versa: the scope's cancellation is not the group's.
+    async with asyncio.TaskGroup() as group:
+        async with Scope() as scope:
+            scope.launch(cancels(scope))
+            await hang()
+        log.append("the group's body goes on")
+        await iterate()
+    assert log[-1] == "the group's body goes on"
+    check_nothing_left(loop)
 
 
 async def cancels(scope: Scope) -> None:
@@ -179,267 +167,240 @@ async def cancels(scope: Scope) -> None:
 # --- asyncio inside ---------------------------------------------------------------------------------------------------
 
 
-def test_a_timeout_inside() -> None:
-    async def main(loop: Loop) -> list[str]:
-        log: list[str] = []
-        async with Scope() as scope:
-            child = scope.launch(hang(log))
-            try:
-                async with asyncio.timeout(1):
-                    await hang(log, "body")
-            except TimeoutError:
-                log.append("timed out")
-            assert not child.done()
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(child, 1)
-        return log
-
-    assert run_clean_virtual(main) == ["body ended", "timed out", "child ended"]
-
-
-def test_a_timeout_inside_does_not_consume_the_scopes_cancellation() -> None:
-    async def main(loop: Loop) -> None:
-        async with Scope() as scope:
-            scope.launch(cancels(scope))
+@pytest.mark.virtual_time
+async def test_a_timeout_inside() -> None:
+    log: list[str] = []
+    async with Scope() as scope:
+        child = scope.launch(hang(log))
+        try:
             async with asyncio.timeout(1):
-                await hang()
-        async with Scope() as scope:
-            scope.launch(cancels(scope))
-            await asyncio.wait_for(hang(), 1)
-        check_nothing_left(loop)
+                await hang(log, "body")
+        except TimeoutError:
+            log.append("timed out")
+        assert not child.done()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(child, 1)
+    assert log == ["body ended", "timed out", "child ended"]
 
-    run_clean_virtual(main)
+
+@pytest.mark.virtual_time
+async def test_a_timeout_inside_does_not_consume_the_scopes_cancellation(loop: Loop) -> None:
+    async with Scope() as scope:
+        scope.launch(cancels(scope))
+        async with asyncio.timeout(1):
+            await hang()
+    async with Scope() as scope:
+        scope.launch(cancels(scope))
+        await asyncio.wait_for(hang(), 1)
+    check_nothing_left(loop)
 
 
 @pytest.mark.parametrize("where", ["body", "child"])
-def test_a_task_group_inside(where: str) -> None:
-    async def main(loop: Loop) -> None:
-        log: list[str] = []
+async def test_a_task_group_inside(where: str, loop: Loop) -> None:
+    log: list[str] = []
 
-        async def group_of_two(*, fails: bool) -> None:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(hang(log, "inner"))
-                if fails:
-                    group.create_task(fail_soon())
-                await hang(log, "group")
+    async def group_of_two(*, fails: bool) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(hang(log, "inner"))
+            if fails:
+                group.create_task(fail_soon())
+            await hang(log, "group")
 
+    async with Scope() as scope:
+        scope.launch(cancels(scope))
+        if where == "child":
+            scope.launch(group_of_two(fails=False))
+            await hang()
+        else:
+            await group_of_two(fails=False)
+    assert sorted(log) == ["group ended", "inner ended"]
+    with pytest.raises(ExceptionGroup) as caught:
         async with Scope() as scope:
-            scope.launch(cancels(scope))
             if where == "child":
-                scope.launch(group_of_two(fails=False))
+                scope.launch(group_of_two(fails=True))
                 await hang()
             else:
-                await group_of_two(fails=False)
-        assert sorted(log) == ["group ended", "inner ended"]
-        with pytest.raises(ExceptionGroup) as caught:
-            async with Scope() as scope:
-                if where == "child":
-                    scope.launch(group_of_two(fails=True))
-                    await hang()
-                else:
-                    await group_of_two(fails=True)
-        assert errors_of(caught) == [repr(Boom())]
-        check_nothing_left(loop)
-        await iterate()
-
-    run_clean(main)
+                await group_of_two(fails=True)
+    assert errors_of(caught) == [repr(Boom())]
+    check_nothing_left(loop)
+    await iterate()
 
 
-def test_a_task_group_inside_that_fails_while_the_scope_is_cancelled() -> None:
+async def test_a_task_group_inside_that_fails_while_the_scope_is_cancelled(loop: Loop) -> None:
     """3.13 cancels the task once more at the end of such a group: that must not reach the code after the scope."""
 
-    async def main(loop: Loop) -> None:
-        async def at_cleanup() -> None:
-            try:
+    async def at_cleanup() -> None:
+        try:
+            await hang()
+        finally:
+            raise Boom
+
+    with pytest.raises(ExceptionGroup) as caught:
+        async with Scope() as scope:
+            scope.launch(cancels(scope))
+            async with asyncio.TaskGroup() as group:
+                group.create_task(at_cleanup())
                 await hang()
-            finally:
-                raise Boom
-
-        with pytest.raises(ExceptionGroup) as caught:
-            async with Scope() as scope:
-                scope.launch(cancels(scope))
-                async with asyncio.TaskGroup() as group:
-                    group.create_task(at_cleanup())
-                    await hang()
-        assert errors_of(caught) == [repr(Boom())]
-        check_nothing_left(loop)
-        await iterate()
-
-    run_clean(main)
+    assert errors_of(caught) == [repr(Boom())]
+    check_nothing_left(loop)
+    await iterate()
 
 
 # --- anyio ------------------------------------------------------------------------------------------------------------
 
 
-def test_anyio_runs_here() -> None:
-    async def main(loop: Loop) -> list[str]:
-        log: list[str] = []
-        async with Scope() as scope:
+@pytest.mark.virtual_time
+async def test_anyio_runs_here() -> None:
+    log: list[str] = []
+    async with Scope() as scope:
 
-            async def child() -> None:
-                await anyio.sleep(1)
-                log.append("child")
+        async def child() -> None:
+            await anyio.sleep(1)
+            log.append("child")
 
-            scope.launch(child())
-            with anyio.move_on_after(0.5):
-                await anyio.sleep(5)
-            log.append("body")
-        return log
-
-    assert run_clean_virtual(main) == ["body", "child"]
+        scope.launch(child())
+        with anyio.move_on_after(0.5):
+            await anyio.sleep(5)
+        log.append("body")
+    assert log == ["body", "child"]
 
 
 @pytest.mark.parametrize("where", ["body", "joining"])
-def test_move_on_after_around(where: str) -> None:
-    async def main(loop: Loop) -> None:
-        log: list[str] = []
-        with anyio.move_on_after(1) as span:
+@pytest.mark.virtual_time
+async def test_move_on_after_around(where: str, loop: Loop) -> None:
+    log: list[str] = []
+    with anyio.move_on_after(1) as span:
+        async with Scope() as scope:
+            scope.launch(hang(log))
+            scope.consume(Channel[int](), print)
+            scope.spawn(idle)
+            if where == "body":
+                await hang(log, "body")
+    assert span.cancelled_caught
+    assert "child ended" in log
+    check_nothing_left(loop)
+    await iterate()
+
+
+@pytest.mark.virtual_time
+async def test_fail_after_around(loop: Loop) -> None:
+    log: list[str] = []
+    with pytest.raises(TimeoutError):
+        with anyio.fail_after(1):
             async with Scope() as scope:
                 scope.launch(hang(log))
-                scope.consume(Channel[int](), print)
-                scope.spawn(idle)
-                if where == "body":
-                    await hang(log, "body")
-        assert span.cancelled_caught
-        assert "child ended" in log
-        check_nothing_left(loop)
-        await iterate()
-
-    run_clean_virtual(main)
-
-
-def test_fail_after_around() -> None:
-    async def main(loop: Loop) -> None:
-        log: list[str] = []
-        with pytest.raises(TimeoutError):
-            with anyio.fail_after(1):
-                async with Scope() as scope:
-                    scope.launch(hang(log))
-                    await hang(log, "body")
-        assert sorted(log) == ["body ended", "child ended"]
-        check_nothing_left(loop)
-
-    run_clean_virtual(main)
+                await hang(log, "body")
+    assert sorted(log) == ["body ended", "child ended"]
+    check_nothing_left(loop)
 
 
 @pytest.mark.parametrize("first", ["anyio", "scope"])
 @pytest.mark.parametrize("is_same_turn", [True, False])
-def test_an_anyio_scope_that_is_cancelled_together_with_the_scope(first: str, is_same_turn: bool) -> None:
-    async def main(loop: Loop) -> None:
-        host = asyncio.get_running_loop()
-        log: list[str] = []
-        with anyio.CancelScope() as around:
-            async with Scope() as scope:
-                scope.launch(hang(log))
+async def test_an_anyio_scope_that_is_cancelled_together_with_the_scope(
+    first: str, is_same_turn: bool, loop: Loop
+) -> None:
+    host = asyncio.get_running_loop()
+    log: list[str] = []
+    with anyio.CancelScope() as around:
+        async with Scope() as scope:
+            scope.launch(hang(log))
 
-                def cancel() -> None:
-                    for who in ("anyio", "scope") if first == "anyio" else ("scope", "anyio"):
-                        if who == "anyio":
-                            around.cancel()
-                        else:
-                            scope.token.cancel("own")
-                        if not is_same_turn:
-                            break
+            def cancel() -> None:
+                for who in ("anyio", "scope") if first == "anyio" else ("scope", "anyio"):
+                    if who == "anyio":
+                        around.cancel()
+                    else:
+                        scope.token.cancel("own")
+                    if not is_same_turn:
+                        break
 
-                host.call_soon(cancel)
-                await hang(log, "body")
-            # The scope's ends here. anyio's is raised at the next checkpoint, if it was not raised before.
-            await anyio.lowlevel.checkpoint()
-            log.append("went on")
-        assert sorted(log[:2]) == ["body ended", "child ended"]
-        assert ("went on" in log) is (first == "scope" and not is_same_turn)
-        assert around.cancel_called is not (first == "scope" and not is_same_turn)
-        check_nothing_left(loop)
-        await iterate()
-
-    run_clean(main)
+            host.call_soon(cancel)
+            await hang(log, "body")
+        # The scope's ends here. anyio's is raised at the next checkpoint, if it was not raised before.
+        await anyio.lowlevel.checkpoint()
+        log.append("went on")
+    assert sorted(log[:2]) == ["body ended", "child ended"]
+    assert ("went on" in log) is (first == "scope" and not is_same_turn)
+    assert around.cancel_called is not (first == "scope" and not is_same_turn)
+    check_nothing_left(loop)
+    await iterate()
 
 
-def test_two_cancellations_of_a_task_that_is_about_to_run_become_one() -> None:
+async def test_two_cancellations_of_a_task_that_is_about_to_run_become_one(loop: Loop) -> None:
     """asyncio raises one error for both, with the last message, and anyio recognises its own by the message."""
+    log: list[str] = []
+    with anyio.CancelScope() as around:
+        async with Scope() as scope:
 
-    async def main(loop: Loop) -> None:
-        log: list[str] = []
-        with anyio.CancelScope() as around:
-            async with Scope() as scope:
+            def cancel() -> None:
+                asyncio.get_running_loop().call_soon(around.cancel)
+                scope.token.cancel("own")
 
-                def cancel() -> None:
-                    asyncio.get_running_loop().call_soon(around.cancel)
-                    scope.token.cancel("own")
-
-                asyncio.get_running_loop().call_soon(cancel)
-                await iterate(1000)
-            log.append("not reached")
-        assert log == []
-        assert around.cancelled_caught
-        check_nothing_left(loop)
-        await iterate()
-
-    run_clean(main)
+            asyncio.get_running_loop().call_soon(cancel)
+            await iterate(1000)
+        log.append("not reached")
+    assert log == []
+    assert around.cancelled_caught
+    check_nothing_left(loop)
+    await iterate()
 
 
 @pytest.mark.parametrize("who", ["brother", "scope's child", "cancel"])
-def test_an_anyio_group_around(who: str) -> None:
-    async def main(loop: Loop) -> None:
-        log: list[str] = []
+async def test_an_anyio_group_around(who: str, loop: Loop) -> None:
+    log: list[str] = []
 
-        async def block() -> None:
-            async with Scope() as scope:
-                scope.launch(hang(log))
-                if who == "scope's child":
-                    scope.launch(fail_soon())
-                await hang(log, "body")
+    async def block() -> None:
+        async with Scope() as scope:
+            scope.launch(hang(log))
+            if who == "scope's child":
+                scope.launch(fail_soon())
+            await hang(log, "body")
 
-        errors: list[BaseException] = []
-        try:
-            async with anyio.create_task_group() as group:
-                group.start_soon(block)
-                group.start_soon(hang, log, "brother")
-                await iterate(2)
-                if who == "brother":
-                    group.start_soon(fail_soon)
-                elif who == "cancel":
-                    group.cancel_scope.cancel()
-        except* Boom as caught:
-            errors = flatten(caught)
-        assert [repr(error) for error in errors] == ([] if who == "cancel" else [repr(Boom())])
-        assert sorted(log) == ["body ended", "brother ended", "child ended"]
-        check_nothing_left(loop)
-
-    run_clean(main)
+    errors: list[BaseException] = []
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(block)
+            group.start_soon(hang, log, "brother")
+            await iterate(2)
+            if who == "brother":
+                group.start_soon(fail_soon)
+            elif who == "cancel":
+                group.cancel_scope.cancel()
+    except* Boom as caught:
+        errors = flatten(caught)
+    assert [repr(error) for error in errors] == ([] if who == "cancel" else [repr(Boom())])
+    assert sorted(log) == ["body ended", "brother ended", "child ended"]
+    check_nothing_left(loop)
 
 
 @pytest.mark.parametrize("where", ["body", "child"])
-def test_an_anyio_group_inside(where: str) -> None:
-    async def main(loop: Loop) -> None:
-        log: list[str] = []
+async def test_an_anyio_group_inside(where: str, loop: Loop) -> None:
+    log: list[str] = []
 
-        async def group_of_two(*, fails: bool) -> None:
-            async with anyio.create_task_group() as group:
-                group.start_soon(hang, log, "inner")
-                if fails:
-                    group.start_soon(fail_soon)
-                await hang(log, "group")
+    async def group_of_two(*, fails: bool) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(hang, log, "inner")
+            if fails:
+                group.start_soon(fail_soon)
+            await hang(log, "group")
 
+    async with Scope() as scope:
+        scope.launch(cancels(scope))
+        if where == "child":
+            scope.launch(group_of_two(fails=False))
+            await hang()
+        else:
+            await group_of_two(fails=False)
+    assert sorted(log) == ["group ended", "inner ended"]
+    with pytest.raises(ExceptionGroup) as caught:
         async with Scope() as scope:
-            scope.launch(cancels(scope))
             if where == "child":
-                scope.launch(group_of_two(fails=False))
+                scope.launch(group_of_two(fails=True))
                 await hang()
             else:
-                await group_of_two(fails=False)
-        assert sorted(log) == ["group ended", "inner ended"]
-        with pytest.raises(ExceptionGroup) as caught:
-            async with Scope() as scope:
-                if where == "child":
-                    scope.launch(group_of_two(fails=True))
-                    await hang()
-                else:
-                    await group_of_two(fails=True)
-        assert errors_of(caught) == [repr(Boom())]
-        check_nothing_left(loop)
-
-    run_clean(main)
+                await group_of_two(fails=True)
+    assert errors_of(caught) == [repr(Boom())]
+    check_nothing_left(loop)
 
 
 # --- scopes in scopes -------------------------------------------------------------------------------------------------
@@ -447,38 +408,34 @@ def test_an_anyio_group_inside(where: str) -> None:
 
 @pytest.mark.parametrize("joined", [True, False])
 @pytest.mark.parametrize("level", [1, 2, 3])
-def test_a_cancellation_ends_at_the_scope_that_was_cancelled(joined: bool, level: int) -> None:
+async def test_a_cancellation_ends_at_the_scope_that_was_cancelled(
+    joined: bool, level: int, loop: Loop
+) -> None:
     """Three nested scopes in one task; "joined": each has the token of the outer one."""
-
-    async def main(loop: Loop) -> list[str]:
-        log: list[str] = []
-        async with Scope(name="1") as one:
-            one.launch(hang(log, "child 1"))
-            async with Scope(name="2", token=one.token if joined else None) as two:
-                two.launch(hang(log, "child 2"))
-                async with Scope(name="3", token=two.token if joined else None) as three:
-                    three.launch(hang(log, "child 3"))
-                    await iterate()
-                    asyncio.get_running_loop().call_soon(
-                        [one, two, three][level - 1].token.cancel, "this one"
-                    )
-                    await hang(log, "body")
-                log.append("after 3")
-                await two.cancel()
-            log.append("after 2")
-            await one.cancel()
-        log.append("after 1")
-        check_nothing_left(loop)
-        await iterate()
-        assert sorted(line for line in log if "ended" in line) == [
-            "body ended",
-            "child 1 ended",
-            "child 2 ended",
-            "child 3 ended",
-        ]
-        return [line for line in log if "after" in line]
-
-    assert run_clean(main) == ["after 3", "after 2", "after 1"][3 - level :]
+    log: list[str] = []
+    async with Scope(name="1") as one:
+        one.launch(hang(log, "child 1"))
+        async with Scope(name="2", token=one.token if joined else None) as two:
+            two.launch(hang(log, "child 2"))
+            async with Scope(name="3", token=two.token if joined else None) as three:
+                three.launch(hang(log, "child 3"))
+                await iterate()
+                asyncio.get_running_loop().call_soon([one, two, three][level - 1].token.cancel, "this one")
+                await hang(log, "body")
+            log.append("after 3")
+            await two.cancel()
+        log.append("after 2")
+        await one.cancel()
+    log.append("after 1")
+    check_nothing_left(loop)
+    await iterate()
+    assert sorted(line for line in log if "ended" in line) == [
+        "body ended",
+        "child 1 ended",
+        "child 2 ended",
+        "child 3 ended",
+    ]
+    assert [line for line in log if "after" in line] == ["after 3", "after 2", "after 1"][3 - level :]
 
 
 @pytest.mark.parametrize("level", [1, 2, 3])
@@ -509,81 +466,72 @@ def test_a_scope_that_is_cancelled_by_the_body_of_an_inner_scope(level: int) -> 
     assert run_clean(main) == expected[level]
 
 
-def test_a_parent_token_of_all_of_them() -> None:
-    async def main(loop: Loop) -> None:
-        token = CancelToken()
-        log: list[str] = []
-        with pytest.raises(TokenCancelledError) as caught:
-            async with (
-                Scope(token=token) as one,
-                Scope(token=one.token) as two,
-                Scope(token=two.token) as three,
-            ):
-                for scope in (one, two, three):
-                    scope.launch(hang(log))
-                await iterate()
-                asyncio.get_running_loop().call_soon(token.cancel, "all")
-                await hang()
-        assert caught.value.token == token.number
-        assert len(log) == 3
-        check_nothing_left(loop)
-
-    run_clean(main)
+async def test_a_parent_token_of_all_of_them(loop: Loop) -> None:
+    token = CancelToken()
+    log: list[str] = []
+    with pytest.raises(TokenCancelledError) as caught:
+        async with (
+            Scope(token=token) as one,
+            Scope(token=one.token) as two,
+            Scope(token=two.token) as three,
+        ):
+            for scope in (one, two, three):
+                scope.launch(hang(log))
+            await iterate()
+            asyncio.get_running_loop().call_soon(token.cancel, "all")
+            await hang()
+    assert caught.value.token == token.number
+    assert len(log) == 3
+    check_nothing_left(loop)
 
 
 @pytest.mark.parametrize("level", [1, 2, 3])
-def test_an_error_propagates_through_all_of_them(level: int) -> None:
-    async def main(loop: Loop) -> None:
-        log: list[str] = []
+async def test_an_error_propagates_through_all_of_them(level: int, loop: Loop) -> None:
+    log: list[str] = []
 
-        async def third() -> None:
-            async with Scope() as scope:
-                scope.launch(hang(log))
-                if level == 3:
-                    scope.launch(fail_soon())
-                await hang()
-
-        async def second() -> None:
-            async with Scope() as scope:
-                scope.launch(third())
-                if level == 2:
-                    scope.launch(fail_soon())
-                await hang()
-
-        with pytest.raises(ExceptionGroup) as caught:
-            async with Scope() as scope:
-                scope.launch(second())
-                await iterate()
-                if level == 1:
-                    scope.launch(fail_soon())
-                await hang()
-        assert errors_of(caught) == [repr(Boom())]
-        # A child that was cancelled before its first step has not run at all.
-        assert log in ([], ["child ended"])
-        check_nothing_left(loop)
-
-    run_clean(main)
-
-
-def test_a_scope_in_a_child_is_cancelled_by_its_token_and_by_its_task() -> None:
-    async def main(loop: Loop) -> None:
-        log: list[str] = []
-
-        async def child(token: CancelToken | None) -> None:
-            async with Scope(token=token) as scope:
-                scope.launch(hang(log))
-                await hang(log, "child's body")
-
+    async def third() -> None:
         async with Scope() as scope:
-            joined = scope.launch(child(scope.token))
-            alone = scope.launch(child(None))
-            await iterate()
-            await scope.cancel()
-        assert sorted(log) == ["child ended", "child ended", "child's body ended", "child's body ended"]
-        assert joined.cancelled()
-        assert alone.cancelled()
+            scope.launch(hang(log))
+            if level == 3:
+                scope.launch(fail_soon())
+            await hang()
 
-    run_clean(main)
+    async def second() -> None:
+        async with Scope() as scope:
+            scope.launch(third())
+            if level == 2:
+                scope.launch(fail_soon())
+            await hang()
+
+    with pytest.raises(ExceptionGroup) as caught:
+        async with Scope() as scope:
+            scope.launch(second())
+            await iterate()
+            if level == 1:
+                scope.launch(fail_soon())
+            await hang()
+    assert errors_of(caught) == [repr(Boom())]
+    # A child that was cancelled before its first step has not run at all.
+    assert log in ([], ["child ended"])
+    check_nothing_left(loop)
+
+
+async def test_a_scope_in_a_child_is_cancelled_by_its_token_and_by_its_task() -> None:
+    log: list[str] = []
+
+    async def child(token: CancelToken | None) -> None:
+        async with Scope(token=token) as scope:
+            scope.launch(hang(log))
+            await hang(log, "child's body")
+
+    async with Scope() as scope:
+        joined = scope.launch(child(scope.token))
+        alone = scope.launch(child(None))
+        await iterate()
+        await scope.cancel()
+    assert sorted(log) == ["child ended", "child ended", "child's body ended", "child's body ended"]
+    assert joined.cancelled()
+    assert alone.cancelled()
 
 
 # --- scopes in actors -------------------------------------------------------------------------------------------------
@@ -700,24 +648,21 @@ def test_stopping_an_actor_ends_the_scope_inside_it(inside: Callable[..., list[s
     assert sorted(log) == ["body ended", "child ended"]
 
 
-def test_the_next_message_is_not_affected_by_the_cancellation_of_the_last() -> None:
-    async def main(loop: Loop) -> list[object]:
-        seen: list[object] = []
+async def test_the_next_message_is_not_affected_by_the_cancellation_of_the_last(loop: Loop) -> None:
+    seen: list[object] = []
 
-        async def handler(ctx: Context[Any], data: object) -> None:
-            async with Scope() as scope:
-                scope.launch(cancels(scope))
-                await hang()
-            await iterate()
-            seen.append(data)
-
+    async def handler(ctx: Context[Any], data: object) -> None:
         async with Scope() as scope:
-            actor = scope.spawn(handler)
-            for number in range(5):
-                loop.send(actor, number)
-        return seen
+            scope.launch(cancels(scope))
+            await hang()
+        await iterate()
+        seen.append(data)
 
-    assert run_clean(main) == [0, 1, 2, 3, 4]
+    async with Scope() as scope:
+        actor = scope.spawn(handler)
+        for number in range(5):
+            loop.send(actor, number)
+    assert seen == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.guarantee("G120")

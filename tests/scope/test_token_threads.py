@@ -21,7 +21,7 @@ from bandstand.errors import TokenCancelledError
 from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import Channel
 from bandstand.testing import VirtualClock
-from tests.scope.harness import (
+from tests.scope.support import (
     CountingListener,
     fast_thread_switching,
     has_timers,
