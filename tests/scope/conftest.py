@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.loops import clock, diary, loop, make_loop
-from tests.scope.support import check_nothing_left
+from tests.scope.support import check_nothing_left, iterate
 
 __all__ = ("clock", "diary", "loop", "make_loop")
 
@@ -54,6 +54,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         async with nullcontext() if "no_loop" in markers else values["loop"]:
             await test(**arguments)
             if "leaves_nothing" in markers:
+                check_nothing_left(values["loop"])
+                # Nothing comes late, either.
+                await iterate()
                 check_nothing_left(values["loop"])
 
     with asyncio.Runner(loop_factory=factory) as runner:

@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+import pytest
+
 from bandstand.core import Context, Loop, Verdict
 from bandstand.core.timer_wheel import Timer
 from bandstand.errors import ChannelClosedError, ChannelTimeoutError
@@ -28,8 +30,6 @@ from bandstand.scope import (
 from bandstand.testing import VirtualClock
 
 if TYPE_CHECKING:
-    import pytest
-
     from bandstand.scope.cancel import CancelNode
 
 R = TypeVar("R")
@@ -380,6 +380,20 @@ async def fail_soon(*arguments: object) -> None:
     raise Boom(*arguments)
 
 
+async def fail_at_cleanup(*arguments: object) -> None:
+    """Fail when it is cancelled."""
+    try:
+        await hang()
+    finally:
+        raise Boom(*arguments)
+
+
+async def cancel_soon(scope: Scope) -> None:
+    """Cancel the scope in the second step, and wait for its children."""
+    await asyncio.sleep(0)
+    await scope.cancel("enough")
+
+
 async def ignore_cancellation(release: asyncio.Event) -> str:
     """Ignore every cancellation until it is released; after a long virtual time it is, so that a failing test ends."""
     asyncio.get_running_loop().call_later(1_000_000, release.set)
@@ -397,6 +411,14 @@ def is_closed(coroutine: Any) -> bool:
 def is_over(scope: Scope) -> bool:
     """Whether a scope has ended, and has no children."""
     return scope.children == () and scope.token.cancelled
+
+
+@contextmanager
+def raises_errors(*errors: BaseException) -> Generator[None]:
+    """Check that the block raises an `ExceptionGroup` of exactly these errors, in any order and depth."""
+    with pytest.raises(ExceptionGroup) as caught:
+        yield
+    assert errors_of(caught) == sorted(map(repr, errors))
 
 
 def errors_of(caught: pytest.ExceptionInfo[BaseExceptionGroup[Any]]) -> list[str]:

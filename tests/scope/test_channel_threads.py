@@ -101,36 +101,6 @@ def all_of(senders: int, each: int) -> list[tuple[int, int]]:
 
 @pytest.mark.guarantee("G91")
 @pytest.mark.parametrize("capacity", CAPACITIES)
-def test_threads_only(capacity: Capacity, crew: Crew) -> None:
-    channel = Channel[tuple[int, int]](capacity)
-    got: list[list[tuple[int, int]]] = [[] for _ in range(3)]
-
-    def send(sender: int) -> None:
-        for number in range(300):
-            channel.send((sender, number)).blocking()
-
-    def receive(mine: list[tuple[int, int]]) -> None:
-        while True:
-            try:
-                mine.append(channel.receive().blocking())
-            except ChannelClosedError:
-                return
-
-    receivers, senders = Crew(), crew
-    for mine in got:
-        receivers.start(receive, mine)
-    for sender in range(4):
-        senders.start(send, sender)
-    senders.join()
-    channel.close()
-    receivers.join()
-    assert sorted(item for mine in got for item in mine) == all_of(4, 300)
-    assert all(in_order_of_senders(mine) for mine in got)
-    check_counters(channel)
-
-
-@pytest.mark.guarantee("G91")
-@pytest.mark.parametrize("capacity", CAPACITIES)
 def test_two_event_loops_and_threads(capacity: Capacity, crew: Crew) -> None:
     channel = Channel[tuple[int, int]](capacity)
     got: list[list[tuple[int, int]]] = [[] for _ in range(5)]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bandstand.core import ExitReason, Loop, Verdict
+from bandstand.core import Loop, Verdict
 from bandstand.errors import InvalidArgumentError, RestartLimitError
 from bandstand.scope import UNBOUNDED, CancelToken, Channel, Consumer
 from bandstand.supervision import (
@@ -231,13 +231,6 @@ def test_kept_mailboxes_do_not_matter(loop: Loop) -> None:
     check_statistics(loop)
 
 
-def test_it_appears_in_the_tree(loop: Loop) -> None:
-    channel, picky = filled_channel(3), Picky()
-    supervised(loop, Consumer(channel, picky))
-    settle(loop)
-    assert str(loop.tree()) == "root (running)\n└── orders (running, 1 restart)"
-
-
 @pytest.mark.spec("K7")
 def test_stop_is_a_normal_end(loop: Loop) -> None:
     channel = filled_channel(None, Verdict.STOP, None)
@@ -269,18 +262,3 @@ def test_invalid_arguments_are_refused(arguments: Any, words: str) -> None:
         Consumer(*arguments)
     with pytest.raises(InvalidArgumentError, match="token is 1"):
         Consumer(Channel[int](), print, token=1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # on purpose
-
-
-def test_its_exit_reason_is_that_of_any_actor(loop: Loop) -> None:
-    seen: list[ExitReason] = []
-
-    class Watch:
-        def on_actor_stop(self, id: object, reason: ExitReason) -> None:  # noqa: A002 -- the hook's own name
-            seen.append(reason)
-
-    loop.set_observer(Watch())
-    channel = filled_channel(3, 7, 1)
-    supervised(loop, Consumer(channel, Picky()))
-    channel.close()
-    settle(loop)
-    assert seen == [ExitReason.PANIC, ExitReason.FAIL, ExitReason.NORMAL]

@@ -54,7 +54,7 @@ async def in_thread(function: Callable[[], T]) -> T:
     return answer
 
 
-async def test_a_thread_cancels_a_scope_and_waits_for_its_children(loop: Loop) -> None:
+async def test_a_thread_cancels_a_scope_and_waits_for_its_children() -> None:
     log: list[str] = []
     watchers: list[asyncio.Task[None]] = []
 
@@ -75,7 +75,6 @@ async def test_a_thread_cancels_a_scope_and_waits_for_its_children(loop: Loop) -
     assert not actor.is_alive
     await watchers[0]
     assert sorted(log) == ["body ended", "child ended", "joined"]
-    check_nothing_left(loop)
 
 
 async def test_the_body_that_waits_for_the_thread_that_cancels_is_cancelled(loop: Loop) -> None:
@@ -109,7 +108,7 @@ async def test_a_child_that_cancels_its_scope_from_a_thread_does_not_wait_for_it
     assert scope.token.reason == "by a child's thread"
 
 
-async def test_a_thread_cancels_the_token_above(loop: Loop) -> None:
+async def test_a_thread_cancels_the_token_above() -> None:
     token = CancelToken()
     log: list[str] = []
     with pytest.raises(TokenCancelledError, match="by a thread") as caught:
@@ -123,7 +122,6 @@ async def test_a_thread_cancels_the_token_above(loop: Loop) -> None:
     thread.join(PATIENCE)
     assert caught.value.token == token.number
     assert log == ["child ended"]
-    check_nothing_left(loop)
 
 
 async def test_a_thread_waits_for_all() -> None:

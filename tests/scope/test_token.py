@@ -99,32 +99,6 @@ def test_a_parent_cancels_its_children_and_never_vice_versa() -> None:
     assert root.child().reason == "all", "a child that comes too late is cancelled"
 
 
-@pytest.mark.guarantee("G100")
-def test_a_child_without_listeners_has_its_parents_reason() -> None:
-    root = CancelToken()
-    child = root.child()
-    root.cancel("all")
-    assert not child.cancel("mine")
-    assert child.reason == "all"
-
-
-@pytest.mark.slow
-def test_trees_may_be_deep() -> None:
-    root = CancelToken()
-    chain = [root]
-    called: list[int] = []
-    for _ in range(5000):
-        chain.append(chain[-1].child())
-        chain[-1].on_cancel(lambda token: called.append(token.number))
-    leaf = root
-    for _ in range(5000):
-        leaf = leaf.child()
-    root.cancel("all")
-    assert called == [token.number for token in chain[1:]]
-    assert leaf.reason == "all"
-    assert all(listener_count(token) == 0 for token in chain)
-
-
 @pytest.mark.parametrize(
     ("make", "words"),
     [
