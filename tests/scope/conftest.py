@@ -1,18 +1,21 @@
-"""Fixtures, and a runner for `async def` tests: on the event loop of the lane, with the loop of the test attached.
+"""Fixtures. An `async def` test runs on the event loop of the lane, with the loop of the test attached.
 
 The marker `virtual_time` runs a test on the clock's own event loop, so that the time of asyncio is virtual on every lane; `no_loop`
-does the same without an attached loop. After a test marked `leaves_nothing`, no task and no actor may be left.
+does the same without an attached loop.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from contextlib import nullcontext
-from typing import Any
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 
 import pytest
 
+from bandstand.core import Loop
+from bandstand.testing import VirtualClock
+from tests.core.support import HostFactory
 from tests.loops import clock, diary, loop, make_loop
 from tests.scope.support import check_nothing_left, iterate
 
@@ -20,46 +23,44 @@ __all__ = ("clock", "diary", "loop", "make_loop")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    for marker in ("virtual_time", "no_loop", "leaves_nothing"):
-        config.addinivalue_line("markers", f"{marker}: see tests/scope/conftest.py")
-
-
-def is_async(item: pytest.Function) -> bool:
-    return inspect.iscoroutinefunction(item.obj)
+    config.addinivalue_line("markers", "virtual_time: an async test in virtual time on every lane")
+    config.addinivalue_line("markers", "no_loop: an async test in virtual time without an attached loop")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if isinstance(item, pytest.Function) and is_async(item):
-            names = item.fixturenames
-            names += [name for name in ("clock", "loop", "loop_factory") if name not in names]
+        if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
+            # The plugin runs a test that uses these.
+            item.fixturenames += ["bandstand_run", "bandstand_system"]
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run an `async def` test."""
-    if not is_async(pyfuncitem):
-        return None
-    test: Any = pyfuncitem.obj
-    values: dict[str, Any] = dict(pyfuncitem.funcargs)
-    arguments = {name: values[name] for name in inspect.signature(test).parameters}
-    markers = {mark.name for mark in pyfuncitem.iter_markers()}
-    factory = values["loop_factory"]
-    if markers & {"no_loop", "virtual_time"} or factory is asyncio.new_event_loop:
-        factory = values["clock"].new_event_loop
-    unhandled: list[dict[str, Any]] = []
+def has_marker(request: pytest.FixtureRequest, *names: str) -> bool:
+    return any(request.node.get_closest_marker(name) is not None for name in names)
 
-    async def main() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda _host, context: unhandled.append(context))
-        async with nullcontext() if "no_loop" in markers else values["loop"]:
-            await test(**arguments)
-            if "leaves_nothing" in markers:
-                check_nothing_left(values["loop"])
-                # Nothing comes late, either.
-                await iterate()
-                check_nothing_left(values["loop"])
 
-    with asyncio.Runner(loop_factory=factory) as runner:
-        runner.run(main())
-    assert unhandled == []
-    return True
+@pytest.fixture
+def bandstand_loop_factory(
+    request: pytest.FixtureRequest, clock: VirtualClock, loop_factory: HostFactory
+) -> HostFactory:
+    is_asyncio = loop_factory is asyncio.new_event_loop
+    return (
+        clock.new_event_loop if is_asyncio or has_marker(request, "virtual_time", "no_loop") else loop_factory
+    )
+
+
+@pytest.fixture
+def bandstand_system(
+    request: pytest.FixtureRequest,
+) -> AbstractAsyncContextManager[object]:
+    return nullcontext() if has_marker(request, "no_loop") else attached(request.getfixturevalue("loop"))
+
+
+@asynccontextmanager
+async def attached(loop: Loop) -> AsyncGenerator[Loop]:
+    """Attach the loop; at the end, nothing may be left in it."""
+    async with loop:
+        yield loop
+        check_nothing_left(loop)
+        # Nothing comes late, either.
+        await iterate()
+        check_nothing_left(loop)

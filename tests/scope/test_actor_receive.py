@@ -185,6 +185,7 @@ async def test_stray_messages_while_in_flight_change_nothing(loop: Loop) -> None
     slow.gate.set()
     await wait_until(lambda: slow.ended == [1, 2])
     await wait_until(lambda: actor.strays == 1)
+    await actor.stop()
 
 
 @pytest.mark.slow

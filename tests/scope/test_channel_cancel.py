@@ -47,6 +47,7 @@ async def test_a_task_that_is_cancelled_while_it_waits_leaves_the_queue() -> Non
     assert drain(channel) == [2, 3, 5], "what was not sent is not there"
     assert channel.statistics().cancelled == 2
     check_counters(channel)
+    await asyncio.gather(senders[0], senders[2])
 
 
 @pytest.mark.guarantee("G96")

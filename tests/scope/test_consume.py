@@ -317,7 +317,10 @@ async def test_the_default_loop_is_the_one_attached_to_the_running_event_loop(lo
             consume(Channel[int](), idle_element)
         assert consume(Channel[int](), idle_element, loop=second).loop is second
         second.request_stop()
-        assert consume(Channel[int](), idle_element).loop is loop
+        other = consume(Channel[int](), idle_element)
+        assert other.loop is loop
+    for each in (actor, other):
+        await each.stop()
 
 
 def test_without_a_loop_the_error_says_what_to_pass() -> None:
@@ -341,8 +344,9 @@ def test_without_a_loop_the_error_says_what_to_pass() -> None:
     ],
 )
 def test_invalid_arguments_are_refused(loop: Loop, options: dict[str, Any], words: str) -> None:
+    arguments: dict[str, Any] = {"channel": Channel[int](), "process": idle_element, "loop": loop, **options}
     with pytest.raises(InvalidArgumentError, match=words):
-        consume(**{"channel": Channel[int](), "process": idle_element, "loop": loop, **options})
+        consume(**arguments)
     assert loop.statistics().spawned == 0
 
 

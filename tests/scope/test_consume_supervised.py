@@ -79,9 +79,11 @@ async def test_the_same_with_an_async_function(loop: Loop) -> None:
         await asyncio.sleep(0)
         return picky(number)
 
-    supervised(loop, Consumer(channel, process))
+    root = supervised(loop, Consumer(channel, process))
     await wait_until(lambda: len(picky.got) == 30)
     assert picky.got == list(range(30))
+    root.stop()
+    await wait_until(lambda: loop.statistics().alive == 0)
 
 
 @pytest.mark.spec("K3")

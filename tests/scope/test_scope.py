@@ -42,7 +42,7 @@ from tests.scope.support import (
     raises_errors,
 )
 
-pytestmark = [pytest.mark.leaves_nothing, pytest.mark.spec("K6"), pytest.mark.guarantee("G113")]
+pytestmark = [pytest.mark.spec("K6"), pytest.mark.guarantee("G113")]
 
 
 # --- what it owns -----------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ from tests.scope.support import (
     raises_errors,
 )
 
-pytestmark = [pytest.mark.leaves_nothing, pytest.mark.spec("K6"), pytest.mark.guarantee("G114")]
+pytestmark = [pytest.mark.spec("K6"), pytest.mark.guarantee("G114")]
 
 
 # --- a child fails ----------------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ from tests.scope.support import (
     run_clean,
 )
 
-pytestmark = [pytest.mark.leaves_nothing, pytest.mark.spec("K6"), pytest.mark.guarantee("G118")]
+pytestmark = [pytest.mark.spec("K6"), pytest.mark.guarantee("G118")]
 
 
 # --- asyncio around ---------------------------------------------------------------------------------------------------

@@ -24,7 +24,6 @@ from bandstand.scope.scope import Scope
 from tests.scope.support import check_nothing_left, hang, idle, iterate
 
 pytestmark = [
-    pytest.mark.leaves_nothing,
     pytest.mark.spec("K4", "K6"),
     pytest.mark.guarantee("G119"),
     pytest.mark.real_time(reason="threads live in real time"),

@@ -16,7 +16,7 @@ from bandstand.scope.consumer import ChannelActor, EndedBy, Outcome, consume
 from bandstand.scope.scope import Scope
 from tests.scope.support import hang, iterate
 
-pytestmark = [pytest.mark.leaves_nothing, pytest.mark.spec("K6"), pytest.mark.guarantee("G113", "G115")]
+pytestmark = [pytest.mark.spec("K6"), pytest.mark.guarantee("G113", "G115")]
 
 
 async def test_scope_cancellation_propagates_to_actors_created_within_the_scope() -> None:
