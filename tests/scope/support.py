@@ -7,10 +7,11 @@ import gc
 import logging
 import os
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+import anyio
 import pytest
 
 from bandstand.core import Context, Loop, Verdict
@@ -401,6 +402,20 @@ async def ignore_cancellation(release: asyncio.Event) -> str:
         with suppress(asyncio.CancelledError):
             await release.wait()
     return "released"
+
+
+@asynccontextmanager
+async def open_group(library: str) -> AsyncGenerator[Callable[[Coroutine[Any, Any, None]], object]]:
+    """Open a task group of asyncio or anyio, and give what starts a task in it."""
+    if library == "asyncio":
+        async with asyncio.TaskGroup() as group:
+            yield group.create_task
+    else:
+        async with anyio.create_task_group() as tasks:
+            yield lambda work: tasks.start_soon(lambda: work)
+
+
+both_libraries = pytest.mark.parametrize("library", ["asyncio", "anyio"])
 
 
 def is_closed(coroutine: Any) -> bool:

@@ -294,6 +294,7 @@ async def test_stop_finishes_the_element_in_flight_and_takes_no_other(
     slow.gate.set()
     assert await wait == Outcome(NORMAL, None, EndedBy.STOPPED)
     assert (slow.ended, slow.cancelled, len(channel)) == ([1], [], 2)
+    assert not actor.token.cancelled
 
 
 @pytest.mark.spec("K4")
@@ -395,13 +396,16 @@ async def test_cancel_after_stop_does_not_wait_for_the_element() -> None:
 
 @pytest.mark.spec("K4")
 @pytest.mark.guarantee("G108")
-async def test_cancel_while_idle_ends_it_without_another_call() -> None:
+async def test_cancel_while_idle_ends_it_without_another_call(loop: Loop) -> None:
     channel, got = Channel[int](UNBOUNDED), list[int]()
     actor = consume(channel, got.append)
     await wait_until(lambda: channel.statistics().receivers == 1)
+    before = loop.statistics().ticks
     wait = actor.cancel("enough")
     channel.try_send(1)
     assert await wait == Outcome(NORMAL, None, EndedBy.CANCELLED)
+    # Promptly: it took no tick, or the one in which callbacks run.
+    assert loop.statistics().ticks - before <= 1
     assert (got, len(channel)) == ([], 1)
     assert actor.token.reason == "enough"
 

@@ -241,25 +241,6 @@ def test_a_closed_loop_is_refused(loop: Loop) -> None:
     CancelToken(loop=loop)
 
 
-@pytest.mark.guarantee("G103")
-def test_a_token_of_an_actor_uses_the_clock_of_its_loop(make_loop: LoopMaker, clock: VirtualClock) -> None:
-    loop = make_loop(loop_factory=clock.new_event_loop)
-    seen: list[object] = []
-
-    async def behavior(ctx: Context[None], data: object) -> None:
-        token = CancelToken(timeout=0.07)
-        seen.append(await token.wait())
-        seen.append(clock.now_ns() - start)
-        ctx.loop.request_stop()
-
-    start = clock.now_ns()
-    loop.send(loop.spawn(behavior), "go")
-    loop.run()
-    assert seen[0] == "its deadline of 70 ms has passed"
-    assert isinstance(seen[1], int)
-    assert 70_000_000 <= seen[1] < 72_000_000
-
-
 # -- when the loop ends ------------------------------------------------------------------------------------------------
 
 
@@ -723,26 +704,3 @@ def test_a_thread_that_waits_is_woken_by_a_deadline_of_the_event_loop(
 
     del clock
     asyncio.run(attached() if is_attached else main())
-
-
-@pytest.mark.guarantee("G103")
-def test_a_closed_event_loop_keeps_no_timer(clock: VirtualClock) -> None:
-    async def main() -> CancelToken:
-        return CancelToken(timeout=5.0)
-
-    token = clock.run(main())
-    assert not token.cancelled
-    assert token.wait().blocking() == "the loop that kept its deadline has ended"
-    assert token.cancelled
-
-
-@pytest.mark.guarantee("G103")
-@pytest.mark.no_loop
-async def test_a_cancelled_wait_cancels_its_timer(clock: VirtualClock) -> None:
-    async with Loop(clock=clock) as loop:
-        token = CancelToken(timeout=5.0)
-        task = await start_waiting(token.wait())
-        assert has_timers(loop)
-        task.cancel()
-        await result_of(task)
-        assert not has_timers(loop)

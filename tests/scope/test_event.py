@@ -182,16 +182,6 @@ def test_a_wait_that_is_never_awaited_warns_unless_it_belongs_to_a_request() -> 
     gc.collect()
 
 
-def test_a_wait_that_is_over_cannot_be_resumed() -> None:
-    event = OneShotEvent[int]("it")
-    event.set(1)
-    steps = event.wait().__await__()
-    with pytest.raises(StopIteration):
-        next(steps)
-    with pytest.raises(InvalidArgumentError, match="once"):
-        next(steps)
-
-
 async def test_a_wait_can_be_awaited_once() -> None:
     event = OneShotEvent[int]("it")
     event.set(1)

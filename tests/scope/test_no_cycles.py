@@ -39,12 +39,6 @@ def idle(ctx: Context[Any], data: object) -> None:
 
 
 @act
-async def a_block(_loop: Loop) -> None:
-    async with Scope():
-        pass
-
-
-@act
 async def a_block_with_a_task(_loop: Loop) -> None:
     async with Scope() as scope:
         _ = scope.launch(asyncio.sleep(0))
@@ -137,12 +131,6 @@ async def scopes_in_scopes_that_fail(_loop: Loop) -> None:
         async with Scope() as outer, Scope(token=outer.token) as inner:
             _ = inner.launch(fail())
             await forever()
-
-
-@act
-async def a_guard(_loop: Loop) -> None:
-    async with CancelToken().guard():
-        pass
 
 
 @act

@@ -24,7 +24,7 @@ from bandstand.core import Context, Loop, LoopConfig
 from bandstand.errors import ChannelTimeoutError, InvalidArgumentError, TokenCancelledError
 from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import UNBOUNDED, Channel
-from bandstand.scope.consumer import EndedBy, consume
+from bandstand.scope.consumer import ChannelActor, EndedBy, Outcome, consume
 from bandstand.scope.scope import Scope
 from bandstand.testing import VirtualClock
 from tests.scope.support import (
@@ -66,6 +66,51 @@ async def test_its_own_cancellation_ends_with_its_block() -> None:
     assert consumer.outcome.ended_by is EndedBy.CANCELLED
     assert not actor.is_alive
     assert scope.token.reason == "enough"
+
+
+@pytest.mark.guarantee("G113")
+async def test_cancelling_a_scope_ends_the_actors_created_within_it_and_no_others() -> None:
+    """Idle, with a full channel, and in the middle of an element: all of them end; actors outside do not."""
+    told: list[tuple[str, Outcome]] = []
+    seen: list[int] = []
+    full = Channel[int](UNBOUNDED)
+    single = Channel[int](UNBOUNDED)
+
+    async def slowly(number: int) -> None:
+        seen.append(number)
+        await hang()
+
+    def teller(name: str) -> Callable[[Outcome], None]:
+        def tell(outcome: Outcome) -> None:
+            told.append((name, outcome))
+
+        return tell
+
+    outside = consume(Channel[int](), seen.append)
+    async with Scope() as scope:
+        actors: dict[str, ChannelActor[int]] = {
+            "idle": scope.consume(Channel[int](), seen.append),
+            "full": scope.consume(full, slowly),
+            "single": consume(single, slowly, scope=scope),
+        }
+        for name, actor in actors.items():
+            actor.on_done(teller(name))
+        for number in range(10):
+            await full.send(number)
+        await single.send(100)
+        await iterate()
+        assert sorted(seen) == [0, 100]
+        assert await scope.cancel("the scope's own") is True
+        # All have ended by now, and nothing more is processed.
+        assert not scope.children
+        assert [actor.done for actor in actors.values()] == [True] * 3
+    assert sorted(seen) == [0, 100]
+    assert full.statistics().buffered == 9
+    assert sorted(name for name, _ in told) == ["full", "idle", "single"]
+    assert {outcome.ended_by for _, outcome in told} == {EndedBy.CANCELLED}
+    assert all(actor.token.reason == "the scope's own" for actor in actors.values())
+    assert not outside.done
+    await outside.stop()
 
 
 async def test_a_body_that_cancels_its_scope_waits_for_the_children_and_continues() -> None:

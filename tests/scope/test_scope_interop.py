@@ -25,6 +25,7 @@ from bandstand.scope.scope import Scope
 from bandstand.testing import VirtualClock
 from tests.scope.support import (
     Boom,
+    both_libraries,
     cancel_soon,
     check_nothing_left,
     fail_at_cleanup,
@@ -32,6 +33,7 @@ from tests.scope.support import (
     hang,
     idle,
     iterate,
+    open_group,
     raises_errors,
     run_clean,
 )
@@ -46,20 +48,6 @@ pytestmark = [pytest.mark.spec("K6"), pytest.mark.guarantee("G118")]
 async def fail_after(seconds: float) -> AsyncGenerator[None]:
     with anyio.fail_after(seconds):
         yield
-
-
-@asynccontextmanager
-async def open_group(library: str) -> AsyncGenerator[Callable[[Coroutine[Any, Any, None]], object]]:
-    """Open a task group of asyncio or anyio, and give what starts a task in it."""
-    if library == "asyncio":
-        async with asyncio.TaskGroup() as group:
-            yield group.create_task
-    else:
-        async with anyio.create_task_group() as tasks:
-            yield lambda work: tasks.start_soon(lambda: work)
-
-
-both_libraries = pytest.mark.parametrize("library", ["asyncio", "anyio"])
 
 
 @pytest.mark.parametrize("timeout", [asyncio.timeout, fail_after])

@@ -120,13 +120,6 @@ def test_misuse_is_refused_with_a_helpful_error(make: Callable[[], object], word
         make()
 
 
-def test_a_refused_reason_cancels_nothing() -> None:
-    token = CancelToken()
-    with pytest.raises(InvalidArgumentError):
-        token.cancel(7)  # type: ignore[arg-type]
-    assert not token.cancelled
-
-
 def test_it_cannot_be_copied_or_pickled() -> None:
     token = CancelToken()
     for attempt in (copy.copy, copy.deepcopy, pickle.dumps):
@@ -439,17 +432,6 @@ async def test_an_operation_with_a_token_raises_cancelled_and_not_asyncios_error
     with pytest.raises(TokenCancelledError):
         await channel.receive(token=token)
     assert listener_count(token) == 0
-
-
-@pytest.mark.guarantee("G104")
-async def test_a_cancelled_task_leaves_no_listener_on_its_token() -> None:
-    token = CancelToken()
-    task = await start_waiting(Channel[int]().receive(token=token.child().child()))
-    assert listener_count(token) == 1
-    task.cancel()
-    await result_of(task)
-    assert listener_count(token) == 0
-    assert not token.cancelled
 
 
 @pytest.mark.guarantee("G273")
