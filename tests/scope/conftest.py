@@ -7,7 +7,6 @@ does the same without an attached loop.
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 
@@ -15,23 +14,17 @@ import pytest
 
 from bandstand.core import Loop
 from bandstand.testing import VirtualClock
+from tests.async_tests import pytest_itemcollected
 from tests.core.support import HostFactory
 from tests.loops import clock, diary, loop, make_loop
 from tests.scope.support import check_nothing_left, iterate
 
-__all__ = ("clock", "diary", "loop", "make_loop")
+__all__ = ("clock", "diary", "loop", "make_loop", "pytest_itemcollected")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "virtual_time: an async test in virtual time on every lane")
     config.addinivalue_line("markers", "no_loop: an async test in virtual time without an attached loop")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
-            # The plugin runs a test that uses these.
-            item.fixturenames += ["bandstand_run", "bandstand_system"]
 
 
 def has_marker(request: pytest.FixtureRequest, *names: str) -> bool:

@@ -6,7 +6,6 @@ import asyncio
 import gc
 import warnings
 from collections.abc import Generator
-from threading import Thread
 from typing import Any
 from weakref import ref
 
@@ -14,8 +13,9 @@ import pytest
 
 from bandstand.core import Loop, Verdict
 from bandstand.scope import UNBOUNDED, Channel, EndedBy, consume
+from bandstand.testing import VirtualClock, run_async
 from tests.core.support import Boom, settle
-from tests.scope.support import SlowFunction, filled_channel, run_with_loop, wait_until
+from tests.scope.support import SlowFunction, filled_channel, in_thread, wait_until
 
 pytestmark = pytest.mark.spec("K1", "K2")
 
@@ -81,7 +81,7 @@ def test_an_ended_actor_is_not_kept_by_its_channel(loop: Loop) -> None:
 
 
 @pytest.mark.slow
-def test_a_coroutine_that_never_began_is_closed_with_its_wrapper() -> None:
+def test_a_coroutine_that_never_began_is_closed_with_its_wrapper(loop: Loop, clock: VirtualClock) -> None:
     """The actor is cancelled in its own function, which still returns a coroutine: it is never run."""
     jobs: list[Any] = []
 
@@ -99,7 +99,7 @@ def test_a_coroutine_that_never_began_is_closed_with_its_wrapper() -> None:
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        run_with_loop(main)
+        run_async(main, loop, clock=clock)
         jobs.clear()
         gc.collect()
 
@@ -224,9 +224,7 @@ def test_no_element_is_lost_to_an_actor_whose_event_loop_was_closed(*, is_afar: 
             runner.run(begin())
 
     if is_afar:
-        thread = Thread(target=forget)
-        thread.start()
-        thread.join()
+        in_thread(forget)
     else:
         forget()
     assert channel.try_send(1)

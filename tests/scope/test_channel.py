@@ -26,7 +26,6 @@ from tests.scope.support import (
     event_loop_factory,
     iterate,
     result_of,
-    run,
     sleep_virtual,
     start_waiting,
 )
@@ -604,14 +603,14 @@ def test_without_an_event_loop_only_operations_that_need_not_wait_work() -> None
 
 
 @pytest.mark.parametrize("duplicate", [pickle.dumps, copy.copy, copy.deepcopy])
-def test_channels_and_operations_cannot_be_pickled_or_copied(duplicate: Any) -> None:
+async def test_channels_and_operations_cannot_be_pickled_or_copied(duplicate: Any) -> None:
     channel = Channel[int](1)
     channel.try_send(1)
     operation = channel.receive()
     for thing in (channel, operation):
         with pytest.raises(TypeError, match="cannot be pickled"):
             duplicate(thing)
-    run(lambda: as_coroutine(operation))
+    await operation
 
 
 def test_errors_are_bandstand_errors_and_name_the_channel() -> None:

@@ -28,7 +28,6 @@ from tests.scope.support import (
     SlowFunction,
     advance,
     filled_channel,
-    run_with_loop,
     wait_until,
 )
 
@@ -156,19 +155,14 @@ async def test_the_same_with_an_attached_loop_where_the_body_waits_for_it(way: W
 
 @pytest.mark.spec("K5")
 @pytest.mark.guarantee("G110")
-def test_the_end_of_the_loops_block_stops_it(clock: VirtualClock) -> None:
-    play: list[Play] = []
-    slow = SlowFunction[int]()
-    recorder = OutcomeRecorder()
-
-    async def main(loop: Loop) -> None:
-        play.append(Play(loop))
+@pytest.mark.no_loop
+async def test_the_end_of_the_loops_block_stops_it(clock: VirtualClock) -> None:
+    slow, recorder = SlowFunction[int](), OutcomeRecorder()
+    async with Loop(clock=clock) as loop:
+        play = Play(loop)
         consume(filled_channel(1), slow, on_done=recorder)
         await wait_until(lambda: slow.begun == [1])
-
-    run_with_loop(main)
-    assert play[0].recorder.ended_by is EndedBy.STOPPED
-    assert recorder.ended_by is EndedBy.STOPPED
+    assert play.recorder.ended_by is recorder.ended_by is EndedBy.STOPPED
     assert slow.cancelled == [1]
 
 

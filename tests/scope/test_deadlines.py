@@ -22,6 +22,7 @@ from tests.core.support import LoopMaker
 from tests.scope.support import (
     CountingListener,
     has_timers,
+    in_thread,
     is_cancelled,
     iterate,
     listener_count,
@@ -377,9 +378,7 @@ def test_a_listener_of_another_thread_may_be_added_between_two_runs(
 
     with asyncio.Runner(loop_factory=clock.new_event_loop) as runner:
         token, listener = runner.run(make()), CountingListener()
-        thread = threading.Thread(target=token.add_listener, args=(listener,))
-        thread.start()
-        thread.join()
+        in_thread(token.add_listener, listener)
         runner.run(rest(51 if does_pass else 49))
         assert listener.calls == does_pass
 
@@ -597,22 +596,17 @@ def test_a_listener_of_another_thread_sets_the_timer_on_the_loops_thread(
         take_back.append(token.on_cancel(lambda _: threads.append(threading.current_thread().name)))
         take_back.append(token.on_cancel(lambda _: threads.append("second")))
 
-    def elsewhere(work: Callable[[], object]) -> None:
-        thread = threading.Thread(target=work)
-        thread.start()
-        thread.join()
-
-    elsewhere(listen)
+    in_thread(listen)
     assert not has_timers(loop)
     loop.poll_once()
     assert has_timers(loop)
-    elsewhere(take_back[0])
-    elsewhere(take_back[1])
+    in_thread(take_back[0])
+    in_thread(take_back[1])
     assert has_timers(loop)
     loop.poll_once()
     assert not has_timers(loop)
     assert threads == []
-    elsewhere(listen)
+    in_thread(listen)
     loop.poll_once()
     clock.advance(0.05)
     loop.poll_once()
@@ -640,9 +634,7 @@ def test_a_thread_that_adds_and_removes_listeners_posts_to_the_loop_once(
             token.remove_listener(listener)
         token.add_listener(listener)
 
-    thread = threading.Thread(target=come_and_go)
-    thread.start()
-    thread.join()
+    in_thread(come_and_go)
     assert not has_timers(loop)
     loop.poll_once()
     assert updates == 1
@@ -656,9 +648,7 @@ def test_other_threads_do_not_touch_the_timers_of_a_closed_loop(make_loop: LoopM
     token, listener = CancelToken(timeout=0.05, loop=loop), CountingListener()
     token.add_listener(listener)
     loop.request_stop()
-    thread = threading.Thread(target=token.remove_listener, args=(listener,))
-    thread.start()
-    thread.join()
+    in_thread(token.remove_listener, listener)
     assert has_timers(loop)
     loop.destroy()
     assert not has_timers(loop)
@@ -670,9 +660,7 @@ def test_other_threads_do_not_touch_the_timers_of_a_closed_loop(make_loop: LoopM
 def test_an_update_posted_to_an_event_loop_that_has_ended_is_not_relied_on(clock: VirtualClock) -> None:
     async def main() -> tuple[CancelToken, CountingListener]:
         token, listener = CancelToken(timeout=5.0), CountingListener()
-        thread = threading.Thread(target=token.add_listener, args=(listener,))
-        thread.start()
-        thread.join()
+        in_thread(token.add_listener, listener)
         asyncio.get_running_loop().stop()  # at once: nothing else runs in between
         return token, listener
 

@@ -20,6 +20,7 @@ from tests.scope.support import (
     as_coroutine,
     event_loop_factory,
     fast_thread_switching,
+    in_thread,
     iterate,
     result_of,
     start_waiting,
@@ -115,9 +116,7 @@ def test_callbacks_run_outside_locks() -> None:
     seen: list[Any] = []
 
     def ask_another_thread(_: int) -> None:
-        thread = threading.Thread(target=lambda: seen.append(event.wait(timeout=5.0).blocking()))
-        thread.start()
-        thread.join(5)
+        in_thread(lambda: seen.append(event.wait(timeout=5.0).blocking()))
 
     event.add_callback(ask_another_thread)
     event.set(3)

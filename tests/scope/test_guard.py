@@ -25,6 +25,7 @@ from bandstand.testing import VirtualClock
 from tests.scope.support import (
     both_libraries,
     hang,
+    in_thread,
     iterate,
     listener_count,
     open_group,
@@ -250,9 +251,7 @@ def test_a_cancellation_from_another_thread_after_the_block_does_nothing(
     async def main() -> None:
         token = CancelToken()
         async with token.guard():
-            thread = threading.Thread(target=token.cancel)
-            thread.start()
-            thread.join()
+            in_thread(token.cancel)
         assert token.cancelled
         assert this_task().cancelling() == 0
         await iterate()

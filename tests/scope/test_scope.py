@@ -469,40 +469,34 @@ async def test_its_loop_must_be_attached_to_the_running_event_loop() -> None:
             assert stranger.statistics().alive == 1
 
 
-def test_without_a_loop_it_owns_tasks_only() -> None:
-    async def main() -> int:
-        async with Scope() as scope:
-            assert scope.loop is None
-            task = scope.launch(asyncio.sleep(1, 5))
-            with pytest.raises(InvalidArgumentError, match="has no loop"):
-                scope.spawn(idle)
-        return task.result()
-
-    assert VirtualClock().run(main()) == 5
+@pytest.mark.no_loop
+async def test_without_a_loop_it_owns_tasks_only() -> None:
+    async with Scope() as scope:
+        assert scope.loop is None
+        task = scope.launch(asyncio.sleep(1, 5))
+        with pytest.raises(InvalidArgumentError, match="has no loop"):
+            scope.spawn(idle)
+    assert task.result() == 5
 
 
-def test_a_loop_that_was_entered_after_the_scope_is_not_its_loop() -> None:
+@pytest.mark.no_loop
+async def test_a_loop_that_was_entered_after_the_scope_is_not_its_loop(clock: VirtualClock) -> None:
     """That loop and its actors would end before the scope."""
-
-    async def main() -> None:
-        words = r"scope 'shop' has no loop for actors: enter it inside `async with Loop\(\):`, or pass loop="
-        async with Scope(name="shop") as scope, Loop(clock=clock) as loop:
-            actor = loop.spawn(idle)
-            for start in (
-                lambda: scope.consume(Channel[int](), idle_process),
-                lambda: scope.spawn(idle),
-                lambda: scope.adopt(actor),
-            ):
-                with pytest.raises(InvalidArgumentError, match=words):
-                    start()
-            assert loop.statistics().alive == 1
-            # An explicit argument is accepted.
-            consumer = scope.consume(Channel[int](), idle_process, loop=loop)
-            assert consumer.loop is loop
-            await consumer.stop()
-
-    clock = VirtualClock()
-    clock.run(main())
+    words = r"scope 'shop' has no loop for actors: enter it inside `async with Loop\(\):`, or pass loop="
+    async with Scope(name="shop") as scope, Loop(clock=clock) as loop:
+        actor = loop.spawn(idle)
+        for start in (
+            lambda: scope.consume(Channel[int](), idle_process),
+            lambda: scope.spawn(idle),
+            lambda: scope.adopt(actor),
+        ):
+            with pytest.raises(InvalidArgumentError, match=words):
+                start()
+        assert loop.statistics().alive == 1
+        # An explicit argument is accepted.
+        consumer = scope.consume(Channel[int](), idle_process, loop=loop)
+        assert consumer.loop is loop
+        await consumer.stop()
 
 
 async def test_it_is_entered_in_a_task_and_used_on_its_event_loop() -> None:

@@ -11,7 +11,6 @@ import asyncio
 import logging
 import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from types import FrameType
@@ -36,6 +35,7 @@ from tests.scope.support import (
     hang,
     idle,
     ignore_cancellation,
+    in_thread,
     is_closed,
     is_over,
     iterate,
@@ -229,9 +229,7 @@ async def test_a_body_that_has_cancelled_its_scope_is_still_cancelled_by_others(
         if who == "a callback":
             asyncio.get_running_loop().call_soon(scope.cancel, "by another")
         elif who == "a thread":
-            thread = threading.Thread(target=scope.cancel, args=("by another",))
-            thread.start()
-            thread.join()
+            in_thread(scope.cancel, "by another")
         elif who == "an actor":
             loop.send(stranger, "go")
         await hang(log, "body")
@@ -807,28 +805,24 @@ async def test_with_a_stop_timeout_of_zero_children_that_end_at_once_are_not_aba
 
 
 @pytest.mark.guarantee("G117")
-def test_the_stop_timeout_works_after_the_loop_has_ended() -> None:
-    async def main() -> None:
-        release = asyncio.Event()
-        clock_of_host = asyncio.get_running_loop().time
-        async with Loop(LoopConfig(), clock=clock) as loop:
-            scope = Scope(stop_timeout=2.0)
-            await scope.__aenter__()
-            task = scope.launch(ignore_cancellation(release))
-            consumer = scope.consume(Channel[int](), print)
-            await iterate()
-            before = clock_of_host()
-            scope.token.cancel()
-            loop.request_stop()
-        assert consumer.done
-        await scope.__aexit__(None, None, None)
-        assert clock_of_host() - before == pytest.approx(2)
-        assert not task.done()
-        release.set()
-        await task
-
-    clock = VirtualClock()
-    clock.run(main())
+@pytest.mark.no_loop
+async def test_the_stop_timeout_works_after_the_loop_has_ended(clock: VirtualClock) -> None:
+    release = asyncio.Event()
+    async with Loop(LoopConfig(), clock=clock) as loop:
+        scope = Scope(stop_timeout=2.0)
+        await scope.__aenter__()
+        task = scope.launch(ignore_cancellation(release))
+        consumer = scope.consume(Channel[int](), print)
+        await iterate()
+        before = clock.now_ns()
+        scope.token.cancel()
+        loop.request_stop()
+    assert consumer.done
+    await scope.__aexit__(None, None, None)
+    assert clock.now_ns() - before == pytest.approx(2e9)
+    assert not task.done()
+    release.set()
+    await task
 
 
 @pytest.mark.virtual_time
@@ -855,33 +849,28 @@ async def test_the_wait_for_the_end_of_a_cancel_can_time_out() -> None:
 
 
 @pytest.mark.guarantee("G120")
-def test_actors_that_end_with_their_loop_have_ended() -> None:
-    async def main() -> None:
-        async with Scope() as scope:
-            async with Loop() as loop:
-                consumer = consume(Channel[int](), print, scope=scope, loop=loop)
-                assert scope.children == (consumer,)
-            await iterate()
-            assert not scope.children
-
-    VirtualClock().run(main())
+@pytest.mark.no_loop
+async def test_actors_that_end_with_their_loop_have_ended() -> None:
+    async with Scope() as scope:
+        async with Loop() as loop:
+            consumer = consume(Channel[int](), print, scope=scope, loop=loop)
+            assert scope.children == (consumer,)
+        await iterate()
+        assert not scope.children
 
 
 @pytest.mark.guarantee("G120")
-def test_a_loop_that_is_stopped_while_a_scope_is_open() -> None:
-    async def main() -> None:
-        async with Loop(clock=clock) as loop, Scope() as scope:
-            consumer = scope.consume(Channel[int](), print)
-            actor = scope.spawn(idle)
-            await iterate()
-            loop.request_stop()
-        assert consumer.done
-        assert not actor.is_alive
-        assert clock.now_ns() == before
-
-    clock = VirtualClock()
+@pytest.mark.no_loop
+async def test_a_loop_that_is_stopped_while_a_scope_is_open(clock: VirtualClock) -> None:
     before = clock.now_ns()
-    clock.run(main())
+    async with Loop(clock=clock) as loop, Scope() as scope:
+        consumer = scope.consume(Channel[int](), print)
+        actor = scope.spawn(idle)
+        await iterate()
+        loop.request_stop()
+    assert consumer.done
+    assert not actor.is_alive
+    assert clock.now_ns() == before
 
 
 async def test_boom_in_a_cancelled_scope_is_raised() -> None:

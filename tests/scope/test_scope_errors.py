@@ -250,17 +250,13 @@ async def test_base_exceptions() -> None:
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
-def test_an_interrupt_in_the_body_propagates_bare(kind: type[BaseException]) -> None:
+async def test_an_interrupt_in_the_body_propagates_bare(kind: type[BaseException]) -> None:
     log: list[str] = []
-
-    async def main() -> None:
+    with pytest.raises(kind, match="body"):
         async with Scope() as scope:
             scope.launch(hang(log))
             await asyncio.sleep(0)
             raise kind("body")
-
-    with pytest.raises(kind, match="body"):
-        VirtualClock().run(main())
     assert log == ["child ended"]
 
 
@@ -597,33 +593,31 @@ def test_an_event_loop_that_is_closed_while_a_scope_is_open() -> None:
     gc.collect()
 
 
+@pytest.mark.no_loop
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="there are no eager tasks before 3.12")
-def test_eager_tasks() -> None:
+async def test_eager_tasks() -> None:
     async def fail() -> None:
         raise Boom("eager")
 
-    async def main() -> None:
-        asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)  # type: ignore[attr-defined]  # since 3.12
-        log: list[str] = []
+    asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)  # type: ignore[attr-defined]  # since 3.12
+    log: list[str] = []
+    async with Scope() as scope:
+        assert scope.launch(asyncio.sleep(0, "now")) in scope.children
+    with raises_errors(Boom("eager")):
         async with Scope() as scope:
-            assert scope.launch(asyncio.sleep(0, "now")) in scope.children
-        with raises_errors(Boom("eager")):
-            async with Scope() as scope:
-                scope.launch(fail())
-                assert scope.children == ()
-                await hang(log, "body")
-        assert log == ["body ended"]
-        async with Scope() as scope:
-            # It cancels the scope before it is a child.
-            async def canceller() -> None:
-                await scope.cancel("eager")
-                await hang(log)
-
-            scope.launch(canceller())
+            scope.launch(fail())
+            assert scope.children == ()
             await hang(log, "body")
-        assert log == ["body ended", "child ended", "body ended"]
+    assert log == ["body ended"]
+    async with Scope() as scope:
+        # It cancels the scope before it is a child.
+        async def canceller() -> None:
+            await scope.cancel("eager")
+            await hang(log)
 
-    VirtualClock().run(main())
+        scope.launch(canceller())
+        await hang(log, "body")
+    assert log == ["body ended", "child ended", "body ended"]
 
 
 @pytest.mark.parametrize("does_join", [True, False])

@@ -20,9 +20,9 @@ from bandstand.core import STOP, Context, Loop, Verdict
 from bandstand.errors import TokenCancelledError
 from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import UNBOUNDED, Channel
-from bandstand.scope.consumer import EndedBy
+from bandstand.scope.consumer import ChannelActor, EndedBy
 from bandstand.scope.scope import Scope
-from bandstand.testing import VirtualClock
+from bandstand.testing import VirtualClock, run_async
 from tests.scope.support import (
     Boom,
     both_libraries,
@@ -35,7 +35,6 @@ from tests.scope.support import (
     iterate,
     open_group,
     raises_errors,
-    run_clean,
 )
 
 pytestmark = [pytest.mark.spec("K6"), pytest.mark.guarantee("G118")]
@@ -422,7 +421,7 @@ def in_actor(block: Block, *, is_stopped: bool) -> list[str]:
             await iterate()
         assert not actor.is_alive
 
-    run_clean(main)
+    run_async(main, Loop())
     return log
 
 
@@ -449,7 +448,7 @@ def in_consumer(block: Block, *, is_stopped: bool) -> list[str]:
                 await consumer.cancel()
             channel.close()
 
-    run_clean(main)
+    run_async(main, Loop())
     return log
 
 
@@ -525,28 +524,25 @@ async def test_the_next_message_is_not_affected_by_the_cancellation_of_the_last(
 
 
 @pytest.mark.guarantee("G120")
-def test_a_loop_that_ends_with_a_scope_open_inside_an_actor() -> None:
+@pytest.mark.no_loop
+async def test_a_loop_that_ends_with_a_scope_open_inside_an_actor(clock: VirtualClock) -> None:
     """Its children on that loop end with it, and the scope does not wait for ever."""
     log: list[str] = []
-    consumers: list[Any] = []
+    consumers: list[ChannelActor[int]] = []
 
-    async def main() -> None:
-        async with Loop(clock=clock) as loop:
+    async def handler(ctx: Context[Any], data: object) -> None:
+        async with Scope() as scope:
+            scope.launch(hang(log))
+            consumers.append(scope.consume(Channel[int](), idle_process))
+            scope.spawn(idle)
+            await hang(log, "body")
 
-            async def handler(ctx: Context[Any], data: object) -> None:
-                async with Scope() as scope:
-                    scope.launch(hang(log))
-                    consumers.append(scope.consume(Channel[int](), idle_process))
-                    scope.spawn(idle)
-                    await hang(log, "body")
-
-            loop.send(loop.spawn(handler), "go")
-            await iterate(10)
-        assert [task for task in asyncio.all_tasks() if task is not asyncio.current_task()] == []
-
-    clock = VirtualClock()
     before = clock.now_ns()
-    clock.run(main())
+    async with Loop(clock=clock) as loop:
+        loop.send(loop.spawn(handler), "go")
+        await iterate(10)
+    assert [task for task in asyncio.all_tasks() if task is not asyncio.current_task()] == []
     assert sorted(log) == ["body ended", "child ended"]
+    assert consumers[0].outcome is not None
     assert consumers[0].outcome.ended_by in {EndedBy.STOPPED, EndedBy.CANCELLED}
     assert clock.now_ns() == before

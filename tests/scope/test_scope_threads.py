@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -29,28 +28,9 @@ pytestmark = [
     pytest.mark.real_time(reason="threads live in real time"),
 ]
 
-T = TypeVar("T")
 
 # Enough for a busy machine.
 PATIENCE = 30
-
-
-async def in_thread(function: Callable[[], T]) -> T:
-    """Call a function in its own thread, while the event loop runs."""
-    result: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            result.set_result(function())
-        except BaseException as error:  # noqa: BLE001  # it is raised in the test
-            result.set_exception(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    # With an executor, so that virtual time does not jump while the thread works.
-    answer = await asyncio.get_running_loop().run_in_executor(None, result.result, PATIENCE)
-    thread.join(PATIENCE)
-    return answer
 
 
 async def test_a_thread_cancels_a_scope_and_waits_for_its_children() -> None:
@@ -58,7 +38,7 @@ async def test_a_thread_cancels_a_scope_and_waits_for_its_children() -> None:
     watchers: list[asyncio.Task[None]] = []
 
     async def watch(scope: Scope) -> None:
-        assert await in_thread(lambda: scope.cancel("by a thread").blocking()) is True
+        assert await asyncio.to_thread(lambda: scope.cancel("by a thread").blocking()) is True
         log.append("joined")
 
     async with Scope() as scope:
@@ -88,11 +68,11 @@ async def test_the_body_that_waits_for_the_thread_that_cancels_is_cancelled(loop
 
         scope.launch(hang(log))
         await iterate()
-        await in_thread(ask)
+        await asyncio.to_thread(ask)
         pytest.fail("the body was not cancelled")
     assert log == ["child ended"]
     check_nothing_left(loop)
-    await in_thread(lambda: has_answered.wait(PATIENCE))
+    await asyncio.to_thread(lambda: has_answered.wait(PATIENCE))
     assert answers == [True]
 
 
@@ -127,13 +107,13 @@ async def test_a_thread_waits_for_all() -> None:
     channel = Channel[int](UNBOUNDED)
     async with Scope() as scope:
         consumer = scope.consume(channel, print)
-        waiting = asyncio.create_task(in_thread(lambda: scope.wait_all().blocking()))
+        waiting = asyncio.create_task(asyncio.to_thread(lambda: scope.wait_all().blocking()))
         with pytest.raises(ChannelTimeoutError):
-            await in_thread(lambda: scope.wait_all(0.001).blocking())
+            await asyncio.to_thread(lambda: scope.wait_all(0.001).blocking())
         channel.close()
         assert await waiting is True
         assert consumer.done
-    assert await in_thread(lambda: scope.wait_all().blocking()) is True
+    assert await asyncio.to_thread(lambda: scope.wait_all().blocking()) is True
 
 
 async def test_the_event_loops_own_thread_does_not_block() -> None:

@@ -6,10 +6,8 @@ import asyncio
 import copy
 import gc
 import pickle
-import warnings
 from collections import Counter
 from collections.abc import Callable
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -29,9 +27,9 @@ from tests.scope.support import (
     begin_by_hand,
     check_counters,
     drain,
+    in_thread,
     iterate,
     result_of,
-    run,
     start_waiting,
 )
 
@@ -362,39 +360,35 @@ async def test_the_element_of_a_completed_select_is_returned_if_its_task_is_canc
 
 
 @pytest.mark.slow
-def test_invalid_operations_are_refused_and_the_others_stay_usable() -> None:
-    async def main() -> None:
-        left, right = pair()
-        good = left.send(1)
-        wrong: Any
-        for wrong in (5, None, as_coroutine(right.send(1)), right, select(right.receive())):
-            with pytest.raises(InvalidArgumentError, match=r"pass channel\.receive"):
-                _ = select(good, wrong)
-            if asyncio.iscoroutine(wrong):
-                wrong.close()
-        with pytest.raises(InvalidArgumentError, match="got no operations"):
-            _ = select()  # pyright: ignore[reportUnknownVariableType]  # of nothing
-        for wrong in (right.receive(timeout=0.005), right.receive(token=CancelToken())):
-            with pytest.raises(InvalidArgumentError, match="its own timeout or token"):
-                _ = select(good, wrong)
-        used = right.send(2)
-        await used
-        with pytest.raises(InvalidArgumentError, match="already used"):
-            _ = select(good, used)
-        with pytest.raises(InvalidArgumentError, match="twice"):
-            _ = select(good, good)
-        with pytest.raises(InvalidArgumentError, match="timeout"):
-            _ = select(good, timeout=-0.001)
-        with pytest.raises(InvalidArgumentError, match="token is"):
-            _ = select(good, token=5)  # type: ignore[call-overload]  # that is what is tested
-        await good
-        assert drain(left) == [1]
-
-    with warnings.catch_warnings():
-        # Operations that were created only to be refused.
-        warnings.simplefilter("ignore", RuntimeWarning)
-        run(main)
-        gc.collect()
+# Operations that were created only to be refused.
+@pytest.mark.filterwarnings("ignore:.*never awaited:RuntimeWarning")
+async def test_invalid_operations_are_refused_and_the_others_stay_usable() -> None:
+    left, right = pair()
+    good = left.send(1)
+    wrong: Any
+    for wrong in (5, None, as_coroutine(right.send(1)), right, select(right.receive())):
+        with pytest.raises(InvalidArgumentError, match=r"pass channel\.receive"):
+            _ = select(good, wrong)
+        if asyncio.iscoroutine(wrong):
+            wrong.close()
+    with pytest.raises(InvalidArgumentError, match="got no operations"):
+        _ = select()  # pyright: ignore[reportUnknownVariableType]  # of nothing
+    for wrong in (right.receive(timeout=0.005), right.receive(token=CancelToken())):
+        with pytest.raises(InvalidArgumentError, match="its own timeout or token"):
+            _ = select(good, wrong)
+    used = right.send(2)
+    await used
+    with pytest.raises(InvalidArgumentError, match="already used"):
+        _ = select(good, used)
+    with pytest.raises(InvalidArgumentError, match="twice"):
+        _ = select(good, good)
+    with pytest.raises(InvalidArgumentError, match="timeout"):
+        _ = select(good, timeout=-0.001)
+    with pytest.raises(InvalidArgumentError, match="token is"):
+        _ = select(good, token=5)  # type: ignore[call-overload]  # that is what is tested
+    await good
+    assert drain(left) == [1]
+    gc.collect()
 
 
 async def test_an_operation_of_a_select_cannot_be_awaited_on_its_own() -> None:
@@ -426,24 +420,24 @@ def test_a_select_that_is_never_awaited_warns_once() -> None:
 
 
 @pytest.mark.parametrize("duplicate", [pickle.dumps, copy.copy, copy.deepcopy])
-def test_a_select_cannot_be_pickled_or_copied(duplicate: Any) -> None:
+async def test_a_select_cannot_be_pickled_or_copied(duplicate: Any) -> None:
     channel = Channel[int](1)
     selected = select(channel.send(1))
     with pytest.raises(TypeError, match="cannot be pickled"):
         duplicate(selected)
     with pytest.raises(TypeError, match="await it"):
         bool(selected)
-    assert run(lambda: as_coroutine(selected)) == (0, None)
+    assert await selected == (0, None)
 
 
-def test_repr() -> None:
+async def test_repr() -> None:
     left, right = pair()
     selected = select(left.receive(), right.send(1))
     assert (
         repr(selected)
         == "<select from <receive from <Channel 'left' of 1: 0 in it>>, <send to <Channel 'right' of 1: 0 in it>>>"
     )
-    run(lambda: as_coroutine(selected))
+    await selected
 
 
 async def test_conflated_channels_can_be_selected() -> None:
@@ -465,9 +459,7 @@ async def test_it_never_does_two_of_its_operations_on_one_channel(monkeypatch: p
     def interrupted(self: ChannelOp) -> bool:
         has_begun = begin(self)
         if self.select is not None and meanwhile:
-            thread = Thread(target=meanwhile.pop(0))
-            thread.start()
-            thread.join()
+            in_thread(meanwhile.pop(0))
         return has_begun
 
     channel.try_send("first")

@@ -23,7 +23,6 @@ from tests.scope.support import (
     iterate,
     listener_count,
     result_of,
-    run,
     start_waiting,
 )
 
@@ -402,21 +401,16 @@ async def test_a_wait_ends_by_its_timeout_by_another_token_and_by_asyncio() -> N
 
 
 @pytest.mark.guarantee("G101")
-def test_a_wait_can_be_used_once_and_does_not_block_an_event_loop() -> None:
-    async def main() -> None:
-        token = CancelToken()
-        with pytest.raises(LoopBusyError):
-            token.wait().blocking()
-        token.cancel("enough")
-        wait = token.wait()
-        assert await wait == "enough"
-        with pytest.raises(InvalidArgumentError, match="once"):
-            await wait
-
-    run(main)
+async def test_a_wait_can_be_used_once_and_does_not_block_an_event_loop() -> None:
     token = CancelToken()
+    with pytest.raises(LoopBusyError):
+        token.wait().blocking()
     token.cancel("enough")
-    assert token.wait().blocking() == "enough"
+    wait = token.wait()
+    assert await wait == "enough"
+    with pytest.raises(InvalidArgumentError, match="once"):
+        await wait
+    assert await asyncio.to_thread(token.wait().blocking) == "enough"
 
 
 @pytest.mark.guarantee("G104")

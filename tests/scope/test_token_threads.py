@@ -25,6 +25,7 @@ from tests.scope.support import (
     CountingListener,
     fast_thread_switching,
     has_timers,
+    in_thread,
     is_linked_correctly,
     listener_count,
 )
@@ -191,9 +192,7 @@ def test_listeners_of_other_threads_start_and_stop_timers_on_the_loops_thread() 
         thread.join(PATIENCE)
         loop.poll_once()
         assert not has_timers(loop)
-        thread = threading.Thread(target=leaves[0].add_listener, args=(stays,))
-        thread.start()
-        thread.join(PATIENCE)
+        in_thread(leaves[0].add_listener, stays)
         loop.poll_once()
         assert has_timers(loop)
         clock.advance(5.0)
