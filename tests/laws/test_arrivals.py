@@ -218,39 +218,6 @@ def test_each_message_from_afar_has_the_fate_that_the_model_says(
         assert loop.statistics().waiting == 0
 
 
-@pytest.mark.spec("J15")
-@pytest.mark.guarantee("G37", "G9", "G10")
-@given(
-    cap=st.integers(5, 12),
-    before=st.integers(0, 12),
-    flood=st.integers(0, 200),
-    policy=st.sampled_from([Overflow.DROP_NEWEST, Overflow.DROP_OLDEST, Overflow.CONFLATE]),
-)
-def test_a_flood_leaves_what_the_policy_says(cap: int, before: int, flood: int, policy: Overflow) -> None:
-    """However many come, from afar as from the loop itself: the same are left, and all others are counted."""
-
-    def outcome(*, from_afar: bool) -> tuple[list[int], int]:
-        seen: list[int] = []
-
-        def behavior(ctx: Context[Any], data: int) -> None:
-            seen.append(data)
-
-        with Loop(clock=VirtualClock()) as loop:
-            actor = loop.spawn(behavior, mailbox_cap=cap, overflow=policy)
-            for number in range(before):
-                loop.send(actor, number)
-            for number in range(before, before + flood):
-                (loop.send_async if from_afar else loop.send)(actor, number)
-            while loop.poll_once():
-                pass
-            books = loop.statistics()
-            assert (books.sent, books.refused, books.waiting) == (before + flood, 0, 0)
-            assert books.handled + books.dropped == before + flood
-            return seen, books.dropped
-
-    assert outcome(from_afar=True) == outcome(from_afar=False)
-
-
 class Script(NamedTuple):
     """What one thread does: how many messages to which actor, one after the other."""
 

@@ -7,17 +7,16 @@ a reason to end in; what must have ended has; and the books of the loop say the 
 from __future__ import annotations
 
 import asyncio
-import logging
 from asyncio import CancelledError, Event
 from collections import Counter
-from collections.abc import Awaitable, Coroutine, Iterator
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from bandstand.actor import Actor, ActorSystem, Reply, ask, child, is_alive
 from bandstand.errors import (
@@ -28,26 +27,16 @@ from bandstand.errors import (
     NoSuchActorError,
     TargetEndedError,
 )
-from bandstand.supervision import SupervisorSpec, spawn_supervisor
-from bandstand.testing import VirtualClock, leaks_of
+from bandstand.supervision import Mailbox, SupervisorSpec, spawn_supervisor
+from bandstand.testing import leaks_of
 from tests.core.support import Boom, check_statistics
-
-R = TypeVar("R")
+from tests.laws.async_machine import AsyncMachine, on_event_loop
 
 SLACK = 3  # milliseconds that a deadline may be late by: two roundings, and the tick itself
 NAMES = ("plain", "other", "fresh", "kept")
 SUPERVISED = {"fresh": False, "kept": True}
 KINDS = ("now", "later", "held", "refuse", "refuse_later", "fail", "fail_later", "stubborn", "relay")
 FATAL = {"fail", "fail_later"}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def discreet() -> Iterator[None]:
-    """Supervisors tell of every restart; nobody wants to read all of that."""
-    logger = logging.getLogger("bandstand.supervision")
-    logger.disabled = True
-    yield
-    logger.disabled = False
 
 
 class Declined(Exception):  # noqa: N818 -- it is an answer
@@ -166,13 +155,11 @@ class Player(Actor):
         return question.token
 
 
-class World(RuleBasedStateMachine):
+class World(AsyncMachine):
     """Asks, cancellations, deadlines and ends in any order."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.clock = VirtualClock()
-        self.runner = asyncio.Runner(loop_factory=self.clock.new_event_loop)
         self.questions: list[Question] = []
         self.faults: list[str] = []
         # How often somebody has been ended, or has been told to fail, by name.
@@ -186,25 +173,20 @@ class World(RuleBasedStateMachine):
     def now(self) -> float:
         return self.clock.now_ns() / 1e6
 
-    def do(self, work: Coroutine[Any, Any, R]) -> R:
-        return self.runner.run(work)
-
-    @initialize(cap=st.sampled_from([2, 4, 60]))
-    def begin(self, cap: int) -> None:
-        async def enter() -> None:
-            await self.loop.__aenter__()
-            specs = [
-                child(name, keep_mailbox=keep_mailbox, mailbox=cap).of(Player, self, name)
-                for name, keep_mailbox in SUPERVISED.items()
-            ]
-            root = spawn_supervisor(self.loop, SupervisorSpec(children=specs, max_restarts=10**6))
-            for name in NAMES:
-                if name in SUPERVISED:
-                    self.players[name] = root.handle(Player, name)
-                else:
-                    self.players[name] = self.loop.options(name=name, mailbox=cap).spawn(Player, self, name)
-
-        self.do(enter())
+    @initialize(cap=st.sampled_from([6, 8, 64]))
+    @on_event_loop
+    async def begin(self, cap: int) -> None:
+        await self.loop.__aenter__()
+        specs = [
+            child(name, mailbox=mailbox, mailbox_cap=cap).of(Player, self, name)
+            for name, mailbox in SUPERVISED.items()
+        ]
+        root = spawn_supervisor(self.loop, SupervisorSpec(children=specs, max_restarts=10**6))
+        for name in NAMES:
+            if name in SUPERVISED:
+                self.players[name] = supervised(root, Player, name)
+            else:
+                self.players[name] = self.loop.options(name=name, mailbox_cap=cap).spawn(Player, self, name)
 
     # What happens.
 
@@ -234,20 +216,18 @@ class World(RuleBasedStateMachine):
         is_awaited=st.booleans(),
         token=st.integers(0, 1000),
     )
-    def ask(self, name: str, kind: str, within: float | None, is_awaited: bool, token: int) -> None:
-        async def go() -> None:
-            question = Question(token, name, kind, within, self.now())
-            try:
-                self.pose(question)
-            except MailboxFullError:
-                pass
-            except NoSuchActorError:
-                assert self.ends[name] or name in SUPERVISED
-            else:
-                if is_awaited:
-                    self.wait_for(question)
-
-        self.do(go())
+    @on_event_loop
+    async def ask(self, name: str, kind: str, within: float | None, is_awaited: bool, token: int) -> None:
+        question = Question(token, name, kind, within, self.now())
+        try:
+            self.pose(question)
+        except MailboxFullError:
+            pass
+        except NoSuchActorError:
+            assert self.ends[name] or name in SUPERVISED
+        else:
+            if is_awaited:
+                self.wait_for(question)
 
     def wait_for(self, question: Question) -> None:
         async def outcome(reply: Awaitable[int]) -> object:
@@ -265,26 +245,23 @@ class World(RuleBasedStateMachine):
 
     @precondition(lambda self: self.open_ones())
     @rule(which=st.integers(0, 50), way=st.sampled_from(["await", "cancel", "cancel task", "open"]))
-    def touch(self, which: int, way: str) -> None:
+    @on_event_loop
+    async def touch(self, which: int, way: str) -> None:
         there = self.open_ones()
         question = there[which % len(there)]
-
-        async def go() -> None:
-            assert question.reply is not None
-            if way == "open":
-                question.gate.set()
-            elif way == "await":
-                if question.task is None:
-                    self.wait_for(question)
-            elif way == "cancel" or question.task is None:
-                self.note_withdrawal(question, question.reply.cancel())
-            elif not question.task.done():
-                question.task.cancel()
-                await asyncio.sleep(0)
-                assert question.reply.done()
-                self.note_withdrawal(question, isinstance(await self.end_of(question.reply), CancelledError))
-
-        self.do(go())
+        assert question.reply is not None
+        if way == "open":
+            question.gate.set()
+        elif way == "await":
+            if question.task is None:
+                self.wait_for(question)
+        elif way == "cancel" or question.task is None:
+            self.note_withdrawal(question, question.reply.cancel())
+        elif not question.task.done():
+            question.task.cancel()
+            await asyncio.sleep(0)
+            assert question.reply.done()
+            self.note_withdrawal(question, isinstance(await self.end_of(question.reply), CancelledError))
 
     def note_withdrawal(self, question: Question, is_withdrawn: bool) -> None:
         if is_withdrawn:
@@ -292,33 +269,26 @@ class World(RuleBasedStateMachine):
             question.may_begin = question.begun > 0
 
     @rule(name=st.sampled_from(NAMES), way=st.sampled_from(["stop", "kill", "drain"]))
-    def end(self, name: str, way: str) -> None:
-        async def go() -> None:
-            player = self.players[name]
-            self.ends[name] += 1
-            if way == "drain":
-                player.stop(drain=True)
-            else:
-                getattr(player, way)()
-
-        self.do(go())
+    @on_event_loop
+    async def end(self, name: str, way: str) -> None:
+        player = self.players[name]
+        self.ends[name] += 1
+        if way == "drain":
+            player.stop(drain=True)
+        else:
+            getattr(player, way)()
 
     @rule(name=st.sampled_from(["plain", "other"]))
-    def replace(self, name: str) -> None:
+    @on_event_loop
+    async def replace(self, name: str) -> None:
         """Somebody new comes for one who has ended."""
-
-        async def go() -> None:
-            if not is_alive(self.players[name]):
-                self.players[name] = self.loop.options(name=name).spawn(Player, self, name)
-
-        self.do(go())
+        if not is_alive(self.players[name]):
+            self.players[name] = self.loop.options(name=name).spawn(Player, self, name)
 
     @rule(ms=st.sampled_from([0, 1, 4, 11, 30, 100]))
-    def pass_time(self, ms: int) -> None:
-        async def nap() -> None:
-            await asyncio.sleep(ms / 1000)
-
-        self.do(nap())
+    @on_event_loop
+    async def pass_time(self, ms: int) -> None:
+        await asyncio.sleep(ms / 1000)
 
     # What holds.
 
@@ -423,19 +393,16 @@ class World(RuleBasedStateMachine):
         asked = [inner for inner in self.questions if inner.end is question.end]
         return asked[-1] is question
 
-    def teardown(self) -> None:
-        try:
-            if self.players:
-                self.is_over = True
-                self.do(self.loop.__aexit__(None, None, None))
-                # With the loop everything has ended.
-                self.do(self.look())
-                assert all(question.end is not None for question in self.questions)
-                assert self.faults == []
-                assert leaks_of(self.loop) == []
-                check_statistics(self.loop)
-        finally:
-            self.runner.close()
+    async def finish(self) -> None:
+        if self.players:
+            self.is_over = True
+            await self.loop.__aexit__(None, None, None)
+            # With the loop everything has ended.
+            await self.look()
+            assert all(question.end is not None for question in self.questions)
+            assert self.faults == []
+            assert leaks_of(self.loop) == []
+            check_statistics(self.loop)
 
 
 TestAsks = pytest.mark.guarantee("G60", "G61", "G62", "G63")(World.TestCase)

@@ -9,23 +9,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from bandstand.bus import Node, NodeConfig
 from bandstand.bus.syscall import Reset
 from bandstand.errors import RequestFailedError
-from bandstand.testing import VirtualClock, leaks_of
-from tests.bus.stage import ScriptedAdapter, ScriptedLine, Stage, hushed
-from tests.laws.chorus import ACTS, ASKING, CAP, PLAIN, SLOW, Score, chorus
-
-R = TypeVar("R")
+from bandstand.testing import leaks_of
+from tests.bus.stage import ScriptedAdapter, ScriptedLine, Stage
+from tests.laws.async_machine import AsyncMachine, on_event_loop
+from tests.laws.bus_capabilities import ACTS, ASKING, CAP, PLAIN, SLOW, Score, chorus
 
 NAMES = tuple(ACTS)
 ODD = ("twice", "another", "nothing")
@@ -60,12 +58,6 @@ timeouts = st.sampled_from([None, None, 1, 20, 600])
 places = st.integers(0, 3)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def discreet() -> Iterator[None]:
-    with hushed():
-        yield
-
-
 @dataclass(eq=False)
 class Asked:
     """One name that a client has used, for one request or several."""
@@ -78,13 +70,11 @@ class Asked:
     is_scheduled: bool = False
 
 
-class World(RuleBasedStateMachine):
+class World(AsyncMachine):
     """Clients, capabilities and time, in any order."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.clock = VirtualClock()
-        self.runner = asyncio.Runner(loop_factory=self.clock.new_event_loop)
         self.adapter = ScriptedAdapter()
         self.score = Score()
         self.asked: list[Asked] = []
@@ -93,9 +83,6 @@ class World(RuleBasedStateMachine):
         # How often a handler may begin with a token.
         self.allowed: Counter[int] = Counter()
         self.stage: Stage | None = None
-
-    def do(self, work: Coroutine[Any, Any, R]) -> R:
-        return self.runner.run(work)
 
     @initialize(credit=st.sampled_from([2, 5, 1000]), inside=st.sampled_from([1, 3, 1000]))
     def begin(self, credit: int, inside: int) -> None:
@@ -141,78 +128,64 @@ class World(RuleBasedStateMachine):
         inner=deeds,
         times=st.integers(1, 12),
     )
-    def ask(
+    @on_event_loop
+    async def ask(
         self, place: int, name: str, deed: str, ms: int, timeout: int | None, to: str, inner: str, times: int
     ) -> None:
-        async def go() -> None:
-            line = self.lines[place]
-            # Many at once fill the mailbox; asking ones are asked one at a time, lest it takes all day.
-            for _ in range(times if deed in {"reply", "reply_later", "raise"} else 1):
-                data = self.act(deed, ms, to, inner)
-                asked = Asked(line, "", deed, token=data["token"])
-                asked.name = f"q{data['token']}"
-                self.asked.append(asked)
-                line.command(
-                    f"{name}.Act", data, name=asked.name, timeout=timeout, correlation=f"c-{asked.name}"
-                )
-
-        self.do(go())
+        line = self.lines[place]
+        # Many at once fill the mailbox; asking ones are asked one at a time, lest it takes all day.
+        for _ in range(times if deed in {"reply", "reply_later", "raise"} else 1):
+            data = self.act(deed, ms, to, inner)
+            asked = Asked(line, "", deed, token=data["token"])
+            asked.name = f"q{data['token']}"
+            self.asked.append(asked)
+            line.command(f"{name}.Act", data, name=asked.name, timeout=timeout, correlation=f"c-{asked.name}")
 
     @precondition(lambda self: self.asked)
     @rule(which=st.integers(0, 100), name=names)
-    def ask_by_the_same_name(self, which: int, name: str) -> None:
-        async def go() -> None:
-            again = self.asked[which % len(self.asked)]
-            if again.line.is_open and again.name[0] == "q":
-                again.owed += 1
-                again.deed = "again"
-                fresh = self.act("reply", 0, "", "")
-                again.line.command(f"{name}.Act", fresh, name=again.name, correlation=f"c-{again.name}")
-
-        self.do(go())
+    @on_event_loop
+    async def ask_by_the_same_name(self, which: int, name: str) -> None:
+        again = self.asked[which % len(self.asked)]
+        if again.line.is_open and again.name[0] == "q":
+            again.owed += 1
+            again.deed = "again"
+            fresh = self.act("reply", 0, "", "")
+            again.line.command(f"{name}.Act", fresh, name=again.name, correlation=f"c-{again.name}")
 
     @rule(place=places, name=names, way=st.sampled_from(["type", "data", "kind"]))
-    def ask_badly(self, place: int, name: str, way: str) -> None:
-        async def go() -> None:
-            line = self.lines[place]
-            asked = Asked(line, f"bad{len(self.asked)}", "bad")
-            self.asked.append(asked)
-            type_name = f"{name}.Dance" if way == "type" else f"{name}.Act"
-            say = line.query if way == "kind" else line.command
-            say(type_name, {"deed": 5}, name=asked.name, correlation=f"c-{asked.name}")
-
-        self.do(go())
+    @on_event_loop
+    async def ask_badly(self, place: int, name: str, way: str) -> None:
+        line = self.lines[place]
+        asked = Asked(line, f"bad{len(self.asked)}", "bad")
+        self.asked.append(asked)
+        type_name = f"{name}.Dance" if way == "type" else f"{name}.Act"
+        say = line.query if way == "kind" else line.command
+        say(type_name, {"deed": 5}, name=asked.name, correlation=f"c-{asked.name}")
 
     @rule(place=places, deed=st.sampled_from(["", "raise", "reply", "bad"]))
-    def tell(self, place: int, deed: str) -> None:
-        async def go() -> None:
-            self.lines[place].event("Law.Told", {"token": "no" if deed == "bad" else 1, "deed": deed})
-
-        self.do(go())
+    @on_event_loop
+    async def tell(self, place: int, deed: str) -> None:
+        self.lines[place].event("Law.Told", {"token": "no" if deed == "bad" else 1, "deed": deed})
 
     @rule(place=places, name=names, deed=deeds, delay=delays)
-    def schedule(self, place: int, name: str, deed: str, delay: int) -> None:
-        async def go() -> None:
-            line = self.lines[place]
-            data = self.act(deed, 30, NAMES[0], "reply")
-            inner = Asked(line, f"s{data['token']}", deed, token=data["token"], is_scheduled=True)
-            asked = Asked(line, f"t{data['token']}", "schedule")
-            self.asked += [inner, asked]
-            metadata = {"id": inner.name, "timestamp": 0}
-            message = {"kind": "command", "type": f"{name}.Act", "data": data, "metadata": metadata}
-            wanted = {"delay": delay, "message": message}
-            line.command("Timer.Schedule", wanted, name=asked.name, correlation=f"c-{asked.name}")
-
-        self.do(go())
+    @on_event_loop
+    async def schedule(self, place: int, name: str, deed: str, delay: int) -> None:
+        line = self.lines[place]
+        data = self.act(deed, 30, NAMES[0], "reply")
+        inner = Asked(line, f"s{data['token']}", deed, token=data["token"], is_scheduled=True)
+        asked = Asked(line, f"t{data['token']}", "schedule")
+        self.asked += [inner, asked]
+        metadata = {"id": inner.name, "timestamp": 0}
+        message = {"kind": "command", "type": f"{name}.Act", "data": data, "metadata": metadata}
+        wanted = {"delay": delay, "message": message}
+        line.command("Timer.Schedule", wanted, name=asked.name, correlation=f"c-{asked.name}")
 
     @rule(name=names, deed=deeds, ms=delays)
-    def ask_inside(self, name: str, deed: str, ms: int) -> None:
-        async def go() -> None:
-            assert self.stage is not None
-            asked = ACTS[name](**self.act(deed, ms, NAMES[0], "reply"))
-            self.inside.append(asyncio.get_running_loop().create_task(self.answer_of(self.stage, asked)))
-
-        self.do(go())
+    @on_event_loop
+    async def ask_inside(self, name: str, deed: str, ms: int) -> None:
+        assert self.stage is not None
+        asked = ACTS[name](**self.act(deed, ms, NAMES[0], "reply"))
+        self.inside.append(asyncio.get_running_loop().create_task(self.answer_of(self.stage, asked)))
 
     async def answer_of(self, stage: Stage, asked: Any) -> object:
         try:
@@ -222,38 +195,32 @@ class World(RuleBasedStateMachine):
 
     @precondition(lambda self: self.inside)
     @rule(which=st.integers(0, 100))
-    def cancel_inside(self, which: int) -> None:
-        async def go() -> None:
-            self.inside[which % len(self.inside)].cancel()
-
-        self.do(go())
+    @on_event_loop
+    async def cancel_inside(self, which: int) -> None:
+        self.inside[which % len(self.inside)].cancel()
 
     @rule(place=places, way=st.sampled_from(["leave", "tire", "take", "subscribe", "unsubscribe"]))
-    def behave(self, place: int, way: str) -> None:
-        async def go() -> None:
-            line = self.lines[place]
-            match way:
-                case "leave":
-                    line.close()
-                    self.lines[place] = self.adapter.connect()
-                case "tire":
-                    line.is_writable = False
-                case "take":
-                    line.take()
-                case _:
-                    line.command(f"Syscall.{way.title()}", {"types": ["Law.*", "Sys.*"]})
-
-        self.do(go())
+    @on_event_loop
+    async def behave(self, place: int, way: str) -> None:
+        line = self.lines[place]
+        match way:
+            case "leave":
+                line.close()
+                self.lines[place] = self.adapter.connect()
+            case "tire":
+                line.is_writable = False
+            case "take":
+                line.take()
+            case _:
+                line.command(f"Syscall.{way.title()}", {"types": ["Law.*", "Sys.*"]})
 
     @rule(name=names, way=st.sampled_from(["kill", "reset"]))
-    def meddle(self, name: str, way: str) -> None:
-        async def go() -> None:
-            if way == "kill":
-                self.end_actor(name)
-            else:
-                await self.reset(name)
-
-        self.do(go())
+    @on_event_loop
+    async def meddle(self, name: str, way: str) -> None:
+        if way == "kill":
+            self.end_actor(name)
+        else:
+            await self.reset(name)
 
     async def reset(self, name: str) -> None:
         assert self.stage is not None
@@ -263,11 +230,9 @@ class World(RuleBasedStateMachine):
             assert error.type in {"Sys.Refused", "Sys.Overloaded"}  # noqa: PT017 -- whether it raises is not the point
 
     @rule(ms=st.sampled_from([0, 0, 1, 25, 210, 700, 2100, 6000]))
-    def pass_time(self, ms: int) -> None:
-        async def nap() -> None:
-            await asyncio.sleep(ms / 1000)
-
-        self.do(nap())
+    @on_event_loop
+    async def pass_time(self, ms: int) -> None:
+        await asyncio.sleep(ms / 1000)
 
     # -- what holds --------------------------------------------------------------------------------------------------------
 
@@ -326,15 +291,12 @@ class World(RuleBasedStateMachine):
         await stage.wait(100)
         assert [line.answer(name).kind for name in again] == ["reply"] * len(again)
 
-    def teardown(self) -> None:
-        try:
-            if self.stage is not None:
-                node = self.stage.node
-                self.do(self.look(self.stage))
-                self.do(node.__aexit__(None, None, None))
-                assert leaks_of(node.loop) == []
-        finally:
-            self.runner.close()
+    async def finish(self) -> None:
+        if self.stage is not None:
+            node = self.stage.node
+            await self.look(self.stage)
+            await node.__aexit__(None, None, None)
+            assert leaks_of(node.loop) == []
 
 
 TestBus = pytest.mark.spec("C11", "C13", "C20")(pytest.mark.guarantee("G74", "G75", "G80")(World.TestCase))

@@ -24,7 +24,7 @@ from bandstand.errors import ChannelClosedError, ChannelTimeoutError, TokenCance
 from bandstand.scope import CONFLATED, UNBOUNDED, CancelToken, Channel, select
 from bandstand.scope._channel import WaitState
 from bandstand.testing import VirtualClock
-from tests.scope.support import Capacity, drain, pending_timers
+from tests.scope.support import Capacity, drain, has_timers
 
 
 class Item(NamedTuple):
@@ -239,7 +239,7 @@ class Stage:
             left = [(at, item) for at, channel in enumerate(self.channels) for item in drain(channel)]
             self.check_elements(left)
             self.check_order(left)
-            assert pending_timers() == 0, "a deadline is left"
+            assert not has_timers(self.loop), "a deadline is left"
             assert not any(token.has_listeners() for token in self.tokens)
         finally:
             self.host.run_until_complete(self.loop.__aexit__(None, None, None))

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Coroutine, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import initialize, invariant, rule
 from msgspec import Struct
 
 from bandstand.bus import Capability, Command, Frame, Node, NodeConfig, RestartLimits, Retry, provide
@@ -24,11 +23,10 @@ from bandstand.bus.faults import TRANSIENT
 from bandstand.bus.syscall import NodeStats, StatsQuery
 from bandstand.errors import RefusedError
 from bandstand.supervision import Backoff
-from bandstand.testing import VirtualClock, leaks_of
-from tests.bus.stage import ScriptedAdapter, ScriptedLine, Stage, hushed
+from bandstand.testing import leaks_of
+from tests.bus.stage import ScriptedAdapter, ScriptedLine, Stage
 from tests.core.support import Boom
-
-R = TypeVar("R")
+from tests.laws.async_machine import AsyncMachine, on_event_loop
 
 TIMEOUT = 500
 ATTEMPTS = 3
@@ -105,19 +103,11 @@ class Worker(Capability):
         return Done(msg.deed, msg.variant)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def discreet() -> Iterator[None]:
-    with hushed():
-        yield
-
-
-class World(RuleBasedStateMachine):
+class World(AsyncMachine):
     """Clients that repeat themselves, in any order."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.clock = VirtualClock()
-        self.runner = asyncio.Runner(loop_factory=self.clock.new_event_loop)
         self.adapter = ScriptedAdapter()
         self.lines: list[ScriptedLine] = []
         self.sent: Counter[tuple[ScriptedLine, str]] = Counter()
@@ -127,9 +117,6 @@ class World(RuleBasedStateMachine):
         self.passing: Counter[str] = Counter()
         self.bounds = AMPLE
         self.stage: Stage | None = None
-
-    def do(self, work: Coroutine[Any, Any, R]) -> R:
-        return self.runner.run(work)
 
     @initialize(bounds=st.sampled_from([AMPLE, AMPLE, SCARCE]), credit=st.sampled_from([3, 1000]))
     def begin(self, bounds: tuple[int, int, int], credit: int) -> None:
@@ -157,16 +144,14 @@ class World(RuleBasedStateMachine):
     # -- what happens ------------------------------------------------------------------------------------------------------
 
     @rule(place=places, name=ids, variant=st.sampled_from([0, 0, 0, 1]), times=st.integers(1, 3))
-    def send(self, place: int, name: str, variant: int, times: int) -> None:
-        async def go() -> None:
-            line = self.lines[place]
-            type_name, deed = DEEDS[name]
-            for _ in range(times):
-                self.sent[line, name] += 1
-                self.variants.add((line, name, variant))
-                line.command(type_name, {"deed": deed, "variant": variant}, name=name)
-
-        self.do(go())
+    @on_event_loop
+    async def send(self, place: int, name: str, variant: int, times: int) -> None:
+        line = self.lines[place]
+        type_name, deed = DEEDS[name]
+        for _ in range(times):
+            self.sent[line, name] += 1
+            self.variants.add((line, name, variant))
+            line.command(type_name, {"deed": deed, "variant": variant}, name=name)
 
     @rule(order=st.permutations(sorted(DEEDS)))
     def send_all(self, order: list[str]) -> None:
@@ -174,51 +159,41 @@ class World(RuleBasedStateMachine):
             self.send(place % 3, name, 0, 1)
 
     @rule(place=places)
-    def lose_connection(self, place: int) -> None:
-        async def go() -> None:
-            self.lines[place].close()
-            self.lines[place] = self.adapter.connect()
-
-        self.do(go())
+    @on_event_loop
+    async def lose_connection(self, place: int) -> None:
+        self.lines[place].close()
+        self.lines[place] = self.adapter.connect()
 
     @rule()
-    def kill(self) -> None:
-        async def go() -> None:
-            assert self.stage is not None
-            loop = self.stage.node.loop
-            found = loop.tree().find("Worker")
-            if found is not None and found.actor is not None:
-                loop.kill_actor(found.actor)
-
-        self.do(go())
+    @on_event_loop
+    async def kill(self) -> None:
+        assert self.stage is not None
+        loop = self.stage.node.loop
+        found = loop.tree().find("Worker")
+        if found is not None and found.actor is not None:
+            loop.kill_actor(found.actor)
 
     @rule(place=places, which=st.integers(0, DEAD))
-    def replay(self, place: int, which: int) -> None:
-        async def go() -> None:
-            assert self.stage is not None
-            line = self.lines[place]
-            asked = line.query("Dead.List")
-            await self.stage.settle()
-            found = [each for each in line.answers(asked) if each.kind == "reply"]
-            letters: list[Any] = msgspec.json.decode(found[0].data)["letters"] if found else []
-            if letters:
-                line.command("Dead.Replay", {"id": letters[which % len(letters)]["id"]})
-
-        self.do(go())
+    @on_event_loop
+    async def replay(self, place: int, which: int) -> None:
+        assert self.stage is not None
+        line = self.lines[place]
+        asked = line.query("Dead.List")
+        await self.stage.settle()
+        found = [each for each in line.answers(asked) if each.kind == "reply"]
+        letters: list[Any] = msgspec.json.decode(found[0].data)["letters"] if found else []
+        if letters:
+            line.command("Dead.Replay", {"id": letters[which % len(letters)]["id"]})
 
     @rule(place=places)
-    def reset(self, place: int) -> None:
-        async def go() -> None:
-            self.lines[place].command("Syscall.Reset", {"capability": "Worker"})
-
-        self.do(go())
+    @on_event_loop
+    async def reset(self, place: int) -> None:
+        self.lines[place].command("Syscall.Reset", {"capability": "Worker"})
 
     @rule(ms=st.sampled_from([0, 1, 25, 100, 400, 1200]))
-    def pass_time(self, ms: int) -> None:
-        async def nap() -> None:
-            await asyncio.sleep(ms / 1000)
-
-        self.do(nap())
+    @on_event_loop
+    async def pass_time(self, ms: int) -> None:
+        await asyncio.sleep(ms / 1000)
 
     # -- what holds --------------------------------------------------------------------------------------------------------
 
@@ -261,15 +236,12 @@ class World(RuleBasedStateMachine):
                 assert line.settled.count(name) == times
         assert not any(line.backlog for line in self.lines)
 
-    def teardown(self) -> None:
-        try:
-            if self.stage is not None:
-                node = self.stage.node
-                self.do(self.look(self.stage))
-                self.do(node.__aexit__(None, None, None))
-                assert leaks_of(node.loop) == []
-        finally:
-            self.runner.close()
+    async def finish(self) -> None:
+        if self.stage is not None:
+            node = self.stage.node
+            await self.look(self.stage)
+            await node.__aexit__(None, None, None)
+            assert leaks_of(node.loop) == []
 
 
 def replies(line: ScriptedLine, name: str) -> list[Frame]:

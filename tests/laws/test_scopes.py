@@ -11,7 +11,6 @@ one. All in virtual time.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -259,14 +258,6 @@ def leaves_of(error: BaseException) -> Iterator[BaseException]:
         yield error
 
 
-@pytest.fixture(autouse=True, scope="module")
-def quiet_scopes() -> Iterator[None]:
-    logger = logging.getLogger("bandstand.scope")
-    logger.disabled = True
-    yield
-    logger.disabled = False
-
-
 @pytest.mark.slow
 @given(plan=trees, outside=st.sampled_from(Outside), at=st.integers(0, LATEST))
 def test_after_the_end_nothing_is_left_and_nothing_was_lost(
@@ -361,17 +352,3 @@ class Performance:
             assert error.token == self.token.number
         else:
             assert error is None
-
-
-def test_the_law_would_notice() -> None:
-    """A stage on which somebody is left is not clean."""
-
-    async def main() -> None:
-        async with Loop() as loop:
-            stage = Stage(loop)
-            stage.check()
-            loop.spawn(lambda _ctx, _data: None)
-            with pytest.raises(AssertionError):
-                stage.check()
-
-    VirtualClock().run(main())

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -37,16 +35,6 @@ hooks = st.lists(
 
 def seconds(ms: float | None) -> float | None:
     return None if ms is None else ms / 1000
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quiet() -> Iterator[None]:
-    names = ("bandstand.core", "bandstand.shutdown", "bandstand.supervision", "asyncio")
-    for name in names:
-        logging.getLogger(name).disabled = True
-    yield
-    for name in names:
-        logging.getLogger(name).disabled = False
 
 
 def play(loop: ActorSystem, book: Book, kind: str, ms: int) -> None:

@@ -8,7 +8,6 @@ ends: nothing is foreseen there, but what must always hold is looked at in the m
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -58,20 +57,11 @@ from bandstand.supervision import (
 )
 from bandstand.testing import VirtualClock, leaks_of
 from tests.core.support import Boom, check_statistics, idle, settle
-from tests.laws.dynasty import Boss, Child, Event, Plan, World, sane, trees, workers, write
+from tests.laws.supervision_model import Boss, Child, Event, Plan, World, sane, trees, workers, write
 
 plain = st.just(False)  # noqa: FBT003 -- a strategy's value
 bursts = st.lists(st.sampled_from(["note"] * 4 + ["stop", "fail", "panic"]), min_size=1, max_size=5)
 ways = st.sampled_from(["stop", "fail", "kill"])
-
-
-@pytest.fixture(autouse=True, scope="module")
-def discreet() -> Iterator[None]:
-    """Supervisors tell of every restart; nobody wants to read all of that."""
-    logger = logging.getLogger("bandstand.supervision")
-    logger.disabled = True
-    yield
-    logger.disabled = False
 
 
 class Actors(NamedTuple):

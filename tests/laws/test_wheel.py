@@ -5,9 +5,8 @@ from __future__ import annotations
 from bisect import insort
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from bandstand.core.enums import NEVER
 from bandstand.core.timer_wheel import Timer, TimerWheel
@@ -34,11 +33,16 @@ class WheelAgainstList(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.wheel = TimerWheel(0)
         self.now = 0
+        self.wheel = TimerWheel(0)
         self.count = 0
         self.model: list[tuple[int, int]] = []
         self.timers: dict[int, Timer] = {}
+
+    @initialize(start=st.integers(0, 40 * YEAR))
+    def begin(self, start: int) -> None:
+        self.now = start
+        self.wheel = TimerWheel(start)
 
     @rule(delay=delays, copies=st.integers(1, 4))
     def schedule(self, delay: int, copies: int) -> None:
@@ -118,47 +122,3 @@ class WheelAgainstList(RuleBasedStateMachine):
 TestWheelAgainstList = pytest.mark.spec("C6", "J13")(
     pytest.mark.guarantee("G16", "G17", "G18")(WheelAgainstList.TestCase)
 )
-
-
-@pytest.mark.spec("C6")
-@given(count=st.integers(1, 5), taking=st.booleans())
-def test_an_empty_wheel_never_asks_to_be_turned(count: int, taking: bool) -> None:
-    """Whether its last timer was taken or cancelled."""
-    wheel = TimerWheel(0)
-    timers = [Timer() for _ in range(count)]
-    for timer in timers:
-        wheel.schedule(timer, 5)
-    if taking:
-        wheel.expire(5)
-        assert [wheel.take() for _ in timers] == timers
-    else:
-        for timer in timers:
-            wheel.cancel(timer)
-    assert wheel.pending == 0
-    assert wheel.soonest == NEVER
-
-
-@pytest.mark.spec("C6")
-@pytest.mark.guarantee("G17", "G18")
-@given(
-    start=st.integers(0, 40 * YEAR), delays=st.lists(delays, min_size=1, max_size=30), jumps=st.lists(delays)
-)
-def test_whatever_the_jumps_the_order_is_that_of_the_deadlines(
-    start: int, delays: list[int], jumps: list[int]
-) -> None:
-    wheel = TimerWheel(start)
-    entries = [(start + delay, number, Timer()) for number, delay in enumerate(delays)]
-    for deadline, _, timer in entries:
-        wheel.schedule(timer, deadline)
-    entries.sort(key=lambda entry: entry[:2])
-    now, taken = start, 0
-    for jump in [*jumps, 41 * YEAR]:
-        now += jump
-        if now >= 1 << 42:
-            break
-        wheel.expire(now)
-        while (due := wheel.take()) is not None:
-            assert due is entries[taken][2]
-            assert entries[taken][0] <= now
-            taken += 1
-        assert all(deadline > now for deadline, _, _ in entries[taken:])
