@@ -1,7 +1,7 @@
 """Asks against their promises: everything that can happen to them, in any order, in virtual time.
 
 Nothing is foreseen. After every step each ask is held against what was done to it: it has ended exactly once, in a way that it had
-a reason to end in; what must have ended has; and the books of the loop say the same as all the replies together.
+a reason to end in; what must have ended has; and the counts of the loop say the same as all the replies together.
 """
 
 from __future__ import annotations
@@ -68,17 +68,17 @@ class Question:
     end: object = None
 
 
-class Player(Actor):
+class Target(Actor):
     """Answers in every way there is, and tells the world when it begins."""
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world: AskMachine, name: str) -> None:
         self.world = world
         self.name = name
 
     def begin(self, question: Question) -> None:
         question.begun += 1
         if question.begun > 1 or not question.may_begin:
-            self.world.faults.append(f"{question} was begun {question.begun} times")
+            self.world.errors_found.append(f"{question} was begun {question.begun} times")
 
     @ask
     def now(self, question: Question) -> int:
@@ -138,7 +138,7 @@ class Player(Actor):
     async def relay(self, question: Question) -> int:
         """Ask somebody else, and answer with what came of it."""
         self.begin(question)
-        inner = self.world.pose_inner(question)
+        inner = self.world.ask_inner(question)
         assert inner.reply is not None
         self.world.waits[self.name] += 1
         try:
@@ -146,7 +146,7 @@ class Player(Actor):
         except AskCycleError:
             # One that was begun has it from further down.
             if not inner.begun and inner.target != self.name and not self.world.waits[inner.target]:
-                self.world.faults.append(
+                self.world.errors_found.append(
                     f"{inner.target} waits for nobody, and yet {self.name} had an AskCycleError"
                 )
             raise
@@ -155,18 +155,18 @@ class Player(Actor):
         return question.token
 
 
-class World(AsyncMachine):
+class AskMachine(AsyncMachine):
     """Asks, cancellations, deadlines and ends in any order."""
 
     def __init__(self) -> None:
         super().__init__()
         self.questions: list[Question] = []
-        self.faults: list[str] = []
+        self.errors_found: list[str] = []
         # How often somebody has been ended, or has been told to fail, by name.
         self.ends: Counter[str] = Counter()
         # Who waits in a relay, by name.
         self.waits: Counter[str] = Counter()
-        self.players: dict[str, Player] = {}
+        self.targets: dict[str, Target] = {}
         self.is_over = False
         self.loop = ActorSystem(clock=self.clock)
 
@@ -178,28 +178,28 @@ class World(AsyncMachine):
     async def begin(self, cap: int) -> None:
         await self.loop.__aenter__()
         specs = [
-            child(name, mailbox=mailbox, mailbox_cap=cap).of(Player, self, name)
+            child(name, mailbox=mailbox, mailbox_cap=cap).of(Target, self, name)
             for name, mailbox in SUPERVISED.items()
         ]
         root = spawn_supervisor(self.loop, SupervisorSpec(children=specs, max_restarts=10**6))
         for name in NAMES:
             if name in SUPERVISED:
-                self.players[name] = supervised(root, Player, name)
+                self.targets[name] = supervised(root, Target, name)
             else:
-                self.players[name] = self.loop.options(name=name, mailbox_cap=cap).spawn(Player, self, name)
+                self.targets[name] = self.loop.options(name=name, mailbox_cap=cap).spawn(Target, self, name)
 
     # What happens.
 
-    def pose(self, question: Question) -> Question:
-        player = self.players[question.target]
+    def ask_target(self, question: Question) -> Question:
+        target_actor = self.targets[question.target]
         question.ends_before = self.ends[question.target]
-        question.reply = getattr(player, question.kind).within(
+        question.reply = getattr(target_actor, question.kind).within(
             None if question.within is None else question.within / 1000
         )(question)
         self.questions.append(question)
         return question
 
-    def pose_inner(self, outer: Question) -> Question:
+    def ask_inner(self, outer: Question) -> Question:
         """What a relay asks of somebody else: who and what depends on the token alone."""
         token = -1 - len(self.questions)
         target = NAMES[outer.token // 3 % len(NAMES)]
@@ -207,7 +207,7 @@ class World(AsyncMachine):
         question = Question(token, target, kind, 50, self.now(), is_inner=True)
         # A relay of a relay goes on with smaller numbers, and so comes to an end.
         question.token = outer.token // 4 if kind == "relay" else outer.token
-        return self.pose(question)
+        return self.ask_target(question)
 
     @rule(
         name=st.sampled_from(NAMES),
@@ -220,7 +220,7 @@ class World(AsyncMachine):
     async def ask(self, name: str, kind: str, within: float | None, is_awaited: bool, token: int) -> None:
         question = Question(token, name, kind, within, self.now())
         try:
-            self.pose(question)
+            self.ask_target(question)
         except MailboxFullError:
             pass
         except NoSuchActorError:
@@ -271,19 +271,19 @@ class World(AsyncMachine):
     @rule(name=st.sampled_from(NAMES), way=st.sampled_from(["stop", "kill", "drain"]))
     @on_event_loop
     async def end(self, name: str, way: str) -> None:
-        player = self.players[name]
+        target_actor = self.targets[name]
         self.ends[name] += 1
         if way == "drain":
-            player.stop(drain=True)
+            target_actor.stop(drain=True)
         else:
-            getattr(player, way)()
+            getattr(target_actor, way)()
 
     @rule(name=st.sampled_from(["plain", "other"]))
     @on_event_loop
     async def replace(self, name: str) -> None:
         """Somebody new comes for one who has ended."""
-        if not is_alive(self.players[name]):
-            self.players[name] = self.loop.options(name=name).spawn(Player, self, name)
+        if not is_alive(self.targets[name]):
+            self.targets[name] = self.loop.options(name=name).spawn(Target, self, name)
 
     @rule(ms=st.sampled_from([0, 1, 4, 11, 30, 100]))
     @on_event_loop
@@ -294,11 +294,11 @@ class World(AsyncMachine):
 
     @invariant()
     def every_ask_has_ended_as_it_may(self) -> None:
-        if self.players:
-            self.do(self.look())
-        assert self.faults == []
+        if self.targets:
+            self.do(self.check())
+        assert self.errors_found == []
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         fresh: list[Question] = []
         for _ in range(3):
             await asyncio.sleep(0)
@@ -309,7 +309,7 @@ class World(AsyncMachine):
             assert reply is not None
             if not reply.done():
                 assert question.end is None
-                self.check_patience(question)
+                self.check_deadline(question)
                 continue
             end = await self.end_of(reply)
             if question.end is None:
@@ -319,8 +319,8 @@ class World(AsyncMachine):
             assert type(end) is type(question.end)
             assert not isinstance(end, Exception) or repr(end) == repr(question.end)
         for question in fresh:
-            self.judge(question)
-        self.compare_books()
+            self.check_end(question)
+        self.compare_counters()
 
     async def end_of(self, reply: Reply[int]) -> object:
         try:
@@ -328,7 +328,7 @@ class World(AsyncMachine):
         except (Exception, CancelledError) as error:  # noqa: BLE001 -- to be looked at
             return error
 
-    def judge(self, question: Question) -> None:
+    def check_end(self, question: Question) -> None:
         """Hold an end against what was done."""
         end, kind = question.end, question.kind
         if isinstance(end, int):
@@ -355,15 +355,15 @@ class World(AsyncMachine):
             assert kind == "relay"
             assert isinstance(end, (AskCycleError, MailboxFullError, NoSuchActorError))
 
-    def check_patience(self, question: Question) -> None:
+    def check_deadline(self, question: Question) -> None:
         """What must have ended by now."""
         assert not question.is_withdrawn
         if question.within is not None and question.awaited_at is not None:
             due = max(question.asked_at + question.within, question.awaited_at)
             assert self.now() <= due + SLACK, f"{question} is overdue"
 
-    def compare_books(self) -> None:
-        books = self.loop.ask_statistics()
+    def compare_counters(self) -> None:
+        counts = self.loop.ask_statistics()
         found: Counter[str] = Counter()
         for question in self.questions:
             end = question.end
@@ -377,9 +377,9 @@ class World(AsyncMachine):
                 found["expired"] += 1
             else:
                 found["failed"] += 1
-        assert books.asked == len(self.questions)
+        assert counts.asked == len(self.questions)
         told = {
-            name: getattr(books, name) for name in ("answered", "failed", "cancelled", "expired", "pending")
+            name: getattr(counts, name) for name in ("answered", "failed", "cancelled", "expired", "pending")
         }
         assert told == {name: found[name] for name in told}
 
@@ -387,23 +387,23 @@ class World(AsyncMachine):
         """Whether an error is that of the ask itself, and not one that a relay has passed on."""
         if isinstance(question.end, AskTimeoutError):
             # Made anew each time it is raised: it is known by its words.
-            return question.end.method == f"Player.{question.kind}()" and question.end.target.startswith(
+            return question.end.method == f"Target.{question.kind}()" and question.end.target.startswith(
                 repr(question.target)
             )
         asked = [inner for inner in self.questions if inner.end is question.end]
         return asked[-1] is question
 
     async def finish(self) -> None:
-        if self.players:
+        if self.targets:
             self.is_over = True
             await self.loop.__aexit__(None, None, None)
             # With the loop everything has ended.
-            await self.look()
+            await self.check()
             assert all(question.end is not None for question in self.questions)
-            assert self.faults == []
+            assert self.errors_found == []
             assert leaks_of(self.loop) == []
             check_statistics(self.loop)
 
 
-TestAsks = pytest.mark.guarantee("G60", "G61", "G62", "G63")(World.TestCase)
+TestAsks = pytest.mark.guarantee("G60", "G61", "G62", "G63")(AskMachine.TestCase)
 TestAsks.settings = settings(stateful_step_count=40)

@@ -26,7 +26,7 @@ class MailboxAgainstDeques(RuleBasedStateMachine):
         self.seen: list[tuple[Lane, object]] = []
         self.dropped: list[object] = []
         self.children: list[ActorId] = []
-        self.strangers: list[ActorId] = []
+        self.monitored: list[ActorId] = []
         self.count = 0
         self.refused = 0
 
@@ -94,19 +94,19 @@ class MailboxAgainstDeques(RuleBasedStateMachine):
         self.children.append(self.loop.spawn(idle, supervisor=self.actor))
 
     @rule()
-    def monitor_stranger(self) -> None:
-        stranger = self.loop.spawn(idle)
-        self.loop.monitor(self.actor, stranger)
-        self.strangers.append(stranger)
+    def monitor_an_actor(self) -> None:
+        monitored_actor = self.loop.spawn(idle)
+        self.loop.monitor(self.actor, monitored_actor)
+        self.monitored.append(monitored_actor)
 
     @rule(data=st.data(), failing=st.booleans())
-    def end_somebody(self, data: st.DataObject, failing: bool) -> None:
+    def end_an_actor(self, data: st.DataObject, failing: bool) -> None:
         """Their last words always arrive, on SYSTEM."""
-        living = self.children + self.strangers
+        living = self.children + self.monitored
         if not living:
             return
         actor = data.draw(st.sampled_from(living))
-        (self.children if actor in self.children else self.strangers).remove(actor)
+        (self.children if actor in self.children else self.monitored).remove(actor)
         self.loop.fail_actor(actor) if failing else self.loop.stop_actor(actor)
         self.model[Lane.SYSTEM].append(actor)
 

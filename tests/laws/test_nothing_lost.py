@@ -30,12 +30,12 @@ from tests.laws.async_machine import AsyncMachine, on_event_loop
 
 TIMEOUT = 500
 ATTEMPTS = 3
-AMPLE = (100_000, 10_000, 1 << 20)
-SCARCE = (300, 2, 100)
+LARGE = (100_000, 10_000, 1 << 20)
+SMALL = (300, 2, 100)
 DEAD = 4
 
 # What each id is about: the type, and what its handler does.
-DEEDS = {
+REQUESTS = {
     "i0": ("Law.Do", "reply"),
     "i1": ("Law.Do", "raise"),
     "i2": ("Law.Do", "refuse"),
@@ -47,24 +47,24 @@ DEEDS = {
     "i8": ("Law.Dance", "reply"),
 }
 
-ids = st.sampled_from(sorted(DEEDS))
+ids = st.sampled_from(sorted(REQUESTS))
 places = st.integers(0, 2)
 
 
 class Done(Struct):
-    deed: str
+    action: str
     variant: int
 
 
 class Do(Command[Done], type="Law.Do"):
-    deed: str
+    action: str
     variant: int
 
 
 class Try(
     Command[Done], type="Law.Try", retry=Retry(attempts=ATTEMPTS, backoff=Backoff(initial=0.02, maximum=0.1))
 ):
-    deed: str
+    action: str
     variant: int
 
 
@@ -87,7 +87,7 @@ class Worker(Capability):
         metadata = self.bus.message
         assert metadata is not None
         self._runs[metadata.id] += 1
-        match msg.deed:
+        match msg.action:
             case "raise":
                 raise Boom("by wish")
             case "at last" if self._runs[metadata.id] % ATTEMPTS:
@@ -100,10 +100,10 @@ class Worker(Capability):
                 await asyncio.sleep(2 * TIMEOUT / 1000)
             case _:
                 pass
-        return Done(msg.deed, msg.variant)
+        return Done(msg.action, msg.variant)
 
 
-class World(AsyncMachine):
+class RetryMachine(AsyncMachine):
     """Clients that repeat themselves, in any order."""
 
     def __init__(self) -> None:
@@ -115,10 +115,10 @@ class World(AsyncMachine):
         self.runs: Counter[str] = Counter()
         # Answers after which the same request is handled anew, by the id of the request.
         self.passing: Counter[str] = Counter()
-        self.bounds = AMPLE
+        self.bounds = LARGE
         self.stage: Stage | None = None
 
-    @initialize(bounds=st.sampled_from([AMPLE, AMPLE, SCARCE]), credit=st.sampled_from([3, 1000]))
+    @initialize(bounds=st.sampled_from([LARGE, LARGE, SMALL]), credit=st.sampled_from([3, 1000]))
     def begin(self, bounds: tuple[int, int, int], credit: int) -> None:
         self.bounds = bounds
         keep_ms, count, size = bounds
@@ -147,13 +147,13 @@ class World(AsyncMachine):
     @on_event_loop
     async def send(self, place: int, name: str, variant: int, times: int) -> None:
         line = self.lines[place]
-        type_name, deed = DEEDS[name]
+        type_name, action = REQUESTS[name]
         for _ in range(times):
             self.sent[line, name] += 1
             self.variants.add((line, name, variant))
-            line.command(type_name, {"deed": deed, "variant": variant}, name=name)
+            line.command(type_name, {"action": action, "variant": variant}, name=name)
 
-    @rule(order=st.permutations(sorted(DEEDS)))
+    @rule(order=st.permutations(sorted(REQUESTS)))
     def send_all(self, order: list[str]) -> None:
         for place, name in enumerate(order):
             self.send(place % 3, name, 0, 1)
@@ -198,7 +198,7 @@ class World(AsyncMachine):
     # -- what holds --------------------------------------------------------------------------------------------------------
 
     @invariant()
-    def nobody_has_more_than_he_has_sent(self) -> None:
+    def no_line_has_more_answers_than_requests(self) -> None:
         for (line, name), times in self.sent.items():
             assert len(line.answers(name)) <= times, name
             # And nobody has the answer to what he has not asked.
@@ -206,10 +206,10 @@ class World(AsyncMachine):
                 assert (line, name, msgspec.json.decode(each.data)["variant"]) in self.variants
 
     @invariant()
-    def nothing_is_done_twice_that_need_not_be(self) -> None:
-        if self.bounds is not AMPLE:
+    def nothing_is_done_twice_without_need(self) -> None:
+        if self.bounds is not LARGE:
             return
-        for name, (type_name, _deed) in DEEDS.items():
+        for name, (type_name, _deed) in REQUESTS.items():
             attempts = ATTEMPTS if type_name == "Law.Try" else 1
             # Each answer after which it is handled anew allows for one more.
             assert self.runs[name] <= attempts * (1 + self.passing[name]), name
@@ -218,7 +218,7 @@ class World(AsyncMachine):
             }
             assert len(told) <= 1, told
 
-    async def look(self, stage: Stage) -> None:
+    async def check_at_the_end(self, stage: Stage) -> None:
         # With little credit they are handled one after the other, each of them within its time.
         await stage.wait((20 + sum(self.sent.values())) * TIMEOUT)
         found: NodeStats = await stage.bus.ask(StatsQuery())
@@ -239,7 +239,7 @@ class World(AsyncMachine):
     async def finish(self) -> None:
         if self.stage is not None:
             node = self.stage.node
-            await self.look(self.stage)
+            await self.check_at_the_end(self.stage)
             await node.__aexit__(None, None, None)
             assert leaks_of(node.loop) == []
 
@@ -249,6 +249,6 @@ def replies(line: ScriptedLine, name: str) -> list[Frame]:
 
 
 TestNothingLost = pytest.mark.spec("C11", "C23", "C24")(
-    pytest.mark.guarantee("G173", "G174", "G176", "G177", "G183")(World.TestCase)
+    pytest.mark.guarantee("G173", "G174", "G176", "G177", "G183")(RetryMachine.TestCase)
 )
 TestNothingLost.settings = settings(stateful_step_count=25)

@@ -52,10 +52,10 @@ def key_of(task: Task) -> int:
     return task.key
 
 
-class Hand(Actor):
+class PoolWorker(Actor):
     """Does what the message says, and writes it down in the world."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: PoolMachine) -> None:
         self.world = world
 
     def begin(self, task: Task) -> None:
@@ -104,11 +104,11 @@ class Hand(Actor):
         return task.number
 
 
-class World(AsyncMachine):
+class PoolMachine(AsyncMachine):
     def __init__(self) -> None:
         super().__init__()
         self.loop = ActorSystem(clock=self.clock)
-        self.pool: Pool[Hand] | None = None
+        self.pool: Pool[PoolWorker] | None = None
         self.tasks: list[Task] = []
         self.begun: list[Task] = []
         self.dead: set[Task] = set()
@@ -143,10 +143,10 @@ class World(AsyncMachine):
             mailbox_cap=24,
             max_restarts=10**6,
             ask_timeout=None,
-        ).spawn(Hand, self)
+        ).spawn(PoolWorker, self)
 
     @property
-    def there(self) -> Pool[Hand]:
+    def the_pool(self) -> Pool[PoolWorker]:
         assert self.pool is not None
         return self.pool
 
@@ -156,14 +156,14 @@ class World(AsyncMachine):
         for _ in range(count):
             task = Task(len(self.tasks), key, kind)
             try:
-                task.reply = getattr(self.there.handle, kind)(task)
+                task.reply = getattr(self.the_pool.handle, kind)(task)
             except MailboxFullError:
                 assert self.held() >= 20
             else:
                 self.tasks.append(task)
 
     def held(self) -> int:
-        status = self.there.status()
+        status = self.the_pool.status()
         return status.waiting + status.outstanding
 
     @rule(which=st.integers(0, 50))
@@ -174,7 +174,7 @@ class World(AsyncMachine):
 
     @rule(which=st.integers(0, 50))
     @on_event_loop
-    async def take_back(self, which: int) -> None:
+    async def cancel_ask(self, which: int) -> None:
         pending = [task.reply for task in self.tasks if task.reply is not None and not task.reply.done()]
         if pending:
             pending[which % len(pending)].cancel()
@@ -182,7 +182,7 @@ class World(AsyncMachine):
     @rule(which=st.integers(0, 5), way=st.sampled_from(["kill", "stop"]))
     @on_event_loop
     async def end_worker(self, which: int, way: str) -> None:
-        workers = [worker.actor for worker in self.there.status().workers if worker.actor is not None]
+        workers = [worker.actor for worker in self.the_pool.status().workers if worker.actor is not None]
         if workers:
             actor = workers[which % len(workers)]
             (self.loop.kill_actor if way == "kill" else self.loop.stop_actor)(actor)
@@ -190,8 +190,8 @@ class World(AsyncMachine):
     @rule(size=st.integers(1, 5))
     @on_event_loop
     async def resize(self, size: int) -> None:
-        _ = self.there.resize(size)
-        assert self.there.status().size == size
+        _ = self.the_pool.resize(size)
+        assert self.the_pool.status().size == size
 
     @rule(passes=st.integers(0, 3))
     @on_event_loop
@@ -205,13 +205,13 @@ class World(AsyncMachine):
             await asyncio.sleep(0.01)
 
         self.do(nap())
-        # Whoever could work has: there is either nothing left, or nobody free.
-        status = self.there.status()
+        # Whoever could work has: the_pool is either nothing left, or nobody free.
+        status = self.the_pool.status()
         if not self.is_keyed and status.waiting:
             assert all(worker.outstanding for worker in status.workers)
 
     @invariant()
-    def books_balance(self) -> None:
+    def counters_balance(self) -> None:
         if self.pool is None:
             return
         status = self.pool.status()
@@ -241,8 +241,8 @@ class World(AsyncMachine):
             return
         for task in self.tasks:
             task.gate.set()
-        assert await self.there.drain(1.0)
-        status = self.there.status()
+        assert await self.the_pool.drain(1.0)
+        status = self.the_pool.status()
         assert (status.waiting, status.outstanding) == (0, 0)
         # What the loop itself has buried.
         self.dead |= {letter[2] for letter in self.diary.dead if isinstance(letter[2], Task)}
@@ -253,7 +253,7 @@ class World(AsyncMachine):
         assert told == {name: ends[name] for name in told}
         assert status.dead == ends["dead"]
         await self.loop.__aexit__(None, None, None)
-        self.books_balance()
+        self.counters_balance()
         self.nothing_is_done_twice()
         self.keys_keep_their_order()
         assert leaks_of(self.loop) == []
@@ -276,5 +276,5 @@ class World(AsyncMachine):
         return "handled"
 
 
-TestPools = pytest.mark.guarantee("G221", "G223", "G226", "G228", "G229")(World.TestCase)
+TestPools = pytest.mark.guarantee("G221", "G223", "G226", "G228", "G229")(PoolMachine.TestCase)
 TestPools.settings = settings(stateful_step_count=30)

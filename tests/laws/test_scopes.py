@@ -37,7 +37,7 @@ PATIENCE = 1_000_000
 DRIVER = "bandstand driver"
 
 
-class Boom(Exception):  # noqa: N818 -- it goes boom
+class ChildError(Exception):
     """What a child raises; with its number."""
 
 
@@ -130,7 +130,7 @@ trees = scopes_of(st.recursive(leaves, scopes_of, max_leaves=8))
 
 
 @dataclass
-class Stage:
+class Run:
     """Where a plan is played, and what was seen there."""
 
     loop: Loop
@@ -145,39 +145,39 @@ class Stage:
         self.serial += 1
         return self.serial
 
-    def boom(self) -> Boom:
+    def new_error(self) -> ChildError:
         number = self.number()
         self.raised.append(number)
-        return Boom(number)
+        return ChildError(number)
 
     # -- playing -------------------------------------------------------------------------------------------------------
 
-    async def play_scope(self, plan: ScopePlan, token: CancelToken | None) -> None:
+    async def run_scope(self, plan: ScopePlan, token: CancelToken | None) -> None:
         async with Scope(token=token, stop_timeout=PATIENCE / 1000) as scope:
             self.scopes.append(scope)
             inner: list[ScopePlan] = []
             for child in plan.children:
                 if isinstance(child, TaskPlan):
-                    scope.launch(self.play_task(child, scope))
+                    scope.launch(self.run_task(child, scope))
                 elif isinstance(child, ConsumerPlan):
                     self.start_consumer(child, scope)
                 elif isinstance(child, ActorPlan):
                     self.start_actor(child, scope)
                 elif child.is_task:
-                    scope.launch(self.play_scope(child, scope.token if child.is_joined else None))
+                    scope.launch(self.run_scope(child, scope.token if child.is_joined else None))
                 else:
                     inner.append(child)
             for child in inner:
-                await self.play_scope(child, scope.token if child.is_joined else None)
-            await self.play_task(plan.body, scope)
+                await self.run_scope(child, scope.token if child.is_joined else None)
+            await self.run_task(plan.body, scope)
 
-    async def play_task(self, plan: TaskPlan, scope: Scope) -> None:
+    async def run_task(self, plan: TaskPlan, scope: Scope) -> None:
         me = self.number()
         self.running.add(me)
         try:
             await asyncio.sleep(plan.after)
             if plan.how is How.RAISE:
-                raise self.boom()
+                raise self.new_error()
             if plan.how is How.HANG:
                 await asyncio.get_running_loop().create_future()
             elif plan.how is How.CANCEL:
@@ -186,7 +186,7 @@ class Stage:
         except asyncio.CancelledError:
             await asyncio.sleep(plan.cleanup)
             if plan.fails_at_cleanup:
-                raise self.boom() from None
+                raise self.new_error() from None
             raise
         finally:
             self.running.discard(me)
@@ -198,7 +198,7 @@ class Stage:
 
         def quickly(number: int) -> None:
             if number == plan.fails_at:
-                raise self.boom()
+                raise self.new_error()
 
         async def slowly(number: int) -> None:
             me = self.number()
@@ -206,7 +206,7 @@ class Stage:
             try:
                 await asyncio.sleep(plan.each)
                 if number == plan.fails_at:
-                    raise self.boom()
+                    raise self.new_error()
             finally:
                 self.running.discard(me)
 
@@ -217,7 +217,7 @@ class Stage:
     def start_actor(self, plan: ActorPlan, scope: Scope) -> None:
         def quickly(ctx: Context[Any], number: int) -> None:
             if number == plan.fails_at:
-                raise self.boom()
+                raise self.new_error()
 
         async def slowly(ctx: Context[Any], number: int) -> None:
             me = self.number()
@@ -225,7 +225,7 @@ class Stage:
             try:
                 await asyncio.sleep(plan.each)
                 if number == plan.fails_at:
-                    raise self.boom()
+                    raise self.new_error()
             finally:
                 self.running.discard(me)
 
@@ -264,22 +264,22 @@ def test_after_the_end_nothing_is_left_and_nothing_was_lost(
     plan: ScopePlan, outside: Outside, at: int
 ) -> None:
     clock = VirtualClock()
-    clock.run(perform(plan, outside, at, clock))
+    clock.run(run_plan(plan, outside, at, clock))
 
 
-async def perform(plan: ScopePlan, outside: Outside, at: int, clock: VirtualClock) -> None:
+async def run_plan(plan: ScopePlan, outside: Outside, at: int, clock: VirtualClock) -> None:
     host = asyncio.get_running_loop()
     escaped: list[dict[str, Any]] = []
     host.set_exception_handler(lambda _host, context: escaped.append(context))
     async with Loop(clock=clock) as loop:
-        performance = Performance(Stage(loop), CancelToken(), asyncio.current_task())
-        task = host.create_task(performance.block(plan, at if outside is Outside.TIMEOUT else None))
-        performance.strike_later(task, outside, at)
+        trial = Trial(Run(loop), CancelToken(), asyncio.current_task())
+        task = host.create_task(trial.block(plan, at if outside is Outside.TIMEOUT else None))
+        trial.interrupt_later(task, outside, at)
         await asyncio.wait([task])
         if not task.cancelled():
             # From 3.13 on an error that takes the place of a cancellation leaves that to the next await.
             task.result()
-        performance.check_error(outside)
+        trial.check_error(outside)
         # Nothing comes later, either.
         for _ in range(5):
             await asyncio.sleep(0)
@@ -287,13 +287,13 @@ async def perform(plan: ScopePlan, outside: Outside, at: int, clock: VirtualCloc
 
 
 @dataclass
-class Performance:
+class Trial:
     """One plan, and who strikes it from outside."""
 
-    stage: Stage
+    run: Run
     token: CancelToken
     watcher: asyncio.Task[Any] | None
-    struck: list[str] = field(default_factory=list[str])
+    interrupts: list[str] = field(default_factory=list[str])
     ended: list[BaseException | None] = field(default_factory=list[BaseException | None])
 
     async def block(self, plan: ScopePlan, seconds: int | None) -> None:
@@ -301,53 +301,53 @@ class Performance:
         assert task is not None
         try:
             async with asyncio.timeout(seconds):
-                await self.stage.play_scope(plan, self.token)
+                await self.run.run_scope(plan, self.token)
         except BaseException as error:  # noqa: BLE001  # it is looked at later
             self.ended.append(error)
         else:
             self.ended.append(None)
         # At once, in the turn in which the block has ended.
-        self.stage.check(self.watcher)
-        assert task.cancelling() == self.struck.count("task")
+        self.run.check(self.watcher)
+        assert task.cancelling() == self.interrupts.count("task")
 
-    def strike_later(self, task: asyncio.Task[None], outside: Outside, at: int) -> None:
+    def interrupt_later(self, task: asyncio.Task[None], outside: Outside, at: int) -> None:
         host = asyncio.get_running_loop()
 
-        def strike(what: str) -> None:
+        def interrupt(what: str) -> None:
             if task.done():
                 return
-            self.struck.append(what)
+            self.interrupts.append(what)
             if what == "task":
                 task.cancel()
             elif what == "token":
                 self.token.cancel("from outside")
-            elif self.stage.scopes:
-                self.stage.scopes[0].token.cancel("from outside")
+            elif self.run.scopes:
+                self.run.scopes[0].token.cancel("from outside")
 
         what = {Outside.TOKEN: "token", Outside.SCOPE: "scope"}.get(outside, "task")
         if outside is not Outside.TIMEOUT:
-            host.call_later(at, strike, what)
+            host.call_later(at, interrupt, what)
         if outside is Outside.TWICE:
-            host.call_later(at + 1, strike, what)
+            host.call_later(at + 1, interrupt, what)
         if outside is Outside.SCOPE:
-            # It may have struck before there was one.
-            host.call_later(LATEST + 1, strike, "task")
+            # It may have interrupts before there was one.
+            host.call_later(LATEST + 1, interrupt, "task")
 
     def check_error(self, outside: Outside) -> None:
         """All that was raised has come out, and nothing else; if nothing was, then whose cancellation it was."""
         (error,) = self.ended
         event(f"{outside.name}: {type(error).__name__}")
-        if self.stage.raised:
+        if self.run.raised:
             assert error is not None
             assert type(error) is ExceptionGroup
             found = list(leaves_of(error))
-            assert all(isinstance(one, Boom) for one in found), found
-            assert Counter(one.args[0] for one in found) == Counter(self.stage.raised)
+            assert all(isinstance(one, ChildError) for one in found), found
+            assert Counter(one.args[0] for one in found) == Counter(self.run.raised)
         elif outside is Outside.TIMEOUT:
             assert error is None or isinstance(error, TimeoutError)
-        elif "task" in self.struck:
+        elif "task" in self.interrupts:
             assert isinstance(error, asyncio.CancelledError)
-        elif "token" in self.struck:
+        elif "token" in self.interrupts:
             assert isinstance(error, TokenCancelledError)
             assert error.token == self.token.number
         else:
