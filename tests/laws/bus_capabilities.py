@@ -1,7 +1,6 @@
-"""Who plays in the law of the bus: capabilities in all the forms there are, which do what the message tells them to.
+"""Capabilities in all their forms, which do what the message tells them: for the law of the bus.
 
-The same actions are done by an object with methods, by a function and by a Worker. Whatever they do, they write down in the `Record`
-that they have begun; what they are up to is for the law to check_answers.
+An object with methods, a function and two Workers do the same actions, and count the requests in a `Record`.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ CAP = 8
 
 
 class Record:
-    """What everybody sees: which requests were begun with, and how often."""
+    """How often each request was begun."""
 
     def __init__(self) -> None:
         self.begun: Counter[int] = Counter()
@@ -61,7 +60,7 @@ class Told(Event, type="Law.Told"):
 
 
 class Unheard(Event, type="Law.Unheard"):
-    """What nobody has declared."""
+    """An event that no capability declares."""
 
 
 class Declined(Failure, type="Law.Declined"):
@@ -73,7 +72,7 @@ class Undeclared(Failure, type="Law.Undeclared"):
 
 
 class Act(Command[Done]):
-    """What to do. It has no type of its own: those below have."""
+    """What to do. The classes below give it a type."""
 
     action: str
     token: int
@@ -122,7 +121,7 @@ ASKING = ("relay", "relay_apart", "spread")
 
 
 def act_at_once(name: str, act: Act, record: Record) -> object:
-    """What is done at once, and what is given back for it."""
+    """Do an action that takes no time; return the reply."""
     match act.action:
         case "refuse":
             raise RefusedError("not today")
@@ -146,7 +145,7 @@ def act_at_once(name: str, act: Act, record: Record) -> object:
 
 
 async def act_slowly(name: str, act: Act, record: Record) -> object:
-    """What takes its time."""
+    """Do an action that takes time."""
     match act.action:
         case "hang":
             await asyncio.get_running_loop().create_future()
@@ -176,7 +175,7 @@ async def act_slowly(name: str, act: Act, record: Record) -> object:
 
 
 async def asking(bus: Bus, act: Act) -> object:
-    """Ask others, and say whether they have answered. (What they say may be an error: that is no failure of ours.)"""
+    """Ask another capability, and reply whatever it answers."""
     asked = ACTS[act.to](**act.inner)
 
     async def ask() -> None:
@@ -194,8 +193,6 @@ async def asking(bus: Bus, act: Act) -> object:
 
 
 class MethodCapability(Capability):
-    """Does what it is told to, by methods."""
-
     id = "Methods"
     outbound = Told | Declined | Methods | Function | Buffered | Custom
     policy = POLICY
@@ -227,7 +224,7 @@ class MethodCapability(Capability):
 
 
 def function(name: str, record: Record) -> Callable[[Any], Any]:
-    """Does what it is told to, as a function that gives back what is to be said."""
+    """Return a handler function that does the actions."""
 
     def said(act: Act, data: object) -> list[object]:
         reply = Message(kind="reply", type=act.message_type, data=data)
@@ -261,7 +258,7 @@ def function(name: str, record: Record) -> Callable[[Any], Any]:
 
 
 class CustomWorker(Listeners):
-    """A Worker that answers whom it likes, when it likes, as often as it likes."""
+    """A Worker that answers any request, at any time, any number of times."""
 
     def __init__(self, record: Record) -> None:
         self._score = record
@@ -321,7 +318,7 @@ class CustomWorker(Listeners):
 
 
 def capabilities(record: Record) -> list[Provision | Contract]:
-    """All of them: a class, a function, a ready-made Worker, and a Worker of somebody's own."""
+    """Return a class, a function, a `BufferedWorker`, and a custom Worker."""
 
     def contract(name: str, kind: type[Act], spawn: Callable[[], Any]) -> Contract:
         return Contract(

@@ -1,7 +1,7 @@
-"""Random families of actors: plans of them, and a model of what becomes of them that knows nothing of the real thing.
+"""Plans of random supervision trees, and a model that predicts what happens in them.
 
-The model is written from the promises (G46 to G57), for children whose inits and behaviors are plain functions. It is told
-what happens, and says who is_alive then, in which order everybody started and ended, and which message met which fate.
+The model follows guarantees G46 to G57, for children whose inits and behaviors are plain functions. It predicts who is alive, in which
+order children start and end, and what happens to each message.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Delays:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One child, and which it supervises if it is a supervisor."""
+    """A child, and its own children if it is a supervisor."""
 
     kind: Kind
     mode: RestartPolicy = RestartPolicy.ALWAYS
@@ -58,13 +58,13 @@ class Plan:
 
     @property
     def is_killed(self) -> bool:
-        """Whether whoever stops it does not wait."""
+        """Whether its supervisor stops it without waiting."""
         return self.shutdown is Shutdown.KILL or self.shutdown == 0
 
 
 def sane(plan: Plan, auto: AutoShutdown) -> Plan:
-    """A plan without what does not go together."""
-    if plan.mode is RestartPolicy.NEVER:
+    """Return the plan without options that exclude each other."""
+    if plan.mode is ChildMode.TEMPORARY:
         plan = replace(plan, delays=None, keeps=False)
     if plan.mode is RestartPolicy.ALWAYS or auto is AutoShutdown.NEVER:
         plan = replace(plan, significant=False)
@@ -99,7 +99,7 @@ KINDS: tuple[Kind, ...] = ("tree", "tree", "tree", "many", "shards")
 def trees(
     depth: int, is_async: st.SearchStrategy[bool], kinds: tuple[Kind, ...] = KINDS
 ) -> st.SearchStrategy[Plan]:
-    """Plans of supervisors with up to `depth` storeys of actors below them."""
+    """Plans of supervisors with up to `depth` levels of actors below them."""
     worker = workers(is_async)
     below = worker if depth <= 1 else st.one_of(worker, worker, trees(depth - 1, is_async))
 
@@ -137,16 +137,16 @@ def trees(
 
 
 class Child:
-    """One child, through all its is_alive."""
+    """A child through all its incarnations."""
 
     def __init__(self, parent: ParentModel | None, name: str, plan: Plan) -> None:
         self.parent = parent
         self.name = name
         self.plan = plan
         self.phase: Phase = "down"
-        # Whether it really is_alive: its parent may not have heard of its end yet.
+        # Whether it is alive: its supervisor may not know yet that it has ended.
         self.is_alive = False
-        # Changes with every start and stop: inbox of another life is old.
+        # Changes with every start and stop: messages about another incarnation are ignored.
         self.life = 0
         self.restarts = 0
         self.is_again = False
@@ -163,7 +163,7 @@ class Child:
 
 
 class ParentModel:
-    """One life of a supervisor."""
+    """One incarnation of a supervisor."""
 
     def __init__(self, world: TreeModel, name: str, plan: Plan, seat: Child) -> None:
         self.world = world
@@ -191,7 +191,7 @@ class ParentModel:
 
     @property
     def is_in_sequence(self) -> bool:
-        """Whether requests to start somebody are refused: an order is being kept."""
+        """Whether a group restart is under way, so that requests to start a child are refused."""
         return self.is_group and any(child.phase == "waiting" for child in self.children)
 
     def find_child(self, name: str) -> Child:
@@ -200,7 +200,7 @@ class ParentModel:
     # Starting and stopping.
 
     def start_all(self) -> bool:
-        """Start all, from the first to the last; if one does not start, the others end again."""
+        """Start all children in order; if one fails, stop those before it."""
         for place, child in enumerate(self.children):
             if not self.start(child):
                 self.has_ended = True
@@ -228,14 +228,14 @@ class ParentModel:
         return True
 
     def stop(self, child: Child) -> None:
-        """Have a child end, as it is told to by its parent."""
+        """Stop a child."""
         child.life += 1
         self.leave(child)
         if child.is_alive:
             self.world.end_child(child, FAIL if child.plan.is_killed else NORMAL, in_order=True)
 
     def leave(self, child: Child) -> None:
-        """A life is over; after a whole period of it, what came before is forgiven."""
+        """End an incarnation; one that lasted the whole period resets the backoff."""
         if child.phase == "up" and self.world.now - child.started >= self.plan.period:
             child.stored = 0
         child.phase = "down"
@@ -249,7 +249,7 @@ class ParentModel:
         self.children.remove(child)
 
     def finish(self, reason: ExitReason) -> None:
-        """End in good order, and tell whoever is above."""
+        """Stop the children in order, and report the end."""
         self.close(reason)
         self.world.report_end(self.seat, reason)
 
@@ -261,7 +261,7 @@ class ParentModel:
         self.world.note("stop", self.name, reason)
 
     def crash(self, reason: ExitReason) -> None:
-        """End at once: whoever is below ends normally, whatever its plan says about stopping."""
+        """End at once, and with it all children."""
         self.has_ended = True
         for child in reversed(self.children):
             self.drop_kept(child)
@@ -270,7 +270,7 @@ class ParentModel:
             self.drop_kept(child)
         self.world.note("stop", self.name, reason)
 
-    # News.
+    # Messages.
 
     def receive(self, what: str, child: Child, stamp: int, reason: ExitReason) -> None:
         if self.has_ended:
@@ -348,7 +348,7 @@ class ParentModel:
             self.open_gate()
 
     def open_gate(self) -> None:
-        """Start whoever waits, until one does not start: the inbox of that comes behind the inbox there is."""
+        """Start the children that wait, until one fails to start."""
         self.gate, self.gate_of = 0, None
         if any(child.phase == "starting" for child in self.children):
             return
@@ -398,7 +398,7 @@ class ParentModel:
 
 
 class TreeModel:
-    """Everybody there is, and the order in which things happen."""
+    """The whole tree, and the order in which things happen."""
 
     def __init__(self) -> None:
         self.now = 0
@@ -417,10 +417,10 @@ class TreeModel:
     def note(self, what: str, name: str, detail: object) -> None:
         write(self.logs, what, name, detail)
 
-    # Who is there.
+    # Queries.
 
     def parents(self, below: Child | None = None) -> Iterator[ParentModel]:
-        """Every alive supervisor."""
+        """Yield every supervisor that is alive."""
         child = below or self.root
         if child is not None and child.is_alive and child.own_model is not None:
             yield child.own_model
@@ -428,10 +428,10 @@ class TreeModel:
                 yield from self.parents(one)
 
     def alive(self) -> list[Child]:
-        """Every alive child, supervisors included, the root not."""
+        """Return every child that is alive, supervisors included."""
         return [child for parent in self.parents() for child in parent.children if child.is_alive]
 
-    # What happens to one.
+    # Changes of one child.
 
     def begin_child(self, child: Child) -> bool:
         self.note("start", child.name, None)
@@ -460,7 +460,7 @@ class TreeModel:
         child.mailbox.clear()
 
     def report_end(self, child: Child, reason: ExitReason) -> None:
-        """A child has ended by itself: whoever is above hears of it."""
+        """A child has ended by itself: tell its supervisor."""
         child.is_alive = False
         if child.parent is None:
             self.root_ends.append(reason)
@@ -468,7 +468,7 @@ class TreeModel:
             self.post(child.parent, "exit", child, child.life, reason)
 
     def end(self, child: Child, reason: ExitReason) -> None:
-        """Somebody, or it itself, ends a child: not its parent."""
+        """End a child from outside."""
         self.end_child(child, reason, in_order=False)
         self.report_end(child, reason)
 
@@ -498,7 +498,7 @@ class TreeModel:
             self._ready.append(one)
 
     def run(self) -> None:
-        """Give everybody a turn until all is quiet."""
+        """Run all actors until nothing is left to do."""
         while self._ready:
             one = self._ready[0]
             if isinstance(one, ParentModel):
@@ -521,7 +521,7 @@ REASONS = {"stop": NORMAL, "fail": FAIL, "panic": PANIC}
 
 
 def write(logs: defaultdict[str, list[Event]], what: str, name: str, detail: object) -> None:
-    """Write an event down where it belongs: with the supervisor of which it is about, and with itself if it is one."""
+    """Record an event in the log of the actor, and in that of its supervisor."""
     logs[name].append((what, name, detail))
     above = name.rpartition(".")[0]
     if above:

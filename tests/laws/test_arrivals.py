@@ -1,7 +1,6 @@
-"""Messages from other threads against a model: which are let in, which are refused, and in which order they are seen.
+"""Messages from other threads, compared with a model: which are accepted, refused or dropped, and in which order they are handled.
 
-`send_async` is the same call on the loop's own thread, so any interleaving of it with ticks, local sends, timers and
-ends can be played here without a thread. Real threads are in the last test, with scripts that are drawn.
+`send_async` on the loop's own thread is the same call, so most examples need no thread. The last test has real threads.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class MailboxModel:
         return len(self.waiting[lane]) + self.promised[lane] >= self.room
 
     def overflow(self, message: Message) -> int:
-        """Give something up for a message that met a full lane; which."""
+        """Return the message that a full lane drops."""
         queue = self.waiting[message.lane]
         if self.policy is Overflow.DROP_NEWEST or not queue:
             return message.number
@@ -54,7 +53,7 @@ class MailboxModel:
 
 
 class Arrivals:
-    """One loop, driven by hand, and what the model says should come of it."""
+    """A loop that is polled by hand, and what the model expects."""
 
     def __init__(self, loop: Loop) -> None:
         self.loop = loop
@@ -152,7 +151,7 @@ class Arrivals:
             self.spawn(which, lane, how)
 
     def tick(self, which: int, lane: Lane, how: int) -> None:
-        """All that has come in goes to its mailbox, in order; then everybody handles what waits, lane by lane."""
+        """Move what has arrived into the mailboxes, then handle all lanes."""
         for mailbox, message, promised in self.inbox:
             self.sent += 1
             self.arrive(mailbox, message, promised)
@@ -185,7 +184,7 @@ class Arrivals:
         check_statistics(self.loop)
 
 
-# A action's weight is how often it stands here.
+# An action's weight is how often it stands here.
 ACTIONS = (
     *(Arrivals.send_async,) * 6,
     *(Arrivals.send, Arrivals.tick) * 2,
@@ -219,7 +218,7 @@ def test_each_message_from_afar_has_the_fate_that_the_model_says(
 
 
 class Script(NamedTuple):
-    """What one thread does: how many messages to which actor, one after the other."""
+    """What one thread sends: the actor and the lane of each message."""
 
     sends: list[tuple[int, Lane]]
 
@@ -230,7 +229,7 @@ scripts = st.lists(
 
 
 def check_order(place: int, state: list[Any], accepted: list[list[tuple[int, int, Lane]]]) -> None:
-    """What one actor saw of each thread, lane by lane: what that thread had sent it, from the first on."""
+    """Check that an actor has handled the messages of each thread in order, lane by lane."""
     for who, sends in enumerate(accepted):
         for lane in USER_LANES:
             mine = [data[1] for data, of in state if data[0] == who and of is lane]
@@ -249,7 +248,6 @@ def check_order(place: int, state: list[Any], accepted: list[list[tuple[int, int
     stopped=st.integers(0, 3),
 )
 def test_threads_that_play_scripts(scripts_: list[Script], caps: list[int], ticks: int, stopped: int) -> None:
-    """Whatever real threads send while the loop ticks, an actor ends and at last the loop: one fate each, in order."""
     with Loop(clock=VirtualClock()) as loop:
         seen: list[list[Any]] = [[], [], []]
         actors = [

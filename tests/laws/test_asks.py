@@ -1,7 +1,6 @@
-"""Asks against their promises: everything that can happen to them, in any order, in virtual time.
+"""Asks in any order with cancellations, deadlines and ends of their targets, in virtual time.
 
-Nothing is foreseen. After every step each ask is held against what was done to it: it has ended exactly once, in a way that it had
-a reason to end in; what must have ended has; and the counts of the loop say the same as all the replies together.
+There is no model: after every step, each ask has ended at most once and for a reason, and the counters of the loop agree.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ FATAL = {"fail", "fail_later"}
 
 
 class Declined(Exception):  # noqa: N818 -- it is an answer
-    """What a handler declines with; it knows for whom."""
+    """A declared error of a handler."""
 
 
 @dataclass(eq=False)
@@ -69,7 +68,7 @@ class Question:
 
 
 class Target(Actor):
-    """Answers in every way there is, and tells the world when it begins."""
+    """Answers in every possible way, and records when it begins."""
 
     def __init__(self, world: AskMachine, name: str) -> None:
         self.world = world
@@ -136,7 +135,7 @@ class Target(Actor):
 
     @ask(raises=(BandstandError, Declined))
     async def relay(self, question: Question) -> int:
-        """Ask somebody else, and answer with what came of it."""
+        """Ask another actor, and answer when it has answered."""
         self.begin(question)
         inner = self.world.ask_inner(question)
         assert inner.reply is not None
@@ -156,8 +155,6 @@ class Target(Actor):
 
 
 class AskMachine(AsyncMachine):
-    """Asks, cancellations, deadlines and ends in any order."""
-
     def __init__(self) -> None:
         super().__init__()
         self.questions: list[Question] = []
@@ -200,7 +197,7 @@ class AskMachine(AsyncMachine):
         return question
 
     def ask_inner(self, outer: Question) -> Question:
-        """What a relay asks of somebody else: who and what depends on the token alone."""
+        """Ask another actor: whom and what depends on the token alone."""
         token = -1 - len(self.questions)
         target = NAMES[outer.token // 3 % len(NAMES)]
         kind = ("now", "later", "refuse", "relay", "fail")[outer.token % 5]
@@ -281,7 +278,7 @@ class AskMachine(AsyncMachine):
     @rule(name=st.sampled_from(["plain", "other"]))
     @on_event_loop
     async def replace(self, name: str) -> None:
-        """Somebody new comes for one who has ended."""
+        """Start a new actor in place of one that has ended."""
         if not is_alive(self.targets[name]):
             self.targets[name] = self.loop.options(name=name).spawn(Target, self, name)
 
@@ -315,7 +312,7 @@ class AskMachine(AsyncMachine):
             if question.end is None:
                 question.end = end
                 fresh.append(question)
-            # Once is for ever.
+            # It never changes.
             assert type(end) is type(question.end)
             assert not isinstance(end, Exception) or repr(end) == repr(question.end)
         for question in fresh:
@@ -329,7 +326,7 @@ class AskMachine(AsyncMachine):
             return error
 
     def check_end(self, question: Question) -> None:
-        """Hold an end against what was done."""
+        """Check that an ask has ended for a reason."""
         end, kind = question.end, question.kind
         if isinstance(end, int):
             assert end == question.token
@@ -347,6 +344,9 @@ class AskMachine(AsyncMachine):
             assert self.now() - question.asked_at >= question.within
         elif isinstance(end, TargetEndedError):
             assert self.ends[question.target] > question.ends_before or self.is_over
+        elif isinstance(end, NoSuchActorError) and question.target in SUPERVISED and kind != "relay":
+            # It waited for a restart that did not come.
+            assert self.ends[question.target] or self.is_over
         elif isinstance(end, Declined):
             assert kind.startswith("refuse")
             assert end.args == (question.token,)
@@ -356,7 +356,7 @@ class AskMachine(AsyncMachine):
             assert isinstance(end, (AskCycleError, MailboxFullError, NoSuchActorError))
 
     def check_deadline(self, question: Question) -> None:
-        """What must have ended by now."""
+        """Check that an ask that is open may still be open."""
         assert not question.is_withdrawn
         if question.within is not None and question.awaited_at is not None:
             due = max(question.asked_at + question.within, question.awaited_at)
@@ -384,9 +384,9 @@ class AskMachine(AsyncMachine):
         assert told == {name: found[name] for name in told}
 
     def is_own(self, question: Question) -> bool:
-        """Whether an error is that of the ask itself, and not one that a relay has passed on."""
+        """Whether an error is that of the ask itself, and not one that a relay passed on."""
         if isinstance(question.end, AskTimeoutError):
-            # Made anew each time it is raised: it is known by its words.
+            # A new one is raised each time, so its text is compared.
             return question.end.method == f"Target.{question.kind}()" and question.end.target.startswith(
                 repr(question.target)
             )

@@ -1,8 +1,7 @@
-"""The bus against its first promise: exactly one answer, whatever happens.
+"""The bus sends exactly one answer to every request.
 
-Clients come and go, ask well and badly, twice by the same name, and stop reading; capabilities of every form raise, hang, answer wrongly,
-twice, for others and too late, and are ended; time passes. Nothing is foreseen. After every step no request may have more answers than
-it is expected; in the end each has exactly as many, the books balance, nothing is under way, and every capability can be put to work again.
+Clients connect and disconnect, ask well and badly, reuse ids and stop reading; capabilities raise, hang, and answer wrongly, twice or too
+late. After every step no request has too many answers; at the end each has the right number, and every capability works again.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from tests.laws.bus_capabilities import ACTS, ASKING, CAP, PLAIN, SLOW, Record, 
 NAMES = tuple(ACTS)
 ODD = ("twice", "another", "nothing")
 ACTIONS = (*PLAIN, *SLOW, *ASKING, *ODD)
-# Never a reply, whoever does it.
+# These are never answered with a reply.
 NEVER_A_REPLY = {
     "refuse",
     "decline",
@@ -60,7 +59,7 @@ places = st.integers(0, 3)
 
 @dataclass(eq=False)
 class Asked:
-    """One name that a client has used, for one request or several."""
+    """An id that a client has used, for one request or several."""
 
     line: ScriptedLine
     name: str
@@ -71,8 +70,6 @@ class Asked:
 
 
 class BusMachine(AsyncMachine):
-    """Clients, capabilities and time, in any order."""
-
     def __init__(self) -> None:
         super().__init__()
         self.adapter = ScriptedAdapter()
@@ -141,7 +138,7 @@ class BusMachine(AsyncMachine):
         times: int,
     ) -> None:
         line = self.lines[place]
-        # Many at once fill the mailbox; asking ones are asked one at a time, lest it takes all day.
+        # Many at once fill the mailbox; asking ones are asked one at a time, because they take long.
         for _ in range(times if action in {"reply", "reply_later", "raise"} else 1):
             data = self.act(action, ms, to, inner)
             asked = Asked(line, "", action, token=data["token"])
@@ -251,7 +248,7 @@ class BusMachine(AsyncMachine):
         assert all(times <= self.allowed[token] for token, times in self.record.begun.items())
 
     def check_answers(self, asked: Asked) -> None:
-        """Hold what a client was answered against what it has asked for."""
+        """Compare the answers to a request with what was asked."""
         answers = asked.line.answers(asked.name)
         parent = f"t{asked.token}"
         if asked.is_scheduled and asked.line.is_open:
@@ -289,7 +286,7 @@ class BusMachine(AsyncMachine):
             self.check_answers(asked)
         assert all(task.done() for task in self.inside)
         assert all(task.cancelled() or task.exception() is None for task in self.inside)
-        # And everybody can be put to work again.
+        # Every capability works again.
         for name in NAMES:
             self.end_actor(name)
         await stage.wait(6000)

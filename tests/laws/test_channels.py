@@ -1,9 +1,7 @@
-"""Channels against their invariants_hold: whatever is sent, received, chosen, closed, cancelled and timed out, in any order.
+"""Channels: sends, receives, selects, closes, cancellations and timeouts in any order.
 
-Every element is received exactly once, or is still in its channel, or was refused to its sender; or, in a conflated channel,
-was replaced. What a receiver gets of one sender is in the order in which it was sent. Nobody waits who could be served.
-
-Tasks of one event loop in virtual time: steps that are not followed by a `tick` fall into the same moment.
+Every element is received once, is still in its channel, or was refused; in a conflated channel it may have been replaced. A receiver gets
+the elements of one sender in order, and no operation waits that could be done. The steps before a `tick` happen at the same moment.
 """
 
 from __future__ import annotations
@@ -28,22 +26,20 @@ from tests.scope.support import Capacity, drain, has_timers
 
 
 class Item(NamedTuple):
-    """An element: whose, and the how many-eth of him."""
+    """An element: its sender, and its number there."""
 
     sender: int
     number: int
 
 
 class Task(NamedTuple):
-    """Somebody with a task."""
-
     task: asyncio.Task[None]
     # What it waits for: the operation, and its sides as (channel, whether it sends).
     current: list[tuple[Any, list[tuple[int, bool]]]]
 
 
 class Scenario:
-    """Channels, tasks that use them, and what they have seen."""
+    """Channels, tasks that use them, and what the tasks have received."""
 
     def __init__(self, capacities: list[Capacity]) -> None:
         self.clock = VirtualClock()
@@ -144,7 +140,7 @@ class Scenario:
         self.host.run_until_complete(turns())
 
     def settle(self) -> None:
-        """Until nobody has anything to do but wait."""
+        """Run until all tasks wait."""
         host: Any = self.host
 
         async def turns() -> None:
@@ -184,7 +180,7 @@ class Scenario:
                 user.task.result()
 
     def check_at_rest(self) -> None:
-        """Those who wait, wait where they say; and all others have been told."""
+        """Check that exactly the open operations are queued."""
         expected: Counter[tuple[int, bool]] = Counter()
         for user in self.users:
             for _, sides in user.current:
@@ -197,7 +193,7 @@ class Scenario:
         assert +found == +expected
 
     def check_elements(self, left: list[tuple[int, Item]]) -> None:
-        """Of every element: where it is now. `left` is what is in the channels."""
+        """Check where each element is. `left` is what is in the channels."""
         received = [item for _, _, item in self.got]
         seen = received + [item for _, item in left]
         assert len(set(seen)) == len(seen), "received twice"
@@ -246,7 +242,7 @@ class Scenario:
 
 capacities = st.sampled_from([0, 0, 1, 2, UNBOUNDED, CONFLATED])
 numbers = st.integers(0, 1000)
-# Bit by bit; all of them more often than chance would have it.
+# A bit for each; all of them are drawn more often.
 subsets = st.just(15) | st.integers(1, 15)
 waits = st.sampled_from([None, None, 0, 1, 3, 10])
 
@@ -323,7 +319,7 @@ class Channels(RuleBasedStateMachine):
     @precondition(lambda self: self.scenario.served())
     @rule(which=subsets)
     def cancel_served(self, which: int) -> None:
-        """Some of those who have been handed something, and do not know it yet."""
+        """Cancel some tasks that were given an element and have not run since."""
         for at, user in enumerate(self.scenario.served()):
             if which >> at & 1:
                 self.scenario.cancel(user)
@@ -336,7 +332,7 @@ class Channels(RuleBasedStateMachine):
         others=st.lists(numbers, max_size=1),
     )
     def hand_over(self, at: int, receivers: int, items: int, which: int, others: list[int]) -> None:
-        """All of that in one: chance alone comes to it too seldom."""
+        """Do the whole sequence at once: at random it is rare."""
         for _ in range(receivers):
             self.use([(each, False) for each in (at, *others)], times=2, wait=None, token=1)
         self.tick(3)
@@ -366,7 +362,7 @@ class Channels(RuleBasedStateMachine):
 
     @rule(at=numbers)
     def close(self, at: int) -> None:
-        # Seldom: nothing happens in a closed channel.
+        # Rarely: nothing happens in a closed channel.
         if at % 4 == 0:
             self.scenario.channels[at % len(self.scenario.channels)].close()
 

@@ -1,4 +1,4 @@
-"""Laws of the client: whatever connections do, each call has one end, and a stream never passes a part for the whole."""
+"""The client: whatever connections do, each call ends once, and a stream reports what it has missed."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_what_is_read_and_what_is_missed_is_all_there_was(limit: int, steps: lis
 
 
 def positions_of(read: list[int | Gap]) -> int:
-    """How far a reader has come, with what it was told it has missed; each item must stand at its own place."""
+    """Return how many items were read or reported as missed; each must be at its own place."""
     expected = 0
     for item in read:
         if isinstance(item, Gap):
@@ -74,7 +74,7 @@ def positions_of(read: list[int | Gap]) -> int:
 
 
 class FlakyNode:
-    """A node that does what the next behavior says with each request: answers, hangs up before or after, or is silent."""
+    """A node that answers each request, disconnects before or after it, or is silent."""
 
     def __init__(self, behaviors: list[str]) -> None:
         self.behaviors = list(behaviors)

@@ -1,4 +1,4 @@
-"""Channel actors and those who feed them: whatever happens in whatever order, each element has exactly one fate."""
+"""Channel actors and senders: in any order of events, each element is processed once, left in the channel, or refused."""
 
 from __future__ import annotations
 
@@ -52,8 +52,6 @@ capacities = st.sampled_from([0, 1, 3, UNBOUNDED])
 
 
 class Element:
-    """One element, with what is to be done with it."""
-
     def __init__(self, number: int, action: str, ms: int) -> None:
         self.number = number
         self.action = action
@@ -61,7 +59,7 @@ class Element:
 
 
 class Scenario:
-    """Actors, senders and one channel, and what became of each element."""
+    """Actors, senders and one channel, and what happened to each element."""
 
     def __init__(self, loop: Loop, capacity: Any) -> None:
         self.loop = loop
@@ -75,7 +73,7 @@ class Scenario:
         self.refused: list[int] = []
         self.begun: list[int] = []
         self.received: list[int] = []
-        # Those whose actor was asked to take no more; and who, nevertheless, began with one.
+        # The actors that were asked to end, and elements that they began afterwards.
         self.asked: set[int] = set()
         self.late: list[int] = []
 
@@ -176,7 +174,7 @@ class Scenario:
             getattr(self.loop, what)(actor.id)
 
     async def finish(self) -> None:
-        """Let everybody go home: those who send, and then, at the end of the channel, those who consume."""
+        """Wait for all senders, then close the channel and wait for all actors."""
         await asyncio.gather(*self.senders)
         for actor in self.actors[::2]:
             _ = actor.stop()

@@ -1,4 +1,4 @@
-"""The books of events, what listeners have seen, and what was expected are one number each, whatever happens in whatever order."""
+"""Runtime events: the counters, what listeners have seen, and what has happened agree."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ KINDS = (DeadLetter, Dropped, Escalated, Lagged, Restarted, Unhandled)
 class Plain(Actor):
     @tell
     def take(self, n: int) -> None:
-        """Take it."""
+        """Ignore it."""
 
 
 class Listener:
-    """A listener: what it has seen, and what has happened since it listens."""
+    """What a listener has seen, and what it should have seen."""
 
     def __init__(self) -> None:
         self.seen: Counter[type] = Counter()
@@ -51,7 +51,7 @@ class Listener:
 
 
 class Events(RuleBasedStateMachine):
-    """Causes events, and keeps its own books of them."""
+    """Causes events, and counts them."""
 
     @initialize()
     def begin(self) -> None:

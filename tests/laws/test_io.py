@@ -1,9 +1,8 @@
-"""The sixth invariant of the seed (000 §8): a descriptor that becomes ready gives its owner exactly one event for it,
-unless the owner ends or the descriptor is unwatched.
+"""The sixth invariant of the loop: a descriptor that becomes ready causes exactly one event for its owner, unless the owner ends or the
+descriptor is unwatched.
 
-The law has a few pipes, and owners that read one byte, or some, or all for each event. It
-keeps no copy of the runtime; it holds it to what an owner can see: an event comes only to the present owner, only for
-what was asked for, only if there is something to read (or room to write), not twice for the same, and it does come.
+Owners of a few pipes read one byte, some, or all for each event. There is no model: an event comes only to the present owner, only
+for what was asked for, only if there is something to read, and it does come.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ SWEEP = 1000
 
 
 class Pipe:
-    """A pipe, and what the ledger says about it. `number` is its reading end's, as long as that is open."""
+    """A pipe. `number` is its reading end as long as that is open."""
 
     def __init__(self, descriptors: Descriptors) -> None:
         self.number, self.write = descriptors.pipe()
@@ -37,7 +36,7 @@ class Pipe:
 
 
 class Watched:
-    """One watch, from `watch_fd` to its end, and what its owner was told."""
+    """One watch, from `watch_fd` to its end, and its events."""
 
     def __init__(self, pipe: Pipe, owner: ActorId) -> None:
         self.pipe = pipe
@@ -48,8 +47,6 @@ class Watched:
 
 
 class Io:
-    """Watching, writing, reading, closing, ending and ticking in any order."""
-
     def __init__(self, descriptors: Descriptors, clock: VirtualClock, loop: Loop) -> None:
         self.descriptors = descriptors
         self.clock = clock
@@ -113,7 +110,7 @@ class Io:
             watched_now.errors += 1
 
     def forget(self, owner: ActorId) -> None:
-        """An owner ends: its watches with it."""
+        """Remove an owner that ends, and its watches."""
         self.owners.remove(owner)
         for number, watched in list(self.watched.items()):
             if watched.owner is owner:
@@ -136,7 +133,7 @@ class Io:
             self.pipes.append(Pipe(self.descriptors))
 
     def pick(self, which: int) -> Pipe:
-        """One of the open pipes."""
+        """Return an open pipe."""
         there = [pipe for pipe in self.pipes if pipe.is_open]
         if not there:
             there.append(Pipe(self.descriptors))
@@ -181,7 +178,7 @@ class Io:
             assert number not in self.watched
 
     def close(self, which: int, how: int) -> None:
-        """Close a pipe, whether it is watched or not; half of them have a duplicate that stays, and that is written to."""
+        """Close a pipe, watched or not. In half of the cases a duplicate stays open, and is written to."""
         pipe = self.pick(which)
         if how % 2:
             self.descriptors.keep(os.dup(pipe.number))
@@ -219,7 +216,7 @@ class Io:
         self.loop.poll_once()
 
     def settle(self, which: int = 0, how: int = 0) -> None:
-        """Let everything come that is to come, then look that it has."""
+        """Handle all events, then check that none is missing."""
         for _ in range(2):
             self.clock.advance(SWEEP / 1000)
             quiet = 0
@@ -244,7 +241,7 @@ class Io:
         check_statistics(self.loop)
 
 
-# A action's weight is how often it stands here.
+# An action's weight is how often it stands here.
 ACTIONS = (
     *(Io.watch, Io.write, Io.tick) * 4,
     *(Io.reuse, Io.unwatch) * 2,

@@ -1,7 +1,7 @@
-"""The whole loop against its promises: spawn, send, stop, fail, panic, timers, monitors, in any order.
+"""The whole loop: spawn, send, stop, fail, panic, timers and monitors in any order.
 
-The machine does not predict; it keeps a ledger of everything anybody did and holds the loop to it: each message one
-fate, each lane in order, each exit heard once, the books balanced at every step.
+There is no model, but a record of everything that was done: each message has one fate, each lane keeps its order, each exit is reported
+once, and the counters balance at every step.
 """
 
 from __future__ import annotations
@@ -305,7 +305,7 @@ class WholeLoop(RuleBasedStateMachine):
             # A handled timer may set another.
             self.clock.advance(0.1)
             settle(self.loop)
-        # All is quiet: now every message has exactly one fate, and every end was heard.
+        # Now every message has exactly one fate, and every exit was received.
         fates = {number for number, _ in self.handled} | set(self.dead) | set(self.dropped)
         assert set(self.accepted) <= fates
         assert self.exits_heard == self.exits_due

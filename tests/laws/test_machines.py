@@ -1,4 +1,4 @@
-"""A state machine against a model of one: stack, timeouts and what is postponed, in any order, in virtual time."""
+"""State machines, compared with a model: the stack of states, timeouts, and postponed messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TIMES = {"b": 10, "d": 25}
 
 
 class Four(Machine):
-    """`a` handles, `b` does for 10 ms, `c` postpones, `d` says nothing of it for 25 ms."""
+    """`a` handles notes; so does `b`, for 10 ms; `c` postpones them; `d` does not mention them, for 25 ms."""
 
     def __init__(self, log: list[Any]) -> None:
         self.log = log
@@ -55,7 +55,7 @@ class Four(Machine):
 
     @d.timeout
     def late_d(self) -> None:
-        # It stays: and there is no second timeout until it comes here again.
+        # The state stays, and has no second timeout until it is entered again.
         self.log.append("late d")
 
     @c.enter

@@ -1,4 +1,4 @@
-"""One mailbox against a model of four deques, through a loop: lanes, caps, policies, reserved slots."""
+"""One mailbox, compared with four deques: lanes, caps, overflow policies and reserved slots."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ user_lanes = st.sampled_from(USER_LANES)
 
 
 class MailboxAgainstDeques(RuleBasedStateMachine):
-    """Every send is told to the model, which says what must happen; every visit is compared with what it must see."""
-
     def __init__(self) -> None:
         super().__init__()
         self.model: dict[Lane, deque[object]] = {lane: deque() for lane in Lane}
@@ -101,7 +99,7 @@ class MailboxAgainstDeques(RuleBasedStateMachine):
 
     @rule(data=st.data(), failing=st.booleans())
     def end_an_actor(self, data: st.DataObject, failing: bool) -> None:
-        """Their last words always arrive, on SYSTEM."""
+        """Exits and downs always arrive, on SYSTEM."""
         living = self.children + self.monitored
         if not living:
             return

@@ -1,8 +1,8 @@
-"""The law of repeats, retries and dead letters: nothing is lost, and nothing is done twice that need not be.
+"""Repeats, retries and dead letters of the bus: nothing is lost, and nothing is done twice without need.
 
-Clients send a few ids again and again, on several connections, in any order, with the same content and with other content; handlers reply,
-refuse, raise, take too long; capabilities are killed, letters sent again, connections lost, and time passes. After every step nobody has more answers than
-lines he has sent, and every store is within its bounds; in the end everybody who is still there has exactly as many, and the books balance.
+Clients repeat a few ids on several connections, with the same or other content; handlers reply, refuse, raise or take too long; capabilities
+are killed, dead letters replayed and connections lost. After every step no client has more answers than requests, and every store is
+within its limits; at the end each open connection has exactly as many.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Try(
 
 
 class Worker(Capability):
-    """Does it, and counts how often."""
+    """Counts how often it runs each request."""
 
     restarts = RestartLimits(max_restarts=5, period=1, backoff=Backoff(initial=0.01, maximum=0.01))
     mailbox = 8
@@ -104,8 +104,6 @@ class Worker(Capability):
 
 
 class RetryMachine(AsyncMachine):
-    """Clients that repeat themselves, in any order."""
-
     def __init__(self) -> None:
         super().__init__()
         self.adapter = ScriptedAdapter()
@@ -201,7 +199,7 @@ class RetryMachine(AsyncMachine):
     def no_line_has_more_answers_than_requests(self) -> None:
         for (line, name), times in self.sent.items():
             assert len(line.answers(name)) <= times, name
-            # And nobody has the answer to what he has not asked.
+            # No client has an answer to another's request.
             for each in replies(line, name):
                 assert (line, name, msgspec.json.decode(each.data)["variant"]) in self.variants
 

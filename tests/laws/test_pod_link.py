@@ -1,4 +1,4 @@
-"""Whatever is sent, whatever comes back and whenever the link is lost: every message has one fate, and lanes keep their order."""
+"""Links of pods: in any order of messages and losses, every message has one fate, and lanes keep their order."""
 
 from __future__ import annotations
 

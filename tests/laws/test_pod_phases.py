@@ -1,4 +1,4 @@
-"""Whatever is phase_changes of pods: what follows is seen, by everybody, once and in order; what does not is refused and changes nothing."""
+"""Phases of pods: every listener sees the valid changes once and in order; an invalid one is refused and changes nothing."""
 
 from __future__ import annotations
 

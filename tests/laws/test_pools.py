@@ -1,7 +1,6 @@
-"""Pools against a model: sends, asks, deaths, resizes and drains in any order, in virtual time.
+"""Pools: sends, asks, ends of workers, resizes and drains in any order, in virtual time.
 
-Nothing is foreseen. After every step the books balance and say what the workers and the askers have seen: each message has exactly one
-fate. What has one key was begun in the order in which it was sent.
+After every step the counters balance, and each message has exactly one fate. Messages with one key are handled in order.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ TRIES = 3
 
 
 class Declined(Exception):  # noqa: N818 -- it is an answer
-    """What a worker declines with."""
+    """A declared error of a handler."""
 
 
 class Task:
@@ -53,7 +52,7 @@ def key_of(task: Task) -> int:
 
 
 class PoolWorker(Actor):
-    """Does what the message says, and writes it down in the world."""
+    """Does what the message says, and records it."""
 
     def __init__(self, world: PoolMachine) -> None:
         self.world = world
@@ -205,7 +204,7 @@ class PoolMachine(AsyncMachine):
             await asyncio.sleep(0.01)
 
         self.do(nap())
-        # Whoever could work has: the_pool is either nothing left, or nobody free.
+        # Nothing is left, or no worker is free.
         status = self.the_pool.status()
         if not self.is_keyed and status.waiting:
             assert all(worker.outstanding for worker in status.workers)
@@ -244,7 +243,7 @@ class PoolMachine(AsyncMachine):
         assert await self.the_pool.drain(1.0)
         status = self.the_pool.status()
         assert (status.waiting, status.outstanding) == (0, 0)
-        # What the loop itself has buried.
+        # Dead letters of the loop.
         self.dead |= {letter[2] for letter in self.diary.dead if isinstance(letter[2], Task)}
         ends: Counter[str] = Counter()
         for task in self.tasks:

@@ -1,10 +1,9 @@
-"""The law of scopes: whatever they own, and however it ends, at the end of the block nothing of it is left, and nothing is lost.
+"""Scopes: at the end of the block nothing is left of its children, and no error is lost.
 
-Trees of scopes, tasks, channel actors and actors, that end, fail, cancel and clean up at random moments; many of them the same
-one. All in virtual time.
+Trees of scopes, tasks, channel actors and actors that end, fail, cancel and clean up at random moments, in virtual time.
 """
 
-# A block may end before its end, by its own cancellation: what is bound in it may not be. Tasks are the scope's to wait for.
+# A scope may cancel its own block, so names bound in it may be unbound. The scope awaits the tasks.
 # pyright: reportPossiblyUnboundVariable=false
 # mypy: disable-error-code="unused-awaitable, possibly-undefined"
 
@@ -38,11 +37,11 @@ DRIVER = "bandstand driver"
 
 
 class ChildError(Exception):
-    """What a child raises; with its number."""
+    """The error of a child, with its number."""
 
 
 class How(Enum):
-    """How somebody ends."""
+    """How a task ends."""
 
     RETURN = "return"
     RAISE = "raise"
@@ -84,7 +83,7 @@ class ScopePlan:
 
 
 class Outside(Enum):
-    """Who ends all of it, if it has not ended by itself."""
+    """What ends the outermost scope, if it has not ended by itself."""
 
     TASK = "the task is cancelled"
     TWICE = "the task is cancelled, and once more a second later"
@@ -131,7 +130,7 @@ trees = scopes_of(st.recursive(leaves, scopes_of, max_leaves=8))
 
 @dataclass
 class Run:
-    """Where a plan is played, and what was seen there."""
+    """One run of a plan, and what was seen."""
 
     loop: Loop
     scopes: list[Scope] = field(default_factory=list[Scope])
@@ -236,7 +235,7 @@ class Run:
     # -- the law -------------------------------------------------------------------------------------------------------
 
     def check(self, watcher: asyncio.Task[Any] | None = None) -> None:
-        """Nothing is left, wherever one looks; but for the current task, and for one that watches it."""
+        """Check that nothing is left but the current task and the one that watches it."""
         assert self.running == set()
         for scope in self.scopes:
             assert scope.children == ()
@@ -288,7 +287,7 @@ async def run_plan(plan: ScopePlan, outside: Outside, at: int, clock: VirtualClo
 
 @dataclass
 class Trial:
-    """One plan, and who strikes it from outside."""
+    """A plan, and what interrupts it from outside."""
 
     run: Run
     token: CancelToken
@@ -330,11 +329,11 @@ class Trial:
         if outside is Outside.TWICE:
             host.call_later(at + 1, interrupt, what)
         if outside is Outside.SCOPE:
-            # It may have interrupts before there was one.
+            # There may have been no scope yet.
             host.call_later(LATEST + 1, interrupt, "task")
 
     def check_error(self, outside: Outside) -> None:
-        """All that was raised has come out, and nothing else; if nothing was, then whose cancellation it was."""
+        """Check that all errors were raised and nothing else; without errors, that the right cancellation was."""
         (error,) = self.ended
         event(f"{outside.name}: {type(error).__name__}")
         if self.run.raised:

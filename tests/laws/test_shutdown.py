@@ -1,4 +1,4 @@
-"""Whoever is on a loop, and whatever the limits: a shutdown is over in time, nobody is left, and every message has its fate."""
+"""Shutdown: with any actors and limits it ends in time, no actor is left, and every message has its fate."""
 
 from __future__ import annotations
 

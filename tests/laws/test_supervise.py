@@ -1,8 +1,7 @@
-"""Supervisors against their promises: random trees, everything that can happen to them, and a model that foresees it.
+"""Supervisors: random trees and everything that can happen to them.
 
-The first half is a machine of plain functions: after every step the whole tree, the order of everything that was observed and
-the fate of every message are compared with the model of `dynasty`. The second half is about coroutines, slow inits and slow
-ends: nothing is foreseen there, but what must always hold is looked at in the middle of everything.
+The first half has plain functions: after every step the tree, the order of events and the fate of every message are compared with the
+model in `supervision_model.py`. The second half has coroutines, slow inits and slow ends: there is no model, only invariants.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ class Actors(NamedTuple):
 
 
 def spec_of(plan: Plan, name: str, actors: Actors) -> AnySupervisorSpec:
-    """The spec of a planned supervisor; names are paths, so that everybody's is unique."""
+    """Return the spec of a planned supervisor. Names are paths, and so unique."""
     if plan.kind == "tree":
         return SupervisorSpec(
             children=[child_of(child, f"{name}.{n}", actors) for n, child in enumerate(plan.children)],
@@ -120,17 +119,15 @@ def child_of(plan: Plan, name: str, actors: Actors) -> ChildSpec[Any]:
     )
 
 
-# --- plain functions, foreseen ----------------------------------------------------------------------------------------
+# --- plain functions, with a model ----------------------------------------------------------------------------------------
 
 
 def is_flat(parent: ParentModel) -> bool:
-    """Whether all of a supervisor's children end at once when they are stopped."""
+    """Whether all children of a supervisor end at once when they are stopped."""
     return all(child.plan.kind == "worker" or child.plan.is_killed for child in parent.children)
 
 
 class SupervisionMachine(RuleBasedStateMachine):
-    """A tree of plain functions, and everything that can happen to it."""
-
     def __init__(self) -> None:
         super().__init__()
         self.clock = VirtualClock()
@@ -246,7 +243,7 @@ class SupervisionMachine(RuleBasedStateMachine):
         self.start(begin, starts=starts)
 
     def start(self, begin: Callable[[], ActorId], *, starts: bool) -> None:
-        """Start somebody on request, and see that it goes as the model says."""
+        """Start a child on request, and compare the result with the model."""
         try:
             actor = begin()
         except StartError:
@@ -267,8 +264,8 @@ class SupervisionMachine(RuleBasedStateMachine):
             return
         child = data.draw(st.sampled_from(workers), label="child")
         if child.parent is not None and child.parent.is_group and not is_flat(child.parent):
-            # Its group takes turns to stop, and may have to again: whether a life in between is long enough for mailbox that
-            # was kept is not foreseen. So nothing comes after what ends it.
+            # Its group takes turns to stop, and may have to again: whether an incarnation in between is long enough for messages that
+            # were kept is not predicted. So nothing comes after what ends it.
             last = next((index for index, action in enumerate(actions) if action != "note"), len(actions))
             actions = actions[: last + 1]
         self.send_to(child, actions)
@@ -285,14 +282,14 @@ class SupervisionMachine(RuleBasedStateMachine):
     @precondition(lambda self: bool(self.model.alive()))
     @rule(data=st.data(), how=st.lists(ways, min_size=1, max_size=3), actions=bursts)
     def end(self, data: st.DataObject, how: list[str], actions: list[str]) -> None:
-        """End some children of one supervisor together; perhaps another one has mailbox at that moment."""
+        """End some children of one supervisor together, while another one may have messages."""
         parent = self.draw_parent(data)
         alive = [child for child in parent.children if child.is_alive]
         if not alive:
             return
         targets = data.draw(st.permutations(alive), label="targets")
         if parent.is_group and not is_flat(parent):
-            # A supervisor takes its time to stop: what else happens meanwhile is not foreseen.
+            # A supervisor takes time to stop: what happens meanwhile is not predicted.
             how = how[:1]
         for child, way in zip(targets, how, strict=False):
             actor = self.actor(child)
@@ -383,7 +380,7 @@ class SupervisionMachine(RuleBasedStateMachine):
                 overseer.delete_child(child.name)
 
     def draw_child(self, data: st.DataObject, parents: list[ParentModel]) -> tuple[ParentModel, Child]:
-        """A child of one of them; those that are down are the more interesting ones."""
+        """Draw a child of one of the supervisors, more often one that is down."""
         children = [child for parent in parents for child in parent.children]
         down = [child for child in children if child.phase == "down"]
         child = data.draw(st.sampled_from(down * 3 + children), label="child")
@@ -476,11 +473,11 @@ TestSupervision = pytest.mark.guarantee("G46", "G47", "G48", "G49", "G50", "G51"
 )
 
 
-# --- coroutines, not foreseen -----------------------------------------------------------------------------------------
+# --- coroutines, without a model -----------------------------------------------------------------------------------------
 
 
 class Action(NamedTuple):
-    """Something done to a tree, some milliseconds after the action before; `which` says to which."""
+    """An action on a tree, `ms` after the one before; `which` chooses the actor."""
 
     ms: int
     what: str
@@ -513,19 +510,19 @@ class Message(NamedTuple):
 
 
 def place_in(name: str) -> tuple[bool, int]:
-    """A child's place among its siblings, by its name: those of the plan first, then those that were added."""
+    """Return a child's place among its siblings: those of the plan come first."""
     last = name.rpartition(".")[2]
     return last.startswith("+"), int(last.removeprefix("+").removeprefix("k-"))
 
 
 class CoroutineTree:
-    """A tree of coroutines, a script, and what is seen of both."""
+    """A tree of coroutines, a script of actions, and what was observed."""
 
     def __init__(self, plan: Plan, slow: int) -> None:
         self.clock = VirtualClock()
         config = LoopConfig(loop_factory=self.clock.new_event_loop, max_actors=ROOM)
         self.loop = Loop(config, clock=self.clock)
-        # Strangers, who take the room that a restart needs.
+        # Actors that use up the limit, so that a restart fails.
         self.crowd: list[ActorId] = []
         self.slow = slow / 1000
         self.plans = {"r": plan}
@@ -633,7 +630,7 @@ class CoroutineTree:
                     self.wrong.append(f"{name} starts before {other} has")
 
     def is_alone(self, above: str, name: str) -> bool:
-        """Whether a child is one that its supervisor has started again, and by itself: then it keeps no order."""
+        """Whether a child was restarted by itself: then it is in no order."""
         if self.plan_of(above).strategy is not Strategy.ONE_FOR_ONE:
             return False
         first = self.firsts.get((self.alive[above], name))
@@ -672,7 +669,7 @@ class CoroutineTree:
     # The script.
 
     def overseers(self, below: Overseer | None = None) -> Iterator[Overseer]:
-        """Every supervisor that is_alive and can be reached, the root first."""
+        """Yield every supervisor that can be reached, the root first."""
         overseer = below or self.root
         if self.loop.status(overseer.actor) < ActorStatus.STOPPING:
             yield overseer
@@ -748,7 +745,7 @@ class CoroutineTree:
     # What must hold.
 
     def check(self) -> None:
-        """What must hold at any moment."""
+        """Check what holds at any moment."""
         check_statistics(self.loop)
         assert self.wrong == [], "\n".join(self.wrong)
         for name in self.alive:
@@ -765,7 +762,7 @@ class CoroutineTree:
         assert not self.escalated or max(self.escalated.values()) == 1
 
     def check_when_idle(self) -> None:
-        """What must hold when nothing happens any more."""
+        """Check what holds when nothing happens any more."""
         self.check()
         for overseer in self.overseers():
             assert self.loop.status(overseer.actor) is ActorStatus.RUNNING
@@ -779,7 +776,7 @@ class CoroutineTree:
         assert all(numbers == sorted(numbers) for numbers in by_name.values())
 
     def check_last_stops(self) -> None:
-        """Whoever was there at the end has ended from the last to the first."""
+        """Check that the last children have ended in reverse order."""
         parents: defaultdict[str, list[str]] = defaultdict(list)
         for name in self.stops:
             parents[name.rpartition(".")[0]].append(name)

@@ -1,4 +1,4 @@
-"""The table of ids: no number is ever given out twice, and a used-up index is retired."""
+"""The table of ids: no number is used twice, and an index is retired after its last generation."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ INDEX = (1 << 24) - 1
 
 
 class TableAgainstDict(RuleBasedStateMachine):
-    """The model: who is alive, and every number there ever was."""
-
     def __init__(self) -> None:
         super().__init__()
         self.alive: dict[int, ActorCell] = {}

@@ -1,7 +1,6 @@
-"""Random trees of tokens against a naive model, in virtual time: who is cancelled, why, and who has been calls how often.
+"""Trees of cancel tokens, compared with a naive model in virtual time: which are cancelled, why, and which listeners were called.
 
-The model knows no lists and no wheel. It writes down when each token was cancelled by somebody and when its deadline is, and
-answers every question from that, by looking at all ancestors.
+The model stores when each token was cancelled and when its deadline is, and looks at all ancestors.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ NEVER = float("inf")
 
 @dataclass(eq=False)
 class Listener:
-    """Counts, and notes when."""
+    """Records when it is called."""
 
     now: Callable[[], int]
     calls: list[int] = field(default_factory=list[int])
@@ -34,7 +33,7 @@ class Listener:
 
 @dataclass(eq=False)
 class Model:
-    """What the naive model knows of one token."""
+    """What the model knows of one token."""
 
     token: CancelToken
     parent: Model | None
@@ -51,7 +50,7 @@ class Model:
         return [self, *([] if self.parent is None else self.parent.path())]
 
     def events(self, now: float) -> dict[str, float]:
-        """All that has cancelled it so far, in words, and when."""
+        """Return what has cancelled it so far, and when."""
         found: dict[str, float] = {}
         for each in self.path():
             if each.reason is not None:
@@ -61,7 +60,7 @@ class Model:
         return found
 
     def reason_of_token(self) -> str | None:
-        """What the token reason_of_token, in words that can be calls apart."""
+        """Return the reason of the token, with the origin of a deadline."""
         reason = self.token.reason
         if reason is None or not reason.startswith("its deadline"):
             return reason
@@ -69,7 +68,7 @@ class Model:
 
 
 class TokensAgainstModel(RuleBasedStateMachine):
-    """One loop, driven by hand, whose clock only the rules move."""
+    """A loop that is polled by hand."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -140,12 +139,12 @@ class TokensAgainstModel(RuleBasedStateMachine):
         for model in self.models:
             if model.events(self.now()):
                 assert all(len(listener.calls) == 1 for listener in model.listeners), (
-                    "whoever listened has been calls by now"
+                    "its listeners have been called"
                 )
 
     @rule(ms=st.integers(1, 30))
     def advance_in_steps(self, ms: int) -> None:
-        """Time passes and the wheel turns with it: whoever listens is calls at the very millisecond, with the right reason."""
+        """Advance and poll every millisecond: listeners are called at the right one, for the right reason."""
         self.loop.poll_once()
         waiting = [
             (model, listener) for model in self.models for listener in model.listeners if not listener.calls
@@ -162,7 +161,7 @@ class TokensAgainstModel(RuleBasedStateMachine):
     @rule(pick=st.integers(0, 10**6))
     @precondition(lambda self: len(self.models) > 1)
     def drop(self, pick: int) -> None:
-        """Forget a token without children or listeners: nobody may miss it."""
+        """Drop a token without children and listeners."""
         model = self.models[pick % len(self.models)]
         if not model.listeners and not any(each.parent is model for each in self.models):
             self.models.remove(model)

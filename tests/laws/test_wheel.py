@@ -1,4 +1,4 @@
-"""The timing wheel against a sorted list, in virtual time."""
+"""The timer wheel, compared with a sorted list, in virtual time."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class WheelAgainstList(RuleBasedStateMachine):
 
     @rule(delay=delays, copies=st.integers(1, 4))
     def schedule(self, delay: int, copies: int) -> None:
-        """Copies share their deadline: they must keep their order."""
+        """Copies share their deadline, and must keep their order."""
         for _ in range(copies):
             if self.now + delay >= 1 << 42:
                 return
@@ -75,7 +75,7 @@ class WheelAgainstList(RuleBasedStateMachine):
 
     @rule(jump=delays, limit=st.none() | st.integers(0, 3))
     def advance(self, jump: int, limit: int | None) -> None:
-        """Turn the wheel and take what is due: all of it, or, as a tick without time does, only some."""
+        """Expire timers, and take all of them or a limited number."""
         if self.now + jump >= 1 << 42:
             return
         self.now += jump
@@ -95,7 +95,7 @@ class WheelAgainstList(RuleBasedStateMachine):
 
     @rule()
     def turn_when_the_wheel_asks_for_it(self) -> None:
-        """As the host does: sleep until `soonest`, turn, take. It must lead to the next deadline in a few steps."""
+        """Sleep until `soonest`, as the event loop does: it leads to the next deadline in a few steps."""
         if not self.model:
             self.advance(0, None)
             assert self.wheel.soonest == NEVER
