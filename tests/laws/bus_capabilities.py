@@ -193,10 +193,12 @@ async def asking(bus: Bus, act: Act) -> object:
 
 
 class MethodCapability(Capability):
+    """Does the actions by methods."""
+
     id = "Methods"
     outbound = Told | Declined | Methods | Function | Buffered | Custom
-    policy = POLICY
-    mailbox_cap = CAP
+    restarts = POLICY
+    mailbox = CAP
 
     def __init__(self, record: Record) -> None:
         self._score = record

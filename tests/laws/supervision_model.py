@@ -42,7 +42,7 @@ class Plan:
     """A child, and its own children if it is a supervisor."""
 
     kind: Kind
-    mode: RestartPolicy = RestartPolicy.ALWAYS
+    restart: RestartPolicy = RestartPolicy.ALWAYS
     delays: Delays | None = None
     keeps: bool = False
     shutdown: int | Shutdown | None = None
@@ -64,9 +64,9 @@ class Plan:
 
 def sane(plan: Plan, auto: AutoShutdown) -> Plan:
     """Return the plan without options that exclude each other."""
-    if plan.mode is ChildMode.TEMPORARY:
+    if plan.restart is RestartPolicy.NEVER:
         plan = replace(plan, delays=None, keeps=False)
-    if plan.mode is RestartPolicy.ALWAYS or auto is AutoShutdown.NEVER:
+    if plan.restart is RestartPolicy.ALWAYS or auto is AutoShutdown.NEVER:
         plan = replace(plan, significant=False)
     return plan
 
@@ -292,11 +292,11 @@ class ParentModel:
         return False
 
     def handle_exit(self, child: Child, reason: ExitReason) -> None:
-        world, plan, mode = self.world, self.plan, child.plan.mode
+        world, plan, mode = self.world, self.plan, child.plan.restart
         is_abnormal = reason is not NORMAL
-        if mode is ChildMode.TEMPORARY or (mode is ChildMode.TRANSIENT and not is_abnormal):
+        if mode is RestartPolicy.NEVER or (mode is RestartPolicy.ON_FAILURE and not is_abnormal):
             self.drop_kept(child)
-            if mode is ChildMode.TEMPORARY or plan.kind == "many":
+            if mode is RestartPolicy.NEVER or plan.kind == "many":
                 self.remove(child)
             if child.plan.significant:
                 others = [one for one in self.children if one is not child and one.plan.significant]
@@ -338,7 +338,7 @@ class ParentModel:
                 continue
             if other.phase in {"up", "starting"}:
                 self.stop(other)
-            if other.plan.mode is ChildMode.TEMPORARY:
+            if other.plan.restart is RestartPolicy.NEVER:
                 self.remove(other)
                 continue
             other.phase = "waiting"
@@ -376,7 +376,7 @@ class ParentModel:
             self.stop(child)
         child.phase = "down"
         self.drop_kept(child)
-        if child.plan.mode is ChildMode.TEMPORARY or self.plan.kind == "many":
+        if child.plan.restart is RestartPolicy.NEVER or self.plan.kind == "many":
             self.remove(child)
 
     def start_on_request(self, child: Child) -> bool:

@@ -26,7 +26,7 @@ from bandstand.errors import (
     NoSuchActorError,
     TargetEndedError,
 )
-from bandstand.supervision import Mailbox, SupervisorSpec, spawn_supervisor
+from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from bandstand.testing import leaks_of
 from tests.core.support import Boom, check_statistics
 from tests.laws.async_machine import AsyncMachine, on_event_loop
@@ -170,20 +170,20 @@ class AskMachine(AsyncMachine):
     def now(self) -> float:
         return self.clock.now_ns() / 1e6
 
-    @initialize(cap=st.sampled_from([6, 8, 64]))
+    @initialize(cap=st.sampled_from([2, 4, 60]))
     @on_event_loop
     async def begin(self, cap: int) -> None:
         await self.loop.__aenter__()
         specs = [
-            child(name, mailbox=mailbox, mailbox_cap=cap).of(Target, self, name)
-            for name, mailbox in SUPERVISED.items()
+            child(name, keep_mailbox=keep_mailbox, mailbox=cap).of(Target, self, name)
+            for name, keep_mailbox in SUPERVISED.items()
         ]
         root = spawn_supervisor(self.loop, SupervisorSpec(children=specs, max_restarts=10**6))
         for name in NAMES:
             if name in SUPERVISED:
-                self.targets[name] = supervised(root, Target, name)
+                self.targets[name] = root.handle(Target, name)
             else:
-                self.targets[name] = self.loop.options(name=name, mailbox_cap=cap).spawn(Target, self, name)
+                self.targets[name] = self.loop.options(name=name, mailbox=cap).spawn(Target, self, name)
 
     # What happens.
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, ActorSystem, ask, child, supervised, tell
+from bandstand.actor import Actor, ActorSystem, ask, child, tell
 from bandstand.core import ActorStatus, Context
 from bandstand.errors import RestartLimitError, TargetEndedError
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
@@ -107,7 +107,7 @@ def test_asks_that_are_in_flight_end_with_their_target(bandstand_clock: VirtualC
 async def test_nothing_runs_while_a_supervisor_waits_for_a_child(bandstand_system: ActorSystem) -> None:
     loop = bandstand_system
     root = spawn_supervisor(loop, SupervisorSpec(children=[child("slow", shutdown=60.0).of(Slow)]))
-    supervised(root, Slow, "slow").ignore_cancellation()
+    root.handle(Slow, "slow").ignore_cancellation()
     await asyncio.sleep(1)
     before = loop.statistics()
     root.stop()

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bandstand.errors.validation import to_ms
-from bandstand.pod.enums import PodPhase, RestartPolicy
+from bandstand.pod.enums import PodPhase
 from bandstand.pod.restart import PodAction, PodEnding, RestartState, decide_restart
-from bandstand.supervision import Backoff, Intensity
+from bandstand.supervision import Backoff, Intensity, RestartPolicy
 
 endings = st.sampled_from(
     [PodEnding(PodPhase.COMPLETED, "it has ended"), PodEnding(PodPhase.FAILED, "it has failed", "actor")]

@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from traceback import format_exception
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -107,7 +107,7 @@ def child_of(plan: Plan, name: str, actors: Actors) -> ChildSpec[Any]:
         name,
         actors.behavior if is_worker else spec_of(plan, name, actors),
         init=actors.init(name) if is_worker else None,
-        restart=plan.mode,
+        restart=plan.restart,
         keep_mailbox=plan.keeps,
         backoff=None
         if rule is None

@@ -114,9 +114,9 @@ async def test_an_actor_can_have_itself_adopted(loop: ActorSystem) -> None:
 
 async def test_of_a_supervised_actor_the_current_incarnation_is_adopted(loop: ActorSystem) -> None:
     top = spawn_supervisor(
-        loop, SupervisorSpec(children=[typed_child("clerk", mode=ChildMode.TRANSIENT).of(Clerk)])
+        loop, SupervisorSpec(children=[typed_child("clerk", restart=RestartPolicy.ON_FAILURE).of(Clerk)])
     )
-    clerk = supervised(top, Clerk, "clerk")
+    clerk = top.handle(Clerk, "clerk")
     before = id_of(clerk)
     clerk.fail()
     await iterate()
