@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import count, product
 from typing import Literal, TypeAlias
 
 from hypothesis import strategies as st
@@ -71,65 +71,57 @@ def sane(plan: Plan, auto: AutoShutdown) -> Plan:
     return plan
 
 
-delays = st.none() | st.builds(Delays, st.sampled_from([5, 10]), st.sampled_from([10, 40]), st.integers(1, 3))
-modes = st.sampled_from(
-    [RestartPolicy.ALWAYS, RestartPolicy.ON_FAILURE, RestartPolicy.ON_FAILURE, RestartPolicy.NEVER]
+# All combinations of options: one draw of a combination costs much less than a draw for each option.
+DELAYS = [None, *(Delays(*each) for each in product([5, 10], [10, 40], [1, 2, 3]))]
+RESTARTS = [RestartPolicy.ALWAYS, RestartPolicy.ON_FAILURE, RestartPolicy.ON_FAILURE, RestartPolicy.NEVER]
+SHUTDOWNS = [None, None, 20, 0, Shutdown.KILL, Shutdown.INFINITY]
+CHILDREN = st.sampled_from(list(product(RESTARTS, DELAYS, SHUTDOWNS, [False, True])))
+SUPERVISORS = st.sampled_from(
+    list(product(Strategy, [0, 1, 2, 4, 8, 8], [50, 1000], [*AutoShutdown, AutoShutdown.ALL_SIGNIFICANT]))
 )
-shutdowns = st.sampled_from([None, None, 20, 0, Shutdown.KILL, Shutdown.INFINITY])
-intensities = st.sampled_from([0, 1, 2, 4, 8, 8])
-periods = st.sampled_from([50, 1000])
-
-
-def workers(is_async: st.SearchStrategy[bool]) -> st.SearchStrategy[Plan]:
-    return st.builds(
-        Plan,
-        kind=st.just("worker"),
-        restart=modes,
-        delays=delays,
-        keeps=st.booleans(),
-        shutdown=shutdowns,
-        significant=st.booleans(),
-        is_async=is_async,
-    )
-
-
 KINDS: tuple[Kind, ...] = ("tree", "tree", "tree", "many", "shards")
 
 
-def trees(
-    depth: int, is_async: st.SearchStrategy[bool], kinds: tuple[Kind, ...] = KINDS
-) -> st.SearchStrategy[Plan]:
-    """Plans of supervisors with up to `depth` levels of actors below them."""
-    worker = workers(is_async)
-    below = worker if depth <= 1 else st.one_of(worker, worker, trees(depth - 1, is_async))
-
-    def build(plan: Plan, children: list[Plan], worker: Plan, shards: int, most: int | None) -> Plan:
-        if plan.kind == "tree":
-            kept = tuple(sane(child, plan.auto) for child in children)
-            return replace(plan, children=kept)
-        template = sane(worker, AutoShutdown.NEVER)
-        plan = replace(plan, strategy=Strategy.ONE_FOR_ONE, auto=AutoShutdown.NEVER, children=(template,))
-        return replace(plan, shards=shards) if plan.kind == "shards" else replace(plan, most=most)
-
-    supervisor = st.builds(
-        Plan,
-        kind=st.sampled_from(kinds),
-        restart=modes,
-        delays=delays,
-        shutdown=shutdowns,
-        significant=st.booleans(),
-        strategy=st.sampled_from(Strategy),
-        intensity=intensities,
-        period=periods,
-        auto=st.sampled_from([*AutoShutdown, AutoShutdown.ALL_SIGNIFICANT]),
+@st.composite
+def workers(draw: st.DrawFn, *, may_be_async: bool = False) -> Plan:
+    restart, delays, shutdown, significant = draw(CHILDREN)
+    keeps, is_async = draw(
+        st.sampled_from([(keeps, way) for keeps in (True, False) for way in (False, may_be_async)])
     )
-    return st.builds(
-        build,
-        supervisor,
-        st.lists(below, min_size=1, max_size=5),
-        worker,
-        st.integers(1, 3),
-        st.none() | st.integers(1, 3),
+    return Plan("worker", restart, delays, keeps, shutdown, significant, is_async)
+
+
+@st.composite
+def trees(
+    draw: st.DrawFn, depth: int, kinds: tuple[Kind, ...] = KINDS, *, may_be_async: bool = False
+) -> Plan:
+    """Plans of supervisors with up to `depth` levels of actors below them."""
+    kind = draw(st.sampled_from(kinds))
+    restart, delays, shutdown, significant = draw(CHILDREN)
+    strategy, intensity, period, auto = draw(SUPERVISORS)
+    worker = workers(may_be_async=may_be_async)
+    if kind != "tree":
+        strategy, auto = Strategy.ONE_FOR_ONE, AutoShutdown.NEVER
+        children = [draw(worker)]
+    else:
+        # Two workers for each supervisor below.
+        below = (
+            worker if depth <= 1 else st.one_of(worker, worker, trees(depth - 1, may_be_async=may_be_async))
+        )
+        children = draw(st.lists(below, min_size=1, max_size=5))
+    return Plan(
+        kind,
+        restart,
+        delays,
+        shutdown=shutdown,
+        significant=significant,
+        strategy=strategy,
+        intensity=intensity,
+        period=period,
+        auto=auto,
+        children=tuple(sane(child, auto) for child in children),
+        shards=draw(st.integers(1, 3)) if kind == "shards" else 0,
+        most=draw(st.sampled_from([None, 1, 2, 3])) if kind == "many" else None,
     )
 
 

@@ -68,7 +68,6 @@ from tests.laws.supervision_model import (
     write,
 )
 
-plain = st.just(False)  # noqa: FBT003 -- a strategy's value
 bursts = st.lists(st.sampled_from(["note"] * 4 + ["stop", "fail", "panic"]), min_size=1, max_size=5)
 ways = st.sampled_from(["stop", "fail", "kill"])
 
@@ -222,12 +221,12 @@ class SupervisionMachine(RuleBasedStateMachine):
 
     # What happens.
 
-    @initialize(plan=trees(3, plain, ("tree",)))
+    @initialize(plan=trees(3, ("tree",)))
     def begin(self, plan: Plan) -> None:
         self.start_root(plan, "")
 
     @precondition(lambda self: self.root is None)
-    @rule(plan=trees(3, plain), broken=st.sampled_from(["", "r.0", "r.1", "r.1.0", "r.k-1"]))
+    @rule(plan=trees(3), broken=st.sampled_from(["", "r.0", "r.1", "r.1.0", "r.k-1"]))
     def start_root(self, plan: Plan, broken: str) -> None:
         self.fails[broken] = self.model.fails[broken] = 1
         self.model.root = Child(None, "r", plan)
@@ -315,7 +314,7 @@ class SupervisionMachine(RuleBasedStateMachine):
         self.model.advance(ms)
 
     @precondition(lambda self: self.root is not None)
-    @rule(data=st.data(), plan=workers(plain) | trees(1, plain), fails=st.booleans())
+    @rule(data=st.data(), plan=workers() | trees(1), fails=st.booleans())
     def start_child(self, data: st.DataObject, plan: Plan, fails: bool) -> None:
         parent = self.draw_parent(data)
         overseer = self.overseer(parent)
@@ -788,7 +787,7 @@ class CoroutineTree:
 @pytest.mark.slow
 @pytest.mark.guarantee("G44", "G46", "G47", "G50", "G51", "G52", "G54", "G57")
 @given(
-    plan=trees(3, st.booleans(), ("tree", "tree", "shards")),
+    plan=trees(3, ("tree", "tree", "shards"), may_be_async=True),
     script=st.lists(actions, min_size=10, max_size=40),
     slow=st.sampled_from([0, 1, 30]),
     ending=st.sampled_from(["stop", "stop in flight", "destroy"]),
