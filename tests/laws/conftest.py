@@ -1,4 +1,4 @@
-"""Laws are about what the loop does, not about what it logs on the way: thousands of tracebacks help nobody."""
+"""Laws are about what the runtime does, not about what it logs: nobody reads thousands of tracebacks."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
+LOGGERS = [f"bandstand.{name}" for name in ("core", "supervision", "scope", "bus", "shutdown")]
+
 
 @pytest.fixture(autouse=True, scope="module")
 def quiet() -> Iterator[None]:
-    logger = logging.getLogger("bandstand.core")
-    logger.disabled = True
+    loggers = [logging.getLogger(name) for name in [*LOGGERS, "asyncio"]]
+    for logger in loggers:
+        logger.disabled = True
     yield
-    logger.disabled = False
+    for logger in loggers:
+        logger.disabled = False

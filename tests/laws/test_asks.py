@@ -1,23 +1,21 @@
-"""Asks against their promises: everything that can happen to them, in any order, in virtual time.
+"""Asks in any order with cancellations, deadlines and ends of their targets, in virtual time.
 
-Nothing is foreseen. After every step each ask is held against what was done to it: it has ended exactly once, in a way that it had
-a reason to end in; what must have ended has; and the books of the loop say the same as all the replies together.
+There is no model: after every step, each ask has ended at most once and for a reason, and the counters of the loop agree.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from asyncio import CancelledError, Event
 from collections import Counter
-from collections.abc import Awaitable, Coroutine, Iterator
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from bandstand.actor import Actor, ActorSystem, Reply, ask, child, is_alive
 from bandstand.errors import (
@@ -29,10 +27,9 @@ from bandstand.errors import (
     TargetEndedError,
 )
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
-from bandstand.testing import VirtualClock, leaks_of
+from bandstand.testing import leaks_of
 from tests.core.support import Boom, check_statistics
-
-R = TypeVar("R")
+from tests.laws.async_machine import AsyncMachine, on_event_loop
 
 SLACK = 3  # milliseconds that a deadline may be late by: two roundings, and the tick itself
 NAMES = ("plain", "other", "fresh", "kept")
@@ -41,17 +38,8 @@ KINDS = ("now", "later", "held", "refuse", "refuse_later", "fail", "fail_later",
 FATAL = {"fail", "fail_later"}
 
 
-@pytest.fixture(autouse=True, scope="module")
-def discreet() -> Iterator[None]:
-    """Supervisors tell of every restart; nobody wants to read all of that."""
-    logger = logging.getLogger("bandstand.supervision")
-    logger.disabled = True
-    yield
-    logger.disabled = False
-
-
 class Declined(Exception):  # noqa: N818 -- it is an answer
-    """What a handler declines with; it knows for whom."""
+    """A declared error of a handler."""
 
 
 @dataclass(eq=False)
@@ -79,17 +67,17 @@ class Question:
     end: object = None
 
 
-class Player(Actor):
-    """Answers in every way there is, and tells the world when it begins."""
+class Target(Actor):
+    """Answers in every possible way, and records when it begins."""
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world: AskMachine, name: str) -> None:
         self.world = world
         self.name = name
 
     def begin(self, question: Question) -> None:
         question.begun += 1
         if question.begun > 1 or not question.may_begin:
-            self.world.faults.append(f"{question} was begun {question.begun} times")
+            self.world.errors_found.append(f"{question} was begun {question.begun} times")
 
     @ask
     def now(self, question: Question) -> int:
@@ -147,9 +135,9 @@ class Player(Actor):
 
     @ask(raises=(BandstandError, Declined))
     async def relay(self, question: Question) -> int:
-        """Ask somebody else, and answer with what came of it."""
+        """Ask another actor, and answer when it has answered."""
         self.begin(question)
-        inner = self.world.pose_inner(question)
+        inner = self.world.ask_inner(question)
         assert inner.reply is not None
         self.world.waits[self.name] += 1
         try:
@@ -157,7 +145,7 @@ class Player(Actor):
         except AskCycleError:
             # One that was begun has it from further down.
             if not inner.begun and inner.target != self.name and not self.world.waits[inner.target]:
-                self.world.faults.append(
+                self.world.errors_found.append(
                     f"{inner.target} waits for nobody, and yet {self.name} had an AskCycleError"
                 )
             raise
@@ -166,66 +154,57 @@ class Player(Actor):
         return question.token
 
 
-class World(RuleBasedStateMachine):
-    """Asks, cancellations, deadlines and ends in any order."""
-
+class AskMachine(AsyncMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.clock = VirtualClock()
-        self.runner = asyncio.Runner(loop_factory=self.clock.new_event_loop)
         self.questions: list[Question] = []
-        self.faults: list[str] = []
+        self.errors_found: list[str] = []
         # How often somebody has been ended, or has been told to fail, by name.
         self.ends: Counter[str] = Counter()
         # Who waits in a relay, by name.
         self.waits: Counter[str] = Counter()
-        self.players: dict[str, Player] = {}
+        self.targets: dict[str, Target] = {}
         self.is_over = False
         self.loop = ActorSystem(clock=self.clock)
 
     def now(self) -> float:
         return self.clock.now_ns() / 1e6
 
-    def do(self, work: Coroutine[Any, Any, R]) -> R:
-        return self.runner.run(work)
-
     @initialize(cap=st.sampled_from([2, 4, 60]))
-    def begin(self, cap: int) -> None:
-        async def enter() -> None:
-            await self.loop.__aenter__()
-            specs = [
-                child(name, keep_mailbox=keep_mailbox, mailbox=cap).of(Player, self, name)
-                for name, keep_mailbox in SUPERVISED.items()
-            ]
-            root = spawn_supervisor(self.loop, SupervisorSpec(children=specs, max_restarts=10**6))
-            for name in NAMES:
-                if name in SUPERVISED:
-                    self.players[name] = root.handle(Player, name)
-                else:
-                    self.players[name] = self.loop.options(name=name, mailbox=cap).spawn(Player, self, name)
-
-        self.do(enter())
+    @on_event_loop
+    async def begin(self, cap: int) -> None:
+        await self.loop.__aenter__()
+        specs = [
+            child(name, keep_mailbox=keep_mailbox, mailbox=cap).of(Target, self, name)
+            for name, keep_mailbox in SUPERVISED.items()
+        ]
+        root = spawn_supervisor(self.loop, SupervisorSpec(children=specs, max_restarts=10**6))
+        for name in NAMES:
+            if name in SUPERVISED:
+                self.targets[name] = root.handle(Target, name)
+            else:
+                self.targets[name] = self.loop.options(name=name, mailbox=cap).spawn(Target, self, name)
 
     # What happens.
 
-    def pose(self, question: Question) -> Question:
-        player = self.players[question.target]
+    def ask_target(self, question: Question) -> Question:
+        target_actor = self.targets[question.target]
         question.ends_before = self.ends[question.target]
-        question.reply = getattr(player, question.kind).within(
+        question.reply = getattr(target_actor, question.kind).within(
             None if question.within is None else question.within / 1000
         )(question)
         self.questions.append(question)
         return question
 
-    def pose_inner(self, outer: Question) -> Question:
-        """What a relay asks of somebody else: who and what depends on the token alone."""
+    def ask_inner(self, outer: Question) -> Question:
+        """Ask another actor: whom and what depends on the token alone."""
         token = -1 - len(self.questions)
         target = NAMES[outer.token // 3 % len(NAMES)]
         kind = ("now", "later", "refuse", "relay", "fail")[outer.token % 5]
         question = Question(token, target, kind, 50, self.now(), is_inner=True)
         # A relay of a relay goes on with smaller numbers, and so comes to an end.
         question.token = outer.token // 4 if kind == "relay" else outer.token
-        return self.pose(question)
+        return self.ask_target(question)
 
     @rule(
         name=st.sampled_from(NAMES),
@@ -234,20 +213,18 @@ class World(RuleBasedStateMachine):
         is_awaited=st.booleans(),
         token=st.integers(0, 1000),
     )
-    def ask(self, name: str, kind: str, within: float | None, is_awaited: bool, token: int) -> None:
-        async def go() -> None:
-            question = Question(token, name, kind, within, self.now())
-            try:
-                self.pose(question)
-            except MailboxFullError:
-                pass
-            except NoSuchActorError:
-                assert self.ends[name] or name in SUPERVISED
-            else:
-                if is_awaited:
-                    self.wait_for(question)
-
-        self.do(go())
+    @on_event_loop
+    async def ask(self, name: str, kind: str, within: float | None, is_awaited: bool, token: int) -> None:
+        question = Question(token, name, kind, within, self.now())
+        try:
+            self.ask_target(question)
+        except MailboxFullError:
+            pass
+        except NoSuchActorError:
+            assert self.ends[name] or name in SUPERVISED
+        else:
+            if is_awaited:
+                self.wait_for(question)
 
     def wait_for(self, question: Question) -> None:
         async def outcome(reply: Awaitable[int]) -> object:
@@ -265,26 +242,23 @@ class World(RuleBasedStateMachine):
 
     @precondition(lambda self: self.open_ones())
     @rule(which=st.integers(0, 50), way=st.sampled_from(["await", "cancel", "cancel task", "open"]))
-    def touch(self, which: int, way: str) -> None:
+    @on_event_loop
+    async def touch(self, which: int, way: str) -> None:
         there = self.open_ones()
         question = there[which % len(there)]
-
-        async def go() -> None:
-            assert question.reply is not None
-            if way == "open":
-                question.gate.set()
-            elif way == "await":
-                if question.task is None:
-                    self.wait_for(question)
-            elif way == "cancel" or question.task is None:
-                self.note_withdrawal(question, question.reply.cancel())
-            elif not question.task.done():
-                question.task.cancel()
-                await asyncio.sleep(0)
-                assert question.reply.done()
-                self.note_withdrawal(question, isinstance(await self.end_of(question.reply), CancelledError))
-
-        self.do(go())
+        assert question.reply is not None
+        if way == "open":
+            question.gate.set()
+        elif way == "await":
+            if question.task is None:
+                self.wait_for(question)
+        elif way == "cancel" or question.task is None:
+            self.note_withdrawal(question, question.reply.cancel())
+        elif not question.task.done():
+            question.task.cancel()
+            await asyncio.sleep(0)
+            assert question.reply.done()
+            self.note_withdrawal(question, isinstance(await self.end_of(question.reply), CancelledError))
 
     def note_withdrawal(self, question: Question, is_withdrawn: bool) -> None:
         if is_withdrawn:
@@ -292,43 +266,36 @@ class World(RuleBasedStateMachine):
             question.may_begin = question.begun > 0
 
     @rule(name=st.sampled_from(NAMES), way=st.sampled_from(["stop", "kill", "drain"]))
-    def end(self, name: str, way: str) -> None:
-        async def go() -> None:
-            player = self.players[name]
-            self.ends[name] += 1
-            if way == "drain":
-                player.stop(drain=True)
-            else:
-                getattr(player, way)()
-
-        self.do(go())
+    @on_event_loop
+    async def end(self, name: str, way: str) -> None:
+        target_actor = self.targets[name]
+        self.ends[name] += 1
+        if way == "drain":
+            target_actor.stop(drain=True)
+        else:
+            getattr(target_actor, way)()
 
     @rule(name=st.sampled_from(["plain", "other"]))
-    def replace(self, name: str) -> None:
-        """Somebody new comes for one who has ended."""
-
-        async def go() -> None:
-            if not is_alive(self.players[name]):
-                self.players[name] = self.loop.options(name=name).spawn(Player, self, name)
-
-        self.do(go())
+    @on_event_loop
+    async def replace(self, name: str) -> None:
+        """Start a new actor in place of one that has ended."""
+        if not is_alive(self.targets[name]):
+            self.targets[name] = self.loop.options(name=name).spawn(Target, self, name)
 
     @rule(ms=st.sampled_from([0, 1, 4, 11, 30, 100]))
-    def pass_time(self, ms: int) -> None:
-        async def nap() -> None:
-            await asyncio.sleep(ms / 1000)
-
-        self.do(nap())
+    @on_event_loop
+    async def pass_time(self, ms: int) -> None:
+        await asyncio.sleep(ms / 1000)
 
     # What holds.
 
     @invariant()
     def every_ask_has_ended_as_it_may(self) -> None:
-        if self.players:
-            self.do(self.look())
-        assert self.faults == []
+        if self.targets:
+            self.do(self.check())
+        assert self.errors_found == []
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         fresh: list[Question] = []
         for _ in range(3):
             await asyncio.sleep(0)
@@ -339,18 +306,18 @@ class World(RuleBasedStateMachine):
             assert reply is not None
             if not reply.done():
                 assert question.end is None
-                self.check_patience(question)
+                self.check_deadline(question)
                 continue
             end = await self.end_of(reply)
             if question.end is None:
                 question.end = end
                 fresh.append(question)
-            # Once is for ever.
+            # It never changes.
             assert type(end) is type(question.end)
             assert not isinstance(end, Exception) or repr(end) == repr(question.end)
         for question in fresh:
-            self.judge(question)
-        self.compare_books()
+            self.check_end(question)
+        self.compare_counters()
 
     async def end_of(self, reply: Reply[int]) -> object:
         try:
@@ -358,8 +325,8 @@ class World(RuleBasedStateMachine):
         except (Exception, CancelledError) as error:  # noqa: BLE001 -- to be looked at
             return error
 
-    def judge(self, question: Question) -> None:
-        """Hold an end against what was done."""
+    def check_end(self, question: Question) -> None:
+        """Check that an ask has ended for a reason."""
         end, kind = question.end, question.kind
         if isinstance(end, int):
             assert end == question.token
@@ -377,6 +344,9 @@ class World(RuleBasedStateMachine):
             assert self.now() - question.asked_at >= question.within
         elif isinstance(end, TargetEndedError):
             assert self.ends[question.target] > question.ends_before or self.is_over
+        elif isinstance(end, NoSuchActorError) and question.target in SUPERVISED and kind != "relay":
+            # It waited for a restart that did not come.
+            assert self.ends[question.target] or self.is_over
         elif isinstance(end, Declined):
             assert kind.startswith("refuse")
             assert end.args == (question.token,)
@@ -385,15 +355,15 @@ class World(RuleBasedStateMachine):
             assert kind == "relay"
             assert isinstance(end, (AskCycleError, MailboxFullError, NoSuchActorError))
 
-    def check_patience(self, question: Question) -> None:
-        """What must have ended by now."""
+    def check_deadline(self, question: Question) -> None:
+        """Check that an ask that is open may still be open."""
         assert not question.is_withdrawn
         if question.within is not None and question.awaited_at is not None:
             due = max(question.asked_at + question.within, question.awaited_at)
             assert self.now() <= due + SLACK, f"{question} is overdue"
 
-    def compare_books(self) -> None:
-        books = self.loop.ask_statistics()
+    def compare_counters(self) -> None:
+        counts = self.loop.ask_statistics()
         found: Counter[str] = Counter()
         for question in self.questions:
             end = question.end
@@ -407,36 +377,33 @@ class World(RuleBasedStateMachine):
                 found["expired"] += 1
             else:
                 found["failed"] += 1
-        assert books.asked == len(self.questions)
+        assert counts.asked == len(self.questions)
         told = {
-            name: getattr(books, name) for name in ("answered", "failed", "cancelled", "expired", "pending")
+            name: getattr(counts, name) for name in ("answered", "failed", "cancelled", "expired", "pending")
         }
         assert told == {name: found[name] for name in told}
 
     def is_own(self, question: Question) -> bool:
-        """Whether an error is that of the ask itself, and not one that a relay has passed on."""
+        """Whether an error is that of the ask itself, and not one that a relay passed on."""
         if isinstance(question.end, AskTimeoutError):
-            # Made anew each time it is raised: it is known by its words.
-            return question.end.method == f"Player.{question.kind}()" and question.end.target.startswith(
+            # A new one is raised each time, so its text is compared.
+            return question.end.method == f"Target.{question.kind}()" and question.end.target.startswith(
                 repr(question.target)
             )
         asked = [inner for inner in self.questions if inner.end is question.end]
         return asked[-1] is question
 
-    def teardown(self) -> None:
-        try:
-            if self.players:
-                self.is_over = True
-                self.do(self.loop.__aexit__(None, None, None))
-                # With the loop everything has ended.
-                self.do(self.look())
-                assert all(question.end is not None for question in self.questions)
-                assert self.faults == []
-                assert leaks_of(self.loop) == []
-                check_statistics(self.loop)
-        finally:
-            self.runner.close()
+    async def finish(self) -> None:
+        if self.targets:
+            self.is_over = True
+            await self.loop.__aexit__(None, None, None)
+            # With the loop everything has ended.
+            await self.check()
+            assert all(question.end is not None for question in self.questions)
+            assert self.errors_found == []
+            assert leaks_of(self.loop) == []
+            check_statistics(self.loop)
 
 
-TestAsks = pytest.mark.guarantee("G60", "G61", "G62", "G63")(World.TestCase)
+TestAsks = pytest.mark.guarantee("G60", "G61", "G62", "G63")(AskMachine.TestCase)
 TestAsks.settings = settings(stateful_step_count=40)

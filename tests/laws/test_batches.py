@@ -1,4 +1,4 @@
-"""Batches against their law: put one after the other, the lists are what was sent, and none is longer than it may be."""
+"""Batches: concatenated, the lists are what was sent, and none is longer than its limit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OF_DATA = {"low", "single", "asked"}
 
 
 class Collector(Actor):
-    """Writes down each list, by the method that got it."""
+    """Records each list with the method that received it."""
 
     def __init__(self, book: list[tuple[str, list[int]]]) -> None:
         self.book = book

@@ -1,6 +1,4 @@
-"""Arguments are bound by a handle as by the method itself: for any signature and any call, the same arguments arrive, or the same
-mistake is found, at once and without a message.
-"""
+"""Arguments of a message: for any signature and call, the handler gets the same arguments, or the caller the same `TypeError`."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ values = st.integers(0, 9)
 
 @dataclass(frozen=True)
 class Shape:
-    """A signature, and methods of it that answer with what they got, or write it down."""
+    """A signature, and methods with it that return or record their arguments."""
 
     me: str
     parameters: tuple[Parameter, ...]
@@ -82,7 +80,7 @@ named = st.dictionaries(
 
 @st.composite
 def calls(draw: st.DrawFn, shape: Shape) -> tuple[list[int], dict[str, int]]:
-    """Any call, or one that is right but for what may be added."""
+    """Any call, or a right one with or without more arguments."""
     if draw(st.booleans()):
         return draw(positional), draw(named)
     args: list[int] = []
@@ -102,7 +100,7 @@ def calls(draw: st.DrawFn, shape: Shape) -> tuple[list[int], dict[str, int]]:
 
 
 def outcome_of(call: Callable[..., Any], args: list[int], kwargs: dict[str, int]) -> Any:
-    """What a call gives, or the text of its TypeError."""
+    """Return the result of a call, or the text of its TypeError."""
     try:
         return call(*args, **kwargs)
     except TypeError as error:
@@ -110,7 +108,6 @@ def outcome_of(call: Callable[..., Any], args: list[int], kwargs: dict[str, int]
 
 
 def call(handle: Any, /, *args: int, **kwargs: int) -> Any:
-    """The usual form, which Python calls without asking for the method first."""
     return handle.call(*args, **kwargs)
 
 

@@ -1,4 +1,4 @@
-"""Chains of asks through any actors, some of them more than once: each is answered, or is a cycle, as a model says; nobody hangs."""
+"""Chains of asks through any actors, some of them more than once: each is answered or is a cycle, as a model says."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ hops = st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.booleans()), min_
 
 
 class Node(Actor, ask_timeout=None):
-    """There are no deadlines: what is neither answered nor found hangs."""
+    """Has no ask timeout, so a cycle that is not found hangs."""
 
     def __init__(self, nodes: list[Node]) -> None:
         self.nodes = nodes
@@ -55,7 +55,7 @@ class Node(Actor, ask_timeout=None):
 
 
 def foreseen(path: list[Hop]) -> type:
-    """What a chain that is alone ends with: whoever is in it already can be asked only by a method that is open."""
+    """Return how a chain ends: an actor that is already in it can be asked only through a reentrant method."""
     busy: set[int] = set()
     for place, is_open, _ in path:
         if place in busy and not is_open:

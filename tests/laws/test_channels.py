@@ -1,9 +1,7 @@
-"""Channels against their laws: whatever is sent, received, chosen, closed, cancelled and timed out, in any order.
+"""Channels: sends, receives, selects, closes, cancellations and timeouts in any order.
 
-Every element is received exactly once, or is still in its channel, or was refused to its sender; or, in a conflated channel,
-was replaced. What a receiver gets of one sender is in the order in which it was sent. Nobody waits who could be served.
-
-Tasks of one event loop in virtual time: steps that are not followed by a `tick` fall into the same moment.
+Every element is received once, is still in its channel, or was refused; in a conflated channel it may have been replaced. A receiver gets
+the elements of one sender in order, and no operation waits that could be done. The steps before a `tick` happen at the same moment.
 """
 
 from __future__ import annotations
@@ -24,26 +22,24 @@ from bandstand.errors import ChannelClosedError, ChannelTimeoutError, TokenCance
 from bandstand.scope import CONFLATED, UNBOUNDED, CancelToken, Channel, select
 from bandstand.scope._channel import WaitState
 from bandstand.testing import VirtualClock
-from tests.scope.harness import Capacity, drain, pending_timers
+from tests.scope.support import Capacity, drain, has_timers
 
 
 class Item(NamedTuple):
-    """An element: whose, and the how many-eth of him."""
+    """An element: its sender, and its number there."""
 
     sender: int
     number: int
 
 
-class Player(NamedTuple):
-    """Somebody with a task."""
-
+class Task(NamedTuple):
     task: asyncio.Task[None]
     # What it waits for: the operation, and its sides as (channel, whether it sends).
-    at_hand: list[tuple[Any, list[tuple[int, bool]]]]
+    current: list[tuple[Any, list[tuple[int, bool]]]]
 
 
-class Stage:
-    """Channels, tasks that use them, and what they have seen."""
+class Scenario:
+    """Channels, tasks that use them, and what the tasks have received."""
 
     def __init__(self, capacities: list[Capacity]) -> None:
         self.clock = VirtualClock()
@@ -52,33 +48,33 @@ class Stage:
         self.host.run_until_complete(self.loop.__aenter__())
         self.channels = [Channel[Item](capacity, name=str(at)) for at, capacity in enumerate(capacities)]
         self.tokens: list[CancelToken] = []
-        self.players: list[Player] = []
-        self.offers = 0
+        self.users: list[Task] = []
+        self.made = 0
         self.sent: dict[Item, int] = {}
         self.refused: set[Item] = set()
         # Their tasks were cancelled while they sent them.
-        self.doubtful: set[Item] = set()
+        self.uncertain: set[Item] = set()
         # Who has received what from which channel, in the order in which each did.
         self.got: list[tuple[int, int, Item]] = []
         # Channels to which something may have come back that others have overtaken meanwhile.
-        self.disordered: set[int] = set()
+        self.reordered: set[int] = set()
 
-    # -- what the players do -------------------------------------------------------------------------------------------
+    # -- what the users do -------------------------------------------------------------------------------------------
 
-    def cast(self, part: Coroutine[Any, Any, None], at_hand: list[Any]) -> None:
-        self.players.append(Player(self.host.create_task(part), at_hand))
+    def start(self, part: Coroutine[Any, Any, None], current: list[Any]) -> None:
+        self.users.append(Task(self.host.create_task(part), current))
 
     def operation(self, at: int, is_send: bool, item: Item, **limits: Any) -> Any:
         channel = self.channels[at]
         return channel.send(item, **limits) if is_send else channel.receive(**limits)
 
-    async def play(
-        self, who: int, sides: list[tuple[int, bool]], times: int, limits: dict[str, Any], at_hand: list[Any]
+    async def use(
+        self, who: int, sides: list[tuple[int, bool]], times: int, limits: dict[str, Any], current: list[Any]
     ) -> None:
         """Do one of several operations, a number of times."""
         for _ in range(times):
-            item = Item(who, self.offers)
-            self.offers += 1
+            item = Item(who, self.made)
+            self.made += 1
             is_offered = any(is_send for _, is_send in sides)
             if len(sides) > 1:
                 operation: Any = select(
@@ -86,7 +82,7 @@ class Stage:
                 )
             else:
                 operation = self.operation(*sides[0], item, **limits)
-            at_hand[:] = [(operation, sides)]
+            current[:] = [(operation, sides)]
             try:
                 result = await operation
             except ChannelTimeoutError:
@@ -96,7 +92,7 @@ class Stage:
                 return
             except asyncio.CancelledError:
                 if is_offered:
-                    self.doubtful.add(item)
+                    self.uncertain.add(item)
                 raise
             else:
                 index, value = result if len(sides) > 1 else (0, result)
@@ -108,35 +104,33 @@ class Stage:
                     self.refused.add(item)
                     self.got.append((who, at, value))
             finally:
-                at_hand.clear()
+                current.clear()
 
-    async def iterate(self, who: int, at: int, at_hand: list[Any]) -> None:
+    async def iterate(self, who: int, at: int, current: list[Any]) -> None:
         operation: Any = None
         while True:
             operation = self.channels[at].__anext__()
-            at_hand[:] = [(operation, [(at, False)])]
+            current[:] = [(operation, [(at, False)])]
             try:
                 self.got.append((who, at, await operation))
             except StopAsyncIteration:
                 return
             finally:
-                at_hand.clear()
+                current.clear()
 
     # -- what is done to them ------------------------------------------------------------------------------------------
 
-    def waiting(self) -> list[Player]:
-        return [player for player in self.players if not player.task.done()]
+    def waiting(self) -> list[Task]:
+        return [user for user in self.users if not user.task.done()]
 
-    def served(self) -> list[Player]:
-        return [
-            player for player in self.waiting() if any(it.state == WaitState.DONE for it, _ in player.at_hand)
-        ]
+    def served(self) -> list[Task]:
+        return [user for user in self.waiting() if any(it.state == WaitState.DONE for it, _ in user.current)]
 
-    def cancel(self, player: Player) -> None:
-        for operation, sides in player.at_hand:
+    def cancel(self, user: Task) -> None:
+        for operation, sides in user.current:
             if operation.state == WaitState.DONE:
-                self.disordered.update(at for at, _ in sides)
-        player.task.cancel()
+                self.reordered.update(at for at, _ in sides)
+        user.task.cancel()
 
     def tick(self, number: int) -> None:
         async def turns() -> None:
@@ -146,7 +140,7 @@ class Stage:
         self.host.run_until_complete(turns())
 
     def settle(self) -> None:
-        """Until nobody has anything to do but wait."""
+        """Run until all tasks wait."""
         host: Any = self.host
 
         async def turns() -> None:
@@ -158,7 +152,7 @@ class Stage:
 
         self.host.run_until_complete(turns())
 
-    # -- the laws ------------------------------------------------------------------------------------------------------
+    # -- the invariants_hold ------------------------------------------------------------------------------------------------------
 
     def check(self) -> None:
         for at, channel in enumerate(self.channels):
@@ -176,21 +170,21 @@ class Stage:
                 assert (books.senders, books.receivers) == (1, 1), f"they could serve each other: {books}"
                 assert any(
                     {(at, True), (at, False)} <= set(sides)
-                    for player in self.players
-                    for _, sides in player.at_hand
+                    for user in self.users
+                    for _, sides in user.current
                 ), f"they could serve each other: {books}"
             if books.capacity is CONFLATED:
                 assert books.buffered <= 1, books
-        for player in self.players:
-            if player.task.done() and not player.task.cancelled():
-                player.task.result()
+        for user in self.users:
+            if user.task.done() and not user.task.cancelled():
+                user.task.result()
 
     def check_at_rest(self) -> None:
-        """Those who wait, wait where they say; and all others have been told."""
+        """Check that exactly the open operations are queued."""
         expected: Counter[tuple[int, bool]] = Counter()
-        for player in self.players:
-            for _, sides in player.at_hand:
-                assert not player.task.done()
+        for user in self.users:
+            for _, sides in user.current:
+                assert not user.task.done()
                 expected.update((at, is_send) for at, is_send in sides if not self.channels[at].is_closed)
         found: Counter[tuple[int, bool]] = Counter()
         for at, channel in enumerate(self.channels):
@@ -199,12 +193,12 @@ class Stage:
         assert +found == +expected
 
     def check_elements(self, left: list[tuple[int, Item]]) -> None:
-        """Of every element: where it is now. `left` is what is in the channels."""
+        """Check where each element is. `left` is what is in the channels."""
         received = [item for _, _, item in self.got]
         seen = received + [item for _, item in left]
         assert len(set(seen)) == len(seen), "received twice"
         assert not self.refused & set(seen), "refused, and received"
-        assert set(seen) <= set(self.sent) | self.doubtful, "from nowhere"
+        assert set(seen) <= set(self.sent) | self.uncertain, "from nowhere"
         places = {item: at for _, at, item in self.got} | {item: at for at, item in left}
         for item, at in self.sent.items():
             if item in places:
@@ -219,7 +213,7 @@ class Stage:
         last: dict[tuple[int, int, int], int] = {}
         for who, at, item in [*self.got, *((-1, at, item) for at, item in left)]:
             key = (who, at, item.sender)
-            if at not in self.disordered:
+            if at not in self.reordered:
                 assert last.get(key, -1) < item.number, f"{who} has got {item} too late"
             last[key] = item.number
 
@@ -228,10 +222,10 @@ class Stage:
             self.settle()
             self.check()
             self.check_at_rest()
-            for player in self.players:
-                self.cancel(player)
+            for user in self.users:
+                self.cancel(user)
             self.settle()
-            assert all(player.task.done() for player in self.players)
+            assert all(user.task.done() for user in self.users)
             self.check()
             for channel in self.channels:
                 books = channel.statistics()
@@ -239,7 +233,7 @@ class Stage:
             left = [(at, item) for at, channel in enumerate(self.channels) for item in drain(channel)]
             self.check_elements(left)
             self.check_order(left)
-            assert pending_timers() == 0, "a deadline is left"
+            assert not has_timers(self.loop), "a deadline is left"
             assert not any(token.has_listeners() for token in self.tokens)
         finally:
             self.host.run_until_complete(self.loop.__aexit__(None, None, None))
@@ -248,21 +242,21 @@ class Stage:
 
 capacities = st.sampled_from([0, 0, 1, 2, UNBOUNDED, CONFLATED])
 numbers = st.integers(0, 1000)
-# Bit by bit; all of them more often than chance would have it.
+# A bit for each; all of them are drawn more often.
 subsets = st.just(15) | st.integers(1, 15)
 waits = st.sampled_from([None, None, 0, 1, 3, 10])
 
 
 class Channels(RuleBasedStateMachine):
-    stage: Stage
+    scenario: Scenario
 
     @initialize(kinds=st.lists(capacities, min_size=1, max_size=3))
     def begin(self, kinds: list[Capacity]) -> None:
-        self.stage = Stage(kinds)
+        self.scenario = Scenario(kinds)
         self.who = 0
 
     def limits(self, wait: float | None, token: int) -> dict[str, Any]:
-        tokens = self.stage.tokens
+        tokens = self.scenario.tokens
         limits: dict[str, Any] = {"timeout": None if wait is None else wait / 1000}
         if token % 3 == 0 and tokens:
             limits["token"] = tokens[token % len(tokens)]
@@ -274,59 +268,61 @@ class Channels(RuleBasedStateMachine):
         wait=waits,
         token=numbers,
     )
-    def play(self, sides: list[tuple[int, bool]], times: int, wait: float | None, token: int) -> None:
-        stage = self.stage
-        mine = list(dict.fromkeys((at % len(stage.channels), is_send) for at, is_send in sides))
-        at_hand: list[Any] = []
+    def use(self, sides: list[tuple[int, bool]], times: int, wait: float | None, token: int) -> None:
+        scenario = self.scenario
+        mine = list(dict.fromkeys((at % len(scenario.channels), is_send) for at, is_send in sides))
+        current: list[Any] = []
         self.who += 1
-        stage.cast(stage.play(self.who, mine, times, self.limits(wait, token), at_hand), at_hand)
+        scenario.start(scenario.use(self.who, mine, times, self.limits(wait, token), current), current)
 
     @rule(at=numbers, is_send=st.booleans(), times=st.integers(1, 6), wait=waits, token=numbers)
-    def play_one(self, at: int, is_send: bool, times: int, wait: float | None, token: int) -> None:
-        self.play([(at, is_send)], times, wait, token)
+    def use_one(self, at: int, is_send: bool, times: int, wait: float | None, token: int) -> None:
+        self.use([(at, is_send)], times, wait, token)
 
     @rule(at=numbers)
     def iterate(self, at: int) -> None:
-        at_hand: list[Any] = []
+        current: list[Any] = []
         self.who += 1
-        self.stage.cast(self.stage.iterate(self.who, at % len(self.stage.channels), at_hand), at_hand)
+        self.scenario.start(
+            self.scenario.iterate(self.who, at % len(self.scenario.channels), current), current
+        )
 
     @rule(at=numbers)
     def try_send(self, at: int) -> None:
-        stage = self.stage
-        item = Item(0, stage.offers)
-        stage.offers += 1
+        scenario = self.scenario
+        item = Item(0, scenario.made)
+        scenario.made += 1
         try:
-            is_sent = stage.channels[at % len(stage.channels)].try_send(item)
+            is_sent = scenario.channels[at % len(scenario.channels)].try_send(item)
         except ChannelClosedError:
             is_sent = False
         if is_sent:
-            stage.sent[item] = at % len(stage.channels)
+            scenario.sent[item] = at % len(scenario.channels)
         else:
-            stage.refused.add(item)
+            scenario.refused.add(item)
 
     @rule(at=numbers)
     def try_receive(self, at: int) -> None:
-        stage = self.stage
+        scenario = self.scenario
         self.who += 1
         with suppress(ChannelClosedError):
-            item = stage.channels[at % len(stage.channels)].try_receive()
+            item = scenario.channels[at % len(scenario.channels)].try_receive()
             if item is not None:
-                stage.got.append((self.who, at % len(stage.channels), item))
+                scenario.got.append((self.who, at % len(scenario.channels), item))
 
-    @precondition(lambda self: self.stage.waiting())
+    @precondition(lambda self: self.scenario.waiting())
     @rule(at=numbers)
     def cancel(self, at: int) -> None:
-        waiting = self.stage.waiting()
-        self.stage.cancel(waiting[at % len(waiting)])
+        waiting = self.scenario.waiting()
+        self.scenario.cancel(waiting[at % len(waiting)])
 
-    @precondition(lambda self: self.stage.served())
+    @precondition(lambda self: self.scenario.served())
     @rule(which=subsets)
     def cancel_served(self, which: int) -> None:
-        """Some of those who have been handed something, and do not know it yet."""
-        for at, player in enumerate(self.stage.served()):
+        """Cancel some tasks that were given an element and have not run since."""
+        for at, user in enumerate(self.scenario.served()):
             if which >> at & 1:
-                self.stage.cancel(player)
+                self.scenario.cancel(user)
 
     @rule(
         at=numbers,
@@ -336,15 +332,15 @@ class Channels(RuleBasedStateMachine):
         others=st.lists(numbers, max_size=1),
     )
     def hand_over(self, at: int, receivers: int, items: int, which: int, others: list[int]) -> None:
-        """All of that in one: chance alone comes to it too seldom."""
+        """Do the whole sequence at once: at random it is rare."""
         for _ in range(receivers):
-            self.play([(each, False) for each in (at, *others)], times=2, wait=None, token=1)
+            self.use([(each, False) for each in (at, *others)], times=2, wait=None, token=1)
         self.tick(3)
         self.try_several(at, items)
-        if self.stage.served():
+        if self.scenario.served():
             self.cancel_served(which)
             self.tick(2)
-            self.laws()
+            self.invariants_hold()
 
     @rule(at=numbers, times=st.integers(1, 4))
     def try_several(self, at: int, times: int) -> None:
@@ -353,45 +349,47 @@ class Channels(RuleBasedStateMachine):
 
     @rule(wait=waits, parent=numbers)
     def make_token(self, wait: float | None, parent: int) -> None:
-        tokens = self.stage.tokens
+        tokens = self.scenario.tokens
         above = tokens[parent % len(tokens)] if tokens and parent % 2 else None
-        tokens.append(CancelToken(above, timeout=None if wait is None else wait / 1000, loop=self.stage.loop))
+        tokens.append(
+            CancelToken(above, timeout=None if wait is None else wait / 1000, loop=self.scenario.loop)
+        )
 
-    @precondition(lambda self: self.stage.tokens)
+    @precondition(lambda self: self.scenario.tokens)
     @rule(at=numbers)
     def cancel_token(self, at: int) -> None:
-        self.stage.tokens[at % len(self.stage.tokens)].cancel("a whim")
+        self.scenario.tokens[at % len(self.scenario.tokens)].cancel("a whim")
 
     @rule(at=numbers)
     def close(self, at: int) -> None:
-        # Seldom: nothing happens in a closed channel.
+        # Rarely: nothing happens in a closed channel.
         if at % 4 == 0:
-            self.stage.channels[at % len(self.stage.channels)].close()
+            self.scenario.channels[at % len(self.scenario.channels)].close()
 
     @rule(number=st.integers(1, 4))
     def tick(self, number: int) -> None:
-        self.stage.tick(number)
+        self.scenario.tick(number)
 
     @rule(ms=st.sampled_from([1, 2, 5, 20]))
     def wait(self, ms: int) -> None:
         async def pass_by() -> None:
             await asyncio.sleep(ms / 1000)
 
-        self.stage.host.run_until_complete(pass_by())
+        self.scenario.host.run_until_complete(pass_by())
 
     @rule()
     def rest(self) -> None:
-        self.stage.settle()
-        self.stage.check_at_rest()
+        self.scenario.settle()
+        self.scenario.check_at_rest()
 
     @invariant()
-    def laws(self) -> None:
-        if hasattr(self, "stage"):
-            self.stage.check()
+    def invariants_hold(self) -> None:
+        if hasattr(self, "scenario"):
+            self.scenario.check()
 
     def teardown(self) -> None:
-        if hasattr(self, "stage"):
-            self.stage.end()
+        if hasattr(self, "scenario"):
+            self.scenario.end()
 
 
 TestChannels = Channels.TestCase

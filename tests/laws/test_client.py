@@ -1,4 +1,4 @@
-"""Laws of the client: whatever connections do, each call has one end, and a stream never passes a part for the whole."""
+"""The client: whatever connections do, each call ends once, and a stream reports what it has missed."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_what_is_read_and_what_is_missed_is_all_there_was(limit: int, steps: lis
 
 
 def positions_of(read: list[int | Gap]) -> int:
-    """How far a reader has come, with what it was told it has missed; each item must stand at its own place."""
+    """Return how many items were read or reported as missed; each must be at its own place."""
     expected = 0
     for item in read:
         if isinstance(item, Gap):
@@ -73,11 +73,11 @@ def positions_of(read: list[int | Gap]) -> int:
     return expected
 
 
-class Moody:
-    """A node that does what the next mood says with each request: answers, hangs up before or after, or is silent."""
+class FlakyNode:
+    """A node that answers each request, disconnects before or after it, or is silent."""
 
-    def __init__(self, moods: list[str]) -> None:
-        self.moods = list(moods)
+    def __init__(self, behaviors: list[str]) -> None:
+        self.behaviors = list(behaviors)
         self.seen: dict[str, set[str]] = {}
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -85,10 +85,12 @@ class Moody:
             while line := await reader.readline():
                 request = json.loads(line)
                 name, type_name = request["metadata"]["id"], request["type"]
-                mood = "answer" if type_name == "Syscall.Ping" or not self.moods else self.moods.pop(0)
+                behavior = (
+                    "answer" if type_name == "Syscall.Ping" or not self.behaviors else self.behaviors.pop(0)
+                )
                 if type_name != "Syscall.Ping":
                     self.seen.setdefault(name, set()).add(json.dumps([type_name, request["data"]]))
-                if mood in {"answer", "answer and go", "twice"}:
+                if behavior in {"answer", "answer and go", "twice"}:
                     metadata = {"id": "r", "timestamp": 1, "causation": name}
                     frame = {
                         "kind": "reply",
@@ -96,8 +98,8 @@ class Moody:
                         "data": request["data"],
                         "metadata": metadata,
                     }
-                    writer.write((json.dumps(frame).encode() + b"\n") * (2 if mood == "twice" else 1))
-                if mood in {"go", "answer and go"}:
+                    writer.write((json.dumps(frame).encode() + b"\n") * (2 if behavior == "twice" else 1))
+                if behavior in {"go", "answer and go"}:
                     await writer.drain()
                     return
         except ConnectionError:
@@ -110,19 +112,19 @@ class Moody:
 @pytest.mark.guarantee("G186", "G187")
 @settings(max_examples=40)
 @given(
-    moods=st.lists(st.sampled_from(["answer", "go", "answer and go", "twice", "silent"]), max_size=30),
+    behaviors=st.lists(st.sampled_from(["answer", "go", "answer and go", "twice", "silent"]), max_size=30),
     calls=st.integers(1, 12),
     window=st.integers(1, 5),
     cancelled=st.sets(st.integers(0, 11)),
 )
 def test_each_call_has_one_end_of_its_own(
-    moods: list[str], calls: int, window: int, cancelled: set[int]
+    behaviors: list[str], calls: int, window: int, cancelled: set[int]
 ) -> None:
-    moody = Moody(moods)
+    node = FlakyNode(behaviors)
 
     async def act() -> None:
         path = Path(folder, "s")
-        server = await asyncio.start_unix_server(moody.serve, path)
+        server = await asyncio.start_unix_server(node.serve, path)
         config = ClientConfig(window=window, backoff=Backoff(initial=0.01, maximum=0.05))
         async with connect(f"unix:{path}", config) as bus:
             tasks = [asyncio.ensure_future(bus.query("A.B", each, timeout=3)) for each in range(calls)]
@@ -143,4 +145,4 @@ def test_each_call_has_one_end_of_its_own(
 
     with tempfile.TemporaryDirectory() as folder:
         VirtualClock().run(act())
-    assert all(len(contents) == 1 for contents in moody.seen.values()), "one id, one content"
+    assert all(len(contents) == 1 for contents in node.seen.values()), "one id, one content"

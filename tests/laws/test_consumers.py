@@ -1,4 +1,4 @@
-"""Channel actors and those who feed them: whatever happens in whatever order, each element has exactly one fate."""
+"""Channel actors and senders: in any order of events, each element is processed once, left in the channel, or refused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bandstand.scope import UNBOUNDED, CancelToken, Channel, ChannelActor, Ended
 from bandstand.testing import VirtualClock
 
 # What the function does with an element.
-DEEDS = ["return"] * 8 + [
+ACTIONS = ["return"] * 8 + [
     "OK",
     "STOP",
     "FAIL",
@@ -45,23 +45,21 @@ STEPS = (
 )
 
 steps = st.lists(
-    st.tuples(st.sampled_from(STEPS), st.integers(0, 5), st.sampled_from(DEEDS), st.integers(0, 4)),
+    st.tuples(st.sampled_from(STEPS), st.integers(0, 5), st.sampled_from(ACTIONS), st.integers(0, 4)),
     max_size=60,
 )
 capacities = st.sampled_from([0, 1, 3, UNBOUNDED])
 
 
 class Element:
-    """One element, with what is to be done with it."""
-
-    def __init__(self, number: int, deed: str, ms: int) -> None:
+    def __init__(self, number: int, action: str, ms: int) -> None:
         self.number = number
-        self.deed = deed
+        self.action = action
         self.ms = ms
 
 
-class Company:
-    """Actors, senders and one channel, and what became of each element."""
+class Scenario:
+    """Actors, senders and one channel, and what happened to each element."""
 
     def __init__(self, loop: Loop, capacity: Any) -> None:
         self.loop = loop
@@ -75,13 +73,13 @@ class Company:
         self.refused: list[int] = []
         self.begun: list[int] = []
         self.received: list[int] = []
-        # Those whose actor was asked to take no more; and who, nevertheless, began with one.
+        # The actors that were asked to end, and elements that they began afterwards.
         self.asked: set[int] = set()
         self.late: list[int] = []
 
     def start(self, is_async: bool) -> None:
         at = len(self.actors)
-        told: list[Outcome] = []
+        outcomes_seen: list[Outcome] = []
 
         def process(element: Element) -> Any:
             if at in self.asked:
@@ -97,15 +95,15 @@ class Company:
             return self.do(at, element)
 
         function = process_slowly if is_async else process
-        self.outcomes.append(told)
+        self.outcomes.append(outcomes_seen)
         self.actors.append(
-            consume(self.channel, function, token=self.token, loop=self.loop, on_done=told.append)
+            consume(self.channel, function, token=self.token, loop=self.loop, on_done=outcomes_seen.append)
         )
         if self.token.cancelled:
             self.asked.add(at)
 
     def do(self, at: int, element: Element) -> Any:
-        match element.deed:
+        match element.action:
             case "raise":
                 raise ValueError(element.number)
             case "stop itself":
@@ -118,14 +116,16 @@ class Company:
                 self.try_send("return", 0)
             case _:
                 pass
-        return {"OK": Verdict.OK, "STOP": Verdict.STOP, "FAIL": Verdict.FAIL, "nonsense": 3}.get(element.deed)
+        return {"OK": Verdict.OK, "STOP": Verdict.STOP, "FAIL": Verdict.FAIL, "nonsense": 3}.get(
+            element.action
+        )
 
-    def make(self, deed: str, ms: int) -> Element:
+    def make(self, action: str, ms: int) -> Element:
         self.made += 1
-        return Element(self.made, deed, ms)
+        return Element(self.made, action, ms)
 
-    def try_send(self, deed: str, ms: int) -> None:
-        element = self.make(deed, ms)
+    def try_send(self, action: str, ms: int) -> None:
+        element = self.make(action, ms)
         try:
             is_sent = self.channel.try_send(element)
         except ChannelClosedError:
@@ -140,11 +140,11 @@ class Company:
         else:
             self.accepted.append(element.number)
 
-    async def take(self, what: str, which: int, deed: str, ms: int) -> None:
+    async def take(self, what: str, which: int, action: str, ms: int) -> None:
         if what == "send":
-            self.senders.append(asyncio.create_task(self.send(self.make(deed, ms), ms)))
+            self.senders.append(asyncio.create_task(self.send(self.make(action, ms), ms)))
         elif what == "try_send":
-            self.try_send(deed, ms)
+            self.try_send(action, ms)
         elif what == "start":
             self.start(is_async=which % 2 == 1)
         elif what == "receive":
@@ -174,7 +174,7 @@ class Company:
             getattr(self.loop, what)(actor.id)
 
     async def finish(self) -> None:
-        """Let everybody go home: those who send, and then, at the end of the channel, those who consume."""
+        """Wait for all senders, then close the channel and wait for all actors."""
         await asyncio.gather(*self.senders)
         for actor in self.actors[::2]:
             _ = actor.stop()
@@ -190,9 +190,9 @@ class Company:
         assert sorted(self.accepted + self.refused) == list(range(1, self.made + 1))
         assert self.late == []
         assert sum(actor.processed for actor in self.actors) == len(self.begun)
-        for actor, told in zip(self.actors, self.outcomes, strict=True):
-            assert told == [actor.outcome]
-            assert told[0].ended_by is not EndedBy.NOT_YET
+        for actor, outcomes_seen in zip(self.actors, self.outcomes, strict=True):
+            assert outcomes_seen == [actor.outcome]
+            assert outcomes_seen[0].ended_by is not EndedBy.NOT_YET
         books = self.channel.statistics()
         assert (books.receivers, books.senders) == (0, 0)
 
@@ -215,10 +215,10 @@ def test_every_element_is_processed_once_or_still_there_or_was_refused(
 
     async def main() -> None:
         async with Loop(clock=clock) as loop:
-            company = Company(loop, capacity)
-            for what, which, deed, ms in steps:
-                await company.take(what, which, deed, ms)
-            await company.finish()
-            company.check()
+            scenario = Scenario(loop, capacity)
+            for what, which, action, ms in steps:
+                await scenario.take(what, which, action, ms)
+            await scenario.finish()
+            scenario.check()
 
     clock.run(main())

@@ -1,4 +1,4 @@
-"""The books of events, what listeners have seen, and what was caused are one number each, whatever happens in whatever order."""
+"""Runtime events: the counters, what listeners have seen, and what has happened agree."""
 
 from __future__ import annotations
 
@@ -35,52 +35,52 @@ KINDS = (DeadLetter, Dropped, Escalated, Lagged, Restarted, Unhandled)
 class Plain(Actor):
     @tell
     def take(self, n: int) -> None:
-        """Take it."""
+        """Ignore it."""
 
 
-class Ear:
-    """A listener: what it has heard, and what has happened since it listens."""
+class Listener:
+    """What a listener has seen, and what it should have seen."""
 
     def __init__(self) -> None:
-        self.heard: Counter[type] = Counter()
+        self.seen: Counter[type] = Counter()
         self.due: Counter[type] = Counter()
         self.listening: EventSubscription | None = None
 
-    def hear(self, event: RuntimeEvent) -> None:
-        self.heard[type(event)] += 1
+    def receive(self, event: RuntimeEvent) -> None:
+        self.seen[type(event)] += 1
 
 
 class Events(RuleBasedStateMachine):
-    """Causes events, and keeps its own books of them."""
+    """Causes events, and counts them."""
 
     @initialize()
     def begin(self) -> None:
         self.loop = ActorSystem(LoopConfig(sys_reserved=RESERVE), clock=VirtualClock())
-        self.caused: Counter[type] = Counter()
-        self.ears: list[Ear] = []
+        self.expected: Counter[type] = Counter()
+        self.listeners: list[Listener] = []
         self.boxes: list[tuple[ActorId, int]] = []
         spec = SupervisorSpec(children=[child("one").of(Plain)], max_restarts=1_000_000, period=1.0)
         self.boss: Supervisor = spawn_supervisor(self.loop, spec, name="boss")
 
-    def cause(self, kind: type, count: int = 1) -> None:
-        self.caused[kind] += count
-        for ear in self.ears:
-            if ear.listening is not None:
-                ear.due[kind] += count
+    def expect(self, kind: type, count: int = 1) -> None:
+        self.expected[kind] += count
+        for listener in self.listeners:
+            if listener.listening is not None:
+                listener.due[kind] += count
 
     @rule()
     def listen(self) -> None:
-        ear = Ear()
-        ear.listening = self.loop.events.listen(ear.hear)
-        self.ears.append(ear)
+        listener = Listener()
+        listener.listening = self.loop.events.listen(listener.receive)
+        self.listeners.append(listener)
 
     @rule(place=st.integers(0, 5))
     def listen_no_more(self, place: int) -> None:
-        if place < len(self.ears):
-            ear = self.ears[place]
-            if ear.listening is not None:
-                assert ear.listening.cancel()
-                ear.listening = None
+        if place < len(self.listeners):
+            listener = self.listeners[place]
+            if listener.listening is not None:
+                assert listener.listening.cancel()
+                listener.listening = None
 
     @rule(
         count=st.integers(0, 2 * CAP),
@@ -91,7 +91,7 @@ class Events(RuleBasedStateMachine):
         for number in range(count):
             self.loop.send(actor, number)
         room = CAP - RESERVE
-        self.cause(Dropped, max(0, count - room))
+        self.expect(Dropped, max(0, count - room))
         self.boxes.append((actor, min(count, room)))
 
     @rule()
@@ -99,7 +99,7 @@ class Events(RuleBasedStateMachine):
         if self.boxes:
             actor, unread = self.boxes.pop()
             self.loop.stop_actor(actor)
-            self.cause(DeadLetter, unread)
+            self.expect(DeadLetter, unread)
 
     @rule()
     def crash(self) -> None:
@@ -107,7 +107,7 @@ class Events(RuleBasedStateMachine):
         assert actor is not None
         self.loop.fail_actor(actor, "crash")
         self.tick()
-        self.cause(Restarted)
+        self.expect(Restarted)
 
     @rule(count=st.integers(1, 3))
     def send_past_a_handle(self, count: int) -> None:
@@ -116,17 +116,17 @@ class Events(RuleBasedStateMachine):
         for number in range(count):
             self.loop.send(actor, number)
         self.tick()
-        self.cause(Unhandled, count)
+        self.expect(Unhandled, count)
 
     @rule(event=st.sampled_from([Lagged("a", "b", 1, is_cut_off=False)]))
     def told_by_others(self, event: Lagged) -> None:
         self.loop.events.tell(event)
-        self.cause(type(event))
+        self.expect(type(event))
 
     @rule()
     def give_up_for_others(self) -> None:
         self.loop.events.tell(DeadLetter(self.boss.actor, Lane.DATA, "given up", "str"))
-        self.cause(DeadLetter)
+        self.expect(DeadLetter)
 
     @rule()
     def tick(self) -> None:
@@ -146,19 +146,19 @@ class Events(RuleBasedStateMachine):
             Lagged: counts.lagged,
             Restarted: counts.restarts,
             Unhandled: counts.unhandled,
-        } == {kind: self.caused[kind] for kind in KINDS}
+        } == {kind: self.expected[kind] for kind in KINDS}
         assert counts.untold == 0
-        for ear in self.ears:
-            assert ear.heard == ear.due
+        for listener in self.listeners:
+            assert listener.seen == listener.due
 
     def teardown(self) -> None:
         if not hasattr(self, "loop"):
             return
         unread = sum(count for _, count in self.boxes)
         self.loop.destroy()
-        self.cause(DeadLetter, unread)
-        for ear in self.ears:
-            ear.listening = None
+        self.expect(DeadLetter, unread)
+        for listener in self.listeners:
+            listener.listening = None
         self.the_books_agree()
 
 

@@ -1,5 +1,4 @@
-"""The seed's invariants (000 §8), one test each. The sixth, I/O, comes with descriptors; the rest of the fourth with
-supervisors."""
+"""The invariants of the loop, one test each. The sixth, about descriptors, is in `test_io.py`."""
 
 from __future__ import annotations
 

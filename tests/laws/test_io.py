@@ -1,9 +1,8 @@
-"""The sixth invariant of the seed (000 §8): a descriptor that becomes ready gives its owner exactly one event for it,
-unless the owner ends or the descriptor is unwatched.
+"""The sixth invariant of the loop: a descriptor that becomes ready causes exactly one event for its owner, unless the owner ends or the
+descriptor is unwatched.
 
-The law has a few pipes, and owners that read one byte, or some, or all for each event. It
-keeps no copy of the runtime; it holds it to what an owner can see: an event comes only to the present owner, only for
-what was asked for, only if there is something to read (or room to write), not twice for the same, and it does come.
+Owners of a few pipes read one byte, some, or all for each event. There is no model: an event comes only to the present owner, only
+for what was asked for, only if there is something to read, and it does come.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ SWEEP = 1000
 
 
 class Pipe:
-    """A pipe, and what the ledger says about it. `number` is its reading end's, as long as that is open."""
+    """A pipe. `number` is its reading end as long as that is open."""
 
     def __init__(self, descriptors: Descriptors) -> None:
         self.number, self.write = descriptors.pipe()
@@ -37,7 +36,7 @@ class Pipe:
 
 
 class Watched:
-    """One watch, from `watch_fd` to its end, and what its owner was told."""
+    """One watch, from `watch_fd` to its end, and its events."""
 
     def __init__(self, pipe: Pipe, owner: ActorId) -> None:
         self.pipe = pipe
@@ -48,21 +47,19 @@ class Watched:
 
 
 class Io:
-    """Watching, writing, reading, closing, ending and ticking in any order."""
-
     def __init__(self, descriptors: Descriptors, clock: VirtualClock, loop: Loop) -> None:
         self.descriptors = descriptors
         self.clock = clock
         self.loop = loop
         self.pipes: list[Pipe] = []
         self.owners: list[ActorId] = []
-        self.appetite: dict[ActorId, int] = {}
-        self.mortal: set[ActorId] = set()
+        self.bytes_per_read: dict[ActorId, int] = {}
+        self.stops_after_event: set[ActorId] = set()
         # By number: what is watched under it now, as the ledger has it. A closed pipe's stays until its owner was told.
         self.watched: dict[int, Watched] = {}
         # Watches that were replaced by another one of the same number: their owners have still to be told.
         self.replaced: list[Watched] = []
-        self.faults: list[str] = []
+        self.errors_found: list[str] = []
         for number in range(3):
             self.spawn(number)
             self.pipes.append(Pipe(descriptors))
@@ -74,18 +71,18 @@ class Io:
         if not isinstance(data, IoEvent):
             return None
         if data.readiness is Readiness.ERROR:
-            self.hear_error(me, data.fd)
+            self.receive_error(me, data.fd)
             return None
         watched = self.watched.get(data.fd)
         if watched is None or watched.owner is not me:
-            self.faults.append(f"{me!r} was told of {data.fd}, which is not its own")
+            self.errors_found.append(f"{me!r} was told of {data.fd}, which is not its own")
         elif not watched.pipe.is_open:
-            self.faults.append(f"{data.fd} was told to be ready and is closed")
+            self.errors_found.append(f"{data.fd} was told to be ready and is closed")
         elif data.readiness is not Readiness.READ:
-            self.faults.append(f"{data.readiness} was not asked for")
+            self.errors_found.append(f"{data.readiness} was not asked for")
         else:
             self.read(me, watched)
-            if me in self.mortal:
+            if me in self.stops_after_event:
                 self.forget(me)
                 return STOP
         return None
@@ -93,27 +90,27 @@ class Io:
     def read(self, me: ActorId, watched: Watched) -> None:
         watched.events += 1
         try:
-            part = os.read(watched.pipe.number, self.appetite[me])
+            part = os.read(watched.pipe.number, self.bytes_per_read[me])
         except BlockingIOError:
-            self.faults.append(f"{watched.pipe.number} was told to be ready and is not")
+            self.errors_found.append(f"{watched.pipe.number} was told to be ready and is not")
         else:
             watched.pipe.unread -= len(part)
 
-    def hear_error(self, me: ActorId, number: int) -> None:
+    def receive_error(self, me: ActorId, number: int) -> None:
         for watched in self.replaced:
             if watched.owner is me and watched.pipe.number == number:
                 self.replaced.remove(watched)
                 return
         watched_now = self.watched.get(number)
         if watched_now is None or watched_now.owner is not me or watched_now.pipe.is_open:
-            self.faults.append(f"{me!r} was told that {number} is closed, which it is not")
+            self.errors_found.append(f"{me!r} was told that {number} is closed, which it is not")
         elif watched_now.errors:
-            self.faults.append(f"{me!r} was told twice that {number} is closed")
+            self.errors_found.append(f"{me!r} was told twice that {number} is closed")
         else:
             watched_now.errors += 1
 
     def forget(self, owner: ActorId) -> None:
-        """An owner ends: its watches with it."""
+        """Remove an owner that ends, and its watches."""
         self.owners.remove(owner)
         for number, watched in list(self.watched.items()):
             if watched.owner is owner:
@@ -122,21 +119,21 @@ class Io:
         if not self.owners:
             self.spawn(0)
 
-    # What happens. Each deed is given two numbers, to choose by.
+    # What happens. Each action is given two numbers, to choose by.
 
     def spawn(self, which: int, how: int = 0) -> None:
         owner = self.loop.spawn(self.behavior)
         self.owners.append(owner)
-        self.appetite[owner] = (1, 2, 100)[which % 3]
+        self.bytes_per_read[owner] = (1, 2, 100)[which % 3]
         if how == 3:
-            self.mortal.add(owner)
+            self.stops_after_event.add(owner)
 
     def open(self, which: int, how: int) -> None:
         if len(self.pipes) < 20:
             self.pipes.append(Pipe(self.descriptors))
 
     def pick(self, which: int) -> Pipe:
-        """One of the open pipes."""
+        """Return an open pipe."""
         there = [pipe for pipe in self.pipes if pipe.is_open]
         if not there:
             there.append(Pipe(self.descriptors))
@@ -181,7 +178,7 @@ class Io:
             assert number not in self.watched
 
     def close(self, which: int, how: int) -> None:
-        """Close a pipe, whether it is watched or not; half of them have a duplicate that stays, and that is written to."""
+        """Close a pipe, watched or not. In half of the cases a duplicate stays open, and is written to."""
         pipe = self.pick(which)
         if how % 2:
             self.descriptors.keep(os.dup(pipe.number))
@@ -219,14 +216,14 @@ class Io:
         self.loop.poll_once()
 
     def settle(self, which: int = 0, how: int = 0) -> None:
-        """Let everything come that is to come, then look that it has."""
+        """Handle all events, then check that none is missing."""
         for _ in range(2):
             self.clock.advance(SWEEP / 1000)
             quiet = 0
             while quiet < 2:
                 handled = self.loop.poll_once()
                 quiet = 0 if handled or self.loop.statistics().ready else quiet + 1
-                assert self.faults == []
+                assert self.errors_found == []
         for number, watched in self.watched.items():
             if watched.pipe.is_open:
                 assert watched.pipe.unread == 0, f"{number} is ready and its owner was not told"
@@ -235,7 +232,7 @@ class Io:
         assert self.replaced == [], "closed, replaced, and the old owner was not told"
 
     def check(self) -> None:
-        assert self.faults == []
+        assert self.errors_found == []
         for watched in self.watched.values():
             assert watched.events <= watched.written, "each event was good for a byte at least"
         for pipe in self.pipes:
@@ -244,8 +241,8 @@ class Io:
         check_statistics(self.loop)
 
 
-# A deed's weight is how often it stands here.
-DEEDS = (
+# An action's weight is how often it stands here.
+ACTIONS = (
     *(Io.watch, Io.write, Io.tick) * 4,
     *(Io.reuse, Io.unwatch) * 2,
     *(Io.close, Io.open, Io.spawn, Io.end, Io.crowd, Io.sweep, Io.settle),
@@ -257,15 +254,15 @@ DEEDS = (
 @pytest.mark.guarantee("G34", "G35", "G36")
 @settings(max_examples=4 * settings().max_examples)
 @given(
-    deeds=st.lists(
-        st.tuples(st.sampled_from(DEEDS), st.integers(0, 11), st.integers(0, 3)), min_size=10, max_size=80
+    actions=st.lists(
+        st.tuples(st.sampled_from(ACTIONS), st.integers(0, 11), st.integers(0, 3)), min_size=10, max_size=80
     ),
     visits=st.integers(1, 3),
     budget=st.integers(1, 4),
     cap=st.integers(5, 9),
 )
 def test_whatever_is_done_to_descriptors_each_readiness_is_told_once_to_its_owner(
-    deeds: list[tuple[Callable[[Io, int, int], None], int, int]], visits: int, budget: int, cap: int
+    actions: list[tuple[Callable[[Io, int, int], None], int, int]], visits: int, budget: int, cap: int
 ) -> None:
     config = LoopConfig(
         max_actors_per_tick=visits,
@@ -276,8 +273,8 @@ def test_whatever_is_done_to_descriptors_each_readiness_is_told_once_to_its_owne
     clock = VirtualClock()
     with Descriptors() as descriptors, Loop(config, clock=clock) as loop:
         io = Io(descriptors, clock, loop)
-        for deed, which, how in deeds:
-            deed(io, which, how)
+        for action, which, how in actions:
+            action(io, which, how)
             io.check()
         io.settle()
 
@@ -286,11 +283,11 @@ def test_whatever_is_done_to_descriptors_each_readiness_is_told_once_to_its_owne
 @pytest.mark.guarantee("G34", "G35")
 @given(
     writes=st.lists(st.integers(0, 3), min_size=1, max_size=20),
-    appetite=st.integers(1, 4),
+    bytes_per_read=st.integers(1, 4),
     crowd=st.integers(0, 20),
     fate=st.sampled_from(["stays", "unwatched", "owner ends"]),
 )
-def test_invariant_6_io(writes: list[int], appetite: int, crowd: int, fate: str) -> None:
+def test_invariant_6_io(writes: list[int], bytes_per_read: int, crowd: int, fate: str) -> None:
     """Exactly one event for each readiness, unless the owner ends or the descriptor is unwatched; then none."""
     with Descriptors() as descriptors, Loop(clock=VirtualClock()) as loop:
         read, write = descriptors.pipe()
@@ -299,7 +296,7 @@ def test_invariant_6_io(writes: list[int], appetite: int, crowd: int, fate: str)
         def behavior(ctx: Context[Any], data: object) -> None:
             if isinstance(data, IoEvent):
                 assert data == IoEvent(read, Readiness.READ)
-                reads.append(len(os.read(read, appetite)))
+                reads.append(len(os.read(read, bytes_per_read)))
 
         owner = loop.spawn(behavior, mailbox_cap=5)
         loop.watch_fd(read, owner, Interest.READ)
@@ -309,7 +306,7 @@ def test_invariant_6_io(writes: list[int], appetite: int, crowd: int, fate: str)
             for _ in range(crowd):
                 loop.try_send(owner, "filler")
             # As many events as it takes to read it all, each with something to read.
-            expected += -(-count // appetite)
+            expected += -(-count // bytes_per_read)
             while loop.poll_once() or loop.statistics().ready:
                 pass
             assert len(reads) == expected

@@ -1,4 +1,4 @@
-"""Who falls with whom: random webs of links and random ends, next to a model of a dozen lines."""
+"""Links: which actors end together, compared with a small model."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def actor_of_the_web(ctx: Any, data: object) -> None:
 
 
 class Model:
-    """What should be: who is linked, who traps, how each has ended, and what each should have been told."""
+    """Which actors are linked, trap exits and have ended, and the exit messages of each."""
 
     def __init__(self, size: int) -> None:
         self.links: set[frozenset[int]] = set()
@@ -51,7 +51,7 @@ class Model:
                 falling.extend(self.part(peer, gone, reason))
 
     def part(self, peer: int, gone: int, reason: ExitReason) -> list[int]:
-        """One end of a link has gone; who falls."""
+        """Remove one end of a link; return the actors that end with it."""
         if peer in self.traps:
             self.told[peer].append((gone, reason))
             return []
@@ -78,7 +78,7 @@ steps = st.lists(
 
 
 class Web:
-    """Real actors, and the model of them."""
+    """Actors and their model."""
 
     def __init__(self, loop: Loop, size: int) -> None:
         self.loop = loop
@@ -87,7 +87,6 @@ class Web:
         self.model = Model(size)
 
     def take(self, what: str, one: int, other: int) -> None:
-        """One step of `one`, who is alive."""
         loop, model, actor, peer = self.loop, self.model, self.actors[one], self.actors[other]
         if what in ENDS:
             self.end(what, one)

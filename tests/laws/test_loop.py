@@ -1,7 +1,7 @@
-"""The whole loop against its promises: spawn, send, stop, fail, panic, timers, monitors, in any order.
+"""The whole loop: spawn, send, stop, fail, panic, timers and monitors in any order.
 
-The machine does not predict; it keeps a ledger of everything anybody did and holds the loop to it: each message one
-fate, each lane in order, each exit heard once, the books balanced at every step.
+There is no model, but a record of everything that was done: each message has one fate, each lane keeps its order, each exit is reported
+once, and the counters balance at every step.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from bandstand.testing import VirtualClock
 from tests.core.support import USER_LANES, Boom, check_statistics, settle
 
 user_lanes = st.sampled_from(USER_LANES)
-deeds = st.sampled_from(["note"] * 6 + ["stop", "fail", "panic", "stop itself", "pass on", "set timer"])
+actions = st.sampled_from(["note"] * 6 + ["stop", "fail", "panic", "stop itself", "pass on", "set timer"])
 
 
 class Message(NamedTuple):
     number: int
-    deed: str
+    action: str
 
 
-class Fate(NamedTuple):
+class Target(NamedTuple):
     target: ActorId
     lane: Lane
 
@@ -55,12 +55,12 @@ class WholeLoop(RuleBasedStateMachine):
         self.count = 0
         self.actors: list[ActorId] = []
         self.supervisor: dict[ActorId, ActorId | None] = {}
-        self.accepted: dict[int, Fate] = {}
+        self.accepted: dict[int, Target] = {}
         self.timers: dict[int, TimerId] = {}
-        self.timer_of: dict[int, Fate] = {}
+        self.timer_of: dict[int, Target] = {}
         self.deadline: dict[int, int] = {}
         self.cancelled: set[int] = set()
-        self.handled: list[tuple[int, Fate]] = []
+        self.handled: list[tuple[int, Target]] = []
         self.dead: list[int] = []
         self.dropped: list[int] = []
         self.ended: dict[ActorId, ExitReason] = {}
@@ -98,27 +98,27 @@ class WholeLoop(RuleBasedStateMachine):
         if isinstance(data, Down):
             self.downs_heard[me, data.actor] += 1
             return None
-        self.handled.append((data.number, Fate(me, ctx.lane)))
-        if data.deed == "stop":
+        self.handled.append((data.number, Target(me, ctx.lane)))
+        if data.action == "stop":
             return STOP
-        if data.deed == "fail":
+        if data.action == "fail":
             return FAIL
-        if data.deed == "panic":
+        if data.action == "panic":
             raise Boom(data)
-        if data.deed == "stop itself":
+        if data.action == "stop itself":
             ctx.loop.stop_actor(me)
-        elif data.deed == "pass on":
+        elif data.action == "pass on":
             self.do_send(self.actors[data.number % len(self.actors)], Lane.DATA, "note")
-        elif data.deed == "set timer":
+        elif data.action == "set timer":
             self.do_send_after(me, data.number % 4, Lane.CONTROL, "note")
         return None
 
     def on_actor_stop(self, id: ActorId, reason: ExitReason) -> None:  # noqa: A002 -- the hook's own name
         self.ends_told[id] += 1
         self.ended[id] = reason
-        boss = self.supervisor[id]
-        if boss is not None and self.loop.status(boss) < ActorStatus.STOPPING:
-            self.exits_due[boss, id] += 1
+        supervisor_id = self.supervisor[id]
+        if supervisor_id is not None and self.loop.status(supervisor_id) < ActorStatus.STOPPING:
+            self.exits_due[supervisor_id, id] += 1
         for entry in list(self.monitors):
             _, watcher, target = entry
             if id == watcher:
@@ -143,53 +143,53 @@ class WholeLoop(RuleBasedStateMachine):
 
     # What happens.
 
-    def do_send(self, target: ActorId, lane: Lane, deed: str) -> None:
+    def do_send(self, target: ActorId, lane: Lane, action: str) -> None:
         self.count += 1
         number = self.count
         # Written down first: an overflow policy may give it up inside the call.
-        self.accepted[number] = Fate(target, lane)
+        self.accepted[number] = Target(target, lane)
         try:
-            self.loop.send(target, Message(number, deed), lane=lane)
+            self.loop.send(target, Message(number, action), lane=lane)
         except (NoSuchActorError, MailboxFullError):
             del self.accepted[number]
             self.refused += 1
 
-    def do_send_after(self, target: ActorId, ms: int, lane: Lane, deed: str) -> None:
+    def do_send_after(self, target: ActorId, ms: int, lane: Lane, action: str) -> None:
         self.count += 1
         try:
-            timer = self.loop.send_after(target, ms / 1000, Message(self.count, deed), lane=lane)
+            timer = self.loop.send_after(target, ms / 1000, Message(self.count, action), lane=lane)
         except NoSuchActorError:
             self.refused += 1
             return
         self.timers[self.count] = timer
-        self.timer_of[self.count] = Fate(target, lane)
+        self.timer_of[self.count] = Target(target, lane)
         self.deadline[self.count] = self.clock.now_ns() + ms * 1_000_000
 
     @rule(data=st.data(), policy=st.sampled_from(Overflow), supervised=st.booleans())
     def spawn(self, data: st.DataObject, policy: Overflow, supervised: bool) -> None:
         living = [actor for actor in self.actors if actor not in self.ended]
-        boss = data.draw(st.sampled_from(living)) if supervised and living else None
+        supervisor_id = data.draw(st.sampled_from(living)) if supervised and living else None
         try:
-            actor = self.loop.spawn(self.behavior, supervisor=boss, overflow=policy)
+            actor = self.loop.spawn(self.behavior, supervisor=supervisor_id, overflow=policy)
         except MaxActorsError:
             assert len(living) == self.loop.config.max_actors
             return
         assert len(living) < self.loop.config.max_actors
         assert actor not in self.supervisor, "a new id is new"
         self.actors.append(actor)
-        self.supervisor[actor] = boss
+        self.supervisor[actor] = supervisor_id
 
     @precondition(lambda self: bool(self.actors))
-    @rule(data=st.data(), lane=user_lanes, deed=deeds, times=st.integers(1, 4))
-    def send(self, data: st.DataObject, lane: Lane, deed: str, times: int) -> None:
+    @rule(data=st.data(), lane=user_lanes, action=actions, times=st.integers(1, 4))
+    def send(self, data: st.DataObject, lane: Lane, action: str, times: int) -> None:
         target = data.draw(st.sampled_from(self.actors))
         for _ in range(times):
-            self.do_send(target, lane, deed)
+            self.do_send(target, lane, action)
 
     @precondition(lambda self: bool(self.actors))
-    @rule(data=st.data(), lane=user_lanes, deed=deeds, ms=st.integers(0, 100))
-    def send_after(self, data: st.DataObject, lane: Lane, deed: str, ms: int) -> None:
-        self.do_send_after(data.draw(st.sampled_from(self.actors)), ms, lane, deed)
+    @rule(data=st.data(), lane=user_lanes, action=actions, ms=st.integers(0, 100))
+    def send_after(self, data: st.DataObject, lane: Lane, action: str, ms: int) -> None:
+        self.do_send_after(data.draw(st.sampled_from(self.actors)), ms, lane, action)
 
     @precondition(lambda self: bool(self.timers))
     @rule(data=st.data())
@@ -251,7 +251,7 @@ class WholeLoop(RuleBasedStateMachine):
     # What must hold.
 
     @invariant()
-    def the_books_balance(self) -> None:
+    def counters_balance(self) -> None:
         if not hasattr(self, "loop"):
             return
         check_statistics(self.loop)
@@ -282,7 +282,7 @@ class WholeLoop(RuleBasedStateMachine):
 
     @invariant()
     def every_lane_in_order(self) -> None:
-        lanes: dict[Fate, list[int]] = {}
+        lanes: dict[Target, list[int]] = {}
         for number, where in self.handled:
             if number in self.accepted:
                 lanes.setdefault(where, []).append(number)
@@ -293,7 +293,7 @@ class WholeLoop(RuleBasedStateMachine):
                 assert self.deadline[number] <= self.clock.now_ns(), "never early"
 
     @invariant()
-    def nothing_is_heard_that_did_not_happen(self) -> None:
+    def exits_and_downs_have_a_cause(self) -> None:
         assert all(count <= self.exits_due[key] for key, count in self.exits_heard.items())
         assert all(count <= self.downs_due[key] for key, count in self.downs_heard.items())
 
@@ -305,7 +305,7 @@ class WholeLoop(RuleBasedStateMachine):
             # A handled timer may set another.
             self.clock.advance(0.1)
             settle(self.loop)
-        # All is quiet: now every message has exactly one fate, and every end was heard.
+        # Now every message has exactly one fate, and every exit was received.
         fates = {number for number, _ in self.handled} | set(self.dead) | set(self.dropped)
         assert set(self.accepted) <= fates
         assert self.exits_heard == self.exits_due

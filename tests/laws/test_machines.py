@@ -1,4 +1,4 @@
-"""A state machine against a model of one: stack, timeouts and what is postponed, in any order, in virtual time."""
+"""State machines, compared with a model: the stack of states, timeouts, and postponed messages."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from collections import deque
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from bandstand.actor import ActorSystem, Machine, State, tell
-from bandstand.actor.state_machine import MAX_PUSHED, StateAction, StateStack, StateTable
-from bandstand.errors import InvalidTransitionError
+from bandstand.actor.state_machine import MAX_PUSHED
 from bandstand.testing import VirtualClock
 from tests.core.support import check_statistics, settle
 
@@ -20,7 +19,7 @@ TIMES = {"b": 10, "d": 25}
 
 
 class Four(Machine):
-    """`a` handles, `b` does for 10 ms, `c` postpones, `d` says nothing of it for 25 ms."""
+    """`a` handles notes; so does `b`, for 10 ms; `c` postpones them; `d` does not mention them, for 25 ms."""
 
     def __init__(self, log: list[Any]) -> None:
         self.log = log
@@ -56,7 +55,7 @@ class Four(Machine):
 
     @d.timeout
     def late_d(self) -> None:
-        # It stays: and there is no second timeout until it comes here again.
+        # The state stays, and has no second timeout until it is entered again.
         self.log.append("late d")
 
     @c.enter
@@ -163,57 +162,3 @@ class MachineAgainstModel(RuleBasedStateMachine):
 
 TestMachine = pytest.mark.guarantee("G239", "G240", "G241", "G242")(MachineAgainstModel.TestCase)
 TestMachine.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
-
-
-@pytest.mark.guarantee("G240")
-@given(st.lists(st.one_of(st.tuples(st.sampled_from("abc"), st.booleans()), st.none()), max_size=80))
-def test_the_states_of_a_machine_are_a_stack(steps: list[tuple[str, bool] | None]) -> None:
-    states, stack = StateStack("a"), ["a"]
-    for step in steps:
-        if step is None:
-            if len(stack) == 1:
-                with pytest.raises(InvalidTransitionError):
-                    states.unbecome()
-                continue
-            stack.pop()
-            states = states.unbecome()
-        elif step[1] and len(stack) > MAX_PUSHED:
-            with pytest.raises(InvalidTransitionError):
-                states.become(step[0], push=True)
-        else:
-            if not step[1]:
-                stack.pop()
-            stack.append(step[0])
-            states = states.become(step[0], push=step[1])
-        assert (*states.pushed, states.state) == tuple(stack)
-
-
-@pytest.mark.guarantee("G238")
-@given(
-    st.frozensets(st.tuples(st.sampled_from("ab"), st.sampled_from("xyz"))),
-    st.frozensets(st.tuples(st.sampled_from("ab"), st.sampled_from("xyz"))),
-    st.frozensets(st.tuples(st.sampled_from("ab"), st.sampled_from("xyz"))),
-    st.frozensets(st.sampled_from("xyz")),
-)
-def test_a_table_has_one_action_for_each_state_and_message(
-    handled: frozenset[tuple[str, str]],
-    postponed: frozenset[tuple[str, str]],
-    ignored: frozenset[tuple[str, str]],
-    defaults: frozenset[str],
-) -> None:
-    table = StateTable("a", frozenset("ab"), handled, postponed, ignored, defaults)
-    for state in "ab":
-        for message in "xyz":
-            place = (state, message)
-            expected = (
-                StateAction.HANDLE
-                if place in handled
-                else StateAction.POSTPONE
-                if place in postponed
-                else StateAction.IGNORE
-                if place in ignored
-                else StateAction.DEFAULT
-                if message in defaults
-                else StateAction.UNHANDLED
-            )
-            assert table.action(state, message) is expected

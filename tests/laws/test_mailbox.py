@@ -1,4 +1,4 @@
-"""One mailbox against a model of four deques, through a loop: lanes, caps, policies, reserved slots."""
+"""One mailbox, compared with four deques: lanes, caps, overflow policies and reserved slots."""
 
 from __future__ import annotations
 
@@ -18,15 +18,13 @@ user_lanes = st.sampled_from(USER_LANES)
 
 
 class MailboxAgainstDeques(RuleBasedStateMachine):
-    """Every send is told to the model, which says what must happen; every visit is compared with what it must see."""
-
     def __init__(self) -> None:
         super().__init__()
         self.model: dict[Lane, deque[object]] = {lane: deque() for lane in Lane}
         self.seen: list[tuple[Lane, object]] = []
         self.dropped: list[object] = []
         self.children: list[ActorId] = []
-        self.strangers: list[ActorId] = []
+        self.monitored: list[ActorId] = []
         self.count = 0
         self.refused = 0
 
@@ -94,19 +92,19 @@ class MailboxAgainstDeques(RuleBasedStateMachine):
         self.children.append(self.loop.spawn(idle, supervisor=self.actor))
 
     @rule()
-    def monitor_stranger(self) -> None:
-        stranger = self.loop.spawn(idle)
-        self.loop.monitor(self.actor, stranger)
-        self.strangers.append(stranger)
+    def monitor_an_actor(self) -> None:
+        monitored_actor = self.loop.spawn(idle)
+        self.loop.monitor(self.actor, monitored_actor)
+        self.monitored.append(monitored_actor)
 
     @rule(data=st.data(), failing=st.booleans())
-    def end_somebody(self, data: st.DataObject, failing: bool) -> None:
-        """Their last words always arrive, on SYSTEM."""
-        living = self.children + self.strangers
+    def end_an_actor(self, data: st.DataObject, failing: bool) -> None:
+        """Exits and downs always arrive, on SYSTEM."""
+        living = self.children + self.monitored
         if not living:
             return
         actor = data.draw(st.sampled_from(living))
-        (self.children if actor in self.children else self.strangers).remove(actor)
+        (self.children if actor in self.children else self.monitored).remove(actor)
         self.loop.fail_actor(actor) if failing else self.loop.stop_actor(actor)
         self.model[Lane.SYSTEM].append(actor)
 

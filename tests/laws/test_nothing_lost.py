@@ -1,22 +1,21 @@
-"""The law of repeats, retries and dead letters: nothing is lost, and nothing is done twice that need not be.
+"""Repeats, retries and dead letters of the bus: nothing is lost, and nothing is done twice without need.
 
-Clients send a few ids again and again, on several connections, in any order, with the same content and with other content; handlers reply,
-refuse, raise, take too long; capabilities are killed, letters sent again, connections lost, and time passes. After every step nobody has more answers than
-lines he has sent, and every store is within its bounds; in the end everybody who is still there has exactly as many, and the books balance.
+Clients repeat a few ids on several connections, with the same or other content; handlers reply, refuse, raise or take too long; capabilities
+are killed, dead letters replayed and connections lost. After every step no client has more answers than requests, and every store is
+within its limits; at the end each open connection has exactly as many.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Coroutine, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import initialize, invariant, rule
 from msgspec import Struct
 
 from bandstand.bus import Capability, Command, Frame, Node, NodeConfig, RestartLimits, Retry, provide
@@ -24,20 +23,19 @@ from bandstand.bus.faults import TRANSIENT
 from bandstand.bus.syscall import NodeStats, StatsQuery
 from bandstand.errors import RefusedError
 from bandstand.supervision import Backoff
-from bandstand.testing import VirtualClock, leaks_of
-from tests.bus.stage import ScriptedAdapter, ScriptedLine, Stage, hushed
+from bandstand.testing import leaks_of
+from tests.bus.stage import ScriptedAdapter, ScriptedLine, Stage
 from tests.core.support import Boom
-
-R = TypeVar("R")
+from tests.laws.async_machine import AsyncMachine, on_event_loop
 
 TIMEOUT = 500
 ATTEMPTS = 3
-AMPLE = (100_000, 10_000, 1 << 20)
-SCARCE = (300, 2, 100)
+LARGE = (100_000, 10_000, 1 << 20)
+SMALL = (300, 2, 100)
 DEAD = 4
 
 # What each id is about: the type, and what its handler does.
-DEEDS = {
+REQUESTS = {
     "i0": ("Law.Do", "reply"),
     "i1": ("Law.Do", "raise"),
     "i2": ("Law.Do", "refuse"),
@@ -49,29 +47,29 @@ DEEDS = {
     "i8": ("Law.Dance", "reply"),
 }
 
-ids = st.sampled_from(sorted(DEEDS))
+ids = st.sampled_from(sorted(REQUESTS))
 places = st.integers(0, 2)
 
 
 class Done(Struct):
-    deed: str
+    action: str
     variant: int
 
 
 class Do(Command[Done], type="Law.Do"):
-    deed: str
+    action: str
     variant: int
 
 
 class Try(
     Command[Done], type="Law.Try", retry=Retry(attempts=ATTEMPTS, backoff=Backoff(initial=0.02, maximum=0.1))
 ):
-    deed: str
+    action: str
     variant: int
 
 
 class Worker(Capability):
-    """Does it, and counts how often."""
+    """Counts how often it runs each request."""
 
     restarts = RestartLimits(max_restarts=5, period=1, backoff=Backoff(initial=0.01, maximum=0.01))
     mailbox = 8
@@ -89,7 +87,7 @@ class Worker(Capability):
         metadata = self.bus.message
         assert metadata is not None
         self._runs[metadata.id] += 1
-        match msg.deed:
+        match msg.action:
             case "raise":
                 raise Boom("by wish")
             case "at last" if self._runs[metadata.id] % ATTEMPTS:
@@ -102,22 +100,12 @@ class Worker(Capability):
                 await asyncio.sleep(2 * TIMEOUT / 1000)
             case _:
                 pass
-        return Done(msg.deed, msg.variant)
+        return Done(msg.action, msg.variant)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def discreet() -> Iterator[None]:
-    with hushed():
-        yield
-
-
-class World(RuleBasedStateMachine):
-    """Clients that repeat themselves, in any order."""
-
+class RetryMachine(AsyncMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.clock = VirtualClock()
-        self.runner = asyncio.Runner(loop_factory=self.clock.new_event_loop)
         self.adapter = ScriptedAdapter()
         self.lines: list[ScriptedLine] = []
         self.sent: Counter[tuple[ScriptedLine, str]] = Counter()
@@ -125,13 +113,10 @@ class World(RuleBasedStateMachine):
         self.runs: Counter[str] = Counter()
         # Answers after which the same request is handled anew, by the id of the request.
         self.passing: Counter[str] = Counter()
-        self.bounds = AMPLE
+        self.bounds = LARGE
         self.stage: Stage | None = None
 
-    def do(self, work: Coroutine[Any, Any, R]) -> R:
-        return self.runner.run(work)
-
-    @initialize(bounds=st.sampled_from([AMPLE, AMPLE, SCARCE]), credit=st.sampled_from([3, 1000]))
+    @initialize(bounds=st.sampled_from([LARGE, LARGE, SMALL]), credit=st.sampled_from([3, 1000]))
     def begin(self, bounds: tuple[int, int, int], credit: int) -> None:
         self.bounds = bounds
         keep_ms, count, size = bounds
@@ -157,84 +142,72 @@ class World(RuleBasedStateMachine):
     # -- what happens ------------------------------------------------------------------------------------------------------
 
     @rule(place=places, name=ids, variant=st.sampled_from([0, 0, 0, 1]), times=st.integers(1, 3))
-    def send(self, place: int, name: str, variant: int, times: int) -> None:
-        async def go() -> None:
-            line = self.lines[place]
-            type_name, deed = DEEDS[name]
-            for _ in range(times):
-                self.sent[line, name] += 1
-                self.variants.add((line, name, variant))
-                line.command(type_name, {"deed": deed, "variant": variant}, name=name)
+    @on_event_loop
+    async def send(self, place: int, name: str, variant: int, times: int) -> None:
+        line = self.lines[place]
+        type_name, action = REQUESTS[name]
+        for _ in range(times):
+            self.sent[line, name] += 1
+            self.variants.add((line, name, variant))
+            line.command(type_name, {"action": action, "variant": variant}, name=name)
 
-        self.do(go())
-
-    @rule(order=st.permutations(sorted(DEEDS)))
+    @rule(order=st.permutations(sorted(REQUESTS)))
     def send_all(self, order: list[str]) -> None:
         for place, name in enumerate(order):
             self.send(place % 3, name, 0, 1)
 
     @rule(place=places)
-    def lose_connection(self, place: int) -> None:
-        async def go() -> None:
-            self.lines[place].close()
-            self.lines[place] = self.adapter.connect()
-
-        self.do(go())
+    @on_event_loop
+    async def lose_connection(self, place: int) -> None:
+        self.lines[place].close()
+        self.lines[place] = self.adapter.connect()
 
     @rule()
-    def kill(self) -> None:
-        async def go() -> None:
-            assert self.stage is not None
-            loop = self.stage.node.loop
-            found = loop.tree().find("Worker")
-            if found is not None and found.actor is not None:
-                loop.kill_actor(found.actor)
-
-        self.do(go())
+    @on_event_loop
+    async def kill(self) -> None:
+        assert self.stage is not None
+        loop = self.stage.node.loop
+        found = loop.tree().find("Worker")
+        if found is not None and found.actor is not None:
+            loop.kill_actor(found.actor)
 
     @rule(place=places, which=st.integers(0, DEAD))
-    def replay(self, place: int, which: int) -> None:
-        async def go() -> None:
-            assert self.stage is not None
-            line = self.lines[place]
-            asked = line.query("Dead.List")
-            await self.stage.settle()
-            found = [each for each in line.answers(asked) if each.kind == "reply"]
-            letters: list[Any] = msgspec.json.decode(found[0].data)["letters"] if found else []
-            if letters:
-                line.command("Dead.Replay", {"id": letters[which % len(letters)]["id"]})
-
-        self.do(go())
+    @on_event_loop
+    async def replay(self, place: int, which: int) -> None:
+        assert self.stage is not None
+        line = self.lines[place]
+        asked = line.query("Dead.List")
+        await self.stage.settle()
+        found = [each for each in line.answers(asked) if each.kind == "reply"]
+        letters: list[Any] = msgspec.json.decode(found[0].data)["letters"] if found else []
+        if letters:
+            line.command("Dead.Replay", {"id": letters[which % len(letters)]["id"]})
 
     @rule(place=places)
-    def reset(self, place: int) -> None:
-        async def go() -> None:
-            self.lines[place].command("Syscall.Reset", {"capability": "Worker"})
-
-        self.do(go())
+    @on_event_loop
+    async def reset(self, place: int) -> None:
+        self.lines[place].command("Syscall.Reset", {"capability": "Worker"})
 
     @rule(ms=st.sampled_from([0, 1, 25, 100, 400, 1200]))
-    def pass_time(self, ms: int) -> None:
-        async def nap() -> None:
-            await asyncio.sleep(ms / 1000)
-
-        self.do(nap())
+    @on_event_loop
+    async def pass_time(self, ms: int) -> None:
+        await asyncio.sleep(ms / 1000)
 
     # -- what holds --------------------------------------------------------------------------------------------------------
 
     @invariant()
-    def nobody_has_more_than_he_has_sent(self) -> None:
+    def no_line_has_more_answers_than_requests(self) -> None:
         for (line, name), times in self.sent.items():
             assert len(line.answers(name)) <= times, name
-            # And nobody has the answer to what he has not asked.
+            # No client has an answer to another's request.
             for each in replies(line, name):
                 assert (line, name, msgspec.json.decode(each.data)["variant"]) in self.variants
 
     @invariant()
-    def nothing_is_done_twice_that_need_not_be(self) -> None:
-        if self.bounds is not AMPLE:
+    def nothing_is_done_twice_without_need(self) -> None:
+        if self.bounds is not LARGE:
             return
-        for name, (type_name, _deed) in DEEDS.items():
+        for name, (type_name, _deed) in REQUESTS.items():
             attempts = ATTEMPTS if type_name == "Law.Try" else 1
             # Each answer after which it is handled anew allows for one more.
             assert self.runs[name] <= attempts * (1 + self.passing[name]), name
@@ -243,7 +216,7 @@ class World(RuleBasedStateMachine):
             }
             assert len(told) <= 1, told
 
-    async def look(self, stage: Stage) -> None:
+    async def check_at_the_end(self, stage: Stage) -> None:
         # With little credit they are handled one after the other, each of them within its time.
         await stage.wait((20 + sum(self.sent.values())) * TIMEOUT)
         found: NodeStats = await stage.bus.ask(StatsQuery())
@@ -261,15 +234,12 @@ class World(RuleBasedStateMachine):
                 assert line.settled.count(name) == times
         assert not any(line.backlog for line in self.lines)
 
-    def teardown(self) -> None:
-        try:
-            if self.stage is not None:
-                node = self.stage.node
-                self.do(self.look(self.stage))
-                self.do(node.__aexit__(None, None, None))
-                assert leaks_of(node.loop) == []
-        finally:
-            self.runner.close()
+    async def finish(self) -> None:
+        if self.stage is not None:
+            node = self.stage.node
+            await self.check_at_the_end(self.stage)
+            await node.__aexit__(None, None, None)
+            assert leaks_of(node.loop) == []
 
 
 def replies(line: ScriptedLine, name: str) -> list[Frame]:
@@ -277,6 +247,6 @@ def replies(line: ScriptedLine, name: str) -> list[Frame]:
 
 
 TestNothingLost = pytest.mark.spec("C11", "C23", "C24")(
-    pytest.mark.guarantee("G173", "G174", "G176", "G177", "G183")(World.TestCase)
+    pytest.mark.guarantee("G173", "G174", "G176", "G177", "G183")(RetryMachine.TestCase)
 )
 TestNothingLost.settings = settings(stateful_step_count=25)

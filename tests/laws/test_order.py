@@ -1,4 +1,4 @@
-"""The order of a tick: timers by deadline, then actors in the order in which they became ready, in turns."""
+"""The order of a tick: timers by deadline, then actors in the order in which they became ready."""
 
 from __future__ import annotations
 

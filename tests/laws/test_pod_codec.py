@@ -1,4 +1,4 @@
-"""What goes into the codec comes out of it: the same value, of the same types, whichever way it went."""
+"""The codec of links returns the same value of the same types."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ pytestmark = pytest.mark.spec("S19")
 
 
 class Size(IntEnum):
-    """Equal to numbers, and none."""
+    """Equal to numbers, and of another type."""
 
     SMALL = 1
     LARGE = 2
 
 
 class Name(str):
-    """Equal to strings, and another type."""
+    """Equal to strings, and of another type."""
 
     __slots__ = ()
 
@@ -76,7 +76,7 @@ LARGE_ONES = st.sampled_from(
 
 
 def travelled(value: object) -> Any:
-    """What a value is on the other side."""
+    """Return a value as it arrives on the other side."""
     packed = value if is_plain(value) else pack_value(value)
     buffers = IncomingBuffers()
     if isinstance(packed, Packet):
@@ -141,14 +141,14 @@ def test_only_what_cannot_change_is_plain(one: object, several: list[object]) ->
 
 
 class Odd(Exception):  # noqa: N818  # it is odd
-    """One of several arguments."""
+    """An exception with two arguments."""
 
     def __init__(self, one: int, other: int) -> None:
         super().__init__(one, other)
 
 
 class Bad(Exception):  # noqa: N818  # it is bad
-    """Cannot even say what it is."""
+    """An exception that cannot be shown or pickled."""
 
     def __str__(self) -> str:
         raise ValueError("no")

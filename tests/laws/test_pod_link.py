@@ -1,4 +1,4 @@
-"""Whatever is sent, whatever comes back and whenever the link is lost: every message has one fate, and lanes keep their order."""
+"""Links of pods: in any order of messages and losses, every message has one fate, and lanes keep their order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.pod.linking import Role, instance, linked, play, until
 
 pytestmark = pytest.mark.spec("S19")
 
-DEEDS = st.lists(
+ACTIONS = st.lists(
     st.one_of(
         st.tuples(
             st.sampled_from(["note", "manage", "command", "slowly"]),
@@ -46,7 +46,7 @@ async def open_or_close(which: int, there: Any, _replies: list[Any]) -> None:
         there.gate.clear()
 
 
-HAPPENINGS = {"turn": turn, "cancel": cancel, "gate": open_or_close}
+INTERRUPTIONS = {"turn": turn, "cancel": cancel, "gate": open_or_close}
 
 
 # A large answer that is being written when the link is lost.
@@ -54,22 +54,22 @@ LARGE_ANSWER = [("gate", 0), ("wait", 70_000), ("turn", 5), ("gate", 1), ("turn"
 
 
 @pytest.mark.slow
-@example(LARGE_ANSWER, "far", 1020)
-@given(DEEDS, st.sampled_from(["drain", "near", "far"]), st.sampled_from([2, 8, 1020]))
-def test_every_message_has_one_fate(deeds: list[tuple[str, int]], end: str, cap: int) -> None:
+@example(LARGE_ANSWER, "far", 1024)
+@given(ACTIONS, st.sampled_from(["drain", "near", "far"]), st.sampled_from([6, 12, 1024]))
+def test_every_message_has_one_fate(actions: list[tuple[str, int]], end: str, cap: int) -> None:
     async def main() -> None:
         async with linked(Role(mailbox=cap)) as (near, far):
             scribe = await near.handle()
             there = instance(far.ours["scribe"])
             sent: list[tuple[str, int]] = []
             replies: list[Any] = []
-            for place, (deed, number) in enumerate(deeds):
-                if deed in HAPPENINGS:
-                    await HAPPENINGS[deed](number, there, replies)
+            for place, (action, number) in enumerate(actions):
+                if action in INTERRUPTIONS:
+                    await INTERRUPTIONS[action](number, there, replies)
                     continue
                 with suppress(MailboxFullError):
-                    reply = getattr(scribe, deed)((deed, place, "x" * number))
-                    sent.append((deed, place))
+                    reply = getattr(scribe, action)((action, place, "x" * number))
+                    sent.append((action, place))
                     if reply is not None:
                         replies.append(reply)
             if end == "drain":
@@ -103,9 +103,9 @@ def check_replies(replies: list[Any]) -> None:
 
 def check_order(notes: list[Any], sent: list[tuple[str, int]], most: int) -> None:
     """What was handled was sent, at most once, and in order in each lane."""
-    seen = [(deed, place) for deed, place, _ in notes]
+    seen = [(action, place) for action, place, _ in notes]
     assert len(set(seen)) == len(seen) <= most
     assert set(seen) <= set(sent)
     for lane in set(LANE.values()):
-        places = [place for deed, place in seen if LANE[deed] == lane]
+        places = [place for action, place in seen if LANE[action] == lane]
         assert places == sorted(places)

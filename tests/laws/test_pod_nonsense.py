@@ -1,6 +1,6 @@
-"""Whatever bytes come over a link: they are taken, or refused by name. Nothing else comes of them, and nobody crashes.
+"""Any bytes on a link are accepted, or refused with a named error: a link never crashes.
 
-The modules that read them are compiled without checks of bounds, so that what they read must be checked by them.
+The modules that read them are compiled without checks of bounds, so they must check what they read.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ kinds = st.sampled_from([MESSAGES, ANSWERS, ACKS]) | st.integers(0, 255)
 
 @st.composite
 def frames(draw: st.DrawFn) -> bytes:
-    """A frame: of a run that may make sense, of a chunk, or of any bytes."""
+    """A frame of a run that may make sense, of a chunk, or of any bytes."""
     way = draw(st.sampled_from(["run", "chunk", "bytes"]))
     if way == "run":
         body = msgspec.msgpack.encode(draw(st.lists(numbers | entries, max_size=12)))
@@ -61,7 +61,7 @@ class Reader:
     def take_other(self, _kind: int, _body: bytes | bytearray | memoryview) -> None: ...
 
     def feed(self, data: bytes, cut: Callable[[int], int]) -> None:
-        """Have bytes come in, in pieces."""
+        """Receive the bytes in pieces."""
         rest = memoryview(data)
         ours, theirs = socket.socketpair()
         with ours, theirs:

@@ -1,4 +1,4 @@
-"""Laws of the gate: whatever happens, it restarts as often as it may, and not once more."""
+"""Decisions about restarts of pods: as many as the limit allows, and not one more."""
 
 from __future__ import annotations
 

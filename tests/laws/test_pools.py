@@ -1,48 +1,34 @@
-"""Pools against a model: sends, asks, deaths, resizes and drains in any order, in virtual time.
+"""Pools: sends, asks, ends of workers, resizes and drains in any order, in virtual time.
 
-Nothing is foreseen. After every step the books balance and say what the workers and the askers have seen: each message has exactly one
-fate. What has one key was begun in the order in which it was sent.
+After every step the counters balance, and each message has exactly one fate. Messages with one key are handled in order.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from asyncio import CancelledError
 from collections import Counter
-from collections.abc import Coroutine, Iterator
-from typing import Any, TypeVar
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import initialize, invariant, rule
 
 from bandstand.actor import Actor, ActorSystem, Reply, ask, tell
 from bandstand.core.events import DeadLetter, RuntimeEvent
 from bandstand.errors import MailboxFullError, TargetEndedError
 from bandstand.pool import ByKey, OnDeath, Pool, Routing, pooled
-from bandstand.testing import VirtualClock, leaks_of
+from bandstand.testing import leaks_of
 from tests.core.support import Boom, RecordingObserver, check_statistics
-
-R = TypeVar("R")
+from tests.laws.async_machine import AsyncMachine, on_event_loop
 
 ONE_WAY = ("note", "hold", "crash", "crash_later")
 ASKS = ("answer", "answer_later", "refuse")
 TRIES = 3
 
 
-@pytest.fixture(autouse=True, scope="module")
-def discreet() -> Iterator[None]:
-    """Supervisors tell of every restart; nobody wants to read all of that."""
-    logger = logging.getLogger("bandstand.supervision")
-    logger.disabled = True
-    yield
-    logger.disabled = False
-
-
 class Declined(Exception):  # noqa: N818 -- it is an answer
-    """What a worker declines with."""
+    """A declared error of a handler."""
 
 
 class Task:
@@ -65,10 +51,10 @@ def key_of(task: Task) -> int:
     return task.key
 
 
-class Hand(Actor):
-    """Does what the message says, and writes it down in the world."""
+class PoolWorker(Actor):
+    """Does what the message says, and records it."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: PoolMachine) -> None:
         self.world = world
 
     def begin(self, task: Task) -> None:
@@ -117,20 +103,15 @@ class Hand(Actor):
         return task.number
 
 
-class World(RuleBasedStateMachine):
+class PoolMachine(AsyncMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.clock = VirtualClock()
-        self.runner = asyncio.Runner(loop_factory=self.clock.new_event_loop)
         self.loop = ActorSystem(clock=self.clock)
-        self.pool: Pool[Hand] | None = None
+        self.pool: Pool[PoolWorker] | None = None
         self.tasks: list[Task] = []
         self.begun: list[Task] = []
         self.dead: set[Task] = set()
         self.diary = RecordingObserver()
-
-    def do(self, work: Coroutine[Any, Any, R]) -> R:
-        return self.runner.run(work)
 
     def hear(self, event: RuntimeEvent) -> None:
         if isinstance(event, DeadLetter):
@@ -143,50 +124,45 @@ class World(RuleBasedStateMachine):
         on_death=st.sampled_from(OnDeath),
         ahead=st.integers(1, 3),
     )
-    def begin(self, size: int, routing: str, on_death: OnDeath, ahead: int) -> None:
+    @on_event_loop
+    async def begin(self, size: int, routing: str, on_death: OnDeath, ahead: int) -> None:
         self.is_keyed = routing == "key"
         self.on_death = on_death
         chosen = {"round": Routing.ROUND_ROBIN, "load": Routing.LEAST_LOADED}.get(routing)
-
-        async def enter() -> None:
-            await self.loop.__aenter__()
-            self.loop.set_observer(self.diary)
-            self.loop.events.listen(self.hear)
-            self.pool = pooled(
-                self.loop,
-                size,
-                routing=chosen or ByKey(key_of),
-                on_death=on_death,
-                ahead=1 if on_death is OnDeath.REQUEUE_ALL else ahead,
-                max_tries=TRIES,
-                mailbox=20,
-                max_restarts=10**6,
-                ask_timeout=None,
-            ).spawn(Hand, self)
-
-        self.do(enter())
+        await self.loop.__aenter__()
+        self.loop.set_observer(self.diary)
+        self.loop.events.listen(self.hear)
+        self.pool = pooled(
+            self.loop,
+            size,
+            routing=chosen or ByKey(key_of),
+            on_death=on_death,
+            ahead=1 if on_death is OnDeath.REQUEUE_ALL else ahead,
+            max_tries=TRIES,
+            mailbox=20,
+            max_restarts=10**6,
+            ask_timeout=None,
+        ).spawn(PoolWorker, self)
 
     @property
-    def there(self) -> Pool[Hand]:
+    def the_pool(self) -> Pool[PoolWorker]:
         assert self.pool is not None
         return self.pool
 
     @rule(kind=st.sampled_from(ONE_WAY + ASKS), key=st.integers(0, 4), count=st.integers(1, 3))
-    def send(self, kind: str, key: int, count: int) -> None:
-        async def go() -> None:
-            for _ in range(count):
-                task = Task(len(self.tasks), key, kind)
-                try:
-                    task.reply = getattr(self.there.handle, kind)(task)
-                except MailboxFullError:
-                    assert self.held() >= 20
-                else:
-                    self.tasks.append(task)
-
-        self.do(go())
+    @on_event_loop
+    async def send(self, kind: str, key: int, count: int) -> None:
+        for _ in range(count):
+            task = Task(len(self.tasks), key, kind)
+            try:
+                task.reply = getattr(self.the_pool.handle, kind)(task)
+            except MailboxFullError:
+                assert self.held() >= 20
+            else:
+                self.tasks.append(task)
 
     def held(self) -> int:
-        status = self.there.status()
+        status = self.the_pool.status()
         return status.waiting + status.outstanding
 
     @rule(which=st.integers(0, 50))
@@ -196,39 +172,31 @@ class World(RuleBasedStateMachine):
             shut[which % len(shut)].gate.set()
 
     @rule(which=st.integers(0, 50))
-    def take_back(self, which: int) -> None:
-        async def go() -> None:
-            pending = [task.reply for task in self.tasks if task.reply is not None and not task.reply.done()]
-            if pending:
-                pending[which % len(pending)].cancel()
-
-        self.do(go())
+    @on_event_loop
+    async def cancel_ask(self, which: int) -> None:
+        pending = [task.reply for task in self.tasks if task.reply is not None and not task.reply.done()]
+        if pending:
+            pending[which % len(pending)].cancel()
 
     @rule(which=st.integers(0, 5), way=st.sampled_from(["kill", "stop"]))
-    def end_worker(self, which: int, way: str) -> None:
-        async def go() -> None:
-            workers = [worker.actor for worker in self.there.status().workers if worker.actor is not None]
-            if workers:
-                actor = workers[which % len(workers)]
-                (self.loop.kill_actor if way == "kill" else self.loop.stop_actor)(actor)
-
-        self.do(go())
+    @on_event_loop
+    async def end_worker(self, which: int, way: str) -> None:
+        workers = [worker.actor for worker in self.the_pool.status().workers if worker.actor is not None]
+        if workers:
+            actor = workers[which % len(workers)]
+            (self.loop.kill_actor if way == "kill" else self.loop.stop_actor)(actor)
 
     @rule(size=st.integers(1, 5))
-    def resize(self, size: int) -> None:
-        async def go() -> None:
-            _ = self.there.resize(size)
-            assert self.there.status().size == size
-
-        self.do(go())
+    @on_event_loop
+    async def resize(self, size: int) -> None:
+        _ = self.the_pool.resize(size)
+        assert self.the_pool.status().size == size
 
     @rule(passes=st.integers(0, 3))
-    def go_on(self, passes: int) -> None:
-        async def turns() -> None:
-            for _ in range(passes):
-                await asyncio.sleep(0)
-
-        self.do(turns())
+    @on_event_loop
+    async def go_on(self, passes: int) -> None:
+        for _ in range(passes):
+            await asyncio.sleep(0)
 
     @rule()
     def settle(self) -> None:
@@ -236,13 +204,13 @@ class World(RuleBasedStateMachine):
             await asyncio.sleep(0.01)
 
         self.do(nap())
-        # Whoever could work has: there is either nothing left, or nobody free.
-        status = self.there.status()
+        # Nothing is left, or no worker is free.
+        status = self.the_pool.status()
         if not self.is_keyed and status.waiting:
             assert all(worker.outstanding for worker in status.workers)
 
     @invariant()
-    def books_balance(self) -> None:
+    def counters_balance(self) -> None:
         if self.pool is None:
             return
         status = self.pool.status()
@@ -267,25 +235,15 @@ class World(RuleBasedStateMachine):
             assert last.get(task.key, -1) <= task.number
             last[task.key] = task.number
 
-    def teardown(self) -> None:
-        try:
-            if self.pool is not None:
-                self.do(self.finish())
-                self.books_balance()
-                self.nothing_is_done_twice()
-                self.keys_keep_their_order()
-                assert leaks_of(self.loop) == []
-                check_statistics(self.loop)
-        finally:
-            self.runner.close()
-
     async def finish(self) -> None:
+        if self.pool is None:
+            return
         for task in self.tasks:
             task.gate.set()
-        assert await self.there.drain(1.0)
-        status = self.there.status()
+        assert await self.the_pool.drain(1.0)
+        status = self.the_pool.status()
         assert (status.waiting, status.outstanding) == (0, 0)
-        # What the loop itself has buried.
+        # Dead letters of the loop.
         self.dead |= {letter[2] for letter in self.diary.dead if isinstance(letter[2], Task)}
         ends: Counter[str] = Counter()
         for task in self.tasks:
@@ -294,6 +252,11 @@ class World(RuleBasedStateMachine):
         assert told == {name: ends[name] for name in told}
         assert status.dead == ends["dead"]
         await self.loop.__aexit__(None, None, None)
+        self.counters_balance()
+        self.nothing_is_done_twice()
+        self.keys_keep_their_order()
+        assert leaks_of(self.loop) == []
+        check_statistics(self.loop)
 
     async def end_of(self, task: Task) -> str:
         if task.reply is None:
@@ -312,5 +275,5 @@ class World(RuleBasedStateMachine):
         return "handled"
 
 
-TestPools = pytest.mark.guarantee("G221", "G223", "G226", "G228", "G229")(World.TestCase)
+TestPools = pytest.mark.guarantee("G221", "G223", "G226", "G228", "G229")(PoolMachine.TestCase)
 TestPools.settings = settings(stateful_step_count=30)

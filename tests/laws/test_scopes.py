@@ -1,17 +1,15 @@
-"""The law of scopes: whatever they own, and however it ends, at the end of the block nothing of it is left, and nothing is lost.
+"""Scopes: at the end of the block nothing is left of its children, and no error is lost.
 
-Trees of scopes, tasks, channel actors and actors, that end, fail, cancel and clean up at random moments; many of them the same
-one. All in virtual time.
+Trees of scopes, tasks, channel actors and actors that end, fail, cancel and clean up at random moments, in virtual time.
 """
 
-# A block may end before its end, by its own cancellation: what is bound in it may not be. Tasks are the scope's to wait for.
+# A scope may cancel its own block, so names bound in it may be unbound. The scope awaits the tasks.
 # pyright: reportPossiblyUnboundVariable=false
 # mypy: disable-error-code="unused-awaitable, possibly-undefined"
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -38,12 +36,12 @@ PATIENCE = 1_000_000
 DRIVER = "bandstand driver"
 
 
-class Boom(Exception):  # noqa: N818 -- it goes boom
-    """What a child raises; with its number."""
+class ChildError(Exception):
+    """The error of a child, with its number."""
 
 
 class How(Enum):
-    """How somebody ends."""
+    """How a task ends."""
 
     RETURN = "return"
     RAISE = "raise"
@@ -85,7 +83,7 @@ class ScopePlan:
 
 
 class Outside(Enum):
-    """Who ends all of it, if it has not ended by itself."""
+    """What ends the outermost scope, if it has not ended by itself."""
 
     TASK = "the task is cancelled"
     TWICE = "the task is cancelled, and once more a second later"
@@ -131,8 +129,8 @@ trees = scopes_of(st.recursive(leaves, scopes_of, max_leaves=8))
 
 
 @dataclass
-class Stage:
-    """Where a plan is played, and what was seen there."""
+class Run:
+    """One run of a plan, and what was seen."""
 
     loop: Loop
     scopes: list[Scope] = field(default_factory=list[Scope])
@@ -146,39 +144,39 @@ class Stage:
         self.serial += 1
         return self.serial
 
-    def boom(self) -> Boom:
+    def new_error(self) -> ChildError:
         number = self.number()
         self.raised.append(number)
-        return Boom(number)
+        return ChildError(number)
 
     # -- playing -------------------------------------------------------------------------------------------------------
 
-    async def play_scope(self, plan: ScopePlan, token: CancelToken | None) -> None:
+    async def run_scope(self, plan: ScopePlan, token: CancelToken | None) -> None:
         async with Scope(token=token, stop_timeout=PATIENCE / 1000) as scope:
             self.scopes.append(scope)
             inner: list[ScopePlan] = []
             for child in plan.children:
                 if isinstance(child, TaskPlan):
-                    scope.launch(self.play_task(child, scope))
+                    scope.launch(self.run_task(child, scope))
                 elif isinstance(child, ConsumerPlan):
                     self.start_consumer(child, scope)
                 elif isinstance(child, ActorPlan):
                     self.start_actor(child, scope)
                 elif child.is_task:
-                    scope.launch(self.play_scope(child, scope.token if child.is_joined else None))
+                    scope.launch(self.run_scope(child, scope.token if child.is_joined else None))
                 else:
                     inner.append(child)
             for child in inner:
-                await self.play_scope(child, scope.token if child.is_joined else None)
-            await self.play_task(plan.body, scope)
+                await self.run_scope(child, scope.token if child.is_joined else None)
+            await self.run_task(plan.body, scope)
 
-    async def play_task(self, plan: TaskPlan, scope: Scope) -> None:
+    async def run_task(self, plan: TaskPlan, scope: Scope) -> None:
         me = self.number()
         self.running.add(me)
         try:
             await asyncio.sleep(plan.after)
             if plan.how is How.RAISE:
-                raise self.boom()
+                raise self.new_error()
             if plan.how is How.HANG:
                 await asyncio.get_running_loop().create_future()
             elif plan.how is How.CANCEL:
@@ -187,7 +185,7 @@ class Stage:
         except asyncio.CancelledError:
             await asyncio.sleep(plan.cleanup)
             if plan.fails_at_cleanup:
-                raise self.boom() from None
+                raise self.new_error() from None
             raise
         finally:
             self.running.discard(me)
@@ -199,7 +197,7 @@ class Stage:
 
         def quickly(number: int) -> None:
             if number == plan.fails_at:
-                raise self.boom()
+                raise self.new_error()
 
         async def slowly(number: int) -> None:
             me = self.number()
@@ -207,7 +205,7 @@ class Stage:
             try:
                 await asyncio.sleep(plan.each)
                 if number == plan.fails_at:
-                    raise self.boom()
+                    raise self.new_error()
             finally:
                 self.running.discard(me)
 
@@ -218,7 +216,7 @@ class Stage:
     def start_actor(self, plan: ActorPlan, scope: Scope) -> None:
         def quickly(ctx: Context[Any], number: int) -> None:
             if number == plan.fails_at:
-                raise self.boom()
+                raise self.new_error()
 
         async def slowly(ctx: Context[Any], number: int) -> None:
             me = self.number()
@@ -226,7 +224,7 @@ class Stage:
             try:
                 await asyncio.sleep(plan.each)
                 if number == plan.fails_at:
-                    raise self.boom()
+                    raise self.new_error()
             finally:
                 self.running.discard(me)
 
@@ -237,7 +235,7 @@ class Stage:
     # -- the law -------------------------------------------------------------------------------------------------------
 
     def check(self, watcher: asyncio.Task[Any] | None = None) -> None:
-        """Nothing is left, wherever one looks; but for the current task, and for one that watches it."""
+        """Check that nothing is left but the current task and the one that watches it."""
         assert self.running == set()
         for scope in self.scopes:
             assert scope.children == ()
@@ -259,36 +257,28 @@ def leaves_of(error: BaseException) -> Iterator[BaseException]:
         yield error
 
 
-@pytest.fixture(autouse=True, scope="module")
-def quiet_scopes() -> Iterator[None]:
-    logger = logging.getLogger("bandstand.scope")
-    logger.disabled = True
-    yield
-    logger.disabled = False
-
-
 @pytest.mark.slow
 @given(plan=trees, outside=st.sampled_from(Outside), at=st.integers(0, LATEST))
 def test_after_the_end_nothing_is_left_and_nothing_was_lost(
     plan: ScopePlan, outside: Outside, at: int
 ) -> None:
     clock = VirtualClock()
-    clock.run(perform(plan, outside, at, clock))
+    clock.run(run_plan(plan, outside, at, clock))
 
 
-async def perform(plan: ScopePlan, outside: Outside, at: int, clock: VirtualClock) -> None:
+async def run_plan(plan: ScopePlan, outside: Outside, at: int, clock: VirtualClock) -> None:
     host = asyncio.get_running_loop()
     escaped: list[dict[str, Any]] = []
     host.set_exception_handler(lambda _host, context: escaped.append(context))
     async with Loop(clock=clock) as loop:
-        performance = Performance(Stage(loop), CancelToken(), asyncio.current_task())
-        task = host.create_task(performance.block(plan, at if outside is Outside.TIMEOUT else None))
-        performance.strike_later(task, outside, at)
+        trial = Trial(Run(loop), CancelToken(), asyncio.current_task())
+        task = host.create_task(trial.block(plan, at if outside is Outside.TIMEOUT else None))
+        trial.interrupt_later(task, outside, at)
         await asyncio.wait([task])
         if not task.cancelled():
             # From 3.13 on an error that takes the place of a cancellation leaves that to the next await.
             task.result()
-        performance.check_error(outside)
+        trial.check_error(outside)
         # Nothing comes later, either.
         for _ in range(5):
             await asyncio.sleep(0)
@@ -296,13 +286,13 @@ async def perform(plan: ScopePlan, outside: Outside, at: int, clock: VirtualCloc
 
 
 @dataclass
-class Performance:
-    """One plan, and who strikes it from outside."""
+class Trial:
+    """A plan, and what interrupts it from outside."""
 
-    stage: Stage
+    run: Run
     token: CancelToken
     watcher: asyncio.Task[Any] | None
-    struck: list[str] = field(default_factory=list[str])
+    interrupts: list[str] = field(default_factory=list[str])
     ended: list[BaseException | None] = field(default_factory=list[BaseException | None])
 
     async def block(self, plan: ScopePlan, seconds: int | None) -> None:
@@ -310,68 +300,54 @@ class Performance:
         assert task is not None
         try:
             async with asyncio.timeout(seconds):
-                await self.stage.play_scope(plan, self.token)
+                await self.run.run_scope(plan, self.token)
         except BaseException as error:  # noqa: BLE001  # it is looked at later
             self.ended.append(error)
         else:
             self.ended.append(None)
         # At once, in the turn in which the block has ended.
-        self.stage.check(self.watcher)
-        assert task.cancelling() == self.struck.count("task")
+        self.run.check(self.watcher)
+        assert task.cancelling() == self.interrupts.count("task")
 
-    def strike_later(self, task: asyncio.Task[None], outside: Outside, at: int) -> None:
+    def interrupt_later(self, task: asyncio.Task[None], outside: Outside, at: int) -> None:
         host = asyncio.get_running_loop()
 
-        def strike(what: str) -> None:
+        def interrupt(what: str) -> None:
             if task.done():
                 return
-            self.struck.append(what)
+            self.interrupts.append(what)
             if what == "task":
                 task.cancel()
             elif what == "token":
                 self.token.cancel("from outside")
-            elif self.stage.scopes:
-                self.stage.scopes[0].token.cancel("from outside")
+            elif self.run.scopes:
+                self.run.scopes[0].token.cancel("from outside")
 
         what = {Outside.TOKEN: "token", Outside.SCOPE: "scope"}.get(outside, "task")
         if outside is not Outside.TIMEOUT:
-            host.call_later(at, strike, what)
+            host.call_later(at, interrupt, what)
         if outside is Outside.TWICE:
-            host.call_later(at + 1, strike, what)
+            host.call_later(at + 1, interrupt, what)
         if outside is Outside.SCOPE:
-            # It may have struck before there was one.
-            host.call_later(LATEST + 1, strike, "task")
+            # There may have been no scope yet.
+            host.call_later(LATEST + 1, interrupt, "task")
 
     def check_error(self, outside: Outside) -> None:
-        """All that was raised has come out, and nothing else; if nothing was, then whose cancellation it was."""
+        """Check that all errors were raised and nothing else; without errors, that the right cancellation was."""
         (error,) = self.ended
         event(f"{outside.name}: {type(error).__name__}")
-        if self.stage.raised:
+        if self.run.raised:
             assert error is not None
             assert type(error) is ExceptionGroup
             found = list(leaves_of(error))
-            assert all(isinstance(one, Boom) for one in found), found
-            assert Counter(one.args[0] for one in found) == Counter(self.stage.raised)
+            assert all(isinstance(one, ChildError) for one in found), found
+            assert Counter(one.args[0] for one in found) == Counter(self.run.raised)
         elif outside is Outside.TIMEOUT:
             assert error is None or isinstance(error, TimeoutError)
-        elif "task" in self.struck:
+        elif "task" in self.interrupts:
             assert isinstance(error, asyncio.CancelledError)
-        elif "token" in self.struck:
+        elif "token" in self.interrupts:
             assert isinstance(error, TokenCancelledError)
             assert error.token == self.token.number
         else:
             assert error is None
-
-
-def test_the_law_would_notice() -> None:
-    """A stage on which somebody is left is not clean."""
-
-    async def main() -> None:
-        async with Loop() as loop:
-            stage = Stage(loop)
-            stage.check()
-            loop.spawn(lambda _ctx, _data: None)
-            with pytest.raises(AssertionError):
-                stage.check()
-
-    VirtualClock().run(main())

@@ -1,10 +1,8 @@
-"""Whoever is on a loop, and whatever the limits: a shutdown is over in time, nobody is left, and every message has its fate."""
+"""Shutdown: with any actors and limits it ends in time, no actor is left, and every message has its fate."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -21,7 +19,7 @@ from tests.shutdown.troupe import Book, PingPong, Slow, Stubborn, Worker
 SLACK_MS = 250
 
 times = st.one_of(st.none(), st.integers(0, 3000))
-cast = st.lists(
+actors = st.lists(
     st.tuples(
         st.sampled_from(["worker", "slow", "supervised", "pingpong", "stubborn"]), st.integers(0, 1500)
     ),
@@ -39,30 +37,20 @@ def seconds(ms: float | None) -> float | None:
     return None if ms is None else ms / 1000
 
 
-@pytest.fixture(autouse=True, scope="module")
-def quiet() -> Iterator[None]:
-    names = ("bandstand.core", "bandstand.shutdown", "bandstand.supervision", "asyncio")
-    for name in names:
-        logging.getLogger(name).disabled = True
-    yield
-    for name in names:
-        logging.getLogger(name).disabled = False
-
-
-def play(loop: ActorSystem, book: Book, kind: str, ms: int) -> None:
+def spawn_actor(loop: ActorSystem, log: Book, kind: str, ms: int) -> None:
     if kind == "worker":
-        worker = loop.spawn(Worker, book, ms=ms)
+        worker = loop.spawn(Worker, log, ms=ms)
         worker.work("a")
         worker.work("b")
     elif kind == "slow":
-        loop.spawn(Slow, book, "slow", ms).work("a")
+        loop.spawn(Slow, log, "slow", ms).work("a")
     elif kind == "supervised":
-        spec = SupervisorSpec(children=[child(name).of(Slow, book, name, ms) for name in ("one", "two")])
+        spec = SupervisorSpec(children=[child(name).of(Slow, log, name, ms) for name in ("one", "two")])
         spawn_supervisor(loop, spec)
     elif kind == "pingpong":
         loop.spawn(PingPong).ping()
     else:
-        loop.spawn(Stubborn, book).work()
+        loop.spawn(Stubborn, log).work()
 
 
 def add(shutdown: GracefulShutdown, phase: ShutdownPhase, kind: str, ms: int) -> None:
@@ -81,7 +69,7 @@ def add(shutdown: GracefulShutdown, phase: ShutdownPhase, kind: str, ms: int) ->
 
 @pytest.mark.guarantee("G263", "G264")
 @given(
-    troupe=cast,
+    troupe=actors,
     hooks=hooks,
     deadline_ms=st.integers(1, 8000),
     limits=st.tuples(times, times, times, times, times),
@@ -96,7 +84,7 @@ def test_it_is_over_in_time_and_nobody_is_left(
 ) -> None:
     clock = VirtualClock()
     loop = ActorSystem(LoopConfig(), clock=clock)
-    book = Book(clock)
+    log = Book(clock)
     intake_ms, drain_ms, stop_ms, actor_ms, hook_ms = limits
 
     async def main() -> ShutdownReport:
@@ -111,13 +99,13 @@ def test_it_is_over_in_time_and_nobody_is_left(
                 hook_timeout=seconds(hook_ms),
             )
             for kind, ms in troupe:
-                play(loop, book, kind, ms)
+                spawn_actor(loop, log, kind, ms)
             for phase, kind, ms in hooks:
                 add(shutdown, phase, kind, ms)
             if hurry_ms is not None:
                 asyncio.get_running_loop().call_later(hurry_ms / 1000, shutdown.hurry)
             report = await shutdown.run("law")
-        left_after.append(book.now)
+        left_after.append(log.now)
         return report
 
     left_after: list[float] = []
@@ -149,19 +137,19 @@ def test_it_is_over_in_time_and_nobody_is_left(
 def test_with_time_enough_everything_that_was_accepted_is_handled(troupe: list[tuple[str, int]]) -> None:
     clock = VirtualClock()
     loop = ActorSystem(LoopConfig(), clock=clock)
-    book = Book(clock)
+    log = Book(clock)
 
     async def main() -> ShutdownReport:
         async with loop:
             for kind, ms in troupe:
-                play(loop, book, kind, ms)
+                spawn_actor(loop, log, kind, ms)
             return await GracefulShutdown(loop, deadline=600.0, stop_timeout=None, actor_timeout=None).run()
 
     report = clock.run(main())
     assert report.is_clean, str(report)
     kinds = [kind for kind, _ in troupe]
-    assert sum(word in {"worker: a", "worker: b"} for word in book.words) == 2 * kinds.count("worker")
-    assert sum(word == "slow: a" for word in book.words) == kinds.count("slow")
+    assert sum(word in {"worker: a", "worker: b"} for word in log.words) == 2 * kinds.count("worker")
+    assert sum(word == "slow: a" for word in log.words) == kinds.count("slow")
 
 
 ms = st.one_of(st.none(), st.floats(0, 1e6))

@@ -1,4 +1,4 @@
-"""A stash against lists: what is kept, released and left over, whatever comes in whatever lane; and the books balance after every step."""
+"""A stash, compared with lists: what is kept, released and left over in each lane; the counters balance after every step."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class StashAgainstLists(RuleBasedStateMachine):
 
     @rule()
     def start_anew(self) -> None:
-        """End the actor with all that it has: what it kept is dead before what waits in the same lane."""
+        """Kill the actor: what it kept is dead before what waits in the same lane."""
         before = len(self.letters.dead)
         self.keeper.kill()
         lines = {name: [what for lane, what in self.kept if lane == name] for name in self.lanes}

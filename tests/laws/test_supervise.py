@@ -1,19 +1,17 @@
-"""Supervisors against their promises: random trees, everything that can happen to them, and a model that foresees it.
+"""Supervisors: random trees and everything that can happen to them.
 
-The first half is a machine of plain functions: after every step the whole tree, the order of everything that was observed and
-the fate of every message are compared with the model of `dynasty`. The second half is about coroutines, slow inits and slow
-ends: nothing is foreseen there, but what must always hold is looked at in the middle of everything.
+The first half has plain functions: after every step the tree, the order of events and the fate of every message are compared with the
+model in `supervision_model.py`. The second half has coroutines, slow inits and slow ends: there is no model, only invariants.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from traceback import format_exception
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -58,20 +56,20 @@ from bandstand.supervision import (
 )
 from bandstand.testing import VirtualClock, leaks_of
 from tests.core.support import Boom, check_statistics, idle, settle
-from tests.laws.dynasty import Boss, Child, Event, Plan, World, sane, trees, workers, write
+from tests.laws.supervision_model import (
+    Child,
+    Event,
+    ParentModel,
+    Plan,
+    TreeModel,
+    sane,
+    trees,
+    workers,
+    write,
+)
 
-plain = st.just(False)  # noqa: FBT003 -- a strategy's value
 bursts = st.lists(st.sampled_from(["note"] * 4 + ["stop", "fail", "panic"]), min_size=1, max_size=5)
 ways = st.sampled_from(["stop", "fail", "kill"])
-
-
-@pytest.fixture(autouse=True, scope="module")
-def discreet() -> Iterator[None]:
-    """Supervisors tell of every restart; nobody wants to read all of that."""
-    logger = logging.getLogger("bandstand.supervision")
-    logger.disabled = True
-    yield
-    logger.disabled = False
 
 
 class Actors(NamedTuple):
@@ -82,7 +80,7 @@ class Actors(NamedTuple):
 
 
 def spec_of(plan: Plan, name: str, actors: Actors) -> AnySupervisorSpec:
-    """The spec of a planned supervisor; names are paths, so that everybody's is unique."""
+    """Return the spec of a planned supervisor. Names are paths, and so unique."""
     if plan.kind == "tree":
         return SupervisorSpec(
             children=[child_of(child, f"{name}.{n}", actors) for n, child in enumerate(plan.children)],
@@ -108,7 +106,7 @@ def child_of(plan: Plan, name: str, actors: Actors) -> ChildSpec[Any]:
         name,
         actors.behavior if is_worker else spec_of(plan, name, actors),
         init=actors.init(name) if is_worker else None,
-        restart=plan.mode,
+        restart=plan.restart,
         keep_mailbox=plan.keeps,
         backoff=None
         if rule is None
@@ -120,24 +118,22 @@ def child_of(plan: Plan, name: str, actors: Actors) -> ChildSpec[Any]:
     )
 
 
-# --- plain functions, foreseen ----------------------------------------------------------------------------------------
+# --- plain functions, with a model ----------------------------------------------------------------------------------------
 
 
-def is_flat(boss: Boss) -> bool:
-    """Whether all of a supervisor's children end at once when they are stopped."""
-    return all(child.plan.kind == "worker" or child.plan.is_killed for child in boss.children)
+def is_flat(parent: ParentModel) -> bool:
+    """Whether all children of a supervisor end at once when they are stopped."""
+    return all(child.plan.kind == "worker" or child.plan.is_killed for child in parent.children)
 
 
-class Dynasty(RuleBasedStateMachine):
-    """A tree of plain functions, and everything that can happen to it."""
-
+class SupervisionMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.clock = VirtualClock()
         self.loop = Loop(clock=self.clock)
-        self.watch = self.loop.spawn(self.hear, name="watch")
+        self.watch = self.loop.spawn(self.receive, name="watch")
         self.loop.set_observer(self)
-        self.model = World()
+        self.model = TreeModel()
         self.root: Overseer | None = None
         self.root_ends: list[ChildExit] = []
         self.names: dict[ActorId, str] = {}
@@ -151,17 +147,17 @@ class Dynasty(RuleBasedStateMachine):
 
     # What the actors do, and what the observer sees.
 
-    def hear(self, ctx: Context[Any], data: object) -> None:
+    def receive(self, ctx: Context[Any], data: object) -> None:
         assert isinstance(data, ChildExit)
         self.root_ends.append(data)
 
     def behavior(self, ctx: Context[str], data: tuple[int, str]) -> Verdict | None:
-        number, deed = data
+        number, action = data
         assert ctx.state == self.names[ctx.self_id]
         self.handled.append((ctx.state, number))
-        if deed == "panic":
+        if action == "panic":
             raise Boom(number)
-        return {"stop": STOP, "fail": FAIL}.get(deed)
+        return {"stop": STOP, "fail": FAIL}.get(action)
 
     def init(self, name: str) -> Callable[..., str]:
         def start(ctx: Context[str], *arguments: int) -> str:
@@ -200,10 +196,10 @@ class Dynasty(RuleBasedStateMachine):
 
     # Finding what the model speaks of.
 
-    def overseer(self, boss: Boss) -> Overseer:
+    def overseer(self, parent: ParentModel) -> Overseer:
         assert self.root is not None
         found = self.root
-        parts = boss.name.split(".")
+        parts = parent.name.split(".")
         for depth in range(2, len(parts) + 1):
             below = found.supervisor(".".join(parts[:depth]), Overseer)
             assert below is not None
@@ -211,30 +207,30 @@ class Dynasty(RuleBasedStateMachine):
         return found
 
     def actor(self, child: Child) -> ActorId:
-        assert child.boss is not None
-        actor = self.overseer(child.boss).child(child.name)
+        assert child.parent is not None
+        actor = self.overseer(child.parent).child(child.name)
         assert actor is not None
         return actor
 
-    def draw_boss(self, data: st.DataObject) -> Boss:
-        return data.draw(st.sampled_from(list(self.model.bosses())), label="boss")
+    def draw_parent(self, data: st.DataObject) -> ParentModel:
+        return data.draw(st.sampled_from(list(self.model.parents())), label="parent")
 
-    def come_to_rest(self) -> None:
+    def settle_both(self) -> None:
         settle(self.loop)
         self.model.run()
 
     # What happens.
 
-    @initialize(plan=trees(3, plain, ("tree",)))
+    @initialize(plan=trees(3, ("tree",)))
     def begin(self, plan: Plan) -> None:
-        self.plant(plan, "")
+        self.start_root(plan, "")
 
     @precondition(lambda self: self.root is None)
-    @rule(plan=trees(3, plain), broken=st.sampled_from(["", "r.0", "r.1", "r.1.0", "r.k-1"]))
-    def plant(self, plan: Plan, broken: str) -> None:
+    @rule(plan=trees(3), broken=st.sampled_from(["", "r.0", "r.1", "r.1.0", "r.k-1"]))
+    def start_root(self, plan: Plan, broken: str) -> None:
         self.fails[broken] = self.model.fails[broken] = 1
         self.model.root = Child(None, "r", plan)
-        starts = self.model.root.lives = self.model.bring_up(self.model.root)
+        starts = self.model.root.is_alive = self.model.begin_child(self.model.root)
         if not starts:
             self.model.root_ends.append(ExitReason.FAIL)
 
@@ -246,69 +242,69 @@ class Dynasty(RuleBasedStateMachine):
         self.start(begin, starts=starts)
 
     def start(self, begin: Callable[[], ActorId], *, starts: bool) -> None:
-        """Start somebody on request, and see that it goes as the model says."""
+        """Start a child on request, and compare the result with the model."""
         try:
             actor = begin()
         except StartError:
             assert not starts
-            self.come_to_rest()
+            self.settle_both()
         else:
             if starts:
                 assert self.loop.status(actor) is ActorStatus.RUNNING
-            self.come_to_rest()
+            self.settle_both()
             # If a supervisor has to be stopped again, the failure is known a little later.
             assert starts or self.loop.status(actor) is ActorStatus.FAILED
 
-    @precondition(lambda self: bool(self.model.living()))
-    @rule(data=st.data(), deeds=bursts)
-    def send(self, data: st.DataObject, deeds: list[str]) -> None:
-        workers = [child for child in self.model.living() if child.plan.kind == "worker"]
+    @precondition(lambda self: bool(self.model.alive()))
+    @rule(data=st.data(), actions=bursts)
+    def send(self, data: st.DataObject, actions: list[str]) -> None:
+        workers = [child for child in self.model.alive() if child.plan.kind == "worker"]
         if not workers:
             return
         child = data.draw(st.sampled_from(workers), label="child")
-        if child.boss is not None and child.boss.is_group and not is_flat(child.boss):
-            # Its group takes turns to stop, and may have to again: whether a life in between is long enough for mail that
-            # was kept is not foreseen. So nothing comes after what ends it.
-            last = next((index for index, deed in enumerate(deeds) if deed != "note"), len(deeds))
-            deeds = deeds[: last + 1]
-        self.send_to(child, deeds)
-        self.come_to_rest()
+        if child.parent is not None and child.parent.is_group and not is_flat(child.parent):
+            # Its group takes turns to stop, and may have to again: whether an incarnation in between is long enough for messages that
+            # were kept is not predicted. So nothing comes after what ends it.
+            last = next((index for index, action in enumerate(actions) if action != "note"), len(actions))
+            actions = actions[: last + 1]
+        self.send_to(child, actions)
+        self.settle_both()
 
-    def send_to(self, child: Child, deeds: list[str]) -> None:
+    def send_to(self, child: Child, actions: list[str]) -> None:
         actor = self.actor(child)
-        for deed in deeds:
+        for action in actions:
             self.count += 1
-            self.loop.send(actor, (self.count, deed))
-            child.mail.append((self.count, deed))
+            self.loop.send(actor, (self.count, action))
+            child.mailbox.append((self.count, action))
         self.model.make_ready(child)
 
-    @precondition(lambda self: bool(self.model.living()))
-    @rule(data=st.data(), how=st.lists(ways, min_size=1, max_size=3), deeds=bursts)
-    def end(self, data: st.DataObject, how: list[str], deeds: list[str]) -> None:
-        """End some children of one supervisor together; perhaps another one has mail at that moment."""
-        boss = self.draw_boss(data)
-        living = [child for child in boss.children if child.lives]
-        if not living:
+    @precondition(lambda self: bool(self.model.alive()))
+    @rule(data=st.data(), how=st.lists(ways, min_size=1, max_size=3), actions=bursts)
+    def end(self, data: st.DataObject, how: list[str], actions: list[str]) -> None:
+        """End some children of one supervisor together, while another one may have messages."""
+        parent = self.draw_parent(data)
+        alive = [child for child in parent.children if child.is_alive]
+        if not alive:
             return
-        victims = data.draw(st.permutations(living), label="victims")
-        if boss.is_group and not is_flat(boss):
-            # A supervisor takes its time to stop: what else happens meanwhile is not foreseen.
+        targets = data.draw(st.permutations(alive), label="targets")
+        if parent.is_group and not is_flat(parent):
+            # A supervisor takes time to stop: what happens meanwhile is not predicted.
             how = how[:1]
-        for child, way in zip(victims, how, strict=False):
+        for child, way in zip(targets, how, strict=False):
             actor = self.actor(child)
             getattr(self.loop, f"{way}_actor")(actor)
-            assert self.overseer(boss).child(child.name) is None, "never one that has ended"
+            assert self.overseer(parent).child(child.name) is None, "never one that has ended"
             self.model.end(child, ExitReason.NORMAL if way == "stop" else ExitReason.FAIL)
-        rest = victims[len(how) :]
-        if rest and is_flat(boss) and rest[0].plan.kind == "worker":
-            self.send_to(rest[0], deeds)
-        self.come_to_rest()
+        rest = targets[len(how) :]
+        if rest and is_flat(parent) and rest[0].plan.kind == "worker":
+            self.send_to(rest[0], actions)
+        self.settle_both()
 
-    @precondition(lambda self: bool(self.model.living()))
+    @precondition(lambda self: bool(self.model.alive()))
     @rule(data=st.data(), times=st.integers(1, 3))
-    def sabotage(self, data: st.DataObject, times: int) -> None:
+    def fail_next_inits(self, data: st.DataObject, times: int) -> None:
         """Have the next inits of a child fail."""
-        child = data.draw(st.sampled_from(self.model.living()), label="child")
+        child = data.draw(st.sampled_from(self.model.alive()), label="child")
         self.fails[child.name] = self.model.fails[child.name] = times
 
     @rule(ms=st.sampled_from([1, 5, 5, 10, 25, 49, 50, 1000]))
@@ -318,24 +314,23 @@ class Dynasty(RuleBasedStateMachine):
         self.model.advance(ms)
 
     @precondition(lambda self: self.root is not None)
-    @rule(data=st.data(), plan=workers(plain) | trees(1, plain), fails=st.booleans())
+    @rule(data=st.data(), plan=workers() | trees(1), fails=st.booleans())
     def start_child(self, data: st.DataObject, plan: Plan, fails: bool) -> None:
-        boss = self.draw_boss(data)
-        overseer = self.overseer(boss)
+        parent = self.draw_parent(data)
+        overseer = self.overseer(parent)
         if isinstance(overseer, Supervisor):
-            plan = sane(plan, boss.plan.auto)
+            plan = sane(plan, parent.plan.auto)
             self.count += 1
-            name = f"{boss.name}.+{self.count}"
+            name = f"{parent.name}.+{self.count}"
             spec = child_of(plan, name, Actors(self.behavior, self.init))
-            is_refused = boss.is_in_sequence
-            begin: Callable[[], ActorId] = lambda: overseer.start_child(spec)  # noqa: E731 -- a deed, not a function
+            is_refused = parent.is_in_sequence
+            begin: Callable[[], ActorId] = lambda: overseer.start_child(spec)  # noqa: E731 -- a action, not a function
         elif isinstance(overseer, DynamicSupervisor):
-            is_refused = boss.plan.most is not None and len(boss.children) >= boss.plan.most
-            boss.serial += not is_refused
-            number = boss.serial
-            name, plan = f"{boss.name}.k-{number}", boss.plan.children[0]
-            crowd = cast("DynamicSupervisor[ActorId]", overseer)
-            begin = lambda: crowd.start_child(number)  # noqa: E731 -- same
+            is_refused = parent.plan.most is not None and len(parent.children) >= parent.plan.most
+            parent.serial += not is_refused
+            number = parent.serial
+            name, plan = f"{parent.name}.k-{number}", parent.plan.children[0]
+            begin = lambda: overseer.start_child(number)  # noqa: E731 -- same
         else:
             return
         if is_refused:
@@ -343,68 +338,68 @@ class Dynasty(RuleBasedStateMachine):
                 begin()
             return
         self.fails[name] = self.model.fails[name] = int(fails)
-        self.start(begin, starts=boss.add(name, plan))
+        self.start(begin, starts=parent.add(name, plan))
 
-    @precondition(lambda self: any(boss.children for boss in self.model.bosses()))
+    @precondition(lambda self: any(parent.children for parent in self.model.parents()))
     @rule(data=st.data())
     def stop_child(self, data: st.DataObject) -> None:
-        boss = data.draw(st.sampled_from([boss for boss in self.model.bosses() if boss.children]))
-        child = data.draw(st.sampled_from(boss.children), label="child")
-        has_ended = self.overseer(boss).stop_child(child.name)
+        parent = data.draw(st.sampled_from([parent for parent in self.model.parents() if parent.children]))
+        child = data.draw(st.sampled_from(parent.children), label="child")
+        has_ended = self.overseer(parent).stop_child(child.name)
         assert has_ended or (child.plan.kind != "worker" and not child.plan.is_killed)
-        boss.stop_on_request(child)
-        self.come_to_rest()
+        parent.stop_on_request(child)
+        self.settle_both()
 
-    @precondition(lambda self: any(boss.children for boss in self.model.bosses()))
+    @precondition(lambda self: any(parent.children for parent in self.model.parents()))
     @rule(data=st.data(), fails=st.booleans())
     def restart_child(self, data: st.DataObject, fails: bool) -> None:
-        boss, child = self.draw_child(data, list(self.model.bosses()))
-        overseer = self.overseer(boss)
-        if child.phase != "down" or boss.is_in_sequence:
+        parent, child = self.draw_child(data, list(self.model.parents()))
+        overseer = self.overseer(parent)
+        if child.phase != "down" or parent.is_in_sequence:
             with pytest.raises(ChildStateError):
                 overseer.restart_child(child.name)
             return
         self.fails[child.name] = self.model.fails[child.name] = int(fails)
-        self.start(lambda: overseer.restart_child(child.name), starts=boss.start_on_request(child))
+        self.start(lambda: overseer.restart_child(child.name), starts=parent.start_on_request(child))
 
     @precondition(
-        lambda self: any(boss.plan.kind == "tree" and boss.children for boss in self.model.bosses())
+        lambda self: any(parent.plan.kind == "tree" and parent.children for parent in self.model.parents())
     )
     @rule(data=st.data())
     def delete_child(self, data: st.DataObject) -> None:
-        trees = [boss for boss in self.model.bosses() if boss.plan.kind == "tree"]
-        boss, child = self.draw_child(data, trees)
-        overseer = self.overseer(boss)
+        trees = [parent for parent in self.model.parents() if parent.plan.kind == "tree"]
+        parent, child = self.draw_child(data, trees)
+        overseer = self.overseer(parent)
         assert isinstance(overseer, Supervisor)
         if child.phase == "down":
             overseer.delete_child(child.name)
-            boss.forget(child)
+            parent.remove(child)
         else:
             with pytest.raises(ChildStateError):
                 overseer.delete_child(child.name)
 
-    def draw_child(self, data: st.DataObject, bosses: list[Boss]) -> tuple[Boss, Child]:
-        """A child of one of them; those that are down are the more interesting ones."""
-        children = [child for boss in bosses for child in boss.children]
+    def draw_child(self, data: st.DataObject, parents: list[ParentModel]) -> tuple[ParentModel, Child]:
+        """Draw a child of one of the supervisors, more often one that is down."""
+        children = [child for parent in parents for child in parent.children]
         down = [child for child in children if child.phase == "down"]
         child = data.draw(st.sampled_from(down * 3 + children), label="child")
-        assert child.boss is not None
-        return child.boss, child
+        assert child.parent is not None
+        return child.parent, child
 
     @precondition(lambda self: self.root is not None)
     @rule(data=st.data())
     def stop_supervisor(self, data: st.DataObject) -> None:
-        bosses = list(self.model.bosses())
+        parents = list(self.model.parents())
         # The root stops least often: then all is over.
-        boss = data.draw(st.sampled_from(bosses[1:] * 4 + bosses[:1]), label="boss")
-        self.overseer(boss).stop()
-        boss.finish(ExitReason.NORMAL)
-        self.come_to_rest()
+        parent = data.draw(st.sampled_from(parents[1:] * 4 + parents[:1]), label="parent")
+        self.overseer(parent).stop()
+        parent.finish(ExitReason.NORMAL)
+        self.settle_both()
 
     # What must hold.
 
     @invariant()
-    def all_is_as_foreseen(self) -> None:
+    def events_match_the_model(self) -> None:
         assert self.logs == self.model.logs
         assert self.wrong == []
         self.logs.clear()
@@ -414,17 +409,17 @@ class Dynasty(RuleBasedStateMachine):
         assert [end.reason for end in self.root_ends] == self.model.root_ends
         for end in self.root_ends:
             assert isinstance(end.cause, (RestartLimitError, StartError)) or end.reason is ExitReason.NORMAL
-        if self.model.root is not None and not self.model.root.lives:
+        if self.model.root is not None and not self.model.root.is_alive:
             self.root = None
 
     @invariant()
-    def everybody_is_where_the_model_says(self) -> None:
-        for boss in self.model.bosses():
-            overseer = self.overseer(boss)
+    def children_match_the_model(self) -> None:
+        for parent in self.model.parents():
+            overseer = self.overseer(parent)
             assert self.loop.status(overseer.actor) is ActorStatus.RUNNING
             infos = overseer.children()
             assert [(one.name, one.phase.value, one.restarts) for one in infos] == [
-                (child.name, child.phase, child.restarts) for child in boss.children
+                (child.name, child.phase, child.restarts) for child in parent.children
             ]
             for info in infos:
                 actor = overseer.child(info.name)
@@ -438,27 +433,27 @@ class Dynasty(RuleBasedStateMachine):
             )
 
     @invariant()
-    def nobody_is_left_over(self) -> None:
-        living = sorted(node.name or "" for node in self.loop.tree() if node.actor is not None)
+    def only_expected_actors_are_alive(self) -> None:
+        alive = sorted(node.name or "" for node in self.loop.tree() if node.actor is not None)
         expected = sorted(
-            [child.name for child in self.model.living()] + ["watch"] + ["r"] * (self.root is not None)
+            [child.name for child in self.model.alive()] + ["watch"] + ["r"] * (self.root is not None)
         )
-        assert living == expected
+        assert alive == expected
         assert self.loop.statistics().alive == len(expected)
 
     @invariant()
-    def the_books_balance(self) -> None:
+    def counters_balance(self) -> None:
         check_statistics(self.loop)
 
     def teardown(self) -> None:
         if self.root is not None:
             assert self.model.root is not None
-            assert self.model.root.boss_of is not None
+            assert self.model.root.own_model is not None
             self.root.stop()
-            self.model.root.boss_of.finish(ExitReason.NORMAL)
-            self.come_to_rest()
-            self.all_is_as_foreseen()
-        self.nobody_is_left_over()
+            self.model.root.own_model.finish(ExitReason.NORMAL)
+            self.settle_both()
+            self.events_match_the_model()
+        self.only_expected_actors_are_alive()
         books = self.loop.statistics()
         assert (books.waiting, books.timers_pending, books.ready) == (0, 0, 0)
         # Whatever was sent has one fate.
@@ -471,37 +466,37 @@ class Dynasty(RuleBasedStateMachine):
 # The model foresees the order of every turn; in a deep group that has to stop twice it does not always (who runs first is
 # promised to nobody). So the suite plays the same plans every time; `BANDSTAND_TEST_PROFILE=thorough` looks for new ones.
 if settings.default is not None and settings.default.max_examples <= 50:
-    Dynasty.TestCase.settings = settings(derandomize=True, database=None)
-TestDynasty = pytest.mark.guarantee("G46", "G47", "G48", "G49", "G50", "G51", "G53", "G54", "G56", "G57")(
-    Dynasty.TestCase
+    SupervisionMachine.TestCase.settings = settings(derandomize=True, database=None)
+TestSupervision = pytest.mark.guarantee("G46", "G47", "G48", "G49", "G50", "G51", "G53", "G54", "G56", "G57")(
+    SupervisionMachine.TestCase
 )
 
 
-# --- coroutines, not foreseen -----------------------------------------------------------------------------------------
+# --- coroutines, without a model -----------------------------------------------------------------------------------------
 
 
-class Deed(NamedTuple):
-    """Something done to a tree, some milliseconds after the deed before; `whom` says to whom."""
+class Action(NamedTuple):
+    """An action on a tree, `ms` after the one before; `which` chooses the actor."""
 
     ms: int
     what: str
-    whom: int
+    which: int
 
 
-DEEDS = ("send", "send", "stubborn", "stop", "fail", "panic", "stop actor", "fail actor", "kill actor")
+ACTIONS = ("send", "send", "stubborn", "stop", "fail", "panic", "stop actor", "fail actor", "kill actor")
 REQUESTS = (
     "stop child",
     "restart child",
     "delete child",
     "start child",
     "stop supervisor",
-    "sabotage",
-    "sabotage",
+    "fail_next_inits",
+    "fail_next_inits",
     "crowd",
-    "disperse",
+    "free_actors",
 )
-deeds = st.builds(
-    Deed, st.sampled_from([0, 0, 1, 3, 8, 30]), st.sampled_from(DEEDS + REQUESTS), st.integers(0, 30)
+actions = st.builds(
+    Action, st.sampled_from([0, 0, 1, 3, 8, 30]), st.sampled_from(ACTIONS + REQUESTS), st.integers(0, 30)
 )
 REFUSALS = (ChildStateError, NoSuchChildError, StartError, MaxChildrenError, MaxActorsError)
 # More than any planned tree has, and few enough to be used up.
@@ -510,28 +505,28 @@ ROOM = 200
 
 class Message(NamedTuple):
     number: int
-    deed: str
+    action: str
 
 
 def place_in(name: str) -> tuple[bool, int]:
-    """A child's place among its siblings, by its name: those of the plan first, then those that were added."""
+    """Return a child's place among its siblings: those of the plan come first."""
     last = name.rpartition(".")[2]
     return last.startswith("+"), int(last.removeprefix("+").removeprefix("k-"))
 
 
-class Drama:
-    """A tree of coroutines, a script, and what is seen of both."""
+class CoroutineTree:
+    """A tree of coroutines, a script of actions, and what was observed."""
 
     def __init__(self, plan: Plan, slow: int) -> None:
         self.clock = VirtualClock()
         config = LoopConfig(loop_factory=self.clock.new_event_loop, max_actors=ROOM)
         self.loop = Loop(config, clock=self.clock)
-        # Strangers, who take the room that a restart needs.
+        # Actors that use up the limit, so that a restart fails.
         self.crowd: list[ActorId] = []
         self.slow = slow / 1000
         self.plans = {"r": plan}
         self.names: dict[ActorId, str] = {}
-        self.living: dict[str, ActorId] = {}
+        self.alive: dict[str, ActorId] = {}
         # The first incarnation of each child under each incarnation of its supervisor.
         self.firsts: dict[tuple[ActorId | None, str], ActorId] = {}
         self.fails: Counter[str] = Counter()
@@ -546,37 +541,37 @@ class Drama:
         self.wrong: list[str] = []
         self.count = 0
         self.is_final = False
-        self.watch = self.loop.spawn(self.obey, name="watch")
+        self.watch = self.loop.spawn(self.execute, name="watch")
         self.loop.set_observer(self)
-        spec = spec_of(plan, "r", Actors(self.behave, self.init))
+        spec = spec_of(plan, "r", Actors(self.behavior, self.init))
         self.root: Overseer = spawn_supervisor(self.loop, spec, name="r", parent=self.watch)
 
     # What the actors do.
 
-    def obey(self, ctx: Context[Any], data: Deed | ChildExit) -> None:
-        if isinstance(data, Deed):
+    def execute(self, ctx: Context[Any], data: Action | ChildExit) -> None:
+        if isinstance(data, Action):
             try:
                 self.do(data)
-                self.look()
-            except Exception as error:  # noqa: BLE001 -- it would end this actor only, and nobody would hear of it
+                self.check()
+            except Exception as error:  # noqa: BLE001 -- it would end this actor only, and nobody would receive of it
                 self.wrong.append("".join(format_exception(error)))
 
-    def behave(self, ctx: Context[str], data: Message) -> Any:
+    def behavior(self, ctx: Context[str], data: Message) -> Any:
         self.handled.append((ctx.state, data.number))
-        return self.act(data.deed) if self.plan_of(ctx.state).is_async else self.obey_now(data.deed)
+        return self.act(data.action) if self.plan_of(ctx.state).is_async else self.execute_now(data.action)
 
-    def obey_now(self, deed: str) -> Verdict | None:
-        if deed == "panic":
+    def execute_now(self, action: str) -> Verdict | None:
+        if action == "panic":
             raise Boom
-        return {"stop": STOP, "fail": FAIL}.get(deed)
+        return {"stop": STOP, "fail": FAIL}.get(action)
 
-    async def act(self, deed: str) -> Verdict | None:
+    async def act(self, action: str) -> Verdict | None:
         try:
-            await asyncio.sleep(10 if deed == "stubborn" else 0.002)
+            await asyncio.sleep(10 if action == "stubborn" else 0.002)
         except asyncio.CancelledError:
             await asyncio.sleep(self.slow)
             raise
-        return self.obey_now(deed)
+        return self.execute_now(action)
 
     def init(self, name: str) -> Callable[..., Any]:
         def start(ctx: Context[str], *arguments: int) -> Any:
@@ -598,56 +593,56 @@ class Drama:
     def plan_of(self, name: str) -> Plan:
         if name not in self.plans:
             above, _, last = name.rpartition(".")
-            boss = self.plan_of(above)
-            self.plans[name] = boss.children[int(last) if boss.kind == "tree" else 0]
+            parent = self.plan_of(above)
+            self.plans[name] = parent.children[int(last) if parent.kind == "tree" else 0]
         return self.plans[name]
 
     # What the observer sees.
 
     def on_actor_start(self, id: ActorId, name: str | None) -> None:  # noqa: A002 -- the hook's own name
         assert name is not None
-        if name == "stranger":
+        if name == "extra":
             return
         if id in self.names:
             self.wrong.append(f"the id of {name} is not new")
-        if name in self.living:
-            self.wrong.append(f"{name} lives twice")
+        if name in self.alive:
+            self.wrong.append(f"{name} is_alive twice")
         above = name.rpartition(".")[0]
         if above:
             self.check_order(above, name)
-            self.firsts.setdefault((self.living.get(above), name), id)
+            self.firsts.setdefault((self.alive.get(above), name), id)
         self.names[id] = name
-        self.living[name] = id
+        self.alive[name] = id
 
     def check_order(self, above: str, name: str) -> None:
-        if above not in self.living:
+        if above not in self.alive:
             self.wrong.append(f"{name} starts under a supervisor that has ended")
         elif (
             self.plan_of(above).strategy is not Strategy.ONE_FOR_ONE
-            or self.loop.status(self.living[above]) is ActorStatus.INIT
+            or self.loop.status(self.alive[above]) is ActorStatus.INIT
         ):
             before = [other for other in self.siblings(above) if place_in(other) < place_in(name)]
             for other in before:
                 if self.is_alone(above, name) or self.is_alone(above, other):
                     continue
-                if self.loop.status(self.living[other]) is ActorStatus.INIT:
+                if self.loop.status(self.alive[other]) is ActorStatus.INIT:
                     self.wrong.append(f"{name} starts before {other} has")
 
     def is_alone(self, above: str, name: str) -> bool:
-        """Whether a child is one that its supervisor has started again, and by itself: then it keeps no order."""
+        """Whether a child was restarted by itself: then it is in no order."""
         if self.plan_of(above).strategy is not Strategy.ONE_FOR_ONE:
             return False
-        first = self.firsts.get((self.living[above], name))
-        return first is not None and first != self.living.get(name)
+        first = self.firsts.get((self.alive[above], name))
+        return first is not None and first != self.alive.get(name)
 
     def siblings(self, above: str) -> list[str]:
-        return [name for name in self.living if name.rpartition(".")[0] == above]
+        return [name for name in self.alive if name.rpartition(".")[0] == above]
 
     def on_actor_stop(self, id: ActorId, reason: ExitReason) -> None:  # noqa: A002 -- the hook's own name
         name = self.names.get(id)
         if name is None:
             return
-        if self.living.pop(name, None) != id:
+        if self.alive.pop(name, None) != id:
             self.wrong.append(f"{name} ended twice")
         if left := self.siblings(name):
             self.wrong.append(f"{name} has ended and left {left} behind")
@@ -658,7 +653,7 @@ class Drama:
         if attempt <= self.attempts[key]:
             self.wrong.append(f"{key} is told of attempt {attempt} after {self.attempts[key]}")
         self.attempts[key] = attempt
-        if self.living.get(key[1]) != child:
+        if self.alive.get(key[1]) != child:
             self.wrong.append(f"{key[1]} was started again, and is not there")
 
     def on_supervisor_escalate(self, supervisor: ActorId) -> None:
@@ -673,7 +668,7 @@ class Drama:
     # The script.
 
     def overseers(self, below: Overseer | None = None) -> Iterator[Overseer]:
-        """Every supervisor that lives and can be reached, the root first."""
+        """Yield every supervisor that can be reached, the root first."""
         overseer = below or self.root
         if self.loop.status(overseer.actor) < ActorStatus.STOPPING:
             yield overseer
@@ -682,46 +677,46 @@ class Drama:
                 if child is not None:
                     yield from self.overseers(child)
 
-    def do(self, deed: Deed) -> None:
+    def do(self, action: Action) -> None:
         whole: dict[str, Callable[[], None]] = {
             "stop root": self.root.stop,
-            "crowd": self.gather,
-            "disperse": self.disperse,
+            "crowd": self.use_up_actors,
+            "free_actors": self.free_actors,
         }
-        if deed.what in whole:
-            whole[deed.what]()
+        if action.what in whole:
+            whole[action.what]()
         else:
-            self.do_to_one(deed)
+            self.do_to_one(action)
 
-    def do_to_one(self, deed: Deed) -> None:
-        kind = deed.what.partition(" ")
-        living = [name for name in self.living if name != "r"]
-        if kind[2] == "actor" and living:
-            actor = self.living[living[deed.whom % len(living)]]
+    def do_to_one(self, action: Action) -> None:
+        kind = action.what.partition(" ")
+        alive = [name for name in self.alive if name != "r"]
+        if kind[2] == "actor" and alive:
+            actor = self.alive[alive[action.which % len(alive)]]
             if self.loop.status(actor) < ActorStatus.STOPPING:
                 getattr(self.loop, f"{kind[0]}_actor")(actor)
-        elif not kind[2] and deed.what != "sabotage":
-            workers = [name for name in living if self.plan_of(name).kind == "worker"]
+        elif not kind[2] and action.what != "fail_next_inits":
+            workers = [name for name in alive if self.plan_of(name).kind == "worker"]
             if workers:
-                self.send(workers[deed.whom % len(workers)], deed.what)
-        elif deed.what == "sabotage" and living:
-            self.fails[living[deed.whom % len(living)]] = 1 + deed.whom % 3
+                self.send(workers[action.which % len(workers)], action.what)
+        elif action.what == "fail_next_inits" and alive:
+            self.fails[alive[action.which % len(alive)]] = 1 + action.which % 3
         elif overseers := list(self.overseers()):
             with suppress(*REFUSALS):
-                self.request(overseers[deed.whom % len(overseers)], kind[0], deed.whom)
+                self.request(overseers[action.which % len(overseers)], kind[0], action.which)
 
-    def gather(self) -> None:
+    def use_up_actors(self) -> None:
         while self.loop.statistics().alive < ROOM:
-            self.crowd.append(self.loop.spawn(idle, name="stranger"))
+            self.crowd.append(self.loop.spawn(idle, name="extra"))
 
-    def disperse(self) -> None:
+    def free_actors(self) -> None:
         for actor in self.crowd:
             self.loop.stop_actor(actor)
         self.crowd.clear()
 
     def send(self, name: str, what: str) -> None:
         self.count += 1
-        if self.loop.try_send(self.living[name], Message(self.count, what)):
+        if self.loop.try_send(self.alive[name], Message(self.count, what)):
             self.sent.add(self.count)
 
     def request(self, overseer: Overseer, what: str, index: int) -> None:
@@ -731,7 +726,7 @@ class Drama:
             self.count += 1
             name = f"{self.names[overseer.actor]}.+{self.count}"
             self.plans[name] = Plan("worker", is_async=index % 3 > 0, keeps=index % 2 > 0)
-            overseer.start_child(child_of(self.plans[name], name, Actors(self.behave, self.init)))
+            overseer.start_child(child_of(self.plans[name], name, Actors(self.behavior, self.init)))
         elif what == "start" and isinstance(overseer, DynamicSupervisor):
             # Its argument is its number, which is how its init knows its name.
             most = self.plan_of(self.names[overseer.actor]).most
@@ -748,31 +743,31 @@ class Drama:
 
     # What must hold.
 
-    def look(self) -> None:
-        """What must hold at any moment."""
+    def check(self) -> None:
+        """Check what holds at any moment."""
         check_statistics(self.loop)
         assert self.wrong == [], "\n".join(self.wrong)
-        for name in self.living:
+        for name in self.alive:
             above = name.rpartition(".")[0]
-            assert not above or above in self.living, f"{name} has no supervisor"
+            assert not above or above in self.alive, f"{name} has no supervisor"
         for overseer in self.overseers():
             for info in overseer.children():
                 actor = overseer.child(info.name)
                 if actor is not None:
-                    assert self.living[info.name] == actor
+                    assert self.alive[info.name] == actor
                     assert self.loop.status(actor) < ActorStatus.STOPPING
         fates = Counter([number for _, number in self.handled] + self.dead)
         assert not fates or max(fates.values()) == 1
         assert not self.escalated or max(self.escalated.values()) == 1
 
-    def look_at_rest(self) -> None:
-        """What must hold when nothing happens any more."""
-        self.look()
+    def check_when_idle(self) -> None:
+        """Check what holds when nothing happens any more."""
+        self.check()
         for overseer in self.overseers():
             assert self.loop.status(overseer.actor) is ActorStatus.RUNNING
             for info in overseer.children():
                 assert info.phase in {Phase.UP, Phase.DOWN}, f"{info.name} is {info.phase.value} for ever"
-                assert (info.phase is Phase.UP) == (info.name in self.living)
+                assert (info.phase is Phase.UP) == (info.name in self.alive)
         assert {number for _, number in self.handled} | set(self.dead) == self.sent
         by_name: defaultdict[str, list[int]] = defaultdict(list)
         for name, number in self.handled:
@@ -780,11 +775,11 @@ class Drama:
         assert all(numbers == sorted(numbers) for numbers in by_name.values())
 
     def check_last_stops(self) -> None:
-        """Whoever was there at the end has ended from the last to the first."""
-        bosses: defaultdict[str, list[str]] = defaultdict(list)
+        """Check that the last children have ended in reverse order."""
+        parents: defaultdict[str, list[str]] = defaultdict(list)
         for name in self.stops:
-            bosses[name.rpartition(".")[0]].append(name)
-        for above, names in bosses.items():
+            parents[name.rpartition(".")[0]].append(name)
+        for above, names in parents.items():
             if above and self.plan_of(above).kind != "many":
                 assert names == sorted(names, key=place_in, reverse=True)
 
@@ -792,33 +787,33 @@ class Drama:
 @pytest.mark.slow
 @pytest.mark.guarantee("G44", "G46", "G47", "G50", "G51", "G52", "G54", "G57")
 @given(
-    plan=trees(3, st.booleans(), ("tree", "tree", "shards")),
-    script=st.lists(deeds, min_size=10, max_size=40),
+    plan=trees(3, ("tree", "tree", "shards"), may_be_async=True),
+    script=st.lists(actions, min_size=10, max_size=40),
     slow=st.sampled_from([0, 1, 30]),
-    finale=st.sampled_from(["stop", "stop in flight", "destroy"]),
+    ending=st.sampled_from(["stop", "stop in flight", "destroy"]),
 )
-def test_coroutines_under_supervision(plan: Plan, script: list[Deed], slow: int, finale: str) -> None:
-    drama = Drama(plan, slow)
-    loop = drama.loop
+def test_coroutines_under_supervision(plan: Plan, script: list[Action], slow: int, ending: str) -> None:
+    tree = CoroutineTree(plan, slow)
+    loop = tree.loop
     at = 0
-    for deed in script:
-        at += deed.ms
-        loop.send_after(drama.watch, at / 1000, deed)
+    for action in script:
+        at += action.ms
+        loop.send_after(tree.watch, at / 1000, action)
     # While there is no room, a child that waits long enough between its restarts is tried for ever.
-    loop.send_after(drama.watch, (at + 200) / 1000, Deed(0, "disperse", 0))
+    loop.send_after(tree.watch, (at + 200) / 1000, Action(0, "free_actors", 0))
     loop.run(until_idle=True)
-    drama.look_at_rest()
-    drama.stops.clear()
-    if finale != "destroy" and "r" in drama.living:
-        if finale == "stop in flight":
-            for name in [name for name in drama.living if drama.plan_of(name).kind == "worker"]:
-                drama.send(name, "stubborn")
-        loop.send_after(drama.watch, 0.001, Deed(0, "stop root", 0))
+    tree.check_when_idle()
+    tree.stops.clear()
+    if ending != "destroy" and "r" in tree.alive:
+        if ending == "stop in flight":
+            for name in [name for name in tree.alive if tree.plan_of(name).kind == "worker"]:
+                tree.send(name, "stubborn")
+        loop.send_after(tree.watch, 0.001, Action(0, "stop root", 0))
         loop.run(until_idle=True)
-        assert drama.living == {}
-        drama.look_at_rest()
+        assert tree.alive == {}
+        tree.check_when_idle()
     loop.destroy()
-    assert drama.wrong == []
-    drama.check_last_stops()
-    assert drama.living == {}
+    assert tree.wrong == []
+    tree.check_last_stops()
+    assert tree.alive == {}
     assert leaks_of(loop) == []

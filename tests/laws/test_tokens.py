@@ -1,7 +1,6 @@
-"""Random trees of tokens against a naive model, in virtual time: who is cancelled, why, and who has been told how often.
+"""Trees of cancel tokens, compared with a naive model in virtual time: which are cancelled, why, and which listeners were called.
 
-The model knows no lists and no wheel. It writes down when each token was cancelled by somebody and when its deadline is, and
-answers every question from that, by looking at all ancestors.
+The model stores when each token was cancelled and when its deadline is, and looks at all ancestors.
 """
 
 from __future__ import annotations
@@ -16,25 +15,25 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from bandstand.core import Loop
 from bandstand.scope.cancel import CancelToken
 from bandstand.testing import VirtualClock
-from tests.scope.harness import has_timers, is_linked_correctly
+from tests.scope.support import has_timers, is_linked_correctly
 
 NEVER = float("inf")
 
 
 @dataclass(eq=False)
-class Ear:
-    """Counts, and notes when."""
+class Listener:
+    """Records when it is called."""
 
     now: Callable[[], int]
-    told: list[int] = field(default_factory=list[int])
+    calls: list[int] = field(default_factory=list[int])
 
     def on_cancelled(self) -> None:
-        self.told.append(self.now())
+        self.calls.append(self.now())
 
 
 @dataclass(eq=False)
 class Model:
-    """What the naive model knows of one token."""
+    """What the model knows of one token."""
 
     token: CancelToken
     parent: Model | None
@@ -43,15 +42,15 @@ class Model:
     reason: str | None = None
     """What somebody said who cancelled it first."""
     seen: str | None = None
-    """What the token said when it was first looked at: it never says anything else."""
-    ears: list[Ear] = field(default_factory=list[Ear])
-    """Those who listen, or have been told."""
+    """What the token said when it was first looked at: it never reason_of_token anything else."""
+    listeners: list[Listener] = field(default_factory=list[Listener])
+    """Those who listen, or have been calls."""
 
     def path(self) -> list[Model]:
         return [self, *([] if self.parent is None else self.parent.path())]
 
     def events(self, now: float) -> dict[str, float]:
-        """All that has cancelled it so far, in words, and when."""
+        """Return what has cancelled it so far, and when."""
         found: dict[str, float] = {}
         for each in self.path():
             if each.reason is not None:
@@ -60,8 +59,8 @@ class Model:
                 found[f"{each.token.number}: its deadline"] = each.deadline
         return found
 
-    def says(self) -> str | None:
-        """What the token says, in words that can be told apart."""
+    def reason_of_token(self) -> str | None:
+        """Return the reason of the token, with the origin of a deadline."""
         reason = self.token.reason
         if reason is None or not reason.startswith("its deadline"):
             return reason
@@ -69,7 +68,7 @@ class Model:
 
 
 class TokensAgainstModel(RuleBasedStateMachine):
-    """One loop, driven by hand, whose clock only the rules move."""
+    """A loop that is polled by hand."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,8 +80,8 @@ class TokensAgainstModel(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         for model in self.models:
-            for ear in model.ears:
-                model.token.remove_listener(ear)
+            for listener in model.listeners:
+                model.token.remove_listener(listener)
         self.loop.poll_once()
         assert not has_timers(self.loop), "nobody listens any more"
         self.loop.destroy()
@@ -91,11 +90,11 @@ class TokensAgainstModel(RuleBasedStateMachine):
         return (self.clock.now_ns() - self.start) // 1_000_000
 
     @initialize()
-    def plant(self) -> None:
+    def begin(self) -> None:
         self.models.append(Model(CancelToken(loop=self.loop), None))
 
     @rule(pick=st.integers(0, 10**6), ms=st.none() | st.integers(0, 40), is_root=st.booleans())
-    def grow(self, pick: int, ms: int | None, is_root: bool) -> None:
+    def add_token(self, pick: int, ms: int | None, is_root: bool) -> None:
         parent = None if is_root and pick % 4 == 0 else self.models[pick % len(self.models)]
         timeout = None if ms is None else ms / 1000
         if parent is None:
@@ -117,50 +116,54 @@ class TokensAgainstModel(RuleBasedStateMachine):
     @rule(pick=st.integers(0, 10**6))
     def listen(self, pick: int) -> None:
         model = self.models[pick % len(self.models)]
-        ear = Ear(self.now)
-        model.ears.append(ear)
-        model.token.add_listener(ear)
-        assert len(ear.told) == bool(model.events(self.now())), "at once if it is over, else not yet"
+        listener = Listener(self.now)
+        model.listeners.append(listener)
+        model.token.add_listener(listener)
+        assert len(listener.calls) == bool(model.events(self.now())), "at once if it is over, else not yet"
 
     @rule(pick=st.integers(0, 10**6))
     def leave(self, pick: int) -> None:
-        everybody = [(model, ear) for model in self.models for ear in model.ears]
+        everybody = [(model, listener) for model in self.models for listener in model.listeners]
         if everybody:
-            model, ear = everybody[pick % len(everybody)]
-            assert model.token.remove_listener(ear) == (not ear.told)
-            model.ears.remove(ear)
+            model, listener = everybody[pick % len(everybody)]
+            assert model.token.remove_listener(listener) == (not listener.calls)
+            model.listeners.remove(listener)
 
     @rule(ms=st.integers(0, 30))
-    def pass_time(self, ms: int) -> None:
+    def advance(self, ms: int) -> None:
         self.clock.advance(ms / 1000)
 
     @rule()
-    def turn_the_wheel(self) -> None:
+    def tick(self) -> None:
         self.loop.poll_once()
         for model in self.models:
             if model.events(self.now()):
-                assert all(len(ear.told) == 1 for ear in model.ears), "whoever listened has been told by now"
+                assert all(len(listener.calls) == 1 for listener in model.listeners), (
+                    "its listeners have been called"
+                )
 
     @rule(ms=st.integers(1, 30))
-    def live(self, ms: int) -> None:
-        """Time passes and the wheel turns with it: whoever listens is told at the very millisecond, with the right reason."""
+    def advance_in_steps(self, ms: int) -> None:
+        """Advance and poll every millisecond: listeners are called at the right one, for the right reason."""
         self.loop.poll_once()
-        waiting = [(model, ear) for model in self.models for ear in model.ears if not ear.told]
+        waiting = [
+            (model, listener) for model in self.models for listener in model.listeners if not listener.calls
+        ]
         for _ in range(ms):
             self.clock.advance(0.001)
             self.loop.poll_once()
-        for model, ear in waiting:
+        for model, listener in waiting:
             events = model.events(self.now())
-            assert ear.told == ([min(events.values())] if events else [])
+            assert listener.calls == ([min(events.values())] if events else [])
             if events:
-                assert events[model.says() or ""] == ear.told[0]
+                assert events[model.reason_of_token() or ""] == listener.calls[0]
 
     @rule(pick=st.integers(0, 10**6))
     @precondition(lambda self: len(self.models) > 1)
     def drop(self, pick: int) -> None:
-        """Forget a token without children or listeners: nobody may miss it."""
+        """Drop a token without children and listeners."""
         model = self.models[pick % len(self.models)]
-        if not model.ears and not any(each.parent is model for each in self.models):
+        if not model.listeners and not any(each.parent is model for each in self.models):
             self.models.remove(model)
 
     @rule(pick=st.integers(0, 10**6))
@@ -168,43 +171,45 @@ class TokensAgainstModel(RuleBasedStateMachine):
         model = self.models[pick % len(self.models)]
         events = model.events(self.now())
         assert model.token.cancelled == bool(events)
-        said = model.says()
+        said = model.reason_of_token()
         if not events:
             assert said is None
             assert model.token.origin is None
             return
         assert said in events
-        assert model.seen in {None, said}, "what it says never changes"
+        assert model.seen in {None, said}, "what it reason_of_token never changes"
         model.seen = said
-        if model.parent is not None and model.parent.says() in events and model.reason is None:
+        if model.parent is not None and model.parent.reason_of_token() in events and model.reason is None:
             own = f"{model.token.number}: its deadline"
-            assert said in {model.parent.says(), own}, "its own, or what its parent says"
+            assert said in {model.parent.reason_of_token(), own}, (
+                "its own, or what its parent reason_of_token"
+            )
 
     @invariant()
-    def nobody_is_told_twice_or_without_reason(self) -> None:
+    def listeners_are_called_once_and_never_early(self) -> None:
         for model in self.models:
             events = model.events(self.now())
-            for ear in model.ears:
-                assert len(ear.told) <= 1
-                if ear.told:
-                    assert min(events.values(), default=NEVER) <= ear.told[0], "never early"
+            for listener in model.listeners:
+                assert len(listener.calls) <= 1
+                if listener.calls:
+                    assert min(events.values(), default=NEVER) <= listener.calls[0], "never early"
 
     @invariant()
-    def whoever_is_cancelled_by_somebody_has_told_everybody(self) -> None:
+    def a_cancelled_token_has_called_its_listeners(self) -> None:
         for model in self.models:
             if any(each.reason is not None for each in model.path()):
-                assert all(ear.told for ear in model.ears)
+                assert all(listener.calls for listener in model.listeners)
 
     @invariant()
-    def the_tree_is_tidy(self) -> None:
+    def tokens_are_linked_correctly(self) -> None:
         assert is_linked_correctly(*(model.token for model in self.models))
 
     @invariant()
-    def timers_are_for_those_who_listen(self) -> None:
+    def timers_exist_only_for_listeners(self) -> None:
         wanted = any(
             each.deadline < NEVER
             for model in self.models
-            if any(not ear.told for ear in model.ears)
+            if any(not listener.calls for listener in model.listeners)
             for each in model.path()
         )
         assert has_timers(self.loop) == wanted

@@ -1,13 +1,12 @@
-"""The timing wheel against a sorted list, in virtual time."""
+"""The timer wheel, compared with a sorted list, in virtual time."""
 
 from __future__ import annotations
 
 from bisect import insort
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from bandstand.core.enums import NEVER
 from bandstand.core.timer_wheel import Timer, TimerWheel
@@ -34,15 +33,20 @@ class WheelAgainstList(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.wheel = TimerWheel(0)
         self.now = 0
+        self.wheel = TimerWheel(0)
         self.count = 0
         self.model: list[tuple[int, int]] = []
         self.timers: dict[int, Timer] = {}
 
+    @initialize(start=st.integers(0, 40 * YEAR))
+    def begin(self, start: int) -> None:
+        self.now = start
+        self.wheel = TimerWheel(start)
+
     @rule(delay=delays, copies=st.integers(1, 4))
     def schedule(self, delay: int, copies: int) -> None:
-        """Copies share their deadline: they must keep their order."""
+        """Copies share their deadline, and must keep their order."""
         for _ in range(copies):
             if self.now + delay >= 1 << 42:
                 return
@@ -71,7 +75,7 @@ class WheelAgainstList(RuleBasedStateMachine):
 
     @rule(jump=delays, limit=st.none() | st.integers(0, 3))
     def advance(self, jump: int, limit: int | None) -> None:
-        """Turn the wheel and take what is due: all of it, or, as a tick without time does, only some."""
+        """Expire timers, and take all of them or a limited number."""
         if self.now + jump >= 1 << 42:
             return
         self.now += jump
@@ -91,7 +95,7 @@ class WheelAgainstList(RuleBasedStateMachine):
 
     @rule()
     def turn_when_the_wheel_asks_for_it(self) -> None:
-        """As the host does: sleep until `soonest`, turn, take. It must lead to the next deadline in a few steps."""
+        """Sleep until `soonest`, as the event loop does: it leads to the next deadline in a few steps."""
         if not self.model:
             self.advance(0, None)
             assert self.wheel.soonest == NEVER
@@ -118,47 +122,3 @@ class WheelAgainstList(RuleBasedStateMachine):
 TestWheelAgainstList = pytest.mark.spec("C6", "J13")(
     pytest.mark.guarantee("G16", "G17", "G18")(WheelAgainstList.TestCase)
 )
-
-
-@pytest.mark.spec("C6")
-@given(count=st.integers(1, 5), taking=st.booleans())
-def test_an_empty_wheel_never_asks_to_be_turned(count: int, taking: bool) -> None:
-    """Whether its last timer was taken or cancelled."""
-    wheel = TimerWheel(0)
-    timers = [Timer() for _ in range(count)]
-    for timer in timers:
-        wheel.schedule(timer, 5)
-    if taking:
-        wheel.expire(5)
-        assert [wheel.take() for _ in timers] == timers
-    else:
-        for timer in timers:
-            wheel.cancel(timer)
-    assert wheel.pending == 0
-    assert wheel.soonest == NEVER
-
-
-@pytest.mark.spec("C6")
-@pytest.mark.guarantee("G17", "G18")
-@given(
-    start=st.integers(0, 40 * YEAR), delays=st.lists(delays, min_size=1, max_size=30), jumps=st.lists(delays)
-)
-def test_whatever_the_jumps_the_order_is_that_of_the_deadlines(
-    start: int, delays: list[int], jumps: list[int]
-) -> None:
-    wheel = TimerWheel(start)
-    entries = [(start + delay, number, Timer()) for number, delay in enumerate(delays)]
-    for deadline, _, timer in entries:
-        wheel.schedule(timer, deadline)
-    entries.sort(key=lambda entry: entry[:2])
-    now, taken = start, 0
-    for jump in [*jumps, 41 * YEAR]:
-        now += jump
-        if now >= 1 << 42:
-            break
-        wheel.expire(now)
-        while (due := wheel.take()) is not None:
-            assert due is entries[taken][2]
-            assert entries[taken][0] <= now
-            taken += 1
-        assert all(deadline > now for deadline, _, _ in entries[taken:])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,8 @@ import pytest
 from bandstand import Actor, SupervisorSpec, ask, child, spawn_supervisor, tell
 from bandstand.errors import InvalidArgumentError, LoopClosedError
 from bandstand.notebook import start_system, stop_system
-from tests.core.support import HostFactory
 
 pytestmark = pytest.mark.guarantee("G344")
-
-Run = Callable[[Coroutine[Any, Any, None]], None]
 
 
 class Tally(Actor):
@@ -38,77 +34,56 @@ class Tally(Actor):
         raise RuntimeError("the tally is broken")
 
 
-@pytest.fixture
-def run(loop_factory: HostFactory) -> Run:
-    def run(main: Coroutine[Any, Any, None]) -> None:
-        with asyncio.Runner(loop_factory=loop_factory) as runner:
-            runner.run(main)
-
-    return run
-
-
-def test_a_system_runs_until_it_is_stopped(run: Run) -> None:
-    async def main() -> None:
-        system = await start_system()
-        tally = system.spawn(Tally)
-        for _ in range(5):
-            tally.add(2)
-        report = await stop_system()
-        assert report is not None
-        assert report.is_clean
-        with pytest.raises(LoopClosedError):
-            tally.add(1)
-        assert await stop_system() is None
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    run(main())
+async def test_a_system_runs_until_it_is_stopped() -> None:
+    system = await start_system()
+    tally = system.spawn(Tally)
+    for _ in range(5):
+        tally.add(2)
+    report = await stop_system()
+    assert report is not None
+    assert report.is_clean
+    with pytest.raises(LoopClosedError):
+        tally.add(1)
+    assert await stop_system() is None
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-def test_starting_again_replaces_the_system(run: Run) -> None:
-    async def main() -> None:
-        first = (await start_system()).spawn(Tally)
-        other = (await start_system(name="other")).spawn(Tally)
-        second = (await start_system()).spawn(Tally)
-        with pytest.raises(LoopClosedError):
-            first.add(1)
-        second.add(1)
-        other.add(2)
-        assert (await second.value(), await other.value()) == (1, 2)
-        await stop_system()
-        assert await other.value() == 2
-        await stop_system(name="other")
-
-    run(main())
+async def test_starting_again_replaces_the_system() -> None:
+    first = (await start_system()).spawn(Tally)
+    other = (await start_system(name="other")).spawn(Tally)
+    second = (await start_system()).spawn(Tally)
+    with pytest.raises(LoopClosedError):
+        first.add(1)
+    second.add(1)
+    other.add(2)
+    assert (await second.value(), await other.value()) == (1, 2)
+    await stop_system()
+    assert await other.value() == 2
+    await stop_system(name="other")
 
 
-def test_a_supervisor_that_gives_up_ends_the_system_and_not_the_notebook(
-    run: Run, caplog: pytest.LogCaptureFixture
+async def test_a_supervisor_that_gives_up_ends_the_system_and_not_the_notebook(
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def main() -> None:
-        system = await start_system()
-        spec = SupervisorSpec(children=[child("tally").of(Tally)], max_restarts=0)
-        root = spawn_supervisor(system, spec)
-        system.kernel.actors.fail_actor(root.address("tally"), RuntimeError("broken"))
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert await stop_system() is None
-        tally = (await start_system()).spawn(Tally)
-        assert await tally.value() == 0
-        await stop_system()
-
-    run(main())
+    system = await start_system()
+    spec = SupervisorSpec(children=[child("tally").of(Tally)], max_restarts=0)
+    root = spawn_supervisor(system, spec)
+    system.kernel.actors.fail_actor(root.address("tally"), RuntimeError("broken"))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert await stop_system() is None
+    tally = (await start_system()).spawn(Tally)
+    assert await tally.value() == 0
+    await stop_system()
     assert "system 'main' has ended" in caplog.text
 
 
-def test_a_wrong_timeout_is_refused_before_anything_stops(run: Run) -> None:
-    async def main() -> None:
-        tally = (await start_system()).spawn(Tally)
-        with pytest.raises(InvalidArgumentError, match="timeout is 0"):
-            await stop_system(timeout=0)
-        assert await tally.value() == 0
-        await stop_system()
-
-    run(main())
+async def test_a_wrong_timeout_is_refused_before_anything_stops() -> None:
+    tally = (await start_system()).spawn(Tally)
+    with pytest.raises(InvalidArgumentError, match="timeout is 0"):
+        await stop_system(timeout=0)
+    assert await tally.value() == 0
+    await stop_system()
 
 
 CELLS = {

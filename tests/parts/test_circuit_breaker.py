@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -12,11 +11,9 @@ from hypothesis import strategies as st
 from bandstand import ActorSystem
 from bandstand.errors import InvalidArgumentError, TryAgainError
 from bandstand.parts import CircuitBreaker, CircuitOpenError, CircuitState, protect
-from tests.parts.harness import in_virtual_time
+from bandstand.testing import VirtualClock, run_async
 
 pytestmark = pytest.mark.guarantee("G346")
-
-Now = Callable[[], float]
 
 
 class Service:
@@ -41,83 +38,73 @@ async def fail(breaker: CircuitBreaker, service: Service, times: int) -> None:
             await protect(breaker, service.call)
 
 
-def test_it_opens_after_failures_in_a_row_and_closes_after_a_trial() -> None:
-    async def body(system: ActorSystem, _now: Now) -> None:
-        breaker, service = system.spawn(CircuitBreaker, 3, 10), Service()
-        await fail(breaker, service, 2)
-        service.is_broken = False
-        assert await protect(breaker, service.call) == 3
-        await fail(breaker, service, 3)
-        assert await breaker.state() is CircuitState.OPEN
-        await asyncio.sleep(4)
-        with pytest.raises(CircuitOpenError, match="too many calls failed; try again in 6 s") as caught:
-            await protect(breaker, service.call)
-        assert caught.value.retry_after == 6
-        assert isinstance(caught.value, TryAgainError)
-        assert service.calls == 6
-        await asyncio.sleep(6)
-        await fail(breaker, service, 1)
-        assert await breaker.state() is CircuitState.OPEN
-        await asyncio.sleep(10)
-        service.is_broken = False
-        assert await protect(breaker, service.call) == 8
-        assert await breaker.state() is CircuitState.CLOSED
-
-    in_virtual_time(body)
-
-
-def test_one_call_at_a_time_is_a_trial() -> None:
-    async def body(system: ActorSystem, _now: Now) -> None:
-        breaker, service = system.spawn(CircuitBreaker, 1, 10), Service()
-        await fail(breaker, service, 1)
-        await asyncio.sleep(10)
-        ticket = await breaker.enter()
-        with pytest.raises(CircuitOpenError, match="a trial call is under way"):
-            await breaker.enter()
-        # The trial never reports: after the timeout another call is the trial.
-        await asyncio.sleep(10)
-        second = await breaker.enter()
-        breaker.report(ticket, is_success=True)
-        assert await breaker.state() is CircuitState.HALF_OPEN
-        breaker.report(second, is_success=True)
-        assert await breaker.state() is CircuitState.CLOSED
-
-    in_virtual_time(body)
+async def test_it_opens_after_failures_in_a_row_and_closes_after_a_trial(
+    bandstand_system: ActorSystem,
+) -> None:
+    breaker, service = bandstand_system.spawn(CircuitBreaker, 3, 10), Service()
+    await fail(breaker, service, 2)
+    service.is_broken = False
+    assert await protect(breaker, service.call) == 3
+    await fail(breaker, service, 3)
+    assert await breaker.state() is CircuitState.OPEN
+    await asyncio.sleep(4)
+    with pytest.raises(CircuitOpenError, match="too many calls failed; try again in 6 s") as caught:
+        await protect(breaker, service.call)
+    assert caught.value.retry_after == 6
+    assert isinstance(caught.value, TryAgainError)
+    assert service.calls == 6
+    await asyncio.sleep(6)
+    await fail(breaker, service, 1)
+    assert await breaker.state() is CircuitState.OPEN
+    await asyncio.sleep(10)
+    service.is_broken = False
+    assert await protect(breaker, service.call) == 8
+    assert await breaker.state() is CircuitState.CLOSED
 
 
-def test_a_cancelled_trial_leaves_the_trial_to_the_next_call() -> None:
-    async def body(system: ActorSystem, _now: Now) -> None:
-        breaker, service = system.spawn(CircuitBreaker, 1, 10), Service()
-        await fail(breaker, service, 1)
-        await asyncio.sleep(10)
-        trial = asyncio.create_task(protect(breaker, asyncio.Event().wait))
-        await asyncio.sleep(1)
-        trial.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await trial
-        service.is_broken = False
-        assert await protect(breaker, service.call) == 2
-        assert await breaker.state() is CircuitState.CLOSED
+async def test_one_call_at_a_time_is_a_trial(bandstand_system: ActorSystem) -> None:
+    breaker, service = bandstand_system.spawn(CircuitBreaker, 1, 10), Service()
+    await fail(breaker, service, 1)
+    await asyncio.sleep(10)
+    ticket = await breaker.enter()
+    with pytest.raises(CircuitOpenError, match="a trial call is under way"):
+        await breaker.enter()
+    # The trial never reports: after the timeout another call is the trial.
+    await asyncio.sleep(10)
+    second = await breaker.enter()
+    breaker.report(ticket, is_success=True)
+    assert await breaker.state() is CircuitState.HALF_OPEN
+    breaker.report(second, is_success=True)
+    assert await breaker.state() is CircuitState.CLOSED
 
-    in_virtual_time(body)
+
+async def test_a_cancelled_trial_leaves_the_trial_to_the_next_call(bandstand_system: ActorSystem) -> None:
+    breaker, service = bandstand_system.spawn(CircuitBreaker, 1, 10), Service()
+    await fail(breaker, service, 1)
+    await asyncio.sleep(10)
+    trial = asyncio.create_task(protect(breaker, asyncio.Event().wait))
+    await asyncio.sleep(1)
+    trial.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await trial
+    service.is_broken = False
+    assert await protect(breaker, service.call) == 2
+    assert await breaker.state() is CircuitState.CLOSED
 
 
-def test_only_the_named_exceptions_are_failures() -> None:
-    async def body(system: ActorSystem, _now: Now) -> None:
-        breaker = system.spawn(CircuitBreaker, 1, 10)
+async def test_only_the_named_exceptions_are_failures(bandstand_system: ActorSystem) -> None:
+    breaker = bandstand_system.spawn(CircuitBreaker, 1, 10)
 
-        async def refuse() -> None:
-            raise ValueError("a wrong argument is not an outage")
+    async def refuse() -> None:
+        raise ValueError("a wrong argument is not an outage")
 
-        for _ in range(3):
-            with pytest.raises(ValueError, match="outage"):
-                await protect(breaker, refuse, failures=(ConnectionError, TimeoutError))
-        assert await breaker.state() is CircuitState.CLOSED
+    for _ in range(3):
         with pytest.raises(ValueError, match="outage"):
-            await protect(breaker, refuse)
-        assert await breaker.state() is CircuitState.OPEN
-
-    in_virtual_time(body)
+            await protect(breaker, refuse, failures=(ConnectionError, TimeoutError))
+    assert await breaker.state() is CircuitState.CLOSED
+    with pytest.raises(ValueError, match="outage"):
+        await protect(breaker, refuse)
+    assert await breaker.state() is CircuitState.OPEN
 
 
 def test_wrong_arguments_are_refused() -> None:
@@ -137,7 +124,8 @@ def test_wrong_arguments_are_refused() -> None:
 def test_it_behaves_as_its_model(max_failures: int, steps: list[float | tuple[int, bool | None]]) -> None:
     """After an opening no call is allowed for the timeout, and never more than `max_failures` failures in a row before it."""
 
-    async def body(system: ActorSystem, now: Now) -> None:
+    async def body(system: ActorSystem) -> None:
+        now = asyncio.get_running_loop().time
         breaker = system.spawn(CircuitBreaker, max_failures, 5)
         tickets: list[int] = []
         opened_at: float | None = None
@@ -163,4 +151,5 @@ def test_it_behaves_as_its_model(max_failures: int, steps: list[float | tuple[in
                 elif after is CircuitState.CLOSED:
                     opened_at = None
 
-    in_virtual_time(body)
+    clock = VirtualClock()
+    run_async(body, ActorSystem(clock=clock), clock=clock)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bandstand import Actor, ActorSystem, tell
 from bandstand.errors import InvalidArgumentError
 from bandstand.parts import Debouncer
-from tests.parts.harness import in_virtual_time
+from bandstand.testing import VirtualClock, run_async
 
 pytestmark = pytest.mark.guarantee("G347")
 
@@ -28,57 +28,50 @@ class Index(Actor):
         self.built.append(text)
 
 
-def test_the_latest_value_is_passed_on_after_silence() -> None:
-    async def body(system: ActorSystem, _now: Now) -> None:
-        built: list[str] = []
-        index = system.spawn(Index, built)
-        debouncer = system.spawn(Debouncer[str], index.build, 0.5)
-        for text in ("a", "ab", "abc"):
-            debouncer.put(text)
-            await asyncio.sleep(0.4)
-        assert built == []
-        await asyncio.sleep(0.2)
-        assert built == ["abc"]
-        await asyncio.sleep(60)
-        assert built == ["abc"]
-
-    in_virtual_time(body)
+async def test_the_latest_value_is_passed_on_after_silence(bandstand_system: ActorSystem) -> None:
+    built: list[str] = []
+    index = bandstand_system.spawn(Index, built)
+    debouncer = bandstand_system.spawn(Debouncer[str], index.build, 0.5)
+    for text in ("a", "ab", "abc"):
+        debouncer.put(text)
+        await asyncio.sleep(0.4)
+    assert built == []
+    await asyncio.sleep(0.2)
+    assert built == ["abc"]
+    await asyncio.sleep(60)
+    assert built == ["abc"]
 
 
-def test_values_that_keep_arriving_are_passed_on_at_the_limit() -> None:
-    async def body(system: ActorSystem, now: Now) -> None:
-        delivered: list[tuple[int, float]] = []
-        debouncer = system.spawn(
-            Debouncer[int], lambda value: delivered.append((value, round(now(), 1))), 1, max_delay=3.5
-        )
-        for number in range(8):
-            debouncer.put(number)
-            await asyncio.sleep(0.9)
-        await asyncio.sleep(5)
-        assert delivered == [(3, 3.5), (7, 7.1)]
+async def test_values_that_keep_arriving_are_passed_on_at_the_limit(
+    bandstand_system: ActorSystem, now: Now
+) -> None:
+    delivered: list[tuple[int, float]] = []
+    debouncer = bandstand_system.spawn(
+        Debouncer[int], lambda value: delivered.append((value, round(now(), 1))), 1, max_delay=3.5
+    )
+    for number in range(8):
+        debouncer.put(number)
+        await asyncio.sleep(0.9)
+    await asyncio.sleep(5)
+    assert delivered == [(3, 3.5), (7, 7.1)]
 
-    in_virtual_time(body)
 
-
-def test_flush_and_stop_pass_on_what_waits() -> None:
+async def test_flush_and_stop_pass_on_what_waits(bandstand_system: ActorSystem) -> None:
     delivered: list[int] = []
 
-    async def body(system: ActorSystem, _now: Now) -> None:
-        debouncer = system.spawn(Debouncer[int], delivered.append, 60)
-        debouncer.put(1)
-        debouncer.flush()
-        debouncer.flush()
-        debouncer.put(2)
-        debouncer.stop(drain=True)
-        await debouncer.ended()
-        assert delivered == [1, 2]
-        killed = system.spawn(Debouncer[int], delivered.append, 60)
-        killed.put(3)
-        await asyncio.sleep(0.1)
-        killed.kill()
-        await killed.ended()
-
-    in_virtual_time(body)
+    debouncer = bandstand_system.spawn(Debouncer[int], delivered.append, 60)
+    debouncer.put(1)
+    debouncer.flush()
+    debouncer.flush()
+    debouncer.put(2)
+    debouncer.stop(drain=True)
+    await debouncer.ended()
+    assert delivered == [1, 2]
+    killed = bandstand_system.spawn(Debouncer[int], delivered.append, 60)
+    killed.put(3)
+    await asyncio.sleep(0.1)
+    killed.kill()
+    await killed.ended()
     assert delivered == [1, 2]
 
 
@@ -95,7 +88,8 @@ def test_wrong_arguments_are_refused() -> None:
 def test_every_value_is_passed_on_or_replaced_in_time(gaps: list[int], max_ms: int | None) -> None:
     """Never early, never out of order, the last one always, and never later than the delay or the limit allows."""
 
-    async def body(system: ActorSystem, now: Now) -> None:
+    async def body(system: ActorSystem) -> None:
+        now = asyncio.get_running_loop().time
         put_at: list[float] = []
         delivered: list[tuple[int, float]] = []
         debouncer = system.spawn(
@@ -121,4 +115,5 @@ def test_every_value_is_passed_on_or_replaced_in_time(gaps: list[int], max_ms: i
             assert waited >= limit - 1e-6 or (max_ms is not None and oldest >= max_ms / 1000 - 1e-6)
             first = value + 1
 
-    in_virtual_time(body)
+    clock = VirtualClock()
+    run_async(body, ActorSystem(clock=clock), clock=clock)

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import gc
-import pickle
 import warnings
-from collections.abc import Coroutine, Generator
-from threading import Thread
+from collections.abc import Generator
 from typing import Any
 from weakref import ref
 
 import pytest
 
 from bandstand.core import Loop, Verdict
-from bandstand.core.coroutines import is_coroutine
-from bandstand.scope import UNBOUNDED, Channel, Consumer, EndedBy, consume
-from bandstand.scope._consumer import ActorReceive, ItemCoroutine
+from bandstand.scope import UNBOUNDED, Channel, EndedBy, consume
+from bandstand.testing import VirtualClock, run_async
 from tests.core.support import Boom, settle
-from tests.scope.harness import SlowFunction, filled_channel, run_with_loop, wait_until
+from tests.scope.support import SlowFunction, filled_channel, in_thread, wait_until
 
 pytestmark = pytest.mark.spec("K1", "K2")
 
@@ -29,93 +25,23 @@ def idle_element(_item: object) -> None:
 
 
 @pytest.mark.guarantee("G107")
-def test_an_element_costs_one_message(loop: Loop) -> None:
+def test_an_element_costs_one_message_and_two_if_the_actor_waits_for_it(loop: Loop) -> None:
     channel = filled_channel(*range(100))
-    consume(channel, idle_element, loop=loop)
+    actor = consume(channel, idle_element, loop=loop)
     settle(loop)
     # One for each, and the one at which the channel was empty.
     assert loop.statistics().handled == 101
-
-
-@pytest.mark.guarantee("G107")
-def test_an_element_that_comes_while_it_waits_costs_two(loop: Loop) -> None:
-    """One that wakes it, and one at which it finds the channel empty again."""
-    channel = Channel[int](UNBOUNDED)
-    consume(channel, idle_element, loop=loop)
-    settle(loop)
-    before = loop.statistics().handled
     for number in range(10):
         channel.try_send(number)
         settle(loop)
-    assert loop.statistics().handled == before + 20
-
-
-@pytest.mark.guarantee("G108")
-def test_a_stop_from_inside_ends_it_in_the_same_turn(loop: Loop) -> None:
-    def process(number: int) -> None:
-        _ = actor.stop()
-
-    actor = consume(filled_channel(1, 2), process, loop=loop)
-    settle(loop)
-    assert loop.statistics().handled == 1
-    assert actor.outcome is not None
-
-
-@pytest.mark.guarantee("G107")
-def test_it_is_scheduled_once_however_many_elements_come(loop: Loop) -> None:
-    channel = Channel[int](UNBOUNDED)
-    actor = consume(channel, idle_element, loop=loop)
-    settle(loop)
+    assert loop.statistics().handled == 101 + 20
+    # However many elements come, the actor is scheduled once.
     for number in range(10):
         channel.try_send(number)
     (node,) = loop.tree().roots
     assert node.waiting == 1
     settle(loop)
-    assert actor.processed == 10
-
-
-def test_scheduling_twice_gives_one_turn(loop: Loop) -> None:
-    """A call from another thread may arrive after the actor has already looked at its channel."""
-    receive = ActorReceive(Channel[int](), idle_element, loop.kernel, loop.spawn(lambda ctx, data: None))
-    receive.schedule()
-    receive.schedule()
-    assert receive.is_scheduled
-    assert loop.statistics().waiting == 1
-    receive.detach()
-
-
-def test_a_spurious_message_leaves_it_in_the_queue(loop: Loop) -> None:
-    channel, got = Channel[int](UNBOUNDED), list[int]()
-    work = Consumer(channel, got.append)
-    receives: list[ActorReceive] = []
-
-    def init(ctx: Any) -> Any:
-        state = work.init(ctx)
-        receives.append(state.receive)
-        return state
-
-    from bandstand.supervision import ChildSpec, SupervisorSpec, spawn_supervisor
-
-    spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("x", run=work.run, init=init)]))
-    settle(loop)
-    receives[0].schedule()
-    settle(loop)
-    assert channel.statistics().receivers == 1
-    channel.try_send(1)
-    settle(loop)
-    assert got == [1]
-
-
-@pytest.mark.slow
-def test_an_unused_receive_operation_does_not_warn(loop: Loop) -> None:
-    """Other operations of a channel warn if they are never awaited."""
-    channel = Channel[int]()
-    actor = consume(channel, idle_element, loop=loop)
-    _ = actor.stop()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        del actor
-        gc.collect()
+    assert actor.processed == 120
 
 
 @pytest.mark.slow
@@ -151,58 +77,11 @@ def test_an_ended_actor_is_not_kept_by_its_channel(loop: Loop) -> None:
     assert known() is None
 
 
-def test_it_cannot_be_pickled_or_copied(loop: Loop) -> None:
-    receive = ActorReceive(Channel[int](), idle_element, loop.kernel, loop.spawn(lambda ctx, data: None))
-    with pytest.raises(TypeError):
-        pickle.dumps(receive)
-    with pytest.raises(TypeError):
-        _ = copy.copy(receive)
-    receive.detach()
-
-
 # --- the wrapped coroutine -----------------------------------------------------------------------------------------------
 
 
-def test_the_wrapper_counts_as_a_coroutine() -> None:
-    async def job() -> None:
-        """Do nothing."""
-
-    inner = job()
-    wrapper = ItemCoroutine(None, inner)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # it is not used here
-    assert is_coroutine(wrapper)
-    assert isinstance(wrapper, Coroutine)
-    wrapper.close()
-    with pytest.raises(RuntimeError, match="cannot reuse already awaited coroutine"):
-        inner.send(None)
-
-
-@pytest.mark.parametrize("verdict", [None, Verdict.OK, Verdict.STOP, Verdict.FAIL], ids=str)
-def test_the_wrapper_can_be_awaited(verdict: Any, loop: Loop) -> None:
-    """Compiled, it is stepped this way; interpreted, through `send`."""
-    receive = ActorReceive(Channel[int](), idle_element, loop.kernel, loop.spawn(lambda ctx, data: None))
-
-    async def job() -> Any:
-        await asyncio.sleep(0)
-        return verdict
-
-    async def main() -> Any:
-        return await ItemCoroutine(receive, job())
-
-    with asyncio.Runner() as runner:
-        assert runner.run(main()) == (None if verdict is Verdict.OK else verdict)
-    assert receive.is_scheduled is (verdict in {None, Verdict.OK})
-    assert receive.has_returned_stop is (verdict is Verdict.STOP)
-    assert list(iter(ItemCoroutine(receive, NeverYielding()))) == []  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # a coroutine as far as that goes
-    receive.detach()
-
-
-class NeverYielding:
-    def send(self, _value: object) -> Any:
-        raise StopIteration
-
-
 @pytest.mark.slow
-def test_a_coroutine_that_never_began_is_closed_with_its_wrapper() -> None:
+def test_a_coroutine_that_never_began_is_closed_with_its_wrapper(loop: Loop, clock: VirtualClock) -> None:
     """The actor is cancelled in its own function, which still returns a coroutine: it is never run."""
     jobs: list[Any] = []
 
@@ -220,34 +99,31 @@ def test_a_coroutine_that_never_began_is_closed_with_its_wrapper() -> None:
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        run_with_loop(main)
+        run_async(main, loop, clock=clock)
         jobs.clear()
         gc.collect()
 
 
-def test_a_verdict_returned_after_a_caught_cancellation_counts() -> None:
+async def test_a_verdict_returned_after_a_caught_cancellation_counts() -> None:
     """A cancellation that does not end the actor: by asyncio.timeout, or by task.cancel()."""
 
-    async def main(loop: Loop) -> None:
-        async def process(number: int) -> Verdict:
-            task = asyncio.current_task()
-            assert task is not None
-            task.cancel()
-            try:
-                await asyncio.sleep(0)
-            except asyncio.CancelledError:
-                task.uncancel()
-            return Verdict.STOP
+    async def process(number: int) -> Verdict:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            task.uncancel()
+        return Verdict.STOP
 
-        channel = filled_channel(1, 2)
-        actor = consume(channel, process)
-        assert (await actor.ended()).ended_by is EndedBy.RETURNED
-        assert len(channel) == 1
-
-    run_with_loop(main)
+    channel = filled_channel(1, 2)
+    actor = consume(channel, process)
+    assert (await actor.ended()).ended_by is EndedBy.RETURNED
+    assert len(channel) == 1
 
 
-def test_a_coroutine_is_stepped_with_values_and_errors_as_it_would_be_by_a_task() -> None:
+async def test_a_coroutine_is_stepped_with_values_and_errors_as_it_would_be_by_a_task() -> None:
     class Awaited:
         def __init__(self, future: asyncio.Future[Any]) -> None:
             self.future = future
@@ -255,28 +131,25 @@ def test_a_coroutine_is_stepped_with_values_and_errors_as_it_would_be_by_a_task(
         def __await__(self) -> Generator[Any, Any, Any]:
             return (yield from self.future)
 
-    async def main(loop: Loop) -> None:
-        good, bad = asyncio.get_running_loop().create_future(), asyncio.get_running_loop().create_future()
-        seen: list[Any] = []
+    good, bad = asyncio.get_running_loop().create_future(), asyncio.get_running_loop().create_future()
+    seen: list[Any] = []
 
-        async def process(number: int) -> Verdict:
-            seen.append(await Awaited(good))
-            with pytest.raises(Boom):
-                await bad
-            await BareYield()
-            async with asyncio.timeout(10):
-                await asyncio.sleep(0)
-            return Verdict.STOP
+    async def process(number: int) -> Verdict:
+        seen.append(await Awaited(good))
+        with pytest.raises(Boom):
+            await bad
+        await BareYield()
+        async with asyncio.timeout(10):
+            await asyncio.sleep(0)
+        return Verdict.STOP
 
-        actor = consume(filled_channel(1), process)
-        await asyncio.sleep(0)
-        good.set_result("good")
-        await asyncio.sleep(0)
-        bad.set_exception(Boom())
-        assert (await actor.ended()).ended_by is EndedBy.RETURNED
-        assert seen == ["good"]
-
-    run_with_loop(main)
+    actor = consume(filled_channel(1), process)
+    await asyncio.sleep(0)
+    good.set_result("good")
+    await asyncio.sleep(0)
+    bad.set_exception(Boom())
+    assert (await actor.ended()).ended_by is EndedBy.RETURNED
+    assert seen == ["good"]
 
 
 class BareYield:
@@ -286,38 +159,33 @@ class BareYield:
         yield
 
 
-def test_the_function_is_awaited_in_a_task_and_the_same_one_throughout() -> None:
-    async def main(loop: Loop) -> None:
-        tasks: list[Any] = []
+async def test_the_function_is_awaited_in_a_task_and_the_same_one_throughout() -> None:
+    tasks: list[Any] = []
 
-        async def process(number: int) -> Verdict:
-            for _ in range(3):
-                tasks.append(asyncio.current_task())
-                await asyncio.sleep(0)
-            return Verdict.STOP
+    async def process(number: int) -> Verdict:
+        for _ in range(3):
+            tasks.append(asyncio.current_task())
+            await asyncio.sleep(0)
+        return Verdict.STOP
 
-        await consume(filled_channel(1), process).ended()
-        assert tasks[0] is not None
-        assert len(set(tasks)) == 1
-
-    run_with_loop(main)
+    await consume(filled_channel(1), process).ended()
+    assert tasks[0] is not None
+    assert len(set(tasks)) == 1
 
 
 @pytest.mark.guarantee("G108")
-def test_stray_messages_while_in_flight_change_nothing() -> None:
-    async def main(loop: Loop) -> None:
-        slow = SlowFunction[int]()
-        channel = filled_channel(1, 2)
-        actor = consume(channel, slow)
-        await wait_until(lambda: slow.begun == [1])
-        loop.send(actor.id, "stray")
-        await asyncio.sleep(0)
-        assert slow.begun == [1]
-        slow.gate.set()
-        await wait_until(lambda: slow.ended == [1, 2])
-        await wait_until(lambda: actor.strays == 1)
-
-    run_with_loop(main)
+async def test_stray_messages_while_in_flight_change_nothing(loop: Loop) -> None:
+    slow = SlowFunction[int]()
+    channel = filled_channel(1, 2)
+    actor = consume(channel, slow)
+    await wait_until(lambda: slow.begun == [1])
+    loop.send(actor.id, "stray")
+    await asyncio.sleep(0)
+    assert slow.begun == [1]
+    slow.gate.set()
+    await wait_until(lambda: slow.ended == [1, 2])
+    await wait_until(lambda: actor.strays == 1)
+    await actor.stop()
 
 
 @pytest.mark.slow
@@ -356,9 +224,7 @@ def test_no_element_is_lost_to_an_actor_whose_event_loop_was_closed(*, is_afar: 
             runner.run(begin())
 
     if is_afar:
-        thread = Thread(target=forget)
-        thread.start()
-        thread.join()
+        in_thread(forget)
     else:
         forget()
     assert channel.try_send(1)

@@ -16,7 +16,7 @@ import pytest
 from bandstand.errors import BandstandError, ChannelClosedError, ChannelTimeoutError, InvalidArgumentError
 from bandstand.scope import CONFLATED, UNBOUNDED, Channel, ChannelStatistics
 from bandstand.testing import VirtualClock
-from tests.scope.harness import (
+from tests.scope.support import (
     BUFFERED,
     CAPACITIES,
     Capacity,
@@ -26,8 +26,6 @@ from tests.scope.harness import (
     event_loop_factory,
     iterate,
     result_of,
-    run,
-    run_virtual,
     sleep_virtual,
     start_waiting,
 )
@@ -40,60 +38,51 @@ pytestmark = pytest.mark.spec("K3")
 
 @pytest.mark.guarantee("G91")
 @pytest.mark.parametrize("capacity", [0, 1, 3, 100, UNBOUNDED])
-def test_what_is_sent_is_received_once_and_in_order(capacity: Capacity) -> None:
-    async def main() -> None:
-        channel = Channel[int](capacity)
+async def test_what_is_sent_is_received_once_and_in_order(capacity: Capacity) -> None:
+    channel = Channel[int](capacity)
 
-        async def sender() -> None:
-            for number in range(1000):
-                await channel.send(number)
-            channel.close()
+    async def sender() -> None:
+        for number in range(1000):
+            await channel.send(number)
+        channel.close()
 
-        task = asyncio.create_task(sender())
-        assert [number async for number in channel] == list(range(1000))
-        await task
-        check_counters(channel)
-
-    run(main)
+    task = asyncio.create_task(sender())
+    assert [number async for number in channel] == list(range(1000))
+    await task
+    check_counters(channel)
 
 
 @pytest.mark.guarantee("G92")
-def test_at_a_rendezvous_a_send_waits_until_it_is_received() -> None:
-    async def main() -> None:
-        channel = Channel[str]()
-        assert not channel.try_send("there is no receiver")
-        sender = await start_waiting(channel.send("hello"))
-        assert channel.statistics().senders == 1
-        assert channel.statistics().sent == 0, "an element that was not received was not sent"
-        assert await channel.receive() == "hello"
-        await sender
-        receiver = await start_waiting(channel.receive())
-        assert channel.try_send("at once")
-        assert await receiver == "at once"
-        assert len(channel) == 0
-
-    run(main)
+async def test_at_a_rendezvous_a_send_waits_until_it_is_received() -> None:
+    channel = Channel[str]()
+    assert not channel.try_send("there is no receiver")
+    sender = await start_waiting(channel.send("hello"))
+    assert channel.statistics().senders == 1
+    assert channel.statistics().sent == 0, "an element that was not received was not sent"
+    assert await channel.receive() == "hello"
+    await sender
+    receiver = await start_waiting(channel.receive())
+    assert channel.try_send("at once")
+    assert await receiver == "at once"
+    assert len(channel) == 0
 
 
 @pytest.mark.guarantee("G92")
 @pytest.mark.parametrize("capacity", [1, 3, 17])
-def test_a_bounded_channel_holds_its_capacity(capacity: int) -> None:
-    async def main() -> None:
-        channel = Channel[int](capacity)
-        for number in range(capacity):
-            await channel.send(number)
-        assert not channel.try_send(99)
-        late = await start_waiting(channel.send(capacity))
-        check_counters(channel)
-        assert channel.try_receive() == 0
-        check_counters(channel)
-        await iterate(2)
-        assert late.done(), "there is room, but the sender still waits"
-        assert len(channel) == capacity
-        assert drain(channel) == list(range(1, capacity + 1))
-        assert channel.statistics().peak == capacity
-
-    run(main)
+async def test_a_bounded_channel_holds_its_capacity(capacity: int) -> None:
+    channel = Channel[int](capacity)
+    for number in range(capacity):
+        await channel.send(number)
+    assert not channel.try_send(99)
+    late = await start_waiting(channel.send(capacity))
+    check_counters(channel)
+    assert channel.try_receive() == 0
+    check_counters(channel)
+    await iterate(2)
+    assert late.done(), "there is room, but the sender still waits"
+    assert len(channel) == capacity
+    assert drain(channel) == list(range(1, capacity + 1))
+    assert channel.statistics().peak == capacity
 
 
 @pytest.mark.guarantee("G92")
@@ -113,21 +102,18 @@ def test_an_unbounded_channel_never_makes_a_sender_wait_and_frees_its_memory() -
 
 
 @pytest.mark.guarantee("G92")
-def test_a_conflated_channel_keeps_the_newest() -> None:
-    async def main() -> None:
-        channel = Channel[int](CONFLATED)
-        for number in range(5):
-            await channel.send(number)
-            check_counters(channel)
-        assert await channel.receive() == 4
-        receiver = await start_waiting(channel.receive())
-        channel.try_send(5)
-        channel.try_send(6)
-        assert await receiver == 5, "handed over: nothing replaces it any more"
-        assert drain(channel) == [6]
-        assert channel.statistics().conflated == 4
-
-    run(main)
+async def test_a_conflated_channel_keeps_the_newest() -> None:
+    channel = Channel[int](CONFLATED)
+    for number in range(5):
+        await channel.send(number)
+        check_counters(channel)
+    assert await channel.receive() == 4
+    receiver = await start_waiting(channel.receive())
+    channel.try_send(5)
+    channel.try_send(6)
+    assert await receiver == 5, "handed over: nothing replaces it any more"
+    assert drain(channel) == [6]
+    assert channel.statistics().conflated == 4
 
 
 @pytest.mark.guarantee("G92")
@@ -192,52 +178,42 @@ def test_try_send_and_try_receive_never_wait_and_need_no_loop(capacity: Capacity
         channel.try_receive()
 
 
-def test_try_receive_takes_from_a_waiting_sender() -> None:
-    async def main() -> None:
-        channel = Channel[int](1)
-        await channel.send(1)
-        second, third = await start_waiting(channel.send(2)), await start_waiting(channel.send(3))
-        assert drain(channel) == [1, 2, 3]
-        await asyncio.gather(second, third)
-
-    run(main)
+async def test_try_receive_takes_from_a_waiting_sender() -> None:
+    channel = Channel[int](1)
+    await channel.send(1)
+    second, third = await start_waiting(channel.send(2)), await start_waiting(channel.send(3))
+    assert drain(channel) == [1, 2, 3]
+    await asyncio.gather(second, third)
 
 
 # -- timeouts ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G93")
-def test_a_timeout_of_zero_does_not_wait() -> None:
-    async def main() -> None:
-        channel = Channel[int](1)
-        with pytest.raises(ChannelTimeoutError, match=r"there was no element$"):
-            await channel.receive(timeout=0)
-        await channel.send(1, timeout=0)
-        with pytest.raises(ChannelTimeoutError, match=r"the element was not accepted$"):
-            await channel.send(2, timeout=0)
-        assert await channel.receive(timeout=0) == 1
-        assert channel.statistics().timed_out == 0, "no operation was queued"
-
-    run(main)
+async def test_a_timeout_of_zero_does_not_wait() -> None:
+    channel = Channel[int](1)
+    with pytest.raises(ChannelTimeoutError, match=r"there was no element$"):
+        await channel.receive(timeout=0)
+    await channel.send(1, timeout=0)
+    with pytest.raises(ChannelTimeoutError, match=r"the element was not accepted$"):
+        await channel.send(2, timeout=0)
+    assert await channel.receive(timeout=0) == 1
+    assert channel.statistics().timed_out == 0, "no operation was queued"
 
 
 @pytest.mark.guarantee("G93")
 @pytest.mark.parametrize("side", ["send", "receive"])
 @pytest.mark.parametrize("ms", [0.25, 1, 7.5, 1000, 86_400_000])
-def test_a_wait_times_out_and_not_earlier(side: str, ms: float, bandstand_clock: VirtualClock) -> None:
-    async def main() -> None:
-        channel = Channel[int]()
-        before = bandstand_clock.now_ns()
-        with pytest.raises(ChannelTimeoutError, match=f"within {ms:.15g} ms") as caught:
-            await (
-                channel.send(1, timeout=ms / 1000) if side == "send" else channel.receive(timeout=ms / 1000)
-            )
-        assert isinstance(caught.value, TimeoutError)
-        assert ms <= (bandstand_clock.now_ns() - before) / 1e6 <= ms + 2
-        stats = channel.statistics()
-        assert (stats.timed_out, stats.senders, stats.receivers, stats.sent) == (1, 0, 0, 0)
-
-    run_virtual(main, clock=bandstand_clock)
+@pytest.mark.virtual_time
+async def test_a_wait_times_out_and_not_earlier(side: str, ms: float, bandstand_clock: VirtualClock) -> None:
+    channel = Channel[int]()
+    before = bandstand_clock.now_ns()
+    with pytest.raises(ChannelTimeoutError, match=f"within {ms:.15g} ms") as caught:
+        await (channel.send(1, timeout=ms / 1000) if side == "send" else channel.receive(timeout=ms / 1000))
+    assert isinstance(caught.value, TimeoutError)
+    assert ms <= (bandstand_clock.now_ns() - before) / 1e6 <= ms + 2
+    stats = channel.statistics()
+    assert (stats.timed_out, stats.senders, stats.receivers, stats.sent) == (1, 0, 0, 0)
 
 
 @pytest.mark.guarantee("G93")
@@ -266,70 +242,54 @@ def test_timeouts_in_real_time(is_attached: bool) -> None:
 
 
 @pytest.mark.guarantee("G93")
-def test_timeouts_work_without_a_bandstand_loop(bandstand_clock: VirtualClock) -> None:
-    async def main() -> None:
-        channel = Channel[int]()
-        before = bandstand_clock.now_ns()
-        with pytest.raises(ChannelTimeoutError):
-            await channel.receive(timeout=0.25)
-        assert 250 <= (bandstand_clock.now_ns() - before) / 1e6 <= 251
-
-    bandstand_clock.run(main())
-
-
-@pytest.mark.guarantee("G93")
-def test_a_timeout_outlives_the_loop_that_kept_it(bandstand_clock: VirtualClock) -> None:
+@pytest.mark.no_loop
+async def test_a_timeout_outlives_the_loop_that_kept_it(bandstand_clock: VirtualClock) -> None:
     from bandstand.core import Loop
 
-    async def main() -> None:
-        channel = Channel[int]()
-        before = bandstand_clock.now_ns()
-        async with Loop(clock=bandstand_clock):
-            receiver = await start_waiting(channel.receive(timeout=0.3))
-            await asyncio.sleep(0.1)
-        assert await result_of(receiver) is ChannelTimeoutError
-        assert 300 <= (bandstand_clock.now_ns() - before) / 1e6 <= 302
-
-    bandstand_clock.run(main())
+    channel = Channel[int]()
+    before = bandstand_clock.now_ns()
+    async with Loop(clock=bandstand_clock):
+        receiver = await start_waiting(channel.receive(timeout=0.3))
+        await asyncio.sleep(0.1)
+    assert await result_of(receiver) is ChannelTimeoutError
+    assert 300 <= (bandstand_clock.now_ns() - before) / 1e6 <= 302
 
 
 @pytest.mark.guarantee("G93")
-def test_an_operation_that_is_completed_in_time_does_not_time_out(bandstand_clock: VirtualClock) -> None:
-    async def main() -> None:
-        channel = Channel[int]()
-        receiver = await start_waiting(channel.receive(timeout=0.1))
-        await sleep_virtual(99)
-        assert channel.try_send(5)
-        await sleep_virtual(200)
-        assert await receiver == 5
-        sender = await start_waiting(channel.send(6, timeout=0.1))
-        await sleep_virtual(50)
-        assert await channel.receive() == 6
-        await sleep_virtual(200)
-        await sender
-        assert channel.statistics().timed_out == 0
-
-    run_virtual(main, clock=bandstand_clock)
+@pytest.mark.virtual_time
+async def test_an_operation_that_is_completed_in_time_does_not_time_out(
+    bandstand_clock: VirtualClock,
+) -> None:
+    channel = Channel[int]()
+    receiver = await start_waiting(channel.receive(timeout=0.1))
+    await sleep_virtual(99)
+    assert channel.try_send(5)
+    await sleep_virtual(200)
+    assert await receiver == 5
+    sender = await start_waiting(channel.send(6, timeout=0.1))
+    await sleep_virtual(50)
+    assert await channel.receive() == 6
+    await sleep_virtual(200)
+    await sender
+    assert channel.statistics().timed_out == 0
 
 
 @pytest.mark.guarantee("G93")
-def test_an_operation_that_timed_out_does_not_block_others() -> None:
-    async def main() -> None:
-        channel = Channel[int]()
-        impatient = await start_waiting(channel.receive(timeout=0.01))
-        patient = await start_waiting(channel.receive())
-        await sleep_virtual(20)
-        assert await result_of(impatient) is ChannelTimeoutError
-        assert channel.try_send(1)
-        assert await patient == 1
-        short = await start_waiting(channel.send(2, timeout=0.01))
-        long = await start_waiting(channel.send(3))
-        await sleep_virtual(20)
-        assert await result_of(short) is ChannelTimeoutError
-        assert await channel.receive() == 3
-        await long
-
-    run_virtual(main)
+@pytest.mark.virtual_time
+async def test_an_operation_that_timed_out_does_not_block_others() -> None:
+    channel = Channel[int]()
+    impatient = await start_waiting(channel.receive(timeout=0.01))
+    patient = await start_waiting(channel.receive())
+    await sleep_virtual(20)
+    assert await result_of(impatient) is ChannelTimeoutError
+    assert channel.try_send(1)
+    assert await patient == 1
+    short = await start_waiting(channel.send(2, timeout=0.01))
+    long = await start_waiting(channel.send(3))
+    await sleep_virtual(20)
+    assert await result_of(short) is ChannelTimeoutError
+    assert await channel.receive() == 3
+    await long
 
 
 # -- close -------------------------------------------------------------------------------------------------------------
@@ -337,73 +297,63 @@ def test_an_operation_that_timed_out_does_not_block_others() -> None:
 
 @pytest.mark.guarantee("G94")
 @pytest.mark.parametrize("capacity", BUFFERED)
-def test_receivers_get_what_is_left_and_then_the_end(capacity: Capacity) -> None:
-    async def main() -> None:
-        channel = Channel[int](capacity)
-        await channel.send(1)
-        channel.close()
-        assert channel.is_closed
-        with pytest.raises(ChannelClosedError, match="it is closed"):
-            await channel.send(2)
-        assert [item async for item in channel] == [1]
-        assert [item async for item in channel] == []
-        with pytest.raises(ChannelClosedError, match="closed and empty"):
-            await channel.receive()
-        with pytest.raises(ChannelClosedError):
-            await channel.receive(timeout=0)
-        assert await anext(channel, "the end") == "the end"
-        with pytest.raises(StopAsyncIteration):
-            await anext(channel)
-
-    run(main)
+async def test_receivers_get_what_is_left_and_then_the_end(capacity: Capacity) -> None:
+    channel = Channel[int](capacity)
+    await channel.send(1)
+    channel.close()
+    assert channel.is_closed
+    with pytest.raises(ChannelClosedError, match="it is closed"):
+        await channel.send(2)
+    assert [item async for item in channel] == [1]
+    assert [item async for item in channel] == []
+    with pytest.raises(ChannelClosedError, match="closed and empty"):
+        await channel.receive()
+    with pytest.raises(ChannelClosedError):
+        await channel.receive(timeout=0)
+    assert await anext(channel, "the end") == "the end"
+    with pytest.raises(StopAsyncIteration):
+        await anext(channel)
 
 
 @pytest.mark.guarantee("G94")
-def test_waiting_operations_fail_at_once() -> None:
-    async def main() -> None:
-        full = Channel[int](1)
-        await full.send(0)
-        senders = [await start_waiting(full.send(number, timeout=1.0)) for number in (1, 2, 3)]
-        full.close()
-        assert [await result_of(task) for task in senders] == [ChannelClosedError] * 3
-        assert full.statistics().refused == 3
-        assert drain(full) == [0]
-        empty = Channel[int]()
-        receivers = [await start_waiting(empty.receive()) for _ in range(3)]
+async def test_waiting_operations_fail_at_once() -> None:
+    full = Channel[int](1)
+    await full.send(0)
+    senders = [await start_waiting(full.send(number, timeout=1.0)) for number in (1, 2, 3)]
+    full.close()
+    assert [await result_of(task) for task in senders] == [ChannelClosedError] * 3
+    assert full.statistics().refused == 3
+    assert drain(full) == [0]
+    empty = Channel[int]()
+    receivers = [await start_waiting(empty.receive()) for _ in range(3)]
 
-        async def loop() -> list[int]:
-            return [item async for item in empty]
+    async def loop() -> list[int]:
+        return [item async for item in empty]
 
-        looping = asyncio.create_task(loop())
-        await iterate(2)
-        empty.close()
-        assert [await result_of(task) for task in receivers] == [ChannelClosedError] * 3
-        assert await looping == []
-        check_counters(full, empty)
-
-    run(main)
+    looping = asyncio.create_task(loop())
+    await iterate(2)
+    empty.close()
+    assert [await result_of(task) for task in receivers] == [ChannelClosedError] * 3
+    assert await looping == []
+    check_counters(full, empty)
 
 
 @pytest.mark.slow
 @pytest.mark.guarantee("G94")
-def test_close_completes_an_operation_that_only_the_queue_holds() -> None:
+async def test_close_completes_an_operation_that_only_the_queue_holds() -> None:
     """The queue may hold the only reference to an operation: stepped by hand, and dropped."""
-
-    async def main() -> None:
-        channel = Channel[int]()
-        for _ in range(50):
-            next(iter(channel.receive().__await__()))
-        assert channel.statistics().receivers == 50
-        channel.close()
-        gc.collect()
-        channel = Channel[int]()
-        for number in range(50):
-            next(iter(channel.send(number).__await__()))
-        channel.close()
-        gc.collect()
-        assert channel.statistics().refused == 50
-
-    run(main)
+    channel = Channel[int]()
+    for _ in range(50):
+        next(iter(channel.receive().__await__()))
+    assert channel.statistics().receivers == 50
+    channel.close()
+    gc.collect()
+    channel = Channel[int]()
+    for number in range(50):
+        next(iter(channel.send(number).__await__()))
+    channel.close()
+    gc.collect()
+    assert channel.statistics().refused == 50
 
 
 # -- fairness ----------------------------------------------------------------------------------------------------------
@@ -411,69 +361,41 @@ def test_close_completes_an_operation_that_only_the_queue_holds() -> None:
 
 @pytest.mark.guarantee("G95")
 @pytest.mark.parametrize("capacity", [0, 1, 3])
-def test_first_come_first_served_on_both_sides(capacity: int) -> None:
-    async def main() -> None:
-        channel = Channel[int](capacity)
-        got: list[tuple[int, int]] = []
+async def test_first_come_first_served_on_both_sides(capacity: int) -> None:
+    channel = Channel[int](capacity)
+    got: list[tuple[int, int]] = []
 
-        async def receive(number: int) -> None:
-            got.append((number, await channel.receive()))
+    async def receive(number: int) -> None:
+        got.append((number, await channel.receive()))
 
-        receivers = [asyncio.create_task(receive(number)) for number in range(20)]
-        await iterate()
-        for number in range(20):
-            assert channel.try_send(number)
-        await asyncio.gather(*receivers)
-        assert got == [(number, number) for number in range(20)]
-        done: list[int] = []
+    receivers = [asyncio.create_task(receive(number)) for number in range(20)]
+    await iterate()
+    for number in range(20):
+        assert channel.try_send(number)
+    await asyncio.gather(*receivers)
+    assert got == [(number, number) for number in range(20)]
+    done: list[int] = []
 
-        async def send(number: int) -> None:
-            await channel.send(number)
-            done.append(number)
+    async def send(number: int) -> None:
+        await channel.send(number)
+        done.append(number)
 
-        senders = [asyncio.create_task(send(number)) for number in range(20)]
-        await iterate()
-        assert [await channel.receive() for _ in range(20)] == list(range(20))
-        await asyncio.gather(*senders)
-        assert done == list(range(20))
-
-    run(main)
+    senders = [asyncio.create_task(send(number)) for number in range(20)]
+    await iterate()
+    assert [await channel.receive() for _ in range(20)] == list(range(20))
+    await asyncio.gather(*senders)
+    assert done == list(range(20))
 
 
 @pytest.mark.guarantee("G95")
-def test_a_new_operation_does_not_overtake_waiting_ones() -> None:
-    async def main() -> None:
-        channel = Channel[str](1)
-        await channel.send("first")
-        second = await start_waiting(channel.send("second"))
-        assert await channel.receive() == "first"
-        assert not channel.try_send("pushy"), "the free slot belongs to the waiting sender"
-        assert drain(channel) == ["second"]
-        await second
-
-    run(main)
-
-
-@pytest.mark.guarantee("G95")
-def test_many_consuming_loops_get_equal_shares() -> None:
-    async def main() -> None:
-        channel = Channel[int]()
-        shares = [0] * 5
-
-        async def consume(number: int) -> None:
-            async for _ in channel:
-                shares[number] += 1
-
-        tasks = [asyncio.create_task(consume(number)) for number in range(5)]
-        await iterate()
-        for number in range(1000):
-            await channel.send(number)
-        channel.close()
-        await asyncio.gather(*tasks)
-        assert sum(shares) == 1000
-        assert min(shares) >= 1000 // 6 - 1, shares
-
-    run(main)
+async def test_a_new_operation_does_not_overtake_waiting_ones() -> None:
+    channel = Channel[str](1)
+    await channel.send("first")
+    second = await start_waiting(channel.send("second"))
+    assert await channel.receive() == "first"
+    assert not channel.try_send("pushy"), "the free slot belongs to the waiting sender"
+    assert drain(channel) == ["second"]
+    await second
 
 
 # -- elements ----------------------------------------------------------------------------------------------------------
@@ -487,86 +409,77 @@ ODD: list[Any] = [
 
 @pytest.mark.guarantee("G91")
 @pytest.mark.parametrize("value", ODD, ids=repr)
-def test_every_value_is_passed_unchanged(value: Any) -> None:
-    async def main() -> None:
-        channel = Channel[Any](1)
+async def test_every_value_is_passed_unchanged(value: Any) -> None:
+    channel = Channel[Any](1)
+    await channel.send(value)
+    assert await channel.receive() is value
+    await channel.send(value)
+    assert channel.try_receive("default") is value
+    receiver = await start_waiting(channel.receive())
+    await channel.send(value)
+    assert await receiver is value
+    await channel.send(value)
+    async for item in channel:
+        assert item is value
+        break
+    try:
+        raise ValueError  # noqa: TRY301 -- as short as can be
+    except ValueError:
+        # While an exception is handled, the end of an iterator looks different in C.
         await channel.send(value)
         assert await channel.receive() is value
-        await channel.send(value)
-        assert channel.try_receive("default") is value
-        receiver = await start_waiting(channel.receive())
-        await channel.send(value)
-        assert await receiver is value
-        await channel.send(value)
-        async for item in channel:
-            assert item is value
-            break
-        try:
-            raise ValueError  # noqa: TRY301 -- as short as can be
-        except ValueError:
-            # While an exception is handled, the end of an iterator looks different in C.
-            await channel.send(value)
-            assert await channel.receive() is value
-        await channel.send(value)
-        assert await asyncio.wait_for(channel.receive(), 1) is value
-
-    run(main)
+    await channel.send(value)
+    assert await asyncio.wait_for(channel.receive(), 1) is value
 
 
 @pytest.mark.guarantee("G91")
-def test_a_channel_keeps_no_reference_to_received_elements() -> None:
+async def test_a_channel_keeps_no_reference_to_received_elements() -> None:
     import weakref
 
     class Thing:
         pass
 
-    async def main() -> None:
-        for capacity in (0, 1, UNBOUNDED):
-            channel = Channel[Thing](capacity)
-            thing = Thing()
-            seen = weakref.ref(thing)
-            sender = asyncio.create_task(as_coroutine(channel.send(thing)))
-            del thing
-            await iterate()
-            del sender
-            await channel.receive()
-            await iterate()
-            assert seen() is None
-
-    run(main)
+    for capacity in (0, 1, UNBOUNDED):
+        channel = Channel[Thing](capacity)
+        thing = Thing()
+        seen = weakref.ref(thing)
+        sender = asyncio.create_task(as_coroutine(channel.send(thing)))
+        del thing
+        await iterate()
+        del sender
+        await channel.receive()
+        await iterate()
+        assert seen() is None
 
 
 # -- statistics --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G99")
-def test_statistics() -> None:
-    async def main() -> None:
-        channel = Channel[int](2, name="orders")
-        nothing = ChannelStatistics(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, closed=False)
-        assert channel.statistics() == nothing
-        await channel.send(1)
-        await channel.send(2)
-        sender = await start_waiting(channel.send(3))
-        assert channel.statistics() == replace(nothing, sent=2, buffered=2, senders=1, peak=2)
-        await channel.receive()
-        assert channel.statistics() == replace(nothing, sent=3, received=1, buffered=2, peak=2)
-        drain(channel)
-        await sender
-        receiver = await start_waiting(channel.receive())
-        assert channel.statistics() == replace(nothing, sent=3, received=3, receivers=1, peak=2)
-        receiver.cancel()
-        await iterate()
-        channel.close()
-        with pytest.raises(ChannelClosedError):
-            channel.try_send(4)
-        assert channel.statistics() == replace(
-            nothing, sent=3, received=3, cancelled=1, refused=1, peak=2, closed=True
-        )
-        assert Channel[int](UNBOUNDED).statistics().capacity is UNBOUNDED
-        assert Channel[int](CONFLATED).statistics().capacity is CONFLATED
-
-    run(main)
+async def test_statistics() -> None:
+    channel = Channel[int](2, name="orders")
+    nothing = ChannelStatistics(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, closed=False)
+    assert channel.statistics() == nothing
+    await channel.send(1)
+    await channel.send(2)
+    sender = await start_waiting(channel.send(3))
+    assert channel.statistics() == replace(nothing, sent=2, buffered=2, senders=1, peak=2)
+    await channel.receive()
+    assert channel.statistics() == replace(nothing, sent=3, received=1, buffered=2, peak=2)
+    drain(channel)
+    await sender
+    receiver = await start_waiting(channel.receive())
+    assert channel.statistics() == replace(nothing, sent=3, received=3, receivers=1, peak=2)
+    receiver.cancel()
+    await iterate()
+    channel.close()
+    with pytest.raises(ChannelClosedError):
+        channel.try_send(4)
+    assert channel.statistics() == replace(
+        nothing, sent=3, received=3, cancelled=1, refused=1, peak=2, closed=True
+    )
+    assert Channel[int](UNBOUNDED).statistics().capacity is UNBOUNDED
+    assert Channel[int](CONFLATED).statistics().capacity is CONFLATED
 
 
 @pytest.mark.parametrize(
@@ -622,45 +535,38 @@ def test_an_invalid_token_is_refused() -> None:
 
 
 @pytest.mark.parametrize("is_late", [False, True])
-def test_an_operation_is_awaited_once(is_late: bool) -> None:
-    async def main() -> None:
-        channel = Channel[int](1)
-        operation = channel.receive()
-        if is_late:
-            first = await start_waiting(operation)
-            with pytest.raises(InvalidArgumentError, match="once"):
-                await operation
-            await channel.send(1)
-            await first
-        else:
-            await channel.send(1)
-            await operation
-        with pytest.raises(InvalidArgumentError, match="only once: create a new one"):
-            await operation
+async def test_an_operation_is_awaited_once(is_late: bool) -> None:
+    channel = Channel[int](1)
+    operation = channel.receive()
+    if is_late:
+        first = await start_waiting(operation)
         with pytest.raises(InvalidArgumentError, match="once"):
-            operation.blocking()
-        by_hand: Any = operation
-        with pytest.raises(InvalidArgumentError, match="once"):
-            by_hand.send(None)
-        assert channel.statistics().received == 1
-
-    run(main)
-
-
-def test_a_wait_that_is_resumed_too_early_leaves_the_queue() -> None:
-    """Otherwise the next element would be handed to a receiver that does not wait any more."""
-
-    async def main() -> None:
-        channel = Channel[int](1)
-        by_hand: Any = channel.receive()
-        assert by_hand.send(None) is not None
-        with pytest.raises(InvalidArgumentError, match="still waiting"):
-            by_hand.send(None)
-        assert channel.statistics().receivers == 0
+            await operation
         await channel.send(1)
-        assert drain(channel) == [1]
+        await first
+    else:
+        await channel.send(1)
+        await operation
+    with pytest.raises(InvalidArgumentError, match="only once: create a new one"):
+        await operation
+    with pytest.raises(InvalidArgumentError, match="once"):
+        operation.blocking()
+    by_hand: Any = operation
+    with pytest.raises(InvalidArgumentError, match="once"):
+        by_hand.send(None)
+    assert channel.statistics().received == 1
 
-    run(main)
+
+async def test_a_wait_that_is_resumed_too_early_leaves_the_queue() -> None:
+    """Otherwise the next element would be handed to a receiver that does not wait any more."""
+    channel = Channel[int](1)
+    by_hand: Any = channel.receive()
+    assert by_hand.send(None) is not None
+    with pytest.raises(InvalidArgumentError, match="still waiting"):
+        by_hand.send(None)
+    assert channel.statistics().receivers == 0
+    await channel.send(1)
+    assert drain(channel) == [1]
 
 
 def test_an_operation_has_no_truth_value() -> None:
@@ -697,14 +603,14 @@ def test_without_an_event_loop_only_operations_that_need_not_wait_work() -> None
 
 
 @pytest.mark.parametrize("duplicate", [pickle.dumps, copy.copy, copy.deepcopy])
-def test_channels_and_operations_cannot_be_pickled_or_copied(duplicate: Any) -> None:
+async def test_channels_and_operations_cannot_be_pickled_or_copied(duplicate: Any) -> None:
     channel = Channel[int](1)
     channel.try_send(1)
     operation = channel.receive()
     for thing in (channel, operation):
         with pytest.raises(TypeError, match="cannot be pickled"):
             duplicate(thing)
-    run(lambda: as_coroutine(operation))
+    await operation
 
 
 def test_errors_are_bandstand_errors_and_name_the_channel() -> None:
@@ -715,26 +621,19 @@ def test_errors_are_bandstand_errors_and_name_the_channel() -> None:
     assert pickle.loads(pickle.dumps(caught.value)).args == caught.value.args
 
 
-def test_a_task_made_of_an_operation_has_a_repr() -> None:
+async def test_a_task_made_of_an_operation_has_a_repr() -> None:
     """asyncio accepts it as a coroutine, because it has all of its methods."""
-
-    async def main() -> None:
-        channel = Channel[int]()
-        task = asyncio.ensure_future(channel.receive())
-        await iterate()
-        assert "pending" in repr(task)
-        channel.try_send(1)
-        assert await task == 1
-
-    run(main)
+    channel = Channel[int]()
+    task = asyncio.ensure_future(channel.receive())
+    await iterate()
+    assert "pending" in repr(task)
+    channel.try_send(1)
+    assert await task == 1
 
 
-def test_throw_needs_an_exception() -> None:
-    async def main() -> None:
-        start_waiting = cast("Any", Channel[int]().receive()).__await__()
-        start_waiting.send(None)
-        with pytest.raises(TypeError):
-            start_waiting.throw()
-        start_waiting.close()
-
-    run(main)
+async def test_throw_needs_an_exception() -> None:
+    start_waiting = cast("Any", Channel[int]().receive()).__await__()
+    start_waiting.send(None)
+    with pytest.raises(TypeError):
+        start_waiting.throw()
+    start_waiting.close()

@@ -11,7 +11,7 @@ import pytest
 
 from bandstand.errors import ChannelClosedError, ChannelTimeoutError, TokenCancelledError
 from bandstand.scope import CONFLATED, UNBOUNDED, CancelToken, Channel
-from tests.scope.harness import (
+from tests.scope.support import (
     as_coroutine,
     begin_by_hand,
     check_counters,
@@ -20,8 +20,6 @@ from tests.scope.harness import (
     iterate,
     pending_timers,
     result_of,
-    run,
-    run_virtual,
     sleep_virtual,
     start_waiting,
 )
@@ -33,274 +31,240 @@ pytestmark = pytest.mark.spec("K3", "K4")
 
 
 @pytest.mark.guarantee("G96")
-def test_a_task_that_is_cancelled_while_it_waits_leaves_the_queue() -> None:
-    async def main() -> None:
-        channel = Channel[int](1)
-        receivers = [await start_waiting(channel.receive()) for _ in range(3)]
-        receivers[1].cancel()
-        assert await result_of(receivers[1]) is asyncio.CancelledError
-        assert channel.statistics().receivers == 2
-        channel.try_send(0)
-        channel.try_send(1)
-        assert [await receivers[0], await receivers[2]] == [0, 1]
-        channel.try_send(2)
-        senders = [await start_waiting(channel.send(number)) for number in (3, 4, 5)]
-        senders[1].cancel()
-        assert await result_of(senders[1]) is asyncio.CancelledError
-        assert drain(channel) == [2, 3, 5], "what was not sent is not there"
-        assert channel.statistics().cancelled == 2
-        check_counters(channel)
-
-    run(main)
+async def test_a_task_that_is_cancelled_while_it_waits_leaves_the_queue() -> None:
+    channel = Channel[int](1)
+    receivers = [await start_waiting(channel.receive()) for _ in range(3)]
+    receivers[1].cancel()
+    assert await result_of(receivers[1]) is asyncio.CancelledError
+    assert channel.statistics().receivers == 2
+    channel.try_send(0)
+    channel.try_send(1)
+    assert [await receivers[0], await receivers[2]] == [0, 1]
+    channel.try_send(2)
+    senders = [await start_waiting(channel.send(number)) for number in (3, 4, 5)]
+    senders[1].cancel()
+    assert await result_of(senders[1]) is asyncio.CancelledError
+    assert drain(channel) == [2, 3, 5], "what was not sent is not there"
+    assert channel.statistics().cancelled == 2
+    check_counters(channel)
+    await asyncio.gather(senders[0], senders[2])
 
 
 @pytest.mark.guarantee("G96")
-def test_a_receiver_whose_task_was_cancelled_but_has_not_run_gets_no_element() -> None:
-    async def main() -> None:
-        channel = Channel[int]()
-        first, second = await start_waiting(channel.receive()), await start_waiting(channel.receive())
-        first.cancel()
-        # In the same iteration of the event loop.
-        assert channel.try_send(1)
-        check_counters(channel)
-        assert await second == 1
-        assert await result_of(first) is asyncio.CancelledError
-        third = await start_waiting(channel.receive())
-        third.cancel()
-        assert not channel.try_send(2), "there is no receiver"
-        left, right = await start_waiting(channel.send(3)), await start_waiting(channel.send(4))
-        left.cancel()
-        assert channel.try_receive() == 4
-        await right
-        assert await result_of(left) is asyncio.CancelledError
-
-    run(main)
+async def test_a_receiver_whose_task_was_cancelled_but_has_not_run_gets_no_element() -> None:
+    channel = Channel[int]()
+    first, second = await start_waiting(channel.receive()), await start_waiting(channel.receive())
+    first.cancel()
+    # In the same iteration of the event loop.
+    assert channel.try_send(1)
+    check_counters(channel)
+    assert await second == 1
+    assert await result_of(first) is asyncio.CancelledError
+    third = await start_waiting(channel.receive())
+    third.cancel()
+    assert not channel.try_send(2), "there is no receiver"
+    left, right = await start_waiting(channel.send(3)), await start_waiting(channel.send(4))
+    left.cancel()
+    assert channel.try_receive() == 4
+    await right
+    assert await result_of(left) is asyncio.CancelledError
 
 
 @pytest.mark.guarantee("G96")
 @pytest.mark.parametrize("capacity", [0, 1, 3, UNBOUNDED])
-def test_an_element_of_a_receiver_that_is_cancelled_afterwards_returns_to_the_front(capacity: Any) -> None:
-    async def main() -> None:
-        channel = Channel[int](capacity)
-        task = await start_waiting(channel.receive())
-        for number in range(4):
-            channel.try_send(number)
-        rest = drain(channel)
-        for number in rest:
-            channel.try_send(number)
-        assert channel.statistics().received == 1 + len(rest)
-        task.cancel()
-        check_counters(channel)
-        assert await result_of(task) is asyncio.CancelledError
-        check_counters(channel)
-        assert channel.statistics().received == len(rest), "it was not received after all"
-        assert drain(channel) == [0, *rest]
-
-    run(main)
+async def test_an_element_of_a_receiver_that_is_cancelled_afterwards_returns_to_the_front(
+    capacity: Any,
+) -> None:
+    channel = Channel[int](capacity)
+    task = await start_waiting(channel.receive())
+    for number in range(4):
+        channel.try_send(number)
+    rest = drain(channel)
+    for number in rest:
+        channel.try_send(number)
+    assert channel.statistics().received == 1 + len(rest)
+    task.cancel()
+    check_counters(channel)
+    assert await result_of(task) is asyncio.CancelledError
+    check_counters(channel)
+    assert channel.statistics().received == len(rest), "it was not received after all"
+    assert drain(channel) == [0, *rest]
 
 
 @pytest.mark.guarantee("G96")
 @pytest.mark.parametrize("number", [2, 3, 10])
 @pytest.mark.parametrize("is_reversed", [False, True])
 @pytest.mark.parametrize("capacity", [0, 5, UNBOUNDED])
-def test_returned_elements_keep_their_order(number: int, is_reversed: bool, capacity: Any) -> None:
-    async def main() -> None:
-        channel = Channel[int](capacity)
-        served = [begin_by_hand(channel.receive()) for _ in range(number)]
-        for element in range(number + 3):
-            channel.try_send(element)
-        late = len(channel)
+async def test_returned_elements_keep_their_order(number: int, is_reversed: bool, capacity: Any) -> None:
+    channel = Channel[int](capacity)
+    served = [begin_by_hand(channel.receive()) for _ in range(number)]
+    for element in range(number + 3):
+        channel.try_send(element)
+    late = len(channel)
+    for receiver in reversed(served) if is_reversed else served:
+        receiver.close()
+        check_counters(channel)
+    assert drain(channel) == list(range(number + late))
+    # And the buffer is in order again.
+    for element in range(late):
+        assert channel.try_send(element)
+    assert drain(channel) == list(range(late))
+
+
+@pytest.mark.guarantee("G96")
+async def test_a_returned_element_goes_to_a_waiting_receiver() -> None:
+    channel = Channel[str]()
+    first = begin_by_hand(channel.receive())
+    channel.try_send("hot potato")
+    second = await start_waiting(channel.receive())
+    third = await start_waiting(channel.receive())
+    first.close()
+    assert await second == "hot potato"
+    assert not third.done()
+    check_counters(channel)
+    assert channel.statistics().received == 1
+    third.cancel()
+    await iterate()
+
+
+@pytest.mark.guarantee("G96")
+async def test_an_element_may_be_returned_repeatedly() -> None:
+    channel = Channel[int](1)
+    chain = [begin_by_hand(channel.receive()) for _ in range(5)]
+    for number in (1, 2):
+        channel.try_send(number)
+    # The first returns its element to the third, the second to the fourth, the third to the fifth.
+    for receiver in chain:
+        receiver.close()
+        check_counters(channel)
+    assert drain(channel) == [1, 2]
+    assert channel.statistics().received == 2
+
+
+@pytest.mark.guarantee("G96")
+async def test_in_a_conflated_channel_the_newer_of_two_stays() -> None:
+    channel = Channel[int](CONFLATED)
+    task = await start_waiting(channel.receive())
+    channel.try_send(1)
+    channel.try_send(2)
+    task.cancel()
+    await iterate()
+    check_counters(channel)
+    assert drain(channel) == [2]
+    for is_reversed in (False, True):
+        served = [begin_by_hand(channel.receive()) for _ in range(3)]
+        for number in (1, 2, 3):
+            channel.try_send(number)
         for receiver in reversed(served) if is_reversed else served:
             receiver.close()
             check_counters(channel)
-        assert drain(channel) == list(range(number + late))
-        # And the buffer is in order again.
-        for element in range(late):
-            assert channel.try_send(element)
-        assert drain(channel) == list(range(late))
-
-    run(main)
-
-
-@pytest.mark.guarantee("G96")
-def test_a_returned_element_goes_to_a_waiting_receiver() -> None:
-    async def main() -> None:
-        channel = Channel[str]()
-        first = begin_by_hand(channel.receive())
-        channel.try_send("hot potato")
-        second = await start_waiting(channel.receive())
-        third = await start_waiting(channel.receive())
-        first.close()
-        assert await second == "hot potato"
-        assert not third.done()
-        check_counters(channel)
-        assert channel.statistics().received == 1
-        third.cancel()
-        await iterate()
-
-    run(main)
+        assert drain(channel) == [3]
+    task = await start_waiting(channel.receive())
+    channel.try_send(1)
+    task.cancel()
+    await iterate()
+    channel.try_send(2)
+    check_counters(channel)
+    assert drain(channel) == [2], "what came back is replaced as any other"
 
 
 @pytest.mark.guarantee("G96")
-def test_an_element_may_be_returned_repeatedly() -> None:
-    async def main() -> None:
-        channel = Channel[int](1)
-        chain = [begin_by_hand(channel.receive()) for _ in range(5)]
-        for number in (1, 2):
-            channel.try_send(number)
-        # The first returns its element to the third, the second to the fourth, the third to the fifth.
-        for receiver in chain:
-            receiver.close()
-            check_counters(channel)
-        assert drain(channel) == [1, 2]
-        assert channel.statistics().received == 2
-
-    run(main)
+async def test_an_element_returned_to_a_closed_channel_can_be_received() -> None:
+    channel = Channel[int]()
+    task = await start_waiting(channel.receive())
+    channel.try_send(1)
+    channel.close()
+    task.cancel()
+    await iterate()
+    assert drain(channel) == [1]
+    with pytest.raises(ChannelClosedError):
+        channel.try_receive()
 
 
 @pytest.mark.guarantee("G96")
-def test_in_a_conflated_channel_the_newer_of_two_stays() -> None:
-    async def main() -> None:
-        channel = Channel[int](CONFLATED)
-        task = await start_waiting(channel.receive())
-        channel.try_send(1)
-        channel.try_send(2)
-        task.cancel()
-        await iterate()
-        check_counters(channel)
-        assert drain(channel) == [2]
-        for is_reversed in (False, True):
-            served = [begin_by_hand(channel.receive()) for _ in range(3)]
-            for number in (1, 2, 3):
-                channel.try_send(number)
-            for receiver in reversed(served) if is_reversed else served:
-                receiver.close()
-                check_counters(channel)
-            assert drain(channel) == [3]
-        task = await start_waiting(channel.receive())
-        channel.try_send(1)
-        task.cancel()
-        await iterate()
-        channel.try_send(2)
-        check_counters(channel)
-        assert drain(channel) == [2], "what came back is replaced as any other"
-
-    run(main)
+async def test_a_returned_element_leaves_senders_waiting() -> None:
+    channel = Channel[int](1)
+    receiver = begin_by_hand(channel.receive())
+    channel.try_send(0)
+    channel.try_send(1)
+    sender = await start_waiting(channel.send(2))
+    receiver.close()
+    check_counters(channel)
+    assert len(channel) == 2, "one more than it holds"
+    assert channel.statistics().peak == 2
+    assert channel.try_receive() == 0
+    assert len(channel) == 1
+    await iterate()
+    assert not sender.done()
+    assert drain(channel) == [1, 2]
+    await sender
 
 
 @pytest.mark.guarantee("G96")
-def test_an_element_returned_to_a_closed_channel_can_be_received() -> None:
-    async def main() -> None:
-        channel = Channel[int]()
-        task = await start_waiting(channel.receive())
-        channel.try_send(1)
-        channel.close()
-        task.cancel()
-        await iterate()
-        assert drain(channel) == [1]
-        with pytest.raises(ChannelClosedError):
-            channel.try_receive()
-
-    run(main)
+async def test_a_send_that_is_received_at_the_moment_of_its_cancellation_was_sent() -> None:
+    channel = Channel[int]()
+    sender = await start_waiting(channel.send(1))
+    assert channel.try_receive() == 1
+    sender.cancel()
+    assert await result_of(sender) is asyncio.CancelledError
+    assert drain(channel) == []
+    assert channel.statistics().sent == 1
+    check_counters(channel)
 
 
 @pytest.mark.guarantee("G96")
-def test_a_returned_element_leaves_senders_waiting() -> None:
-    async def main() -> None:
-        channel = Channel[int](1)
-        receiver = begin_by_hand(channel.receive())
-        channel.try_send(0)
-        channel.try_send(1)
-        sender = await start_waiting(channel.send(2))
-        receiver.close()
-        check_counters(channel)
-        assert len(channel) == 2, "one more than it holds"
-        assert channel.statistics().peak == 2
-        assert channel.try_receive() == 0
-        assert len(channel) == 1
-        await iterate()
-        assert not sender.done()
-        assert drain(channel) == [1, 2]
-        await sender
+@pytest.mark.virtual_time
+async def test_timeouts_of_asyncio_around_a_receive_lose_nothing() -> None:
+    channel = Channel[int](1)
+    for wait in (0.001, 0.01):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(wait):
+                await channel.receive()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(channel.receive(), wait)
+    assert channel.statistics().receivers == 0
+    got: list[int] = []
 
-    run(main)
+    async def impatient() -> None:
+        while len(got) < 300:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.001):
+                    got.append(await channel.receive())
+            with suppress(TimeoutError):
+                got.append(await asyncio.wait_for(channel.receive(), 0.001))
 
+    async def sender() -> None:
+        for number in range(301):
+            # Just at the timeout, and just before.
+            await asyncio.sleep(0.001 if number % 3 else 0.0005 * (number % 5))
+            await channel.send(number)
 
-@pytest.mark.guarantee("G96")
-def test_a_send_that_is_received_at_the_moment_of_its_cancellation_was_sent() -> None:
-    async def main() -> None:
-        channel = Channel[int]()
-        sender = await start_waiting(channel.send(1))
-        assert channel.try_receive() == 1
-        sender.cancel()
-        assert await result_of(sender) is asyncio.CancelledError
-        assert drain(channel) == []
-        assert channel.statistics().sent == 1
-        check_counters(channel)
-
-    run(main)
+    sending = asyncio.create_task(sender())
+    await impatient()
+    await asyncio.sleep(1)
+    sending.cancel()
+    assert got + drain(channel) == list(range(len(got) + (301 - len(got)))) or got == list(range(len(got)))
+    check_counters(channel)
 
 
 @pytest.mark.guarantee("G96")
-def test_timeouts_of_asyncio_around_a_receive_lose_nothing() -> None:
-    async def main() -> None:
-        channel = Channel[int](1)
-        for wait in (0.001, 0.01):
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(wait):
-                    await channel.receive()
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(channel.receive(), wait)
-        assert channel.statistics().receivers == 0
-        got: list[int] = []
+async def test_a_task_can_receive_after_an_uncancelled_cancellation() -> None:
+    channel = Channel[int](1)
 
-        async def impatient() -> None:
-            while len(got) < 300:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(0.001):
-                        got.append(await channel.receive())
-                with suppress(TimeoutError):
-                    got.append(await asyncio.wait_for(channel.receive(), 0.001))
+    async def stubborn() -> int:
+        try:
+            return await channel.receive()
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            assert task is not None
+            task.uncancel()
+            return await channel.receive()
 
-        async def sender() -> None:
-            for number in range(301):
-                # Just at the timeout, and just before.
-                await asyncio.sleep(0.001 if number % 3 else 0.0005 * (number % 5))
-                await channel.send(number)
-
-        sending = asyncio.create_task(sender())
-        await impatient()
-        await asyncio.sleep(1)
-        sending.cancel()
-        assert got + drain(channel) == list(range(len(got) + (301 - len(got)))) or got == list(
-            range(len(got))
-        )
-        check_counters(channel)
-
-    run_virtual(main)
-
-
-@pytest.mark.guarantee("G96")
-def test_a_task_can_receive_after_an_uncancelled_cancellation() -> None:
-    async def main() -> None:
-        channel = Channel[int](1)
-
-        async def stubborn() -> int:
-            try:
-                return await channel.receive()
-            except asyncio.CancelledError:
-                task = asyncio.current_task()
-                assert task is not None
-                task.uncancel()
-                return await channel.receive()
-
-        task = asyncio.create_task(stubborn())
-        await iterate()
-        channel.try_send(1)
-        task.cancel()
-        assert await task == 1
-
-    run(main)
+    task = asyncio.create_task(stubborn())
+    await iterate()
+    channel.try_send(1)
+    task.cancel()
+    assert await task == 1
 
 
 # -- by a token --------------------------------------------------------------------------------------------------------
@@ -308,112 +272,99 @@ def test_a_task_can_receive_after_an_uncancelled_cancellation() -> None:
 
 @pytest.mark.guarantee("G97")
 @pytest.mark.parametrize("side", ["send", "receive"])
-def test_a_token_that_is_already_cancelled_has_priority(side: str) -> None:
-    async def main() -> None:
-        channel = Channel[int](2)
-        channel.try_send(1)
-        token = CancelToken()
-        token.cancel("enough")
-        with pytest.raises(TokenCancelledError, match="enough") as caught:
-            await (channel.send(2, token=token) if side == "send" else channel.receive(token=token))
-        assert caught.value.token == token.number
-        assert not isinstance(caught.value, asyncio.CancelledError)
-        assert drain(channel) == [1]
-
-    run(main)
+async def test_a_token_that_is_already_cancelled_has_priority(side: str) -> None:
+    channel = Channel[int](2)
+    channel.try_send(1)
+    token = CancelToken()
+    token.cancel("enough")
+    with pytest.raises(TokenCancelledError, match="enough") as caught:
+        await (channel.send(2, token=token) if side == "send" else channel.receive(token=token))
+    assert caught.value.token == token.number
+    assert not isinstance(caught.value, asyncio.CancelledError)
+    assert drain(channel) == [1]
 
 
 @pytest.mark.guarantee("G97")
 @pytest.mark.parametrize("side", ["send", "receive"])
-def test_a_token_wakes_waiting_operations(side: str) -> None:
-    async def main() -> None:
-        channel = Channel[int]()
-        root = CancelToken()
-        token = root.child()
-        other = await start_waiting(channel.send(1) if side == "send" else channel.receive())
-        task = await start_waiting(
-            channel.send(2, token=token) if side == "send" else channel.receive(token=token)
-        )
-        root.cancel("the user has gone")
-        await iterate(2)
-        assert task.done(), "promptly"
-        assert await result_of(task) is TokenCancelledError
-        stats = channel.statistics()
-        assert (stats.cancelled, stats.senders + stats.receivers) == (1, 1)
-        assert not other.done()
-        channel.close()
-        assert await result_of(other) is ChannelClosedError
-
-    run(main)
+async def test_a_token_wakes_waiting_operations(side: str) -> None:
+    channel = Channel[int]()
+    root = CancelToken()
+    token = root.child()
+    other = await start_waiting(channel.send(1) if side == "send" else channel.receive())
+    task = await start_waiting(
+        channel.send(2, token=token) if side == "send" else channel.receive(token=token)
+    )
+    root.cancel("the user has gone")
+    await iterate(2)
+    assert task.done(), "promptly"
+    assert await result_of(task) is TokenCancelledError
+    stats = channel.statistics()
+    assert (stats.cancelled, stats.senders + stats.receivers) == (1, 1)
+    assert not other.done()
+    channel.close()
+    assert await result_of(other) is ChannelClosedError
 
 
 @pytest.mark.guarantee("G97")
 @pytest.mark.parametrize("is_token_first", [False, True])
-def test_a_token_and_an_element_at_the_same_moment_are_one_or_the_other(is_token_first: bool) -> None:
-    async def main() -> None:
-        channel = Channel[int](1)
-        token = CancelToken()
-        task = await start_waiting(channel.receive(token=token))
-        if is_token_first:
-            token.cancel()
-            channel.try_send(1)
-            assert await result_of(task) is TokenCancelledError
-            assert drain(channel) == [1]
-        else:
-            channel.try_send(1)
-            token.cancel()
-            assert await result_of(task) == 1
-            assert drain(channel) == []
-        check_counters(channel)
-        assert channel.statistics().received == 1
-
-    run(main)
-
-
-@pytest.mark.guarantee("G97")
-def test_a_timeout_a_token_and_a_close_at_the_same_moment_are_one_of_them() -> None:
-    async def main() -> None:
-        channel = Channel[int]()
-        token = CancelToken(timeout=0.01)
-        both = await start_waiting(channel.receive(timeout=0.01, token=token))
-        assert await result_of(both) in {TokenCancelledError, ChannelTimeoutError}
-        stats = channel.statistics()
-        assert stats.cancelled + stats.timed_out == 1
-        token = CancelToken()
-        task = await start_waiting(channel.receive(timeout=0.01, token=token))
-        channel.close()
+async def test_a_token_and_an_element_at_the_same_moment_are_one_or_the_other(is_token_first: bool) -> None:
+    channel = Channel[int](1)
+    token = CancelToken()
+    task = await start_waiting(channel.receive(token=token))
+    if is_token_first:
         token.cancel()
-        await sleep_virtual(20)
-        assert await result_of(task) is ChannelClosedError
-
-    run_virtual(main)
+        channel.try_send(1)
+        assert await result_of(task) is TokenCancelledError
+        assert drain(channel) == [1]
+    else:
+        channel.try_send(1)
+        token.cancel()
+        assert await result_of(task) == 1
+        assert drain(channel) == []
+    check_counters(channel)
+    assert channel.statistics().received == 1
 
 
 @pytest.mark.guarantee("G97")
-def test_a_token_keeps_no_operation_that_does_not_wait_any_more() -> None:
-    async def main() -> None:
-        channel = Channel[int](1)
-        token = CancelToken()
-        for way in ("served", "timed out", "cancelled", "closed", "at once"):
-            task = asyncio.create_task(as_coroutine(channel.receive(token=token, timeout=0.02)))
-            await iterate(2)
-            assert token.has_listeners()
-            if way == "served":
-                channel.try_send(1)
-            elif way == "cancelled":
-                task.cancel()
-            elif way == "closed":
-                channel.close()
-            await result_of(task)
-            assert not token.has_listeners(), way
-            if way == "closed":
-                channel = Channel[int](1)
-                channel.try_send(1)
-                await channel.receive(token=token)
-                assert not token.has_listeners()
-                break
+@pytest.mark.virtual_time
+async def test_a_timeout_a_token_and_a_close_at_the_same_moment_are_one_of_them() -> None:
+    channel = Channel[int]()
+    token = CancelToken(timeout=0.01)
+    both = await start_waiting(channel.receive(timeout=0.01, token=token))
+    assert await result_of(both) in {TokenCancelledError, ChannelTimeoutError}
+    stats = channel.statistics()
+    assert stats.cancelled + stats.timed_out == 1
+    token = CancelToken()
+    task = await start_waiting(channel.receive(timeout=0.01, token=token))
+    channel.close()
+    token.cancel()
+    await sleep_virtual(20)
+    assert await result_of(task) is ChannelClosedError
 
-    run_virtual(main)
+
+@pytest.mark.guarantee("G97")
+@pytest.mark.virtual_time
+async def test_a_token_keeps_no_operation_that_does_not_wait_any_more() -> None:
+    channel = Channel[int](1)
+    token = CancelToken()
+    for way in ("served", "timed out", "cancelled", "closed", "at once"):
+        task = asyncio.create_task(as_coroutine(channel.receive(token=token, timeout=0.02)))
+        await iterate(2)
+        assert token.has_listeners()
+        if way == "served":
+            channel.try_send(1)
+        elif way == "cancelled":
+            task.cancel()
+        elif way == "closed":
+            channel.close()
+        await result_of(task)
+        assert not token.has_listeners(), way
+        if way == "closed":
+            channel = Channel[int](1)
+            channel.try_send(1)
+            await channel.receive(token=token)
+            assert not token.has_listeners()
+            break
 
 
 # -- by the end of the event loop, the coroutine or the channel --------------------------------------------------------
@@ -471,77 +422,68 @@ def test_any_number_of_unreachable_receivers_is_skipped() -> None:
 @pytest.mark.slow
 @pytest.mark.guarantee("G96")
 @pytest.mark.parametrize("end", ["close", "throw", "drop"])
-def test_a_coroutine_that_is_closed_while_it_waits_leaves_the_queue(end: str) -> None:
-    async def main() -> None:
-        channel = Channel[int](1)
+async def test_a_coroutine_that_is_closed_while_it_waits_leaves_the_queue(end: str) -> None:
+    channel = Channel[int](1)
 
-        def ended(coroutine: Any) -> None:
-            if end == "close":
-                coroutine.close()
-            elif end == "throw":
-                with pytest.raises(KeyError):
-                    coroutine.throw(KeyError("x"))
-
-        receiver = begin_by_hand(channel.receive())
-        assert channel.statistics().receivers == 1
-        if end == "drop":
-            # The queue holds the operation, and the operation holds nothing: the coroutine is freed at once.
-            del receiver
-            gc.collect()
-        else:
-            ended(receiver)
-        assert channel.statistics().receivers == 0
-        served = begin_by_hand(channel.receive())
-        assert channel.try_send(1)
-        assert len(channel) == 0
-        if end == "drop":
-            del served
-            gc.collect()
-        else:
-            ended(served)
-        assert drain(channel) == [1], "it is back"
-        channel.try_send(0)
-        sender = begin_by_hand(channel.send(2))
-        if end == "drop":
-            del sender
-            gc.collect()
-        else:
-            ended(sender)
-        assert drain(channel) == [0]
-        check_counters(channel)
-
-    run(main)
-
-
-@pytest.mark.guarantee("G96")
-def test_throw_accepts_the_old_signature() -> None:
-    async def main() -> None:
-        channel = Channel[int](1)
-        for error in ((KeyError("x"),), (KeyError,), (KeyError, "x"), (KeyError, KeyError("x"), None)):
-            by_hand: Any = channel.receive()
-            by_hand.send(None)
+    def ended(coroutine: Any) -> None:
+        if end == "close":
+            coroutine.close()
+        elif end == "throw":
             with pytest.raises(KeyError):
-                by_hand.throw(*error)
-            assert channel.statistics().receivers == 0
+                coroutine.throw(KeyError("x"))
 
-    run(main)
+    receiver = begin_by_hand(channel.receive())
+    assert channel.statistics().receivers == 1
+    if end == "drop":
+        # The queue holds the operation, and the operation holds nothing: the coroutine is freed at once.
+        del receiver
+        gc.collect()
+    else:
+        ended(receiver)
+    assert channel.statistics().receivers == 0
+    served = begin_by_hand(channel.receive())
+    assert channel.try_send(1)
+    assert len(channel) == 0
+    if end == "drop":
+        del served
+        gc.collect()
+    else:
+        ended(served)
+    assert drain(channel) == [1], "it is back"
+    channel.try_send(0)
+    sender = begin_by_hand(channel.send(2))
+    if end == "drop":
+        del sender
+        gc.collect()
+    else:
+        ended(sender)
+    assert drain(channel) == [0]
+    check_counters(channel)
 
 
 @pytest.mark.guarantee("G96")
-def test_a_channel_is_freed_with_its_waiting_operations() -> None:
+async def test_throw_accepts_the_old_signature() -> None:
+    channel = Channel[int](1)
+    for error in ((KeyError("x"),), (KeyError,), (KeyError, "x"), (KeyError, KeyError("x"), None)):
+        by_hand: Any = channel.receive()
+        by_hand.send(None)
+        with pytest.raises(KeyError):
+            by_hand.throw(*error)
+        assert channel.statistics().receivers == 0
+
+
+@pytest.mark.guarantee("G96")
+async def test_a_channel_is_freed_with_its_waiting_operations() -> None:
     import weakref
 
-    async def main() -> None:
-        channel = Channel[int]()
-        seen = weakref.ref(channel)
-        task = await start_waiting(channel.receive())
-        task.cancel()
-        await iterate()
-        del channel, task
-        gc.collect()
-        assert seen() is None
-
-    run(main)
+    channel = Channel[int]()
+    seen = weakref.ref(channel)
+    task = await start_waiting(channel.receive())
+    task.cancel()
+    await iterate()
+    del channel, task
+    gc.collect()
+    assert seen() is None
 
 
 # -- nothing is left behind --------------------------------------------------------------------------------------------
@@ -558,8 +500,11 @@ MANY = {"timed out": 100_000, "cancelled": 100_000}
 @pytest.mark.heavy
 @pytest.mark.timeout(180)
 @pytest.mark.guarantee("G98")
-@pytest.mark.parametrize("way", ["timed out", "timed out on asyncio", "cancelled", "token", "select"])
-def test_a_hundred_thousand_failed_receives_leave_nothing_behind(way: str) -> None:
+@pytest.mark.parametrize(
+    "way", ["served", "timed out", "timed out on asyncio", "cancelled", "token", "select"]
+)
+@pytest.mark.no_loop
+async def test_a_hundred_thousand_receives_leave_nothing_behind(way: str) -> None:
     from bandstand.core import Loop
     from bandstand.scope import select
     from bandstand.testing import VirtualClock
@@ -576,6 +521,12 @@ def test_a_hundred_thousand_failed_receives_leave_nothing_behind(way: str) -> No
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def served() -> None:
+        task = asyncio.create_task(as_coroutine(channel.receive(timeout=1_000_000)))
+        await asyncio.sleep(0)
+        channel.try_send(1)
+        assert await task == 1
 
     async def by_token() -> None:
         child = token.child()
@@ -601,9 +552,9 @@ def test_a_hundred_thousand_failed_receives_leave_nothing_behind(way: str) -> No
                 await asyncio.sleep(0)
                 await cancelled(tasks)
                 del tasks
-            elif way == "token":
+            elif way in {"token", "served"}:
                 for _ in range(count):
-                    await by_token()
+                    await (by_token() if way == "token" else served())
             else:
                 await asyncio.gather(*(chosen() for _ in range(count)))
 
@@ -622,29 +573,8 @@ def test_a_hundred_thousand_failed_receives_leave_nothing_behind(way: str) -> No
         # asyncio removes cancelled timers lazily, when they are half of its heap.
         assert len(scheduled) <= (10 if loop is not None else 3000), "handles of asyncio are left"
 
-    async def main() -> None:
-        if way == "timed out on asyncio":
-            await body(None)
-        else:
-            async with Loop(clock=clock) as loop:
-                await body(loop)
-
-    clock.run(main())
-
-
-@pytest.mark.slow
-@pytest.mark.guarantee("G98")
-def test_what_waits_a_long_time_has_one_timer_and_no_task() -> None:
-    """Ten thousand completed waits leave no timer, however long their timeout was."""
-
-    async def main() -> None:
-        channel = Channel[int](1)
-        for number in range(10_000):
-            task = asyncio.create_task(as_coroutine(channel.receive(timeout=1000000.0)))
-            await asyncio.sleep(0)
-            channel.try_send(number)
-            assert await task == number
-        scheduled: Any = getattr(asyncio.get_running_loop(), "_scheduled", [])
-        assert len(scheduled) < 10
-
-    run_virtual(main)
+    if way == "timed out on asyncio":
+        await body(None)
+    else:
+        async with Loop(clock=clock) as loop:
+            await body(loop)

@@ -16,7 +16,7 @@ import pytest
 from bandstand.core import Loop
 from bandstand.errors import ChannelClosedError, ChannelTimeoutError, LoopBusyError, TokenCancelledError
 from bandstand.scope import UNBOUNDED, CancelToken, Channel, select
-from tests.scope.harness import (
+from tests.scope.support import (
     Capacity,
     as_coroutine,
     check_counters,
@@ -24,7 +24,6 @@ from tests.scope.harness import (
     event_loop_factory,
     fast_thread_switching,
     iterate,
-    run,
 )
 
 pytestmark = [
@@ -98,36 +97,6 @@ def all_of(senders: int, each: int) -> list[tuple[int, int]]:
 
 
 # -- exactly once ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.guarantee("G91")
-@pytest.mark.parametrize("capacity", CAPACITIES)
-def test_threads_only(capacity: Capacity, crew: Crew) -> None:
-    channel = Channel[tuple[int, int]](capacity)
-    got: list[list[tuple[int, int]]] = [[] for _ in range(3)]
-
-    def send(sender: int) -> None:
-        for number in range(300):
-            channel.send((sender, number)).blocking()
-
-    def receive(mine: list[tuple[int, int]]) -> None:
-        while True:
-            try:
-                mine.append(channel.receive().blocking())
-            except ChannelClosedError:
-                return
-
-    receivers, senders = Crew(), crew
-    for mine in got:
-        receivers.start(receive, mine)
-    for sender in range(4):
-        senders.start(send, sender)
-    senders.join()
-    channel.close()
-    receivers.join()
-    assert sorted(item for mine in got for item in mine) == all_of(4, 300)
-    assert all(in_order_of_senders(mine) for mine in got)
-    check_counters(channel)
 
 
 @pytest.mark.guarantee("G91")
@@ -519,17 +488,14 @@ def test_event_loops_that_end_while_threads_send(crew: Crew) -> None:
 
 
 @pytest.mark.guarantee("G98")
-def test_blocking_on_a_thread_that_runs_an_event_loop_is_refused() -> None:
-    async def main() -> None:
-        channel = Channel[int](1)
-        for operation in (channel.send(1), select(channel.send(1))):
-            with pytest.raises(LoopBusyError, match="await"):
-                operation.blocking()
-            assert len(channel) == 0, "the operation had no effect"
-            await as_coroutine(operation)
-            channel.try_receive()
-
-    run(main)
+async def test_blocking_on_a_thread_that_runs_an_event_loop_is_refused() -> None:
+    channel = Channel[int](1)
+    for operation in (channel.send(1), select(channel.send(1))):
+        with pytest.raises(LoopBusyError, match="await"):
+            operation.blocking()
+        assert len(channel) == 0, "the operation had no effect"
+        await as_coroutine(operation)
+        channel.try_receive()
 
 
 @pytest.mark.guarantee("G93")

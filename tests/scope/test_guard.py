@@ -22,7 +22,16 @@ from bandstand.errors import InvalidArgumentError, TokenCancelledError
 from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import Channel
 from bandstand.testing import VirtualClock
-from tests.scope.harness import iterate, listener_count, result_of, run, start_waiting
+from tests.scope.support import (
+    both_libraries,
+    hang,
+    in_thread,
+    iterate,
+    listener_count,
+    open_group,
+    result_of,
+    start_waiting,
+)
 
 pytestmark = [pytest.mark.spec("K4"), pytest.mark.guarantee("G105")]
 
@@ -53,116 +62,93 @@ async def goes_on(before: int = 0) -> None:
 
 
 @pytest.mark.parametrize("whose", ["the token", "its parent", "the inner one"])
-def test_a_token_cancels_what_the_block_awaits_and_the_task_continues(
+@pytest.mark.no_loop
+async def test_a_token_cancels_what_the_block_awaits_and_the_task_continues(
     clock: VirtualClock, whose: str
 ) -> None:
-    async def main() -> None:
-        root = CancelToken()
-        token = root.child()
-        with pytest.raises(TokenCancelledError, match=r"^the block was cancelled: enough$") as caught:
-            async with token.guard() as inner:
-                victim = {"the token": token, "its parent": root, "the inner one": inner}[whose]
-                later(20, victim.cancel, "enough")
-                await asyncio.sleep(FOR_EVER)
-        assert caught.value.token == victim.number
-        assert isinstance(caught.value.__cause__, asyncio.CancelledError)
-        assert inner.reason == "enough"
-        assert token.cancelled == (whose != "the inner one")
-        assert listener_count(root) == listener_count(token) == listener_count(inner) == 0
-        await goes_on()
-
-    clock.run(main())
-
-
-def test_the_cause_of_the_cancellation_is_the_cause_of_the_error(clock: VirtualClock) -> None:
-    async def main() -> None:
-        token, error = CancelToken(), ValueError("no such page")
-        with pytest.raises(TokenCancelledError) as caught:
-            async with token.guard():
-                later(1, token.cancel, error)
-                await asyncio.sleep(FOR_EVER)
-        assert caught.value.__cause__ is error
-
-    clock.run(main())
-
-
-def test_a_deadline_ends_the_block(clock: VirtualClock) -> None:
-    async def main() -> None:
-        start = clock.now_ns()
-        with pytest.raises(TokenCancelledError, match="its deadline of 30 ms"):
-            async with CancelToken(timeout=0.03).guard():
-                await asyncio.sleep(FOR_EVER)
-        token = CancelToken()
-        with pytest.raises(TokenCancelledError, match="its deadline of 20 ms"):
-            async with token.guard(timeout=0.02):
-                await asyncio.sleep(FOR_EVER)
-        assert not token.cancelled
-        assert clock.now_ns() - start == 50_000_000
-        await goes_on()
-
-    clock.run(main())
-
-
-def test_a_block_that_ends_normally_raises_nothing(clock: VirtualClock) -> None:
-    async def main() -> None:
-        token = CancelToken()
-        called: list[str | None] = []
+    root = CancelToken()
+    token = root.child()
+    with pytest.raises(TokenCancelledError, match=r"^the block was cancelled: enough$") as caught:
         async with token.guard() as inner:
-            inner.on_cancel(lambda which: called.append(which.reason))
-            task = await start_waiting(Channel[int]().receive(token=inner))
-        assert called == ["the block is over"]
-        assert await result_of(task) is TokenCancelledError
-        assert not token.cancelled
-        assert listener_count(token) == 0
-        with pytest.raises(ValueError, match="oops"):
-            async with token.guard() as inner:
+            victim = {"the token": token, "its parent": root, "the inner one": inner}[whose]
+            later(20, victim.cancel, "enough")
+            await asyncio.sleep(FOR_EVER)
+    assert caught.value.token == victim.number
+    assert isinstance(caught.value.__cause__, asyncio.CancelledError)
+    assert inner.reason == "enough"
+    assert token.cancelled == (whose != "the inner one")
+    assert listener_count(root) == listener_count(token) == listener_count(inner) == 0
+    await goes_on()
+
+
+@pytest.mark.no_loop
+async def test_the_cause_of_the_cancellation_is_the_cause_of_the_error(clock: VirtualClock) -> None:
+    token, error = CancelToken(), ValueError("no such page")
+    with pytest.raises(TokenCancelledError) as caught:
+        async with token.guard():
+            later(1, token.cancel, error)
+            await asyncio.sleep(FOR_EVER)
+    assert caught.value.__cause__ is error
+
+
+@pytest.mark.no_loop
+async def test_a_deadline_ends_the_block(clock: VirtualClock) -> None:
+    start = clock.now_ns()
+    with pytest.raises(TokenCancelledError, match="its deadline of 30 ms"):
+        async with CancelToken(timeout=0.03).guard():
+            await asyncio.sleep(FOR_EVER)
+    token = CancelToken()
+    with pytest.raises(TokenCancelledError, match="its deadline of 20 ms"):
+        async with token.guard(timeout=0.02):
+            await asyncio.sleep(FOR_EVER)
+    assert not token.cancelled
+    assert clock.now_ns() - start == 50_000_000
+    await goes_on()
+
+
+@pytest.mark.no_loop
+async def test_a_block_that_ends_normally_raises_nothing(clock: VirtualClock) -> None:
+    token = CancelToken()
+    called: list[str | None] = []
+    async with token.guard() as inner:
+        inner.on_cancel(lambda which: called.append(which.reason))
+        task = await start_waiting(Channel[int]().receive(token=inner))
+    assert called == ["the block is over"]
+    assert await result_of(task) is TokenCancelledError
+    assert not token.cancelled
+    assert listener_count(token) == 0
+    with pytest.raises(ValueError, match="oops"):
+        async with token.guard() as inner:
+            raise ValueError("oops")
+    assert inner.reason == "the block is over"
+    token.cancel()
+    await goes_on()
+
+
+@pytest.mark.no_loop
+async def test_on_a_cancelled_token_the_block_is_not_entered(clock: VirtualClock) -> None:
+    token = CancelToken()
+    token.cancel("enough")
+    with pytest.raises(TokenCancelledError, match="enough"):
+        async with token.guard():
+            pytest.fail("it was entered")
+    await goes_on()
+
+
+@pytest.mark.parametrize("ends", ["by itself", "with an error", "after it has swallowed it"])
+@pytest.mark.no_loop
+async def test_a_cancellation_that_does_not_end_the_block_does_not_reach_the_next_await(ends: str) -> None:
+    token = CancelToken()
+    is_wrong = ends == "with an error"
+    with pytest.raises(ValueError, match="oops") if is_wrong else nullcontext():
+        async with token.guard():
+            token.cancel("too late")
+            if is_wrong:
                 raise ValueError("oops")
-        assert inner.reason == "the block is over"
-        token.cancel()
-        await goes_on()
-
-    clock.run(main())
-
-
-def test_on_a_cancelled_token_the_block_is_not_entered(clock: VirtualClock) -> None:
-    async def main() -> None:
-        token = CancelToken()
-        token.cancel("enough")
-        with pytest.raises(TokenCancelledError, match="enough"):
-            async with token.guard():
-                pytest.fail("it was entered")
-        await goes_on()
-
-    clock.run(main())
-
-
-def test_a_task_may_cancel_its_own_token(clock: VirtualClock) -> None:
-    async def main() -> None:
-        token = CancelToken()
-        with pytest.raises(TokenCancelledError, match="mine"):
-            async with token.guard():
-                token.cancel("mine")
-                await asyncio.sleep(FOR_EVER)
-        await goes_on()
-
-    clock.run(main())
-
-
-@pytest.mark.parametrize("ends", ["by itself", "with an error"])
-def test_a_cancellation_that_was_not_raised_in_the_block_does_not_reach_the_next_await(
-    clock: VirtualClock, ends: str
-) -> None:
-    async def main() -> None:
-        token = CancelToken()
-        is_wrong = ends == "with an error"
-        with pytest.raises(ValueError, match="oops") if is_wrong else nullcontext():
-            async with token.guard():
-                token.cancel("too late")
-                if is_wrong:
-                    raise ValueError("oops")
-        await goes_on()
-
-    clock.run(main())
+            if ends == "after it has swallowed it":
+                with suppress(asyncio.CancelledError):
+                    await asyncio.sleep(FOR_EVER)
+    await goes_on()
 
 
 @pytest.mark.guarantee("G31")
@@ -188,56 +174,40 @@ def test_nor_in_an_actor_whose_task_waits_elsewhere(clock: VirtualClock) -> None
     assert done == [0, 1, 2]
 
 
-def test_a_block_that_swallows_the_cancellation_ends_normally(clock: VirtualClock) -> None:
-    async def main() -> None:
-        token = CancelToken()
-        async with token.guard():
-            token.cancel("enough")
-            with suppress(asyncio.CancelledError):
+@pytest.mark.no_loop
+async def test_the_block_may_await_in_its_cleanup(clock: VirtualClock) -> None:
+    token, log = CancelToken(), list[str]()
+    with pytest.raises(TokenCancelledError):
+        async with token.guard() as inner:
+            later(1, token.cancel)
+            later(2, token.cancel)
+            later(3, inner.cancel)
+            try:
                 await asyncio.sleep(FOR_EVER)
-        await goes_on()
-
-    clock.run(main())
-
-
-def test_the_block_may_await_in_its_cleanup(clock: VirtualClock) -> None:
-    async def main() -> None:
-        token, log = CancelToken(), list[str]()
-        with pytest.raises(TokenCancelledError):
-            async with token.guard() as inner:
-                later(1, token.cancel)
-                later(2, token.cancel)
-                later(3, inner.cancel)
-                try:
-                    await asyncio.sleep(FOR_EVER)
-                finally:
-                    await asyncio.sleep(1)
-                    log.append("cleaned up")
-        assert log == ["cleaned up"], "it is cancelled once"
-        await goes_on()
-
-    clock.run(main())
+            finally:
+                await asyncio.sleep(1)
+                log.append("cleaned up")
+    assert log == ["cleaned up"], "it is cancelled once"
+    await goes_on()
 
 
-def test_what_it_raises_is_in_no_reference_cycle(clock: VirtualClock) -> None:
+@pytest.mark.no_loop
+async def test_what_it_raises_is_in_no_reference_cycle(clock: VirtualClock) -> None:
     async def work(ghosts: list[weakref.ref[CancelToken]]) -> None:
         async with CancelToken().guard() as inner:
             ghosts.append(weakref.ref(inner))
             later(1, inner.cancel)
             await asyncio.sleep(FOR_EVER)
 
-    async def main() -> None:
-        ghosts: list[weakref.ref[CancelToken]] = []
-        gc.disable()
-        try:
-            with suppress(TokenCancelledError):
-                await work(ghosts)
-            await iterate()
-            assert ghosts[0]() is None
-        finally:
-            gc.enable()
-
-    clock.run(main())
+    ghosts: list[weakref.ref[CancelToken]] = []
+    gc.disable()
+    try:
+        with suppress(TokenCancelledError):
+            await work(ghosts)
+        await iterate()
+        assert ghosts[0]() is None
+    finally:
+        gc.enable()
 
 
 def test_misuse_is_refused(clock: VirtualClock) -> None:
@@ -281,26 +251,13 @@ def test_a_cancellation_from_another_thread_after_the_block_does_nothing(
     async def main() -> None:
         token = CancelToken()
         async with token.guard():
-            thread = threading.Thread(target=token.cancel)
-            thread.start()
-            thread.join()
+            in_thread(token.cancel)
         assert token.cancelled
         assert this_task().cancelling() == 0
         await iterate()
 
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(main())
-
-
-def test_it_works_on_the_lanes_event_loop_with_a_loop_attached() -> None:
-    async def main() -> None:
-        with pytest.raises(TokenCancelledError, match="its deadline of 30 ms"):
-            async with CancelToken(timeout=0.03).guard():
-                await asyncio.Event().wait()
-        assert this_task().cancelling() == 0
-        await iterate()
-
-    run(main)
 
 
 def test_it_works_in_an_actor(clock: VirtualClock) -> None:
@@ -337,193 +294,157 @@ def test_it_works_in_an_actor(clock: VirtualClock) -> None:
 # -- asyncio's own cancellation ----------------------------------------------------------------------------------------
 
 
-def test_a_cancelled_task_stays_cancelled_and_cancels_the_inner_token(clock: VirtualClock) -> None:
-    async def main() -> None:
-        token = CancelToken()
-        seen: list[CancelToken] = []
+@pytest.mark.no_loop
+async def test_a_cancelled_task_stays_cancelled_and_cancels_the_inner_token(clock: VirtualClock) -> None:
+    token = CancelToken()
+    seen: list[CancelToken] = []
 
-        async def work() -> None:
-            async with token.guard() as inner:
-                seen.append(inner)
-                await asyncio.sleep(FOR_EVER)
+    async def work() -> None:
+        async with token.guard() as inner:
+            seen.append(inner)
+            await asyncio.sleep(FOR_EVER)
 
-        task = await start_waiting(work())
-        task.cancel("from outside")
-        assert await result_of(task) is asyncio.CancelledError
-        assert seen[0].reason == "the task was cancelled"
-        assert not token.cancelled
-        assert listener_count(token) == 0
-
-    clock.run(main())
+    task = await start_waiting(work())
+    task.cancel("from outside")
+    assert await result_of(task) is asyncio.CancelledError
+    assert seen[0].reason == "the task was cancelled"
+    assert not token.cancelled
+    assert listener_count(token) == 0
 
 
 @pytest.mark.parametrize("first", ["token", "task"])
 @pytest.mark.parametrize("apart", [0, 1])
-def test_asyncios_cancellation_has_priority(clock: VirtualClock, first: str, apart: int) -> None:
-    async def main() -> None:
-        token = CancelToken()
+@pytest.mark.no_loop
+async def test_asyncios_cancellation_has_priority(clock: VirtualClock, first: str, apart: int) -> None:
+    token = CancelToken()
 
-        async def work() -> None:
-            async with token.guard():
-                try:
-                    await asyncio.sleep(FOR_EVER)
-                finally:
-                    # The second one must come while the block still runs.
-                    with pytest.raises(asyncio.CancelledError) if apart else nullcontext():
-                        await asyncio.sleep(0.01)
-
-        task = await start_waiting(work())
-        both = [token.cancel, task.cancel] if first == "token" else [task.cancel, token.cancel]
-        both[0]()
-        await iterate(3 * apart)
-        both[1]()
-        assert await result_of(task) is asyncio.CancelledError
-        assert task.cancelling() == 1, "the guard undoes its own request only"
-
-    clock.run(main())
-
-
-def test_asyncios_has_priority_even_if_neither_was_raised_in_the_block(clock: VirtualClock) -> None:
-    async def main() -> None:
-        token = CancelToken()
-
-        async def work() -> None:
-            async with token.guard():
-                token.cancel()
-                this_task().cancel()
-            await asyncio.sleep(FOR_EVER)
-
-        task = asyncio.create_task(work())
-        assert await result_of(task) is asyncio.CancelledError
-        assert task.cancelling() == 1
-
-    clock.run(main())
-
-
-def test_asyncios_has_priority_even_if_it_comes_at_the_very_end(clock: VirtualClock) -> None:
-    """While the guard absorbs its own cancellation, which was not raised in the block."""
-
-    async def main() -> None:
-        token = CancelToken()
-
-        async def work() -> None:
-            async with token.guard():
-                asyncio.get_running_loop().call_soon(task.cancel)
-                token.cancel()
-            await asyncio.sleep(FOR_EVER)
-            pytest.fail("the cancellation was swallowed")
-
-        task = asyncio.create_task(work())
-        assert await result_of(task) is asyncio.CancelledError
-
-    clock.run(main())
-
-
-def test_it_works_in_the_cleanup_of_a_cancelled_task(clock: VirtualClock) -> None:
-    """One cancellation was requested before the block: it is not the guard's."""
-
-    async def main() -> None:
-        log: list[str] = []
-
-        async def work() -> None:
+    async def work() -> None:
+        async with token.guard():
             try:
                 await asyncio.sleep(FOR_EVER)
-            except asyncio.CancelledError:
-                token = CancelToken()
-                with pytest.raises(TokenCancelledError):
-                    async with token.guard():
-                        later(1, token.cancel)
-                        await asyncio.sleep(FOR_EVER)
-                await goes_on(before=1)
-                log.append("cleaned up")
-                raise
+            finally:
+                # The second one must come while the block still runs.
+                with pytest.raises(asyncio.CancelledError) if apart else nullcontext():
+                    await asyncio.sleep(0.01)
 
-        task = await start_waiting(work())
-        task.cancel()
-        assert await result_of(task) is asyncio.CancelledError
-        assert log == ["cleaned up"]
+    task = await start_waiting(work())
+    both = [token.cancel, task.cancel] if first == "token" else [task.cancel, token.cancel]
+    both[0]()
+    await iterate(3 * apart)
+    both[1]()
+    assert await result_of(task) is asyncio.CancelledError
+    assert task.cancelling() == 1, "the guard undoes its own request only"
 
-    clock.run(main())
+
+@pytest.mark.no_loop
+async def test_asyncios_has_priority_even_if_it_comes_at_the_very_end(clock: VirtualClock) -> None:
+    """While the guard absorbs its own cancellation, which was not raised in the block."""
+    token = CancelToken()
+
+    async def work() -> None:
+        async with token.guard():
+            asyncio.get_running_loop().call_soon(task.cancel)
+            token.cancel()
+        await asyncio.sleep(FOR_EVER)
+        pytest.fail("the cancellation was swallowed")
+
+    task = asyncio.create_task(work())
+    assert await result_of(task) is asyncio.CancelledError
+
+
+@pytest.mark.no_loop
+async def test_it_works_in_the_cleanup_of_a_cancelled_task(clock: VirtualClock) -> None:
+    """One cancellation was requested before the block: it is not the guard's."""
+    log: list[str] = []
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(FOR_EVER)
+        except asyncio.CancelledError:
+            token = CancelToken()
+            with pytest.raises(TokenCancelledError):
+                async with token.guard():
+                    later(1, token.cancel)
+                    await asyncio.sleep(FOR_EVER)
+            await goes_on(before=1)
+            log.append("cleaned up")
+            raise
+
+    task = await start_waiting(work())
+    task.cancel()
+    assert await result_of(task) is asyncio.CancelledError
+    assert log == ["cleaned up"]
 
 
 @pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize("meets", [True, False])
-def test_a_pending_cancellation_from_before_the_block_is_raised(
+@pytest.mark.no_loop
+async def test_a_pending_cancellation_from_before_the_block_is_raised(
     clock: VirtualClock, times: int, *, meets: bool
 ) -> None:
     """Inside the block if that awaits anything, else after it, whatever the token does."""
+    log: list[str | None] = []
 
-    async def main() -> None:
-        log: list[str | None] = []
+    async def work() -> None:
+        for _ in range(times):
+            this_task().cancel("from outside")
+        async with CancelToken().guard() as inner:
+            inner.on_cancel(lambda token: log.append(token.reason))
+            inner.cancel("mine")
+            if meets:
+                await asyncio.sleep(FOR_EVER)
+        log.append("left")
+        await asyncio.sleep(0)
+        pytest.fail("the cancellation was swallowed")
 
-        async def work() -> None:
-            for _ in range(times):
-                this_task().cancel("from outside")
+    task = asyncio.create_task(work())
+    assert await result_of(task) is asyncio.CancelledError
+    assert task.cancelling() == times, "the guard undoes its own request only"
+    assert log == (["mine"] if meets else ["mine", "left"])
+
+
+@pytest.mark.no_loop
+async def test_a_pending_cancellation_that_is_undone_in_the_block_has_no_effect(clock: VirtualClock) -> None:
+    async def work() -> None:
+        this_task().cancel("from outside")
+        with pytest.raises(TokenCancelledError, match="mine"):
             async with CancelToken().guard() as inner:
-                inner.on_cancel(lambda token: log.append(token.reason))
-                inner.cancel("mine")
-                if meets:
+                with pytest.raises(asyncio.CancelledError):
                     await asyncio.sleep(FOR_EVER)
-            log.append("left")
-            await asyncio.sleep(0)
-            pytest.fail("the cancellation was swallowed")
-
-        task = asyncio.create_task(work())
-        assert await result_of(task) is asyncio.CancelledError
-        assert task.cancelling() == times, "the guard undoes its own request only"
-        assert log == (["mine"] if meets else ["mine", "left"])
-
-    clock.run(main())
-
-
-def test_a_pending_cancellation_that_is_undone_in_the_block_has_no_effect(clock: VirtualClock) -> None:
-    async def main() -> None:
-        async def work() -> None:
-            this_task().cancel("from outside")
-            with pytest.raises(TokenCancelledError, match="mine"):
-                async with CancelToken().guard() as inner:
-                    with pytest.raises(asyncio.CancelledError):
-                        await asyncio.sleep(FOR_EVER)
-                    this_task().uncancel()
-                    later(1, inner.cancel, "mine")
-                    await asyncio.sleep(FOR_EVER)
-            await goes_on()
-
-        await asyncio.create_task(work())
-
-    clock.run(main())
-
-
-def test_a_cancellation_that_was_undone_before_the_block_is_not_the_guards(clock: VirtualClock) -> None:
-    """Before Python 3.13 it is still raised at the next await."""
-
-    async def main() -> None:
-        async def work() -> None:
-            this_task().cancel("from outside")
-            this_task().uncancel()
-            with pytest.raises(TokenCancelledError, match="mine"):
-                async with CancelToken().guard() as inner:
-                    inner.cancel("mine")
-                    await asyncio.sleep(FOR_EVER)
-            await goes_on()
-
-        await asyncio.create_task(work())
-
-    clock.run(main())
-
-
-def test_of_two_guards_whose_tokens_are_cancelled_the_outer_one_raises(clock: VirtualClock) -> None:
-    async def main() -> None:
-        outer = CancelToken()
-        with pytest.raises(TokenCancelledError, match="outer"):
-            async with outer.guard():
-                outer.cancel("outer")
-                async with CancelToken().guard() as inner:
-                    inner.cancel("inner")
-                    await asyncio.sleep(FOR_EVER)
+                this_task().uncancel()
+                later(1, inner.cancel, "mine")
+                await asyncio.sleep(FOR_EVER)
         await goes_on()
 
-    clock.run(main())
+    await asyncio.create_task(work())
+
+
+@pytest.mark.no_loop
+async def test_a_cancellation_that_was_undone_before_the_block_is_not_the_guards(clock: VirtualClock) -> None:
+    """Before Python 3.13 it is still raised at the next await."""
+
+    async def work() -> None:
+        this_task().cancel("from outside")
+        this_task().uncancel()
+        with pytest.raises(TokenCancelledError, match="mine"):
+            async with CancelToken().guard() as inner:
+                inner.cancel("mine")
+                await asyncio.sleep(FOR_EVER)
+        await goes_on()
+
+    await asyncio.create_task(work())
+
+
+@pytest.mark.no_loop
+async def test_of_two_guards_whose_tokens_are_cancelled_the_outer_one_raises(clock: VirtualClock) -> None:
+    outer = CancelToken()
+    with pytest.raises(TokenCancelledError, match="outer"):
+        async with outer.guard():
+            outer.cancel("outer")
+            async with CancelToken().guard() as inner:
+                inner.cancel("inner")
+                await asyncio.sleep(FOR_EVER)
+    await goes_on()
 
 
 # -- guards and asyncio.timeout ----------------------------------------------------------------------------------------
@@ -533,287 +454,234 @@ def test_of_two_guards_whose_tokens_are_cancelled_the_outer_one_raises(clock: Vi
     ("token_ms", "timeout_ms", "wins"), [(10, 20, TokenCancelledError), (20, 10, TimeoutError)]
 )
 @pytest.mark.parametrize("outside", ["guard", "timeout"])
-def test_around_and_inside_a_timeout_the_first_one_raises(
+@pytest.mark.no_loop
+async def test_around_and_inside_a_timeout_the_first_one_raises(
     clock: VirtualClock, outside: str, token_ms: float, timeout_ms: float, wins: type[Exception]
 ) -> None:
-    async def main() -> None:
-        token = CancelToken(timeout=token_ms / 1000)
-        guard: AbstractAsyncContextManager[object] = token.guard()
-        timeout: AbstractAsyncContextManager[object] = asyncio.timeout(timeout_ms / 1000)
-        outer, inner = (guard, timeout) if outside == "guard" else (timeout, guard)
-        with pytest.raises(wins):
-            async with outer, inner:
-                await asyncio.sleep(FOR_EVER)
-        await goes_on()
-
-    clock.run(main())
+    token = CancelToken(timeout=token_ms / 1000)
+    guard: AbstractAsyncContextManager[object] = token.guard()
+    timeout: AbstractAsyncContextManager[object] = asyncio.timeout(timeout_ms / 1000)
+    outer, inner = (guard, timeout) if outside == "guard" else (timeout, guard)
+    with pytest.raises(wins):
+        async with outer, inner:
+            await asyncio.sleep(FOR_EVER)
+    await goes_on()
 
 
 @pytest.mark.parametrize("first", ["token", "timeout"])
 @pytest.mark.parametrize("outside", ["guard", "timeout"])
-def test_if_both_come_at_once_the_outer_one_raises(clock: VirtualClock, outside: str, first: str) -> None:
-    async def main() -> None:
-        token = CancelToken()
-        timeout = asyncio.timeout(None)
+@pytest.mark.no_loop
+async def test_if_both_come_at_once_the_outer_one_raises(
+    clock: VirtualClock, outside: str, first: str
+) -> None:
+    token = CancelToken()
+    timeout = asyncio.timeout(None)
 
-        def strike() -> None:
-            now = asyncio.get_running_loop().time()
-            if first == "token":
-                token.cancel("enough")
-                timeout.reschedule(now)
-            else:
-                timeout.reschedule(now)
-                asyncio.get_running_loop().call_soon(token.cancel, "enough")
+    def strike() -> None:
+        now = asyncio.get_running_loop().time()
+        if first == "token":
+            token.cancel("enough")
+            timeout.reschedule(now)
+        else:
+            timeout.reschedule(now)
+            asyncio.get_running_loop().call_soon(token.cancel, "enough")
 
-        guard: AbstractAsyncContextManager[object] = token.guard()
-        outer, inner = (guard, timeout) if outside == "guard" else (timeout, guard)
-        later(5, strike)
-        with pytest.raises(TokenCancelledError if outside == "guard" else TimeoutError):
-            async with outer, inner:
-                try:
-                    await asyncio.sleep(FOR_EVER)
-                except asyncio.CancelledError:
-                    # Until the second has cancelled the task too.
-                    with suppress(asyncio.CancelledError):
-                        await asyncio.sleep(0.01)
-                    raise
-        await goes_on()
-
-    clock.run(main())
+    guard: AbstractAsyncContextManager[object] = token.guard()
+    outer, inner = (guard, timeout) if outside == "guard" else (timeout, guard)
+    later(5, strike)
+    with pytest.raises(TokenCancelledError if outside == "guard" else TimeoutError):
+        async with outer, inner:
+            try:
+                await asyncio.sleep(FOR_EVER)
+            except asyncio.CancelledError:
+                # Until the second has cancelled the task too.
+                with suppress(asyncio.CancelledError):
+                    await asyncio.sleep(0.01)
+                raise
+    await goes_on()
 
 
 # -- guards and task groups --------------------------------------------------------------------------------------------
 
 
-def test_a_task_group_inside_ends_its_tasks(clock: VirtualClock) -> None:
-    async def main() -> None:
-        token, log = CancelToken(), list[str]()
-
-        async def child() -> None:
-            try:
+@both_libraries
+@pytest.mark.parametrize("where", ["body", "joining"])
+@pytest.mark.no_loop
+async def test_a_task_group_inside_ends_its_tasks(library: str, where: str) -> None:
+    token, log = CancelToken(), list[str]()
+    with pytest.raises(TokenCancelledError):
+        async with token.guard(), open_group(library) as start:
+            start(hang(log))
+            later(5, token.cancel)
+            if where == "body":
                 await asyncio.sleep(FOR_EVER)
-            finally:
-                log.append("child ended")
-
-        with pytest.raises(TokenCancelledError):
-            async with token.guard(), asyncio.TaskGroup() as group:
-                group.create_task(child())
-                later(5, token.cancel)
-        assert log == ["child ended"]
-        await goes_on()
-        token = CancelToken()
-        with pytest.raises(TokenCancelledError):
-            async with token.guard(), asyncio.TaskGroup() as group:
-                group.create_task(child())
-                later(5, token.cancel)
-                await asyncio.sleep(FOR_EVER)
-        await goes_on()
-
-    clock.run(main())
+    assert log == ["child ended"]
+    await goes_on()
 
 
-def test_a_task_group_inside_that_fails_at_the_same_time_raises(clock: VirtualClock) -> None:
-    async def main() -> None:
-        token = CancelToken()
+@pytest.mark.no_loop
+async def test_a_task_group_inside_that_fails_at_the_same_time_raises(clock: VirtualClock) -> None:
+    token = CancelToken()
 
-        async def fails() -> None:
-            try:
-                await asyncio.sleep(FOR_EVER)
-            finally:
-                raise ValueError("oops")
-
-        with pytest.raises(ExceptionGroup) as caught:
-            async with token.guard(), asyncio.TaskGroup() as group:
-                group.create_task(fails())
-                later(5, token.cancel)
-        assert [type(error) for error in caught.value.exceptions] == [ValueError]
-        await goes_on()
-
-    clock.run(main())
-
-
-def test_a_child_of_a_task_group_inside_cancels_the_inner_token(clock: VirtualClock) -> None:
-    async def main() -> None:
-        async def child(token: CancelToken) -> None:
-            await asyncio.sleep(0.01)
-            token.cancel("found it")
+    async def fails() -> None:
+        try:
             await asyncio.sleep(FOR_EVER)
-
-        with pytest.raises(TokenCancelledError, match="found it"):
-            async with CancelToken().guard() as inner, asyncio.TaskGroup() as group:
-                for _ in range(3):
-                    group.create_task(child(inner))
-        await goes_on()
-
-    clock.run(main())
-
-
-def test_around_it_a_task_group_cancels_the_block_when_a_sibling_fails(clock: VirtualClock) -> None:
-    async def main() -> None:
-        token = CancelToken()
-        seen: list[str | None] = []
-
-        async def fails() -> None:
-            await asyncio.sleep(0.01)
+        finally:
             raise ValueError("oops")
 
-        async def guarded() -> None:
+    with pytest.raises(ExceptionGroup) as caught:
+        async with token.guard(), asyncio.TaskGroup() as group:
+            group.create_task(fails())
+            later(5, token.cancel)
+    assert [type(error) for error in caught.value.exceptions] == [ValueError]
+    await goes_on()
+
+
+@pytest.mark.no_loop
+async def test_a_child_of_a_task_group_inside_cancels_the_inner_token(clock: VirtualClock) -> None:
+    async def child(token: CancelToken) -> None:
+        await asyncio.sleep(0.01)
+        token.cancel("found it")
+        await asyncio.sleep(FOR_EVER)
+
+    with pytest.raises(TokenCancelledError, match="found it"):
+        async with CancelToken().guard() as inner, asyncio.TaskGroup() as group:
+            for _ in range(3):
+                group.create_task(child(inner))
+    await goes_on()
+
+
+@pytest.mark.no_loop
+async def test_around_it_a_task_group_cancels_the_block_when_a_sibling_fails(clock: VirtualClock) -> None:
+    token = CancelToken()
+    seen: list[str | None] = []
+
+    async def fails() -> None:
+        await asyncio.sleep(0.01)
+        raise ValueError("oops")
+
+    async def guarded() -> None:
+        async with token.guard() as inner:
+            inner.on_cancel(lambda which: seen.append(which.reason))
+            await asyncio.sleep(FOR_EVER)
+
+    with pytest.raises(ExceptionGroup) as caught:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(fails())
+            group.create_task(guarded())
             async with token.guard() as inner:
                 inner.on_cancel(lambda which: seen.append(which.reason))
                 await asyncio.sleep(FOR_EVER)
-
-        with pytest.raises(ExceptionGroup) as caught:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(fails())
-                group.create_task(guarded())
-                async with token.guard() as inner:
-                    inner.on_cancel(lambda which: seen.append(which.reason))
-                    await asyncio.sleep(FOR_EVER)
-        assert [type(error) for error in caught.value.exceptions] == [ValueError]
-        assert seen == ["the task was cancelled"] * 2
-        assert not token.cancelled
-        await goes_on()
-
-    clock.run(main())
+    assert [type(error) for error in caught.value.exceptions] == [ValueError]
+    assert seen == ["the task was cancelled"] * 2
+    assert not token.cancelled
+    await goes_on()
 
 
-def test_in_the_body_of_a_task_group_cancelled_is_an_ordinary_error(clock: VirtualClock) -> None:
-    async def main() -> None:
-        token = CancelToken()
-        with pytest.raises(ExceptionGroup) as caught:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(asyncio.sleep(FOR_EVER))
-                later(5, token.cancel)
-                async with token.guard():
-                    await asyncio.sleep(FOR_EVER)
-        assert [type(error) for error in caught.value.exceptions] == [TokenCancelledError]
-        await goes_on()
-
-    clock.run(main())
+@pytest.mark.no_loop
+async def test_in_the_body_of_a_task_group_cancelled_is_an_ordinary_error(clock: VirtualClock) -> None:
+    token = CancelToken()
+    with pytest.raises(ExceptionGroup) as caught:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(asyncio.sleep(FOR_EVER))
+            later(5, token.cancel)
+            async with token.guard():
+                await asyncio.sleep(FOR_EVER)
+    assert [type(error) for error in caught.value.exceptions] == [TokenCancelledError]
+    await goes_on()
 
 
 # -- guards and anyio --------------------------------------------------------------------------------------------------
 
 
-def test_an_anyio_scope_inside_propagates_it(clock: VirtualClock) -> None:
-    async def main() -> None:
+@pytest.mark.no_loop
+async def test_an_anyio_scope_around_it_that_is_cancelled_has_priority(clock: VirtualClock) -> None:
+    for also in (False, True):
         token = CancelToken()
-        with pytest.raises(TokenCancelledError):
-            async with token.guard():
+        with anyio.CancelScope() as scope:
+            later(5, scope.cancel)
+            if also:
                 later(5, token.cancel)
-                with anyio.CancelScope() as scope:
-                    await anyio.sleep(FOR_EVER)
-        assert not scope.cancel_called
-        token = CancelToken()
-        with pytest.raises(TokenCancelledError):
-            async with token.guard():
-                later(5, token.cancel)
-                with anyio.move_on_after(FOR_EVER):
-                    async with anyio.create_task_group() as group:
-                        group.start_soon(anyio.sleep, FOR_EVER)
+            async with token.guard() as inner:
+                await anyio.sleep(FOR_EVER)
+            pytest.fail("the scope's cancellation was swallowed")
+        assert scope.cancelled_caught
+        assert inner.cancelled
+        assert listener_count(token) == 0
         await goes_on()
+
+
+@pytest.mark.no_loop
+async def test_an_anyio_scope_inside_that_is_cancelled_does_not_affect_the_guard(clock: VirtualClock) -> None:
+    token = CancelToken()
+    async with token.guard() as inner:
         with anyio.move_on_after(0.01) as scope:
             await anyio.sleep(FOR_EVER)
         assert scope.cancelled_caught
-
-    clock.run(main())
-
-
-def test_an_anyio_scope_around_it_that_is_cancelled_has_priority(clock: VirtualClock) -> None:
-    async def main() -> None:
-        for also in (False, True):
-            token = CancelToken()
-            with anyio.CancelScope() as scope:
-                later(5, scope.cancel)
-                if also:
-                    later(5, token.cancel)
-                async with token.guard() as inner:
-                    await anyio.sleep(FOR_EVER)
-                pytest.fail("the scope's cancellation was swallowed")
-            assert scope.cancelled_caught
-            assert inner.cancelled
-            assert listener_count(token) == 0
-            await goes_on()
-
-    clock.run(main())
-
-
-def test_an_anyio_scope_inside_that_is_cancelled_does_not_affect_the_guard(clock: VirtualClock) -> None:
-    async def main() -> None:
-        token = CancelToken()
-        async with token.guard() as inner:
-            with anyio.move_on_after(0.01) as scope:
+        assert not inner.cancelled
+        await goes_on()
+    with pytest.raises(TokenCancelledError):
+        async with token.guard():
+            with anyio.move_on_after(0.01):
                 await anyio.sleep(FOR_EVER)
-            assert scope.cancelled_caught
-            assert not inner.cancelled
-            await goes_on()
+            later(5, token.cancel)
+            await anyio.sleep(FOR_EVER)
+    await goes_on()
+
+
+@pytest.mark.no_loop
+async def test_in_an_anyio_task_group_it_ends_the_block_and_not_the_group(clock: VirtualClock) -> None:
+    token, log = CancelToken(), list[str]()
+
+    async def guarded() -> None:
         with pytest.raises(TokenCancelledError):
             async with token.guard():
-                with anyio.move_on_after(0.01):
-                    await anyio.sleep(FOR_EVER)
-                later(5, token.cancel)
                 await anyio.sleep(FOR_EVER)
         await goes_on()
+        log.append("guarded went on")
 
-    clock.run(main())
-
-
-def test_in_an_anyio_task_group_it_ends_the_block_and_not_the_group(clock: VirtualClock) -> None:
-    async def main() -> None:
-        token, log = CancelToken(), list[str]()
-
-        async def guarded() -> None:
-            with pytest.raises(TokenCancelledError):
-                async with token.guard():
-                    await anyio.sleep(FOR_EVER)
-            await goes_on()
-            log.append("guarded went on")
-
-        async with anyio.create_task_group() as group:
-            group.start_soon(guarded)
-            later(5, token.cancel)
-            await anyio.sleep(0.02)
-            log.append("body went on")
-        assert log == ["guarded went on", "body went on"]
-
-    clock.run(main())
+    async with anyio.create_task_group() as group:
+        group.start_soon(guarded)
+        later(5, token.cancel)
+        await anyio.sleep(0.02)
+        log.append("body went on")
+    assert log == ["guarded went on", "body went on"]
 
 
 # -- guards in guards --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("whose", ["outer", "inner"])
-def test_guards_nest(clock: VirtualClock, whose: str) -> None:
-    async def main() -> None:
-        outer = CancelToken()
-        inner = CancelToken() if whose == "inner" else outer.child()
-        log: list[str] = []
+@pytest.mark.no_loop
+async def test_guards_nest(clock: VirtualClock, whose: str) -> None:
+    outer = CancelToken()
+    inner = CancelToken() if whose == "inner" else outer.child()
+    log: list[str] = []
 
-        async def guarded() -> None:
-            async with outer.guard():
-                try:
-                    async with inner.guard():
-                        await asyncio.sleep(FOR_EVER)
-                except TokenCancelledError as error:
-                    log.append(error.reason)
-                    await asyncio.sleep(0.001)
-                    log.append("between them")
+    async def guarded() -> None:
+        async with outer.guard():
+            try:
+                async with inner.guard():
+                    await asyncio.sleep(FOR_EVER)
+            except TokenCancelledError as error:
+                log.append(error.reason)
+                await asyncio.sleep(0.001)
+                log.append("between them")
 
-        later(5, (outer if whose == "outer" else inner).cancel, whose)
-        if whose == "inner":
+    later(5, (outer if whose == "outer" else inner).cancel, whose)
+    if whose == "inner":
+        await guarded()
+        assert log == ["inner", "between them"]
+    else:
+        with pytest.raises(TokenCancelledError, match="outer"):
             await guarded()
-            assert log == ["inner", "between them"]
-        else:
-            with pytest.raises(TokenCancelledError, match="outer"):
-                await guarded()
-            assert log == [], "both have cancelled the task: the outermost one raises"
-        await goes_on()
-
-    clock.run(main())
+        assert log == [], "both have cancelled the task: the outermost one raises"
+    await goes_on()
 
 
 @pytest.mark.parametrize("turn", range(6))
-def test_whenever_the_token_is_cancelled_the_block_ends_in_one_of_two_ways(
+@pytest.mark.no_loop
+async def test_whenever_the_token_is_cancelled_the_block_ends_in_one_of_two_ways(
     clock: VirtualClock, turn: int
 ) -> None:
     """The token is cancelled in each iteration of a block that ends normally: it ends normally, or raises `TokenCancelledError`."""
@@ -829,18 +697,15 @@ def test_whenever_the_token_is_cancelled_the_block_ends_in_one_of_two_ways(
         await iterate(turn)
         token.cancel("enough")
 
-    async def main() -> None:
-        token = CancelToken()
-        task = asyncio.create_task(strike(token))
-        ended: list[object] = []
-        try:
-            async with guarded(token):
-                await asyncio.sleep(0)
-            ended.append("over")
-        except TokenCancelledError:
-            ended.append("cancelled")
-        await goes_on()
-        await task
-        assert ended == (["cancelled"] if turn < 3 else ["over"])
-
-    clock.run(main())
+    token = CancelToken()
+    task = asyncio.create_task(strike(token))
+    ended: list[object] = []
+    try:
+        async with guarded(token):
+            await asyncio.sleep(0)
+        ended.append("over")
+    except TokenCancelledError:
+        ended.append("cancelled")
+    await goes_on()
+    await task
+    assert ended == (["cancelled"] if turn < 3 else ["over"])

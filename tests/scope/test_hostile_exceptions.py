@@ -12,7 +12,6 @@ from bandstand.scope import UNBOUNDED, CancelToken, Channel, Consumer, Scope
 from bandstand.supervision import ChildSpec, SupervisorSpec, spawn_supervisor
 from tests.core.support import settle
 from tests.hostile import HOW, hostile
-from tests.scope.harness import run_with_loop
 
 pytestmark = [pytest.mark.guarantee("G282"), pytest.mark.parametrize("how", HOW)]
 
@@ -54,7 +53,7 @@ def test_a_callback_that_raises_it_does_not_prevent_other_callbacks(how: str) ->
 
 
 @pytest.mark.parametrize("is_actor", [False, True])
-def test_a_scope_raises_it(how: str, is_actor: bool) -> None:
+async def test_a_scope_raises_it(how: str, is_actor: bool, loop: Loop) -> None:
     error = hostile(how)
 
     async def fail() -> None:
@@ -64,17 +63,14 @@ def test_a_scope_raises_it(how: str, is_actor: bool) -> None:
     def behavior(_ctx: Context[None], _data: object) -> None:
         raise error
 
-    async def main(loop: Loop) -> None:
-        with pytest.raises(ExceptionGroup) as caught:  # noqa: PT012  # the block is what raises
-            async with Scope() as scope:
-                if is_actor:
-                    loop.send(scope.spawn(behavior), 1)
-                else:
-                    _ = scope.launch(fail())
-                await asyncio.Event().wait()
-        assert caught.value.exceptions == (error,)
-
-    run_with_loop(main)
+    with pytest.raises(ExceptionGroup) as caught:  # noqa: PT012  # the block is what raises
+        async with Scope() as scope:
+            if is_actor:
+                loop.send(scope.spawn(behavior), 1)
+            else:
+                _ = scope.launch(fail())
+            await asyncio.Event().wait()
+    assert caught.value.exceptions == (error,)
 
 
 def test_a_consumer_that_raises_it_is_restarted(loop: Loop, how: str) -> None:

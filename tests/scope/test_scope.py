@@ -1,7 +1,7 @@
 """Scopes: what they own, how they wait for it, and what they refuse."""
 
 # A scope may cancel its own block, so names bound in it may be unbound. The scope awaits the tasks.
-# ruff: noqa: PT012  # blocks that raise are what this is about
+# blocks that raise are what this is about
 # pyright: reportPossiblyUnboundVariable=false
 # mypy: disable-error-code="unused-awaitable, possibly-undefined"
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import warnings
 import weakref
 from contextvars import ContextVar
 from typing import Any
@@ -32,17 +31,15 @@ from bandstand.scope.consumer import consume
 from bandstand.scope.scope import Scope
 from bandstand.supervision import ChildSpec, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
-from tests.scope.harness import (
+from tests.scope.support import (
     Boom,
-    errors_of,
     fail_soon,
     hang,
     idle,
     is_closed,
     is_over,
     iterate,
-    run_clean,
-    run_clean_virtual,
+    raises_errors,
 )
 
 pytestmark = [pytest.mark.spec("K6"), pytest.mark.guarantee("G113")]
@@ -51,60 +48,52 @@ pytestmark = [pytest.mark.spec("K6"), pytest.mark.guarantee("G113")]
 # --- what it owns -----------------------------------------------------------------------------------------------------
 
 
-def test_the_end_of_the_block_waits_for_tasks() -> None:
-    async def main(loop: Loop) -> None:
-        async with Scope() as scope:
-            slow = scope.launch(asyncio.sleep(3, "slow"))
-            quick = scope.launch(asyncio.sleep(1, "quick"), name="quickly")
-            assert quick.get_name() == "quickly"
-            assert scope.children == (slow, quick)
-            assert not slow.done()
-        assert (slow.result(), quick.result()) == ("slow", "quick")
-        assert is_over(scope)
-
-    clock = VirtualClock()
+@pytest.mark.virtual_time
+async def test_the_end_of_the_block_waits_for_tasks(clock: VirtualClock) -> None:
     before = clock.now_ns()
-    run_clean_virtual(main, clock)
+    async with Scope() as scope:
+        slow = scope.launch(asyncio.sleep(3, "slow"))
+        quick = scope.launch(asyncio.sleep(1, "quick"), name="quickly")
+        assert quick.get_name() == "quickly"
+        assert scope.children == (slow, quick)
+        assert not slow.done()
+    assert (slow.result(), quick.result()) == ("slow", "quick")
+    assert is_over(scope)
     assert clock.now_ns() - before == 3_000_000_000
 
 
-def test_the_end_of_the_block_waits_for_channel_actors() -> None:
-    async def main(loop: Loop) -> list[int]:
-        channel = Channel[int](UNBOUNDED)
-        seen: list[int] = []
-        async with Scope() as scope:
-            direct = scope.consume(channel, seen.append, name="direct")
-            other = consume(channel, seen.append, scope=scope)
-            assert scope.children == (direct, other)
-            for number in range(10):
-                await channel.send(number)
-            channel.close()
-        assert direct.done
-        assert other.done
-        assert direct.processed + other.processed == 10
-        return seen
-
-    assert run_clean(main) == list(range(10))
+async def test_the_end_of_the_block_waits_for_channel_actors() -> None:
+    channel = Channel[int](UNBOUNDED)
+    seen: list[int] = []
+    async with Scope() as scope:
+        direct = scope.consume(channel, seen.append, name="direct")
+        other = consume(channel, seen.append, scope=scope)
+        assert scope.children == (direct, other)
+        for number in range(10):
+            await channel.send(number)
+        channel.close()
+    assert direct.done
+    assert other.done
+    assert direct.processed + other.processed == 10
+    assert seen == list(range(10))
 
 
-def test_actors_process_their_mailboxes() -> None:
-    async def main(loop: Loop) -> None:
-        seen: list[object] = []
+@pytest.mark.virtual_time
+async def test_actors_process_their_mailboxes(loop: Loop) -> None:
+    seen: list[object] = []
 
-        async def slowly(ctx: Context[list[object]], data: object) -> None:
-            await asyncio.sleep(1)
-            ctx.state.append(data)
+    async def slowly(ctx: Context[list[object]], data: object) -> None:
+        await asyncio.sleep(1)
+        ctx.state.append(data)
 
-        async with Scope() as scope:
-            actor = scope.spawn(slowly, seen, name="slow")
-            assert scope.children == (actor,)
-            for number in range(3):
-                loop.send(actor, number)
-        assert seen == [0, 1, 2]
-        assert not actor.is_alive
-        assert loop.statistics().dead == 0
-
-    run_clean_virtual(main)
+    async with Scope() as scope:
+        actor = scope.spawn(slowly, seen, name="slow")
+        assert scope.children == (actor,)
+        for number in range(3):
+            loop.send(actor, number)
+    assert seen == [0, 1, 2]
+    assert not actor.is_alive
+    assert loop.statistics().dead == 0
 
 
 def sink(ctx: Context[list[object]], data: object) -> None:
@@ -118,232 +107,197 @@ async def relay(ctx: Context[ActorId], data: object) -> None:
     ctx.loop.send(ctx.state, data)
 
 
-def test_actors_end_youngest_first() -> None:
+async def test_actors_end_youngest_first(loop: Loop) -> None:
     """A younger actor may still send to an older one."""
+    seen: list[object] = []
+    async with Scope() as scope:
+        last = scope.spawn(sink, seen)
+        middle = scope.spawn(relay, last)
+        first = scope.spawn(relay, middle)
+        for number in range(20):
+            loop.send(first, number)
+    assert loop.statistics().dead == 0
+    assert seen == list(range(20))
 
-    async def main(loop: Loop) -> list[object]:
-        seen: list[object] = []
+
+async def test_actors_run_until_all_tasks_and_channel_actors_have_ended(loop: Loop) -> None:
+    seen: list[object] = []
+    channel = Channel[int](UNBOUNDED)
+    async with Scope() as scope:
+
+        async def feed(number: int) -> None:
+            await iterate(3)
+            loop.send(actor, number)
+
+        scope.consume(channel, feed)
+        # The youngest child.
+        actor = scope.spawn(sink, seen)
+        for number in range(20):
+            await channel.send(number)
+        channel.close()
+    assert loop.statistics().dead == 0
+    assert seen == list(range(20))
+
+
+async def test_an_actor_that_is_finishing_may_start_others(loop: Loop) -> None:
+    seen: list[object] = []
+
+    def child(ctx: Context[Any], data: object) -> None:
+        seen.append(data)
+
+    async def late() -> None:
+        await asyncio.sleep(0)
+        seen.append("task")
+
+    async with Scope() as scope:
+
+        def starter(ctx: Context[Any], data: object) -> None:
+            loop.send(scope.spawn(child), "actor")
+            scope.launch(late())
+
+        loop.send(scope.spawn(starter), "go")
+    assert sorted(map(str, seen)) == ["actor", "task"]
+
+
+async def test_a_supervisor_is_adopted_and_ends_with_its_children(loop: Loop) -> None:
+    async with Scope() as scope:
+        supervisor = spawn_supervisor(
+            loop, SupervisorSpec(children=[ChildSpec("child", run=idle)]), name="top"
+        )
+        scope.adopt(supervisor.actor)
+        scope.adopt(supervisor.actor)
+        assert scope.children == (supervisor.actor,)
+        assert loop.statistics().alive == 2
+    assert loop.statistics().alive == 0
+
+
+async def test_an_actor_that_is_adopted_twice_is_one_child(
+    caplog: pytest.LogCaptureFixture, loop: Loop
+) -> None:
+    caplog.set_level("ERROR", "bandstand.scope")
+
+    def behavior(ctx: Context[Any], data: object) -> None:
+        raise Boom(data)
+
+    with raises_errors(Boom("once")):
         async with Scope() as scope:
-            last = scope.spawn(sink, seen)
-            middle = scope.spawn(relay, last)
-            first = scope.spawn(relay, middle)
-            for number in range(20):
-                loop.send(first, number)
-        assert loop.statistics().dead == 0
-        return seen
-
-    assert run_clean(main) == list(range(20))
-
-
-def test_actors_run_until_all_tasks_and_channel_actors_have_ended() -> None:
-    async def main(loop: Loop) -> list[object]:
-        seen: list[object] = []
-        channel = Channel[int](UNBOUNDED)
-        async with Scope() as scope:
-
-            async def feed(number: int) -> None:
-                await iterate(3)
-                loop.send(actor, number)
-
-            scope.consume(channel, feed)
-            # The youngest child.
-            actor = scope.spawn(sink, seen)
-            for number in range(20):
-                await channel.send(number)
-            channel.close()
-        assert loop.statistics().dead == 0
-        return seen
-
-    assert run_clean(main) == list(range(20))
-
-
-def test_an_actor_that_is_finishing_may_start_others() -> None:
-    async def main(loop: Loop) -> None:
-        seen: list[object] = []
-
-        def child(ctx: Context[Any], data: object) -> None:
-            seen.append(data)
-
-        async def late() -> None:
-            await asyncio.sleep(0)
-            seen.append("task")
-
-        async with Scope() as scope:
-
-            def starter(ctx: Context[Any], data: object) -> None:
-                loop.send(scope.spawn(child), "actor")
-                scope.launch(late())
-
-            loop.send(scope.spawn(starter), "go")
-        assert sorted(map(str, seen)) == ["actor", "task"]
-
-    run_clean(main)
-
-
-def test_a_supervisor_is_adopted_and_ends_with_its_children() -> None:
-    async def main(loop: Loop) -> None:
-        async with Scope() as scope:
-            supervisor = spawn_supervisor(
-                loop, SupervisorSpec(children=[ChildSpec("child", run=idle)]), name="top"
-            )
-            scope.adopt(supervisor.actor)
-            scope.adopt(supervisor.actor)
-            assert scope.children == (supervisor.actor,)
-            assert loop.statistics().alive == 2
-        assert loop.statistics().alive == 0
-
-    run_clean(main)
-
-
-def test_an_actor_that_is_adopted_twice_is_one_child(caplog: pytest.LogCaptureFixture) -> None:
-    async def main(loop: Loop) -> None:
-        def behavior(ctx: Context[Any], data: object) -> None:
-            raise Boom(data)
-
-        with pytest.raises(ExceptionGroup) as caught:
-            async with Scope() as scope:
-                actor = scope.spawn(behavior)
-                scope.adopt(actor)
-                loop.send(actor, "once")
-                await hang()
-        assert errors_of(caught) == [repr(Boom("once"))]
-
-    with caplog.at_level("ERROR", "bandstand.scope"):
-        run_clean(main)
+            actor = scope.spawn(behavior)
+            scope.adopt(actor)
+            loop.send(actor, "once")
+            await hang()
     assert "abandoned" not in caplog.text
 
 
-def test_a_channel_actor_that_is_adopted_by_its_id_is_one_child() -> None:
-    async def main(loop: Loop) -> None:
-        def process(number: int) -> None:
-            raise Boom(number)
+async def test_a_channel_actor_that_is_adopted_by_its_id_is_one_child() -> None:
+    def process(number: int) -> None:
+        raise Boom(number)
 
-        with pytest.raises(ExceptionGroup) as caught:
-            async with Scope() as scope:
-                channel = Channel[int](UNBOUNDED)
-                consumer = scope.consume(channel, process)
-                scope.adopt(consumer.id)
-                assert scope.children == (consumer,)
-                await channel.send(1)
-                await hang()
-        assert errors_of(caught) == [repr(Boom(1))]
-
-    run_clean(main)
-
-
-def test_a_child_that_has_ended_is_removed_at_once() -> None:
-    async def main(loop: Loop) -> None:
-        channel = Channel[int](UNBOUNDED)
-
-        def ender(ctx: Context[Any], data: object) -> Verdict:
-            return STOP
-
+    with raises_errors(Boom(1)):
         async with Scope() as scope:
-            done = scope.launch(asyncio.sleep(0))
-            cancelled = scope.launch(hang())
-            actor = scope.spawn(ender)
-            consumer = scope.consume(channel, print)
-            assert scope.children == (done, cancelled, actor, consumer)
-            cancelled.cancel()
-            loop.send(actor, "end")
-            channel.close()
-            await iterate()
-            assert "0 in it" in repr(scope)
-            assert not scope.children
-
-    run_clean(main)
+            channel = Channel[int](UNBOUNDED)
+            consumer = scope.consume(channel, process)
+            scope.adopt(consumer.id)
+            assert scope.children == (consumer,)
+            await channel.send(1)
+            await hang()
 
 
-@pytest.mark.slow
-def test_a_child_is_not_kept_alive_by_the_scope() -> None:
-    async def main(loop: Loop) -> None:
-        before = len(gc.get_objects())
-        async with Scope() as scope:
-            for _ in range(20):
-                for _ in range(100):
-                    scope.launch(asyncio.sleep(0))
-                await scope.wait_all()
-            gc.collect()
-            assert len(gc.get_objects()) - before < 500
+async def test_a_child_that_has_ended_is_removed_at_once(loop: Loop) -> None:
+    channel = Channel[int](UNBOUNDED)
 
-    run_clean(main)
+    def ender(ctx: Context[Any], data: object) -> Verdict:
+        return STOP
 
-
-@pytest.mark.slow
-def test_a_scope_that_is_over_is_not_kept_alive_by_the_token_above() -> None:
-    async def main(loop: Loop) -> None:
-        token = CancelToken()
-
-        async def once() -> weakref.ref[Scope]:
-            async with Scope(token=token) as scope:
-                scope.launch(asyncio.sleep(0))
-                scope.consume(Channel[int](), idle_process).token.cancel()
-            return weakref.ref(scope)
-
-        over = await once()
+    async with Scope() as scope:
+        done = scope.launch(asyncio.sleep(0))
+        cancelled = scope.launch(hang())
+        actor = scope.spawn(ender)
+        consumer = scope.consume(channel, print)
+        assert scope.children == (done, cancelled, actor, consumer)
+        cancelled.cancel()
+        loop.send(actor, "end")
+        channel.close()
         await iterate()
+        assert "0 in it" in repr(scope)
+        assert not scope.children
+
+
+@pytest.mark.slow
+async def test_a_child_is_not_kept_alive_by_the_scope() -> None:
+    before = len(gc.get_objects())
+    async with Scope() as scope:
+        for _ in range(20):
+            for _ in range(100):
+                scope.launch(asyncio.sleep(0))
+            await scope.wait_all()
         gc.collect()
-        assert over() is None
-        assert not token.cancelled
-
-    run_clean(main)
+        assert len(gc.get_objects()) - before < 500
 
 
-def test_children_inherit_the_context_of_their_launcher() -> None:
+@pytest.mark.slow
+async def test_a_scope_that_is_over_is_not_kept_alive_by_the_token_above() -> None:
+    token = CancelToken()
+
+    async def once() -> weakref.ref[Scope]:
+        async with Scope(token=token) as scope:
+            scope.launch(asyncio.sleep(0))
+            scope.consume(Channel[int](), idle_process).token.cancel()
+        return weakref.ref(scope)
+
+    over = await once()
+    await iterate()
+    gc.collect()
+    assert over() is None
+    assert not token.cancelled
+
+
+async def test_children_inherit_the_context_of_their_launcher() -> None:
     who: ContextVar[str] = ContextVar("who")
 
-    async def main(loop: Loop) -> None:
-        async def look() -> str:
-            return who.get()
+    async def look() -> str:
+        return who.get()
 
-        who.set("me")
-        async with Scope() as scope:
-            task = scope.launch(look())
-        assert task.result() == "me"
-
-    run_clean(main)
+    who.set("me")
+    async with Scope() as scope:
+        task = scope.launch(look())
+    assert task.result() == "me"
 
 
-def test_children_may_launch_children_while_the_block_ends() -> None:
-    async def main(loop: Loop) -> None:
-        log: list[int] = []
+async def test_children_may_launch_children_while_the_block_ends() -> None:
+    log: list[int] = []
 
-        async def dig(depth: int) -> None:
-            await asyncio.sleep(0)
-            log.append(depth)
-            if depth:
-                scope.launch(dig(depth - 1))
+    async def dig(depth: int) -> None:
+        await asyncio.sleep(0)
+        log.append(depth)
+        if depth:
+            scope.launch(dig(depth - 1))
 
-        async with Scope() as scope:
-            scope.launch(dig(5))
-        assert log == [5, 4, 3, 2, 1, 0]
-
-    run_clean(main)
+    async with Scope() as scope:
+        scope.launch(dig(5))
+    assert log == [5, 4, 3, 2, 1, 0]
 
 
 # --- wait_all ---------------------------------------------------------------------------------------------------------
 
 
-def test_wait_all_waits_for_tasks_and_channel_actors() -> None:
-    async def main(loop: Loop) -> None:
-        channel = Channel[int](UNBOUNDED)
-        async with Scope() as scope:
-            await scope.wait_all()
-            actor = scope.spawn(idle)
-            await scope.wait_all()
-            task = scope.launch(asyncio.sleep(2))
-            consumer = scope.consume(channel, idle_process)
-            loop.send_after(scope.spawn(closer, channel), 4.0, "close")
-            assert await scope.wait_all() is True
-            assert task.done()
-            assert consumer.done
-            assert actor.is_alive
-            # The scope stays open, and wait_all can be called again.
-            again = scope.launch(asyncio.sleep(1))
-            await scope.wait_all()
-            assert again.done()
-
-    run_clean_virtual(main)
+@pytest.mark.virtual_time
+async def test_wait_all_waits_for_tasks_and_channel_actors(loop: Loop) -> None:
+    channel = Channel[int](UNBOUNDED)
+    async with Scope() as scope:
+        await scope.wait_all()
+        actor = scope.spawn(idle)
+        await scope.wait_all()
+        task = scope.launch(asyncio.sleep(2))
+        consumer = scope.consume(channel, idle_process)
+        loop.send_after(scope.spawn(closer, channel), 4.0, "close")
+        assert await scope.wait_all() is True
+        assert task.done()
+        assert consumer.done
+        assert actor.is_alive
+        # The scope stays open, and wait_all can be called again.
+        again = scope.launch(asyncio.sleep(1))
+        await scope.wait_all()
+        assert again.done()
 
 
 def idle_process(number: int) -> None:
@@ -354,135 +308,116 @@ def closer(ctx: Context[Channel[int]], data: object) -> None:
     ctx.state.close()
 
 
-def test_wait_all_with_a_timeout() -> None:
-    async def main(loop: Loop) -> None:
-        async with Scope(name="shop") as scope:
-            task = scope.launch(asyncio.sleep(3))
-            with pytest.raises(ChannelTimeoutError, match="all tasks and channel actors of scope 'shop'"):
-                await scope.wait_all(2.0)
-            with pytest.raises(ChannelTimeoutError):
-                await scope.wait_all(timeout=0)
-            with pytest.raises(InvalidArgumentError, match="timeout"):
-                scope.wait_all(-0.001)
-            assert not task.done()
+@pytest.mark.virtual_time
+async def test_wait_all_with_a_timeout() -> None:
+    async with Scope(name="shop") as scope:
+        task = scope.launch(asyncio.sleep(3))
+        with pytest.raises(ChannelTimeoutError, match="all tasks and channel actors of scope 'shop'"):
             await scope.wait_all(2.0)
-            assert task.done()
+        with pytest.raises(ChannelTimeoutError):
+            await scope.wait_all(timeout=0)
+        with pytest.raises(InvalidArgumentError, match="timeout"):
+            scope.wait_all(-0.001)
+        assert not task.done()
+        await scope.wait_all(2.0)
+        assert task.done()
 
-    run_clean_virtual(main)
 
+async def test_a_child_does_not_wait_for_itself(loop: Loop) -> None:
+    refused: list[str] = []
 
-def test_a_child_does_not_wait_for_itself() -> None:
-    async def main(loop: Loop) -> None:
-        refused: list[str] = []
+    async with Scope() as scope:
 
-        async with Scope() as scope:
+        async def child() -> None:
+            with pytest.raises(InvalidArgumentError, match="would wait for itself"):
+                await scope.wait_all()
+            refused.append("task")
 
-            async def child() -> None:
-                with pytest.raises(InvalidArgumentError, match="would wait for itself"):
-                    await scope.wait_all()
-                refused.append("task")
+        def actor(ctx: Context[Any], data: object) -> None:
+            with pytest.raises(InvalidArgumentError, match="would wait for itself"):
+                scope.wait_all()
+            refused.append("actor")
 
-            def actor(ctx: Context[Any], data: object) -> None:
-                with pytest.raises(InvalidArgumentError, match="would wait for itself"):
-                    scope.wait_all()
-                refused.append("actor")
-
-            scope.launch(child())
-            loop.send(scope.spawn(actor), "wait")
-        assert sorted(refused) == ["actor", "task"]
-
-    run_clean(main)
+        scope.launch(child())
+        loop.send(scope.spawn(actor), "wait")
+    assert sorted(refused) == ["actor", "task"]
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------
 
 
-def test_it_is_for_one_block() -> None:
-    async def main(loop: Loop) -> None:
-        scope = Scope(name="once")
-        async with scope:
-            with pytest.raises(InvalidArgumentError, match="scope 'once' was already entered"):
-                async with scope:
-                    pass
-            assert scope.launch(asyncio.sleep(0)) in scope.children
-        with pytest.raises(InvalidArgumentError, match="already entered"):
+async def test_it_is_for_one_block() -> None:
+    scope = Scope(name="once")
+    async with scope:
+        with pytest.raises(InvalidArgumentError, match="scope 'once' was already entered"):
             async with scope:
                 pass
-
-    run_clean(main)
-
-
-def test_outside_its_block_it_accepts_no_children() -> None:
-    async def main(loop: Loop) -> None:
-        channel = Channel[int]()
-        actor = loop.spawn(idle)
-        scope = Scope(name="shop")
-
-        def refuses(words: str) -> None:
-            coroutine = hang()
-            with pytest.raises(ScopeClosedError, match=words):
-                scope.launch(coroutine)
-            # Closed: Python does not warn that it was never awaited.
-            assert is_closed(coroutine)
-            with pytest.raises(ScopeClosedError, match=words):
-                scope.consume(channel, idle_process)
-            with pytest.raises(ScopeClosedError, match=words):
-                scope.spawn(idle)
-            with pytest.raises(ScopeClosedError, match=words):
-                scope.adopt(actor)
-
-        refuses("scope 'shop' is not entered")
-        with pytest.raises(ScopeClosedError, match="not entered"):
-            scope.cancel()
+        assert scope.launch(asyncio.sleep(0)) in scope.children
+    with pytest.raises(InvalidArgumentError, match="already entered"):
         async with scope:
             pass
-        refuses("scope 'shop' is over")
-        # There is nothing to wait for or to cancel.
-        assert await scope.wait_all() is True
-        assert await scope.cancel() is True
-        loop.stop_actor(actor)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        run_clean(main)
 
 
-def test_a_cancelled_scope_accepts_no_children() -> None:
-    async def main(loop: Loop) -> None:
-        actor = loop.spawn(idle)
-        async with Scope(name="shop") as scope:
-            await scope.cancel("we close")
-            coroutine = hang()
-            with pytest.raises(
-                TokenCancelledError,
-                match=r"scope 'shop' is cancelled \(we close\): it accepts no more children",
-            ) as caught:
-                scope.launch(coroutine)
-            assert is_closed(coroutine)
-            assert (caught.value.token, caught.value.reason) == (scope.token.number, "we close")
-            for start in (
-                lambda: scope.consume(Channel[int](), idle_process),
-                lambda: scope.spawn(idle),
-                lambda: scope.adopt(actor),
-            ):
-                with pytest.raises(TokenCancelledError, match="we close"):
-                    start()
-        assert loop.statistics().alive == 1
-        loop.stop_actor(actor)
+async def test_outside_its_block_it_accepts_no_children(loop: Loop) -> None:
+    channel = Channel[int]()
+    actor = loop.spawn(idle)
+    scope = Scope(name="shop")
 
-    run_clean(main)
+    def refuses(words: str) -> None:
+        coroutine = hang()
+        with pytest.raises(ScopeClosedError, match=words):
+            scope.launch(coroutine)
+        # Closed: Python does not warn that it was never awaited.
+        assert is_closed(coroutine)
+        with pytest.raises(ScopeClosedError, match=words):
+            scope.consume(channel, idle_process)
+        with pytest.raises(ScopeClosedError, match=words):
+            scope.spawn(idle)
+        with pytest.raises(ScopeClosedError, match=words):
+            scope.adopt(actor)
+
+    refuses("scope 'shop' is not entered")
+    with pytest.raises(ScopeClosedError, match="not entered"):
+        scope.cancel()
+    async with scope:
+        pass
+    refuses("scope 'shop' is over")
+    # There is nothing to wait for or to cancel.
+    assert await scope.wait_all() is True
+    assert await scope.cancel() is True
+    loop.stop_actor(actor)
 
 
-def test_a_block_with_a_cancelled_parent_token_is_not_entered() -> None:
-    async def main(loop: Loop) -> None:
-        token = CancelToken()
-        token.cancel("too late")
-        with pytest.raises(TokenCancelledError, match="a scope was cancelled: too late") as caught:
-            async with Scope(token=token):
-                pytest.fail("the body has begun")
-        assert caught.value.token == token.number
+async def test_a_cancelled_scope_accepts_no_children(loop: Loop) -> None:
+    actor = loop.spawn(idle)
+    async with Scope(name="shop") as scope:
+        await scope.cancel("we close")
+        coroutine = hang()
+        with pytest.raises(
+            TokenCancelledError,
+            match=r"scope 'shop' is cancelled \(we close\): it accepts no more children",
+        ) as caught:
+            scope.launch(coroutine)
+        assert is_closed(coroutine)
+        assert (caught.value.token, caught.value.reason) == (scope.token.number, "we close")
+        for start in (
+            lambda: scope.consume(Channel[int](), idle_process),
+            lambda: scope.spawn(idle),
+            lambda: scope.adopt(actor),
+        ):
+            with pytest.raises(TokenCancelledError, match="we close"):
+                start()
+    assert loop.statistics().alive == 1
+    loop.stop_actor(actor)
 
-    run_clean(main)
+
+async def test_a_block_with_a_cancelled_parent_token_is_not_entered() -> None:
+    token = CancelToken()
+    token.cancel("too late")
+    with pytest.raises(TokenCancelledError, match="a scope was cancelled: too late") as caught:
+        async with Scope(token=token):
+            pytest.fail("the body has begun")
+    assert caught.value.token == token.number
 
 
 @pytest.mark.parametrize(
@@ -500,148 +435,122 @@ def test_invalid_arguments(arguments: dict[str, Any], words: str) -> None:
         Scope(**arguments)
 
 
-def test_only_coroutines_are_launched_and_only_actors_adopted() -> None:
-    async def main(loop: Loop) -> None:
-        stranger = Loop()
-        foreign = stranger.spawn(idle)
-        ended = loop.spawn(idle)
-        loop.stop_actor(ended)
-        async with Scope() as scope:
-            with pytest.raises(InvalidArgumentError, match="call an `async def` function"):
-                scope.launch(hang)  # type: ignore[arg-type]  # that is the point
-            with pytest.raises(InvalidArgumentError, match="pass the ActorId"):
-                scope.adopt(7)  # type: ignore[arg-type]  # that is the point
-            with pytest.raises(ActorNotLocalError):
-                scope.adopt(foreign)
-            with pytest.raises(NoSuchActorError, match="has ended"):
-                scope.adopt(ended)
-            assert not scope.children
-        stranger.destroy()
-
-    run_clean(main)
+async def test_only_coroutines_are_launched_and_only_actors_adopted(loop: Loop) -> None:
+    stranger = Loop()
+    foreign = stranger.spawn(idle)
+    ended = loop.spawn(idle)
+    loop.stop_actor(ended)
+    async with Scope() as scope:
+        with pytest.raises(InvalidArgumentError, match="call an `async def` function"):
+            scope.launch(hang)  # type: ignore[arg-type]  # that is the point
+        with pytest.raises(InvalidArgumentError, match="pass the ActorId"):
+            scope.adopt(7)  # type: ignore[arg-type]  # that is the point
+        with pytest.raises(ActorNotLocalError):
+            scope.adopt(foreign)
+        with pytest.raises(NoSuchActorError, match="has ended"):
+            scope.adopt(ended)
+        assert not scope.children
+    stranger.destroy()
 
 
-def test_its_loop_must_be_attached_to_the_running_event_loop() -> None:
-    async def main(loop: Loop) -> None:
-        stranger = Loop()
-        with pytest.raises(InvalidArgumentError, match="not attached to the running event loop"):
-            async with Scope(loop=stranger):
-                pass
-        async with stranger:
-            async with Scope() as undecided:
-                assert undecided.loop is None
-                with pytest.raises(InvalidArgumentError, match="has no loop"):
-                    undecided.spawn(idle)
-            async with Scope(loop=stranger) as scope:
-                assert scope.loop is stranger
-                scope.spawn(idle)
-                assert stranger.statistics().alive == 1
-
-    run_clean(main)
-
-
-def test_without_a_loop_it_owns_tasks_only() -> None:
-    async def main() -> int:
-        async with Scope() as scope:
-            assert scope.loop is None
-            task = scope.launch(asyncio.sleep(1, 5))
+async def test_its_loop_must_be_attached_to_the_running_event_loop() -> None:
+    stranger = Loop()
+    with pytest.raises(InvalidArgumentError, match="not attached to the running event loop"):
+        async with Scope(loop=stranger):
+            pass
+    async with stranger:
+        async with Scope() as undecided:
+            assert undecided.loop is None
             with pytest.raises(InvalidArgumentError, match="has no loop"):
-                scope.spawn(idle)
-        return task.result()
+                undecided.spawn(idle)
+        async with Scope(loop=stranger) as scope:
+            assert scope.loop is stranger
+            scope.spawn(idle)
+            assert stranger.statistics().alive == 1
 
-    assert VirtualClock().run(main()) == 5
+
+@pytest.mark.no_loop
+async def test_without_a_loop_it_owns_tasks_only() -> None:
+    async with Scope() as scope:
+        assert scope.loop is None
+        task = scope.launch(asyncio.sleep(1, 5))
+        with pytest.raises(InvalidArgumentError, match="has no loop"):
+            scope.spawn(idle)
+    assert task.result() == 5
 
 
-def test_a_loop_that_was_entered_after_the_scope_is_not_its_loop() -> None:
+@pytest.mark.no_loop
+async def test_a_loop_that_was_entered_after_the_scope_is_not_its_loop(clock: VirtualClock) -> None:
     """That loop and its actors would end before the scope."""
-
-    async def main() -> None:
-        words = r"scope 'shop' has no loop for actors: enter it inside `async with Loop\(\):`, or pass loop="
-        async with Scope(name="shop") as scope, Loop(clock=clock) as loop:
-            actor = loop.spawn(idle)
-            for start in (
-                lambda: scope.consume(Channel[int](), idle_process),
-                lambda: scope.spawn(idle),
-                lambda: scope.adopt(actor),
-            ):
-                with pytest.raises(InvalidArgumentError, match=words):
-                    start()
-            assert loop.statistics().alive == 1
-            # An explicit argument is accepted.
-            consumer = scope.consume(Channel[int](), idle_process, loop=loop)
-            assert consumer.loop is loop
-            await consumer.stop()
-
-    clock = VirtualClock()
-    clock.run(main())
+    words = r"scope 'shop' has no loop for actors: enter it inside `async with Loop\(\):`, or pass loop="
+    async with Scope(name="shop") as scope, Loop(clock=clock) as loop:
+        actor = loop.spawn(idle)
+        for start in (
+            lambda: scope.consume(Channel[int](), idle_process),
+            lambda: scope.spawn(idle),
+            lambda: scope.adopt(actor),
+        ):
+            with pytest.raises(InvalidArgumentError, match=words):
+                start()
+        assert loop.statistics().alive == 1
+        # An explicit argument is accepted.
+        consumer = scope.consume(Channel[int](), idle_process, loop=loop)
+        assert consumer.loop is loop
+        await consumer.stop()
 
 
-def test_it_is_entered_in_a_task_and_used_on_its_event_loop() -> None:
-    async def main(loop: Loop) -> None:
-        refused: list[bool] = []
+async def test_it_is_entered_in_a_task_and_used_on_its_event_loop() -> None:
+    refused: list[bool] = []
 
-        def callback() -> None:
-            with pytest.raises(InvalidArgumentError, match="where no task runs"):
-                Scope().__aenter__().send(None)
-            refused.append(True)
+    def callback() -> None:
+        with pytest.raises(InvalidArgumentError, match="where no task runs"):
+            Scope().__aenter__().send(None)
+        refused.append(True)
 
-        asyncio.get_running_loop().call_soon(callback)
-        await iterate()
-        assert refused == [True]
-        async with Scope() as scope:
-            coroutine = hang()
-            with pytest.raises(WrongThreadError, match="belongs to another event loop or thread"):
-                await asyncio.to_thread(scope.launch, coroutine)
-            assert is_closed(coroutine)
-
-    run_clean(main)
+    asyncio.get_running_loop().call_soon(callback)
+    await iterate()
+    assert refused == [True]
+    async with Scope() as scope:
+        coroutine = hang()
+        with pytest.raises(WrongThreadError, match="belongs to another event loop or thread"):
+            await asyncio.to_thread(scope.launch, coroutine)
+        assert is_closed(coroutine)
 
 
-def test_an_actor_that_an_observer_ends_at_once_is_not_a_child() -> None:
-    async def main(loop: Loop) -> None:
-        class Bouncer:
-            def on_actor_start(self, actor: ActorId, name: str | None) -> None:
-                loop.stop_actor(actor)
+async def test_an_actor_that_an_observer_ends_at_once_is_not_a_child(loop: Loop) -> None:
+    class Bouncer:
+        def on_actor_start(self, actor: ActorId, name: str | None) -> None:
+            loop.stop_actor(actor)
 
-        loop.set_observer(Bouncer())
-        async with Scope() as scope:
-            assert not scope.spawn(idle).is_alive
-            assert not scope.children
-        loop.set_observer(None)
-
-    run_clean(main)
+    loop.set_observer(Bouncer())
+    async with Scope() as scope:
+        assert not scope.spawn(idle).is_alive
+        assert not scope.children
+    loop.set_observer(None)
 
 
-def test_repr() -> None:
-    async def main(loop: Loop) -> None:
-        scope = Scope(name="shop")
-        assert repr(scope) == "<Scope 'shop' not entered: 0 in it>"
-        async with scope:
-            scope.launch(hang())
-            assert repr(scope) == "<Scope 'shop' open: 1 in it>"
-            waiting = scope.cancel()
-            assert repr(scope) == "<Scope 'shop' ending: 1 in it>"
-            await waiting
-        assert repr(scope) == "<Scope 'shop' over: 0 in it>"
-        assert repr(Scope()) == "<Scope not entered: 0 in it>"
-
-    run_clean(main)
+async def test_repr() -> None:
+    scope = Scope(name="shop")
+    assert repr(scope) == "<Scope 'shop' not entered: 0 in it>"
+    async with scope:
+        scope.launch(hang())
+        assert repr(scope) == "<Scope 'shop' open: 1 in it>"
+        waiting = scope.cancel()
+        assert repr(scope) == "<Scope 'shop' ending: 1 in it>"
+        await waiting
+    assert repr(scope) == "<Scope 'shop' over: 0 in it>"
+    assert repr(Scope()) == "<Scope not entered: 0 in it>"
 
 
-def test_its_token_is_cancelled_when_it_is_over() -> None:
+async def test_its_token_is_cancelled_when_it_is_over() -> None:
     """What still waits with it is released."""
-
-    async def main(loop: Loop) -> None:
-        above = CancelToken()
-        async with Scope(token=above) as scope:
-            assert not scope.token.cancelled
-        assert scope.token.reason == "the scope is over"
-        assert not above.cancelled
-        with pytest.raises(ExceptionGroup) as caught:
-            async with Scope() as scope:
-                scope.launch(fail_soon())
-                await hang()
-        assert errors_of(caught) == [repr(Boom())]
-        assert scope.token.reason == "Boom"
-
-    run_clean(main)
+    above = CancelToken()
+    async with Scope(token=above) as scope:
+        assert not scope.token.cancelled
+    assert scope.token.reason == "the scope is over"
+    assert not above.cancelled
+    with raises_errors(Boom()):
+        async with Scope() as scope:
+            scope.launch(fail_soon())
+            await hang()
+    assert scope.token.reason == "Boom"

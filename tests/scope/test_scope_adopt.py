@@ -7,8 +7,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
 import pytest
@@ -29,8 +27,8 @@ from bandstand.supervision import (
     spawn_supervisor,
 )
 from bandstand.supervision.supervisor import BaseSupervisor
-from bandstand.testing import VirtualClock
-from tests.scope.harness import Boom, errors_of, hang, idle, iterate
+from bandstand.testing import VirtualClock, run_async
+from tests.scope.support import Boom, hang, idle, iterate, raises_errors
 
 pytestmark = [pytest.mark.spec("K6"), pytest.mark.guarantee("G113")]
 
@@ -76,142 +74,110 @@ class Box(Actor, Generic[T]):
         pass
 
 
-def play(main: Callable[[ActorSystem], Any]) -> None:
-    """Run it in virtual time; no actor may be left, and the loop must not fail."""
-    clock = VirtualClock()
-
-    async def attached() -> None:
-        async with ActorSystem(clock=clock) as loop:
-            await main(loop)
-            assert loop.statistics().alive == 0
-
-    clock.run(attached())
+@pytest.fixture
+def loop(clock: VirtualClock) -> ActorSystem:
+    return ActorSystem(clock=clock)
 
 
 # --- typed actors -----------------------------------------------------------------------------------------------------
 
 
-def test_a_typed_actor_processes_its_mailbox_and_ends_with_the_scope() -> None:
-    async def main(loop: ActorSystem) -> None:
-        log: list[str] = []
-        async with Scope() as scope:
-            clerk = loop.spawn(Clerk, log)
-            scribe = loop.spawn(Scribe)
-            scope.adopt(clerk)
-            scope.adopt(scribe)
-            # Once, by its handle or by its id.
-            scope.adopt(id_of(clerk))
-            assert scope.children == (id_of(clerk), id_of(scribe))
-            clerk.write("last words")
-        assert log == ["last words"]
-
-    play(main)
+async def test_a_typed_actor_processes_its_mailbox_and_ends_with_the_scope(loop: ActorSystem) -> None:
+    log: list[str] = []
+    async with Scope() as scope:
+        clerk = loop.spawn(Clerk, log)
+        scribe = loop.spawn(Scribe)
+        scope.adopt(clerk)
+        scope.adopt(scribe)
+        # Once, by its handle or by its id.
+        scope.adopt(id_of(clerk))
+        assert scope.children == (id_of(clerk), id_of(scribe))
+        clerk.write("last words")
+    assert log == ["last words"]
 
 
-def test_a_typed_actor_that_fails_fails_the_scope() -> None:
-    async def main(loop: ActorSystem) -> None:
-        with pytest.raises(ExceptionGroup) as caught:
-            async with Scope() as scope:
-                clerk = loop.spawn(Clerk)
-                scope.adopt(clerk)
-                clerk.fail()
-                await hang()
-        assert errors_of(caught) == [repr(Boom("clerk"))]
-
-    play(main)
-
-
-def test_an_actor_can_have_itself_adopted() -> None:
-    async def main(loop: ActorSystem) -> None:
+async def test_a_typed_actor_that_fails_fails_the_scope(loop: ActorSystem) -> None:
+    with raises_errors(Boom("clerk")):
         async with Scope() as scope:
             clerk = loop.spawn(Clerk)
-            await clerk.move_in(scope)
-            assert scope.children == (id_of(clerk),)
-
-    play(main)
-
-
-def test_of_a_supervised_actor_the_current_incarnation_is_adopted() -> None:
-    async def main(loop: ActorSystem) -> None:
-        top = spawn_supervisor(
-            loop, SupervisorSpec(children=[typed_child("clerk", restart=RestartPolicy.ON_FAILURE).of(Clerk)])
-        )
-        clerk = top.handle(Clerk, "clerk")
-        before = id_of(clerk)
-        clerk.fail()
-        await iterate()
-        async with Scope() as scope:
             scope.adopt(clerk)
-            assert scope.children == (top.child("clerk"),)
-            assert scope.children != (before,)
-        await iterate()
-        top.stop()
-        await iterate()
+            clerk.fail()
+            await hang()
 
-    play(main)
+
+async def test_an_actor_can_have_itself_adopted(loop: ActorSystem) -> None:
+    async with Scope() as scope:
+        clerk = loop.spawn(Clerk)
+        await clerk.move_in(scope)
+        assert scope.children == (id_of(clerk),)
+
+
+async def test_of_a_supervised_actor_the_current_incarnation_is_adopted(loop: ActorSystem) -> None:
+    top = spawn_supervisor(
+        loop, SupervisorSpec(children=[typed_child("clerk", restart=RestartPolicy.ON_FAILURE).of(Clerk)])
+    )
+    clerk = top.handle(Clerk, "clerk")
+    before = id_of(clerk)
+    clerk.fail()
+    await iterate()
+    async with Scope() as scope:
+        scope.adopt(clerk)
+        assert scope.children == (top.child("clerk"),)
+        assert scope.children != (before,)
+    await iterate()
+    top.stop()
+    await iterate()
 
 
 @pytest.mark.parametrize("kind", [Clerk, Box, Box[int]])
-def test_a_class_is_not_spawned_by_the_scope(kind: Any) -> None:
-    async def main(loop: ActorSystem) -> None:
-        async with Scope() as scope:
-            for arguments in ((), (5,)):
-                with pytest.raises(
-                    InvalidArgumentError,
-                    match=r"start it with loop.spawn\(.*pass the handle to scope.adopt\(\)",
-                ):
-                    scope.spawn(kind, *arguments)
-            assert not scope.children
-
-    play(main)
+async def test_a_class_is_not_spawned_by_the_scope(kind: Any) -> None:
+    async with Scope() as scope:
+        for arguments in ((), (5,)):
+            with pytest.raises(
+                InvalidArgumentError,
+                match=r"start it with loop.spawn\(.*pass the handle to scope.adopt\(\)",
+            ):
+                scope.spawn(kind, *arguments)
+        assert not scope.children
 
 
 @pytest.mark.parametrize("what", [7, None, Clerk, idle, "clerk"])
-def test_only_actors_can_be_adopted(what: Any) -> None:
-    async def main(loop: ActorSystem) -> None:
-        async with Scope() as scope:
-            with pytest.raises(InvalidArgumentError, match="pass the ActorId, typed handle or supervisor"):
-                scope.adopt(what)
-
-    play(main)
+async def test_only_actors_can_be_adopted(what: Any) -> None:
+    async with Scope() as scope:
+        with pytest.raises(InvalidArgumentError, match="pass the ActorId, typed handle or supervisor"):
+            scope.adopt(what)
 
 
-def test_actors_of_other_loops_and_ended_actors_cannot_be_adopted() -> None:
-    async def main(loop: ActorSystem) -> None:
-        stranger = ActorSystem()
-        foreign = stranger.spawn(Clerk)
-        ended = loop.spawn(Clerk)
-        ended.kill()
-        async with Scope() as scope:
-            with pytest.raises(ActorNotLocalError):
-                scope.adopt(foreign)
-            with pytest.raises(NoSuchActorError, match="has ended"):
-                scope.adopt(ended)
-        stranger.destroy()
-
-    play(main)
+async def test_actors_of_other_loops_and_ended_actors_cannot_be_adopted(loop: ActorSystem) -> None:
+    stranger = ActorSystem()
+    foreign = stranger.spawn(Clerk)
+    ended = loop.spawn(Clerk)
+    ended.kill()
+    async with Scope() as scope:
+        with pytest.raises(ActorNotLocalError):
+            scope.adopt(foreign)
+        with pytest.raises(NoSuchActorError, match="has ended"):
+            scope.adopt(ended)
+    stranger.destroy()
 
 
 # --- supervised trees -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["supervisor", "dynamic", "partition"])
-def test_a_supervisor_is_adopted_as_it_was_returned(kind: str) -> None:
-    async def main(loop: ActorSystem) -> None:
-        one = ChildSpec("one", run=idle)
-        async with Scope() as scope:
-            top: BaseSupervisor
-            if kind == "supervisor":
-                top = spawn_supervisor(loop, SupervisorSpec(children=[one]), name="top")
-            elif kind == "dynamic":
-                top = spawn_supervisor(loop, DynamicSpec(child=one), name="top")
-            else:
-                top = spawn_supervisor(loop, PartitionSpec(child=one, partitions=2), name="top")
-            scope.adopt(top)
-            scope.adopt(top.actor)
-            assert scope.children == (top.actor,)
-
-    play(main)
+async def test_a_supervisor_is_adopted_as_it_was_returned(kind: str, loop: ActorSystem) -> None:
+    one = ChildSpec("one", run=idle)
+    async with Scope() as scope:
+        top: BaseSupervisor
+        if kind == "supervisor":
+            top = spawn_supervisor(loop, SupervisorSpec(children=[one]), name="top")
+        elif kind == "dynamic":
+            top = spawn_supervisor(loop, DynamicSpec(child=one), name="top")
+        else:
+            top = spawn_supervisor(loop, PartitionSpec(child=one, partitions=2), name="top")
+        scope.adopt(top)
+        scope.adopt(top.actor)
+        assert scope.children == (top.actor,)
 
 
 def failing(ctx: Context[Any], message: object) -> None:
@@ -226,26 +192,25 @@ def fragile(loop: bandstand.core.Loop, *, name: str = "top") -> Supervisor:
 
 
 @pytest.mark.guarantee("G114")
-def test_an_adopted_supervisor_that_gives_up_fails_the_scope_and_not_the_loop() -> None:
-    async def main(loop: ActorSystem) -> None:
-        with pytest.raises(ExceptionGroup) as caught:
-            async with Scope() as scope:
-                top = fragile(loop)
-                scope.adopt(top)
-                loop.send(top.address("child"), "boom")
-                await hang()
-        (error,) = caught.value.exceptions
-        assert isinstance(error, RestartLimitError)
-        # The loop still runs, because the scope was responsible for the supervisor.
-        await iterate()
-        clerk = loop.spawn(Clerk)
-        clerk.stop()
-
-    play(main)
+async def test_an_adopted_supervisor_that_gives_up_fails_the_scope_and_not_the_loop(
+    loop: ActorSystem,
+) -> None:
+    with pytest.raises(ExceptionGroup) as caught:
+        async with Scope() as scope:
+            top = fragile(loop)
+            scope.adopt(top)
+            loop.send(top.address("child"), "boom")
+            await hang()
+    (error,) = caught.value.exceptions
+    assert isinstance(error, RestartLimitError)
+    # The loop still runs, because the scope was responsible for the supervisor.
+    await iterate()
+    clerk = loop.spawn(Clerk)
+    clerk.stop()
 
 
 @pytest.mark.guarantee("G114")
-def test_a_supervisor_that_was_not_adopted_fails_the_loop() -> None:
+def test_a_supervisor_that_was_not_adopted_fails_the_loop(clock: VirtualClock) -> None:
     async def main(loop: ActorSystem) -> None:
         async with Scope() as scope:
             adopted, other = fragile(loop, name="adopted"), fragile(loop, name="other")
@@ -253,20 +218,4 @@ def test_a_supervisor_that_was_not_adopted_fails_the_loop() -> None:
             loop.send(other.address("child"), "boom")
 
     with pytest.raises(RestartLimitError, match="other"):
-        play(main)
-
-
-def test_which_actors_a_scope_is_responsible_for() -> None:
-    async def main(loop: ActorSystem) -> None:
-        actor = loop.spawn_raw(idle)
-        assert not loop.kernel.actors.is_exit_handled(actor)
-        loop.kernel.actors.set_exit_handled(actor)
-        assert loop.kernel.actors.is_exit_handled(actor)
-        loop.stop_actor(actor)
-        assert not loop.kernel.actors.is_exit_handled(actor)
-        again = loop.spawn_raw(idle)
-        assert not loop.kernel.actors.is_exit_handled(again)
-        loop.stop_actor(again)
-        await asyncio.sleep(0)
-
-    play(main)
+        run_async(main, ActorSystem(clock=clock), clock=clock)

@@ -11,7 +11,6 @@ import asyncio
 import logging
 import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from types import FrameType
@@ -24,22 +23,23 @@ from bandstand.core import Context, Loop, LoopConfig
 from bandstand.errors import ChannelTimeoutError, InvalidArgumentError, TokenCancelledError
 from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import UNBOUNDED, Channel
-from bandstand.scope.consumer import EndedBy, consume
+from bandstand.scope.consumer import ChannelActor, EndedBy, Outcome, consume
 from bandstand.scope.scope import Scope
 from bandstand.testing import VirtualClock
-from tests.scope.harness import (
+from tests.scope.support import (
     Boom,
+    cancel_soon,
     check_nothing_left,
-    errors_of,
+    fail_at_cleanup,
     fail_soon,
     hang,
     idle,
     ignore_cancellation,
+    in_thread,
     is_closed,
     is_over,
     iterate,
-    run_clean,
-    run_clean_virtual,
+    raises_errors,
 )
 
 pytestmark = [pytest.mark.spec("K6"), pytest.mark.guarantee("G115")]
@@ -48,220 +48,194 @@ pytestmark = [pytest.mark.spec("K6"), pytest.mark.guarantee("G115")]
 # --- by scope.cancel() ------------------------------------------------------------------------------------------------
 
 
-def test_its_own_cancellation_ends_with_its_block() -> None:
-    async def main(loop: Loop) -> None:
-        log: list[str] = []
-        async with Scope() as scope:
-            scope.launch(hang(log, "task"))
-            consumer = scope.consume(Channel[int](), print)
-            actor = scope.spawn(idle)
+async def test_its_own_cancellation_ends_with_its_block() -> None:
+    log: list[str] = []
+    async with Scope() as scope:
+        scope.launch(hang(log, "task"))
+        consumer = scope.consume(Channel[int](), print)
+        actor = scope.spawn(idle)
 
-            async def canceller() -> None:
-                assert await scope.cancel("enough") is False
+        async def canceller() -> None:
+            assert await scope.cancel("enough") is False
 
-            scope.launch(canceller())
-            await hang(log, "body")
-            pytest.fail("the body was not cancelled")
-        assert sorted(log) == ["body ended", "task ended"]
-        assert consumer.outcome is not None
-        assert consumer.outcome.ended_by is EndedBy.CANCELLED
-        assert not actor.is_alive
-        assert scope.token.reason == "enough"
-        check_nothing_left(loop)
+        scope.launch(canceller())
+        await hang(log, "body")
+        pytest.fail("the body was not cancelled")
+    assert sorted(log) == ["body ended", "task ended"]
+    assert consumer.outcome is not None
+    assert consumer.outcome.ended_by is EndedBy.CANCELLED
+    assert not actor.is_alive
+    assert scope.token.reason == "enough"
+
+
+@pytest.mark.guarantee("G113")
+async def test_cancelling_a_scope_ends_the_actors_created_within_it_and_no_others() -> None:
+    """Idle, with a full channel, and in the middle of an element: all of them end; actors outside do not."""
+    told: list[tuple[str, Outcome]] = []
+    seen: list[int] = []
+    full = Channel[int](UNBOUNDED)
+    single = Channel[int](UNBOUNDED)
+
+    async def slowly(number: int) -> None:
+        seen.append(number)
+        await hang()
+
+    def teller(name: str) -> Callable[[Outcome], None]:
+        def tell(outcome: Outcome) -> None:
+            told.append((name, outcome))
+
+        return tell
+
+    outside = consume(Channel[int](), seen.append)
+    async with Scope() as scope:
+        actors: dict[str, ChannelActor[int]] = {
+            "idle": scope.consume(Channel[int](), seen.append),
+            "full": scope.consume(full, slowly),
+            "single": consume(single, slowly, scope=scope),
+        }
+        for name, actor in actors.items():
+            actor.on_done(teller(name))
+        for number in range(10):
+            await full.send(number)
+        await single.send(100)
         await iterate()
-
-    run_clean(main)
-
-
-def test_a_body_that_cancels_its_scope_waits_for_the_children_and_continues() -> None:
-    async def main(loop: Loop) -> list[str]:
-        log: list[str] = []
-        async with Scope() as scope:
-            scope.launch(hang(log, "task"))
-            scope.consume(Channel[int](), print)
-            scope.spawn(idle)
-            await iterate()
-            assert await scope.cancel("enough") is True
-            assert not scope.children
-            log.append("joined")
-            await iterate()
-            log.append("went on")
-        return log
-
-    assert run_clean(main) == ["task ended", "joined", "went on"]
+        assert sorted(seen) == [0, 100]
+        assert await scope.cancel("the scope's own") is True
+        # All have ended by now, and nothing more is processed.
+        assert not scope.children
+        assert [actor.done for actor in actors.values()] == [True] * 3
+    assert sorted(seen) == [0, 100]
+    assert full.statistics().buffered == 9
+    assert sorted(name for name, _ in told) == ["full", "idle", "single"]
+    assert {outcome.ended_by for _, outcome in told} == {EndedBy.CANCELLED}
+    assert all(actor.token.reason == "the scope's own" for actor in actors.values())
+    assert not outside.done
+    await outside.stop()
 
 
-def test_cancel_takes_effect_at_once() -> None:
+async def test_a_body_that_cancels_its_scope_waits_for_the_children_and_continues() -> None:
+    log: list[str] = []
+    async with Scope() as scope:
+        scope.launch(hang(log, "task"))
+        scope.consume(Channel[int](), print)
+        scope.spawn(idle)
+        await iterate()
+        assert await scope.cancel("enough") is True
+        assert not scope.children
+        log.append("joined")
+        await iterate()
+        log.append("went on")
+    assert log == ["task ended", "joined", "went on"]
+
+
+async def test_cancel_takes_effect_at_once() -> None:
     """The result need not be awaited, and a second call changes nothing."""
-
-    async def main(loop: Loop) -> None:
-        async with Scope() as scope:
-            task = scope.launch(hang())
-            await iterate()
-            first = scope.cancel("first")
-            second = scope.cancel("second")
-            assert task.cancelling() == 1
-            assert scope.token.reason == "first"
-            assert await first is True
-            assert await second is True
-
-    run_clean(main)
+    async with Scope() as scope:
+        task = scope.launch(hang())
+        await iterate()
+        first = scope.cancel("first")
+        second = scope.cancel("second")
+        assert task.cancelling() == 1
+        assert scope.token.reason == "first"
+        assert await first is True
+        assert await second is True
 
 
-def test_an_invalid_reason() -> None:
-    async def main(loop: Loop) -> None:
-        async with Scope() as scope:
-            with pytest.raises(InvalidArgumentError, match="reason is 7"):
-                scope.cancel(7)  # type: ignore[arg-type]  # that is the point
-            assert not scope.token.cancelled
-
-    run_clean(main)
+async def test_a_task_that_has_not_begun_never_begins() -> None:
+    log: list[str] = []
+    async with Scope() as scope:
+        scope.launch(hang(log))
+        await scope.cancel()
+    assert log == []
 
 
-def test_a_task_that_has_not_begun_never_begins() -> None:
-    async def main(loop: Loop) -> None:
-        log: list[str] = []
-        async with Scope() as scope:
-            scope.launch(hang(log))
-            await scope.cancel()
-        assert log == []
+async def test_an_actor_cancels_its_scope_and_does_not_wait_for_itself(loop: Loop) -> None:
+    answers: list[bool] = []
 
-    run_clean(main)
+    async with Scope() as scope:
 
-
-def test_an_actor_cancels_its_scope_and_does_not_wait_for_itself() -> None:
-    async def main(loop: Loop) -> None:
-        answers: list[bool] = []
-
-        async with Scope() as scope:
-
-            async def behavior(ctx: Context[Any], data: object) -> None:
-                answers.append(await scope.cancel("by an actor"))
-                await hang()
-
-            loop.send(scope.spawn(behavior), "go")
+        async def behavior(ctx: Context[Any], data: object) -> None:
+            answers.append(await scope.cancel("by an actor"))
             await hang()
-        assert answers == [False]
-        assert scope.token.reason == "by an actor"
 
-    run_clean(main)
+        loop.send(scope.spawn(behavior), "go")
+        await hang()
+    assert answers == [False]
+    assert scope.token.reason == "by an actor"
 
 
 @pytest.mark.spec("K4")
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_channel_actor_cancels_its_scope_and_does_not_wait_for_itself(is_async: bool) -> None:
-    async def main(loop: Loop) -> None:
-        answers: list[object] = []
-        channel = Channel[int](UNBOUNDED)
-        async with Scope() as scope:
+async def test_a_channel_actor_cancels_its_scope_and_does_not_wait_for_itself(is_async: bool) -> None:
+    answers: list[object] = []
+    channel = Channel[int](UNBOUNDED)
+    async with Scope() as scope:
 
-            def process(number: int) -> None:
-                answers.append(number)
-                scope.token.cancel("by a consumer")
+        def process(number: int) -> None:
+            answers.append(number)
+            scope.token.cancel("by a consumer")
 
-            async def slowly(number: int) -> None:
-                answers.append(number)
-                await asyncio.sleep(0)
-                await scope.cancel("by a consumer")
+        async def slowly(number: int) -> None:
+            answers.append(number)
+            await asyncio.sleep(0)
+            await scope.cancel("by a consumer")
 
-            consumer = scope.consume(channel, slowly if is_async else process)
-            await channel.send(1)
-            await channel.send(2)
-            await hang()
-        assert answers == [1]
-        assert consumer.outcome is not None
-        assert consumer.outcome.ended_by is EndedBy.CANCELLED
-
-    run_clean(main)
+        consumer = scope.consume(channel, slowly if is_async else process)
+        await channel.send(1)
+        await channel.send(2)
+        await hang()
+    assert answers == [1]
+    assert consumer.outcome is not None
+    assert consumer.outcome.ended_by is EndedBy.CANCELLED
 
 
-def test_cancelling_one_channel_actor_does_not_touch_the_others() -> None:
-    async def main(loop: Loop) -> None:
-        async with Scope() as scope:
-            one = scope.consume(Channel[int](), print)
-            other = scope.consume(Channel[int](), print)
-            await one.cancel("only this one")
-            assert one.done
-            assert not other.done
-            assert scope.children == (other,)
-            assert not scope.token.cancelled
-            await scope.cancel()
-            assert other.done
-
-    run_clean(main)
-
-
-def test_a_channel_actor_with_its_own_token_ends_with_either() -> None:
-    async def main(loop: Loop) -> None:
-        token = CancelToken()
-        async with Scope() as scope:
-            one = scope.consume(Channel[int](), print, token=token)
-            token.cancel("its own")
-            await one.ended()
-            assert not scope.token.cancelled
-            two = scope.consume(Channel[int](), print, token=CancelToken())
-            await scope.cancel()
-            assert two.done
-
-    run_clean(main)
-
-
-def test_no_child_is_accepted_after_the_deadline_of_the_parent_token() -> None:
+@pytest.mark.virtual_time
+async def test_no_child_is_accepted_after_the_deadline_of_the_parent_token(clock: VirtualClock) -> None:
     """The token reads the clock: a start is refused although no listener was notified yet."""
-
-    async def main(loop: Loop) -> None:
-        token = CancelToken(timeout=0.1)
-        with pytest.raises(TokenCancelledError) as caught:
-            async with Scope(token=token) as scope:
-                clock.advance(0.2)
-                coroutine = hang()
-                with pytest.raises(TokenCancelledError):
-                    scope.launch(coroutine)
-                assert is_closed(coroutine)
-                scope.token.raise_if_cancelled()
-        assert caught.value.token == token.number
-
-    clock = VirtualClock()
-    run_clean_virtual(main, clock)
+    token = CancelToken(timeout=0.1)
+    with pytest.raises(TokenCancelledError) as caught:
+        async with Scope(token=token) as scope:
+            clock.advance(0.2)
+            coroutine = hang()
+            with pytest.raises(TokenCancelledError):
+                scope.launch(coroutine)
+            assert is_closed(coroutine)
+            scope.token.raise_if_cancelled()
+    assert caught.value.token == token.number
 
 
 # --- the body continues, and something else cancels the scope too -----------------------------------------------------
 
 
 @pytest.mark.parametrize("who", ["a callback", "a child", "a thread", "an actor"])
-def test_a_body_that_has_cancelled_its_scope_is_still_cancelled_by_others(who: str) -> None:
-    async def main(loop: Loop) -> list[str]:
-        log: list[str] = []
+async def test_a_body_that_has_cancelled_its_scope_is_still_cancelled_by_others(who: str, loop: Loop) -> None:
+    log: list[str] = []
 
-        async def child() -> None:
-            try:
-                await hang()
-            finally:
-                if who == "a child":
-                    scope.cancel("by another")
+    async def child() -> None:
+        try:
+            await hang()
+        finally:
+            if who == "a child":
+                scope.cancel("by another")
 
-        def behavior(ctx: Context[Any], data: object) -> None:
-            scope.cancel("by another")
+    def behavior(ctx: Context[Any], data: object) -> None:
+        scope.cancel("by another")
 
-        stranger = loop.spawn(behavior)
-        async with Scope() as scope:
-            scope.launch(child())
-            await iterate()
-            scope.cancel("by the body")
-            if who == "a callback":
-                asyncio.get_running_loop().call_soon(scope.cancel, "by another")
-            elif who == "a thread":
-                thread = threading.Thread(target=scope.cancel, args=("by another",))
-                thread.start()
-                thread.join()
-            elif who == "an actor":
-                loop.send(stranger, "go")
-            await hang(log, "body")
-        assert scope.token.reason == "by the body"
-        loop.stop_actor(stranger)
-        return log
-
-    assert run_clean(main) == ["body ended"]
+    stranger = loop.spawn(behavior)
+    async with Scope() as scope:
+        scope.launch(child())
+        await iterate()
+        scope.cancel("by the body")
+        if who == "a callback":
+            asyncio.get_running_loop().call_soon(scope.cancel, "by another")
+        elif who == "a thread":
+            in_thread(scope.cancel, "by another")
+        elif who == "an actor":
+            loop.send(stranger, "go")
+        await hang(log, "body")
+    assert scope.token.reason == "by the body"
+    loop.stop_actor(stranger)
+    assert log == ["body ended"]
 
 
 @pytest.mark.parametrize("who", ["ask", "init", "consumer"])
@@ -307,59 +281,47 @@ def test_an_actor_that_runs_in_the_bodys_task_is_not_the_body(who: str) -> None:
 
 
 @pytest.mark.parametrize("is_async_init", [False, True])
-def test_a_body_in_an_actor_is_recognised_as_the_caller(is_async_init: bool) -> None:
-    async def main(loop: Loop) -> list[str]:
-        log: list[str] = []
+async def test_a_body_in_an_actor_is_recognised_as_the_caller(is_async_init: bool, loop: Loop) -> None:
+    log: list[str] = []
 
-        async def behavior(ctx: Context[Any], data: object) -> None:
-            if is_async_init:
-                await asyncio.sleep(0)
-            async with Scope() as scope:
-                scope.launch(hang(log))
-                await iterate()
-                await scope.cancel("by the body")
-                await iterate()
-                log.append("went on")
-
-        actor = loop.spawn(behavior)
-        loop.send(actor, "go")
-        await iterate(30)
-        loop.stop_actor(actor)
-        return log
-
-    assert run_clean(main) == ["child ended", "went on"]
-
-
-def test_a_cancel_that_comes_while_the_scope_is_entered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From another thread, between two statements: the callback runs late, in the body's task, but is not the body's call."""
-
-    async def main(loop: Loop) -> None:
-        scope = Scope()
-        was = CancelToken.on_cancel
-
-        def first_cancel(token: CancelToken, callback: Callable[[CancelToken], object]) -> Callable[[], bool]:
-            monkeypatch.undo()
-            token.cancel("in between")
-            return was(token, callback)
-
-        monkeypatch.setattr(CancelToken, "on_cancel", first_cancel)
-        async with scope:
-            await hang()
-        assert scope.token.reason == "in between"
-
-    run_clean(main)
-
-
-def test_a_cancel_after_the_end_of_the_block_does_nothing() -> None:
-    async def main(loop: Loop) -> None:
+    async def behavior(ctx: Context[Any], data: object) -> None:
+        if is_async_init:
+            await asyncio.sleep(0)
         async with Scope() as scope:
-            scope.cancel("by the body")
-            asyncio.get_running_loop().call_soon(scope.cancel, "by another")
-        scope.cancel("much later")
-        await iterate()
-        check_nothing_left(loop)
+            scope.launch(hang(log))
+            await iterate()
+            await scope.cancel("by the body")
+            await iterate()
+            log.append("went on")
 
-    run_clean(main)
+    actor = loop.spawn(behavior)
+    loop.send(actor, "go")
+    await iterate(30)
+    loop.stop_actor(actor)
+    assert log == ["child ended", "went on"]
+
+
+async def test_a_cancel_that_comes_while_the_scope_is_entered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From another thread, between two statements: the callback runs late, in the body's task, but is not the body's call."""
+    scope = Scope()
+    was = CancelToken.on_cancel
+
+    def first_cancel(token: CancelToken, callback: Callable[[CancelToken], object]) -> Callable[[], bool]:
+        monkeypatch.undo()
+        token.cancel("in between")
+        return was(token, callback)
+
+    monkeypatch.setattr(CancelToken, "on_cancel", first_cancel)
+    async with scope:
+        await hang()
+    assert scope.token.reason == "in between"
+
+
+async def test_a_cancel_after_the_end_of_the_block_does_nothing() -> None:
+    async with Scope() as scope:
+        scope.cancel("by the body")
+        asyncio.get_running_loop().call_soon(scope.cancel, "by another")
+    scope.cancel("much later")
 
 
 class Signalled:
@@ -420,180 +382,136 @@ def compute() -> None:
 @pytest.mark.usefixtures("usr1")
 @pytest.mark.parametrize("by", ["scope", "token"])
 @pytest.mark.parametrize("way", list(Signalled(print).ways()))
-def test_a_signal_handler_is_not_the_body_that_it_interrupts(way: str, by: str) -> None:
+async def test_a_signal_handler_is_not_the_body_that_it_interrupts(way: str, by: str) -> None:
     """It runs while the body computes, in the body's task; the body is cancelled at its next await, however short."""
-
-    async def main(loop: Loop) -> list[str]:
-        log: list[str] = []
-        async with Scope() as scope:
-            handler = Signalled(
-                lambda: scope.cancel("signal") if by == "scope" else scope.token.cancel("signal")
-            )
-            signal.signal(signal.SIGUSR1, handler.ways()[way])
-            scope.launch(hang(log))
-            await iterate()
-            compute()
-            log.append("computed")
-            await asyncio.sleep(0)
-            log.append("went on")
-        assert scope.token.reason == "signal"
-        return log
-
-    assert run_clean(main) == ["computed", "child ended"]
-
-
-@pytest.mark.usefixtures("usr1")
-def test_a_signal_after_the_bodys_own_cancel() -> None:
-    async def main(loop: Loop) -> None:
-        async with Scope() as scope:
-            signal.signal(signal.SIGUSR1, lambda _number, _frame: scope.cancel("signal"))
-            scope.cancel("by the body")
-            compute()
-            await asyncio.sleep(0)
-            pytest.fail("the body was not interrupted")
-
-    run_clean(main)
-
-
-@pytest.mark.usefixtures("usr1")
-def test_a_signal_at_the_end_of_the_block_does_not_cancel_what_follows() -> None:
-    async def main(loop: Loop) -> None:
-        async with Scope() as scope:
-            signal.signal(signal.SIGUSR1, lambda _number, _frame: scope.cancel("signal"))
-            compute()
+    log: list[str] = []
+    async with Scope() as scope:
+        handler = Signalled(lambda: scope.cancel("signal") if by == "scope" else scope.token.cancel("signal"))
+        signal.signal(signal.SIGUSR1, handler.ways()[way])
+        scope.launch(hang(log))
         await iterate()
-        check_nothing_left(loop)
+        compute()
+        log.append("computed")
+        await asyncio.sleep(0)
+        log.append("went on")
+    assert scope.token.reason == "signal"
+    assert log == ["computed", "child ended"]
 
-    run_clean(main)
+
+@pytest.mark.usefixtures("usr1")
+async def test_a_signal_after_the_bodys_own_cancel() -> None:
+    async with Scope() as scope:
+        signal.signal(signal.SIGUSR1, lambda _number, _frame: scope.cancel("signal"))
+        scope.cancel("by the body")
+        compute()
+        await asyncio.sleep(0)
+        pytest.fail("the body was not interrupted")
+
+
+@pytest.mark.usefixtures("usr1")
+async def test_a_signal_at_the_end_of_the_block_does_not_cancel_what_follows() -> None:
+    async with Scope() as scope:
+        signal.signal(signal.SIGUSR1, lambda _number, _frame: scope.cancel("signal"))
+        compute()
 
 
 @pytest.mark.usefixtures("usr1")
 @pytest.mark.parametrize("where", ["a child", "a callback"])
-def test_a_signal_handler_cancels_children_only_in_the_next_iteration(where: str) -> None:
+async def test_a_signal_handler_cancels_children_only_in_the_next_iteration(where: str) -> None:
     """It may have interrupted the scope's own code, so its request is handled in the next iteration."""
+    seen: list[int] = []
+    async with Scope() as scope:
+        task = scope.launch(hang())
 
-    async def main(loop: Loop) -> None:
-        seen: list[int] = []
-        async with Scope() as scope:
-            task = scope.launch(hang())
+        def handler(*_: object) -> None:
+            scope.cancel("signal")
+            seen.append(task.cancelling())
 
-            def handler(*_: object) -> None:
-                scope.cancel("signal")
-                seen.append(task.cancelling())
-
-            async def child() -> None:
-                compute()
-                await hang()
-
-            signal.signal(signal.SIGUSR1, handler)
-            await iterate()
-            if where == "a child":
-                scope.launch(child())
-            else:
-                asyncio.get_running_loop().call_soon(compute)
+        async def child() -> None:
+            compute()
             await hang()
-        assert seen == [0]
-        assert task.cancelled()
 
-    run_clean(main)
+        signal.signal(signal.SIGUSR1, handler)
+        await iterate()
+        if where == "a child":
+            scope.launch(child())
+        else:
+            asyncio.get_running_loop().call_soon(compute)
+        await hang()
+    assert seen == [0]
+    assert task.cancelled()
 
 
 # --- by the token it was given ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("how", ["waiting", "joining", "by the body", "deadline"])
-def test_a_parents_cancellation_propagates_as_cancelled(how: str) -> None:
-    async def main(loop: Loop) -> None:
-        log: list[str] = []
-        token = CancelToken(timeout=1.0 if how == "deadline" else None)
-        asyncio.get_running_loop().call_later(1, token.cancel, "from above")
-        with pytest.raises(TokenCancelledError, match="a scope was cancelled") as caught:
-            async with Scope(token=token) as scope:
-                scope.launch(hang(log, "task"))
-                scope.consume(Channel[int](), print)
-                await iterate()
-                if how == "by the body":
-                    token.cancel("by the body")
-                if how != "joining":
-                    await hang(log, "body")
-        assert caught.value.token == token.number
-        assert caught.value.reason == token.reason
-        assert "task ended" in log
-        assert is_over(scope)
-        check_nothing_left(loop)
-
-    run_clean_virtual(main)
-
-
-def test_a_grandparents_cancellation_names_its_origin() -> None:
-    async def main(loop: Loop) -> None:
-        top = CancelToken()
-        async with Scope() as outer:
-            outer.launch(asyncio.sleep(0))
-            with pytest.raises(TokenCancelledError) as caught:
-                async with Scope(token=top.child()) as scope:
-                    scope.launch(hang())
-                    await iterate()
-                    top.cancel("everything")
-                    await hang()
-            assert caught.value.token == top.number
-
-    run_clean(main)
-
-
-def test_a_parents_cancellation_and_the_scopes_own() -> None:
-    """The body has cancelled its children and continues when the parent token is cancelled."""
-
-    async def main(loop: Loop) -> None:
-        token = CancelToken()
-        log: list[str] = []
-        with pytest.raises(TokenCancelledError, match="from above") as caught:
-            async with Scope(token=token) as scope:
-                scope.launch(hang(log))
-                await iterate()
-                await scope.cancel("own")
-                asyncio.get_running_loop().call_soon(token.cancel, "from above")
+@pytest.mark.virtual_time
+async def test_a_parents_cancellation_propagates_as_cancelled(how: str) -> None:
+    log: list[str] = []
+    token = CancelToken(timeout=1.0 if how == "deadline" else None)
+    asyncio.get_running_loop().call_later(1, token.cancel, "from above")
+    with pytest.raises(TokenCancelledError, match="a scope was cancelled") as caught:
+        async with Scope(token=token) as scope:
+            scope.launch(hang(log, "task"))
+            scope.consume(Channel[int](), print)
+            await iterate()
+            if how == "by the body":
+                token.cancel("by the body")
+            if how != "joining":
                 await hang(log, "body")
-        assert caught.value.token == token.number
-        assert log == ["child ended", "body ended"]
+    assert caught.value.token == token.number
+    assert caught.value.reason == token.reason
+    assert "task ended" in log
+    assert is_over(scope)
 
-    run_clean(main)
 
-
-def test_errors_have_priority_over_a_parents_cancellation() -> None:
-    async def main(loop: Loop) -> None:
-        token = CancelToken()
-
-        async def at_cleanup() -> None:
-            try:
-                await hang()
-            finally:
-                raise Boom
-
-        with pytest.raises(ExceptionGroup) as caught:
-            async with Scope(token=token) as scope:
-                scope.launch(at_cleanup())
+async def test_a_grandparents_cancellation_names_its_origin() -> None:
+    top = CancelToken()
+    async with Scope() as outer:
+        outer.launch(asyncio.sleep(0))
+        with pytest.raises(TokenCancelledError) as caught:
+            async with Scope(token=top.child()) as scope:
+                scope.launch(hang())
                 await iterate()
-                token.cancel()
+                top.cancel("everything")
                 await hang()
-        assert errors_of(caught) == [repr(Boom())]
-
-    run_clean(main)
+        assert caught.value.token == top.number
 
 
-def test_a_guard_inside() -> None:
+async def test_a_parents_cancellation_and_the_scopes_own() -> None:
+    """The body has cancelled its children and continues when the parent token is cancelled."""
+    token = CancelToken()
+    log: list[str] = []
+    with pytest.raises(TokenCancelledError, match="from above") as caught:
+        async with Scope(token=token) as scope:
+            scope.launch(hang(log))
+            await iterate()
+            await scope.cancel("own")
+            asyncio.get_running_loop().call_soon(token.cancel, "from above")
+            await hang(log, "body")
+    assert caught.value.token == token.number
+    assert log == ["child ended", "body ended"]
+
+
+async def test_errors_have_priority_over_a_parents_cancellation() -> None:
+    token = CancelToken()
+    with raises_errors(Boom()):
+        async with Scope(token=token) as scope:
+            scope.launch(fail_at_cleanup())
+            await iterate()
+            token.cancel()
+            await hang()
+
+
+async def test_a_guard_inside() -> None:
     """Both cancel the task: each undoes its own request."""
-
-    async def main(loop: Loop) -> None:
-        token = CancelToken()
-        with pytest.raises(TokenCancelledError, match="a scope was cancelled: from above"):
-            async with Scope(token=token) as scope:
-                asyncio.get_running_loop().call_soon(token.cancel, "from above")
-                async with scope.token.guard():
-                    await hang()
-        check_nothing_left(loop)
-
-    run_clean(main)
+    token = CancelToken()
+    with pytest.raises(TokenCancelledError, match="a scope was cancelled: from above"):
+        async with Scope(token=token) as scope:
+            asyncio.get_running_loop().call_soon(token.cancel, "from above")
+            async with scope.token.guard():
+                await hang()
 
 
 # --- by asyncio -------------------------------------------------------------------------------------------------------
@@ -601,429 +519,366 @@ def test_a_guard_inside() -> None:
 
 @pytest.mark.guarantee("G116")
 @pytest.mark.parametrize("where", ["body", "joining", "draining"])
-def test_a_cancelled_task_ends_its_scope_and_stays_cancelled(where: str) -> None:
-    async def main(loop: Loop) -> None:
-        log: list[str] = []
+async def test_a_cancelled_task_ends_its_scope_and_stays_cancelled(where: str, loop: Loop) -> None:
+    log: list[str] = []
 
-        async def busy(ctx: Context[Any], data: object) -> None:
-            await hang(log, "actor")
+    async def busy(ctx: Context[Any], data: object) -> None:
+        await hang(log, "actor")
 
-        async def block() -> None:
-            async with Scope() as scope:
-                if where != "draining":
-                    scope.launch(hang(log))
-                else:
-                    loop.send(scope.spawn(busy), "go")
-                if where == "body":
-                    await hang(log, "body")
+    async def block() -> None:
+        async with Scope() as scope:
+            if where != "draining":
+                scope.launch(hang(log))
+            else:
+                loop.send(scope.spawn(busy), "go")
+            if where == "body":
+                await hang(log, "body")
 
-        task = asyncio.create_task(block())
-        await iterate()
-        task.cancel("from outside")
-        with pytest.raises(asyncio.CancelledError, match="from outside"):
-            await task
-        assert task.cancelled()
-        assert task.cancelling() == 1
-        expected = {
-            "body": ["body ended", "child ended"],
-            "joining": ["child ended"],
-            "draining": ["actor ended"],
-        }
-        assert sorted(log) == expected[where]
-
-    run_clean(main)
+    task = asyncio.create_task(block())
+    await iterate()
+    task.cancel("from outside")
+    with pytest.raises(asyncio.CancelledError, match="from outside"):
+        await task
+    assert task.cancelled()
+    assert task.cancelling() == 1
+    expected = {
+        "body": ["body ended", "child ended"],
+        "joining": ["child ended"],
+        "draining": ["actor ended"],
+    }
+    assert sorted(log) == expected[where]
 
 
 @pytest.mark.guarantee("G116")
-def test_a_task_that_is_cancelled_again_and_again_still_waits_for_its_children() -> None:
-    async def main(loop: Loop) -> None:
-        log: list[str] = []
+@pytest.mark.virtual_time
+async def test_a_task_that_is_cancelled_again_and_again_still_waits_for_its_children() -> None:
+    log: list[str] = []
 
-        async def slow() -> None:
-            try:
-                await hang()
-            finally:
-                await asyncio.sleep(2)
-                log.append("cleaned up")
+    async def slow() -> None:
+        try:
+            await hang()
+        finally:
+            await asyncio.sleep(2)
+            log.append("cleaned up")
 
-        async def block() -> None:
-            async with Scope() as scope:
-                scope.launch(slow())
-                await hang()
+    async def block() -> None:
+        async with Scope() as scope:
+            scope.launch(slow())
+            await hang()
 
-        task = asyncio.create_task(block())
-        await iterate()
-        for _ in range(3):
-            task.cancel()
-            await asyncio.sleep(0.1)
-        assert not task.done()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert log == ["cleaned up"]
-        assert task.cancelling() == 3
-
-    run_clean_virtual(main)
+    task = asyncio.create_task(block())
+    await iterate()
+    for _ in range(3):
+        task.cancel()
+        await asyncio.sleep(0.1)
+    assert not task.done()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert log == ["cleaned up"]
+    assert task.cancelling() == 3
 
 
 @pytest.mark.guarantee("G116")
 @pytest.mark.parametrize("order", ["scope first", "task first", "same turn"])
-def test_both_the_scope_and_its_task_are_cancelled(order: str) -> None:
+@pytest.mark.virtual_time
+async def test_both_the_scope_and_its_task_are_cancelled(order: str) -> None:
     """asyncio's propagates, whichever came first."""
+    scopes: list[Scope] = []
 
-    async def main(loop: Loop) -> None:
-        scopes: list[Scope] = []
+    async def slow() -> None:
+        try:
+            await hang()
+        finally:
+            await asyncio.sleep(1)
 
-        async def slow() -> None:
-            try:
-                await hang()
-            finally:
-                await asyncio.sleep(1)
+    async def block() -> None:
+        async with Scope() as scope:
+            scopes.append(scope)
+            scope.launch(slow())
+            await hang()
 
-        async def block() -> None:
-            async with Scope() as scope:
-                scopes.append(scope)
-                scope.launch(slow())
-                await hang()
-
-        task = asyncio.create_task(block())
+    task = asyncio.create_task(block())
+    await iterate()
+    if order != "task first":
+        scopes[0].token.cancel("own")
+    if order == "scope first":
         await iterate()
-        if order != "task first":
-            scopes[0].token.cancel("own")
-        if order == "scope first":
-            await iterate()
-        task.cancel()
-        if order == "task first":
-            await iterate()
-            scopes[0].token.cancel("own")
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert task.cancelling() == 1
-
-    run_clean_virtual(main)
+    task.cancel()
+    if order == "task first":
+        await iterate()
+        scopes[0].token.cancel("own")
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert task.cancelling() == 1
 
 
 @pytest.mark.guarantee("G116")
-def test_errors_have_priority_over_a_cancellation_by_asyncio_and_the_count_stays() -> None:
+async def test_errors_have_priority_over_a_cancellation_by_asyncio_and_the_count_stays() -> None:
     """From 3.13 on, as with a TaskGroup, the next await is cancelled."""
+    counts: list[int] = []
 
-    async def main(loop: Loop) -> None:
-        async def at_cleanup() -> None:
-            try:
+    async def block() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        with raises_errors(Boom()):
+            async with Scope() as scope:
+                scope.launch(fail_at_cleanup())
                 await hang()
-            finally:
-                raise Boom
+        counts.append(task.cancelling())
+        await asyncio.sleep(0)
+        counts.append(task.cancelling())
 
-        counts: list[int] = []
-
-        async def block() -> None:
-            task = asyncio.current_task()
-            assert task is not None
-            with pytest.raises(ExceptionGroup) as caught:
-                async with Scope() as scope:
-                    scope.launch(at_cleanup())
-                    await hang()
-            assert errors_of(caught) == [repr(Boom())]
-            counts.append(task.cancelling())
-            await asyncio.sleep(0)
-            counts.append(task.cancelling())
-
-        task = asyncio.create_task(block())
-        await iterate()
-        task.cancel()
-        await asyncio.wait([task])
-        assert counts == ([1] if sys.version_info >= (3, 13) else [1, 1])
-
-    run_clean(main)
+    task = asyncio.create_task(block())
+    await iterate()
+    task.cancel()
+    await asyncio.wait([task])
+    assert counts == ([1] if sys.version_info >= (3, 13) else [1, 1])
 
 
 @pytest.mark.guarantee("G116")
-def test_a_body_that_swallows_its_cancellation() -> None:
+async def test_a_body_that_swallows_its_cancellation(loop: Loop) -> None:
     """As in a TaskGroup: it continues, its children do not."""
+    log: list[str] = []
+    async with Scope() as scope:
+        scope.launch(hang(log))
+        scope.launch(cancel_soon(scope))
+        try:
+            await hang()
+        except asyncio.CancelledError:
+            log.append("swallowed")
+        await iterate()
+        log.append("went on")
+    check_nothing_left(loop)
+    await iterate()
+    assert log == ["child ended", "swallowed", "went on"]
 
-    async def main(loop: Loop) -> list[str]:
-        log: list[str] = []
+
+@pytest.mark.guarantee("G116")
+async def test_a_scope_in_a_task_that_is_being_cancelled_already() -> None:
+    log: list[str] = []
+
+    async def clean_up() -> None:
         async with Scope() as scope:
             scope.launch(hang(log))
+            scope.launch(cancel_soon(scope))
+            await hang()
+        log.append("cleaned up")
 
-            async def canceller() -> None:
-                await scope.cancel()
+    async def block() -> None:
+        try:
+            await hang()
+        finally:
+            await clean_up()
 
-            scope.launch(canceller())
-            try:
-                await hang()
-            except asyncio.CancelledError:
-                log.append("swallowed")
-            await iterate()
-            log.append("went on")
-        check_nothing_left(loop)
-        await iterate()
-        return log
-
-    assert run_clean(main) == ["child ended", "swallowed", "went on"]
-
-
-@pytest.mark.guarantee("G116")
-def test_a_scope_in_a_task_that_is_being_cancelled_already() -> None:
-    async def main(loop: Loop) -> list[str]:
-        log: list[str] = []
-
-        async def clean_up() -> None:
-            async with Scope() as scope:
-                scope.launch(hang(log))
-
-                async def canceller() -> None:
-                    await scope.cancel()
-
-                scope.launch(canceller())
-                await hang()
-            log.append("cleaned up")
-
-        async def block() -> None:
-            try:
-                await hang()
-            finally:
-                await clean_up()
-
-        task = asyncio.create_task(block())
-        await iterate()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert task.cancelling() == 1
-        return log
-
-    assert run_clean(main) == ["child ended", "cleaned up"]
+    task = asyncio.create_task(block())
+    await iterate()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert task.cancelling() == 1
+    assert log == ["child ended", "cleaned up"]
 
 
 # --- children that do not end -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G117")
-def test_a_task_that_ignores_its_cancellation_is_abandoned_and_logged(
+@pytest.mark.virtual_time
+async def test_a_task_that_ignores_its_cancellation_is_abandoned_and_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def main(loop: Loop) -> None:
-        release = asyncio.Event()
-        before = asyncio.get_running_loop().time()
-        async with Scope(stop_timeout=2.0, name="shop") as scope:
-            task = scope.launch(ignore_cancellation(release), name="mule")
-            await iterate()
-            assert await scope.cancel() is False
-            assert not scope.children
-        assert asyncio.get_running_loop().time() - before == pytest.approx(2)
-        assert not task.done()
-        assert "mule" in caplog.text
-        assert "did not end within 2000 ms after scope 'shop' was cancelled, and is abandoned" in caplog.text
-        release.set()
+    caplog.set_level(logging.ERROR, "bandstand.scope")
+    release = asyncio.Event()
+    before = asyncio.get_running_loop().time()
+    async with Scope(stop_timeout=2.0, name="shop") as scope:
+        task = scope.launch(ignore_cancellation(release), name="mule")
         await iterate()
-        assert task.result() == "released"
-
-    with caplog.at_level(logging.ERROR, "bandstand.scope"):
-        run_clean_virtual(main)
+        assert await scope.cancel() is False
+        assert not scope.children
+    assert asyncio.get_running_loop().time() - before == pytest.approx(2)
+    assert not task.done()
+    assert "mule" in caplog.text
+    assert "did not end within 2000 ms after scope 'shop' was cancelled, and is abandoned" in caplog.text
+    release.set()
+    await iterate()
+    assert task.result() == "released"
 
 
 @pytest.mark.guarantee("G117")
-def test_the_failure_of_an_abandoned_task_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    async def main(loop: Loop) -> None:
-        release = asyncio.Event()
+@pytest.mark.virtual_time
+async def test_the_failure_of_an_abandoned_task_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR, "bandstand.scope")
+    release = asyncio.Event()
 
-        async def mule() -> None:
-            await ignore_cancellation(release)
-            raise Boom("much later")
+    async def mule() -> None:
+        await ignore_cancellation(release)
+        raise Boom("much later")
 
-        async with Scope(stop_timeout=0.01) as scope:
-            scope.launch(mule())
-            await iterate()
-            await scope.cancel()
-        release.set()
+    async with Scope(stop_timeout=0.01) as scope:
+        scope.launch(mule())
         await iterate()
-        assert "had abandoned it" in caplog.text
-        assert "much later" in caplog.text
-
-    with caplog.at_level(logging.ERROR, "bandstand.scope"):
-        run_clean_virtual(main)
+        await scope.cancel()
+    release.set()
+    await iterate()
+    assert "had abandoned it" in caplog.text
+    assert "much later" in caplog.text
 
 
 @pytest.mark.guarantee("G117")
 @pytest.mark.parametrize("kind", ["actor", "consumer"])
-def test_an_actor_that_ignores_its_cancellation_is_killed(
-    kind: str, caplog: pytest.LogCaptureFixture
+@pytest.mark.virtual_time
+async def test_an_actor_that_ignores_its_cancellation_is_killed(
+    kind: str, caplog: pytest.LogCaptureFixture, loop: Loop
 ) -> None:
-    async def main(loop: Loop) -> None:
-        release = asyncio.Event()
-        channel = Channel[int](UNBOUNDED)
+    caplog.set_level(logging.ERROR, "bandstand.scope")
+    release = asyncio.Event()
+    channel = Channel[int](UNBOUNDED)
 
-        async def process(number: int) -> None:
-            await ignore_cancellation(release)
+    async def process(number: int) -> None:
+        await ignore_cancellation(release)
 
-        async def behavior(ctx: Context[Any], data: object) -> None:
-            await ignore_cancellation(release)
+    async def behavior(ctx: Context[Any], data: object) -> None:
+        await ignore_cancellation(release)
 
-        before = asyncio.get_running_loop().time()
-        async with Scope(stop_timeout=3.0) as scope:
-            if kind == "actor":
-                loop.send(scope.spawn(behavior), "go")
-            else:
-                consumer = scope.consume(channel, process)
-                await channel.send(1)
-            await iterate()
-            # A killed actor has ended: no child was abandoned, and the kill is no error.
-            assert await scope.cancel() is True
-        assert asyncio.get_running_loop().time() - before == pytest.approx(3)
-        assert loop.statistics().alive == 0
-        if kind == "consumer":
-            assert consumer.outcome is not None
-            assert consumer.outcome.ended_by is EndedBy.KILLED
-        assert "was killed" in caplog.text
-        release.set()
+    before = asyncio.get_running_loop().time()
+    async with Scope(stop_timeout=3.0) as scope:
+        if kind == "actor":
+            loop.send(scope.spawn(behavior), "go")
+        else:
+            consumer = scope.consume(channel, process)
+            await channel.send(1)
         await iterate()
-
-    with caplog.at_level(logging.ERROR, "bandstand.scope"):
-        run_clean_virtual(main)
+        # A killed actor has ended: no child was abandoned, and the kill is no error.
+        assert await scope.cancel() is True
+    assert asyncio.get_running_loop().time() - before == pytest.approx(3)
+    assert loop.statistics().alive == 0
+    if kind == "consumer":
+        assert consumer.outcome is not None
+        assert consumer.outcome.ended_by is EndedBy.KILLED
+    assert "was killed" in caplog.text
+    release.set()
+    await iterate()
 
 
 @pytest.mark.guarantee("G117")
-def test_the_stop_timeout_starts_with_the_cancellation() -> None:
+@pytest.mark.virtual_time
+async def test_the_stop_timeout_starts_with_the_cancellation() -> None:
     """Not with the end of the block; and children that end in time are not killed."""
+    log: list[str] = []
 
-    async def main(loop: Loop) -> None:
-        log: list[str] = []
+    async def slow() -> None:
+        try:
+            await hang()
+        finally:
+            await asyncio.sleep(4)
+            log.append("cleaned up")
 
-        async def slow() -> None:
-            try:
-                await hang()
-            finally:
-                await asyncio.sleep(4)
-                log.append("cleaned up")
-
-        async with Scope() as scope:
-            scope.launch(slow())
-            await iterate()
-            scope.token.cancel()
-            await asyncio.sleep(3)
-        assert log == ["cleaned up"]
-
-    run_clean_virtual(main)
+    async with Scope() as scope:
+        scope.launch(slow())
+        await iterate()
+        scope.token.cancel()
+        await asyncio.sleep(3)
+    assert log == ["cleaned up"]
 
 
 @pytest.mark.guarantee("G117")
-def test_without_a_timeout_it_waits_for_ever() -> None:
-    async def main(loop: Loop) -> None:
-        release = asyncio.Event()
-        asyncio.get_running_loop().call_later(10_000, release.set)
-        async with Scope(stop_timeout=None) as scope:
-            task = scope.launch(ignore_cancellation(release))
-            await iterate()
-            scope.token.cancel()
-        assert task.result() == "released"
-
-    run_clean_virtual(main)
+@pytest.mark.virtual_time
+async def test_without_a_timeout_it_waits_for_ever() -> None:
+    release = asyncio.Event()
+    asyncio.get_running_loop().call_later(10_000, release.set)
+    async with Scope(stop_timeout=None) as scope:
+        task = scope.launch(ignore_cancellation(release))
+        await iterate()
+        scope.token.cancel()
+    assert task.result() == "released"
 
 
 @pytest.mark.guarantee("G117")
-def test_with_a_stop_timeout_of_zero_children_that_end_at_once_are_not_abandoned() -> None:
-    async def main(loop: Loop) -> None:
-        log: list[str] = []
-        async with Scope(stop_timeout=0) as scope:
-            scope.launch(hang(log))
-            scope.spawn(idle)
-            await iterate()
-            scope.token.cancel()
-        assert log == ["child ended"]
-
-    run_clean(main)
+async def test_with_a_stop_timeout_of_zero_children_that_end_at_once_are_not_abandoned() -> None:
+    log: list[str] = []
+    async with Scope(stop_timeout=0) as scope:
+        scope.launch(hang(log))
+        scope.spawn(idle)
+        await iterate()
+        scope.token.cancel()
+    assert log == ["child ended"]
 
 
 @pytest.mark.guarantee("G117")
-def test_the_stop_timeout_works_after_the_loop_has_ended() -> None:
-    async def main() -> None:
-        release = asyncio.Event()
-        clock_of_host = asyncio.get_running_loop().time
-        async with Loop(LoopConfig(), clock=clock) as loop:
-            scope = Scope(stop_timeout=2.0)
-            await scope.__aenter__()
-            task = scope.launch(ignore_cancellation(release))
-            consumer = scope.consume(Channel[int](), print)
-            await iterate()
-            before = clock_of_host()
-            scope.token.cancel()
-            loop.request_stop()
-        assert consumer.done
-        await scope.__aexit__(None, None, None)
-        assert clock_of_host() - before == pytest.approx(2)
-        assert not task.done()
+@pytest.mark.no_loop
+async def test_the_stop_timeout_works_after_the_loop_has_ended(clock: VirtualClock) -> None:
+    release = asyncio.Event()
+    async with Loop(LoopConfig(), clock=clock) as loop:
+        scope = Scope(stop_timeout=2.0)
+        await scope.__aenter__()
+        task = scope.launch(ignore_cancellation(release))
+        consumer = scope.consume(Channel[int](), print)
+        await iterate()
+        before = clock.now_ns()
+        scope.token.cancel()
+        loop.request_stop()
+    assert consumer.done
+    await scope.__aexit__(None, None, None)
+    assert clock.now_ns() - before == pytest.approx(2e9)
+    assert not task.done()
+    release.set()
+    await task
+
+
+@pytest.mark.virtual_time
+async def test_the_wait_for_the_end_of_a_cancel_can_time_out() -> None:
+    release = asyncio.Event()
+    async with Scope() as scope:
+        scope.launch(ignore_cancellation(release))
+        await iterate()
+        with pytest.raises(ChannelTimeoutError):
+            await scope.wait_all(0.01)
+        with pytest.raises(ChannelTimeoutError, match="the end of all children"):
+            await scope.cancel(timeout=0.01)
+        with pytest.raises(InvalidArgumentError, match="timeout"):
+            scope.cancel(timeout=-0.001)
+        waiting = scope.cancel()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1):
+                await waiting
         release.set()
-        await task
-
-    clock = VirtualClock()
-    clock.run(main())
-
-
-def test_the_wait_for_the_end_of_a_cancel_can_time_out() -> None:
-    async def main(loop: Loop) -> None:
-        release = asyncio.Event()
-        async with Scope() as scope:
-            scope.launch(ignore_cancellation(release))
-            await iterate()
-            with pytest.raises(ChannelTimeoutError):
-                await scope.wait_all(0.01)
-            with pytest.raises(ChannelTimeoutError, match="the end of all children"):
-                await scope.cancel(timeout=0.01)
-            with pytest.raises(InvalidArgumentError, match="timeout"):
-                scope.cancel(timeout=-0.001)
-            waiting = scope.cancel()
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(1):
-                    await waiting
-            release.set()
-            assert await scope.cancel() is True
-
-    run_clean_virtual(main)
+        assert await scope.cancel() is True
 
 
 # --- the loop ends first ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G120")
-def test_actors_that_end_with_their_loop_have_ended() -> None:
-    async def main() -> None:
-        async with Scope() as scope:
-            async with Loop() as loop:
-                consumer = consume(Channel[int](), print, scope=scope, loop=loop)
-                assert scope.children == (consumer,)
-            await iterate()
-            assert not scope.children
-
-    VirtualClock().run(main())
+@pytest.mark.no_loop
+async def test_actors_that_end_with_their_loop_have_ended() -> None:
+    async with Scope() as scope:
+        async with Loop() as loop:
+            consumer = consume(Channel[int](), print, scope=scope, loop=loop)
+            assert scope.children == (consumer,)
+        await iterate()
+        assert not scope.children
 
 
 @pytest.mark.guarantee("G120")
-def test_a_loop_that_is_stopped_while_a_scope_is_open() -> None:
-    async def main() -> None:
-        async with Loop(clock=clock) as loop, Scope() as scope:
-            consumer = scope.consume(Channel[int](), print)
-            actor = scope.spawn(idle)
-            await iterate()
-            loop.request_stop()
-        assert consumer.done
-        assert not actor.is_alive
-        assert clock.now_ns() == before
-
-    clock = VirtualClock()
+@pytest.mark.no_loop
+async def test_a_loop_that_is_stopped_while_a_scope_is_open(clock: VirtualClock) -> None:
     before = clock.now_ns()
-    clock.run(main())
+    async with Loop(clock=clock) as loop, Scope() as scope:
+        consumer = scope.consume(Channel[int](), print)
+        actor = scope.spawn(idle)
+        await iterate()
+        loop.request_stop()
+    assert consumer.done
+    assert not actor.is_alive
+    assert clock.now_ns() == before
 
 
-def test_boom_in_a_cancelled_scope_is_raised() -> None:
-    async def main(loop: Loop) -> None:
-        with pytest.raises(ExceptionGroup) as caught:
-            async with Scope() as scope:
-                scope.launch(fail_soon())
-                scope.token.cancel("own")
-                try:
-                    await iterate()
-                finally:
-                    raise Boom("body")
-        assert errors_of(caught) == [repr(Boom("body"))]
-
-    run_clean(main)
+async def test_boom_in_a_cancelled_scope_is_raised() -> None:
+    with raises_errors(Boom("body")):
+        async with Scope() as scope:
+            scope.launch(fail_soon())
+            scope.token.cancel("own")
+            try:
+                await iterate()
+            finally:
+                raise Boom("body")

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -21,7 +20,7 @@ from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import UNBOUNDED, Channel
 from bandstand.scope.consumer import EndedBy
 from bandstand.scope.scope import Scope
-from tests.scope.harness import check_nothing_left, hang, idle, iterate, run_clean
+from tests.scope.support import check_nothing_left, hang, idle, iterate
 
 pytestmark = [
     pytest.mark.spec("K4", "K6"),
@@ -29,164 +28,121 @@ pytestmark = [
     pytest.mark.real_time(reason="threads live in real time"),
 ]
 
-T = TypeVar("T")
 
 # Enough for a busy machine.
 PATIENCE = 30
 
 
-async def in_thread(function: Callable[[], T]) -> T:
-    """Call a function in its own thread, while the event loop runs."""
-    result: Future[T] = Future()
+async def test_a_thread_cancels_a_scope_and_waits_for_its_children() -> None:
+    log: list[str] = []
+    watchers: list[asyncio.Task[None]] = []
 
-    def run() -> None:
-        try:
-            result.set_result(function())
-        except BaseException as error:  # noqa: BLE001  # it is raised in the test
-            result.set_exception(error)
+    async def watch(scope: Scope) -> None:
+        assert await asyncio.to_thread(lambda: scope.cancel("by a thread").blocking()) is True
+        log.append("joined")
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    # With an executor, so that virtual time does not jump while the thread works.
-    answer = await asyncio.get_running_loop().run_in_executor(None, result.result, PATIENCE)
-    thread.join(PATIENCE)
-    return answer
+    async with Scope() as scope:
+        scope.launch(hang(log))
+        consumer = scope.consume(Channel[int](), print)
+        actor = scope.spawn(idle)
+        await iterate()
+        watchers.append(asyncio.create_task(watch(scope)))
+        await hang(log, "body")
+    assert scope.token.reason == "by a thread"
+    assert consumer.outcome is not None
+    assert consumer.outcome.ended_by is EndedBy.CANCELLED
+    assert not actor.is_alive
+    await watchers[0]
+    assert sorted(log) == ["body ended", "child ended", "joined"]
 
 
-def test_a_thread_cancels_a_scope_and_waits_for_its_children() -> None:
-    async def main(loop: Loop) -> None:
-        log: list[str] = []
-        watchers: list[asyncio.Task[None]] = []
+async def test_the_body_that_waits_for_the_thread_that_cancels_is_cancelled(loop: Loop) -> None:
+    log: list[str] = []
+    answers: list[bool] = []
+    has_answered = threading.Event()
+    async with Scope() as scope:
 
-        async def watch(scope: Scope) -> None:
-            assert await in_thread(lambda: scope.cancel("by a thread").blocking()) is True
-            log.append("joined")
+        def ask() -> None:
+            answers.append(scope.cancel().blocking())
+            has_answered.set()
 
-        async with Scope() as scope:
+        scope.launch(hang(log))
+        await iterate()
+        await asyncio.to_thread(ask)
+        pytest.fail("the body was not cancelled")
+    assert log == ["child ended"]
+    check_nothing_left(loop)
+    await asyncio.to_thread(lambda: has_answered.wait(PATIENCE))
+    assert answers == [True]
+
+
+async def test_a_child_that_cancels_its_scope_from_a_thread_does_not_wait_for_itself() -> None:
+    async with Scope() as scope:
+
+        async def child() -> None:
+            await asyncio.to_thread(lambda: scope.cancel("by a child's thread").blocking())
+
+        scope.launch(child())
+        await hang()
+    assert scope.token.reason == "by a child's thread"
+
+
+async def test_a_thread_cancels_the_token_above() -> None:
+    token = CancelToken()
+    log: list[str] = []
+    with pytest.raises(TokenCancelledError, match="by a thread") as caught:
+        async with Scope(token=token) as scope:
             scope.launch(hang(log))
-            consumer = scope.consume(Channel[int](), print)
-            actor = scope.spawn(idle)
+            scope.consume(Channel[int](), print)
             await iterate()
-            watchers.append(asyncio.create_task(watch(scope)))
-            await hang(log, "body")
-        assert scope.token.reason == "by a thread"
-        assert consumer.outcome is not None
-        assert consumer.outcome.ended_by is EndedBy.CANCELLED
-        assert not actor.is_alive
-        await watchers[0]
-        assert sorted(log) == ["body ended", "child ended", "joined"]
-        check_nothing_left(loop)
-
-    run_clean(main)
-
-
-def test_the_body_that_waits_for_the_thread_that_cancels_is_cancelled() -> None:
-    async def main(loop: Loop) -> None:
-        log: list[str] = []
-        answers: list[bool] = []
-        has_answered = threading.Event()
-        async with Scope() as scope:
-
-            def ask() -> None:
-                answers.append(scope.cancel().blocking())
-                has_answered.set()
-
-            scope.launch(hang(log))
-            await iterate()
-            await in_thread(ask)
-            pytest.fail("the body was not cancelled")
-        assert log == ["child ended"]
-        check_nothing_left(loop)
-        await in_thread(lambda: has_answered.wait(PATIENCE))
-        assert answers == [True]
-
-    run_clean(main)
-
-
-def test_a_child_that_cancels_its_scope_from_a_thread_does_not_wait_for_itself() -> None:
-    async def main(loop: Loop) -> None:
-        async with Scope() as scope:
-
-            async def child() -> None:
-                await asyncio.to_thread(lambda: scope.cancel("by a child's thread").blocking())
-
-            scope.launch(child())
+            thread = threading.Thread(target=token.cancel, args=("by a thread",))
+            thread.start()
             await hang()
-        assert scope.token.reason == "by a child's thread"
-
-    run_clean(main)
-
-
-def test_a_thread_cancels_the_token_above() -> None:
-    async def main(loop: Loop) -> None:
-        token = CancelToken()
-        log: list[str] = []
-        with pytest.raises(TokenCancelledError, match="by a thread") as caught:
-            async with Scope(token=token) as scope:
-                scope.launch(hang(log))
-                scope.consume(Channel[int](), print)
-                await iterate()
-                thread = threading.Thread(target=token.cancel, args=("by a thread",))
-                thread.start()
-                await hang()
-        thread.join(PATIENCE)
-        assert caught.value.token == token.number
-        assert log == ["child ended"]
-        check_nothing_left(loop)
-
-    run_clean(main)
+    thread.join(PATIENCE)
+    assert caught.value.token == token.number
+    assert log == ["child ended"]
 
 
-def test_a_thread_waits_for_all() -> None:
-    async def main(loop: Loop) -> None:
-        channel = Channel[int](UNBOUNDED)
-        async with Scope() as scope:
-            consumer = scope.consume(channel, print)
-            waiting = asyncio.create_task(in_thread(lambda: scope.wait_all().blocking()))
-            with pytest.raises(ChannelTimeoutError):
-                await in_thread(lambda: scope.wait_all(0.001).blocking())
-            channel.close()
-            assert await waiting is True
-            assert consumer.done
-        assert await in_thread(lambda: scope.wait_all().blocking()) is True
-
-    run_clean(main)
+async def test_a_thread_waits_for_all() -> None:
+    channel = Channel[int](UNBOUNDED)
+    async with Scope() as scope:
+        consumer = scope.consume(channel, print)
+        waiting = asyncio.create_task(asyncio.to_thread(lambda: scope.wait_all().blocking()))
+        with pytest.raises(ChannelTimeoutError):
+            await asyncio.to_thread(lambda: scope.wait_all(0.001).blocking())
+        channel.close()
+        assert await waiting is True
+        assert consumer.done
+    assert await asyncio.to_thread(lambda: scope.wait_all().blocking()) is True
 
 
-def test_the_event_loops_own_thread_does_not_block() -> None:
-    async def main(loop: Loop) -> None:
-        async with Scope() as scope:
-            scope.launch(hang())
-            with pytest.raises(LoopBusyError):
-                scope.wait_all().blocking()
-            with pytest.raises(LoopBusyError):
-                scope.cancel().blocking()
-
-    run_clean(main)
+async def test_the_event_loops_own_thread_does_not_block() -> None:
+    async with Scope() as scope:
+        scope.launch(hang())
+        with pytest.raises(LoopBusyError):
+            scope.wait_all().blocking()
+        with pytest.raises(LoopBusyError):
+            scope.cancel().blocking()
 
 
-def test_many_threads_cancel_at_once() -> None:
+async def test_many_threads_cancel_at_once(loop: Loop) -> None:
     """One of them cancels it; all of them see it cancelled."""
-
-    async def main(loop: Loop) -> None:
-        for _ in range(20):
-            with ThreadPoolExecutor(8) as threads:
-                barrier = threading.Barrier(8)
-                async with Scope() as scope:
-                    for _ in range(5):
-                        scope.launch(hang())
-                        scope.consume(Channel[int](), print)
-                    await iterate()
-                    jobs: list[Future[Any]] = [
-                        threads.submit(cancel, scope, barrier, number) for number in range(8)
-                    ]
-                    await hang()
-                assert scope.children == ()
-                assert scope.token.reason in {f"by {number}" for number in range(8)}
-                assert [job.result(PATIENCE) for job in jobs] == [True] * 8
-                check_nothing_left(loop)
-
-    run_clean(main)
+    for _ in range(20):
+        with ThreadPoolExecutor(8) as threads:
+            barrier = threading.Barrier(8)
+            async with Scope() as scope:
+                for _ in range(5):
+                    scope.launch(hang())
+                    scope.consume(Channel[int](), print)
+                await iterate()
+                jobs: list[Future[Any]] = [
+                    threads.submit(cancel, scope, barrier, number) for number in range(8)
+                ]
+                await hang()
+            assert scope.children == ()
+            assert scope.token.reason in {f"by {number}" for number in range(8)}
+            assert [job.result(PATIENCE) for job in jobs] == [True] * 8
+            check_nothing_left(loop)
 
 
 def cancel(scope: Scope, barrier: threading.Barrier, number: int) -> bool:
@@ -195,25 +151,21 @@ def cancel(scope: Scope, barrier: threading.Barrier, number: int) -> bool:
 
 
 @pytest.mark.slow
-def test_a_thread_cancels_while_the_block_ends() -> None:
+async def test_a_thread_cancels_while_the_block_ends(loop: Loop) -> None:
     """Whenever it comes: the block ends, no child is left, and the cancellation does not reach the code after it."""
-
-    async def main(loop: Loop) -> None:
-        for number in range(200):
-            token = CancelToken()
-            thread = threading.Thread(target=token.cancel, args=("by a thread",))
-            origin = token.number
-            try:
-                async with Scope(token=token) as scope:
-                    scope.launch(iterate(3))
-                    scope.consume(Channel[int](), print).token.cancel()
-                    thread.start()
-                    await iterate(number % 8)
-            except TokenCancelledError as error:
-                origin = error.token
-            thread.join(PATIENCE)
-            assert origin == token.number
-            check_nothing_left(loop)
-            await iterate()
-
-    run_clean(main)
+    for number in range(200):
+        token = CancelToken()
+        thread = threading.Thread(target=token.cancel, args=("by a thread",))
+        origin = token.number
+        try:
+            async with Scope(token=token) as scope:
+                scope.launch(iterate(3))
+                scope.consume(Channel[int](), print).token.cancel()
+                thread.start()
+                await iterate(number % 8)
+        except TokenCancelledError as error:
+            origin = error.token
+        thread.join(PATIENCE)
+        assert origin == token.number
+        check_nothing_left(loop)
+        await iterate()

@@ -21,10 +21,11 @@ from bandstand.errors import TokenCancelledError
 from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import Channel
 from bandstand.testing import VirtualClock
-from tests.scope.harness import (
+from tests.scope.support import (
     CountingListener,
     fast_thread_switching,
     has_timers,
+    in_thread,
     is_linked_correctly,
     listener_count,
 )
@@ -55,31 +56,6 @@ def at_once(*works: Callable[[], object]) -> None:
         assert not thread.is_alive(), "it waits for ever"
     for error in errors:
         raise error
-
-
-@pytest.mark.guarantee("G100", "G101")
-def test_many_threads_cancel_at_once_and_one_of_them_succeeds() -> None:
-    for _ in range(ROUNDS):
-        root = CancelToken()
-        leaf = root.child().child()
-        called: Counter[str] = Counter()
-        for each in (root, leaf):
-            each.on_cancel(lambda which: called.update([f"{which.number}"]))
-        won: list[str] = []
-        reasons: list[str | None] = []
-
-        def cancel(reason: str) -> None:
-            if root.cancel(reason):
-                won.append(reason)
-            reasons.append(root.reason)
-
-        with fast_thread_switching():
-            at_once(*(lambda reason=f"thread {n}": cancel(reason) for n in range(8)))
-        assert len(won) == 1
-        assert set(reasons) == {won[0]}
-        assert leaf.reason == won[0]
-        assert called == {f"{root.number}": 1, f"{leaf.number}": 1}
-        assert listener_count(root) == listener_count(leaf) == 0
 
 
 @pytest.mark.guarantee("G100", "G101")
@@ -216,9 +192,7 @@ def test_listeners_of_other_threads_start_and_stop_timers_on_the_loops_thread() 
         thread.join(PATIENCE)
         loop.poll_once()
         assert not has_timers(loop)
-        thread = threading.Thread(target=leaves[0].add_listener, args=(stays,))
-        thread.start()
-        thread.join(PATIENCE)
+        in_thread(leaves[0].add_listener, stays)
         loop.poll_once()
         assert has_timers(loop)
         clock.advance(5.0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -22,9 +21,6 @@ from bandstand.errors import (
 )
 from bandstand.testing import VirtualClock
 from bandstand.web import WebActors, WebHealth, WebStatus
-from tests.core.support import HostFactory
-
-Run = Callable[[Coroutine[Any, Any, None]], None]
 
 
 class Till(Actor):
@@ -58,15 +54,6 @@ class Till(Actor):
     @tell
     async def hang(self) -> None:
         await asyncio.Event().wait()
-
-
-@pytest.fixture
-def run(loop_factory: HostFactory) -> Run:
-    def run(main: Coroutine[Any, Any, None]) -> None:
-        with asyncio.Runner(loop_factory=loop_factory) as runner:
-            runner.run(main)
-
-    return run
 
 
 @pytest.fixture
@@ -107,87 +94,74 @@ async def answer(actors: WebActors) -> tuple[int, Any]:
 
 
 @pytest.mark.guarantee("G342")
-def test_children_have_started_when_the_server_is_ready_and_drain_when_it_stops(run: Run) -> None:
+async def test_children_have_started_when_the_server_is_ready_and_drain_when_it_stops() -> None:
     log: list[str] = []
-
-    async def main() -> None:
-        actors = web(log)
+    actors = web(log)
+    assert actors.health == WebHealth(WebStatus.DOWN)
+    # A framework may start the same application again, for example in tests.
+    for _ in range(2):
+        log.clear()
+        async with actors.lifespan(object()):
+            assert log == ["started"]
+            assert actors.health == WebHealth(WebStatus.OK, actors=2)
+            assert actors.root.name == "root"
+            assert actors.system.statistics().alive == 2
+            till = actors.handle(Till, "till")
+            for _ in range(10):
+                till.pay(5)
+        assert log == ["started", "stopped with 50"]
         assert actors.health == WebHealth(WebStatus.DOWN)
-        # A framework may start the same application again, for example in tests.
-        for _ in range(2):
-            log.clear()
-            async with actors.lifespan(object()):
-                assert log == ["started"]
-                assert actors.health == WebHealth(WebStatus.OK, actors=2)
-                assert actors.root.name == "root"
-                assert actors.system.statistics().alive == 2
-                till = actors.handle(Till, "till")
-                for _ in range(10):
-                    till.pay(5)
-            assert log == ["started", "stopped with 50"]
-            assert actors.health == WebHealth(WebStatus.DOWN)
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    run(main())
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 @pytest.mark.guarantee("G342")
-def test_the_health_endpoint_answers_200_while_the_actors_run(run: Run) -> None:
-    async def main() -> None:
-        actors = web([])
-        assert await answer(actors) == (503, {"status": "down", "actors": 0, "restarts": 0, "error": None})
-        async with actors.lifespan():
-            assert await answer(actors) == (200, {"status": "ok", "actors": 2, "restarts": 0, "error": None})
-            till = actors.handle(Till, "till")
-            till.crash()
-            assert await till.sum() == 0
-            assert await answer(actors) == (200, {"status": "ok", "actors": 2, "restarts": 1, "error": None})
-        assert (await answer(actors))[0] == 503
-
-    run(main())
-
-
-@pytest.mark.guarantee("G343")
-def test_when_the_root_supervisor_gives_up_the_endpoint_fails_and_the_lifespan_raises(
-    run: Run, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def main() -> None:
-        actors = web([])
-        lifespan = actors.lifespan()
-        await lifespan.__aenter__()
+async def test_the_health_endpoint_answers_200_while_the_actors_run() -> None:
+    actors = web([])
+    assert await answer(actors) == (503, {"status": "down", "actors": 0, "restarts": 0, "error": None})
+    async with actors.lifespan():
+        assert await answer(actors) == (200, {"status": "ok", "actors": 2, "restarts": 0, "error": None})
         till = actors.handle(Till, "till")
         till.crash()
-        while actors.health.is_ok:
-            till.crash.try_send()
-            await asyncio.sleep(0)
-        # The task that runs the lifespan, this one, is not cancelled.
-        await wait_for_failure(actors)
-        status, body = await answer(actors)
-        assert (status, body["status"]) == (503, "failed")
-        assert "restart" in body["error"]
-        with pytest.raises(LoopClosedError):
-            actors.handle(Till, "till")
-        with pytest.raises(RestartLimitError):
-            await lifespan.__aexit__(None, None, None)
-        async with actors.lifespan():
-            assert actors.health.is_ok
-
-    run(main())
-    assert "the actors of the server have ended" in caplog.text
+        assert await till.sum() == 0
+        assert await answer(actors) == (200, {"status": "ok", "actors": 2, "restarts": 1, "error": None})
+    assert (await answer(actors))[0] == 503
 
 
 @pytest.mark.guarantee("G343")
-def test_a_root_supervisor_that_is_stopped_is_a_failure(run: Run) -> None:
-    async def main() -> None:
-        actors = web([], name="shop")
-        lifespan = actors.lifespan()
-        await lifespan.__aenter__()
-        actors.root.stop()
-        await wait_for_failure(actors)
-        with pytest.raises(SupervisionError, match="'shop' has ended while the server runs"):
-            await lifespan.__aexit__(None, None, None)
+async def test_when_the_root_supervisor_gives_up_the_endpoint_fails_and_the_lifespan_raises(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    actors = web([])
+    lifespan = actors.lifespan()
+    await lifespan.__aenter__()
+    till = actors.handle(Till, "till")
+    till.crash()
+    while actors.health.is_ok:
+        till.crash.try_send()
+        await asyncio.sleep(0)
+    # The task that runs the lifespan, this one, is not cancelled.
+    await wait_for_failure(actors)
+    status, body = await answer(actors)
+    assert (status, body["status"]) == (503, "failed")
+    assert "restart" in body["error"]
+    with pytest.raises(LoopClosedError):
+        actors.handle(Till, "till")
+    with pytest.raises(RestartLimitError):
+        await lifespan.__aexit__(None, None, None)
+    assert "the actors of the server have ended" in caplog.text
+    async with actors.lifespan():
+        assert actors.health.is_ok
 
-    run(main())
+
+@pytest.mark.guarantee("G343")
+async def test_a_root_supervisor_that_is_stopped_is_a_failure() -> None:
+    actors = web([], name="shop")
+    lifespan = actors.lifespan()
+    await lifespan.__aenter__()
+    actors.root.stop()
+    await wait_for_failure(actors)
+    with pytest.raises(SupervisionError, match="'shop' has ended while the server runs"):
+        await lifespan.__aexit__(None, None, None)
 
 
 @pytest.mark.guarantee("G343")
@@ -224,46 +198,37 @@ def test_actors_that_do_not_stop_are_killed_in_time(clock: VirtualClock) -> None
 
 
 @pytest.mark.guarantee("G342")
-def test_a_child_that_does_not_start_is_an_error_of_the_start(run: Run) -> None:
-    async def main() -> None:
-        actors = web([], fails=True)
-        with pytest.raises(BandstandError) as caught:
-            await actors.lifespan().__aenter__()
-        assert isinstance(caught.value, (StartError, RestartLimitError))
-        assert actors.health.status is WebStatus.DOWN
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    run(main())
+async def test_a_child_that_does_not_start_is_an_error_of_the_start() -> None:
+    actors = web([], fails=True)
+    with pytest.raises(BandstandError) as caught:
+        await actors.lifespan().__aenter__()
+    assert isinstance(caught.value, (StartError, RestartLimitError))
+    assert actors.health.status is WebStatus.DOWN
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-def test_an_error_of_the_server_stops_the_actors(run: Run) -> None:
+async def test_an_error_of_the_server_stops_the_actors() -> None:
     log: list[str] = []
 
-    async def main() -> None:
-        async def serve() -> None:
-            async with web(log).lifespan():
-                raise KeyError("the server")
+    async def serve() -> None:
+        async with web(log).lifespan():
+            raise KeyError("the server")
 
-        with pytest.raises(KeyError, match="the server"):
-            await serve()
-
-    run(main())
+    with pytest.raises(KeyError, match="the server"):
+        await serve()
     assert log == ["started", "stopped with 0"]
 
 
-def test_misuse_is_refused(run: Run) -> None:
-    async def main() -> None:
-        with pytest.raises(InvalidArgumentError, match="stop_timeout is 0"):
-            web([], stop_timeout=0)
-        actors = web([])
-        for use in (lambda: actors.system, lambda: actors.root, lambda: actors.handle(Till, "till")):
-            with pytest.raises(LoopClosedError, match="the server starts them"):
-                use()
-        async with actors.lifespan():
-            with pytest.raises(NoSuchChildError):
-                actors.handle(Till, "safe")
-            with pytest.raises(LoopBusyError, match="running already"):
-                await actors.lifespan().__aenter__()
-            assert actors.health.is_ok
-
-    run(main())
+async def test_misuse_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="stop_timeout is 0"):
+        web([], stop_timeout=0)
+    actors = web([])
+    for use in (lambda: actors.system, lambda: actors.root, lambda: actors.handle(Till, "till")):
+        with pytest.raises(LoopClosedError, match="the server starts them"):
+            use()
+    async with actors.lifespan():
+        with pytest.raises(NoSuchChildError):
+            actors.handle(Till, "safe")
+        with pytest.raises(LoopBusyError, match="running already"):
+            await actors.lifespan().__aenter__()
+        assert actors.health.is_ok

@@ -7,9 +7,13 @@ import gc
 import logging
 import os
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import anyio
+import pytest
 
 from bandstand.core import Context, Loop, Verdict
 from bandstand.core.timer_wheel import Timer
@@ -28,8 +32,6 @@ from bandstand.scope import (
 from bandstand.testing import VirtualClock
 
 if TYPE_CHECKING:
-    import pytest
-
     from bandstand.scope.cancel import CancelNode
 
 R = TypeVar("R")
@@ -57,78 +59,6 @@ def event_loop_factory(clock: VirtualClock | None = None) -> Callable[[], asynci
     return asyncio.new_event_loop if clock is None else clock.new_event_loop
 
 
-def run(main: Callable[[], Coroutine[Any, Any, T]], clock: VirtualClock | None = None) -> T:
-    """Run a coroutine function on the lane's event loop, with a loop attached whose time is virtual."""
-    time = clock or VirtualClock()
-    return _run(main, time, event_loop_factory(time))
-
-
-def run_virtual(main: Callable[[], Coroutine[Any, Any, T]], *, clock: VirtualClock | None = None) -> T:
-    """Run a coroutine function on the clock's own event loop, so that asyncio's time is virtual on every lane."""
-    time = clock or VirtualClock()
-    return _run(main, time, time.new_event_loop)
-
-
-def _run(
-    main: Callable[[], Coroutine[Any, Any, T]],
-    clock: VirtualClock,
-    factory: Callable[[], asyncio.AbstractEventLoop],
-) -> T:
-    async def attached() -> T:
-        async with Loop(clock=clock):
-            return await main()
-
-    with asyncio.Runner(loop_factory=factory) as runner:
-        return runner.run(attached())
-
-
-def run_with_loop(main: Callable[[Loop], Coroutine[Any, Any, R]], clock: VirtualClock | None = None) -> R:
-    """Run a coroutine function of the attached loop, for 50 seconds at most."""
-    time = clock or VirtualClock()
-
-    async def attached() -> R:
-        async with Loop(clock=time) as loop:
-            return await asyncio.wait_for(main(loop), 50)
-
-    with asyncio.Runner(loop_factory=event_loop_factory(time)) as runner:
-        return runner.run(attached())
-
-
-def run_clean(main: Callable[[Loop], Coroutine[Any, Any, R]]) -> R:
-    """Run a coroutine function of the attached loop; no task and no actor may be left. On uvloop no time passes."""
-    if os.environ.get("BANDSTAND_TEST_LOOP") == "uvloop":
-        import uvloop
-
-        return _run_clean(main, VirtualClock(autojump=False), uvloop.new_event_loop)
-    return run_clean_virtual(main)
-
-
-def run_clean_virtual(main: Callable[[Loop], Coroutine[Any, Any, R]], clock: VirtualClock | None = None) -> R:
-    """The same on the clock's own event loop, so that asyncio's time is virtual on every lane."""
-    time = clock or VirtualClock()
-    return _run_clean(main, time, time.new_event_loop)
-
-
-def _run_clean(
-    main: Callable[[Loop], Coroutine[Any, Any, R]],
-    clock: VirtualClock,
-    factory: Callable[[], asyncio.AbstractEventLoop],
-) -> R:
-    unhandled: list[dict[str, Any]] = []
-
-    async def attached() -> R:
-        asyncio.get_running_loop().set_exception_handler(lambda _host, context: unhandled.append(context))
-        async with Loop(clock=clock) as loop:
-            result = await main(loop)
-            check_nothing_left(loop)
-        return result
-
-    with asyncio.Runner(loop_factory=factory) as runner:
-        result = runner.run(attached())
-    assert unhandled == []
-    return result
-
-
 def check_nothing_left(loop: Loop) -> None:
     """Check that there is no task but the current one, which is not being cancelled, and no actor."""
     current = asyncio.current_task()
@@ -136,7 +66,7 @@ def check_nothing_left(loop: Loop) -> None:
     assert current.cancelling() == 0
     others = [task for task in asyncio.all_tasks() if task is not current and task.get_name() != DRIVER_TASK]
     assert others == []
-    assert loop.statistics().alive == 0
+    assert loop.kernel.is_closed or loop.statistics().alive == 0
 
 
 # -- time and turns ----------------------------------------------------------------------------------------------
@@ -168,6 +98,12 @@ async def advance(loop: Loop, clock: VirtualClock, ms: float) -> None:
     clock.advance(ms / 1000)
     loop.poll_once()
     await iterate(10)
+
+
+def in_thread(work: Callable[..., T], *arguments: Any) -> T:
+    """Call a function in a new thread, and wait for its result."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(work, *arguments).result(30)
 
 
 @contextmanager
@@ -380,6 +316,20 @@ async def fail_soon(*arguments: object) -> None:
     raise Boom(*arguments)
 
 
+async def fail_at_cleanup(*arguments: object) -> None:
+    """Fail when it is cancelled."""
+    try:
+        await hang()
+    finally:
+        raise Boom(*arguments)
+
+
+async def cancel_soon(scope: Scope) -> None:
+    """Cancel the scope in the second step, and wait for its children."""
+    await asyncio.sleep(0)
+    await scope.cancel("enough")
+
+
 async def ignore_cancellation(release: asyncio.Event) -> str:
     """Ignore every cancellation until it is released; after a long virtual time it is, so that a failing test ends."""
     asyncio.get_running_loop().call_later(1_000_000, release.set)
@@ -387,6 +337,20 @@ async def ignore_cancellation(release: asyncio.Event) -> str:
         with suppress(asyncio.CancelledError):
             await release.wait()
     return "released"
+
+
+@asynccontextmanager
+async def open_group(library: str) -> AsyncGenerator[Callable[[Coroutine[Any, Any, None]], object]]:
+    """Open a task group of asyncio or anyio, and give what starts a task in it."""
+    if library == "asyncio":
+        async with asyncio.TaskGroup() as group:
+            yield group.create_task
+    else:
+        async with anyio.create_task_group() as tasks:
+            yield lambda work: tasks.start_soon(lambda: work)
+
+
+both_libraries = pytest.mark.parametrize("library", ["asyncio", "anyio"])
 
 
 def is_closed(coroutine: Any) -> bool:
@@ -397,6 +361,14 @@ def is_closed(coroutine: Any) -> bool:
 def is_over(scope: Scope) -> bool:
     """Whether a scope has ended, and has no children."""
     return scope.children == () and scope.token.cancelled
+
+
+@contextmanager
+def raises_errors(*errors: BaseException) -> Generator[None]:
+    """Check that the block raises an `ExceptionGroup` of exactly these errors, in any order and depth."""
+    with pytest.raises(ExceptionGroup) as caught:
+        yield
+    assert errors_of(caught) == sorted(map(repr, errors))
 
 
 def errors_of(caught: pytest.ExceptionInfo[BaseExceptionGroup[Any]]) -> list[str]:

@@ -1,7 +1,7 @@
-"""Random families of actors: plans of them, and a model of what becomes of them that knows nothing of the real thing.
+"""Plans of random supervision trees, and a model that predicts what happens in them.
 
-The model is written from the promises (G46 to G57), for children whose inits and behaviors are plain functions. It is told
-what happens, and says who lives then, in which order everybody started and ended, and which message met which fate.
+The model follows guarantees G46 to G57, for children whose inits and behaviors are plain functions. It predicts who is alive, in which
+order children start and end, and what happens to each message.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import count, product
 from typing import Literal, TypeAlias
 
 from hypothesis import strategies as st
@@ -22,7 +22,7 @@ NORMAL, FAIL, PANIC = ExitReason.NORMAL, ExitReason.FAIL, ExitReason.PANIC
 Kind = Literal["worker", "tree", "many", "shards"]
 Phase = Literal["down", "waiting", "starting", "up"]
 Event: TypeAlias = tuple[str, str, object]
-"""What happened, to whom, and a detail."""
+"""What happened, to which, and a detail."""
 
 
 # --- plans ------------------------------------------------------------------------------------------------------------
@@ -39,10 +39,10 @@ class Delays:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One child, and whom it supervises if it is a supervisor."""
+    """A child, and its own children if it is a supervisor."""
 
     kind: Kind
-    mode: RestartPolicy = RestartPolicy.ALWAYS
+    restart: RestartPolicy = RestartPolicy.ALWAYS
     delays: Delays | None = None
     keeps: bool = False
     shutdown: int | Shutdown | None = None
@@ -58,78 +58,70 @@ class Plan:
 
     @property
     def is_killed(self) -> bool:
-        """Whether whoever stops it does not wait."""
+        """Whether its supervisor stops it without waiting."""
         return self.shutdown is Shutdown.KILL or self.shutdown == 0
 
 
 def sane(plan: Plan, auto: AutoShutdown) -> Plan:
-    """A plan without what does not go together."""
-    if plan.mode is RestartPolicy.NEVER:
+    """Return the plan without options that exclude each other."""
+    if plan.restart is RestartPolicy.NEVER:
         plan = replace(plan, delays=None, keeps=False)
-    if plan.mode is RestartPolicy.ALWAYS or auto is AutoShutdown.NEVER:
+    if plan.restart is RestartPolicy.ALWAYS or auto is AutoShutdown.NEVER:
         plan = replace(plan, significant=False)
     return plan
 
 
-delays = st.none() | st.builds(Delays, st.sampled_from([5, 10]), st.sampled_from([10, 40]), st.integers(1, 3))
-modes = st.sampled_from(
-    [RestartPolicy.ALWAYS, RestartPolicy.ON_FAILURE, RestartPolicy.ON_FAILURE, RestartPolicy.NEVER]
+# All combinations of options: one draw of a combination costs much less than a draw for each option.
+DELAYS = [None, *(Delays(*each) for each in product([5, 10], [10, 40], [1, 2, 3]))]
+RESTARTS = [RestartPolicy.ALWAYS, RestartPolicy.ON_FAILURE, RestartPolicy.ON_FAILURE, RestartPolicy.NEVER]
+SHUTDOWNS = [None, None, 20, 0, Shutdown.KILL, Shutdown.INFINITY]
+CHILDREN = st.sampled_from(list(product(RESTARTS, DELAYS, SHUTDOWNS, [False, True])))
+SUPERVISORS = st.sampled_from(
+    list(product(Strategy, [0, 1, 2, 4, 8, 8], [50, 1000], [*AutoShutdown, AutoShutdown.ALL_SIGNIFICANT]))
 )
-shutdowns = st.sampled_from([None, None, 20, 0, Shutdown.KILL, Shutdown.INFINITY])
-intensities = st.sampled_from([0, 1, 2, 4, 8, 8])
-periods = st.sampled_from([50, 1000])
-
-
-def workers(is_async: st.SearchStrategy[bool]) -> st.SearchStrategy[Plan]:
-    return st.builds(
-        Plan,
-        kind=st.just("worker"),
-        restart=modes,
-        delays=delays,
-        keeps=st.booleans(),
-        shutdown=shutdowns,
-        significant=st.booleans(),
-        is_async=is_async,
-    )
-
-
 KINDS: tuple[Kind, ...] = ("tree", "tree", "tree", "many", "shards")
 
 
-def trees(
-    depth: int, is_async: st.SearchStrategy[bool], kinds: tuple[Kind, ...] = KINDS
-) -> st.SearchStrategy[Plan]:
-    """Plans of supervisors with up to `depth` storeys of actors below them."""
-    worker = workers(is_async)
-    below = worker if depth <= 1 else st.one_of(worker, worker, trees(depth - 1, is_async))
-
-    def build(plan: Plan, children: list[Plan], worker: Plan, shards: int, most: int | None) -> Plan:
-        if plan.kind == "tree":
-            kept = tuple(sane(child, plan.auto) for child in children)
-            return replace(plan, children=kept)
-        template = sane(worker, AutoShutdown.NEVER)
-        plan = replace(plan, strategy=Strategy.ONE_FOR_ONE, auto=AutoShutdown.NEVER, children=(template,))
-        return replace(plan, shards=shards) if plan.kind == "shards" else replace(plan, most=most)
-
-    supervisor = st.builds(
-        Plan,
-        kind=st.sampled_from(kinds),
-        restart=modes,
-        delays=delays,
-        shutdown=shutdowns,
-        significant=st.booleans(),
-        strategy=st.sampled_from(Strategy),
-        intensity=intensities,
-        period=periods,
-        auto=st.sampled_from([*AutoShutdown, AutoShutdown.ALL_SIGNIFICANT]),
+@st.composite
+def workers(draw: st.DrawFn, *, may_be_async: bool = False) -> Plan:
+    restart, delays, shutdown, significant = draw(CHILDREN)
+    keeps, is_async = draw(
+        st.sampled_from([(keeps, way) for keeps in (True, False) for way in (False, may_be_async)])
     )
-    return st.builds(
-        build,
-        supervisor,
-        st.lists(below, min_size=1, max_size=5),
-        worker,
-        st.integers(1, 3),
-        st.none() | st.integers(1, 3),
+    return Plan("worker", restart, delays, keeps, shutdown, significant, is_async)
+
+
+@st.composite
+def trees(
+    draw: st.DrawFn, depth: int, kinds: tuple[Kind, ...] = KINDS, *, may_be_async: bool = False
+) -> Plan:
+    """Plans of supervisors with up to `depth` levels of actors below them."""
+    kind = draw(st.sampled_from(kinds))
+    restart, delays, shutdown, significant = draw(CHILDREN)
+    strategy, intensity, period, auto = draw(SUPERVISORS)
+    worker = workers(may_be_async=may_be_async)
+    if kind != "tree":
+        strategy, auto = Strategy.ONE_FOR_ONE, AutoShutdown.NEVER
+        children = [draw(worker)]
+    else:
+        # Two workers for each supervisor below.
+        below = (
+            worker if depth <= 1 else st.one_of(worker, worker, trees(depth - 1, may_be_async=may_be_async))
+        )
+        children = draw(st.lists(below, min_size=1, max_size=5))
+    return Plan(
+        kind,
+        restart,
+        delays,
+        shutdown=shutdown,
+        significant=significant,
+        strategy=strategy,
+        intensity=intensity,
+        period=period,
+        auto=auto,
+        children=tuple(sane(child, auto) for child in children),
+        shards=draw(st.integers(1, 3)) if kind == "shards" else 0,
+        most=draw(st.sampled_from([None, 1, 2, 3])) if kind == "many" else None,
     )
 
 
@@ -137,16 +129,16 @@ def trees(
 
 
 class Child:
-    """One child, through all its lives."""
+    """A child through all its incarnations."""
 
-    def __init__(self, boss: Boss | None, name: str, plan: Plan) -> None:
-        self.boss = boss
+    def __init__(self, parent: ParentModel | None, name: str, plan: Plan) -> None:
+        self.parent = parent
         self.name = name
         self.plan = plan
         self.phase: Phase = "down"
-        # Whether it really lives: its boss may not have heard of its end yet.
-        self.lives = False
-        # Changes with every start and stop: news of another life is old.
+        # Whether it is alive: its supervisor may not know yet that it has ended.
+        self.is_alive = False
+        # Changes with every start and stop: messages about another incarnation are ignored.
         self.life = 0
         self.restarts = 0
         self.is_again = False
@@ -154,18 +146,18 @@ class Child:
         self.stored = 0
         self.started = 0
         self.due = 0
-        self.mail: deque[tuple[int, str]] = deque()
-        self.estate: list[tuple[int, str]] = []
-        self.boss_of: Boss | None = None
+        self.mailbox: deque[tuple[int, str]] = deque()
+        self.kept: list[tuple[int, str]] = []
+        self.own_model: ParentModel | None = None
 
     def __repr__(self) -> str:
         return f"<{self.name} {self.phase}>"
 
 
-class Boss:
-    """One life of a supervisor."""
+class ParentModel:
+    """One incarnation of a supervisor."""
 
-    def __init__(self, world: World, name: str, plan: Plan, seat: Child) -> None:
+    def __init__(self, world: TreeModel, name: str, plan: Plan, seat: Child) -> None:
         self.world = world
         self.name = name
         self.plan = plan
@@ -176,7 +168,7 @@ class Boss:
         self.gate_of: Child | None = None
         self.has_ended = False
         self.serial = 0
-        self.news: deque[tuple[str, Child, int, ExitReason]] = deque()
+        self.inbox: deque[tuple[str, Child, int, ExitReason]] = deque()
         if plan.kind == "tree":
             self.children = [Child(self, f"{name}.{n}", child) for n, child in enumerate(plan.children)]
         elif plan.kind == "shards":
@@ -191,16 +183,16 @@ class Boss:
 
     @property
     def is_in_sequence(self) -> bool:
-        """Whether requests to start somebody are refused: an order is being kept."""
+        """Whether a group restart is under way, so that requests to start a child are refused."""
         return self.is_group and any(child.phase == "waiting" for child in self.children)
 
-    def find(self, name: str) -> Child:
+    def find_child(self, name: str) -> Child:
         return next(child for child in self.children if child.name == name)
 
     # Starting and stopping.
 
-    def open(self) -> bool:
-        """Start all, from the first to the last; if one does not start, the others end again."""
+    def start_all(self) -> bool:
+        """Start all children in order; if one fails, stop those before it."""
         for place, child in enumerate(self.children):
             if not self.start(child):
                 self.has_ended = True
@@ -214,70 +206,70 @@ class Boss:
         world = self.world
         child.life += 1
         child.phase = "starting"
-        if not world.bring_up(child):
+        if not world.begin_child(child):
             return False
         child.phase = "up"
-        child.lives = True
+        child.is_alive = True
         child.started = world.now
         if child.is_again:
             child.is_again = False
             world.note("restart", child.name, child.restarts)
-        child.mail, child.estate = deque(child.estate), []
-        if child.mail:
+        child.mailbox, child.kept = deque(child.kept), []
+        if child.mailbox:
             world.make_ready(child)
         return True
 
     def stop(self, child: Child) -> None:
-        """Have a child end, as it is told to by its boss."""
+        """Stop a child."""
         child.life += 1
         self.leave(child)
-        if child.lives:
-            self.world.take_down(child, FAIL if child.plan.is_killed else NORMAL, in_order=True)
+        if child.is_alive:
+            self.world.end_child(child, FAIL if child.plan.is_killed else NORMAL, in_order=True)
 
     def leave(self, child: Child) -> None:
-        """A life is over; after a whole period of it, what came before is forgiven."""
+        """End an incarnation; one that lasted the whole period resets the backoff."""
         if child.phase == "up" and self.world.now - child.started >= self.plan.period:
             child.stored = 0
         child.phase = "down"
 
-    def bury(self, child: Child) -> None:
-        self.world.dead.update(number for number, _ in child.estate)
-        child.estate = []
+    def drop_kept(self, child: Child) -> None:
+        self.world.dead.update(number for number, _ in child.kept)
+        child.kept = []
 
-    def forget(self, child: Child) -> None:
-        self.bury(child)
+    def remove(self, child: Child) -> None:
+        self.drop_kept(child)
         self.children.remove(child)
 
     def finish(self, reason: ExitReason) -> None:
-        """End in good order, and tell whoever is above."""
+        """Stop the children in order, and report the end."""
         self.close(reason)
-        self.world.tell_end(self.seat, reason)
+        self.world.report_end(self.seat, reason)
 
     def close(self, reason: ExitReason) -> None:
         self.has_ended = True
         for child in reversed(self.children):
             self.stop(child)
-            self.bury(child)
+            self.drop_kept(child)
         self.world.note("stop", self.name, reason)
 
-    def fall(self, reason: ExitReason) -> None:
-        """End at once: whoever is below ends normally, whatever its plan says about stopping."""
+    def crash(self, reason: ExitReason) -> None:
+        """End at once, and with it all children."""
         self.has_ended = True
         for child in reversed(self.children):
-            self.bury(child)
-            if child.lives:
-                self.world.take_down(child, NORMAL, in_order=False)
-            self.bury(child)
+            self.drop_kept(child)
+            if child.is_alive:
+                self.world.end_child(child, NORMAL, in_order=False)
+            self.drop_kept(child)
         self.world.note("stop", self.name, reason)
 
-    # News.
+    # Messages.
 
-    def hear(self, what: str, child: Child, stamp: int, reason: ExitReason) -> None:
+    def receive(self, what: str, child: Child, stamp: int, reason: ExitReason) -> None:
         if self.has_ended:
             return
         if what == "exit" and child.life == stamp:
             self.leave(child)
-            self.judge(child, reason)
+            self.handle_exit(child, reason)
         elif what == "wake" and self.gate == stamp:
             self.open_gate()
         elif what == "wake" and child.due == stamp:
@@ -291,13 +283,13 @@ class Boss:
         self.world.post(self, "exit", child, child.life, reason)
         return False
 
-    def judge(self, child: Child, reason: ExitReason) -> None:
-        world, plan, mode = self.world, self.plan, child.plan.mode
+    def handle_exit(self, child: Child, reason: ExitReason) -> None:
+        world, plan, mode = self.world, self.plan, child.plan.restart
         is_abnormal = reason is not NORMAL
         if mode is RestartPolicy.NEVER or (mode is RestartPolicy.ON_FAILURE and not is_abnormal):
-            self.bury(child)
+            self.drop_kept(child)
             if mode is RestartPolicy.NEVER or plan.kind == "many":
-                self.forget(child)
+                self.remove(child)
             if child.plan.significant:
                 others = [one for one in self.children if one is not child and one.plan.significant]
                 is_last = all(one.phase == "down" for one in others)
@@ -338,8 +330,8 @@ class Boss:
                 continue
             if other.phase in {"up", "starting"}:
                 self.stop(other)
-            if other.plan.mode is RestartPolicy.NEVER:
-                self.forget(other)
+            if other.plan.restart is RestartPolicy.NEVER:
+                self.remove(other)
                 continue
             other.phase = "waiting"
             other.restarts += not other.is_again
@@ -348,7 +340,7 @@ class Boss:
             self.open_gate()
 
     def open_gate(self) -> None:
-        """Start whoever waits, until one does not start: the news of that comes behind the news there is."""
+        """Start the children that wait, until one fails to start."""
         self.gate, self.gate_of = 0, None
         if any(child.phase == "starting" for child in self.children):
             return
@@ -368,16 +360,16 @@ class Boss:
                 if other is not child and other.phase == "waiting":
                     other.phase = "down"
                     other.is_again = False
-                    self.bury(other)
+                    self.drop_kept(other)
         child.is_held = True
         child.is_again = False
         child.due = 0
         if child.phase == "up":
             self.stop(child)
         child.phase = "down"
-        self.bury(child)
-        if child.plan.mode is RestartPolicy.NEVER or self.plan.kind == "many":
-            self.forget(child)
+        self.drop_kept(child)
+        if child.plan.restart is RestartPolicy.NEVER or self.plan.kind == "many":
+            self.remove(child)
 
     def start_on_request(self, child: Child) -> bool:
         was_held, child.is_held = child.is_held, False
@@ -397,8 +389,8 @@ class Boss:
         return False
 
 
-class World:
-    """Everybody there is, and the order in which things happen."""
+class TreeModel:
+    """The whole tree, and the order in which things happen."""
 
     def __init__(self) -> None:
         self.now = 0
@@ -411,72 +403,72 @@ class World:
         self.handled: list[tuple[str, int]] = []
         self.dead: set[int] = set()
         self._stamps = count(1)
-        self._timers: list[tuple[int, int, Boss, Child]] = []
-        self._ready: deque[Boss | Child] = deque()
+        self._timers: list[tuple[int, int, ParentModel, Child]] = []
+        self._ready: deque[ParentModel | Child] = deque()
 
     def note(self, what: str, name: str, detail: object) -> None:
         write(self.logs, what, name, detail)
 
-    # Who is there.
+    # Queries.
 
-    def bosses(self, below: Child | None = None) -> Iterator[Boss]:
-        """Every living supervisor."""
+    def parents(self, below: Child | None = None) -> Iterator[ParentModel]:
+        """Yield every supervisor that is alive."""
         child = below or self.root
-        if child is not None and child.lives and child.boss_of is not None:
-            yield child.boss_of
-            for one in child.boss_of.children:
-                yield from self.bosses(one)
+        if child is not None and child.is_alive and child.own_model is not None:
+            yield child.own_model
+            for one in child.own_model.children:
+                yield from self.parents(one)
 
-    def living(self) -> list[Child]:
-        """Every living child, supervisors included, the root not."""
-        return [child for boss in self.bosses() for child in boss.children if child.lives]
+    def alive(self) -> list[Child]:
+        """Return every child that is alive, supervisors included."""
+        return [child for parent in self.parents() for child in parent.children if child.is_alive]
 
-    # What happens to one.
+    # Changes of one child.
 
-    def bring_up(self, child: Child) -> bool:
+    def begin_child(self, child: Child) -> bool:
         self.note("start", child.name, None)
         if child.plan.kind != "worker":
-            child.boss_of = Boss(self, child.name, child.plan, child)
-            return child.boss_of.open()
+            child.own_model = ParentModel(self, child.name, child.plan, child)
+            return child.own_model.start_all()
         if self.fails[child.name]:
             self.fails[child.name] -= 1
             self.note("stop", child.name, PANIC)
             return False
         return True
 
-    def take_down(self, child: Child, reason: ExitReason, *, in_order: bool) -> None:
-        child.lives = False
-        if child.boss_of is not None:
+    def end_child(self, child: Child, reason: ExitReason, *, in_order: bool) -> None:
+        child.is_alive = False
+        if child.own_model is not None:
             if in_order and reason is NORMAL:
-                child.boss_of.close(NORMAL)
+                child.own_model.close(NORMAL)
             else:
-                child.boss_of.fall(reason)
+                child.own_model.crash(reason)
             return
         self.note("stop", child.name, reason)
         if child.plan.keeps:
-            child.estate = list(child.mail)
+            child.kept = list(child.mailbox)
         else:
-            self.dead.update(number for number, _ in child.mail)
-        child.mail.clear()
+            self.dead.update(number for number, _ in child.mailbox)
+        child.mailbox.clear()
 
-    def tell_end(self, child: Child, reason: ExitReason) -> None:
-        """A child has ended by itself: whoever is above hears of it."""
-        child.lives = False
-        if child.boss is None:
+    def report_end(self, child: Child, reason: ExitReason) -> None:
+        """A child has ended by itself: tell its supervisor."""
+        child.is_alive = False
+        if child.parent is None:
             self.root_ends.append(reason)
         else:
-            self.post(child.boss, "exit", child, child.life, reason)
+            self.post(child.parent, "exit", child, child.life, reason)
 
     def end(self, child: Child, reason: ExitReason) -> None:
-        """Somebody, or it itself, ends a child: not its boss."""
-        self.take_down(child, reason, in_order=False)
-        self.tell_end(child, reason)
+        """End a child from outside."""
+        self.end_child(child, reason, in_order=False)
+        self.report_end(child, reason)
 
     # Time and turns.
 
-    def set_timer(self, delay: int, boss: Boss, child: Child) -> int:
+    def set_timer(self, delay: int, parent: ParentModel, child: Child) -> int:
         stamp = next(self._stamps)
-        self._timers.append((self.now + delay, stamp, boss, child))
+        self._timers.append((self.now + delay, stamp, parent, child))
         return stamp
 
     def advance(self, ms: int) -> None:
@@ -485,35 +477,35 @@ class World:
         by_stamp = {timer[1]: timer for timer in self._timers}
         self._timers = [timer for timer in self._timers if timer[0] > self.now]
         for _, stamp in due:
-            _, _, boss, child = by_stamp[stamp]
-            self.post(boss, "wake", child, stamp, NORMAL)
+            _, _, parent, child = by_stamp[stamp]
+            self.post(parent, "wake", child, stamp, NORMAL)
         self.run()
 
-    def post(self, boss: Boss, what: str, child: Child, stamp: int, reason: ExitReason) -> None:
-        boss.news.append((what, child, stamp, reason))
-        self.make_ready(boss)
+    def post(self, parent: ParentModel, what: str, child: Child, stamp: int, reason: ExitReason) -> None:
+        parent.inbox.append((what, child, stamp, reason))
+        self.make_ready(parent)
 
-    def make_ready(self, one: Boss | Child) -> None:
+    def make_ready(self, one: ParentModel | Child) -> None:
         if one not in self._ready:
             self._ready.append(one)
 
     def run(self) -> None:
-        """Give everybody a turn until all is quiet."""
+        """Run all actors until nothing is left to do."""
         while self._ready:
             one = self._ready[0]
-            if isinstance(one, Boss):
-                while one.news:
-                    one.hear(*one.news.popleft())
+            if isinstance(one, ParentModel):
+                while one.inbox:
+                    one.receive(*one.inbox.popleft())
             else:
                 self._work(one)
             self._ready.popleft()
 
     def _work(self, child: Child) -> None:
-        while child.lives and child.mail:
-            number, deed = child.mail.popleft()
+        while child.is_alive and child.mailbox:
+            number, action = child.mailbox.popleft()
             self.handled.append((child.name, number))
-            if deed in REASONS:
-                self.end(child, REASONS[deed])
+            if action in REASONS:
+                self.end(child, REASONS[action])
 
 
 REASONS = {"stop": NORMAL, "fail": FAIL, "panic": PANIC}
@@ -521,7 +513,7 @@ REASONS = {"stop": NORMAL, "fail": FAIL, "panic": PANIC}
 
 
 def write(logs: defaultdict[str, list[Event]], what: str, name: str, detail: object) -> None:
-    """Write an event down where it belongs: with the supervisor of whom it is about, and with itself if it is one."""
+    """Record an event in the log of the actor, and in that of its supervisor."""
     logs[name].append((what, name, detail))
     above = name.rpartition(".")[0]
     if above:

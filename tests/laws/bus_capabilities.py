@@ -1,7 +1,6 @@
-"""Who plays in the law of the bus: capabilities in all the forms there are, which do what the message tells them to.
+"""Capabilities in all their forms, which do what the message tells them: for the law of the bus.
 
-The same deeds are done by an object with methods, by a function and by a Worker. Whatever they do, they write down in the `Score`
-that they have begun; what they are up to is for the law to judge.
+An object with methods, a function and two Workers do the same actions, and count the requests in a `Record`.
 """
 
 from __future__ import annotations
@@ -40,13 +39,13 @@ POLICY = RestartLimits(max_restarts=3, period=5, backoff=Backoff(initial=0.2, ma
 CAP = 8
 
 
-class Score:
-    """What everybody sees: which requests were begun with, and how often."""
+class Record:
+    """How often each request was begun."""
 
     def __init__(self) -> None:
         self.begun: Counter[int] = Counter()
         self.heard = 0
-        self.suicide: Callable[[str], None] = lambda _name: None
+        self.end_itself: Callable[[str], None] = lambda _name: None
         """Ends the actor of a capability, from wherever it is called."""
 
 
@@ -57,11 +56,11 @@ class Done(Struct):
 
 class Told(Event, type="Law.Told"):
     token: int
-    deed: str = ""
+    action: str = ""
 
 
 class Unheard(Event, type="Law.Unheard"):
-    """What nobody has declared."""
+    """An event that no capability declares."""
 
 
 class Declined(Failure, type="Law.Declined"):
@@ -73,32 +72,37 @@ class Undeclared(Failure, type="Law.Undeclared"):
 
 
 class Act(Command[Done]):
-    """What to do. It has no type of its own: those below have."""
+    """What to do. The classes below give it a type."""
 
-    deed: str
+    action: str
     token: int
     ms: int = 0
     to: str = ""
     inner: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
-class Solo(Act, type="Solo.Act"):
+class Methods(Act, type="Methods.Act"):
     pass
 
 
-class Duo(Act, type="Duo.Act"):
+class Function(Act, type="Function.Act"):
     pass
 
 
-class Trio(Act, type="Trio.Act"):
+class Buffered(Act, type="Buffered.Act"):
     pass
 
 
-class Quartet(Act, type="Quartet.Act"):
+class Custom(Act, type="Custom.Act"):
     pass
 
 
-ACTS: dict[str, type[Act]] = {"Solo": Solo, "Duo": Duo, "Trio": Trio, "Quartet": Quartet}
+ACTS: dict[str, type[Act]] = {
+    "Methods": Methods,
+    "Function": Function,
+    "Buffered": Buffered,
+    "Custom": Custom,
+}
 
 PLAIN = (
     "reply",
@@ -109,16 +113,16 @@ PLAIN = (
     "nan",
     "undeclared",
     "cancelled",
-    "suicide",
+    "end_itself",
     "emit",
 )
-SLOW = ("reply_later", "raise_later", "refuse_later", "hang", "cancel", "stubborn", "suicide_later")
+SLOW = ("reply_later", "raise_later", "refuse_later", "hang", "cancel", "stubborn", "end_itself_later")
 ASKING = ("relay", "relay_apart", "spread")
 
 
-def plainly(name: str, act: Act, score: Score) -> object:
-    """What is done at once, and what is given back for it."""
-    match act.deed:
+def act_at_once(name: str, act: Act, record: Record) -> object:
+    """Do an action that takes no time; return the reply."""
+    match act.action:
         case "refuse":
             raise RefusedError("not today")
         case "decline":
@@ -133,16 +137,16 @@ def plainly(name: str, act: Act, score: Score) -> object:
             return "nothing of the kind"
         case "nan":
             return Done(act.token, math.nan)
-        case "suicide":
-            score.suicide(name)
+        case "end_itself":
+            record.end_itself(name)
         case _:
             pass
     return Done(act.token)
 
 
-async def slowly(name: str, act: Act, score: Score) -> object:
-    """What takes its time."""
-    match act.deed:
+async def act_slowly(name: str, act: Act, record: Record) -> object:
+    """Do an action that takes time."""
+    match act.action:
         case "hang":
             await asyncio.get_running_loop().create_future()
         case "cancel":
@@ -157,13 +161,13 @@ async def slowly(name: str, act: Act, score: Score) -> object:
         case _:
             pass
     await asyncio.sleep(act.ms / 1000)
-    match act.deed:
+    match act.action:
         case "raise_later":
             raise Boom(act.token)
         case "refuse_later":
             raise RefusedError("not even later")
-        case "suicide_later":
-            score.suicide(name)
+        case "end_itself_later":
+            record.end_itself(name)
             await asyncio.sleep(0)
         case _:
             pass
@@ -171,14 +175,14 @@ async def slowly(name: str, act: Act, score: Score) -> object:
 
 
 async def asking(bus: Bus, act: Act) -> object:
-    """Ask others, and say whether they have answered. (What they say may be an error: that is no failure of ours.)"""
+    """Ask another capability, and reply whatever it answers."""
     asked = ACTS[act.to](**act.inner)
 
     async def ask() -> None:
         with suppress(RequestFailedError):
             await bus.ask(asked, timeout=act.ms / 1000 or None)
 
-    match act.deed:
+    match act.action:
         case "relay":
             await ask()
         case "relay_apart":
@@ -188,74 +192,78 @@ async def asking(bus: Bus, act: Act) -> object:
     return Done(act.token)
 
 
-class Singer(Capability):
-    """Does what it is told to, by methods."""
+class MethodCapability(Capability):
+    """Does the actions by methods."""
 
-    id = "Solo"
-    outbound = Told | Declined | Solo | Duo | Trio | Quartet
+    id = "Methods"
+    outbound = Told | Declined | Methods | Function | Buffered | Custom
     restarts = POLICY
     mailbox = CAP
 
-    def __init__(self, score: Score) -> None:
-        self._score = score
+    def __init__(self, record: Record) -> None:
+        self._score = record
 
-    def act(self, msg: Solo) -> Done:
+    def act(self, msg: Methods) -> Done:
         return cast("Done", self._act(msg))  # it does not keep to its word
 
-    def _act(self, msg: Solo) -> object:
+    def _act(self, msg: Methods) -> object:
         self._score.begun[msg.token] += 1
-        if msg.deed in ASKING:
+        if msg.action in ASKING:
             return asking(self.bus, msg)
-        if msg.deed in SLOW:
-            return slowly("Solo", msg, self._score)
-        if msg.deed == "emit":
+        if msg.action in SLOW:
+            return act_slowly("Methods", msg, self._score)
+        if msg.action == "emit":
             self.bus.emit(Told(msg.token))
             self.bus.emit(Told(msg.token))
-        if msg.deed == "undeclared" and msg.ms:
+        if msg.action == "undeclared" and msg.ms:
             self.bus.emit(Unheard())
-        return plainly("Solo", msg, self._score)
+        return act_at_once("Methods", msg, self._score)
 
     def told(self, msg: Told) -> None:
         self._score.heard += 1
-        if msg.deed == "raise":
+        if msg.action == "raise":
             raise Boom(msg.token)
 
 
-def function(name: str, score: Score) -> Callable[[Any], Any]:
-    """Does what it is told to, as a function that gives back what is to be said."""
+def function(name: str, record: Record) -> Callable[[Any], Any]:
+    """Return a handler function that does the actions."""
 
     def said(act: Act, data: object) -> list[object]:
         reply = Message(kind="reply", type=act.message_type, data=data)
-        match act.deed:
+        match act.action:
             case "emit":
                 return [Told(act.token), reply, Told(act.token)]
             case "twice":
                 return [reply, reply]
             case "another":
-                return [Message(kind="reply", type="Solo.Act", data=data)]
+                return [Message(kind="reply", type="Methods.Act", data=data)]
             case "nothing":
                 return []
             case _:
                 return [reply]
 
     async def later(act: Act) -> object:
-        return said(act, await slowly(name, act, score))
+        return said(act, await act_slowly(name, act, record))
 
     def handle(message: Any) -> object:
         if isinstance(message, Told):
-            score.heard += 1
-            return Message(kind="reply", type="Duo.Act", data=Done(1)) if message.deed == "reply" else None
-        score.begun[message.token] += 1
-        return later(message) if message.deed in SLOW else said(message, plainly(name, message, score))
+            record.heard += 1
+            return (
+                Message(kind="reply", type="Function.Act", data=Done(1))
+                if message.action == "reply"
+                else None
+            )
+        record.begun[message.token] += 1
+        return later(message) if message.action in SLOW else said(message, act_at_once(name, message, record))
 
     return handle
 
 
-class Wild(Listeners):
-    """A Worker that answers whom it likes, when it likes, as often as it likes."""
+class CustomWorker(Listeners):
+    """A Worker that answers any request, at any time, any number of times."""
 
-    def __init__(self, score: Score) -> None:
-        self._score = score
+    def __init__(self, record: Record) -> None:
+        self._score = record
         self._timers: list[asyncio.TimerHandle] = []
         self._last: str | None = None
 
@@ -265,22 +273,22 @@ class Wild(Listeners):
         act, metadata = message.data, message.metadata
         assert metadata is not None
         self._score.begun[act.token] += 1
-        delay = act.ms / 1000 if act.deed in SLOW else 0.0
+        delay = act.ms / 1000 if act.action in SLOW else 0.0
         host = asyncio.get_running_loop()
         # One that answers within post_message is one of the ways to do it wrong.
-        if act.deed == "mistake" and act.ms:
+        if act.action == "mistake" and act.ms:
             self._do(act, metadata.id)
-        elif act.deed != "hang":
+        elif act.action != "hang":
             self._timers.append(host.call_later(delay, self._do, act, metadata.id))
 
     def _do(self, act: Act, name: str) -> None:
         before, self._last = self._last, name
         try:
-            done = plainly("Quartet", act, self._score)
+            done = act_at_once("Custom", act, self._score)
         except BaseException as error:  # noqa: BLE001 -- to be told
             self.dispatch_event(ErrorEvent(error, name))
             return
-        match act.deed:
+        match act.action:
             case "raise_later":
                 self.dispatch_event(ErrorEvent(Boom(act.token), name))
             case "refuse_later":
@@ -303,7 +311,7 @@ class Wild(Listeners):
                 self._reply(done, name)
 
     def _reply(self, data: object, name: str) -> None:
-        told = Message(kind="reply", type="Quartet.Act", data=data, metadata=Metadata("x", 0, name))
+        told = Message(kind="reply", type="Custom.Act", data=data, metadata=Metadata("x", 0, name))
         self.dispatch_event(MessageEvent(told))
 
     def terminate(self) -> None:
@@ -311,26 +319,26 @@ class Wild(Listeners):
             timer.cancel()
 
 
-def chorus(score: Score) -> list[Provision | Contract]:
-    """All of them: a class, a function, a ready-made Worker, and a Worker of somebody's own."""
+def capabilities(record: Record) -> list[Provision | Contract]:
+    """Return a class, a function, a `BufferedWorker`, and a custom Worker."""
 
     def contract(name: str, kind: type[Act], spawn: Callable[[], Any]) -> Contract:
         return Contract(
             id=name,
             description="Does what it is told to.",
-            inbound=kind | Told if name == "Duo" else kind,
-            outbound=Told | Declined | Solo | Duo | Trio | Quartet,
+            inbound=kind | Told if name == "Function" else kind,
+            outbound=Told | Declined | Methods | Function | Buffered | Custom,
             spawn=spawn,
             restarts=POLICY,
             mailbox=CAP,
         )
 
     def buffered() -> BufferedWorker:
-        return BufferedWorker(lambda message: function("Trio", score)(message.data))
+        return BufferedWorker(lambda message: function("Buffered", record)(message.data))
 
     return [
-        provide(Singer, score),
-        contract("Duo", Duo, lambda: function("Duo", score)),
-        contract("Trio", Trio, buffered),
-        contract("Quartet", Quartet, lambda: Wild(score)),
+        provide(MethodCapability, record),
+        contract("Function", Function, lambda: function("Function", record)),
+        contract("Buffered", Buffered, buffered),
+        contract("Custom", Custom, lambda: CustomWorker(record)),
     ]
