@@ -16,9 +16,7 @@ from msgspec.msgpack import Ext, decode
 
 from bandstand.errors import RemoteError
 from bandstand.pod.link.codec import (
-    LARGE,
     Packet,
-    Part,
     Unpacker,
     encode,
     is_plain,
@@ -26,7 +24,7 @@ from bandstand.pod.link.codec import (
     pack_value,
     unpack_error,
 )
-from bandstand.pod.link.transport import IncomingBuffers
+from bandstand.pod.link.large_buffers import LARGE, IncomingBuffers, Part
 
 pytestmark = pytest.mark.spec("S19")
 

@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 
 from bandstand.errors import InvalidMessageError
 from bandstand.pod.link.codec import Unpacker
+from bandstand.pod.link.large_buffers import IncomingBuffers
 from bandstand.pod.link.protocol import ACKS, ANSWERS, CHUNK, CHUNK_HEADER, HEADER, MAX_FRAME, MESSAGES
 from bandstand.pod.link.receiver import FrameDispatcher, Receiver
 from bandstand.pod.link.sender import InFlightTable
-from bandstand.pod.link.transport import FrameReader, IncomingBuffers, WriteQueue
+from bandstand.pod.link.transport import FrameReader, WriteQueue
 
 ROLES = [("here", ["one", "two", "three"]), ("nowhere", ["one"])]
 

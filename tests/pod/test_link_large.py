@@ -14,8 +14,7 @@ from bandstand.actor import WhenDown
 from bandstand.actor.handle import Handle
 from bandstand.errors import InvalidArgumentError, InvalidMessageError
 from bandstand.pod.handle_pickling import HandleToken, reduce_handle
-from bandstand.pod.link.codec import LARGE
-from bandstand.pod.link.transport import CHUNK_SIZE, IncomingBuffers
+from bandstand.pod.link.large_buffers import CHUNK_SIZE, LARGE, IncomingBuffers
 from tests.pod.linking import Role, Scribe, Spot, instance, linked, make_end, play, soon, until
 
 pytestmark = pytest.mark.spec("S19")

@@ -29,6 +29,7 @@ from bandstand.errors import InvalidMessageError, RemoteError
 from bandstand.errors.formatting import safe_repr, safe_str, safe_traceback, set_cause, type_name
 from bandstand.pod.handle_pickling import HandleResolver, pickling_handles, resolving_handles
 from bandstand.pod.link.byte_budget import ByteBudget
+from bandstand.pod.link.large_buffers import LARGE, Buffer, Part, freeze
 
 try:
     import cython
@@ -51,10 +52,6 @@ if TYPE_CHECKING:
 Count: TypeAlias = int
 Carried: TypeAlias = tuple[tuple[int, Any], ...]
 """Context variables, by their index in `carries`, with their values."""
-Buffer: TypeAlias = bytes | bytearray
-
-LARGE = 65_536
-"""A buffer with more bytes than this is sent as a part."""
 
 # Limits of plain values.
 MAX_TEXT = 1024
@@ -145,14 +142,6 @@ def field_size(value: Any) -> Count:
 # -- pickled values ----------------------------------------------------------------------------------------------------
 
 
-class Part(NamedTuple):
-    """A large buffer that is sent beside the pickle it belongs to."""
-
-    data: memoryview
-    is_frozen: bool
-    """Whether it arrives as bytes; otherwise it arrives as a bytearray."""
-
-
 class Packet:
     """Pickled arguments, or a pickled answer.
 
@@ -214,7 +203,7 @@ def pack_value(data: object, carried: Carried = ()) -> Packet:
             return True
         is_bytes = type(raw.obj) is bytes
         # A read-only view may still change; only bytes cannot.
-        parts.append(Part(raw if is_bytes else memoryview(bytes(raw)), raw.readonly))
+        parts.append(Part(raw if is_bytes else memoryview(freeze(raw)), raw.readonly))
         return False
 
     body = pickle.dumps(
