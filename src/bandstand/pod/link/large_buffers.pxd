@@ -31,8 +31,17 @@ cdef extern from *:
             return PyMemoryView_FromMemory(PyBytes_AS_STRING(store), PyBytes_GET_SIZE(store), PyBUF_WRITE);
         return PyMemoryView_FromObject(store);
     }
+
+    static CYTHON_UNUSED PyObject *bandstand_new_copy(PyObject *data, Py_ssize_t huge_size) {
+        Py_buffer buffer;
+        PyObject *store;
+        if (PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE) < 0) return NULL;
+        store = bandstand_new_store(buffer.len, 1, huge_size);
+        if (store != NULL) memcpy(PyBytes_AS_STRING(store), buffer.buf, (size_t)buffer.len);
+        PyBuffer_Release(&buffer);
+        return store;
+    }
     """
     object new_store "bandstand_new_store"(Py_ssize_t size, bint is_frozen, Py_ssize_t huge_size)
     object writable "bandstand_writable"(object store)
-
-cdef Py_ssize_t HUGE_SIZE
+    object new_copy "bandstand_new_copy"(object data, Py_ssize_t huge_size)

@@ -25,7 +25,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from errno import ECONNRESET, EPIPE
-from typing import TYPE_CHECKING, Any, TypeAlias, final
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bandstand.core.logs import SafeLogger
 from bandstand.errors import InvalidMessageError
