@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from bandstand.actor import Actor, ask, tell
 from bandstand.pod import Directory, ThreadModel, Troupe, directory, pod
-from bench import buffers, stopwatch
+from bench import buffers, processes, stopwatch
 from bench.case import WrongResultError
 
 T = TypeVar("T", bound=Troupe)
@@ -198,6 +198,13 @@ class OneProcess(Troupe):
 
     adder = pod(thread=ThreadModel.PROCESS).expose(Adder)
     sender = pod().expose(Sender, directory(Peers))
+
+
+class OnTwoCores(OneProcess):
+    """The same, each on a core of its own."""
+
+    adder = pod(thread=ThreadModel.PROCESS, core=processes.core(processes.FAR)).expose(Adder)
+    sender = pod(core=processes.core(processes.NEAR)).expose(Sender, directory(Peers))
 
 
 class OneTaker(Troupe):
