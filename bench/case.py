@@ -30,6 +30,8 @@ Kind: TypeAlias = Literal[
     "one",
     "bare",
     "mp",
+    "executor",
+    "shared",
     "threads",
     "ray",
 ]

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from bandstand.actor import Actor, ask, tell
 from bandstand.pod import Directory, ThreadModel, Troupe, directory, pod
-from bench import stopwatch
+from bench import buffers, processes, stopwatch
 from bench.case import WrongResultError
 
 T = TypeVar("T", bound=Troupe)
@@ -99,6 +99,46 @@ class Sender(Actor):
         return times, right
 
 
+class Taker(Actor):
+    """Takes large buffers."""
+
+    @ask
+    def ends_of(self, data: bytes) -> buffers.Ends:
+        return buffers.ends_of(data)
+
+    @ask
+    def digest(self, data: bytes) -> bytes:
+        return buffers.digest(data)
+
+
+class Takers(Directory):
+    taker: Taker
+
+
+class Giver(Actor):
+    """Asks a taker, wherever that is, with a large buffer."""
+
+    def __init__(self, peers: Takers) -> None:
+        self._taker = peers.taker
+
+    @ask
+    async def give(self, count: int, size: int) -> tuple[list[int], int]:
+        """Ask one at a time; the nanoseconds each took, and how many answers were right."""
+        taker = self._taker
+        data = buffers.make(size)
+        ends = buffers.ends_of(data)
+        times: list[int] = []
+        right = 0
+        is_whole = await taker.digest(data) == buffers.digest(data)
+        stopwatch.start()
+        for _ in repeat(None, count):
+            start = perf_counter_ns()
+            answer = await taker.ends_of(data)
+            times.append(perf_counter_ns() - start)
+            right += answer == ends
+        return times, right if is_whole else 0
+
+
 class Crew(Directory):
     adder: Adder
     sender: Sender
@@ -158,6 +198,20 @@ class OneProcess(Troupe):
 
     adder = pod(thread=ThreadModel.PROCESS).expose(Adder)
     sender = pod().expose(Sender, directory(Peers))
+
+
+class OnTwoCores(OneProcess):
+    """The same, each on a core of its own."""
+
+    adder = pod(thread=ThreadModel.PROCESS, core=processes.core(processes.FAR)).expose(Adder)
+    sender = pod(core=processes.core(processes.NEAR)).expose(Sender, directory(Peers))
+
+
+class OneTaker(Troupe):
+    """The giver on a thread of its own, the taker in a process of its own."""
+
+    taker = pod(thread=ThreadModel.PROCESS).expose(Taker)
+    giver = pod().expose(Giver, directory(Takers))
 
 
 class OneWorker(Troupe):

@@ -210,6 +210,22 @@ SYSTEMS = (
     ),
     System("mp.Queue", "mp", "multiprocessing.Queue", is_slow=True, environment=APART, table="pods"),
     System(
+        "executor",
+        "executor",
+        "concurrent.futures.ProcessPoolExecutor",
+        is_slow=True,
+        environment=APART,
+        table="pods",
+    ),
+    System(
+        "shared",
+        "shared",
+        "the same with multiprocessing.shared_memory",
+        is_slow=True,
+        environment=APART,
+        table="pods",
+    ),
+    System(
         "Pykka",
         "threads",
         "Pykka, a thread for each actor",

@@ -6,7 +6,8 @@ usual 1,024 slots, is full. For asks the figure is the median; the 99th percenti
 What is comparable: `multiprocessing.Queue` is unbounded, and its `put` never waits. It has no acknowledgements, lanes or counts, and loses what is in it
 without a report when a process dies. An ask with it takes one queue in each direction. *bare* is a pair of sockets with blocking calls and eight
 bytes each way: the least that two processes can do, without an event loop, frames, or other clients. An ask takes more than twice as long where the
-system puts the two processes on two cores, so compare only runs with the same placement. Ray has an actor in a worker process and no one-way call, so
+two processes are on two cores, and the system places different programs differently. So whoever asks, and who answers, are pinned to a core each, where there
+are two; Ray's are not. Ray has an actor in a worker process and no one-way call, so
 all its results but the last are ignored.
 """
 
@@ -29,9 +30,15 @@ def told(setting: Setting) -> Outcome:
 def asked(setting: Setting) -> Outcome:
     from bench import pods
 
-    with pods.playing(pods.OneProcess()) as troupe:
+    with pods.playing(pods.OnTwoCores()) as troupe:
         times, right = troupe.sender.questions.within(pods.PATIENCE_MS / 1000).blocking(setting.size)
     return latency.outcome(times, right)
+
+
+def linked(setting: Setting) -> Outcome:
+    from bench import links
+
+    return links.ask(setting)
 
 
 CASES = (
@@ -61,3 +68,14 @@ CASES = (
         target=at_rate(bare=0.5),
     ),
 )
+
+COUNTED = (
+    Case(
+        name="link-ask",
+        title="ask over a link, both ends in one process",
+        what="an actor asks one at the other end of a link, the next when it is answered",
+        size=Size(full=20_000, slow=5_000, quick=100),
+        measures={"pod": linked},
+    ),
+)
+"""What is counted only."""

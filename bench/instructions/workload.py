@@ -63,6 +63,9 @@ WORKLOADS = (
     Workload("timer-cancelled", "timer_churn", "timers-1e3", "raw", 1_000, "a timer set and cancelled"),
     Workload("timer-fired", "timer_fired", "timers-fired", "raw", 500, "a timer set, due and handled"),
     Workload("channel", "channels", "channel", "channel", 500, "an element through a channel"),
+    Workload(
+        "link-ask", "pods_process", "link-ask", "pod", 500, "an ask of a process pod, both ends of the link"
+    ),
     # Wider: where Python's cache of attributes has two names fall together, a request takes 7 % more, and that depends on where
     # in memory they happen to lie.
     Workload("bus-ask", "bus_ask", "bus-ask", "bus", 200, "a request to the bus from inside", margin=0.20),

@@ -16,7 +16,7 @@ from bandstand import _build_mode
 from bandstand.actor import ask, tell
 from bandstand.errors.validation import Seconds
 from bandstand.pod import PodStats, Troupe, directory, pod
-from bench import clusters, latency, pods, processes, runner
+from bench import buffers, clusters, latency, pods, processes, runner
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
 from bench.cases import CASES, by_name, pods_inside, pods_thread, pods_work
 from bench.child import measure
@@ -42,6 +42,8 @@ def test_pods_stand_beside_whoever_does_the_same() -> None:
         "pods-thread-ask": {"pod", "bare", "threads"},
         "pods-process": {"pod", "mp", "ray"},
         "pods-process-ask": {"pod", "bare", "mp", "ray"},
+        "pods-buffer-1": {"pod", "executor", "shared"},
+        "pods-buffer-50": {"pod", "executor", "shared"},
         "pods-work": {"pod", "one"},
     }
     assert {table_of(by_name(name)) for name in kinds} == {"pods"}
@@ -51,6 +53,8 @@ def test_pods_stand_beside_whoever_does_the_same() -> None:
         "one",
         "bare",
         "mp.Queue",
+        "executor",
+        "shared",
         "Pykka",
         "Ray",
     ]
@@ -67,6 +71,8 @@ def test_pods_stand_beside_whoever_does_the_same() -> None:
         ("pods-process", {"pod": 2001.0, "Ray": 10_000.0}, None),
         ("pods-process-ask", {"pod": 20_000.0, "bare": 10_000.0, "mp.Queue": 1.0}, "met"),
         ("pods-process-ask", {"pod": 20_001.0, "bare": 10_000.0}, "missed"),
+        ("pods-buffer-1", {"pod": 999.0, "executor": 1000.0, "shared": 1.0}, "met"),
+        ("pods-buffer-50", {"pod": 1001.0, "executor": 1000.0}, "missed"),
         ("pods-work", {"pod": 500.0, "one": 900.0}, "met"),
         ("pods-work", {"pod": 501.0, "one": 900.0}, "missed"),
         ("pods-inside", {"pod": 1.0, "bare": 1.0}, None),
@@ -214,6 +220,13 @@ def test_a_process_that_does_not_end_is_ended() -> None:
         raise KeyError("whatever")
     with pytest.raises(ValueError, match="closed"):
         child.is_alive()
+
+
+@pytest.mark.parametrize(("answer", "is_whole"), [((3, b"abc", b"abd"), True), ((3, b"abc", b"abc"), False)])
+def test_a_buffer_that_arrives_changed_has_no_figure(answer: buffers.Ends, is_whole: bool) -> None:
+    buffers.timed(2, lambda: (3, b"abc", b"abc"), (3, b"abc", b"abc"), lambda: True).check()
+    with pytest.raises(WrongResultError):
+        buffers.timed(2, lambda: answer, (3, b"abc", b"abc"), lambda: is_whole).check()
 
 
 def test_where_ray_is_not_installed_a_sentence_says_how_to_have_it(monkeypatch: pytest.MonkeyPatch) -> None:

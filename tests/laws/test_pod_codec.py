@@ -6,6 +6,8 @@ from collections import OrderedDict
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import IntEnum
+from math import prod
+from struct import calcsize
 from typing import Any, cast
 from uuid import UUID
 
@@ -16,9 +18,7 @@ from msgspec.msgpack import Ext, decode
 
 from bandstand.errors import RemoteError
 from bandstand.pod.link.codec import (
-    LARGE,
     Packet,
-    Part,
     Unpacker,
     encode,
     is_plain,
@@ -26,7 +26,7 @@ from bandstand.pod.link.codec import (
     pack_value,
     unpack_error,
 )
-from bandstand.pod.link.transport import IncomingBuffers
+from bandstand.pod.link.large_buffers import LARGE, IncomingBuffers, Part
 
 pytestmark = pytest.mark.spec("S19")
 
@@ -70,8 +70,17 @@ VALUES = st.recursive(
     ),
     max_leaves=20,
 )
-LARGE_ONES = st.sampled_from(
-    [b"a" * (LARGE + 1), bytearray(b"b" * (LARGE + 1)), b"c" * (3 * LARGE), "d" * (2 * LARGE)]
+
+
+def view_of(data: Any) -> Any:
+    return memoryview(data)
+
+
+LARGE_ONES: st.SearchStrategy[Any] = st.one_of(
+    st.sampled_from(
+        [b"a" * (LARGE + 1), bytearray(b"b" * (LARGE + 1)), b"c" * (3 * LARGE), "d" * (2 * LARGE)]
+    ),
+    st.sampled_from([b"e" * (2 * LARGE), bytearray(b"f" * (2 * LARGE))]).map(view_of),
 )
 
 
@@ -107,6 +116,8 @@ def same(one: Any, other: Any) -> bool:
     kind = type(cast("object", one))
     if kind in {list, tuple}:
         return len(one) == len(other) and all(map(same, one, other))
+    if kind is memoryview:
+        return bool(one == other and one.readonly == other.readonly)
     if kind in {dict, OrderedDict}:
         return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
     if isinstance(one, float):
@@ -128,6 +139,29 @@ def test_what_goes_in_comes_out(value: object) -> None:
 def test_large_arguments_come_out_too(values: list[Any], named: dict[str, Any]) -> None:
     for arguments in (tuple(values), (tuple(values), named), values[0]):
         assert same(travelled(arguments), arguments)
+
+
+@given(
+    st.sampled_from("bBhHiIlLqQfd?"),
+    st.lists(st.integers(1, 4), min_size=1, max_size=3),
+    st.sampled_from([1, 3000]),
+    st.booleans(),
+    st.integers(1, 2),
+)
+def test_views_keep_their_format_shape_and_access(
+    form: str, shape: list[int], times: int, is_frozen: bool, step: int
+) -> None:
+    count = prod(shape) * times
+    data = bytes(index % 2 for index in range(count * calcsize(form)))
+    flat = view_of(data if is_frozen else bytearray(data))
+    view = flat.cast(form, [shape[0] * times, *shape[1:]])
+    if len(shape) == 1:
+        # Not contiguous: another process gets the items without the gaps.
+        view = view[::step]
+    got = travelled((view,))[0]
+    assert got == view
+    assert (got.format, got.shape, got.readonly) == (view.format, view.shape, is_frozen)
+    assert got.c_contiguous
 
 
 @given(SCALARS, st.lists(SCALARS, max_size=20))

@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 
 from bandstand.errors import InvalidMessageError
 from bandstand.pod.link.codec import Unpacker
+from bandstand.pod.link.large_buffers import IncomingBuffers
 from bandstand.pod.link.protocol import ACKS, ANSWERS, CHUNK, CHUNK_HEADER, HEADER, MAX_FRAME, MESSAGES
 from bandstand.pod.link.receiver import FrameDispatcher, Receiver
 from bandstand.pod.link.sender import InFlightTable
-from bandstand.pod.link.transport import FrameReader, IncomingBuffers, WriteQueue
+from bandstand.pod.link.transport import FrameReader, WriteQueue
 
 ROLES = [("here", ["one", "two", "three"]), ("nowhere", ["one"])]
 
@@ -49,7 +50,7 @@ class Reader:
     """The reading side of a link whose other roles have all ended."""
 
     def __init__(self) -> None:
-        buffers = IncomingBuffers()
+        self.buffers = buffers = IncomingBuffers()
         unpacker = Unpacker(buffers.take, None)
         self.queue = WriteQueue()
         self.receiver = Receiver(lambda _role: None, self.queue, unpacker, ())
@@ -82,6 +83,30 @@ def test_nonsense_is_taken_or_refused_by_name(frames: list[bytes], data: st.Data
     with suppress(InvalidMessageError, TypeError, OverflowError, MemoryError):
         reader.feed(b"".join(frames), lambda left: data.draw(st.integers(1, left)))
     assert reader.receiver.received >= 0
+
+
+@given(sizes=st.lists(st.integers(0, 40), min_size=1, max_size=4), is_frozen=st.booleans(), data=st.data())
+def test_chunks_arrive_whole_however_they_are_cut(
+    sizes: list[int], is_frozen: bool, data: st.DataObject
+) -> None:
+    reader = Reader()
+    whole = bytes(range(sum(sizes)))
+    frames = at = 0
+    sent = b""
+    for size in sizes:
+        head = CHUNK_HEADER.pack(7, len(whole), is_frozen)
+        message = msgspec.msgpack.encode([1, "x"])
+        sent += HEADER.pack(CHUNK_HEADER.size + size, CHUNK) + head + whole[at : at + size]
+        at += size
+        if data.draw(st.booleans()):
+            # A message between two chunks.
+            sent += HEADER.pack(len(message), MESSAGES) + message
+            frames += 1
+    reader.feed(sent, lambda left: data.draw(st.integers(1, left)))
+    (got,) = reader.buffers.take([7])
+    assert type(got) is (bytes if is_frozen else bytearray)
+    assert got == whole
+    assert reader.receiver.received == frames
 
 
 @pytest.mark.parametrize(

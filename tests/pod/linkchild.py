@@ -17,6 +17,11 @@ from bandstand.core.asyncio_host import new_event_loop
 from tests.pod.linking import make_end
 
 
+def open_descriptors() -> int:
+    """How many file descriptors this process has open."""
+    return len(os.listdir("/dev/fd"))
+
+
 class Clerk(Actor):
     """Leaves a trace of everything, in the file whose descriptor it was given."""
 
@@ -38,6 +43,10 @@ class Clerk(Actor):
     @ask
     def size_of(self, what: bytes) -> int:
         return len(what)
+
+    @ask
+    def descriptors(self) -> int:
+        return open_descriptors()
 
     @ask
     async def never(self) -> None:

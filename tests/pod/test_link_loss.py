@@ -679,10 +679,10 @@ def test_whatever_is_raised_in_a_link_is_the_fault_of_that_side(
             far.open(theirs, "far", "near", {}, on_fault=noting(far_faults))
             scribe = await near.handle()
             if what == "reading":
-                monkeypatch.setattr("bandstand.pod.link.transport.IncomingBuffer.__init__", refuse)
+                monkeypatch.setattr("bandstand.pod.link.large_buffers.IncomingBuffer.__init__", refuse)
                 culprits, others = far_faults, near_faults
             else:
-                monkeypatch.setattr("bandstand.pod.link.transport.OutgoingBuffer.take_chunk", refuse)
+                monkeypatch.setattr("bandstand.pod.link.large_buffers.OutgoingBuffer.take_chunk", refuse)
                 culprits, others = near_faults, far_faults
             scribe.note(bytes(1_000_000))
             await until(lambda: near.downs and far.downs)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from bandstand.errors import NoSuchActorError, TargetEndedError
-from tests.pod.linkchild import Clerk
+from tests.pod.linkchild import Clerk, open_descriptors
 from tests.pod.linking import End, Role, make_end, play
 
 pytestmark = [
@@ -118,6 +118,40 @@ def test_what_a_killed_process_has_not_acknowledged_is_in_doubt(how: str) -> Non
             assert stats.in_doubt > 0
             with pytest.raises(NoSuchActorError):
                 clerk.trace(0)
+
+    play(main)
+
+
+@pytest.mark.slow
+@pytest.mark.guarantee("G422")
+def test_large_buffers_leave_no_descriptor_after_cancellations_and_a_kill() -> None:
+    async def main() -> None:
+        async with process() as (near, child, _diary, down):
+            clerk = await near.handle("clerk", Clerk)
+            large = bytes(20_000_000)
+            assert await wait(clerk.size_of(large)) == len(large)
+            ours, theirs = open_descriptors(), await wait(clerk.descriptors())
+            for give_up in (True, False, True):
+                # Of each kind: what cannot change, and what is copied in the call.
+                asks = [clerk.size_of(large), clerk.size_of(memoryview(bytearray(large)))]
+                await asyncio.sleep(0)
+                for reply in asks:
+                    if give_up:
+                        reply.cancel()
+                    else:
+                        assert await wait(reply) == len(large)
+            assert await wait(clerk.size_of(b"")) == 0
+            assert (open_descriptors(), await wait(clerk.descriptors())) == (ours, theirs)
+            cut = [clerk.size_of(large), clerk.size_of(bytearray(large))]
+            await asyncio.sleep(0)
+            os.kill(child.pid, signal.SIGKILL)
+            await wait(down.wait())
+            for reply in cut:
+                with pytest.raises(TargetEndedError):
+                    await wait(reply)
+            # The socket is closed in the next turn.
+            await asyncio.sleep(0)
+            assert open_descriptors() == ours - 1
 
     play(main)
 

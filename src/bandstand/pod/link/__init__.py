@@ -7,20 +7,21 @@ that forward what they are sent. So handles, lanes, asks, deadlines and full mai
 - One write per turn. What the proxies forward in one turn of the event loop is written together: acknowledgements and answers
   first, then messages by lane. Nothing is encoded before the socket takes it.
 - Plain values are encoded in batches, everything else is pickled in the sender's call.
-- Large buffers are sent in chunks, so that other messages fit between them. Only messages of the same lane of the same actor
-  wait for them.
+- Large buffers are sent in chunks, so that other messages fit between them, and received where they stay. Only messages of the
+  same lane of the same actor wait for them.
 - A message is acknowledged when it is handled or answered, not when it is received. Until then it keeps its slot in the lane of
   the proxy.
 - Nothing is sent twice. When the link is lost, messages that may have been handled are reported as *in doubt*.
 
-    link         one end of a link: the parts joined, hello and bye
-    sender       proxies, and the messages in flight
-    receiver     posts messages to local actors, and reports their outcomes
-    transport    the socket, the write queue, frames and large buffers
-    codec        values and exceptions, encoded and decoded
-    protocol     frame kinds and codes
-    byte_budget  limits the bytes in flight to a lane
-    wait_probes  detects cycles of asks over several processes
+    link           one end of a link: the parts joined, hello and bye
+    sender         proxies, and the messages in flight
+    receiver       posts messages to local actors, and reports their outcomes
+    transport      the socket, the write queue and frames
+    codec          values and exceptions, encoded and decoded
+    large_buffers  large buffers in chunks, and memory for them
+    protocol       frame kinds and codes
+    byte_budget    limits the bytes in flight to a lane
+    wait_probes    detects cycles of asks over several processes
 """
 
 from bandstand.pod.link.codec import Packer as Packer

@@ -5,9 +5,9 @@ tuples of them) cannot change after the call. They are queued as they are, and m
 written. Everything else is pickled in the caller's call: a value that cannot be pickled raises there, and later changes to
 it are not visible on the other side.
 
-Large buffers (of NumPy arrays, and bytes and bytearrays that are themselves arguments) become *parts*: they are left out of
-the pickle and sent beside it in chunks. Bytes are not copied for that; a mutable buffer is copied once. A pickle that is
-large itself is a part too.
+Large buffers (of NumPy arrays, and bytes, bytearrays and memoryviews that are themselves arguments) become *parts*: they are
+left out of the pickle and sent beside it in chunks. Bytes are not copied for that; a mutable buffer is copied once. A pickle that
+is large itself is a part too.
 """
 
 # PyUnicode_IS_ASCII comes from one of two places, of which pyright sees one.
@@ -29,6 +29,7 @@ from bandstand.errors import InvalidMessageError, RemoteError
 from bandstand.errors.formatting import safe_repr, safe_str, safe_traceback, set_cause, type_name
 from bandstand.pod.handle_pickling import HandleResolver, pickling_handles, resolving_handles
 from bandstand.pod.link.byte_budget import ByteBudget
+from bandstand.pod.link.large_buffers import LARGE, Buffer, Part, copy_bytes
 
 try:
     import cython
@@ -51,10 +52,6 @@ if TYPE_CHECKING:
 Count: TypeAlias = int
 Carried: TypeAlias = tuple[tuple[int, Any], ...]
 """Context variables, by their index in `carries`, with their values."""
-Buffer: TypeAlias = bytes | bytearray
-
-LARGE = 65_536
-"""A buffer with more bytes than this is sent as a part."""
 
 # Limits of plain values.
 MAX_TEXT = 1024
@@ -145,14 +142,6 @@ def field_size(value: Any) -> Count:
 # -- pickled values ----------------------------------------------------------------------------------------------------
 
 
-class Part(NamedTuple):
-    """A large buffer that is sent beside the pickle it belongs to."""
-
-    data: memoryview
-    is_frozen: bool
-    """Whether it arrives as bytes; otherwise it arrives as a bytearray."""
-
-
 class Packet:
     """Pickled arguments, or a pickled answer.
 
@@ -204,6 +193,34 @@ def unwrap_bytes(value: Buffer) -> Buffer:
     return value
 
 
+@final
+class ViewArgument:
+    """Pickles a memoryview argument: its bytes as a buffer, and its format and shape."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: memoryview) -> None:
+        self._value = value
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        value: Any = self._value
+        if value.c_contiguous:
+            flat = value.cast("B")
+        else:
+            copy = value.tobytes()
+            flat = memoryview(copy if value.readonly else bytearray(copy))
+        # The receiver does the same: what cannot be done is an error of the call.
+        rebuild_view(flat, value.format, value.shape)
+        return (rebuild_view, (PickleBuffer(flat), value.format, value.shape))
+
+
+def rebuild_view(data: Buffer | memoryview, form: str, shape: tuple[int, ...]) -> memoryview:
+    """Return a view of these bytes, with a format and a shape."""
+    # Any format: its type is one of a fixed number.
+    view: Any = memoryview(data)
+    return view.cast(form) if len(shape) == 1 else view.cast(form, shape)  # type: ignore[no-any-return]  # a memoryview
+
+
 def pack_value(data: object, carried: Carried = ()) -> Packet:
     """Pickle a value together with context variables. Raises whatever pickling raises."""
     parts: list[Part] = []
@@ -212,9 +229,10 @@ def pack_value(data: object, carried: Carried = ()) -> Packet:
         raw = buffer.raw()
         if raw.nbytes <= LARGE:
             return True
-        is_bytes = type(raw.obj) is bytes
+        owner = raw.obj.obj if type(raw.obj) is memoryview else raw.obj
+        is_bytes = type(owner) is bytes
         # A read-only view may still change; only bytes cannot.
-        parts.append(Part(raw if is_bytes else memoryview(bytes(raw)), raw.readonly))
+        parts.append(Part(raw if is_bytes else memoryview(copy_bytes(raw)), raw.readonly))
         return False
 
     body = pickle.dumps(
@@ -228,11 +246,13 @@ def pack_value(data: object, carried: Carried = ()) -> Packet:
 
 
 def _wrap_large(value: Any, depth: int = 2) -> Any:
-    """Return arguments with large bytes wrapped: a single value, a tuple, or a tuple with a dict of named ones."""
+    """Return arguments with large bytes and views wrapped: a single value, a tuple, or a tuple with a dict of named ones."""
     data: object = value
     kind = type(data)
     if kind is bytes or kind is bytearray:
         return LargeBytes(value) if len(value) > LARGE else data
+    if kind is memoryview:
+        return ViewArgument(value)
     if depth and kind is tuple:
         return tuple([_wrap_large(one, depth - 1) for one in value])
     if depth and kind is dict:
@@ -303,7 +323,7 @@ def name_unpicklable(data: Any, carried: Carried = (), what: str = "an argument"
     values += [(what, value) for value in _arguments(data)]
     for name, value in values:
         try:
-            pickle.dumps(value, PICKLE_PROTOCOL)
+            pickle.dumps(_wrap_large(value, 0), PICKLE_PROTOCOL)
         except Exception:  # noqa: BLE001  # a user's __reduce__ may raise anything
             return f"{name} of type {type(value).__qualname__}"
     return what

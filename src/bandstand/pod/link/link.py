@@ -16,10 +16,11 @@ from bandstand.actor.handle import Handle
 from bandstand.core import ActorId
 from bandstand.errors import ActorKilledError, InvalidMessageError
 from bandstand.pod.link.codec import Packer, Unpacker, encode
+from bandstand.pod.link.large_buffers import IncomingBuffers
 from bandstand.pod.link.protocol import BYE, DRAIN, END, HELLO, KILL, PING, PONG, VERSION, frame
 from bandstand.pod.link.receiver import FrameDispatcher, Receiver
 from bandstand.pod.link.sender import InFlightTable, RemoteProxy, RemoteRole, Sender, Undelivered
-from bandstand.pod.link.transport import FrameReader, IncomingBuffers, Transport, WriteQueue
+from bandstand.pod.link.transport import FrameReader, Transport, WriteQueue
 from bandstand.pod.link.wait_probes import WaitProbes
 
 if TYPE_CHECKING:

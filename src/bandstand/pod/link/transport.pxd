@@ -69,6 +69,7 @@ cdef Py_ssize_t CHUNK_HEADER_SIZE
 cdef Py_ssize_t HEADER_SIZE
 cdef Py_ssize_t MAX_FRAME
 cdef Py_ssize_t MAX_HELD
+cdef Py_ssize_t NEXT_HEADERS
 cdef Py_ssize_t READ_SIZE
 cdef Py_ssize_t SHORT_CALL
 cdef Py_ssize_t SHORT_FRAME
@@ -142,6 +143,7 @@ cdef class FrameReader:
 
     @cython.locals(count=Py_ssize_t)
     cpdef Py_ssize_t receive(self, object sock, int fd) except -2
+    @cython.locals(size=Py_ssize_t)
     cpdef object dispatch_received(self, Py_ssize_t count)
     @cython.locals(store=bytearray, at=Py_ssize_t, start=Py_ssize_t, available=Py_ssize_t, size=Py_ssize_t, kind=int)
     cdef bint dispatch_next(self) except -1

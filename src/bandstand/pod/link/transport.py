@@ -6,10 +6,9 @@ comes late still overtakes data that waits. A `FrameReader` splits the received 
 socket: it writes once for everything that one turn of the event loop has queued, and reads and writes a limited number of
 bytes per turn, so a flood does not block the thread.
 
-Large buffers are sent in chunks, so that other messages fit between them. A message follows when all its buffers are sent.
-The bytes of a bytearray are received straight into it. Immutable bytes cannot be received into: each chunk goes through one
-shared scratch buffer into a `BytesIO`, which finally returns its own buffer without another copy. Receiving into the buffer of
-the `BytesIO` would save a copy, but CPython 3.12 crashes if the garbage collector clears it before a view of it.
+Large buffers are sent in chunks, so that other messages fit between them. A message follows when all its buffers are sent. The
+bytes of a chunk are received where they stay; with them, only the header of the next frame is received, so that the bytes of the
+next chunk are not copied either.
 
 Refused: a thread for the socket, whose handover costs more than the write; asyncio's streams, which copy the bytes and add a
 turn of the event loop; one write for each message.
@@ -23,16 +22,15 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from errno import ECONNRESET, EPIPE
-from io import BytesIO
-from typing import TYPE_CHECKING, Any, TypeAlias, final
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bandstand.core.logs import SafeLogger
 from bandstand.errors import InvalidMessageError
-from bandstand.errors.formatting import safe_str
 from bandstand.pod.link.codec import Packet, encode_into, plain_size
+from bandstand.pod.link.large_buffers import IncomingBuffers, OutgoingBuffers
 from bandstand.pod.link.protocol import (
     ACKS,
     ANSWER_LANE,
@@ -53,7 +51,6 @@ except ModuleNotFoundError:  # interpreted, where Cython is not installed
 
 if TYPE_CHECKING:
     from bandstand.core.kernel import Kernel
-    from bandstand.pod.link.codec import Part
     from bandstand.pod.link.receiver import FrameDispatcher, Receiver
 
 Count: TypeAlias = int
@@ -62,9 +59,6 @@ LaneNumber: TypeAlias = int
 
 logger = SafeLogger("bandstand.pod")
 
-CHUNK_SIZE = 262_144
-# More than any sender has: a larger buffer means that the peer speaks another protocol.
-MAX_BUFFER = 1 << 48
 # The room for received bytes.
 READ_SIZE = 262_144
 # A frame of messages is closed at about this many entries or bytes: small enough to let others pass, large enough to be cheap.
@@ -81,6 +75,8 @@ MAX_HELD = 8
 
 HEADER_SIZE = HEADER.size
 CHUNK_HEADER_SIZE = CHUNK_HEADER.size
+# What is received together with a chunk: the headers of the next one.
+NEXT_HEADERS = HEADER_SIZE + CHUNK_HEADER_SIZE
 
 # The error codes of a socket whose other end is closed.
 PEER_GONE = (EPIPE, ECONNRESET)
@@ -121,174 +117,6 @@ if not cython.compiled:
     def copy_range(store: bytearray, start: Count, size: Count) -> bytes | bytearray:
         """Return a copy of some bytes."""
         return store[start : start + size]
-
-
-# -- large buffers -----------------------------------------------------------------------------------------------------
-
-
-@final
-class OutgoingBuffer:
-    """A large buffer that is being sent, chunk by chunk."""
-
-    __slots__ = ("_at", "_data", "is_frozen", "number", "on_sent", "size")
-
-    def __init__(self, number: int, part: Part, on_sent: Callable[[], None] | None) -> None:
-        self.number = number
-        self._data = part.data.cast("B")
-        self._at = 0
-        self.size = self._data.nbytes
-        self.is_frozen = part.is_frozen
-        # Called after the last chunk, if this is the last buffer of its message.
-        self.on_sent = on_sent
-
-    def take_chunk(self) -> memoryview:
-        """Return the next chunk."""
-        chunk = self._data[self._at : self._at + CHUNK_SIZE]
-        self._at += chunk.nbytes
-        return chunk
-
-    @property
-    def is_sent(self) -> bool:
-        """Whether the last chunk was taken."""
-        return self._at >= self.size
-
-
-@final
-class OutgoingBuffers:
-    """The buffers of one lane that are being sent. Messages take turns; the buffers of one message are sent in order."""
-
-    __slots__ = ("_messages",)
-
-    def __init__(self) -> None:
-        self._messages: deque[deque[OutgoingBuffer]] = deque()
-
-    def __bool__(self) -> bool:
-        return bool(self._messages)
-
-    def add(self, numbers: Sequence[int], parts: Sequence[Part], on_sent: Callable[[], None]) -> None:
-        """Send the buffers of a message. `on_sent` is called when the last chunk is taken."""
-        last = len(parts) - 1
-        self._messages.append(
-            deque(
-                [
-                    OutgoingBuffer(number, part, on_sent if index == last else None)
-                    for index, (number, part) in enumerate(zip(numbers, parts, strict=True))
-                ]
-            )
-        )
-
-    def take_chunk(self) -> tuple[OutgoingBuffer, memoryview]:
-        """Return the next chunk, and the buffer that it belongs to."""
-        message = self._messages.popleft()
-        buffer = message[0]
-        chunk = buffer.take_chunk()
-        if buffer.is_sent:
-            message.popleft()
-        if message:
-            # To the end of the queue: a small message does not wait for a large one.
-            self._messages.append(message)
-        return buffer, chunk
-
-
-@final
-class IncomingBuffer:
-    """A large buffer that is being received: bytes if it is frozen, otherwise a bytearray."""
-
-    __slots__ = ("_at", "_file", "_size", "_store")
-
-    def __init__(self, size: int, *, is_frozen: bool) -> None:
-        self._size = size
-        self._at = 0
-        self._store = bytearray() if is_frozen else bytearray(size)
-        self._file = BytesIO(bytes(size)) if is_frozen else None
-
-    def reserve(self, size: int, scratch: memoryview) -> memoryview:
-        """Return where to put the next `size` bytes: their final place, or `scratch` if they are immutable.
-
-        Raises:
-            InvalidMessageError: the buffer has no room for them.
-        """
-        if not 0 <= size <= self._size - self._at:
-            raise InvalidMessageError("the link received a buffer that is longer than announced")
-        self._at += size
-        if self._file is not None:
-            return scratch[:size]
-        return memoryview(self._store)[self._at - size : self._at]
-
-    def store(self, chunk: memoryview) -> None:
-        """Keep bytes that were put into the scratch buffer."""
-        if self._file is not None:
-            self._file.write(chunk)
-
-    def finish(self) -> bytes | bytearray:
-        """Return the buffer.
-
-        Raises:
-            InvalidMessageError: some of its bytes are missing.
-        """
-        if self._at != self._size:
-            raise InvalidMessageError("the link received a message before its buffers")
-        return self._store if self._file is None else self._file.getvalue()
-
-
-@final
-class IncomingBuffers:
-    """The large buffers that are being received, by number. A reserved place is filled before the next call."""
-
-    __slots__ = ("_buffers", "_filling", "_scratch")
-
-    def __init__(self) -> None:
-        self._buffers: dict[int, IncomingBuffer] = {}
-        self._scratch = memoryview(b"")
-        # The buffer that is being filled, and where its bytes are.
-        self._filling: tuple[IncomingBuffer, memoryview] | None = None
-
-    def reserve(self, number: int, total: int, is_frozen: bool, size: int) -> memoryview:
-        """Return where to put the next `size` bytes of a buffer.
-
-        Raises:
-            InvalidMessageError: the size of the chunk or of the buffer is not valid.
-            MemoryError: there is no memory for the buffer.
-        """
-        self._store_filled()
-        # Negative if the frame is shorter than the header of a chunk.
-        if not 0 <= size <= CHUNK_SIZE:
-            raise InvalidMessageError(
-                f"the link received a chunk of {size} bytes: the allowed sizes are 0 to {CHUNK_SIZE}"
-            )
-        buffer = self._buffers.get(number)
-        if buffer is None:
-            if total > MAX_BUFFER:
-                raise InvalidMessageError(
-                    f"the link received a chunk of a buffer of {total} bytes: the longest allowed has {MAX_BUFFER}"
-                )
-            buffer = IncomingBuffer(total, is_frozen=is_frozen)
-            self._buffers[number] = buffer
-        if is_frozen and not self._scratch:
-            self._scratch = memoryview(bytearray(CHUNK_SIZE))
-        place = buffer.reserve(size, self._scratch)
-        self._filling = (buffer, place)
-        return place
-
-    def take(self, numbers: Sequence[int]) -> list[bytes | bytearray]:
-        """Return buffers that have arrived.
-
-        Raises:
-            InvalidMessageError: one of them has not arrived, or not completely.
-        """
-        self._store_filled()
-        try:
-            return [self._buffers.pop(number).finish() for number in numbers]
-        except KeyError as error:
-            raise InvalidMessageError(
-                f"the link received a message whose buffer {safe_str(error)} has not arrived"
-            ) from None
-
-    def _store_filled(self) -> None:
-        if self._filling is not None:
-            buffer, chunk = self._filling
-            self._filling = None
-            buffer.store(chunk)
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
@@ -555,7 +383,7 @@ class FrameReader:
         chunk = self._chunk
         if chunk is not None:
             try:
-                return sock.recv_into(chunk)
+                return sock.recvmsg_into((chunk, self._view[:NEXT_HEADERS]))[0]
             except (BlockingIOError, InterruptedError):
                 return -1
         count = receive_now(sock, fd, self._store, self._end, self._last_count >= SHORT_CALL)
@@ -570,8 +398,12 @@ class FrameReader:
         """
         chunk = self._chunk
         if chunk is not None:
-            self._chunk = chunk[count:] if count < len(chunk) else None
-            return
+            size = len(chunk)
+            if count < size:
+                self._chunk = chunk[count:]
+                return
+            self._chunk = None
+            count -= size
         self._end += count
         try:
             while self._end - self._start >= HEADER_SIZE and self.dispatch_next():
