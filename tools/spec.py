@@ -3,11 +3,11 @@
     python tools/spec.py            all of them, as `make spec` prints it
     python tools/spec.py --brief    only the totals and the problems
 
-The requirements come from docs/requirements.md, the tests from pytest's collection. A test that is marked `skip` or `xfail` proves
+The requirements come from docs/guarantees.md, the tests from pytest's collection. A test that is marked `skip` or `xfail` proves
 nothing. (A test that is skipped on a condition, such as a missing socat, does count.) It is an error if a requirement is done and
 has no test, or if a test names an unknown id.
 
-The guarantees are those of docs/semantics.md (`**G7 — …**`), their tests those marked `guarantee("G7")`. A guarantee without a test
+The guarantees are those of docs/guarantees.md (`**G7 — …**`), their tests those marked `guarantee("G7")`. A guarantee without a test
 is an error, and so is a test of an unknown guarantee.
 """
 
@@ -34,7 +34,7 @@ _CANDIDATE = re.compile(r"^- \*\*[A-Z]\d+")
 
 @dataclass(frozen=True)
 class Requirement:
-    """One requirement of docs/requirements.md."""
+    """One requirement of docs/guarantees.md."""
 
     id: str
     status: str
@@ -106,7 +106,7 @@ def guarantee_problems(text: str, tests: dict[str, set[str]]) -> list[str]:
     problems = [f"{number} is listed twice" for number, times in Counter(listed).items() if times > 1]
     problems += [f"{number} has no test" for number in listed if not tests.get(number)]
     problems += [
-        f"{number} is not a guarantee of docs/semantics.md, but {', '.join(sorted(tests[number])) or 'a skipped test'} names it"
+        f"{number} is not a guarantee of docs/guarantees.md, but {', '.join(sorted(tests[number])) or 'a skipped test'} names it"
         for number in sorted(tests)
         if number not in listed
     ]
@@ -142,12 +142,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Print every requirement and guarantee with its tests.")
     parser.add_argument("--brief", action="store_true", help="print only the totals and the problems")
     options = parser.parse_args()
-    requirements, problems = read_requirements((ROOT / "docs" / "requirements.md").read_text("utf-8"))
+    page = (ROOT / "docs" / "guarantees.md").read_text("utf-8")
+    requirements, problems = read_requirements(page)
     tests, guaranteed = collect(ROOT / "tests")
-    semantics = (ROOT / "docs" / "semantics.md").read_text("utf-8")
-    guarantees = _GUARANTEE.findall(semantics)
+    guarantees = _GUARANTEE.findall(page)
     problems += disagreements(requirements, tests)
-    problems += guarantee_problems(semantics, guaranteed)
+    problems += guarantee_problems(page, guaranteed)
     if not options.brief:
         print(render(requirements, tests))
         print()

@@ -91,12 +91,12 @@ def test_a_guarantee_needs_a_test_and_a_test_needs_a_guarantee() -> None:
     assert spec.guarantee_problems(text, {"G1": {"test_a"}, "G3": {"test_b"}, "G9": {"test_c"}}) == [
         "G3 is listed twice",
         "G2 has no test",
-        "G9 is not a guarantee of docs/semantics.md, but test_c names it",
+        "G9 is not a guarantee of docs/guarantees.md, but test_c names it",
     ]
 
 
 def test_the_page_has_every_requirement() -> None:
-    text = (package_layout.ROOT / "docs" / "requirements.md").read_text("utf-8")
+    text = (package_layout.ROOT / "docs" / "guarantees.md").read_text("utf-8")
     requirements, problems = spec.read_requirements(text)
     expected = {"J": 25, "C": 30, "K": 7, "S": 19}
     assert problems == []
