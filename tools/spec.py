@@ -1,4 +1,4 @@
-"""Print every requirement and every guarantee with its tests, and fail if the pages and the tests disagree.
+"""Print every requirement and every guarantee with its tests, and fail if the page and the tests disagree.
 
     python tools/spec.py            all of them, as `make spec` prints it
     python tools/spec.py --brief    only the totals and the problems
@@ -7,8 +7,8 @@ The requirements come from docs/guarantees.md, the tests from pytest's collectio
 nothing. (A test that is skipped on a condition, such as a missing socat, does count.) It is an error if a requirement is done and
 has no test, or if a test names an unknown id.
 
-The guarantees are those of docs/guarantees.md (`**G7 — …**`), their tests those marked `guarantee("G7")`. A guarantee without a test
-is an error, and so is a test of an unknown guarantee.
+The guarantees are on the same page (`**G7 — …** (J5)`, with the requirements that they fulfil), their tests those marked
+`guarantee("G7")`. A guarantee without a test is an error, and so are a test of an unknown guarantee and an unknown requirement beside one.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ STATUSES = ("done", "partly", "planned")
 
 _LINE = re.compile(r"^- \*\*([A-Z]\d+)\*\* · (\w+) — (.+)$")
 _GUARANTEE = re.compile(r"^\*\*(G\d+) — (.+?)\*\*", re.MULTILINE)
+_FULFILS = re.compile(r"^\*\*(G\d+) — .+?\*\* \(([A-Z]\d+(?:, [A-Z]\d+)*)\)", re.MULTILINE)
 _CANDIDATE = re.compile(r"^- \*\*[A-Z]\d+")
 
 
@@ -113,6 +114,25 @@ def guarantee_problems(text: str, tests: dict[str, set[str]]) -> list[str]:
     return problems
 
 
+def read_fulfilled(text: str) -> dict[str, list[str]]:
+    """Return the guarantees that each requirement stands beside."""
+    fulfilled: dict[str, list[str]] = {}
+    for guarantee, requirements in _FULFILS.findall(text):
+        for requirement in requirements.split(", "):
+            fulfilled.setdefault(requirement, []).append(guarantee)
+    return fulfilled
+
+
+def unknown_requirements(requirements: list[Requirement], fulfilled: dict[str, list[str]]) -> list[str]:
+    """Return the problems with ids of requirements beside guarantees."""
+    known = {requirement.id for requirement in requirements}
+    return [
+        f"{unknown} is not a requirement, but stands beside {', '.join(guarantees)}"
+        for unknown, guarantees in sorted(fulfilled.items())
+        if unknown not in known
+    ]
+
+
 def collect(folder: Path) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     """Collect the suite with pytest; return the tests of each requirement, and of each guarantee."""
     specs, guarantees = Collector("spec"), Collector("guarantee")
@@ -126,14 +146,17 @@ def collect(folder: Path) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     return specs.tests, guarantees.tests
 
 
-def render(requirements: list[Requirement], tests: dict[str, set[str]]) -> str:
-    """Return the requirements with their tests as text."""
+def render(
+    requirements: list[Requirement], tests: dict[str, set[str]], fulfilled: dict[str, list[str]]
+) -> str:
+    """Return the requirements with their guarantees and tests as text."""
     lines: list[str] = []
     for requirement in requirements:
         names = sorted(tests.get(requirement.id, ()))
-        lines.append(
-            f"{requirement.id:<4} {requirement.status:<8} {requirement.text.partition('. ')[0].rstrip('.')}"
-        )
+        text = requirement.text.partition(". ")[0].rstrip(".")
+        guarantees = fulfilled.get(requirement.id)
+        beside = f" ({', '.join(guarantees)})" if guarantees else ""
+        lines.append(f"{requirement.id:<4} {requirement.status:<8} {text}{beside}")
         lines += [f"     - {name}" for name in names]
     return "\n".join(lines)
 
@@ -148,8 +171,10 @@ def main() -> int:
     guarantees = _GUARANTEE.findall(page)
     problems += disagreements(requirements, tests)
     problems += guarantee_problems(page, guaranteed)
+    fulfilled = read_fulfilled(page)
+    problems += unknown_requirements(requirements, fulfilled)
     if not options.brief:
-        print(render(requirements, tests))
+        print(render(requirements, tests, fulfilled))
         print()
         for number, title in guarantees:
             print(f"{number:<4} {title.rstrip('.')}: {len(guaranteed.get(number, ()))} tests")
