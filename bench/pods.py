@@ -150,7 +150,7 @@ class OneThread(Troupe):
     """The adder on a thread of its own, called by the program. As much room as a burst of the other cases needs."""
 
     adder_pod = pod()
-    adder = adder_pod.role(mailbox_cap=16_384).expose(Adder)
+    adder = adder_pod.role(mailbox=16_384).expose(Adder)
 
 
 class OneProcess(Troupe):

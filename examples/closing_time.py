@@ -17,7 +17,7 @@ import asyncio
 import logging
 import sys
 
-from bandstand import Actor, ActorSystem, SupervisorSpec, ask, child, spawn_supervisor, supervised, tell
+from bandstand import Actor, ActorSystem, SupervisorSpec, ask, child, spawn_supervisor, tell
 from bandstand.core import ExitReason, RuntimeEvent
 from bandstand.shutdown import GracefulShutdown, ShutdownPhase
 
@@ -124,7 +124,7 @@ async def main(options: argparse.Namespace) -> int:
         names = ("ann", "bob")
         specs = [child(name).of(Cook, options.cook_ms, till) for name in names]
         kitchen = spawn_supervisor(loop, SupervisorSpec(children=specs), name="kitchen")
-        bar = Bar([supervised(kitchen, Cook, name) for name in names], options.patience_ms)
+        bar = Bar([kitchen.handle(Cook, name) for name in names], options.patience_ms)
 
         shutdown = GracefulShutdown(
             loop, deadline=options.deadline_ms / 1000, stop_timeout=options.deadline_ms / 4000

@@ -23,7 +23,6 @@ from bandstand.errors import RestartLimitError
 from bandstand.supervision import (
     Backoff,
     ChildSpec,
-    Mailbox,
     PartitionSpec,
     PartitionSupervisor,
     Strategy,
@@ -94,7 +93,7 @@ def the_shop(outside: Outside) -> SupervisorSpec:
                 "workers",
                 # Three of one shape; a customer's orders always go to the same one.
                 PartitionSpec(
-                    child=ChildSpec("worker", work, init=take_place, mailbox=Mailbox.KEPT), partitions=3
+                    child=ChildSpec("worker", work, init=take_place, keep_mailbox=True), partitions=3
                 ),
             ),
         ],
@@ -162,7 +161,7 @@ class Show(Observer):
 
     def a_worker_breaks(self) -> None:
         say("stage", "--- a worker breaks: it alone is started again, and what it had not read is kept")
-        workers = self.root.supervisor("workers", PartitionSupervisor)
+        workers = self.root.supervisor("workers", PartitionSupervisor[ActorId])
         assert workers is not None
         worker = workers.route("ada")
         assert worker is not None

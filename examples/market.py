@@ -14,7 +14,7 @@ import logging
 from dataclasses import dataclass
 from typing import ClassVar
 
-from bandstand import Actor, ActorSystem, SupervisorSpec, ask, child, spawn_supervisor, supervised, tell
+from bandstand import Actor, ActorSystem, SupervisorSpec, ask, child, spawn_supervisor, tell
 from bandstand.core import Lagged, RuntimeEvent
 from bandstand.registry import Registry
 from bandstand.topic import Policy, Topic, runtime_events
@@ -152,7 +152,7 @@ async def main() -> None:
         root = spawn_supervisor(
             system, SupervisorSpec(children=(child("archive").of(Archive),)), name="market"
         )
-        registry.register("archive", supervised(root, Archive, "archive"))
+        registry.register("archive", root.handle(Archive, "archive"))
         traders = registry.group("traders", Trader)
         for name in ("ada", "bert", "cleo"):
             traders.join(system.spawn(Trader, name))

@@ -14,9 +14,9 @@ import logging
 import textwrap
 from time import perf_counter
 
-from bandstand import Actor, ActorSystem, Lane, ask, child, supervised, tell
+from bandstand import Actor, ActorSystem, Lane, ask, child, tell
 from bandstand.core import ExitReason
-from bandstand.supervision import Mailbox, SupervisorSpec, spawn_supervisor
+from bandstand.supervision import SupervisorSpec, spawn_supervisor
 
 START = perf_counter()
 MARGIN = 21
@@ -127,14 +127,12 @@ class Log(logging.Handler):
 
 async def evening(system: ActorSystem) -> None:
     root = spawn_supervisor(system, SupervisorSpec(), name="chat")
-    root.start_child(child("register").of(Register))
-    register = supervised(root, Register, "register")
-    root.start_child(child("lobby", mailbox=Mailbox.KEPT).of(Room, "lobby", register))
-    lobby = supervised(root, Room, "lobby")
+    register = root.start_child(child("register").of(Register))
+    lobby = root.start_child(child("lobby", keep_mailbox=True).of(Room, "lobby", register))
 
     ada = system.options(name="ada").spawn(Guest, "ada")
     # Room for two lines at a time; what comes faster is not for him.
-    slow = system.options(name="slow", mailbox_cap=6).spawn(Guest, "slow", is_silent=True)
+    slow = system.options(name="slow", mailbox=2).spawn(Guest, "slow", is_silent=True)
     lobby.join("ada", ada)
     lobby.join("slow", slow)
     lobby.talk("ada", "good evening %(happy)s")

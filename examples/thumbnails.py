@@ -78,7 +78,7 @@ async def main(sizes: Sequence[int]) -> PoolStatus:
             routing=Routing.LEAST_LOADED,
             on_death=OnDeath.REQUEUE_ALL,
             max_tries=3,
-            mailbox_cap=24,
+            mailbox=20,
             name="shrinkers",
         ).spawn(Shrinker, writer)
         full = 0

@@ -223,7 +223,7 @@ class Account(Actor):
 def classes(setting: Setting) -> Outcome:
     books, loop, accounts = Books(setting.size), typed.make(), list[Account]()
     transactions(books.transactions)
-    teller = loop.options(mailbox_cap=books.transactions + 8).spawn(Teller, books, accounts)
+    teller = loop.options(mailbox=books.transactions).spawn(Teller, books, accounts)
     accounts += [loop.spawn(Account, books, number, teller) for number in range(ACCOUNTS)]
     elapsed = raw.drain(loop, teller.begin)
     n = books.messages

@@ -169,7 +169,7 @@ def program(stage: Stage, setting: Setting) -> Play:
 
 def classes(setting: Setting) -> Outcome:
     books, loop = Books(setting.size), typed.make()
-    roomy = loop.options(mailbox_cap=books.customers + 16)
+    roomy = loop.options(mailbox=books.customers)
     room = roomy.spawn(Room, books, loop.spawn(Barber, books))
     factory = roomy.spawn(Factory, loop, books, room)
     elapsed = raw.drain(loop, factory.make)

@@ -53,7 +53,7 @@ def classes(setting: Setting) -> Outcome:
             total += sum(ones)
 
     producer = loop.spawn(Producer)
-    counter = loop.options(mailbox_cap=n + 8).spawn(Counter)
+    counter = loop.options(mailbox=n).spawn(Counter)
     elapsed = raw.drain(loop, lambda: producer.produce(n))
     raw.settle(loop, n + 1)
     return Outcome(total=elapsed, operations=n, sent=n, handled=total)

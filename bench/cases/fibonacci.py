@@ -104,7 +104,7 @@ def program(stage: Stage, setting: Setting) -> Play:
 def classes(setting: Setting) -> Outcome:
     n, answer, lives = largest(setting.size), 0, 0
     loop = typed.make(LoopConfig(max_actors=MAX_ACTORS))
-    small = loop.options(mailbox_cap=ROOM + 8)
+    small = loop.options(mailbox=ROOM)
 
     class Listener(Actor):
         @tell

@@ -145,7 +145,7 @@ def classes(setting: Setting) -> Outcome:
         def press(self, stamp: int) -> None:
             flood.drink(stamp)
 
-    flooder, target = loop.spawn(Flooder), loop.options(mailbox_cap=CAP).spawn(Target)
+    flooder, target = loop.spawn(Flooder), loop.options(mailbox=CAP).spawn(Target)
     drop = partial(target.drink, 0)
     flooder.pour(0)
     for _ in range(flood.poured):

@@ -17,6 +17,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from time import perf_counter_ns
+from typing import Any
 
 from bandstand.core import ActorId, Context, Loop
 from bandstand.supervision import ChildSpec, DynamicSpec, DynamicSupervisor, spawn_supervisor
@@ -64,7 +65,7 @@ def plain(setting: Setting) -> Outcome:
     return Outcome(total=elapsed, operations=n, sent=n, handled=restarts)
 
 
-def crowd(loop: Loop, spec: DynamicSpec, size: int) -> DynamicSupervisor:
+def crowd(loop: Loop, spec: DynamicSpec[ChildSpec[Any]], size: int) -> DynamicSupervisor[ActorId]:
     """A supervisor that has so many children."""
     supervisor = spawn_supervisor(loop, spec)
     for _ in range(size):

@@ -13,14 +13,13 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from itertools import count
 
-from bandstand import ActorSystem, child, supervised
+from bandstand import ActorSystem, child
 from bandstand.errors import BandstandError, ChildStateError, MaxChildrenError
 from bandstand.supervision import (
-    ChildMode,
     ChildSpec,
     DynamicSpec,
     DynamicSupervisor,
-    Mailbox,
+    RestartPolicy,
     Supervisor,
     SupervisorSpec,
     spawn_supervisor,
@@ -43,7 +42,7 @@ class House:
         self._loop = system
         self._guests: dict[str, Guests] = {}
         self._numbers = count(1)
-        session = child("session", mode=ChildMode.TEMPORARY, mailbox_cap=32).each_of(Session, self)
+        session = child("session", restart=RestartPolicy.NEVER, mailbox=28).each_of(Session, self)
         self._root = spawn_supervisor(
             system,
             SupervisorSpec(
@@ -69,14 +68,14 @@ class House:
                 raise MaxChildrenError(f"there are {MOST_ROOMS} rooms already")
             self._guests[name] = Guests(Topic(self._loop, Line, name=name))
         if all(known.name != name for known in rooms.children()):
-            rooms.start_child(child(name, mailbox=Mailbox.KEPT).of(Room, self._guests[name]))
-        return supervised(self._root, Room, "rooms", name)
+            rooms.start_child(child(name, keep_mailbox=True).of(Room, self._guests[name]))
+        return self._root.handle(Room, "rooms", name)
 
     async def welcome(self, reader: StreamReader, writer: StreamWriter) -> None:
         """Somebody has connected."""
         writer.transport.set_write_buffer_limits(high=WRITE_BYTES)
         try:
-            sessions = self._root.supervisor("sessions", DynamicSupervisor)
+            sessions = self._root.supervisor("sessions", DynamicSupervisor[Session])
             if sessions is None:
                 raise ChildStateError("the server is just being started again")
             sessions.start_child(reader, writer, f"guest{next(self._numbers)}")

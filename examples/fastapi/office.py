@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import count
 
-from bandstand import Actor, ActorSystem, ask, child, supervised, tell
-from bandstand.supervision import Mailbox, SupervisorSpec, spawn_supervisor
+from bandstand import Actor, ActorSystem, ask, child, tell
+from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from bandstand.topic import Topic
 
 HOLD_MS = 10_000
@@ -106,6 +106,6 @@ def open_office(system: ActorSystem, seats: int, hold_ms: float = HOLD_MS) -> tu
     """An office under a supervisor; a handle that stays good, and what it tells."""
     changes = Topic(system, Change, name="changes")
     ledger = Ledger(list(range(seats, 0, -1)))
-    office = child("office", mailbox=Mailbox.KEPT).of(Office, ledger, changes, hold_ms)
+    office = child("office", keep_mailbox=True).of(Office, ledger, changes, hold_ms)
     root = spawn_supervisor(system, SupervisorSpec(children=[office], max_restarts=10), name="theatre")
-    return supervised(root, Office, "office"), changes
+    return root.handle(Office, "office"), changes

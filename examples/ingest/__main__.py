@@ -19,7 +19,7 @@ from math import inf
 from pathlib import Path
 
 from bandstand import ActorSystem, child
-from bandstand.supervision import ChildMode, ChildSpec, SupervisorSpec
+from bandstand.supervision import ChildSpec, RestartPolicy, SupervisorSpec
 from examples.ingest.disk import Disk, FullDisk, TakenError, held
 from examples.ingest.feeder import Feeder, value_of
 from examples.ingest.index import Spans
@@ -55,7 +55,7 @@ async def feed(store: Store, points: int) -> None:
             is_done.set()
 
     feeders = [
-        child(name, mode=ChildMode.TRANSIENT).of(Feeder, name, each.head, points, acknowledge, at_end)
+        child(name, restart=RestartPolicy.ON_FAILURE).of(Feeder, name, each.head, points, acknowledge, at_end)
         for name, each in store.series.items()
     ]
     # If nobody hears the acknowledgements any more, they fail, their supervisor gives up, and that is the end of the program.

@@ -16,13 +16,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bandstand import ActorSystem, child, supervised
+from bandstand import ActorSystem, child
 from bandstand.supervision import (
     Backoff,
-    ChildMode,
     ChildSpec,
     DynamicSpec,
     DynamicSupervisor,
+    RestartPolicy,
     Supervisor,
     SupervisorSpec,
     spawn_supervisor,
@@ -56,8 +56,7 @@ class Store:
 
 def open_store(system: ActorSystem, settings: Settings, disk: Disk) -> Store:
     root = spawn_supervisor(system, SupervisorSpec(), name="ingest")
-    root.start_child(child("metrics").of(Metrics))
-    metrics = supervised(root, Metrics, "metrics")
+    metrics = root.start_child(child("metrics").of(Metrics))
     folders = {name: settings.folder / name for name in settings.series}
     indices = [child(name).of(Index, folder) for name, folder in folders.items()]
     root.start_child(ChildSpec("index", SupervisorSpec(children=indices)))
@@ -70,14 +69,14 @@ def open_store(system: ActorSystem, settings: Settings, disk: Disk) -> Store:
     # A full disk is waited for: never give up.
     root.start_child(ChildSpec("heads", SupervisorSpec(children=heads, max_restarts=1_000_000)))
     series = {
-        name: Series(folder, supervised(root, Head, "heads", name), supervised(root, Index, "index", name))
+        name: Series(folder, root.handle(Head, "heads", name), root.handle(Index, "index", name))
         for name, folder in folders.items()
     }
-    job = child("merge", mode=ChildMode.TEMPORARY).each_of(Merge, disk, metrics)
+    job = child("merge", restart=RestartPolicy.NEVER).each_of(Merge, disk, metrics)
     root.start_child(ChildSpec("merges", DynamicSpec(child=job, max_children=len(heads))))
 
     def start_merge(each: Series, segments: Sequence[int]) -> None:
-        merges = root.supervisor("merges", DynamicSupervisor)
+        merges = root.supervisor("merges", DynamicSupervisor[Merge])
         if merges is not None:
             merges.start_child(each.folder, segments, each.index)
 

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from bandstand.actor import ActorSystem as ActorSystem
     from bandstand.actor import ask as ask
     from bandstand.actor import child as child
-    from bandstand.actor import supervised as supervised
     from bandstand.actor import tell as tell
     from bandstand.core import Lane as Lane
     from bandstand.scope import CancelToken as CancelToken
@@ -68,7 +67,6 @@ __all__ = (
     "consume",
     "select",
     "spawn_supervisor",
-    "supervised",
     "tell",
 )
 

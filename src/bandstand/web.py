@@ -27,15 +27,15 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar, final, overload
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar, final
 
-from bandstand.actor import Actor, ActorSystem, Implements, supervised
+from bandstand.actor import ActorSystem
 from bandstand.core.logs import SafeLogger
 from bandstand.errors import LoopBusyError, LoopClosedError, SupervisionError
 from bandstand.errors.formatting import safe_str
 from bandstand.errors.validation import Seconds, to_ms
 from bandstand.shutdown import GracefulShutdown
-from bandstand.supervision import Phase, Supervisor, SupervisorSpec, spawn_supervisor
+from bandstand.supervision import Phase, Spawnable, Supervisor, SupervisorSpec, spawn_supervisor
 
 if TYPE_CHECKING:
     from bandstand.core import Clock, ExitReason, LoopConfig
@@ -44,8 +44,7 @@ __all__ = ("WebActors", "WebHealth", "WebStatus")
 
 _logger = SafeLogger("bandstand.web")
 
-_A = TypeVar("_A", bound=Actor)
-_I = TypeVar("_I")  # I for interface
+_H = TypeVar("_H")
 
 _Message: TypeAlias = MutableMapping[str, Any]
 _Receive: TypeAlias = Callable[[], Awaitable[_Message]]
@@ -180,18 +179,14 @@ class WebActors:
             raise LoopClosedError("the actors do not run: the server starts them with the lifespan")
         return self._root
 
-    @overload
-    def handle(self, kind: type[Implements[_I]], /, *path: str) -> _I: ...
-    @overload
-    def handle(self, kind: type[_A], /, *path: str) -> _A: ...
-    def handle(self, kind: Any, /, *path: str) -> Any:
-        """Return the handle of a child, which stays valid over restarts, as `supervised` does.
+    def handle(self, kind: Callable[..., Spawnable[_H]], /, *path: str) -> _H:
+        """Return the handle of a child, which stays valid over restarts, as `Supervisor.handle` does.
 
         Raises:
             LoopClosedError: as for `system`.
-            NoSuchChildError, InvalidArgumentError: as for `supervised`.
+            NoSuchChildError, InvalidArgumentError: as for `Supervisor.handle`.
         """
-        return supervised(self.root, kind, *path)
+        return self.root.handle(kind, *path)
 
     @property
     def health(self) -> WebHealth:

@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 RunSystem = Callable[..., ActorSystem]
 
-CAP = 7  # three user messages a lane
+CAP = 3  # messages a lane
 
 
 class Oracle(Actor):

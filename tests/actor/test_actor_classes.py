@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import pytest
 
-from bandstand.actor import Actor, ActorSystem, ask, child, supervised, tell
+from bandstand.actor import Actor, ActorSystem, ask, child, tell
 from bandstand.core import Context
 from bandstand.errors import InvalidArgumentError
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
@@ -90,7 +90,7 @@ def test_a_generic_class_works_with_and_without_type_arguments(loop: ActorSystem
 
 def test_a_generic_class_under_a_supervisor(loop: ActorSystem) -> None:
     spec = SupervisorSpec(children=[child("holder").of(Holder[int], 7)])
-    handle = supervised(spawn_supervisor(loop, spec), Holder[int], "holder")
+    handle = spawn_supervisor(loop, spec).handle(Holder[int], "holder")
     assert answer(loop, handle.value()) == 7
 
 

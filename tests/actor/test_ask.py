@@ -269,7 +269,7 @@ def test_a_handler_that_raises_its_own_cancelled_error_fails_the_actor(run_every
 
 def test_a_full_mailbox_refuses_an_ask_and_counts_none(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
-        oracle = loop.options(mailbox_cap=CAP).spawn(Oracle)
+        oracle = loop.options(mailbox=CAP).spawn(Oracle)
         replies = [oracle.plain(number) for number in range(3)]
         with pytest.raises(MailboxFullError):
             oracle.plain(3)  # type: ignore[unused-awaitable]  # the call raises
@@ -287,7 +287,7 @@ def test_an_ask_that_is_dropped_by_an_overflow_policy_ends_at_once(
     run_everywhere: RunSystem, overflow: Overflow, lost: int
 ) -> None:
     async def story(loop: ActorSystem) -> None:
-        oracle = loop.options(name="delphi", mailbox_cap=CAP, overflow=overflow).spawn(Oracle)
+        oracle = loop.options(name="delphi", mailbox=CAP, overflow=overflow).spawn(Oracle)
         replies = [oracle.plain(number) for number in range(4)]
         assert [reply.done() for reply in replies] == [number == lost for number in range(4)]
         with pytest.raises(MessageDroppedError, match=r"Oracle\.plain\(\), asked of 'delphi'"):

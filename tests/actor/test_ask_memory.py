@@ -44,7 +44,7 @@ def assert_flat(
     """Run batches of asks, and compare the memory after the first few with the memory after the last."""
 
     async def story(loop: ActorSystem) -> None:
-        oracle = loop.options(mailbox_cap=2 * BATCH).spawn(Oracle)
+        oracle = loop.options(mailbox=2 * BATCH).spawn(Oracle)
         for _ in range(3):
             await batch(loop, oracle)
         before, kept = held(), left_of_asks()

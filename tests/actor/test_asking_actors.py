@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, ActorSystem, Reply, ask, child, supervised, tell
+from bandstand.actor import Actor, ActorSystem, Reply, ask, child, tell
 from bandstand.core import ExitReason
 from bandstand.errors import AskTimeoutError, NoSuchActorError, TargetEndedError
-from bandstand.supervision import ChildMode, Mailbox, Supervisor, SupervisorSpec, spawn_supervisor
+from bandstand.supervision import RestartPolicy, Supervisor, SupervisorSpec, spawn_supervisor
 from tests.actor.asking import Oracle, RunSystem, ended, got, is_pending, outcome, turns
 from tests.core.support import Boom
 
@@ -154,25 +154,27 @@ def test_a_background_ask_is_cancelled_when_the_asker_exits(run_everywhere: RunS
 # --- kept mailboxes ---------------------------------------------------------------------------------------------------
 
 
-def under_supervisor(loop: ActorSystem, mailbox: Mailbox, log: list[str]) -> tuple[Supervisor, Oracle]:
-    mode = ChildMode.TRANSIENT
-    spec = SupervisorSpec(children=[child("oracle", mailbox=mailbox, mode=mode).of(Oracle, log)])
+def under_supervisor(
+    loop: ActorSystem, log: list[str], *, keep_mailbox: bool = True
+) -> tuple[Supervisor, Oracle]:
+    mode = RestartPolicy.ON_FAILURE
+    spec = SupervisorSpec(children=[child("oracle", keep_mailbox=keep_mailbox, restart=mode).of(Oracle, log)])
     root = spawn_supervisor(loop, spec)
-    return root, supervised(root, Oracle, "oracle")
+    return root, root.handle(Oracle, "oracle")
 
 
-@pytest.mark.parametrize("mailbox", Mailbox)
+@pytest.mark.parametrize("keep_mailbox", [False, True])
 def test_the_next_incarnation_answers_the_asks_of_a_kept_mailbox(
-    run_everywhere: RunSystem, mailbox: Mailbox
+    run_everywhere: RunSystem, keep_mailbox: bool
 ) -> None:
     async def story(loop: ActorSystem) -> None:
-        _root, oracle = under_supervisor(loop, mailbox, [])
+        _root, oracle = under_supervisor(loop, [], keep_mailbox=keep_mailbox)
         replies = [oracle.broken(), oracle.plain(1), oracle.quick(2)]
         ends = [await outcome(reply) for reply in replies]
         # The current message is not kept.
         assert isinstance(ends[0], TargetEndedError)
         assert type(ends[0].__cause__) is Boom
-        if mailbox is Mailbox.KEPT:
+        if keep_mailbox:
             assert ends[1:] == [1, 2]
         else:
             assert [type(end) for end in ends[1:]] == [TargetEndedError, TargetEndedError]
@@ -183,7 +185,7 @@ def test_the_next_incarnation_answers_the_asks_of_a_kept_mailbox(
 
 def test_kept_asks_end_if_there_is_no_next_incarnation(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
-        root, oracle = under_supervisor(loop, Mailbox.KEPT, [])
+        root, oracle = under_supervisor(loop, [])
         oracle.block(Event())
         waiting = oracle.plain(1)
         await turns()
@@ -200,7 +202,7 @@ def test_a_cancellation_reaches_the_handler_of_the_next_incarnation(run_everywhe
     log: list[str] = []
 
     async def story(loop: ActorSystem) -> None:
-        _root, oracle = under_supervisor(loop, Mailbox.KEPT, log)
+        _root, oracle = under_supervisor(loop, log)
         oracle.broken()  # type: ignore[unused-awaitable]  # for its effect
         task = asyncio.ensure_future(got(oracle.held(Event(), 1)))
         await turns(20)
@@ -215,7 +217,7 @@ def test_a_cancellation_reaches_the_handler_of_the_next_incarnation(run_everywhe
 
 def test_a_deadline_applies_across_a_restart(run_virtual: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
-        _root, oracle = under_supervisor(loop, Mailbox.KEPT, [])
+        _root, oracle = under_supervisor(loop, [])
         oracle.broken()  # type: ignore[unused-awaitable]  # for its effect
         reply = oracle.held.within(0.1)(Event(), 1)
         await turns()

@@ -21,7 +21,7 @@ class Held:
     """Start an actor with a full mailbox and a handler that does not end, whose work ends meanwhile."""
 
     def __init__(self, loop: ActorSystem, book: Book) -> None:
-        self.handle = loop.options(mailbox_cap=loop.config.sys_reserved + 2).spawn(Puppet, book)
+        self.handle = loop.options(mailbox=2).spawn(Puppet, book)
         self.gate = asyncio.Event()
         self.work: list[Work] = []
         self._result = asyncio.Event()
@@ -67,7 +67,7 @@ def test_many_results_wait_for_room_and_none_is_lost(loop: ActorSystem) -> None:
         for number in range(50):
             me.background(_number(number), then=me.write)
 
-    loop.options(mailbox_cap=loop.config.sys_reserved + 2).spawn(Puppet, book).do(begin)
+    loop.options(mailbox=2).spawn(Puppet, book).do(begin)
     loop.run(until_idle=True)
     assert sorted(book) == [(number,) for number in range(50)]
     check_statistics(loop)

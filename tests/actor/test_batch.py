@@ -21,12 +21,11 @@ from bandstand.actor import (
     batch,
     batch_ask,
     child,
-    supervised,
     tell,
 )
 from bandstand.core import ExitReason, Lane
 from bandstand.errors import DeclarationError, InvalidVerdictError, MailboxFullError, TargetEndedError
-from bandstand.supervision import Mailbox, SupervisorSpec, spawn_supervisor
+from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock, leaks_of
 from tests.actor.players import elsewhere, ride, spin, turns
 from tests.core.support import Boom, check_statistics, settle
@@ -146,7 +145,7 @@ def test_a_batch_frees_room_and_includes_senders_that_waited_for_it(loop: ActorS
     book: list[Any] = []
 
     async def body() -> None:
-        writer = loop.options(mailbox_cap=6).spawn(Writer, book)
+        writer = loop.options(mailbox=2).spawn(Writer, book)
         writer.store(0)
         writer.store(1)
         with pytest.raises(MailboxFullError):
@@ -226,9 +225,9 @@ def test_a_batch_contains_only_messages_with_the_same_context(loop: ActorSystem)
 @pytest.mark.guarantee("G233")
 def test_a_failure_loses_the_current_batch_and_keeps_the_rest(loop: ActorSystem) -> None:
     book: list[Any] = []
-    spec = child("writer", mailbox=Mailbox.KEPT).of(Writer, book)
+    spec = child("writer", keep_mailbox=True).of(Writer, book)
     root = spawn_supervisor(loop, SupervisorSpec(children=[spec]))
-    writer = supervised(root, Writer, "writer")
+    writer = root.handle(Writer, "writer")
     writer.crash(1)
     writer.crash(2)
     writer.store(3)

@@ -323,9 +323,7 @@ def test_an_actor_that_exits_while_it_waits_cancels_its_ask(run_everywhere: RunS
 
 def test_a_cancelled_ask_stays_cancelled_when_its_message_is_dropped(loop: ActorSystem) -> None:
     """An overflow policy drops the oldest message, which is a cancelled ask."""
-    oracle = loop.options(mailbox_cap=loop.config.sys_reserved + 1, overflow=Overflow.DROP_OLDEST).spawn(
-        Oracle
-    )
+    oracle = loop.options(mailbox=1, overflow=Overflow.DROP_OLDEST).spawn(Oracle)
     first = oracle.plain(1)
     assert first.cancel()
     second = oracle.plain(2)

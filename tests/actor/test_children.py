@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bandstand.actor import Actor, ActorSystem, Signal, ask, child, id_of, is_alive, supervised, tell
+from bandstand.actor import Actor, ActorSystem, Signal, ask, child, id_of, is_alive, tell
 from bandstand.core import ActorStatus, ChildExit, Down, Exit, ExitReason, Overflow
 from bandstand.errors import (
     ChildFailedError,
@@ -183,7 +183,7 @@ def test_children_of_a_supervised_parent_come_and_go_with_each_incarnation(loop:
     spec = child("parent").of(Parent, book, "a")
     root = spawn_supervisor(loop, SupervisorSpec(children=[spec]))
     settle(loop)
-    parent = supervised(root, Parent, "parent")
+    parent = root.handle(Parent, "parent")
     for _ in range(3):
         book.clear()
         parent.crash()
@@ -406,13 +406,12 @@ def test_options_apply_to_a_child(loop: ActorSystem) -> None:
             self.book = book
 
         def on_start(self) -> None:
-            cap = loop.config.sys_reserved + 2
-            small = self.options(name="small", mailbox_cap=cap, ask_timeout=0.007).spawn(Noter, self.book)
+            small = self.options(name="small", mailbox=2, ask_timeout=0.007).spawn(Noter, self.book)
             small.note(1)
             small.note(2)
             with pytest.raises(MailboxFullError, match="small"):
                 small.note(3)
-            loose = self.options(mailbox_cap=cap, overflow=Overflow.DROP_OLDEST).spawn(Lively, self.book)
+            loose = self.options(mailbox=2, overflow=Overflow.DROP_OLDEST).spawn(Lively, self.book)
             for number in range(10, 20):
                 loose.note(number)
 

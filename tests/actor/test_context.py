@@ -7,7 +7,7 @@ from contextvars import copy_context
 
 import pytest
 
-from bandstand.actor import ActorSystem, child, is_alive, supervised
+from bandstand.actor import ActorSystem, child, is_alive
 from bandstand.core import LoopConfig
 from bandstand.errors import TargetEndedError
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
@@ -190,7 +190,7 @@ def test_when_room_carries_context_variables(loop: ActorSystem) -> None:
     book: Book = []
 
     async def body() -> None:
-        handle = loop.options(mailbox_cap=loop.config.sys_reserved + 1).spawn(ContextReader, book)
+        handle = loop.options(mailbox=1).spawn(ContextReader, book)
         token = user.set("ann")
         handle.look()
         landing = handle.look.when_room()
@@ -241,7 +241,7 @@ def test_supervised_children_see_the_senders_variables(loop: ActorSystem) -> Non
     book: Book = []
     root = spawn_supervisor(loop, SupervisorSpec(children=[child("seer").of(ContextReader, book)]))
     settle(loop)
-    handle = supervised(root, ContextReader, "seer")
+    handle = root.handle(ContextReader, "seer")
     as_user("ann", handle.look)
     as_user("ann", handle.look_slowly)
     loop.run(until_idle=True)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, ActorSystem, ask, batch, child, supervised, tell
+from bandstand.actor import Actor, ActorSystem, ask, batch, child, tell
 from bandstand.core import Context
-from bandstand.supervision import ChildMode, ChildSpec, SupervisorSpec, spawn_supervisor
+from bandstand.supervision import ChildSpec, RestartPolicy, SupervisorSpec, spawn_supervisor
 from tests.core.support import settle
 
 pytestmark = pytest.mark.guarantee("G325")
@@ -91,7 +91,7 @@ def test_an_actor_without_a_supervisor(loop: ActorSystem, caplog: pytest.LogCapt
 
 def test_a_supervised_actor(loop: ActorSystem, caplog: pytest.LogCaptureFixture) -> None:
     tree = spawn_supervisor(loop, SupervisorSpec(children=[child("kid").of(Counter, 7)]))
-    supervised(tree, Counter, "kid").add("x")
+    tree.handle(Counter, "kid").add("x")
     settle(loop)
     report = report_of(caplog)
     assert "restarts child 'kid': reason PANIC" in report
@@ -99,9 +99,9 @@ def test_a_supervised_actor(loop: ActorSystem, caplog: pytest.LogCaptureFixture)
 
 
 def test_a_child_that_is_not_restarted(loop: ActorSystem, caplog: pytest.LogCaptureFixture) -> None:
-    spec = child("kid", mode=ChildMode.TEMPORARY).of(Counter, 7)
+    spec = child("kid", restart=RestartPolicy.NEVER).of(Counter, 7)
     tree = spawn_supervisor(loop, SupervisorSpec(children=[spec]))
-    supervised(tree, Counter, "kid").add("x")
+    tree.handle(Counter, "kid").add("x")
     settle(loop)
     assert "\n  class: Counter\n  message: Counter.add('x')\n  state: total=7\n" in report_of(caplog)
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, ActorSystem, Reply, ask, child, supervised, tell
+from bandstand.actor import Actor, ActorSystem, Reply, ask, child, tell
 from bandstand.core import ExitReason
 from bandstand.errors import AskCycleError, AskTimeoutError, TargetEndedError
-from bandstand.supervision import Mailbox, SupervisorSpec, spawn_supervisor
+from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from tests.actor.asking import CAP, RunSystem, ended, got, outcome, run_system, turns, watch
 
@@ -191,7 +191,7 @@ def test_an_actor_that_asks_itself_through_asyncio_helpers_is_found(
 def test_a_cycle_with_a_wait_for_room_is_found(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         first = loop.options(name="first").spawn(Node)
-        second, gate = loop.options(name="second", mailbox_cap=CAP).spawn(Node), Event()
+        second, gate = loop.options(name="second", mailbox=CAP).spawn(Node), Event()
         holding = watch(second.hold_then(gate, first))
         await turns()
         while second.note.try_send("filler"):
@@ -223,7 +223,7 @@ def test_a_wait_for_room_that_closes_a_cycle_sends_nothing(run_everywhere: RunSy
             log.append(what)
 
     async def story(loop: ActorSystem) -> None:
-        opener, gate = loop.options(mailbox_cap=CAP).spawn(Opener), Event()
+        opener, gate = loop.options(mailbox=CAP).spawn(Opener), Event()
         opening = watch(opener.open(gate, loop.spawn(Node)))
         await turns()
         while opener.note.try_send("filler"):
@@ -259,8 +259,8 @@ def test_a_cycle_through_the_next_incarnation_is_found(run_everywhere: RunSystem
             raise ValueError
 
     async def story(loop: ActorSystem) -> None:
-        spec = SupervisorSpec(children=[child("fragile", mailbox=Mailbox.KEPT).of(Fragile)])
-        fragile = supervised(spawn_supervisor(loop, spec), Fragile, "fragile")
+        spec = SupervisorSpec(children=[child("fragile", keep_mailbox=True).of(Fragile)])
+        fragile = spawn_supervisor(loop, spec).handle(Fragile, "fragile")
         [first], gate = named(loop, "first"), Event()
         holding, failing = fragile.hold(gate), fragile.fail()
         # It is queued while its target fails, and the next incarnation handles it.

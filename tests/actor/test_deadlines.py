@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, ActorSystem, Reply, ask, child, supervised
+from bandstand.actor import Actor, ActorSystem, Reply, ask, child
 from bandstand.core import LoopConfig
 from bandstand.errors import AskTimeoutError, DeclarationError, InvalidArgumentError
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
@@ -117,7 +117,7 @@ def test_a_supervised_handle_has_the_deadline_of_its_class(
     async def story(loop: ActorSystem) -> None:
         root = spawn_supervisor(loop, SupervisorSpec(children=[child("patient").of(Patient)]))
         start = clock.now_ns()
-        assert type(await outcome(supervised(root, Patient, "patient").held(Event()))) is AskTimeoutError
+        assert type(await outcome(root.handle(Patient, "patient").held(Event()))) is AskTimeoutError
         assert waited(clock, start) >= 30_000
 
     run_virtual(story)

@@ -49,7 +49,7 @@ def test_the_decorator_sets_the_lane_of_a_message(loop: ActorSystem) -> None:
 
 
 def test_a_full_lane_leaves_room_in_the_others(loop: ActorSystem) -> None:
-    book = loop.options(mailbox_cap=8).spawn(Book)
+    book = loop.options(mailbox=4).spawn(Book)
     while book.low.try_send():
         pass
     assert book.high.try_send()

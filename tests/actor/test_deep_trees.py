@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bandstand.actor import Actor, ActorSystem, Signal, child, supervised, tell
+from bandstand.actor import Actor, ActorSystem, Signal, child, tell
 from bandstand.core import ExitReason
 from bandstand.errors import ChildFailedError
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
@@ -132,7 +132,7 @@ def test_a_failure_goes_up_a_chain_to_its_root(loop: ActorSystem, diary: Recordi
 def test_a_chain_under_a_supervisor_ends_with_its_root_and_with_the_supervisor(loop: ActorSystem) -> None:
     spec = child("root").of(Link, DEPTH, [])
     supervisor = spawn_supervisor(loop, SupervisorSpec(children=[spec]))
-    root = supervised(supervisor, Link, "root")
+    root = supervisor.handle(Link, "root")
     root.grow()
     settle(loop)
     assert loop.statistics().alive == DEPTH + 1

@@ -6,10 +6,10 @@ import threading
 
 import pytest
 
-from bandstand.actor import Actor, ActorSystem, ask, child, id_of, is_alive, supervised, tell
+from bandstand.actor import Actor, ActorSystem, ask, child, id_of, is_alive, tell
 from bandstand.core import ActorStatus, ExitReason, Overflow
 from bandstand.errors import NoSuchActorError, TargetEndedError
-from bandstand.supervision import ChildMode, SupervisorSpec, spawn_supervisor
+from bandstand.supervision import RestartPolicy, SupervisorSpec, spawn_supervisor
 from tests.actor.players import PATIENCE, Book, Lively, Noter, Slow, elsewhere, ride, spin
 from tests.core.support import RecordingObserver, check_statistics, settle
 
@@ -204,7 +204,7 @@ def test_those_who_wait_for_room_are_told_when_it_ends(loop: ActorSystem, diary:
     book: Book = []
 
     async def body() -> None:
-        handle = loop.options(mailbox_cap=loop.config.sys_reserved + 2).spawn(Noter, book)
+        handle = loop.options(mailbox=2).spawn(Noter, book)
         accepted = 0
         while handle.note.try_send(accepted):
             accepted += 1
@@ -227,7 +227,7 @@ def test_an_overflow_policy_gives_nothing_up_for_a_message_that_comes_too_late(
     loop: ActorSystem, diary: RecordingObserver, overflow: Overflow
 ) -> None:
     book: Book = []
-    handle = loop.options(mailbox_cap=loop.config.sys_reserved + 2, overflow=overflow).spawn(Noter, book)
+    handle = loop.options(mailbox=2, overflow=overflow).spawn(Noter, book)
     handle.note(1)
     handle.note(2)
     handle.stop(drain=True)
@@ -276,7 +276,7 @@ def test_nothing_that_was_accepted_is_lost_to_threads_that_race_with_a_drain(
     loop: ActorSystem, diary: RecordingObserver
 ) -> None:
     book: Book = []
-    handle = loop.options(mailbox_cap=1 << 16).spawn(Noter, book)
+    handle = loop.options(mailbox=1 << 16).spawn(Noter, book)
     accepted: list[list[tuple[int, int]]] = [[] for _ in range(4)]
     begun = threading.Barrier(5)
 
@@ -309,11 +309,11 @@ def test_a_drained_child_is_started_again_if_its_mode_says_so(loop: ActorSystem)
     book: Book = []
     specs = [
         child("again").of(Noter, book),
-        child("once", mode=ChildMode.TRANSIENT).of(Noter, book),
+        child("once", restart=RestartPolicy.ON_FAILURE).of(Noter, book),
     ]
     root = spawn_supervisor(loop, SupervisorSpec(children=specs))
     settle(loop)
-    again, once = supervised(root, Noter, "again"), supervised(root, Noter, "once")
+    again, once = root.handle(Noter, "again"), root.handle(Noter, "once")
     before = id_of(again)
     for handle in (again, once):
         handle.note("last")

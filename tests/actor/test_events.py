@@ -94,7 +94,7 @@ def test_a_dropped_message_of_a_typed_actor_has_method_and_arguments(
     loop = make_loop(sys_reserved=1)
     seen: list[RuntimeEvent] = []
     loop.events.listen(seen.append)
-    counter = loop.options(mailbox_cap=2, overflow=Overflow.DROP_OLDEST).spawn(Counter)
+    counter = loop.options(mailbox=1, overflow=Overflow.DROP_OLDEST).spawn(Counter)
     travels.set("along")
     counter.reset(1)
     counter.reset(2)

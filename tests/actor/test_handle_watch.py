@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bandstand.actor import Actor, ActorSystem, child, supervised, tell
+from bandstand.actor import Actor, ActorSystem, child, tell
 from bandstand.actor.handle_watch import HandleWatch
 from tests.actor.workers import one_for_one
 from tests.core.support import Boom, settle
@@ -20,7 +20,7 @@ class Worker(Actor):
 def test_a_watch_that_is_cancelled_during_notification_is_not_called(loop: ActorSystem) -> None:
     root = one_for_one(loop, child("worker").of(Worker))
     settle(loop)
-    worker = supervised(root, Worker, "worker")
+    worker = root.handle(Worker, "worker")
     told: list[str] = []
 
     def first_came() -> None:

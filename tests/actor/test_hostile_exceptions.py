@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, ActorSystem, ask, batch, batch_ask, child, is_alive, supervised, tell
+from bandstand.actor import Actor, ActorSystem, ask, batch, batch_ask, child, is_alive, tell
 from bandstand.core import ExitReason
 from bandstand.errors import StartError, TargetEndedError
 from bandstand.testing import VirtualClock
@@ -89,7 +89,7 @@ def test_a_handler_that_raises_it_is_restarted(
 
     async def body() -> None:
         root = one_for_one(loop, child("raiser").of(Raiser, book))
-        handle: Any = supervised(root, Raiser, "raiser")
+        handle: Any = root.handle(Raiser, "raiser")
         getattr(handle, place)(how)
         await turns(30)
         clock.advance(0.01)
@@ -109,7 +109,7 @@ def test_an_ask_that_raises_it_ends_and_the_actor_is_restarted(
 
     async def body() -> None:
         root = one_for_one(loop, child("raiser").of(Raiser, book))
-        handle: Any = supervised(root, Raiser, "raiser")
+        handle: Any = root.handle(Raiser, "raiser")
         with pytest.raises(TargetEndedError) as caught:
             await getattr(handle, place)(how)
         assert type(caught.value.__cause__) is type(hostile(how))
@@ -169,7 +169,7 @@ def test_an_on_stop_that_raises_it_does_not_prevent_the_exit(loop: ActorSystem, 
 
     async def body() -> None:
         root = one_for_one(loop, child("raiser").of(Raiser, book, how))
-        handle = supervised(root, Raiser, "raiser")
+        handle = root.handle(Raiser, "raiser")
         handle.handle(how)
         await turns(30)
         assert await handle.ping() == "pong"

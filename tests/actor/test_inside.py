@@ -260,7 +260,7 @@ def test_a_constructor_gets_its_arguments_whatever_their_names(loop: ActorSystem
 
     every = {
         "loop": 1,
-        "mailbox_cap": 2,
+        "mailbox": 2,
         "overflow": 3,
         "ask_ms": 4,
         "args": 5,

@@ -108,7 +108,7 @@ def test_one_method_can_handle_several_classes(loop: ActorSystem) -> None:
 
 
 def test_the_forms_of_tell(loop: ActorSystem) -> None:
-    account = loop.options(mailbox_cap=5).spawn(Account)
+    account = loop.options(mailbox=1).spawn(Account)
     tell = account.tell
     while tell.try_send(Deposit(1)):
         pass

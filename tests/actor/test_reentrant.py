@@ -20,7 +20,6 @@ from bandstand.actor import (
     ask,
     child,
     is_alive,
-    supervised,
     tell,
 )
 from bandstand.errors import AskCycleError, AskTimeoutError, DeclarationError, TargetEndedError
@@ -318,7 +317,7 @@ def test_reentrant_asks_under_a_supervisor_and_behind_an_interface(run_everywher
     async def story(loop: ActorSystem) -> None:
         root = spawn_supervisor(loop, SupervisorSpec(children=[child("named").of(Named)]))
         await turns()
-        named = supervised(root, Named, "named")
+        named = root.handle(Named, "named")
         assert await named.start(loop.spawn(Bouncer)) == "by an interface"
 
     run_everywhere(story)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, ActorSystem, ask, child, id_of, is_alive, supervised, tell
+from bandstand.actor import Actor, ActorSystem, ask, child, id_of, is_alive, tell
 from bandstand.core import ActorId, ChildExit, ExitReason
 from bandstand.errors import (
     NoSuchActorError,
@@ -18,7 +18,6 @@ from bandstand.errors import (
 from bandstand.supervision import (
     Backoff,
     ChildSpec,
-    Mailbox,
     Supervisor,
     SupervisorSpec,
     spawn_supervisor,
@@ -46,7 +45,7 @@ def test_a_handle_reaches_the_current_incarnation(loop: ActorSystem) -> None:
     book: Book = []
     root = one_for_one(loop, child("worker").of(Worker, book))
     settle(loop)
-    handle = supervised(root, Worker, "worker")
+    handle = root.handle(Worker, "worker")
     ids: list[ActorId] = []
     for turn in range(1, 6):
         handle.note(turn)
@@ -63,7 +62,7 @@ def test_one_way_calls_fail_during_the_backoff_of_a_restart(loop: ActorSystem, c
     book: Book = []
     root = one_for_one(loop, child("worker", backoff=Backoff(initial=0.1)).of(Worker, book))
     settle(loop)
-    handle = supervised(root, Worker, "worker")
+    handle = root.handle(Worker, "worker")
     handle.crash()
     settle(loop)
     assert not is_alive(handle)
@@ -93,7 +92,7 @@ def test_a_handle_made_while_the_child_is_down_works_later(loop: ActorSystem, cl
     settle(loop)
     loop.kill_actor(root.address("worker"))
     settle(loop)
-    handle = supervised(root, Worker, "worker")
+    handle = root.handle(Worker, "worker")
     assert not is_alive(handle)
     assert handle.note.try_send("lost") is False
     repr(handle)
@@ -115,7 +114,7 @@ def test_a_handle_never_reaches_an_old_incarnation(loop: ActorSystem) -> None:
 
     root = one_for_one(loop, child("worker").of(Ending, book))
     spin(loop)
-    handle = supervised(root, Ending, "worker")
+    handle = root.handle(Ending, "worker")
     handle.stop()
     accepted = 0
     for _ in range(40):
@@ -131,7 +130,7 @@ def test_a_handle_never_reaches_an_old_incarnation(loop: ActorSystem) -> None:
 def test_stop_and_ended_apply_to_the_current_incarnation(loop: ActorSystem) -> None:
     async def body() -> None:
         root = one_for_one(loop, child("worker").of(Worker, []))
-        handle = supervised(root, Worker, "worker")
+        handle = root.handle(Worker, "worker")
         for incarnation in range(1, 4):
             assert await handle.incarnation() == incarnation
             wait = handle.ended()
@@ -148,7 +147,7 @@ def test_stop_and_ended_apply_to_the_current_incarnation(loop: ActorSystem) -> N
 def test_a_queued_ask_is_not_repeated_after_an_exit(loop: ActorSystem) -> None:
     async def body() -> None:
         root = one_for_one(loop, child("worker").of(Worker, []))
-        handle = supervised(root, Worker, "worker")
+        handle = root.handle(Worker, "worker")
         handle.crash()
         with pytest.raises(TargetEndedError):
             await handle.incarnation()
@@ -162,16 +161,16 @@ def test_handles_of_the_same_child_stay_equal_over_restarts(loop: ActorSystem) -
     spec = [child(name).of(Worker, []) for name in "ab"]
     root, other = one_for_one(loop, *spec), one_for_one(loop, *spec)
     settle(loop)
-    handle = supervised(root, Worker, "a")
+    handle = root.handle(Worker, "a")
     known = {handle: "a"}
     handle.crash()
     settle(loop)
-    again = supervised(root, Worker, "a")
+    again = root.handle(Worker, "a")
     assert again == handle
     assert known[again] == "a"
     assert id_of(again) == id_of(handle)
-    assert handle != supervised(root, Worker, "b")
-    assert handle != supervised(other, Worker, "a")
+    assert handle != root.handle(Worker, "b")
+    assert handle != other.handle(Worker, "a")
 
 
 def test_a_handle_of_one_incarnation_ends_with_it(loop: ActorSystem) -> None:
@@ -197,7 +196,7 @@ def test_a_handle_survives_the_restart_of_a_nested_supervisor(loop: ActorSystem)
     inner = SupervisorSpec(children=[child("worker").of(Worker, book)], max_restarts=0)
     root = one_for_one(loop, ChildSpec("inner", inner))
     settle(loop)
-    handle = supervised(root, Worker, "inner", "worker")
+    handle = root.handle(Worker, "inner", "worker")
     before = root.supervisor("inner", Supervisor)
     handle.note("one")
     settle(loop)
@@ -214,7 +213,7 @@ def test_calls_fail_while_a_nested_supervisor_is_down(loop: ActorSystem, clock: 
     inner = SupervisorSpec(children=[child("worker").of(Worker, book)], max_restarts=0)
     root = one_for_one(loop, ChildSpec("inner", inner, backoff=Backoff(initial=0.1)))
     settle(loop)
-    handle = supervised(root, Worker, "inner", "worker")
+    handle = root.handle(Worker, "inner", "worker")
     handle.crash()
     settle(loop)
     with pytest.raises(NoSuchActorError, match="'inner/worker'"):
@@ -233,8 +232,8 @@ def test_a_kept_mailbox_is_handled_by_the_next_incarnation(
     book: Book = []
 
     async def body() -> None:
-        root = one_for_one(loop, child("worker", mailbox=Mailbox.KEPT).of(Worker, book))
-        handle = supervised(root, Worker, "worker")
+        root = one_for_one(loop, child("worker", keep_mailbox=True).of(Worker, book))
+        handle = root.handle(Worker, "worker")
         assert await handle.incarnation() == 1
         handle.crash()
         handle.note("kept")
@@ -251,9 +250,9 @@ def test_kept_asks_end_when_the_supervisor_gives_up(make_loop: LoopMaker) -> Non
     loop = make_loop(clock=VirtualClock(autojump=False))
 
     async def body() -> None:
-        spec = child("worker", mailbox=Mailbox.KEPT, backoff=Backoff(initial=10.0)).of(Worker, [])
+        spec = child("worker", keep_mailbox=True, backoff=Backoff(initial=10.0)).of(Worker, [])
         root = one_for_one(loop, spec)
-        handle = supervised(root, Worker, "worker")
+        handle = root.handle(Worker, "worker")
         await turns()
         handle.crash()
         reply = handle.incarnation()
@@ -275,7 +274,7 @@ def test_the_messages_of_a_fresh_mailbox_become_dead_letters(
     book: Book = []
     root = one_for_one(loop, child("worker").of(Worker, book))
     settle(loop)
-    handle = supervised(root, Worker, "worker")
+    handle = root.handle(Worker, "worker")
     handle.crash()
     handle.note("dead")
     settle(loop)
@@ -285,10 +284,10 @@ def test_the_messages_of_a_fresh_mailbox_become_dead_letters(
 
 def test_handles_on_other_threads_survive_restarts(loop: ActorSystem, diary: RecordingObserver) -> None:
     book: Book = []
-    spec = child("worker", mailbox=Mailbox.KEPT, mailbox_cap=1 << 15).of(Worker, book)
+    spec = child("worker", keep_mailbox=True, mailbox=1 << 15).of(Worker, book)
     root = one_for_one(loop, spec, max_restarts=1_000_000)
     settle(loop)
-    handle = supervised(root, Worker, "worker")
+    handle = root.handle(Worker, "worker")
     accepted: list[list[tuple[int, int]]] = [[] for _ in range(3)]
     begun = threading.Barrier(4)
 
@@ -323,7 +322,7 @@ def test_handles_on_other_threads_survive_restarts(loop: ActorSystem, diary: Rec
 def test_blocking_asks_of_another_thread_reach_the_current_incarnation(loop: ActorSystem) -> None:
     async def body() -> None:
         root = one_for_one(loop, child("worker").of(Worker, []))
-        handle = supervised(root, Worker, "worker")
+        handle = root.handle(Worker, "worker")
 
         def work() -> list[int]:
             found = [handle.incarnation.blocking()]
@@ -358,7 +357,7 @@ class Dog(Actor):
 @pytest.mark.guarantee("G59", "G67")
 def test_a_handle_does_not_reach_a_child_of_another_class(loop: ActorSystem) -> None:
     root = spawn_supervisor(loop, SupervisorSpec(children=[child("pet").of(Cat)]))
-    cat = supervised(root, Cat, "pet")
+    cat = root.handle(Cat, "pet")
 
     def replace(kind: type[Actor]) -> None:
         root.stop_child("pet")
@@ -371,7 +370,7 @@ def test_a_handle_does_not_reach_a_child_of_another_class(loop: ActorSystem) -> 
     assert not is_alive(cat)
     with pytest.raises(NoSuchActorError):
         answer(loop, cat.sound())
-    assert answer(loop, supervised(root, Dog, "pet").sound()) == "woof"
+    assert answer(loop, root.handle(Dog, "pet").sound()) == "woof"
     # The handle means the child of that name, if it is of its class.
     replace(Kitten)
     assert answer(loop, cat.sound()) == "meow of a Kitten"
@@ -395,7 +394,7 @@ class Parent(Actor):
 def test_a_supervised_actor_as_supervisor_option_means_its_current_incarnation(loop: ActorSystem) -> None:
     heard: list[Any] = []
     root = spawn_supervisor(loop, SupervisorSpec(children=[child("parent").of(Parent, heard)]))
-    parent = supervised(root, Parent, "parent")
+    parent = root.handle(Parent, "parent")
     options = loop.options(supervisor=parent)
     parent.fail()
     loop.run(until_idle=True)

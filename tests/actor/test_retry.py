@@ -19,7 +19,6 @@ from bandstand.actor import (
     ask,
     child,
     on,
-    supervised,
     tell,
     when_down,
 )
@@ -76,7 +75,7 @@ def no_calls() -> None:
 
 def flaky(loop: ActorSystem, crashes: int) -> Flaky:
     spec = SupervisorSpec(children=[child("flaky").of(Flaky, crashes)], max_restarts=100)
-    return supervised(spawn_supervisor(loop, spec), Flaky, "flaky")
+    return spawn_supervisor(loop, spec).handle(Flaky, "flaky")
 
 
 def ms_since(clock: VirtualClock, start: int) -> float:
@@ -138,7 +137,7 @@ def test_an_ask_that_is_refused_at_once_is_retried(run_virtual: RunSystem) -> No
             await asyncio.sleep(0.25)
 
     async def body(loop: ActorSystem) -> None:
-        busy = loop.options(mailbox_cap=5).spawn(Busy)  # room for one
+        busy = loop.options(mailbox=1).spawn(Busy)  # room for one
         busy.work()
         await asyncio.sleep(0)
         waiting = busy.value()
@@ -148,7 +147,7 @@ def test_an_ask_that_is_refused_at_once_is_retried(run_virtual: RunSystem) -> No
         assert await waiting == 7
         spec = SupervisorSpec(children=[child("flaky", backoff=Backoff(initial=0.25)).of(Flaky, 0)])
         root = spawn_supervisor(loop, spec)
-        hasty = when_down(supervised(root, Flaky, "flaky"), WhenDown.FAIL)
+        hasty = when_down(root.handle(Flaky, "flaky"), WhenDown.FAIL)
         hasty.kill()
         with pytest.raises(ActorRestartingError):
             hasty.work(1).cancel()
@@ -262,7 +261,7 @@ def test_message_actors_are_retried_too(run_virtual: RunSystem) -> None:
 
     async def body(loop: ActorSystem) -> None:
         spec = SupervisorSpec(children=[child("store").of(Store)])
-        store = supervised(spawn_supervisor(loop, spec), Store, "store")
+        store = spawn_supervisor(loop, spec).handle(Store, "store")
         assert await store.ask.retry(AskRetry())(Get(5)) == 5
         assert await store.ask.retry(AskRetry())(Get(6), timeout=None) == 6
 

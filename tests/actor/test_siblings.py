@@ -16,7 +16,6 @@ from bandstand.actor import (
     child,
     id_of,
     sibling,
-    supervised,
     tell,
 )
 from bandstand.core import Context
@@ -77,14 +76,14 @@ def test_an_argument_is_the_handle_of_the_sibling(loop: ActorSystem) -> None:
     async def body() -> None:
         spec = child("clerk").of(Clerk, sibling(Store, "store"), "a ", spare=sibling(Store, "store"))
         root = one_for_one(loop, STORE, spec)
-        clerk = supervised(root, Clerk, "clerk")
+        clerk = root.handle(Clerk, "clerk")
         assert await clerk.sell("cup") == ["a cup"]
         store, spare = await clerk.handles()
-        assert store == spare == supervised(root, Store, "store")
+        assert store == spare == root.handle(Store, "store")
         assert id_of(store) == root.address("store")
         clerk.kill()
         assert await clerk.sell("pot") == ["a cup", "a pot"]  # a restart resolves it again
-        supervised(root, Store, "store").kill()
+        root.handle(Store, "store").kill()
         await turns()
         assert await clerk.sell("cup") == ["a cup"]  # the handle outlives the sibling's restart
 
@@ -97,7 +96,7 @@ def test_a_branch_is_wired_again_when_its_supervisor_is_restarted(loop: ActorSys
             children=[STORE, child("clerk").of(Clerk, sibling(Store, "store"))], max_restarts=0
         )
         root = one_for_one(loop, ChildSpec("branch", branch))
-        clerk = supervised(root, Clerk, "branch", "clerk")
+        clerk = root.handle(Clerk, "branch", "clerk")
         assert await clerk.sell("cup") == ["cup"]
         first = root.address("branch")
         clerk.kill()  # the branch gives up, and is restarted as a whole
@@ -110,7 +109,7 @@ def test_a_branch_is_wired_again_when_its_supervisor_is_restarted(loop: ActorSys
 def test_a_sibling_may_stand_further_down(loop: ActorSystem) -> None:
     async def body() -> None:
         root = one_for_one(loop, child("clerk").of(Clerk, sibling(Store, "store")), STORE)
-        assert await supervised(root, Clerk, "clerk").sell("cup") == ["cup"]
+        assert await root.handle(Clerk, "clerk").sell("cup") == ["cup"]
 
     ride(loop, body)
 
@@ -119,7 +118,7 @@ def test_start_child_resolves_siblings(loop: ActorSystem) -> None:
     async def body() -> None:
         root = one_for_one(loop, STORE)
         root.start_child(child("clerk").of(Clerk, sibling(Store, "store")))
-        assert await supervised(root, Clerk, "clerk").sell("cup") == ["cup"]
+        assert await root.handle(Clerk, "clerk").sell("cup") == ["cup"]
         with pytest.raises(InvalidArgumentError, match=r"no sibling 'stoer': did you mean 'store'\?"):
             root.start_child(child("other").of(Clerk, sibling(Store, "stoer")))
         assert [info.name for info in root.children()] == ["store", "clerk"]
@@ -161,7 +160,7 @@ def test_an_implementation_is_typed_as_its_interface(loop: ActorSystem) -> None:
         root = one_for_one(
             loop, child("seven").of(Seven), child("reader").of(Reader, sibling(Seven, "seven"))
         )
-        assert await supervised(root, Reader, "reader").read() == 7
+        assert await root.handle(Reader, "reader").read() == 7
 
     ride(loop, body)
 
@@ -215,13 +214,13 @@ def test_it_works_on_every_level(loop: ActorSystem) -> None:
             ]
         )
         root = spawn_supervisor(loop, spec)
-        shops = root.supervisor("shops", DynamicSupervisor)
+        shops = root.supervisor("shops", DynamicSupervisor[Any])
         assert shops is not None
         shops.start_child()
         shops.start_child()
         one = root.supervisor("one", Supervisor)
         assert one is not None
         for path in (("shops", "shop-1", "clerk"), ("shops", "shop-2", "clerk"), ("one", "clerk")):
-            assert await supervised(root, Clerk, *path).sell("cup") == ["cup"]
+            assert await root.handle(Clerk, *path).sell("cup") == ["cup"]
 
     ride(loop, body)

@@ -35,8 +35,8 @@ def test_a_name_shows_in_the_handle_the_observer_and_the_tree(
 
 
 @pytest.mark.parametrize("kind", [Noter, Lively, Slow])
-def test_mailbox_cap_applies_to_every_kind_of_class(loop: ActorSystem, kind: type[Noter]) -> None:
-    handle = loop.options(mailbox_cap=loop.config.sys_reserved + 3, name="small").spawn(kind, [])
+def test_mailbox_applies_to_every_kind_of_class(loop: ActorSystem, kind: type[Noter]) -> None:
+    handle = loop.options(mailbox=3, name="small").spawn(kind, [])
     assert [handle.note.try_send(number) for number in range(5)] == [True, True, True, False, False]
     with pytest.raises(MailboxFullError, match="small"):
         handle.note("one more")
@@ -55,7 +55,7 @@ def test_overflow_applies_to_every_kind_of_class(
     loop: ActorSystem, diary: RecordingObserver, kind: type[Noter], overflow: Overflow, kept: list[int]
 ) -> None:
     book: Book = []
-    handle = loop.options(mailbox_cap=loop.config.sys_reserved + 2, overflow=overflow).spawn(kind, book)
+    handle = loop.options(mailbox=2, overflow=overflow).spawn(kind, book)
     for number in range(10):
         handle.note(number)
     spin(loop)
@@ -116,8 +116,8 @@ def test_a_typed_supervisor_may_also_spawn_children(loop: ActorSystem) -> None:
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "name": ({"name": 7}, "name is 7"),
-    "mailbox_cap": ({"mailbox_cap": -1}, "mailbox_cap is -1"),
-    "mailbox_cap of a wrong type": ({"mailbox_cap": "9"}, "mailbox_cap is '9'"),
+    "mailbox": ({"mailbox": -1}, "mailbox is -1"),
+    "mailbox of a wrong type": ({"mailbox": "9"}, "mailbox is '9'"),
     "overflow": ({"overflow": "drop"}, "overflow is 'drop'"),
     "ask_timeout": ({"ask_timeout": -2}, "ask_timeout is -2"),
     "ask_timeout that is no number": ({"ask_timeout": float("nan")}, "ask_timeout is nan"),

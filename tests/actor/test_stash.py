@@ -18,7 +18,6 @@ from bandstand.actor import (
     child,
     id_of,
     is_alive,
-    supervised,
     tell,
 )
 from bandstand.core import Lane, Observer, Overflow, SystemTag
@@ -30,7 +29,6 @@ from bandstand.errors import (
     TargetEndedError,
     WrongThreadError,
 )
-from bandstand.supervision import Mailbox
 from bandstand.testing import VirtualClock
 from tests.actor.asking import RunSystem, turns, watch
 from tests.actor.players import elsewhere
@@ -208,7 +206,7 @@ def test_a_full_stash_fails_the_actor_unless_the_error_is_caught(loop: ActorSyst
 def test_stashed_messages_take_no_mailbox_slots_and_may_exceed_the_cap(loop: ActorSystem) -> None:
     """A lane full of stashed messages would reject the message that releases them."""
     book: list[Any] = []
-    client = loop.options(mailbox_cap=7).spawn(Client, book)
+    client = loop.options(mailbox=3).spawn(Client, book)
     for number in range(30):
         client.note(number)
         settle(loop)
@@ -231,7 +229,7 @@ def test_released_messages_leave_the_system_slots_free(loop: ActorSystem) -> Non
             assert outer.kernel.send_system(id_of(self.me), None, SystemTag.SHUTDOWN)
 
     outer, book = loop, list[Any]()
-    client = loop.options(mailbox_cap=7).spawn(Crowded, book)
+    client = loop.options(mailbox=3).spawn(Crowded, book)
     for number in range(30):
         client.note(number)
         settle(loop)
@@ -253,7 +251,7 @@ def test_an_overflow_policy_may_drop_released_messages(loop: ActorSystem) -> Non
             self.early.release()
 
     book: list[Any] = []
-    client = loop.options(mailbox_cap=7, overflow=Overflow.DROP_OLDEST).spawn(Busy, book)
+    client = loop.options(mailbox=3, overflow=Overflow.DROP_OLDEST).spawn(Busy, book)
     for number in range(5):
         client.note(number)
         settle(loop)
@@ -302,9 +300,9 @@ def test_stashed_messages_end_with_the_actor_before_waiting_ones(loop: ActorSyst
 @pytest.mark.guarantee("G237")
 def test_a_kept_mailbox_starts_with_the_stashed_messages(loop: ActorSystem) -> None:
     book: list[Any] = []
-    root = one_for_one(loop, child("client", mailbox=Mailbox.KEPT).of(Client, book))
+    root = one_for_one(loop, child("client", keep_mailbox=True).of(Client, book))
     settle(loop)
-    client = supervised(root, Client, "client")
+    client = root.handle(Client, "client")
     client.note(1)
     reply = client.fetch("a")
     client.note(2)

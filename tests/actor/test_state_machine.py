@@ -17,7 +17,6 @@ from bandstand.actor import (
     child,
     is_alive,
     status_of,
-    supervised,
     tell,
 )
 from bandstand.core.events import RuntimeEvent, Unhandled
@@ -454,7 +453,7 @@ def test_a_restarted_machine_starts_in_the_initial_state(loop: ActorSystem, cloc
     book: list[Any] = []
     root = one_for_one(loop, child("door").of(Door, book))
     settle(loop)
-    door = supervised(root, Door, "door")
+    door = root.handle(Door, "door")
     door.push()
     door.go(Door.locked, push=True)
     settle(loop)

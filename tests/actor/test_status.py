@@ -24,7 +24,6 @@ from bandstand.actor import (
     peek,
     ping,
     status_of,
-    supervised,
     tell,
 )
 from bandstand.core import ActorStatus, Context, Lane
@@ -175,7 +174,7 @@ def test_an_inquiry_ends_with_its_actor(run_virtual: RunSystem) -> None:
 
 @pytest.mark.guarantee("G248")
 def test_a_full_lane_refuses_an_inquiry(loop: ActorSystem) -> None:
-    busy = loop.options(mailbox_cap=7).spawn(Busy)
+    busy = loop.options(mailbox=3).spawn(Busy)
     for number in range(3):
         busy.manage(number)
     with pytest.raises(MailboxFullError):
@@ -187,7 +186,7 @@ def test_an_inquiry_reaches_the_current_incarnation(run_virtual: RunSystem) -> N
     async def story(loop: ActorSystem) -> None:
         root = spawn_supervisor(loop, SupervisorSpec(children=[child("busy").of(Busy)]))
         await turns()
-        busy = supervised(root, Busy, "busy")
+        busy = root.handle(Busy, "busy")
         first = (await status_of(busy)).actor
         busy.kill()
         await turns()

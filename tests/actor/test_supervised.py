@@ -15,9 +15,7 @@ from bandstand.actor import (
     Interface,
     ask,
     child,
-    id_of,
     is_alive,
-    supervised,
     tell,
 )
 from bandstand.core import ExitReason
@@ -33,11 +31,10 @@ from bandstand.errors import (
 )
 from bandstand.supervision import (
     AutoShutdown,
-    ChildMode,
     ChildSpec,
     DynamicSpec,
-    Mailbox,
     PartitionSpec,
+    RestartPolicy,
     Strategy,
     SupervisorSpec,
     spawn_supervisor,
@@ -65,7 +62,7 @@ def test_a_panic_is_a_failure_under_its_supervisor(loop: ActorSystem) -> None:
 
     async def body() -> None:
         root = one_for_one(loop, child("worker").of(Worker, book, start=3))
-        handle = supervised(root, Worker, "worker")
+        handle = root.handle(Worker, "worker")
         assert await handle.arguments() == (3,)
         assert await handle.incarnation() == 1
         with pytest.raises(TargetEndedError, match=r"PANIC.*Boom") as caught:
@@ -82,8 +79,8 @@ def test_a_dynamic_supervisor_appends_the_childs_arguments(loop: ActorSystem) ->
         root = spawn_supervisor(loop, DynamicSpec(child=child("session").of(Worker, [], 3), max_restarts=10))
         root.start_child("ann", 1)
         root.start_child()
-        ann = supervised(root, Worker, "session-1")
-        nobody = supervised(root, Worker, "session-2")
+        ann = root.handle(Worker, "session-1")
+        nobody = root.handle(Worker, "session-2")
         assert await ann.arguments() == (3, "ann", 1)
         assert await nobody.arguments() == (3,)
         ann.crash()
@@ -92,7 +89,7 @@ def test_a_dynamic_supervisor_appends_the_childs_arguments(loop: ActorSystem) ->
         assert await ann.arguments() == (3, "ann", 1)
         assert await ann.incarnation() == 3
         with pytest.raises(NoSuchChildError, match="session-3"):
-            supervised(root, Worker, "session-3")
+            root.handle(Worker, "session-3")
 
     ride(loop, body)
 
@@ -110,13 +107,13 @@ def test_a_partition_supervisor_appends_the_partition(loop: ActorSystem) -> None
         spec = PartitionSpec(child=child("shard").of(Worker, [], 3), partitions=3, max_restarts=10)
         root = spawn_supervisor(loop, spec)
         names = [info.name for info in root.children()]
-        handles = [supervised(root, Worker, name) for name in names]
+        handles = [root.handle(Worker, name) for name in names]
         assert [await handle.arguments() for handle in handles] == [(3, 0), (3, 1), (3, 2)]
         handles[1].crash()
         await handles[1].ended()
         await turns()
         assert await handles[1].arguments() == (3, 1)
-        assert id_of(handles[1]) in {root.route(key) for key in range(50)}
+        assert handles[1] in {root.route(key) for key in range(50)}
 
     ride(loop, body)
 
@@ -127,7 +124,7 @@ def test_every_strategy_restarts_typed_children(loop: ActorSystem, strategy: Str
     specs = [child(name).of(Worker, book) for name in "abc"]
     root = one_for_one(loop, *specs, strategy=strategy)
     settle(loop)
-    handles = [supervised(root, Worker, name) for name in "abc"]
+    handles = [root.handle(Worker, name) for name in "abc"]
     handles[1].crash()
     settle(loop)
     for handle in handles:
@@ -145,7 +142,7 @@ def test_hooks_run_for_every_incarnation(loop: ActorSystem) -> None:
     book: Book = []
     root = one_for_one(loop, child("lively").of(Lively, book))
     settle(loop)
-    handle = supervised(root, Lively, "lively")
+    handle = root.handle(Lively, "lively")
     for _ in range(2):
         handle.crash()
         settle(loop)
@@ -157,7 +154,7 @@ def test_a_supervisor_waits_for_an_async_start(loop: ActorSystem) -> None:
     root = one_for_one(loop, child("slow").of(Slow, book), child("lively").of(Lively, book))
     spin(loop)
     assert book == ["starting", "started", "start"]
-    assert is_alive(supervised(root, Slow, "slow"))
+    assert is_alive(root.handle(Slow, "slow"))
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -188,22 +185,22 @@ def test_a_failed_start_of_a_child_fails_the_start_of_its_supervisor(
 
 
 def test_modes_mean_the_same_as_for_raw_children(loop: ActorSystem) -> None:
-    modes = {mode.name: mode for mode in ChildMode}
-    root = one_for_one(loop, *[child(name, mode=mode).of(Worker, []) for name, mode in modes.items()])
+    modes = {mode.name: mode for mode in RestartPolicy}
+    root = one_for_one(loop, *[child(name, restart=mode).of(Worker, []) for name, mode in modes.items()])
     settle(loop)
-    handles = {name: supervised(root, Worker, name) for name in modes}
+    handles = {name: root.handle(Worker, name) for name in modes}
     for handle in handles.values():
         handle.stop()
     settle(loop)
-    assert {name for name, handle in handles.items() if is_alive(handle)} == {"PERMANENT"}
+    assert {name for name, handle in handles.items() if is_alive(handle)} == {"ALWAYS"}
 
 
 def test_a_significant_child_can_end_its_supervisor(loop: ActorSystem) -> None:
-    spec = child("main", mode=ChildMode.TRANSIENT, significant=True).of(Worker, [])
+    spec = child("main", restart=RestartPolicy.ON_FAILURE, significant=True).of(Worker, [])
     outer = SupervisorSpec(children=[spec], auto_shutdown=AutoShutdown.ANY_SIGNIFICANT)
-    root = one_for_one(loop, ChildSpec("outer", outer, mode=ChildMode.TEMPORARY))
+    root = one_for_one(loop, ChildSpec("outer", outer, restart=RestartPolicy.NEVER))
     settle(loop)
-    handle = supervised(root, Worker, "outer", "main")
+    handle = root.handle(Worker, "outer", "main")
     handle.stop()
     settle(loop)
     assert not is_alive(handle)
@@ -234,7 +231,7 @@ class Counter(Implements[Counting]):
 def test_an_implementation_is_supervised_and_its_handle_typed_as_its_interface(loop: ActorSystem) -> None:
     async def body() -> None:
         root = one_for_one(loop, child("counter").of(Counter, start=3))
-        handle: Counting = supervised(root, Counter, "counter")
+        handle: Counting = root.handle(Counter, "counter")
         handle.add(4)
         assert await handle.total() == 7
         handle.add(-1)
@@ -264,26 +261,26 @@ def test_supervised_needs_a_loop_with_typed_actors(clock: VirtualClock) -> None:
     with CoreLoop(clock=clock) as loop:
         root = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("raw", lambda ctx, data: None)]))
         with pytest.raises(InvalidArgumentError, match=r"bandstand\.ActorSystem"):
-            supervised(root, Worker, "raw")
+            root.handle(Worker, "raw")
 
 
 def test_supervised_refuses_wrong_arguments(loop: ActorSystem) -> None:
     inner: ChildSpec[Any] = ChildSpec("inner", SupervisorSpec(children=[child("deep").of(Worker, [])]))
     root = one_for_one(loop, child("worker").of(Worker, []), inner)
     settle(loop)
-    untyped: Any = supervised
+    untyped: Any = root
     with pytest.raises(InvalidArgumentError, match="name of a child"):
-        supervised(root, Worker)
+        root.handle(Worker)
     with pytest.raises(InvalidArgumentError, match="not an actor class"):
-        untyped(root, int, "worker")
+        untyped.handle(int, "worker")
     with pytest.raises(NoSuchChildError, match="nobody"):
-        supervised(root, Worker, "nobody")
+        root.handle(Worker, "nobody")
     with pytest.raises(NoSuchChildError, match="not a supervisor"):
-        supervised(root, Worker, "worker", "below")
+        root.handle(Worker, "worker", "below")
     with pytest.raises(NoSuchChildError, match="nobody"):
-        supervised(root, Worker, "inner", "nobody")
+        root.handle(Worker, "inner", "nobody")
     with pytest.raises(WrongThreadError):
-        elsewhere(lambda: supervised(root, Worker, "worker"))
+        elsewhere(lambda: root.handle(Worker, "worker"))
 
 
 @pytest.mark.parametrize("path", [("worker",), ("inner", "deep"), ("raw",)])
@@ -293,14 +290,14 @@ def test_a_child_of_another_class_is_refused(loop: ActorSystem, path: tuple[str,
     root = one_for_one(loop, child("worker").of(Worker, []), inner, raw)
     settle(loop)
     with pytest.raises(InvalidArgumentError, match="Noter"):
-        supervised(root, Noter, *path)
+        root.handle(Noter, *path)
 
 
 def test_a_base_class_of_the_child_is_accepted(loop: ActorSystem) -> None:
     book: Book = []
     root = one_for_one(loop, child("lively").of(Lively, book))
     settle(loop)
-    handle = supervised(root, Noter, "lively")
+    handle = root.handle(Noter, "lively")
     handle.note(1)
     settle(loop)
     assert book == ["start", 1]
@@ -313,12 +310,12 @@ def test_of_takes_only_actor_classes(kind: Any) -> None:
 
 
 def test_invalid_options_are_refused_when_the_spec_is_made() -> None:
-    with pytest.raises(InvalidArgumentError, match="TEMPORARY"):
-        child("worker", mode=ChildMode.TEMPORARY, mailbox=Mailbox.KEPT).of(Worker, [])
+    with pytest.raises(InvalidArgumentError, match="restart is NEVER"):
+        child("worker", restart=RestartPolicy.NEVER, keep_mailbox=True).of(Worker, [])
     with pytest.raises(InvalidArgumentError, match="name"):
         child("").of(Worker, [])
-    with pytest.raises(InvalidArgumentError, match="mailbox_cap"):
-        child("worker", mailbox_cap=-1).of(Worker, [])
+    with pytest.raises(InvalidArgumentError, match="mailbox"):
+        child("worker", mailbox=-1).of(Worker, [])
 
 
 # --- crash loops ------------------------------------------------------------------------------------------------------------
@@ -346,7 +343,7 @@ def test_a_crash_loop_is_logged_and_ends_in_gave_up(
 def test_a_handle_below_a_root_that_gave_up_is_refused(loop: ActorSystem) -> None:
     root = one_for_one(loop, child("worker").of(Worker, []), max_restarts=0)
     settle(loop)
-    handle = supervised(root, Worker, "worker")
+    handle = root.handle(Worker, "worker")
     handle.crash()
     with pytest.raises(RestartLimitError):
         settle(loop)
@@ -366,7 +363,7 @@ def test_asks_of_a_tree_that_gives_up_all_end(make_loop: LoopMaker) -> None:
         root = one_for_one(
             loop, child("worker").of(Worker, []), child("other").of(Worker, []), max_restarts=0
         )
-        worker, other = supervised(root, Worker, "worker"), supervised(root, Worker, "other")
+        worker, other = root.handle(Worker, "worker"), root.handle(Worker, "other")
         worker.crash()
         replies.extend([worker.incarnation(), other.incarnation()])
         await asyncio.Event().wait()

@@ -47,7 +47,7 @@ def owner(loop_factory: HostFactory) -> Iterator[ThreadLoop]:
 
 def test_tells_of_each_thread_keep_their_order(owner: ThreadLoop) -> None:
     log: list[tuple[int, int]] = []
-    sink = owner.do(lambda: owner.loop.options(mailbox_cap=100_000).spawn(Sink, log))
+    sink = owner.do(lambda: owner.loop.options(mailbox=100_000).spawn(Sink, log))
 
     def send(who: int) -> None:
         for number in range(500):
@@ -74,7 +74,7 @@ def test_a_tell_and_the_ask_after_it_keep_their_order(owner: ThreadLoop) -> None
 
 
 def test_a_full_mailbox_and_an_ended_target_raise_in_the_calling_thread(owner: ThreadLoop) -> None:
-    oracle = owner.do(lambda: owner.loop.options(mailbox_cap=CAP).spawn(Oracle))
+    oracle = owner.do(lambda: owner.loop.options(mailbox=CAP).spawn(Oracle))
     gate = Event()
     oracle.block(gate)
     owner.settle()
@@ -167,7 +167,7 @@ def test_the_exit_of_the_target_ends_asks_from_other_threads(owner: ThreadLoop, 
 @pytest.mark.guarantee("G60")
 @pytest.mark.parametrize("overflow", [Overflow.DROP_NEWEST, Overflow.DROP_OLDEST, Overflow.CONFLATE])
 def test_asks_from_other_threads_that_a_policy_drops_end(owner: ThreadLoop, overflow: Overflow) -> None:
-    oracle = owner.do(lambda: owner.loop.options(mailbox_cap=CAP, overflow=overflow).spawn(Oracle))
+    oracle = owner.do(lambda: owner.loop.options(mailbox=CAP, overflow=overflow).spawn(Oracle))
     gate = Event()
     oracle.block(gate)
     owner.settle()
@@ -188,7 +188,7 @@ def test_asks_from_other_threads_that_a_policy_drops_end(owner: ThreadLoop, over
 
 
 def test_many_threads_ask_and_every_ask_ends_once(owner: ThreadLoop) -> None:
-    oracle = owner.do(lambda: owner.loop.options(mailbox_cap=100_000).spawn(Oracle))
+    oracle = owner.do(lambda: owner.loop.options(mailbox=100_000).spawn(Oracle))
 
     def go(who: int) -> int:
         return sum(oracle.plain.blocking(who * 100 + number) for number in range(100))
@@ -199,7 +199,7 @@ def test_many_threads_ask_and_every_ask_ends_once(owner: ThreadLoop) -> None:
 
 
 def test_an_event_loop_asks_actors_of_another_concurrently(owner: ThreadLoop) -> None:
-    oracle = owner.do(lambda: owner.loop.options(mailbox_cap=100_000).spawn(Oracle))
+    oracle = owner.do(lambda: owner.loop.options(mailbox=100_000).spawn(Oracle))
 
     async def main() -> list[int]:
         return await asyncio.gather(*(oracle.quick(number) for number in range(300)))

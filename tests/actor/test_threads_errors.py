@@ -271,7 +271,7 @@ def test_a_thread_that_reuses_an_ident_is_not_taken_for_the_loops_thread(owner: 
 def test_asks_that_race_with_the_end_of_the_loop_all_end(loop_factory: HostFactory) -> None:
     for _ in range(20):
         owner = ThreadLoop(loop_factory)
-        oracle = owner.do(lambda: owner.loop.options(mailbox_cap=100_000).spawn(Oracle))  # noqa: B023  # called at once
+        oracle = owner.do(lambda: owner.loop.options(mailbox=100_000).spawn(Oracle))  # noqa: B023  # called at once
         futures: list[Future[int]] = []
 
         def send() -> None:
@@ -338,7 +338,7 @@ def test_a_drain_from_another_thread_handles_earlier_messages(owner: ThreadLoop)
 
 def full(owner: ThreadLoop, log: list[str]) -> tuple[Oracle, Event]:
     """Return an actor that is busy until the gate opens, with a full mailbox."""
-    oracle, gate = owner.do(lambda: owner.loop.options(mailbox_cap=CAP).spawn(Oracle, log)), Event()
+    oracle, gate = owner.do(lambda: owner.loop.options(mailbox=CAP).spawn(Oracle, log)), Event()
     owner.do(lambda: oracle.block(gate))
     owner.settle()
     owner.do(lambda: [oracle.note(f"filler {number}") for number in range(3)])
@@ -416,7 +416,7 @@ def quick_switches() -> Iterator[None]:
 @pytest.mark.guarantee("G60")
 @pytest.mark.usefixtures("quick_switches")
 def test_answers_deadlines_and_cancellations_that_race_end_each_ask_once(owner: ThreadLoop) -> None:
-    oracle = owner.do(lambda: owner.loop.options(mailbox_cap=100_000).spawn(Oracle))
+    oracle = owner.do(lambda: owner.loop.options(mailbox=100_000).spawn(Oracle))
 
     def ask_one(who: int, number: int) -> str:
         if number % 3 == 0:
@@ -448,7 +448,7 @@ def test_answers_deadlines_and_cancellations_that_race_end_each_ask_once(owner: 
 @pytest.mark.parametrize("overflow", [Overflow.DROP_NEWEST, Overflow.DROP_OLDEST, Overflow.CONFLATE])
 def test_a_flood_of_asks_to_a_stuck_loop_ends(owner: ThreadLoop, overflow: Overflow) -> None:
     sink = owner.do(lambda: owner.loop.spawn(Sink, []))
-    oracle = owner.do(lambda: owner.loop.options(mailbox_cap=CAP, overflow=overflow).spawn(Oracle))
+    oracle = owner.do(lambda: owner.loop.options(mailbox=CAP, overflow=overflow).spawn(Oracle))
     begun, gate = threading.Event(), threading.Event()
     on_thread(lambda: sink.hold_thread(begun, gate))
     assert begun.wait(PATIENCE)
@@ -543,7 +543,7 @@ def test_a_wait_for_room_on_another_thread_that_fails_has_its_own_error_text(
     loop_factory: HostFactory,
 ) -> None:
     with thread_loop(loop_factory) as owner:
-        oracle = owner.do(lambda: owner.loop.options(mailbox_cap=CAP).spawn(Oracle))
+        oracle = owner.do(lambda: owner.loop.options(mailbox=CAP).spawn(Oracle))
         owner.do(lambda: oracle.block(Event()))
         owner.settle()
 

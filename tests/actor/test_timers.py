@@ -467,7 +467,7 @@ def test_an_ending_actor_cannot_start_a_timer(loop: ActorSystem) -> None:
 
 def test_a_tick_waits_for_room_in_a_full_mailbox(loop: ActorSystem, clock: VirtualClock) -> None:
     book: Book = []
-    handle = loop.options(mailbox_cap=loop.config.sys_reserved + 2).spawn(Puppet, book)
+    handle = loop.options(mailbox=2).spawn(Puppet, book)
     handle.do(lambda me: me.every(0.01, me.write, "tick"))
     calm(loop)
     handle.note(1)

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.guarantee("G59")
 
 def full(loop: ActorSystem, book: Book, slots: int = 2) -> Noter:
     """Return an actor with a full DATA lane."""
-    handle = loop.options(mailbox_cap=loop.config.sys_reserved + slots).spawn(Noter, book)
+    handle = loop.options(mailbox=slots).spawn(Noter, book)
     for number in range(slots):
         handle.note(number)
     return handle
@@ -113,7 +113,7 @@ def test_the_exit_of_the_actor_ends_all_waits(loop: ActorSystem, diary: Recordin
 def test_a_crash_ends_every_wait(loop: ActorSystem, diary: RecordingObserver) -> None:
     # The crashing message has made room for the first waiter, whose message becomes a dead letter.
     async def body() -> None:
-        handle = loop.options(mailbox_cap=loop.config.sys_reserved + 1).spawn(Noter, [])
+        handle = loop.options(mailbox=1).spawn(Noter, [])
         handle.crash()
         landings = [handle.note.when_room(number) for number in range(3)]
         landed = 0
@@ -133,7 +133,7 @@ def test_the_end_of_the_loop_ends_every_wait(loop: ActorSystem) -> None:
     landings: list[Any] = []
 
     async def body() -> None:
-        handle = loop.options(mailbox_cap=loop.config.sys_reserved + 1).spawn(Puppet, [])
+        handle = loop.options(mailbox=1).spawn(Puppet, [])
         handle.do_slowly(lambda me: asyncio.Event().wait())
         await turns()
         handle.note(1)
@@ -159,7 +159,7 @@ def test_a_wait_for_room_that_fails_has_its_own_error_text(
     loop_factory: HostFactory,
 ) -> None:
     async def story(loop: ActorSystem) -> None:
-        oracle = loop.options(mailbox_cap=CAP).spawn(Oracle)
+        oracle = loop.options(mailbox=CAP).spawn(Oracle)
         oracle.block(Event())
         await turns(10)
         while oracle.note.try_send("filler"):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, ActorSystem, ask, child, id_of, is_alive, supervised, tell, when_down
+from bandstand.actor import Actor, ActorSystem, ask, child, id_of, is_alive, tell, when_down
 from bandstand.actor import WhenDown as Policy
 from bandstand.errors import (
     ActorRestartingError,
@@ -28,11 +28,10 @@ from bandstand.pod import WhenDown
 from bandstand.pod import when_down as pod_when_down
 from bandstand.supervision import (
     Backoff,
-    ChildMode,
     ChildSpec,
     DynamicSpec,
     DynamicSupervisor,
-    Mailbox,
+    RestartPolicy,
     Strategy,
     Supervisor,
     SupervisorSpec,
@@ -60,7 +59,7 @@ def crashed(loop: ActorSystem, book: Book, **options: Any) -> tuple[Supervisor, 
     """Return a supervisor whose child 'worker' has crashed and waits 100 ms for its restart, and the child's handle."""
     root = one_for_one(loop, child("worker", backoff=BACKOFF, **options).of(Worker, book))
     settle(loop)
-    handle = supervised(root, Worker, "worker")
+    handle = root.handle(Worker, "worker")
     handle.crash()
     settle(loop)
     assert not is_alive(handle)
@@ -77,8 +76,8 @@ def result_of(loop: ActorSystem, clock: VirtualClock, reply: Any, ms: int = 0) -
 # --- asks wait --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mailbox", list(Mailbox))
-def test_a_thousand_asks_in_the_tick_of_a_crash_are_answered(loop: ActorSystem, mailbox: Mailbox) -> None:
+@pytest.mark.parametrize("keep_mailbox", [False, True])
+def test_a_thousand_asks_in_the_tick_of_a_crash_are_answered(loop: ActorSystem, keep_mailbox: bool) -> None:
     answers: list[int] = []
 
     class Caller(Actor):
@@ -90,8 +89,8 @@ def test_a_thousand_asks_in_the_tick_of_a_crash_are_answered(loop: ActorSystem, 
             answers.extend(await asyncio.gather(*(self.worker.incarnation() for _ in range(1000))))
 
     async def body() -> None:
-        root = one_for_one(loop, child("worker", mailbox=mailbox).of(Worker, []))
-        worker = supervised(root, Worker, "worker")
+        root = one_for_one(loop, child("worker", keep_mailbox=keep_mailbox).of(Worker, []))
+        worker = root.handle(Worker, "worker")
         caller = loop.spawn(Caller, worker)
         worker.crash()
         caller.call()  # in the same tick, after the crash and before the supervisor has handled it
@@ -124,7 +123,7 @@ def test_asks_that_wait_keep_their_order(loop: ActorSystem, clock: VirtualClock)
             raise Boom("crash")
 
     root = one_for_one(loop, child("sink", backoff=BACKOFF).of(Sink))
-    first, second = supervised(root, Sink, "sink"), supervised(root, Sink, "sink")
+    first, second = root.handle(Sink, "sink"), root.handle(Sink, "sink")
     first.crash()
     settle(loop)
     replies = [(first, second)[n % 2].put(n) for n in range(10)]
@@ -137,7 +136,7 @@ def test_asks_that_wait_keep_their_order(loop: ActorSystem, clock: VirtualClock)
 def test_a_waiting_ask_ends_at_its_own_deadline(run_virtual: RunSystem, clock: VirtualClock) -> None:
     async def body(loop: ActorSystem) -> None:
         root = one_for_one(loop, child("worker", backoff=Backoff(initial=1)).of(Worker, []))
-        handle = supervised(root, Worker, "worker")
+        handle = root.handle(Worker, "worker")
         handle.crash()
         await turns()
         since = clock.now_ns()
@@ -167,7 +166,7 @@ def test_a_cancelled_ask_is_not_delivered(loop: ActorSystem, clock: VirtualClock
 def test_an_ask_that_was_delivered_ends_with_the_incarnation(loop: ActorSystem) -> None:
     root = one_for_one(loop, child("worker").of(Worker, []))
     settle(loop)
-    handle = supervised(root, Worker, "worker")
+    handle = root.handle(Worker, "worker")
     handle.crash()
     reply = handle.incarnation()  # queued behind the crash
     settle(loop)
@@ -178,7 +177,7 @@ def test_an_ask_that_was_delivered_ends_with_the_incarnation(loop: ActorSystem) 
 def test_an_ask_waits_while_a_nested_supervisor_is_down(loop: ActorSystem, clock: VirtualClock) -> None:
     inner = SupervisorSpec(children=[child("worker").of(Worker, [])], max_restarts=0)
     root = one_for_one(loop, ChildSpec("inner", inner, backoff=BACKOFF))
-    handle = supervised(root, Worker, "inner", "worker")
+    handle = root.handle(Worker, "inner", "worker")
     handle.crash()
     settle(loop)
     assert root.child("inner") is None
@@ -202,7 +201,7 @@ def test_an_ask_waits_while_a_group_stops(run_virtual: RunSystem) -> None:
     async def body(loop: ActorSystem) -> None:
         specs = child("worker").of(Worker, []), child("slow").of(Slow)
         root = one_for_one(loop, *specs, strategy=Strategy.ONE_FOR_ALL)
-        worker, slow = supervised(root, Worker, "worker"), supervised(root, Slow, "slow")
+        worker, slow = root.handle(Worker, "worker"), root.handle(Slow, "slow")
         slow.work()
         await turns()
         worker.crash()
@@ -232,7 +231,7 @@ def test_an_ask_waits_until_a_failing_start_succeeds(loop: ActorSystem, clock: V
             raise Boom("crash")
 
     root = one_for_one(loop, child("fragile").of(Fragile))
-    handle = supervised(root, Fragile, "fragile")
+    handle = root.handle(Fragile, "fragile")
     handle.crash()
     loop.poll_once()
     reply = handle.start()
@@ -241,8 +240,8 @@ def test_an_ask_waits_until_a_failing_start_succeeds(loop: ActorSystem, clock: V
 
 
 def test_the_queue_is_as_long_as_the_mailbox(loop: ActorSystem, clock: VirtualClock) -> None:
-    _, handle = crashed(loop, [], mailbox_cap=8)
-    replies = [handle.incarnation() for _ in range(4)]  # 8 slots, 4 of them the system's
+    _, handle = crashed(loop, [], mailbox=4)
+    replies = [handle.incarnation() for _ in range(4)]
     with pytest.raises(ActorRestartingError, match="4 messages wait for it"):
         handle.incarnation().cancel()
     replies[0].cancel()
@@ -255,11 +254,9 @@ def test_the_queue_is_as_long_as_the_mailbox(loop: ActorSystem, clock: VirtualCl
 
 def test_asks_that_find_a_full_mailbox_at_the_restart_fail(loop: ActorSystem, clock: VirtualClock) -> None:
     book: Book = []
-    root = one_for_one(
-        loop, child("worker", backoff=BACKOFF, mailbox=Mailbox.KEPT, mailbox_cap=8).of(Worker, book)
-    )
+    root = one_for_one(loop, child("worker", backoff=BACKOFF, keep_mailbox=True, mailbox=4).of(Worker, book))
     settle(loop)
-    handle = supervised(root, Worker, "worker")
+    handle = root.handle(Worker, "worker")
     handle.crash()
     for n in range(3):
         handle.note(n)  # kept for the next incarnation
@@ -303,7 +300,7 @@ def test_an_actor_that_asks_itself_through_its_supervised_handle_is_a_cycle(loop
         handles: list[Selfish] = []
         root = one_for_one(loop, child("selfish").of(Selfish, handles))
         await turns()
-        handles.append(supervised(root, Selfish, "selfish"))
+        handles.append(root.handle(Selfish, "selfish"))
         handles[0].crash()
         await turns()
         assert await handles[0].value() == 2
@@ -318,12 +315,12 @@ def test_an_actor_that_asks_itself_through_its_supervised_handle_is_a_cycle(loop
 def test_waiters_fail_when_the_supervisor_gives_up(run_virtual: RunSystem) -> None:
     async def body(loop: ActorSystem) -> None:
         top = spawn_supervisor(
-            loop, SupervisorSpec(children=[ChildSpec("outer", _limited(), mode=ChildMode.TEMPORARY)])
+            loop, SupervisorSpec(children=[ChildSpec("outer", _limited(), restart=RestartPolicy.NEVER)])
         )
         outer = top.supervisor("outer", Supervisor)
         assert outer is not None
-        handle = supervised(outer, Worker, "worker")
-        through = supervised(top, Worker, "outer", "worker")
+        handle = outer.handle(Worker, "worker")
+        through = top.handle(Worker, "outer", "worker")
         handle.crash()
         await turns()
         replies = [handle.incarnation(), through.incarnation()]
@@ -377,11 +374,11 @@ def test_waiters_fail_when_the_child_is_stopped(
 def test_a_child_that_is_not_restarted_fails_at_once(loop: ActorSystem) -> None:
     root = one_for_one(
         loop,
-        child("temporary", mode=ChildMode.TEMPORARY).of(Worker, []),
-        child("transient", mode=ChildMode.TRANSIENT).of(Worker, []),
+        child("temporary", restart=RestartPolicy.NEVER).of(Worker, []),
+        child("transient", restart=RestartPolicy.ON_FAILURE).of(Worker, []),
     )
     settle(loop)
-    temporary, transient = (supervised(root, Worker, name) for name in ("temporary", "transient"))
+    temporary, transient = (root.handle(Worker, name) for name in ("temporary", "transient"))
     loop.kill_actor(id_of(temporary))
     loop.stop_actor(id_of(transient))
     for handle in (temporary, transient):
@@ -407,7 +404,7 @@ def test_waiters_fail_when_the_next_incarnation_is_ignored(loop: ActorSystem, cl
     root = one_for_one(loop, child("optional", backoff=BACKOFF).of(Optional, []))
     Optional.born = 1
     settle(loop)
-    handle = supervised(root, Optional, "optional")
+    handle = root.handle(Optional, "optional")
     handle.crash()
     settle(loop)
     reply = handle.incarnation()
@@ -422,10 +419,10 @@ def test_waiters_for_a_dynamic_child_fail_when_its_supervisor_is_restarted(
 ) -> None:
     spec = DynamicSpec(child=child("session").of(Worker, []), max_restarts=0)
     root = one_for_one(loop, ChildSpec("sessions", spec, backoff=BACKOFF))
-    sessions = root.supervisor("sessions", DynamicSupervisor)
+    sessions = root.supervisor("sessions", DynamicSupervisor[Any])
     assert sessions is not None
     sessions.start_child()
-    handle = supervised(root, Worker, "sessions", "session-1")
+    handle = root.handle(Worker, "sessions", "session-1")
     handle.crash()
     settle(loop)
     reply = handle.incarnation()
@@ -504,7 +501,7 @@ def test_queue_keeps_one_way_messages_and_asks_in_order(loop: ActorSystem, clock
 
 def test_a_full_queue_raises(loop: ActorSystem, clock: VirtualClock) -> None:
     book: Book = []
-    _, handle = crashed(loop, book, mailbox_cap=6)
+    _, handle = crashed(loop, book, mailbox=2)
     queueing = when_down(handle, WhenDown.QUEUE)
     queueing.note(1)
     queueing.note(2)
@@ -539,7 +536,7 @@ def test_a_timeout_limits_the_wait(loop: ActorSystem, clock: VirtualClock) -> No
 )
 def test_wrong_arguments_of_when_down_are_refused(loop: ActorSystem, policy: Any, timeout: Any) -> None:
     root = one_for_one(loop, child("worker").of(Worker, []))
-    handle = supervised(root, Worker, "worker")
+    handle = root.handle(Worker, "worker")
     with pytest.raises(InvalidArgumentError, match="when_down"):
         when_down(handle, policy, timeout=timeout)
 
@@ -637,7 +634,7 @@ def test_an_ask_that_waits_fails_when_the_child_is_given_up(loop: ActorSystem, c
     spec = DynamicSpec(child=child("device", max_restarts=1, backoff=BACKOFF).of(Device))
     root = spawn_supervisor(loop, spec, name="devices")
     root.start_child(name="pump")
-    pump = supervised(root, Device, "pump")
+    pump = root.handle(Device, "pump")
     pump.crash()
     settle(loop)
     reply = pump.read()

@@ -71,8 +71,8 @@ class Memory(Capability):
 
 class Kept(Memory):
     id = "Kept.Memory"
-    policy = RestartLimits(max_restarts=1)
-    mailbox_cap = 7
+    restarts = RestartLimits(max_restarts=1)
+    mailbox = 7
     timeout = 0.05
 
     def get(self, msg: Get, trace: bool = False) -> Value:  # type: ignore[override]  # a default is no hindrance  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -294,7 +294,7 @@ class BadId(Capability):
 
 
 class BadCap(Memory):
-    mailbox_cap = 0
+    mailbox = 0
 
 
 class BadTimeout(Memory):
@@ -302,4 +302,4 @@ class BadTimeout(Memory):
 
 
 class BadPolicy(Memory):
-    policy = 3  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]  # on purpose
+    restarts = 3  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]  # on purpose

@@ -57,7 +57,7 @@ class Mortal(Capability):
     """Dies."""
 
     outbound = Begun | Ended
-    policy = OFTEN
+    restarts = OFTEN
 
     def __init__(self) -> None:
         self.handled = 0
@@ -171,7 +171,7 @@ class Asking(Capability):
     """Asks."""
 
     outbound = Where | Hang | Die | Begun
-    policy = OFTEN
+    restarts = OFTEN
 
     async def ask(self, msg: Ask) -> Place:
         return await self.bus.ask(Where())
@@ -240,7 +240,7 @@ FUNCTION = Contract(
     inbound=Tell,
     outbound=None,
     spawn=telling,
-    policy=OFTEN,
+    restarts=OFTEN,
 )
 WORKER = Contract(
     id="Posted",
@@ -248,7 +248,7 @@ WORKER = Contract(
     inbound=Post,
     outbound=None,
     spawn=pairing,
-    policy=OFTEN,
+    restarts=OFTEN,
 )
 
 
@@ -259,7 +259,7 @@ class Never(Query[None], type="Unstartable.Never"):
 class Unstartable(Capability):
     """Does not start."""
 
-    policy = RestartLimits(max_restarts=0)
+    restarts = RestartLimits(max_restarts=0)
 
     def __init__(self, how: str) -> None:
         self.how = how

@@ -20,13 +20,13 @@ pytestmark = pytest.mark.guarantee("G299")
 class Small(Player):
     """Has room for eight messages, six of them requests of clients."""
 
-    mailbox_cap = 8
+    mailbox = 8
 
 
 class Tiny(Player):
     """Has room for more than one."""
 
-    mailbox_cap = 64
+    mailbox = 64
 
 
 def kinds(client: ScriptedLine, names: list[str]) -> list[str]:

@@ -1080,7 +1080,7 @@ class TestGreeting:
 class Narrow(Capability):
     """Takes its time, and has little room."""
 
-    mailbox_cap = 8
+    mailbox = 8
 
     async def rest(self, msg: Rest) -> None:
         await asyncio.sleep(msg.ms / 1000)

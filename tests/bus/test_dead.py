@@ -23,20 +23,20 @@ pytestmark = [pytest.mark.spec("C24")]
 class Brittle(Player):
     """Is out of service after the first failure."""
 
-    policy = RestartLimits(max_restarts=0, backoff=Backoff(initial=0.001, maximum=0.001))
+    restarts = RestartLimits(max_restarts=0, backoff=Backoff(initial=0.001, maximum=0.001))
 
 
 class Small(Player):
     """Has little room."""
 
-    mailbox_cap = 8
+    mailbox = 8
 
 
 class Ear(Capability):
     """Listens, and cannot take everything."""
 
-    mailbox_cap = 8
-    policy = RestartLimits(max_restarts=2, backoff=Backoff(initial=0.001, maximum=0.001))
+    mailbox = 8
+    restarts = RestartLimits(max_restarts=2, backoff=Backoff(initial=0.001, maximum=0.001))
     is_well = False
 
     def __init__(self) -> None:

@@ -84,7 +84,7 @@ class TestClasses:
         spec = read(d.Kept)
         assert spec.id == "Kept.Memory"
         assert spec.description == "Keeps values by key."
-        assert (spec.policy.max_restarts, spec.mailbox_cap, spec.timeout) == (1, 7, 0.05)
+        assert (spec.restarts.max_restarts, spec.mailbox, spec.timeout) == (1, 7, 0.05)
         assert spec.handles == read(d.Memory).handles
 
     def test_envelope_classes_have_a_builder(self) -> None:
@@ -181,8 +181,8 @@ class TestContracts:
             ({"subscribes": [3]}, "subscribes has 3"),
             ({"subscribes": 3}, "subscribes is 3"),
             ({"spawn": None}, "spawn is None: pass a function"),
-            ({"policy": None}, "policy is None: pass a RestartLimits"),
-            ({"mailbox_cap": True}, "mailbox_cap is True: pass an int from 1"),
+            ({"restarts": None}, "restarts is None: pass a RestartLimits"),
+            ({"mailbox": True}, "mailbox is True: pass an int from 1"),
             ({"timeout": 0}, "timeout is 0: pass seconds above 0"),
         ],
     )
@@ -223,9 +223,9 @@ class TestRefusals:
             (d.Kernel, r"Sys\.Panic cannot be handled"),
             (d.Answering, r"error Memory\.NotFound cannot be handled"),
             (d.BadId, "id is 'no words'"),
-            (d.BadCap, "mailbox_cap is 0"),
+            (d.BadCap, "mailbox is 0"),
             (d.BadTimeout, "timeout is 1000000000"),
-            (d.BadPolicy, "policy is 3"),
+            (d.BadPolicy, "restarts is 3"),
             (int, "<class 'int'> is not a capability"),
             (3, "3 is not a capability"),
         ],
@@ -250,7 +250,7 @@ def test_a_spec_cannot_be_changed() -> None:
     spec = read(d.Memory)
     with pytest.raises(TypeError):
         spec.handlers["command", "A.B"] = spec.handlers["command", "Memory.Set"]  # type: ignore[index]  # pyright: ignore[reportIndexIssue]  # on purpose
-    assert spec.policy == RestartLimits()
+    assert spec.restarts == RestartLimits()
 
 
 @pytest.mark.spec("C22")

@@ -70,13 +70,13 @@ class Looping(Capability):
 class Brittle(Player):
     """Is out of service after the first failure."""
 
-    policy = RestartLimits(max_restarts=0)
+    restarts = RestartLimits(max_restarts=0)
 
 
 class Small(Player):
     """Has a small mailbox."""
 
-    mailbox_cap = 8
+    mailbox = 8
 
 
 class Broken(Capability):
@@ -305,7 +305,7 @@ ERRORS: dict[str, Callable[[], object]] = {
         )  # type: ignore[misc]
         for name, value in (
             *(("id", ""), ("description", " "), ("inbound", 3), ("inbound", None), ("outbound", 3)),
-            *(("spawn", None), ("policy", None), ("mailbox_cap", True), ("timeout", 0)),
+            *(("spawn", None), ("restarts", None), ("mailbox", True), ("timeout", 0)),
             *(("subscribes", "Memory.Changed"), ("subscribes", ["Memory"])),
             *(("retry", 3), ("retry", {"Memory.Get": 3}), ("retry", {"Memory.Set": 3})),
             *(("remember", 3), ("remember", {"Memory.Get": True}), ("remember", {"Memory.Set": 3})),

@@ -47,7 +47,7 @@ def unix_hall(loop_factory: HostFactory, tmp_path: Path) -> Iterator[Hall]:
 @pytest.fixture
 def narrow_hall(loop_factory: HostFactory, tmp_path: Path) -> Iterator[Hall]:
     """Where few may wait for a capability."""
-    yield from opened(Hall("unix", loop_factory, tmp_path, config=NodeConfig(mailbox_cap=8, hold_timeout=0)))
+    yield from opened(Hall("unix", loop_factory, tmp_path, config=NodeConfig(mailbox=8, hold_timeout=0)))
 
 
 def opened(hall: Hall) -> Iterator[Hall]:

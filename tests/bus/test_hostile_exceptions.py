@@ -44,7 +44,7 @@ class Raiser(Capability):
     """Raises what it is told to."""
 
     id = "Hostile"
-    policy = RestartLimits(max_restarts=1000, period=60, backoff=None)
+    restarts = RestartLimits(max_restarts=1000, period=60, backoff=None)
 
     def do(self, msg: Do) -> None:
         raise hostile(msg.how)

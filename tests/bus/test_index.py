@@ -37,8 +37,8 @@ def spec(name: str, *keys: tuple[Kind, str]) -> CapabilitySpec:
         subscribes=(),
         make=object,
         is_class=True,
-        policy=RestartLimits(),
-        mailbox_cap=None,
+        restarts=RestartLimits(),
+        mailbox=None,
         timeout=None,
     )
 

@@ -71,7 +71,7 @@ OFTEN = RestartLimits(max_restarts=1000, backoff=None)
 class Mortal(Player):
     """Is started again at once, however often."""
 
-    policy = OFTEN
+    restarts = OFTEN
 
 
 class House:
@@ -173,7 +173,7 @@ class Heard(Query[list[str]], type="Listening.Heard"):
 class Listening(Capability):
     """Listens."""
 
-    policy = OFTEN
+    restarts = OFTEN
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -212,7 +212,7 @@ class Relaying(Capability):
     """Asks others."""
 
     outbound = Wait | Echo | Told
-    policy = OFTEN
+    restarts = OFTEN
 
     async def relay(self, msg: Relay) -> str:
         if msg.is_sent:
@@ -524,8 +524,8 @@ def worker(*, deaf: bool, cap: int | None = None) -> Contract:
         description="Posts.",
         inbound=Post,
         spawn=lambda: posted(deaf),
-        policy=OFTEN,
-        mailbox_cap=cap,
+        restarts=OFTEN,
+        mailbox=cap,
         timeout=1,
     )
 

@@ -258,7 +258,7 @@ class TestDying:
             (pid,) = children()
             assert said == f"hello from {pid}"
 
-        play(act, isolated(replace(FUNCTION, policy=RestartLimits(max_restarts=0))))
+        play(act, isolated(replace(FUNCTION, restarts=RestartLimits(max_restarts=0))))
 
 
 @pytest.mark.guarantee("G154")
@@ -600,7 +600,7 @@ class Die(Command[None], type="Painter.Die"):
 class Painter(Capability):
     """Paints."""
 
-    policy = RestartLimits(backoff=None)
+    restarts = RestartLimits(backoff=None)
 
     def pid(self, msg: Pid) -> int:
         print("painted")

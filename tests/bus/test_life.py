@@ -49,7 +49,7 @@ class Lingering(Capability):
 class Failing(Capability):
     """Does not start either, and takes its time over it."""
 
-    policy = RestartLimits(max_restarts=0)
+    restarts = RestartLimits(max_restarts=0)
 
     async def on_start(self) -> None:
         await asyncio.sleep(0.01)

@@ -40,7 +40,7 @@ class Shout(Command[None], type="Frail.Shout"):
 class Frail(Capability):
     'Crashes.'
 
-    policy = RestartLimits(max_restarts=100_000, period=60, backoff=None)
+    restarts = RestartLimits(max_restarts=100_000, period=60, backoff=None)
 
     def crash(self, msg: Crash) -> None:
         raise ValueError(msg.text * 100)

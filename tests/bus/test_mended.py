@@ -94,7 +94,7 @@ class TestCommandLine:
 class Slow(Capability):
     """Waits for a word."""
 
-    mailbox_cap = 8
+    mailbox = 8
     timeout = 0.5
 
     def do(self, msg: Do) -> None:

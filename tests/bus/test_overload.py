@@ -15,13 +15,13 @@ from tests.bus.stage import Stage, play, staged
 class Small(Player):
     """Has little room."""
 
-    mailbox_cap = 8
+    mailbox = 8
 
 
 class Slow(Capability):
     """Has little room, and takes its time over events."""
 
-    mailbox_cap = 8
+    mailbox = 8
 
     async def told(self, msg: Told) -> None:
         if msg.text == "hold":

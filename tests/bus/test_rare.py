@@ -132,7 +132,7 @@ class TestSayingIt:
 class Exits(Capability):
     """Calls sys.exit."""
 
-    policy = RestartLimits(backoff=None, max_restarts=100)
+    restarts = RestartLimits(backoff=None, max_restarts=100)
 
     def do(self, msg: Do) -> None:
         sys.exit(3)
@@ -178,7 +178,7 @@ class TestWorkers:
             inbound=Do | Told,
             outbound=None,
             spawn=lambda: BufferedWorker(wait),
-            mailbox_cap=8,
+            mailbox=4,
         )
 
         async def act(stage: Stage) -> None:
@@ -261,7 +261,7 @@ class TestShapes:
 class Quick(Capability):
     """Is started again at once."""
 
-    policy = RestartLimits(backoff=None, max_restarts=100)
+    restarts = RestartLimits(backoff=None, max_restarts=100)
 
     async def do(self, msg: Do) -> None:
         raise Boom

@@ -316,7 +316,7 @@ class TestNotRemembered:
 
     def test_an_overload(self) -> None:
         class Small(Player):
-            mailbox_cap = 8
+            mailbox = 8
 
         async def act(stage: Stage) -> None:
             client = stage.connect()

@@ -83,7 +83,7 @@ class TestCrash:
             client.reply(ping)
             await stage.wait(1100)
 
-    @staged(Player, mailbox_cap=8)
+    @staged(Player, mailbox=8)
     async def test_a_mailbox_that_was_full_at_the_crash_is_worked_off(self, stage: Stage) -> None:
         client = stage.connect()
         client.command("Cast.Wait", {"ms": 10, "what": "raise"})
@@ -210,7 +210,7 @@ class TestOutOfService:
         class Weak(Player):
             """Starts at first, and then only at the third attempt."""
 
-            policy = RestartLimits(max_restarts=0, period=1)
+            restarts = RestartLimits(max_restarts=0, period=1)
 
             def on_start(self) -> None:
                 starts.append(1)
@@ -292,7 +292,7 @@ class TestOutOfService:
         class Weak(Player):
             """Starts once."""
 
-            policy = RestartLimits(max_restarts=0)
+            restarts = RestartLimits(max_restarts=0)
 
             def on_start(self) -> None:
                 starts.append(1)

@@ -61,8 +61,8 @@ class Score:
 class Hard(Capability):
     """Fails as often as it is told to."""
 
-    policy = RestartLimits(max_restarts=100, backoff=Backoff(initial=0.001, maximum=0.001))
-    mailbox_cap = 8
+    restarts = RestartLimits(max_restarts=100, backoff=Backoff(initial=0.001, maximum=0.001))
+    mailbox = 8
 
     def __init__(self, score: Score) -> None:
         self.score = score
@@ -176,7 +176,7 @@ class TestTryingAgain:
         class Brittle(Hard):
             """Is out of service after one failure."""
 
-            policy = RestartLimits(max_restarts=0, backoff=Backoff(initial=0.001, maximum=0.001))
+            restarts = RestartLimits(max_restarts=0, backoff=Backoff(initial=0.001, maximum=0.001))
 
         async def act(stage: Stage) -> None:
             client = stage.connect()
@@ -198,7 +198,7 @@ class TestTryingAgain:
         class Brittle(Hard):
             """Is out of service after two failures."""
 
-            policy = RestartLimits(max_restarts=1, backoff=Backoff(initial=0.001, maximum=0.001))
+            restarts = RestartLimits(max_restarts=1, backoff=Backoff(initial=0.001, maximum=0.001))
 
         async def act(stage: Stage) -> None:
             client = stage.connect()
@@ -243,7 +243,7 @@ class TestTheFirstDeadline:
         class Slow(Hard):
             """Takes its time to come back."""
 
-            policy = RestartLimits(max_restarts=100, backoff=Backoff(initial=5, maximum=5))
+            restarts = RestartLimits(max_restarts=100, backoff=Backoff(initial=5, maximum=5))
 
         async def act(stage: Stage) -> None:
             client = stage.connect()
@@ -309,7 +309,7 @@ class TestDeclaring:
             description="Fails once.",
             inbound=Once,
             spawn=lambda: handle,
-            policy=RestartLimits(backoff=Backoff(initial=0.001, maximum=0.001)),
+            restarts=RestartLimits(backoff=Backoff(initial=0.001, maximum=0.001)),
             retry={"Hard.Once": Retry(backoff=STEADY)},
         )
 

@@ -58,7 +58,7 @@ class Glass(Capability):
     """Breaks."""
 
     outbound = Broken
-    policy = RestartLimits(max_restarts=100, backoff=Backoff(initial=0.001, maximum=0.001))
+    restarts = RestartLimits(max_restarts=100, backoff=Backoff(initial=0.001, maximum=0.001))
 
     def __init__(self, store: Store) -> None:
         self.store = store

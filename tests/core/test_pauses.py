@@ -13,7 +13,7 @@ import pytest
 from bandstand.actor import Actor, ActorSystem, Reply, ask, is_alive, tell
 from bandstand.errors import TargetEndedError
 from bandstand.testing import VirtualClock
-from tests.actor.asking import Oracle, Play, in_time, outcome, turns
+from tests.actor.asking import Oracle, RunSystem, outcome, turns
 from tests.actor.players import spin
 from tests.core.support import HostFactory, check_statistics
 from tests.core.waiting_actors import (
@@ -30,11 +30,6 @@ from tests.loops import loops_of
 
 
 @pytest.fixture
-def play(clock: VirtualClock) -> Play:
-    return in_time(clock)
-
-
-@pytest.fixture
 def typed(clock: VirtualClock, loop_factory: HostFactory) -> Iterator[ActorSystem]:
     with loops_of(ActorSystem, clock, loop_factory) as make:
         yield make()
@@ -46,7 +41,7 @@ def typed(clock: VirtualClock, loop_factory: HostFactory) -> Iterator[ActorSyste
 @pytest.mark.guarantee("G61")
 @pytest.mark.parametrize("is_crowded", [True, False])
 def test_a_handler_that_is_cancelled_at_the_end_of_a_pause_can_wait_again(
-    play: Play, is_crowded: bool
+    run_virtual: RunSystem, is_crowded: bool
 ) -> None:
     log: list[Any] = []
 
@@ -73,11 +68,11 @@ def test_a_handler_that_is_cancelled_at_the_end_of_a_pause_can_wait_again(
         assert is_alive(player)
         assert loop.statistics().ready == loop.statistics().in_flight == 0
 
-    play(story, **(CROWDED if is_crowded else {}))
+    run_virtual(story, **(CROWDED if is_crowded else {}))
 
 
 @pytest.mark.guarantee("G65")
-def test_an_actor_that_stands_in_the_run_queue_can_wait_in_its_end(play: Play) -> None:
+def test_an_actor_that_stands_in_the_run_queue_can_wait_in_its_end(run_virtual: RunSystem) -> None:
     log: list[Any] = []
 
     async def story(loop: ActorSystem) -> None:
@@ -95,11 +90,11 @@ def test_an_actor_that_stands_in_the_run_queue_can_wait_in_its_end(play: Play) -
         assert log == [1]
         assert not is_alive(player)
 
-    play(story, **CROWDED)
+    run_virtual(story, **CROWDED)
 
 
 @pytest.mark.guarantee("G65")
-def test_an_actor_that_stands_in_the_run_queue_is_not_put_there_twice(play: Play) -> None:
+def test_an_actor_that_stands_in_the_run_queue_is_not_put_there_twice(run_virtual: RunSystem) -> None:
     log: list[Any] = []
 
     async def story(loop: ActorSystem) -> None:
@@ -123,14 +118,14 @@ def test_an_actor_that_stands_in_the_run_queue_is_not_put_there_twice(play: Play
         assert not is_alive(player)
         assert loop.statistics().ready == 0
 
-    play(story, **CROWDED)
+    run_virtual(story, **CROWDED)
 
 
 # --- what can happen to one who waits -----------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G61")
-def test_a_timeout_around_an_ask_expires_and_the_handler_goes_on(play: Play) -> None:
+def test_a_timeout_around_an_ask_expires_and_the_handler_goes_on(run_virtual: RunSystem) -> None:
     log: list[Any] = []
 
     async def story(loop: ActorSystem) -> None:
@@ -146,7 +141,7 @@ def test_a_timeout_around_an_ask_expires_and_the_handler_goes_on(play: Play) -> 
         assert await loop.spawn(CoroutineActor, work).play() == 2
         assert log == ["begins 1", "cancelled 1", "plain 2"]
 
-    play(story)
+    run_virtual(story)
 
 
 ENDS: dict[str, Callable[[CoroutineActor], None]] = {
@@ -159,7 +154,7 @@ ENDS: dict[str, Callable[[CoroutineActor], None]] = {
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("is_started", [True, False])
 def test_one_who_waits_can_be_ended_and_so_is_what_it_waits_for(
-    play: Play, end: str, is_started: bool
+    run_virtual: RunSystem, end: str, is_started: bool
 ) -> None:
     log: list[Any] = []
 
@@ -185,11 +180,11 @@ def test_one_who_waits_can_be_ended_and_so_is_what_it_waits_for(
         assert await oracle.plain(1) == 1
         assert loop.statistics().in_flight == 0
 
-    play(story)
+    run_virtual(story)
 
 
 @pytest.mark.parametrize("rounds", [1, 5])
-def test_one_whose_task_has_not_started_goes_on_in_the_same_tick(play: Play, rounds: int) -> None:
+def test_one_whose_task_has_not_started_goes_on_in_the_same_tick(run_virtual: RunSystem, rounds: int) -> None:
     async def story(loop: ActorSystem) -> None:
         oracle = loop.spawn(Oracle)
 
@@ -203,7 +198,7 @@ def test_one_whose_task_has_not_started_goes_on_in_the_same_tick(play: Play, rou
         assert reply.done()
         assert reply.result() == list(range(rounds))
 
-    play(story)
+    run_virtual(story)
 
 
 def test_one_who_waits_goes_on_when_somebody_polls_by_hand(typed: ActorSystem) -> None:
@@ -220,7 +215,9 @@ def test_one_who_waits_goes_on_when_somebody_polls_by_hand(typed: ActorSystem) -
     check_statistics(typed)
 
 
-def test_one_who_waits_goes_on_when_a_task_polls_by_hand_and_the_task_stays_itself(play: Play) -> None:
+def test_one_who_waits_goes_on_when_a_task_polls_by_hand_and_the_task_stays_itself(
+    run_virtual: RunSystem,
+) -> None:
     log: list[Any] = []
     tasks: list[asyncio.Task[Any] | None] = []
 
@@ -245,7 +242,7 @@ def test_one_who_waits_goes_on_when_a_task_polls_by_hand_and_the_task_stays_itse
         assert len(set(tasks)) == 1
         assert own not in tasks
 
-    play(story)
+    run_virtual(story)
 
 
 # --- context ------------------------------------------------------------------------------------------------------------
@@ -254,7 +251,7 @@ mood: ContextVar[str] = ContextVar("mood", default="none")
 
 
 @pytest.mark.guarantee("G70")
-def test_context_travels_from_a_handler_that_has_waited(play: Play) -> None:
+def test_context_travels_from_a_handler_that_has_waited(run_virtual: RunSystem) -> None:
     seen: list[tuple[str, str]] = []
 
     class Witness(Actor):
@@ -284,4 +281,4 @@ def test_context_travels_from_a_handler_that_has_waited(play: Play) -> None:
         assert seen == [(when, "mine") for when in ("before", "after a pause", "after a turn of the host")]
         assert await witness.answer() == "none"
 
-    play(story)
+    run_virtual(story)

@@ -13,7 +13,7 @@ from bandstand.actor import Actor, ActorSystem, Reply, tell
 from bandstand.core import ExitReason
 from bandstand.errors import BandstandError, TargetEndedError
 from bandstand.testing import VirtualClock
-from tests.actor.asking import Oracle, Play, in_time, turns
+from tests.actor.asking import Oracle, RunSystem, turns
 from tests.core.waiting_actors import (
     CROWDED,
     LONG,
@@ -35,11 +35,6 @@ class Ender(Actor):
     @tell
     def end(self) -> None:
         self.loop.request_stop()
-
-
-@pytest.fixture
-def play(clock: VirtualClock) -> Play:
-    return in_time(clock)
 
 
 def complaints(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -73,7 +68,7 @@ def check_end(log: list[Any], took: int, caplog: pytest.LogCaptureFixture) -> No
 @pytest.mark.guarantee("G65")
 @pytest.mark.parametrize("where", ["on_stop", "finally", "before"])
 def test_waits_in_an_actors_end_come_to_an_end_when_the_loop_ends(
-    play: Play, clock: VirtualClock, caplog: pytest.LogCaptureFixture, where: str
+    run_virtual: RunSystem, clock: VirtualClock, caplog: pytest.LogCaptureFixture, where: str
 ) -> None:
     log: list[Any] = []
     began: list[int] = []
@@ -101,7 +96,7 @@ def test_waits_in_an_actors_end_come_to_an_end_when_the_loop_ends(
         assert len(log) == (where == "before")
         began.append(clock.now_ns())
 
-    play(story, stop_timeout=LONG)
+    run_virtual(story, stop_timeout=LONG)
     check_end(log, clock.now_ns() - began[0], caplog)
 
 
@@ -124,7 +119,7 @@ def test_waits_in_an_actors_end_come_to_an_end_when_run_ends(
 
 @pytest.mark.guarantee("G65")
 def test_one_who_was_about_to_go_on_when_the_loop_ends_goes_on(
-    play: Play, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+    run_virtual: RunSystem, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     log: list[Any] = []
     asked: list[Reply[int]] = []
@@ -149,7 +144,7 @@ def test_one_who_was_about_to_go_on_when_the_loop_ends_goes_on(
         assert asked[0].done()
         assert log == []
 
-    play(story, stop_timeout=LONG, **CROWDED)
+    run_virtual(story, stop_timeout=LONG, **CROWDED)
     assert log == [1, "goes on"]
     assert clock.now_ns() == before
     assert complaints(caplog) == []
@@ -157,7 +152,7 @@ def test_one_who_was_about_to_go_on_when_the_loop_ends_goes_on(
 
 @pytest.mark.guarantee("G60")
 def test_a_handler_that_waits_is_cancelled_when_the_loop_ends(
-    play: Play, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+    run_virtual: RunSystem, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     log: list[Any] = []
     asks: list[Reply[Any]] = []
@@ -169,7 +164,7 @@ def test_a_handler_that_waits_is_cancelled_when_the_loop_ends(
         await turns()
         assert log == ["begins 0"]
 
-    play(story, stop_timeout=LONG)
+    run_virtual(story, stop_timeout=LONG)
     assert sorted(log) == ["begins 0", "cancelled 0", "gone"]
     with pytest.raises(TargetEndedError):
         asks[0].result()
@@ -184,7 +179,7 @@ async def late_words(log: list[Any]) -> None:
 
 @pytest.mark.guarantee("G65")
 def test_an_actor_whose_handler_is_cancelled_when_the_loop_ends_still_has_its_end(
-    play: Play, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+    run_virtual: RunSystem, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     log: list[Any] = []
     before = clock.now_ns()
@@ -194,7 +189,7 @@ def test_an_actor_whose_handler_is_cancelled_when_the_loop_ends_still_has_its_en
         await turns()
         assert not reply.done()
 
-    play(story, stop_timeout=LONG)
+    run_virtual(story, stop_timeout=LONG)
     assert log == ["farewell"]
     assert clock.now_ns() == before
     assert complaints(caplog) == []

@@ -109,7 +109,7 @@ class Clown(Capability):
     """Stumbles."""
 
     outbound = Said
-    policy = RestartLimits(max_restarts=1_000_000, backoff=Backoff(initial=0.001, maximum=0.001))
+    restarts = RestartLimits(max_restarts=1_000_000, backoff=Backoff(initial=0.001, maximum=0.001))
 
     async def do(self, msg: Do) -> None:
         match msg.way:

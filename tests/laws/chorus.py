@@ -193,8 +193,8 @@ class Singer(Capability):
 
     id = "Solo"
     outbound = Told | Declined | Solo | Duo | Trio | Quartet
-    policy = POLICY
-    mailbox_cap = CAP
+    restarts = POLICY
+    mailbox = CAP
 
     def __init__(self, score: Score) -> None:
         self._score = score
@@ -321,8 +321,8 @@ def chorus(score: Score) -> list[Provision | Contract]:
             inbound=kind | Told if name == "Duo" else kind,
             outbound=Told | Declined | Solo | Duo | Trio | Quartet,
             spawn=spawn,
-            policy=POLICY,
-            mailbox_cap=CAP,
+            restarts=POLICY,
+            mailbox=CAP,
         )
 
     def buffered() -> BufferedWorker:

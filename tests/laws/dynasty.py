@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 from hypothesis import strategies as st
 
 from bandstand.core import ExitReason
-from bandstand.supervision import AutoShutdown, ChildMode, Shutdown, Strategy
+from bandstand.supervision import AutoShutdown, RestartPolicy, Shutdown, Strategy
 
 NORMAL, FAIL, PANIC = ExitReason.NORMAL, ExitReason.FAIL, ExitReason.PANIC
 
@@ -42,7 +42,7 @@ class Plan:
     """One child, and whom it supervises if it is a supervisor."""
 
     kind: Kind
-    mode: ChildMode = ChildMode.PERMANENT
+    mode: RestartPolicy = RestartPolicy.ALWAYS
     delays: Delays | None = None
     keeps: bool = False
     shutdown: int | Shutdown | None = None
@@ -64,15 +64,17 @@ class Plan:
 
 def sane(plan: Plan, auto: AutoShutdown) -> Plan:
     """A plan without what does not go together."""
-    if plan.mode is ChildMode.TEMPORARY:
+    if plan.mode is RestartPolicy.NEVER:
         plan = replace(plan, delays=None, keeps=False)
-    if plan.mode is ChildMode.PERMANENT or auto is AutoShutdown.NEVER:
+    if plan.mode is RestartPolicy.ALWAYS or auto is AutoShutdown.NEVER:
         plan = replace(plan, significant=False)
     return plan
 
 
 delays = st.none() | st.builds(Delays, st.sampled_from([5, 10]), st.sampled_from([10, 40]), st.integers(1, 3))
-modes = st.sampled_from([ChildMode.PERMANENT, ChildMode.TRANSIENT, ChildMode.TRANSIENT, ChildMode.TEMPORARY])
+modes = st.sampled_from(
+    [RestartPolicy.ALWAYS, RestartPolicy.ON_FAILURE, RestartPolicy.ON_FAILURE, RestartPolicy.NEVER]
+)
 shutdowns = st.sampled_from([None, None, 20, 0, Shutdown.KILL, Shutdown.INFINITY])
 intensities = st.sampled_from([0, 1, 2, 4, 8, 8])
 periods = st.sampled_from([50, 1000])
@@ -82,7 +84,7 @@ def workers(is_async: st.SearchStrategy[bool]) -> st.SearchStrategy[Plan]:
     return st.builds(
         Plan,
         kind=st.just("worker"),
-        mode=modes,
+        restart=modes,
         delays=delays,
         keeps=st.booleans(),
         shutdown=shutdowns,
@@ -112,7 +114,7 @@ def trees(
     supervisor = st.builds(
         Plan,
         kind=st.sampled_from(kinds),
-        mode=modes,
+        restart=modes,
         delays=delays,
         shutdown=shutdowns,
         significant=st.booleans(),
@@ -292,9 +294,9 @@ class Boss:
     def judge(self, child: Child, reason: ExitReason) -> None:
         world, plan, mode = self.world, self.plan, child.plan.mode
         is_abnormal = reason is not NORMAL
-        if mode is ChildMode.TEMPORARY or (mode is ChildMode.TRANSIENT and not is_abnormal):
+        if mode is RestartPolicy.NEVER or (mode is RestartPolicy.ON_FAILURE and not is_abnormal):
             self.bury(child)
-            if mode is ChildMode.TEMPORARY or plan.kind == "many":
+            if mode is RestartPolicy.NEVER or plan.kind == "many":
                 self.forget(child)
             if child.plan.significant:
                 others = [one for one in self.children if one is not child and one.plan.significant]
@@ -336,7 +338,7 @@ class Boss:
                 continue
             if other.phase in {"up", "starting"}:
                 self.stop(other)
-            if other.plan.mode is ChildMode.TEMPORARY:
+            if other.plan.mode is RestartPolicy.NEVER:
                 self.forget(other)
                 continue
             other.phase = "waiting"
@@ -374,7 +376,7 @@ class Boss:
             self.stop(child)
         child.phase = "down"
         self.bury(child)
-        if child.plan.mode is ChildMode.TEMPORARY or self.plan.kind == "many":
+        if child.plan.mode is RestartPolicy.NEVER or self.plan.kind == "many":
             self.forget(child)
 
     def start_on_request(self, child: Child) -> bool:

@@ -19,7 +19,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from bandstand.actor import Actor, ActorSystem, Reply, ask, child, is_alive, supervised
+from bandstand.actor import Actor, ActorSystem, Reply, ask, child, is_alive
 from bandstand.errors import (
     AskCycleError,
     AskTimeoutError,
@@ -28,7 +28,7 @@ from bandstand.errors import (
     NoSuchActorError,
     TargetEndedError,
 )
-from bandstand.supervision import Mailbox, SupervisorSpec, spawn_supervisor
+from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock, leaks_of
 from tests.core.support import Boom, check_statistics
 
@@ -36,7 +36,7 @@ R = TypeVar("R")
 
 SLACK = 3  # milliseconds that a deadline may be late by: two roundings, and the tick itself
 NAMES = ("plain", "other", "fresh", "kept")
-SUPERVISED = {"fresh": Mailbox.FRESH, "kept": Mailbox.KEPT}
+SUPERVISED = {"fresh": False, "kept": True}
 KINDS = ("now", "later", "held", "refuse", "refuse_later", "fail", "fail_later", "stubborn", "relay")
 FATAL = {"fail", "fail_later"}
 
@@ -189,22 +189,20 @@ class World(RuleBasedStateMachine):
     def do(self, work: Coroutine[Any, Any, R]) -> R:
         return self.runner.run(work)
 
-    @initialize(cap=st.sampled_from([6, 8, 64]))
+    @initialize(cap=st.sampled_from([2, 4, 60]))
     def begin(self, cap: int) -> None:
         async def enter() -> None:
             await self.loop.__aenter__()
             specs = [
-                child(name, mailbox=mailbox, mailbox_cap=cap).of(Player, self, name)
-                for name, mailbox in SUPERVISED.items()
+                child(name, keep_mailbox=keep_mailbox, mailbox=cap).of(Player, self, name)
+                for name, keep_mailbox in SUPERVISED.items()
             ]
             root = spawn_supervisor(self.loop, SupervisorSpec(children=specs, max_restarts=10**6))
             for name in NAMES:
                 if name in SUPERVISED:
-                    self.players[name] = supervised(root, Player, name)
+                    self.players[name] = root.handle(Player, name)
                 else:
-                    self.players[name] = self.loop.options(name=name, mailbox_cap=cap).spawn(
-                        Player, self, name
-                    )
+                    self.players[name] = self.loop.options(name=name, mailbox=cap).spawn(Player, self, name)
 
         self.do(enter())
 

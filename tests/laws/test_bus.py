@@ -103,7 +103,7 @@ class World(RuleBasedStateMachine):
             timeout=TIMEOUT / 1000,
             max_in_flight=credit,
             max_inside=inside,
-            mailbox_cap=CAP,
+            mailbox=CAP,
             health_period=0.7,
             max_timers=4,
         )

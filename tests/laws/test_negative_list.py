@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, ActorSystem, ask, child, supervised, tell
+from bandstand.actor import Actor, ActorSystem, ask, child, tell
 from bandstand.core import ActorStatus, Context, Down, ExitReason, Lane, LoopConfig, Overflow
 from bandstand.errors import AskTimeoutError, BandstandError, RestartLimitError, TargetEndedError
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
@@ -155,7 +155,7 @@ def test_a_full_mailbox_kills_its_sender(clock: VirtualClock) -> None:
 
     async def main() -> int:
         async with loop:
-            slow = loop.options(mailbox_cap=16).spawn(Slow)
+            slow = loop.options(mailbox=12).spawn(Slow)
             eager = loop.spawn(Eager, slow)
             eager.flood(100)
             refused = await eager.books()
@@ -356,7 +356,7 @@ def test_an_exception_during_a_cancellation_makes_a_restart_of_a_stop(
             boss = spawn_supervisor(
                 loop, SupervisorSpec(children=[child("bitter").of(Bitter, begun)]), name="boss"
             )
-            handle = supervised(boss, Bitter, "bitter")
+            handle = boss.handle(Bitter, "bitter")
             handle.wait()
             await asyncio.sleep(0.1)
             boss.stop_child("bitter")
@@ -388,7 +388,7 @@ def test_the_thread_spins_while_a_supervisor_waits_for_a_child(clock: VirtualClo
 
     async def main() -> tuple[int, int]:
         async with loop:
-            supervised(boss, Clinging, "clinging").wait()
+            boss.handle(Clinging, "clinging").wait()
             await asyncio.sleep(1)
             before = loop.statistics()
             boss.stop()

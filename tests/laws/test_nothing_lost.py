@@ -73,8 +73,8 @@ class Try(
 class Worker(Capability):
     """Does it, and counts how often."""
 
-    policy = RestartLimits(max_restarts=5, period=1, backoff=Backoff(initial=0.01, maximum=0.01))
-    mailbox_cap = 8
+    restarts = RestartLimits(max_restarts=5, period=1, backoff=Backoff(initial=0.01, maximum=0.01))
+    mailbox = 8
 
     def __init__(self, runs: Counter[str]) -> None:
         self._runs = runs

@@ -7,19 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bandstand.errors.validation import to_ms
-from bandstand.pod.enums import PodPhase, RestartPolicy
-from bandstand.pod.restart import CHILD_MODES, PodAction, PodEnding, RestartState, decide_restart
-from bandstand.supervision import Backoff, ChildMode, Intensity
+from bandstand.pod.enums import PodPhase
+from bandstand.pod.restart import PodAction, PodEnding, RestartState, decide_restart
+from bandstand.supervision import Backoff, Intensity, RestartPolicy
 
 endings = st.sampled_from(
     [PodEnding(PodPhase.COMPLETED, "it has ended"), PodEnding(PodPhase.FAILED, "it has failed", "actor")]
 )
 gaps = st.floats(0, 4000, allow_nan=False)
-
-
-def test_every_policy_has_a_mode() -> None:
-    assert set(CHILD_MODES) == set(RestartPolicy)
-    assert set(CHILD_MODES.values()) == set(ChildMode)
 
 
 @pytest.mark.guarantee("G158")

@@ -159,7 +159,7 @@ class World(RuleBasedStateMachine):
                 on_death=on_death,
                 ahead=1 if on_death is OnDeath.REQUEUE_ALL else ahead,
                 max_tries=TRIES,
-                mailbox_cap=24,
+                mailbox=20,
                 max_restarts=10**6,
                 ask_timeout=None,
             ).spawn(Hand, self)

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from traceback import format_exception
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 from hypothesis import given, settings
@@ -48,7 +48,6 @@ from bandstand.supervision import (
     Counts,
     DynamicSpec,
     DynamicSupervisor,
-    Mailbox,
     Overseer,
     PartitionSpec,
     Phase,
@@ -109,8 +108,8 @@ def child_of(plan: Plan, name: str, actors: Actors) -> ChildSpec[Any]:
         name,
         actors.behavior if is_worker else spec_of(plan, name, actors),
         init=actors.init(name) if is_worker else None,
-        mode=plan.mode,
-        mailbox=Mailbox.KEPT if plan.keeps else Mailbox.FRESH,
+        restart=plan.mode,
+        keep_mailbox=plan.keeps,
         backoff=None
         if rule is None
         else Backoff(
@@ -335,7 +334,8 @@ class Dynasty(RuleBasedStateMachine):
             boss.serial += not is_refused
             number = boss.serial
             name, plan = f"{boss.name}.k-{number}", boss.plan.children[0]
-            begin = lambda: overseer.start_child(number)  # noqa: E731 -- same
+            crowd = cast("DynamicSupervisor[ActorId]", overseer)
+            begin = lambda: crowd.start_child(number)  # noqa: E731 -- same
         else:
             return
         if is_refused:

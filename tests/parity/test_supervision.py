@@ -71,14 +71,14 @@ def transcript(build: Build, strategy: int, steps: list[tuple[str, int]]) -> lis
             raise ValueError
         return {"fail": build.core.FAIL, "stop": build.core.STOP}.get(data)
 
-    modes, mailboxes = list(words.ChildMode), list(words.Mailbox)
+    modes = list(words.RestartPolicy)
     children = [
         words.ChildSpec(
             f"c{at}",
             behavior,
             init=init,
-            mode=modes[at % 2],
-            mailbox=mailboxes[at // 2 % 2],
+            restart=modes[at % 2],
+            keep_mailbox=at // 2 % 2 == 1,
             backoff=words.Backoff(initial=0.01, maximum=0.04) if at == 1 else None,
         )
         for at in range(4)
@@ -99,7 +99,9 @@ def transcript(build: Build, strategy: int, steps: list[tuple[str, int]]) -> lis
                 case "resume":
                     return int(root.restart_child(f"c{at}")) & 0xFFFFFF
                 case "add":
-                    root.start_child(words.ChildSpec(f"c{at + 4}", behavior, init=init, mode=modes[at % 3]))
+                    root.start_child(
+                        words.ChildSpec(f"c{at + 4}", behavior, init=init, restart=modes[at % 3])
+                    )
                 case "delete":
                     root.delete_child(f"c{at + 4}")
                 case "time":

@@ -9,7 +9,8 @@ from bandstand.actor import Actor, Implements, Interface, ask, tell
 from bandstand.pod.declaration import pod
 from bandstand.pod.deployment import Troupe
 from bandstand.pod.directory import Directory, directory
-from bandstand.pod.enums import RestartPolicy, ThreadModel
+from bandstand.pod.enums import ThreadModel
+from bandstand.supervision import RestartPolicy
 
 request_id = ContextVar("request_id", default="")
 
@@ -73,7 +74,7 @@ class Studio(Troupe):
     vsync = pod(restart=RestartPolicy.ALWAYS).expose(Vsync, fps=50)
     engine_pod = pod(restart=RestartPolicy.ON_FAILURE, core=1)
     engine = engine_pod.expose(Engine, directory(EnginePeers), threads=2)
-    config = engine_pod.role(mailbox_cap=100, ask_timeout=0.5).of(Config, "studio.toml")
+    config = engine_pod.role(mailbox=100, ask_timeout=0.5).of(Config, "studio.toml")
     display = pod(thread=ThreadModel.MAIN).of(Display)
 
 

@@ -123,7 +123,7 @@ class Role:
     """What a link must know of a role of the other side."""
 
     kind: type[Any] = Scribe
-    mailbox_cap: int | None = None
+    mailbox: int | None = None
     overflow: Overflow = Overflow.REJECT
 
 
@@ -223,9 +223,7 @@ async def linked(
 
     def spawn(loop: ActorSystem) -> dict[str, Any]:
         return {
-            name: loop.options(name=name, mailbox_cap=each.mailbox_cap, overflow=each.overflow).spawn(
-                each.kind
-            )
+            name: loop.options(name=name, mailbox=each.mailbox, overflow=each.overflow).spawn(each.kind)
             for name, each in roles.items()
         }
 

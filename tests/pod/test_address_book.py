@@ -96,8 +96,8 @@ class Stage:
         self.loop = ActorSystem()
         self.book: list[object] = []
 
-    def incarnate(self, mailbox_cap: int | None = None) -> ActorId:
-        return id_of(self.loop.options(mailbox_cap=mailbox_cap).spawn(Clerk, self.book))
+    def incarnate(self, mailbox: int | None = None) -> ActorId:
+        return id_of(self.loop.options(mailbox=mailbox).spawn(Clerk, self.book))
 
     def open(self) -> ActorId:
         actor = self.incarnate()
@@ -388,7 +388,7 @@ def test_what_finds_no_room_stays_in_line_and_is_not_overtaken(stage: Stage) -> 
     for n in range(3):
         handle.note(n)
     # One slot for users, beside the system's four.
-    stage.address_book.publish("office", {"clerk": stage.incarnate(mailbox_cap=5)})
+    stage.address_book.publish("office", {"clerk": stage.incarnate(mailbox=1)})
     settle(stage.loop)
     assert stage.book == [0]
     handle.note(3)

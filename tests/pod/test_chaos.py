@@ -37,7 +37,7 @@ from tests.soak.alarms import listening
 from tests.soak.pods import Storm
 
 PATIENCE_MS = 30_000
-CAP = 64
+CAP = 60
 MANY, SIZE = 180, 1000
 REAL = "threads and processes of the machine, and their ends, are what this is about"
 
@@ -117,7 +117,7 @@ class Slow(Troupe):
     """A pod that takes its time to come back."""
 
     slow = pod(restart=RestartPolicy.ALWAYS, backoff=Backoff(initial=0.3), when_down=WhenDown.QUEUE)
-    drawer = slow.role(mailbox_cap=CAP).expose(Drawer)
+    drawer = slow.role(mailbox=CAP).expose(Drawer)
 
 
 @contextmanager

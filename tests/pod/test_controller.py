@@ -14,8 +14,8 @@ from bandstand.actor import Actor, WhenDown, ask, tell, when_down
 from bandstand.errors import PodDownError, PodFailedError, PodGoneError, PodTimeoutError
 from bandstand.pod.declaration import pod
 from bandstand.pod.deployment import Troupe
-from bandstand.pod.enums import PodPhase, RestartPolicy, ThreadModel
-from bandstand.supervision import Backoff
+from bandstand.pod.enums import PodPhase, ThreadModel
+from bandstand.supervision import Backoff, RestartPolicy
 from tests.core.support import Boom
 from tests.pod.troupes import (
     ALWAYS,

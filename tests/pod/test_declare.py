@@ -17,9 +17,9 @@ from bandstand.errors import DeclarationError, InvalidArgumentError
 from bandstand.pod.declaration import ExposedRole, HiddenRole, PodOptions, checked_plan, nested, pod
 from bandstand.pod.deployment import Troupe
 from bandstand.pod.directory import Directory, DirectoryRequest, directory
-from bandstand.pod.enums import RestartPolicy, ThreadModel
+from bandstand.pod.enums import ThreadModel
 from bandstand.pod.spec import PodSpec
-from bandstand.supervision import Backoff, Intensity
+from bandstand.supervision import Backoff, Intensity, RestartPolicy
 from tests.pod.declaring import (
     Config,
     Display,
@@ -66,8 +66,8 @@ def test_a_class_becomes_data() -> None:
         (DirectoryRequest(EnginePeers),),
         {"threads": 2},
     )
-    assert (roles["config"].mailbox_cap, roles["config"].ask_timeout) == (100, 0.5)
-    assert (roles["vsync"].mailbox_cap, roles["vsync"].ask_timeout) == (None, UNSET_TIMEOUT)
+    assert (roles["config"].mailbox, roles["config"].ask_timeout) == (100, 0.5)
+    assert (roles["vsync"].mailbox, roles["vsync"].ask_timeout) == (None, UNSET_TIMEOUT)
 
 
 @pytest.mark.guarantee("G132")
@@ -91,14 +91,12 @@ def test_every_option_arrives() -> None:
         "stop_timeout": 0.002,
         "limits": LoopConfig(max_actors=5),
     }
-    role = (
-        pod(**options).role(mailbox_cap=3, overflow=Overflow.DROP_OLDEST, ask_timeout=None).expose(Vsync, 5)
-    )
+    role = pod(**options).role(mailbox=3, overflow=Overflow.DROP_OLDEST, ask_timeout=None).expose(Vsync, 5)
     made = troupe_of(vsync=role, kubelet_core=1, stop_timeout=0.005).__deployment_plan__.spec
     assert {name: getattr(made.pods[0], name) for name in options} == options
     assert (made.core, made.stop_timeout) == (1, 0.005)
     read = made.pods[0].roles[0]
-    assert (read.mailbox_cap, read.overflow, read.ask_timeout, read.args) == (
+    assert (read.mailbox, read.overflow, read.ask_timeout, read.args) == (
         3,
         Overflow.DROP_OLDEST,
         None,
@@ -368,8 +366,8 @@ def test_options_that_have_no_sense_say_which() -> None:
         ({"stop_timeout": True}, "stop_timeout"),
     ):
         assert refusal(vsync=loose_pod(**options).of(Vsync)).startswith(f"Made: pod 'vsync': {field} is ")
-    assert refusal(vsync=loose_pod().role(mailbox_cap=-1).of(Vsync)).startswith(
-        "Made: role 'vsync': mailbox_cap is -1"
+    assert refusal(vsync=loose_pod().role(mailbox=-1).of(Vsync)).startswith(
+        "Made: role 'vsync': mailbox is -1"
     )
     assert refusal(vsync=loose_pod().role(ask_timeout="x").of(Vsync)).startswith(
         "Made: role 'vsync': ask_timeout is 'x'"

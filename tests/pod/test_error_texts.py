@@ -209,7 +209,7 @@ ERRORS: dict[str, Callable[[], object]] = {
     # Specs.
     "a name with a space": lambda: PodSpec(name="one two"),
     "a core below 0": lambda: PodSpec(name="it", core=-1),
-    "mailbox_cap of -1": lambda: replace(ROLE, mailbox_cap=-1),
+    "mailbox of -1": lambda: replace(ROLE, mailbox=-1),
     "mailbox_bytes of 0": lambda: replace(ROLE, mailbox_bytes=0),
     "a core for a cooperative pod": lambda: PodSpec(name="it", core=1, thread=ThreadModel.COOPERATIVE),
     "a main pod that is restarted": lambda: PodSpec(

@@ -12,7 +12,8 @@ from bandstand.actor import Actor, ask, tell
 from bandstand.errors import PodFailedError, TargetEndedError
 from bandstand.pod.declaration import pod
 from bandstand.pod.deployment import Troupe
-from bandstand.pod.enums import PodPhase, RestartPolicy, ThreadModel
+from bandstand.pod.enums import PodPhase, ThreadModel
+from bandstand.supervision import RestartPolicy
 from tests.hostile import HOW, hostile
 from tests.pod.troupes import (
     ALWAYS,

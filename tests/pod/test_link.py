@@ -278,7 +278,7 @@ def test_an_answer_that_cannot_be_pickled_is_an_error_of_the_ask() -> None:
 @pytest.mark.guarantee("G146")
 def test_a_full_remote_lane_refuses_and_those_who_wait_for_room_get_it() -> None:
     async def main() -> None:
-        async with linked(Role(mailbox_cap=14)) as (near, far):
+        async with linked(Role(mailbox=10)) as (near, far):
             scribe = await near.handle()
             there = instance(far.ours["scribe"])
             there.gate.clear()
@@ -309,7 +309,7 @@ def test_a_full_remote_lane_refuses_and_those_who_wait_for_room_get_it() -> None
 @pytest.mark.guarantee("G146")
 def test_a_message_that_meets_a_mailbox_filled_by_others_waits_for_room_in_its_order() -> None:
     async def main() -> None:
-        async with linked(Role(mailbox_cap=9)) as (near, far):
+        async with linked(Role(mailbox=5)) as (near, far):
             scribe = await near.handle()
             local, there = far.ours["scribe"], instance(far.ours["scribe"])
             there.gate.clear()
@@ -335,7 +335,7 @@ def test_a_message_that_meets_a_mailbox_filled_by_others_waits_for_room_in_its_o
 )
 def test_an_overflow_policy_is_that_of_the_actor_over_there(overflow: Overflow) -> None:
     async def main() -> None:
-        async with linked(Role(mailbox_cap=9, overflow=overflow)) as (near, far):
+        async with linked(Role(mailbox=5, overflow=overflow)) as (near, far):
             scribe = await near.handle()
             there = instance(far.ours["scribe"])
             there.gate.clear()
@@ -362,7 +362,7 @@ def test_an_overflow_policy_is_that_of_the_actor_over_there(overflow: Overflow) 
 @pytest.mark.guarantee("G146")
 def test_an_ask_that_is_given_up_over_there_says_so() -> None:
     async def main() -> None:
-        async with linked(Role(mailbox_cap=5, overflow=Overflow.DROP_NEWEST)) as (near, far):
+        async with linked(Role(mailbox=1, overflow=Overflow.DROP_NEWEST)) as (near, far):
             scribe = await near.handle()
             there = instance(far.ours["scribe"])
             there.gate.clear()
@@ -464,7 +464,7 @@ class Slip(ReplyCallback):
 @pytest.mark.guarantee("G144")
 def test_whoever_gives_a_receipt_with_a_one_way_message_is_told_what_became_of_it() -> None:
     async def main() -> None:
-        async with linked(Role(mailbox_cap=5, overflow=Overflow.DROP_NEWEST)) as (near, far):
+        async with linked(Role(mailbox=1, overflow=Overflow.DROP_NEWEST)) as (near, far):
             await near.handle()
             (actor,) = near.up.result().values()
             methods = {method.name: method for method in methods_of(Scribe)}

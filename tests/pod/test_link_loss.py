@@ -184,7 +184,7 @@ def method_names() -> list[str]:
 @pytest.mark.parametrize("read", [0, 200_000, 333_000])
 def test_what_was_not_written_is_dead_and_not_in_doubt(size: int, read: int) -> None:
     async def main() -> None:
-        async with deaf(Role(mailbox_cap=20_004)) as (near, theirs):
+        async with deaf(Role(mailbox=20_004)) as (near, theirs):
             scribe = await near.handle()
             for number in range(20_000):
                 scribe.note((number, "x" * size))
@@ -232,7 +232,7 @@ def test_an_ask_that_was_not_written_ends_without_doubt() -> None:
 @pytest.mark.guarantee("G145")
 def test_while_the_other_side_does_not_read_lanes_overtake_what_is_not_written() -> None:
     async def main() -> None:
-        async with deaf(Role(mailbox_cap=20_004)) as (near, theirs):
+        async with deaf(Role(mailbox=20_004)) as (near, theirs):
             scribe = await near.handle()
             for number in range(20_000):
                 scribe.note((number, "x" * 40))
@@ -262,7 +262,7 @@ def test_while_the_other_side_does_not_read_lanes_overtake_what_is_not_written()
 @pytest.mark.guarantee("G146")
 def test_a_stand_in_of_an_actor_that_gives_messages_up_does_so_itself_while_nobody_reads() -> None:
     async def main() -> None:
-        async with deaf(Role(mailbox_cap=24, overflow=Overflow.DROP_OLDEST)) as (near, _theirs):
+        async with deaf(Role(mailbox=20, overflow=Overflow.DROP_OLDEST)) as (near, _theirs):
             scribe = await near.handle()
             for number in range(1000):
                 scribe.note([number, "x" * 2000])

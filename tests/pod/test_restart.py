@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bandstand.pod.enums import PodPhase, RestartPolicy
+from bandstand.pod.enums import PodPhase
 from bandstand.pod.restart import (
     PodAction,
     PodEnding,
@@ -13,7 +13,7 @@ from bandstand.pod.restart import (
     RestartTracker,
     decide_restart,
 )
-from bandstand.supervision import Backoff, History, Intensity
+from bandstand.supervision import Backoff, History, Intensity, RestartPolicy
 
 COMPLETED = PodEnding(PodPhase.COMPLETED, "all its actors have ended")
 FAILED = PodEnding(PodPhase.FAILED, "it failed with Boom()", "engine", ValueError("boom"))

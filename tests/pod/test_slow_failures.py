@@ -14,7 +14,8 @@ from bandstand.core import ExitReason
 from bandstand.errors import PodFailedError, PodGoneError
 from bandstand.pod.declaration import pod
 from bandstand.pod.deployment import Troupe
-from bandstand.pod.enums import PodPhase, RestartPolicy
+from bandstand.pod.enums import PodPhase
+from bandstand.supervision import RestartPolicy
 from tests.pod.troupes import (
     NEVER,
     ON_FAILURE,

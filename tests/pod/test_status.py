@@ -10,8 +10,9 @@ import msgspec
 import pytest
 
 from bandstand.errors import InvalidArgumentError
-from bandstand.pod.enums import PodPhase, RestartPolicy, ThreadModel
+from bandstand.pod.enums import PodPhase, ThreadModel
 from bandstand.pod.status import Health, PodStatus, RoleStatus, TroupeStatus
+from bandstand.supervision import RestartPolicy
 
 ENGINE = PodStatus(
     name="engine_pod",

@@ -17,9 +17,10 @@ from bandstand.errors import PodGoneError
 from bandstand.pod.declaration import pod
 from bandstand.pod.deployment import Troupe
 from bandstand.pod.directory import Directory, directory
-from bandstand.pod.enums import PodPhase, RestartPolicy, ThreadModel
+from bandstand.pod.enums import PodPhase, ThreadModel
 from bandstand.pod.phases import PodEvent
 from bandstand.pod.spec import PodSpec
+from bandstand.supervision import RestartPolicy
 from tests.core.support import Boom
 
 PATIENCE = 30.0  # seconds to wait for what must come

@@ -218,7 +218,7 @@ def test_a_full_pool_says_so_and_those_who_wait_get_in_when_there_is_room(loop: 
     async def body() -> None:
         gate = asyncio.Event()
         # Ten slots, four of them the system's: six messages, waiting or with workers.
-        pool = pooled(loop, 2, ahead=2, mailbox_cap=10).spawn(Hand, book)
+        pool = pooled(loop, 2, ahead=2, mailbox=6).spawn(Hand, book)
         for _ in range(6):
             pool.handle.hold(gate)
         await asyncio.sleep(0.001)

@@ -202,7 +202,7 @@ def test_whoever_is_down_gets_it_when_he_is_back_and_a_slot_is_kept_until_the_la
 
     async def body() -> None:
         gate = asyncio.Event()
-        pool: Pool[Hand] = pooled(loop, 2, routing=Routing.BROADCAST, mailbox_cap=6).spawn(Hand, book)
+        pool: Pool[Hand] = pooled(loop, 2, routing=Routing.BROADCAST, mailbox=2).spawn(Hand, book)
         pool.handle.hold(gate)
         pool.handle.note("a")
         await asyncio.sleep(0.001)

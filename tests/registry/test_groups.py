@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import ActorSystem, child, id_of, supervised
+from bandstand.actor import ActorSystem, child, id_of
 from bandstand.core import Lagged, RuntimeEvent
 from bandstand.errors import ActorNotLocalError, InvalidArgumentError, NoSuchActorError, WrongThreadError
 from bandstand.registry import Registry, Told
@@ -107,7 +107,7 @@ def test_one_that_is_full_is_counted_and_told_and_hurts_nobody(
     heard: list[RuntimeEvent] = []
     loop.events.listen(heard.append)
     small, large = (
-        loop.options(mailbox_cap=6).spawn(Database),
+        loop.options(mailbox=2).spawn(Database),
         loop.spawn(Database),
     )  # 2 slots besides the system's
     group.join(small)
@@ -124,7 +124,7 @@ def test_what_was_not_told_is_told_when_it_leaves(loop: ActorSystem) -> None:
     group = Registry(loop).group("dbs", Database)
     heard: list[RuntimeEvent] = []
     loop.events.listen(heard.append)
-    small = loop.options(mailbox_cap=6).spawn(Database)
+    small = loop.options(mailbox=2).spawn(Database)
     group.join(small)
     for number in range(10):
         group.tell(Database.store, number)
@@ -135,9 +135,9 @@ def test_what_was_not_told_is_told_when_it_leaves(loop: ActorSystem) -> None:
 def test_a_place_is_a_member_over_restarts_and_left_out_while_nobody_is_there(loop: ActorSystem) -> None:
     root = one_for_one(loop, child("db").of(Database))
     group = Registry(loop).group("dbs", Database)
-    handle = supervised(root, Database, "db")
+    handle = root.handle(Database, "db")
     group.join(handle)
-    assert not group.join(supervised(root, Database, "db"))
+    assert not group.join(root.handle(Database, "db"))
     root.stop_child("db")
     assert group.members() == ()
     assert group.tell(Database.store, 1) == Told(0, 0)

@@ -9,11 +9,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from bandstand.actor import ActorSystem, child, id_of, is_alive, supervised
+from bandstand.actor import ActorSystem, child, id_of, is_alive
 from bandstand.core import LoopConfig
 from bandstand.errors import NameTakenError, NoSuchActorError
 from bandstand.registry import Registry
-from bandstand.supervision import ChildMode, SupervisorSpec, spawn_supervisor
+from bandstand.supervision import RestartPolicy, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from tests.core.support import settle
 from tests.registry.players import Database
@@ -30,12 +30,12 @@ class Names(RuleBasedStateMachine):
         self.loop = ActorSystem(LoopConfig(), clock=VirtualClock())
         specs = [
             child("permanent").of(Database),
-            child("temporary", mode=ChildMode.TEMPORARY).of(Database),
+            child("temporary", restart=RestartPolicy.NEVER).of(Database),
             child("held").of(Database),
         ]
         spec = SupervisorSpec(children=tuple(specs), max_restarts=10_000)
         self.root = spawn_supervisor(self.loop, spec, name="root")
-        self.places = {name: supervised(self.root, Database, name) for name in PLACES}
+        self.places = {name: self.root.handle(Database, name) for name in PLACES}
         self.registry = Registry(self.loop)
         self.group = self.registry.group("all", Database)
         self.actors: list[Database] = []

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from bandstand.actor import ActorSystem, child, id_of, supervised
+from bandstand.actor import ActorSystem, child, id_of
 from bandstand.errors import NameTakenError, NameTimeoutError, NoSuchNameError
 from bandstand.registry import Registry
 from bandstand.supervision import (
     Backoff,
-    ChildMode,
     ChildSpec,
     DynamicSpec,
+    RestartPolicy,
     Strategy,
     SupervisorSpec,
     spawn_supervisor,
@@ -28,20 +28,20 @@ pytestmark = pytest.mark.guarantee("G204")
 def test_it_outlives_an_incarnation(loop: ActorSystem) -> None:
     root = one_for_one(loop, child("db").of(Database))
     registry = Registry(loop)
-    handle = supervised(root, Database, "db")
+    handle = root.handle(Database, "db")
     registry.register("db", handle)
     first = id_of(handle)
     handle.crash()
     settle(loop)
     assert registry.get("db", Database) is handle
     assert id_of(handle) != first
-    registry.register("db", supervised(root, Database, "db"))  # of the same place: the same
+    registry.register("db", root.handle(Database, "db"))  # of the same place: the same
 
 
 def test_while_nobody_is_there_nobody_is_found(loop: ActorSystem, clock: VirtualClock) -> None:
     root = one_for_one(loop, child("db", backoff=Backoff(initial=0.1)).of(Database))
     registry = Registry(loop)
-    handle = supervised(root, Database, "db")
+    handle = root.handle(Database, "db")
     registry.register("db", handle)
     handle.crash()
     settle(loop)
@@ -60,7 +60,7 @@ def test_a_wait_is_for_the_next_incarnation(loop: ActorSystem) -> None:
     async def body() -> None:
         root = one_for_one(loop, child("db", backoff=Backoff(initial=0.1)).of(Database))
         registry = Registry(loop)
-        handle = supervised(root, Database, "db")
+        handle = root.handle(Database, "db")
         registry.register("db", handle)
         first = id_of(handle)
         handle.crash()
@@ -74,9 +74,9 @@ def test_a_wait_is_for_the_next_incarnation(loop: ActorSystem) -> None:
 
 
 def test_a_temporary_childs_name_is_free_when_it_is_forgotten(loop: ActorSystem) -> None:
-    root = one_for_one(loop, child("db", mode=ChildMode.TEMPORARY).of(Database))
+    root = one_for_one(loop, child("db", restart=RestartPolicy.NEVER).of(Database))
     registry = Registry(loop)
-    handle = supervised(root, Database, "db")
+    handle = root.handle(Database, "db")
     registry.register("db", handle)
     handle.stop()
     assert registry.find("db", Database) is None
@@ -88,7 +88,7 @@ def test_a_temporary_childs_name_is_free_when_it_is_forgotten(loop: ActorSystem)
 def test_one_that_is_stopped_on_request_keeps_it_until_it_is_deleted(loop: ActorSystem) -> None:
     root = one_for_one(loop, child("db").of(Database))
     registry = Registry(loop)
-    handle = supervised(root, Database, "db")
+    handle = root.handle(Database, "db")
     registry.register("db", handle)
     root.stop_child("db")
     settle(loop)
@@ -103,7 +103,7 @@ def test_one_that_is_stopped_on_request_keeps_it_until_it_is_deleted(loop: Actor
 def test_it_is_free_when_the_supervisor_has_ended(loop: ActorSystem) -> None:
     root = one_for_one(loop, child("db").of(Database))
     registry = Registry(loop)
-    registry.register("db", supervised(root, Database, "db"))
+    registry.register("db", root.handle(Database, "db"))
     root.stop()
     settle(loop)
     assert registry.names() == ()
@@ -113,7 +113,7 @@ def test_a_dynamic_childs_name(loop: ActorSystem) -> None:
     root = spawn_supervisor(loop, DynamicSpec(child=child("db").of(Database), max_restarts=10))
     registry = Registry(loop)
     root.start_child()
-    handle = supervised(root, Database, "db-1")
+    handle = root.handle(Database, "db-1")
     registry.register("db", handle)
     handle.crash()
     settle(loop)
@@ -130,7 +130,7 @@ def test_a_place_below_a_supervisor_that_is_started_again(loop: ActorSystem) -> 
     )
     root = one_for_one(loop, ChildSpec("inner", inner))
     registry = Registry(loop)
-    handle = supervised(root, Database, "inner", "db")
+    handle = root.handle(Database, "inner", "db")
     registry.register("db", handle)
     for _ in range(3):
         before = id_of(handle)
@@ -148,7 +148,7 @@ def test_it_is_nobody_elses_while_the_supervisor_on_the_way_is_being_made(loop: 
     inner = SupervisorSpec(children=(child("db").of(Database),), max_restarts=0)
     root = one_for_one(loop, ChildSpec("inner", inner))
     registry = Registry(loop)
-    handle = supervised(root, Database, "inner", "db")
+    handle = root.handle(Database, "inner", "db")
     registry.register("db", handle)
     seen: list[tuple[str | None, tuple[str, ...]]] = []
 
@@ -168,7 +168,7 @@ def test_a_wait_hears_of_a_place_below_that_comes_back(loop: ActorSystem) -> Non
         inner = SupervisorSpec(children=(child("db").of(Database),), max_restarts=0)
         root = one_for_one(loop, ChildSpec("inner", inner, backoff=Backoff(initial=0.1)))
         registry = Registry(loop)
-        handle = supervised(root, Database, "inner", "db")
+        handle = root.handle(Database, "inner", "db")
         registry.register("db", handle)
         handle.crash()
         await handle.ended()

@@ -13,11 +13,10 @@ from bandstand.errors import InvalidArgumentError, RestartLimitError
 from bandstand.scope import UNBOUNDED, CancelToken, Channel, Consumer
 from bandstand.supervision import (
     Backoff,
-    ChildMode,
     ChildSpec,
     DynamicSpec,
-    Mailbox,
     PartitionSpec,
+    RestartPolicy,
     Supervisor,
     SupervisorSpec,
     spawn_supervisor,
@@ -35,7 +34,7 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def supervised(loop: Loop, work: Consumer[Any], **fields: Any) -> Supervisor:
-    fields.setdefault("mode", ChildMode.TRANSIENT)
+    fields.setdefault("restart", RestartPolicy.ON_FAILURE)
     spec = ChildSpec("orders", run=work.run, init=work.init, **fields)
     return spawn_supervisor(loop, SupervisorSpec(children=[spec], max_restarts=PATIENT))
 
@@ -215,7 +214,7 @@ def test_a_partition_of_them_shares_one_channel(loop: Loop) -> None:
 def test_a_dynamic_supervisor_starts_consumers(loop: Loop) -> None:
     channel, got = Channel[int](), list[int]()
     work = Consumer(channel, got.append)
-    spec = ChildSpec("worker", run=work.run, init=work.init, mode=ChildMode.TEMPORARY)
+    spec = ChildSpec("worker", run=work.run, init=work.init, restart=RestartPolicy.NEVER)
     pool = spawn_supervisor(loop, DynamicSpec(child=spec))
     settle(loop)
     for number in range(3):
@@ -230,7 +229,7 @@ def test_a_dynamic_supervisor_starts_consumers(loop: Loop) -> None:
 def test_kept_mailboxes_do_not_matter(loop: Loop) -> None:
     """Messages to its id are ignored by the next incarnation too."""
     channel, picky = filled_channel(3, 4), Picky()
-    root = supervised(loop, Consumer(channel, picky), mailbox=Mailbox.KEPT)
+    root = supervised(loop, Consumer(channel, picky), keep_mailbox=True)
     for _ in range(3):
         loop.send(root.address("orders"), "stray")
     settle(loop)

@@ -14,16 +14,16 @@ from typing import Any, Generic, Protocol, TypeVar
 import pytest
 
 import bandstand.core
-from bandstand.actor import Actor, ActorSystem, Implements, Interface, ask, id_of, supervised, tell
+from bandstand.actor import Actor, ActorSystem, Implements, Interface, ask, id_of, tell
 from bandstand.actor import child as typed_child
 from bandstand.core import Context
 from bandstand.errors import ActorNotLocalError, InvalidArgumentError, NoSuchActorError, RestartLimitError
 from bandstand.scope.scope import Scope
 from bandstand.supervision import (
-    ChildMode,
     ChildSpec,
     DynamicSpec,
     PartitionSpec,
+    RestartPolicy,
     Supervisor,
     SupervisorSpec,
     spawn_supervisor,
@@ -134,9 +134,9 @@ def test_an_actor_can_have_itself_adopted() -> None:
 def test_of_a_supervised_actor_the_current_incarnation_is_adopted() -> None:
     async def main(loop: ActorSystem) -> None:
         top = spawn_supervisor(
-            loop, SupervisorSpec(children=[typed_child("clerk", mode=ChildMode.TRANSIENT).of(Clerk)])
+            loop, SupervisorSpec(children=[typed_child("clerk", restart=RestartPolicy.ON_FAILURE).of(Clerk)])
         )
-        clerk = supervised(top, Clerk, "clerk")
+        clerk = top.handle(Clerk, "clerk")
         before = id_of(clerk)
         clerk.fail()
         await iterate()

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from bandstand.actor import Actor, ActorSystem, child, id_of, supervised, tell
+from bandstand.actor import Actor, ActorSystem, child, id_of, tell
 from bandstand.core import ActorId, Context
 from bandstand.errors import (
     ActorNotLocalError,
@@ -224,13 +224,13 @@ def test_what_can_be_no_intake_is_refused(make_loop: LoopMaker, book: Book) -> N
     shutdown = GracefulShutdown(loop)
     boss = spawn_supervisor(loop, SupervisorSpec(children=[child("worker").of(Worker, book)]), name="boss")
     with pytest.raises(InvalidArgumentError, match="started again"):
-        shutdown.intake(supervised(boss, Worker, "worker"))
+        shutdown.intake(boss.handle(Worker, "worker"))
     with pytest.raises(ActorNotLocalError):
         shutdown.intake(other.spawn_raw(idle))
     with pytest.raises(InvalidArgumentError, match="not an actor"):
         shutdown.intake("the door")  # type: ignore[arg-type]
     shutdown.intake(loop.spawn_raw(idle), loop.spawn(Worker, book))
-    shutdown.drain_only(boss, supervised(boss, Worker, "worker"))
+    shutdown.drain_only(boss, boss.handle(Worker, "worker"))
 
 
 # --- drain -------------------------------------------------------------------------------------------------------------------

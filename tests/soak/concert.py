@@ -61,8 +61,8 @@ class Stumbler(Capability):
     """Answers, raises, refuses, lies or dawdles, as it is told."""
 
     outbound = Stumbled
-    policy = RestartLimits(max_restarts=1_000_000, backoff=Backoff(initial=0.001, maximum=0.001))
-    mailbox_cap = 16
+    restarts = RestartLimits(max_restarts=1_000_000, backoff=Backoff(initial=0.001, maximum=0.001))
+    mailbox = 16
 
     async def do(self, msg: Do) -> None:
         """Do it."""
@@ -100,7 +100,7 @@ class Concert:
             max_in_flight=random.choice((1, 20, 8192)),
             max_inside=random.choice((1024, 8192)),
             max_timers=random.choice((10, 10_000)),
-            mailbox_cap=random.choice((8, 1024)),
+            mailbox=random.choice((8, 1024)),
             health_period=random.choice((0, 0.003)),
         )
         self._limits = Limits(

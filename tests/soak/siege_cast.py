@@ -68,9 +68,9 @@ RESTARTS = RestartLimits(max_restarts=1_000_000, backoff=Backoff(initial=0.001, 
 class Ledger(Capability):
     """Notes numbers."""
 
-    policy = RESTARTS
+    restarts = RESTARTS
     # Room for all that besiegers can ask at once: what is refused for want of room is not remembered.
-    mailbox_cap = 8192
+    mailbox = 8192
 
     def note(self, msg: Note) -> Noted:
         times = _times[msg.number] = min(255, _times[msg.number] + 1)
@@ -95,7 +95,7 @@ class Sloth(Capability):
 class Hermit(Capability):
     """Lives in a process of its own, and leaves it now and then."""
 
-    policy = RESTARTS
+    restarts = RESTARTS
 
     def live(self, msg: Live) -> int:
         if msg.way == "raise":

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from bandstand.core import ActorId, ActorStatus, Context, Overflow
 from bandstand.errors import ChildStateError, LoopClosedError, NoSuchActorError, NoSuchChildError, StartError
 from bandstand.supervision import (
-    ChildMode,
     ChildSpec,
     Overseer,
     Phase,
+    RestartPolicy,
     Shutdown,
     Strategy,
     Supervisor,
@@ -114,7 +114,7 @@ class Troupes:
             name,
             self._world.behaviors.of[kind],
             init=self._init(name),
-            mode=random.choice(tuple(ChildMode)),
+            restart=random.choice(tuple(RestartPolicy)),
             mailbox_cap=random.choice((None, 6, 40)),
             shutdown=Shutdown.INFINITY,
         )

@@ -19,12 +19,12 @@ from bandstand.errors import ChildStateError, RestartLimitError, StartError
 from bandstand.errors.validation import to_seconds
 from bandstand.supervision import (
     Backoff,
-    ChildMode,
     ChildSpec,
     DynamicSpec,
     Overseer,
     PartitionSpec,
     Phase,
+    RestartPolicy,
     Strategy,
     SupervisorSpec,
     Wait,
@@ -48,7 +48,7 @@ NUMBERS = st.floats(1e-6, 1e3)
 CHANCES = st.floats(0, 1)
 
 # Two permanent children, of which the second has a backoff.
-PAIR: list[tuple[ChildMode, int | None]] = [(ChildMode.PERMANENT, None), (ChildMode.PERMANENT, 500)]
+PAIR: list[tuple[RestartPolicy, int | None]] = [(RestartPolicy.ALWAYS, None), (RestartPolicy.ALWAYS, 500)]
 
 
 @st.composite
@@ -521,7 +521,7 @@ class Play:
         loop: Loop,
         clock: VirtualClock,
         strategy: Strategy,
-        children: list[tuple[ChildMode, int | None]],
+        children: list[tuple[RestartPolicy, int | None]],
     ) -> None:
         self.loop, self.clock = loop, clock
         self.held: set[str] = set()
@@ -533,16 +533,16 @@ class Play:
         spec = SupervisorSpec(children=self.specs, strategy=strategy, max_restarts=10**6)
         self.tree = spawn_supervisor(loop, spec)
 
-    def spec_of(self, name: str, mode: ChildMode, ms: int | None) -> ChildSpec[None]:
+    def spec_of(self, name: str, mode: RestartPolicy, ms: int | None) -> ChildSpec[None]:
         def init(ctx: Context[None]) -> None:
             if self.broken[name] > 0:
                 self.broken[name] -= 1
                 raise Boom("init")
 
         backoff = (
-            None if ms is None or mode is ChildMode.TEMPORARY else Backoff(initial=ms / 1000, maximum=2.0)
+            None if ms is None or mode is RestartPolicy.NEVER else Backoff(initial=ms / 1000, maximum=2.0)
         )
-        return ChildSpec(name, idle, init, mode=mode, backoff=backoff)
+        return ChildSpec(name, idle, init, restart=mode, backoff=backoff)
 
     def do(self, deed: str, name: str, ms: int) -> None:
         if deed == "tick":
@@ -594,9 +594,9 @@ class Play:
                 assert found.get(spec.name, Phase.DOWN) is Phase.DOWN
             elif spec.name in self.left_down:
                 assert found.get(spec.name, Phase.DOWN) in {Phase.UP, Phase.DOWN}
-            elif spec.mode is ChildMode.PERMANENT:
+            elif spec.restart is RestartPolicy.ALWAYS:
                 assert found[spec.name] is Phase.UP
-            elif spec.mode is ChildMode.TRANSIENT:
+            elif spec.restart is RestartPolicy.ON_FAILURE:
                 assert found[spec.name] in {Phase.UP, Phase.DOWN}
             else:
                 assert found.get(spec.name, Phase.UP) is Phase.UP
@@ -614,7 +614,7 @@ DEEDS = ("fail", "fail", "end", "kill", "break", "hold", "release", "tick", "wai
 @given(
     strategy=st.sampled_from(Strategy),
     children=st.lists(
-        st.tuples(st.sampled_from(ChildMode), st.none() | st.sampled_from([1, 30, 500])),
+        st.tuples(st.sampled_from(RestartPolicy), st.none() | st.sampled_from([1, 30, 500])),
         min_size=1,
         max_size=5,
     ),
@@ -630,7 +630,7 @@ DEEDS = ("fail", "fail", "end", "kill", "break", "hold", "release", "tick", "wai
 @example(Strategy.ONE_FOR_ALL, PAIR, [("fail", 1, 0), ("settle", 0, 0), ("hold", 1, 0), ("release", 1, 0)])
 def test_whatever_happens_everybody_comes_back(
     strategy: Strategy,
-    children: list[tuple[ChildMode, int | None]],
+    children: list[tuple[RestartPolicy, int | None]],
     deeds: list[tuple[str, int, int]],
 ) -> None:
     """However ends, waits, stops and starts on request fall together."""

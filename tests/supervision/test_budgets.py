@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bandstand.core import ActorStatus, Context, ExitReason, Loop
+from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Loop
 from bandstand.errors import (
     ChildStateError,
     InvalidArgumentError,
@@ -18,7 +18,6 @@ from bandstand.errors import (
 )
 from bandstand.supervision import (
     Backoff,
-    ChildMode,
     ChildSpec,
     DynamicSpec,
     DynamicSupervisor,
@@ -27,6 +26,7 @@ from bandstand.supervision import (
     PartitionSpec,
     Phase,
     RestartBudget,
+    RestartPolicy,
     Strategy,
     Supervisor,
     SupervisorSpec,
@@ -39,14 +39,14 @@ from tests.core.support import Boom, check_statistics, idle, settle
 QUARTERS = st.integers(0, 400).map(lambda number: number * 250.0)
 
 
-def crowd(loop: Loop, count: int, child: ChildSpec[Any], **fields: Any) -> DynamicSupervisor:
+def crowd(loop: Loop, count: int, child: ChildSpec[Any], **fields: Any) -> DynamicSupervisor[ActorId]:
     supervisor = spawn_supervisor(loop, DynamicSpec(child=child, **fields), name="crowd")
     for _ in range(count):
         supervisor.start_child()
     return supervisor
 
 
-def fail(loop: Loop, supervisor: DynamicSupervisor | Supervisor, name: str, times: int = 1) -> None:
+def fail(loop: Loop, supervisor: DynamicSupervisor[ActorId] | Supervisor, name: str, times: int = 1) -> None:
     for number in range(times):
         loop.fail_actor(supervisor.address(name), Boom(number))
         settle(loop)
@@ -321,8 +321,8 @@ def test_a_branch_with_a_budget_is_given_up_alone(loop: Loop) -> None:
             "child 'a': period is 5 and max_restarts is None: .*set max_restarts, or leave out period",
         ),
         (
-            {"max_restarts": 3, "mode": ChildMode.TEMPORARY},
-            "child 'a': mode is TEMPORARY and max_restarts is 3: .*leave out max_restarts",
+            {"max_restarts": 3, "restart": RestartPolicy.NEVER},
+            "child 'a': restart is NEVER and max_restarts is 3: .*leave out max_restarts",
         ),
     ],
 )

@@ -31,8 +31,8 @@ from bandstand.errors import (
     StartError,
 )
 from bandstand.supervision import (
-    ChildMode,
     DynamicSpec,
+    RestartPolicy,
     Shutdown,
     Strategy,
     SupervisorSpec,
@@ -527,7 +527,7 @@ def test_20000_children_die_with_a_supervisor_that_gives_up_on_the_first(
     loop = make_loop(max_actors_per_tick=MANY + 10, max_tick=60.0)
     family = Family(loop)
     spec = DynamicSpec(
-        child=child("a", failer, mode=ChildMode.TRANSIENT, shutdown=Shutdown.KILL), max_restarts=0
+        child=child("a", failer, restart=RestartPolicy.ON_FAILURE, shutdown=Shutdown.KILL), max_restarts=0
     )
     sup = spawn_supervisor(loop, spec, parent=family.actor)
     for _ in range(MANY):

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from bandstand.core import Context, Loop
-from bandstand.supervision import ChildMode, ChildSpec, DynamicSpec, SupervisorSpec, spawn_supervisor
+from bandstand.supervision import ChildSpec, DynamicSpec, RestartPolicy, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from tests.core.support import Boom, settle
 from tests.supervision.helpers import id_of
@@ -73,7 +73,7 @@ class TestStorms:
     def test_children_of_a_dynamic_supervisor_that_are_not_restarted(
         self, loop: Loop, clock: VirtualClock, caplog: pytest.LogCaptureFixture
     ) -> None:
-        template = ChildSpec("kid", crash, mode=ChildMode.TEMPORARY)
+        template = ChildSpec("kid", crash, restart=RestartPolicy.NEVER)
         tree = spawn_supervisor(loop, DynamicSpec(child=template))
         for number in range(100):
             loop.send(tree.start_child(), number)

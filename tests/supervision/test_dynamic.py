@@ -20,13 +20,12 @@ from bandstand.errors import (
 )
 from bandstand.supervision import (
     Backoff,
-    ChildMode,
     ChildSpec,
     Counts,
     DynamicSpec,
     DynamicSupervisor,
-    Mailbox,
     Phase,
+    RestartPolicy,
     Shutdown,
     Supervisor,
     SupervisorSpec,
@@ -48,11 +47,11 @@ from tests.core.support import (
 pytestmark = pytest.mark.guarantee("G56")
 
 
-def many(loop: Loop, child: ChildSpec[Any], **fields: Any) -> DynamicSupervisor:
+def many(loop: Loop, child: ChildSpec[Any], **fields: Any) -> DynamicSupervisor[ActorId]:
     return spawn_supervisor(loop, DynamicSpec(child=child, **fields), name="many")
 
 
-def names(supervisor: DynamicSupervisor) -> list[str]:
+def names(supervisor: DynamicSupervisor[ActorId]) -> list[str]:
     return [info.name for info in supervisor.children()]
 
 
@@ -78,7 +77,7 @@ def test_one_more_than_max_children_is_refused_by_name(loop: Loop) -> None:
 
 
 def test_an_end_makes_room(loop: Loop) -> None:
-    supervisor = many(loop, ChildSpec("job", stopper, mode=ChildMode.TEMPORARY), max_children=1)
+    supervisor = many(loop, ChildSpec("job", stopper, restart=RestartPolicy.NEVER), max_children=1)
     for number in range(1, 4):
         actor = supervisor.start_child()
         assert names(supervisor) == [f"job-{number}"]
@@ -161,7 +160,7 @@ def test_arguments_reach_an_init_that_is_a_coroutine(clock: VirtualClock) -> Non
             raise Boom
 
     loop = Loop(LoopConfig(loop_factory=clock.new_event_loop), clock=clock)
-    supervisor = many(loop, ChildSpec("session", behavior, init=init, mailbox=Mailbox.KEPT))
+    supervisor = many(loop, ChildSpec("session", behavior, init=init, keep_mailbox=True))
     actor = supervisor.start_child("a", "b")
     # It is on its way; what is sent meanwhile waits.
     assert loop.status(actor) is ActorStatus.INIT
@@ -204,9 +203,9 @@ def test_name_of_follows_an_actor_through_its_restarts(loop: Loop) -> None:
 # --- who is forgotten -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", ChildMode)
-def test_one_that_is_stopped_is_forgotten(loop: Loop, mode: ChildMode) -> None:
-    supervisor = many(loop, ChildSpec("job", idle, mode=mode))
+@pytest.mark.parametrize("mode", RestartPolicy)
+def test_one_that_is_stopped_is_forgotten(loop: Loop, mode: RestartPolicy) -> None:
+    supervisor = many(loop, ChildSpec("job", idle, restart=mode))
     actor = supervisor.start_child()
     supervisor.start_child()
     assert supervisor.stop_child("job-1")
@@ -219,7 +218,7 @@ def test_one_that_is_stopped_is_forgotten(loop: Loop, mode: ChildMode) -> None:
 
 
 def test_one_that_is_stopped_while_it_waits_is_forgotten(loop: Loop, clock: VirtualClock) -> None:
-    supervisor = many(loop, ChildSpec("job", idle, backoff=Backoff(), mailbox=Mailbox.KEPT))
+    supervisor = many(loop, ChildSpec("job", idle, backoff=Backoff(), keep_mailbox=True))
     actor = supervisor.start_child()
     loop.send(actor, "unread")
     loop.fail_actor(actor)
@@ -237,21 +236,21 @@ def test_one_that_is_stopped_while_it_waits_is_forgotten(loop: Loop, clock: Virt
 @pytest.mark.parametrize(
     ("mode", "how", "is_kept"),
     [
-        (ChildMode.PERMANENT, "stop", True),
-        (ChildMode.PERMANENT, "fail", True),
-        (ChildMode.PERMANENT, "kill", True),
-        (ChildMode.TRANSIENT, "stop", False),
-        (ChildMode.TRANSIENT, "fail", True),
-        (ChildMode.TRANSIENT, "kill", True),
-        (ChildMode.TEMPORARY, "stop", False),
-        (ChildMode.TEMPORARY, "fail", False),
-        (ChildMode.TEMPORARY, "kill", False),
+        (RestartPolicy.ALWAYS, "stop", True),
+        (RestartPolicy.ALWAYS, "fail", True),
+        (RestartPolicy.ALWAYS, "kill", True),
+        (RestartPolicy.ON_FAILURE, "stop", False),
+        (RestartPolicy.ON_FAILURE, "fail", True),
+        (RestartPolicy.ON_FAILURE, "kill", True),
+        (RestartPolicy.NEVER, "stop", False),
+        (RestartPolicy.NEVER, "fail", False),
+        (RestartPolicy.NEVER, "kill", False),
     ],
 )
 def test_who_is_started_again_and_who_is_forgotten(
-    loop: Loop, mode: ChildMode, how: str, is_kept: bool
+    loop: Loop, mode: RestartPolicy, how: str, is_kept: bool
 ) -> None:
-    supervisor = many(loop, ChildSpec("job", idle, mode=mode))
+    supervisor = many(loop, ChildSpec("job", idle, restart=mode))
     actor = supervisor.start_child()
     end: Callable[[ActorId], None] = getattr(loop, f"{how}_actor")
     end(actor)
@@ -377,7 +376,7 @@ def test_what_was_not_begun_never_begins_after_the_end(loop: Loop) -> None:
 def test_a_new_life_under_a_supervisor_begins_with_none(loop: Loop) -> None:
     below = DynamicSpec(child=ChildSpec("job", idle), max_restarts=0)
     root = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("jobs", below)]))
-    jobs = root.supervisor("jobs", DynamicSupervisor)
+    jobs = root.supervisor("jobs", DynamicSupervisor[ActorId])
     assert jobs is not None
     actors = [jobs.start_child() for _ in range(3)]
     with pytest.raises(NoSuchChildError, match="not a Supervisor; it is a DynamicSupervisor"):
@@ -385,7 +384,7 @@ def test_a_new_life_under_a_supervisor_begins_with_none(loop: Loop) -> None:
     loop.fail_actor(actors[1])
     settle(loop)
     # It has given up, and its supervisor has started it again.
-    again = root.supervisor("jobs", DynamicSupervisor)
+    again = root.supervisor("jobs", DynamicSupervisor[ActorId])
     assert again is not None
     assert again is not jobs
     assert isinstance(jobs.outcome, RestartLimitError)
@@ -466,9 +465,9 @@ class Argument:
 
 @pytest.mark.guarantee("G278")
 @pytest.mark.parametrize("is_slow", [False, True])
-@pytest.mark.parametrize("mode", list(ChildMode))
+@pytest.mark.parametrize("mode", list(RestartPolicy))
 def test_the_arguments_are_kept_only_for_a_child_that_may_start_again(
-    loop: Loop, mode: ChildMode, is_slow: bool
+    loop: Loop, mode: RestartPolicy, is_slow: bool
 ) -> None:
     def plain(ctx: Context[Any], argument: Argument) -> None:
         pass
@@ -476,13 +475,13 @@ def test_the_arguments_are_kept_only_for_a_child_that_may_start_again(
     async def slow(ctx: Context[Any], argument: Argument) -> None:
         pass
 
-    supervisor = many(loop, ChildSpec("job", idle, init=slow if is_slow else plain, mode=mode))
+    supervisor = many(loop, ChildSpec("job", idle, init=slow if is_slow else plain, restart=mode))
     argument = Argument()
     seen = ref(argument)
     supervisor.start_child(argument)
     del argument
     loop.run(until_idle=True)
-    assert (seen() is None) == (mode is ChildMode.TEMPORARY)
+    assert (seen() is None) == (mode is RestartPolicy.NEVER)
     assert supervisor.count_children().active == 1
     supervisor.stop_child("job-1")
     settle(loop)
@@ -508,9 +507,9 @@ def test_a_child_can_be_stopped_by_its_id(loop: Loop) -> None:
 
 @pytest.mark.guarantee("G56")
 @pytest.mark.parametrize("seed", range(20))
-@pytest.mark.parametrize("mode", [ChildMode.TEMPORARY, ChildMode.TRANSIENT])
+@pytest.mark.parametrize("mode", [RestartPolicy.NEVER, RestartPolicy.ON_FAILURE])
 def test_an_actor_that_receives_a_down_can_start_the_next_child(
-    loop: Loop, seed: int, mode: ChildMode
+    loop: Loop, seed: int, mode: RestartPolicy
 ) -> None:
     shuffle(loop, seed)
     jobs = list(range(12))
@@ -525,7 +524,7 @@ def test_an_actor_that_receives_a_down_can_start_the_next_child(
         return job
 
     pool = spawn_supervisor(
-        loop, DynamicSpec(child=ChildSpec("job", work, init=begin, mode=mode), max_children=2)
+        loop, DynamicSpec(child=ChildSpec("job", work, init=begin, restart=mode), max_children=2)
     )
 
     def feed(ctx: Context[None], data: object) -> None:

@@ -14,11 +14,10 @@ from bandstand.core import STOP, ActorStatus, Context, ExitReason, Loop, Verdict
 from bandstand.errors import ActorFailedError, LoopClosedError, RestartLimitError, StartError
 from bandstand.supervision import (
     Backoff,
-    ChildMode,
     ChildSpec,
     DynamicSpec,
-    Mailbox,
     PartitionSpec,
+    RestartPolicy,
     Shutdown,
     Strategy,
     Supervisor,
@@ -263,7 +262,7 @@ def test_a_give_up_in_the_middle_of_failing_restarts(loop: Loop, strategy: Strat
 
 
 def test_a_give_up_takes_backoffs_and_kept_messages_along(loop: Loop, clock: VirtualClock) -> None:
-    specs = [child("kept", mailbox=Mailbox.KEPT, backoff=Backoff(initial=1.0)), child("b")]
+    specs = [child("kept", keep_mailbox=True, backoff=Backoff(initial=1.0)), child("b")]
     sup = spawn_supervisor(loop, SupervisorSpec(children=specs, max_restarts=1))
     kept = id_of(sup, "kept")
     for message in (crash, idle, idle):
@@ -664,7 +663,7 @@ def test_a_root_that_is_killed_is_no_give_up(loop: Loop) -> None:
 
 
 def test_a_temporary_child_is_no_reason_to_give_up(loop: Loop) -> None:
-    spec = child("a", mode=ChildMode.TEMPORARY, shutdown=Shutdown.KILL)
+    spec = child("a", restart=RestartPolicy.NEVER, shutdown=Shutdown.KILL)
     sup = spawn_supervisor(loop, SupervisorSpec(children=[spec], max_restarts=0))
     order(loop, sup, "a", crash)
     assert loop.status(sup.actor) is ActorStatus.RUNNING

@@ -13,10 +13,10 @@ from bandstand.core import Context, ExitReason, Loop
 from bandstand.errors import IgnoreChild, NoSuchChildError, StartError
 from bandstand.supervision import (
     AutoShutdown,
-    ChildMode,
     ChildSpec,
     DynamicSpec,
     PartitionSpec,
+    RestartPolicy,
     Strategy,
     Supervisor,
     SupervisorSpec,
@@ -73,17 +73,17 @@ HOW = pytest.mark.parametrize("how", ["plain", "async"])
 
 @HOW
 @pytest.mark.parametrize("strategy", list(Strategy))
-@pytest.mark.parametrize("mode", [ChildMode.PERMANENT, ChildMode.TRANSIENT])
+@pytest.mark.parametrize("mode", [RestartPolicy.ALWAYS, RestartPolicy.ON_FAILURE])
 def test_a_supervisor_starts_without_a_child_that_is_not_needed(
     loop: Loop,
     recorder: NameRecorder,
     how: str,
     strategy: Strategy,
-    mode: ChildMode,
+    mode: RestartPolicy,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "bandstand.supervision")
-    odd = child("odd", init=made(how), mode=mode)
+    odd = child("odd", init=made(how), restart=mode)
     sup = start(loop, child("a"), odd, child("z"), strategy=strategy)
     spin(loop)
     assert phases(sup) == {"a": "up", "odd": "down", "z": "up"}
@@ -96,7 +96,7 @@ def test_a_supervisor_starts_without_a_child_that_is_not_needed(
 
 @HOW
 def test_a_temporary_child_that_is_not_needed_is_forgotten(loop: Loop, how: str) -> None:
-    sup = start(loop, child("a"), child("odd", init=made(how), mode=ChildMode.TEMPORARY))
+    sup = start(loop, child("a"), child("odd", init=made(how), restart=RestartPolicy.NEVER))
     spin(loop)
     assert phases(sup) == {"a": "up"}
 
@@ -108,7 +108,7 @@ def test_start_child_returns_the_id_of_an_ended_actor(loop: Loop, how: str) -> N
     spin(loop)
     assert not actor.is_alive
     assert phases(sup) == {"a": "up", "odd": "down"}
-    once = sup.start_child(child("once", init=made(how), mode=ChildMode.TEMPORARY))
+    once = sup.start_child(child("once", init=made(how), restart=RestartPolicy.NEVER))
     spin(loop)
     assert not once.is_alive
     assert phases(sup) == {"a": "up", "odd": "down"}
@@ -191,7 +191,7 @@ def test_a_partition_that_is_not_needed_has_no_route(loop: Loop, how: str) -> No
 
 @HOW
 def test_a_significant_child_that_is_ignored_does_not_stop_its_supervisor(loop: Loop, how: str) -> None:
-    odd = child("odd", init=made(how), mode=ChildMode.TRANSIENT, significant=True)
+    odd = child("odd", init=made(how), restart=RestartPolicy.ON_FAILURE, significant=True)
     sup = start(loop, odd, child("a"), auto_shutdown=AutoShutdown.ANY_SIGNIFICANT)
     spin(loop)
     assert phases(sup) == {"odd": "down", "a": "up"}

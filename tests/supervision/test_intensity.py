@@ -16,10 +16,10 @@ from bandstand.core import ActorStatus, Context, ExitReason, Loop
 from bandstand.errors import RestartLimitError
 from bandstand.errors.validation import Seconds
 from bandstand.supervision import (
-    ChildMode,
     ChildSpec,
     History,
     Intensity,
+    RestartPolicy,
     Restarts,
     Strategy,
     SupervisorSpec,
@@ -264,8 +264,8 @@ def test_all_children_count_together(loop: Loop) -> None:
 @pytest.mark.guarantee("G48")
 def test_what_is_not_started_again_does_not_count(loop: Loop) -> None:
     boss = loop.spawn(idle)
-    children = [ChildSpec(f"t{number}", idle, mode=ChildMode.TEMPORARY) for number in range(5)]
-    children += [ChildSpec(f"n{number}", idle, mode=ChildMode.TRANSIENT) for number in range(5)]
+    children = [ChildSpec(f"t{number}", idle, restart=RestartPolicy.NEVER) for number in range(5)]
+    children += [ChildSpec(f"n{number}", idle, restart=RestartPolicy.ON_FAILURE) for number in range(5)]
     supervisor = spawn_supervisor(loop, SupervisorSpec(children=children, max_restarts=0), parent=boss)
     for number in range(5):
         loop.fail_actor(id_of(supervisor, f"t{number}"))

@@ -20,12 +20,12 @@ from bandstand.errors import (
 )
 from bandstand.supervision import (
     Backoff,
-    ChildMode,
     ChildSpec,
     DynamicSpec,
     Overseer,
     PartitionSpec,
     Phase,
+    RestartPolicy,
     Shutdown,
     Strategy,
     Supervisor,
@@ -167,7 +167,7 @@ def test_a_group_is_one_line_that_names_the_others(
     loop: Loop, caplog: pytest.LogCaptureFixture, strategy: Strategy
 ) -> None:
     children = [ChildSpec(name, idle) for name in ("ann", "bob", "cid")]
-    children.append(ChildSpec("dan", idle, mode=ChildMode.TEMPORARY))
+    children.append(ChildSpec("dan", idle, restart=RestartPolicy.NEVER))
     tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=strategy))
     loop.fail_actor(id_of(tree, "bob"))
     settle(loop)
@@ -178,13 +178,13 @@ def test_a_group_is_one_line_that_names_the_others(
 
 
 @pytest.mark.guarantee("G55")
-@pytest.mark.parametrize("mode", [ChildMode.TEMPORARY, ChildMode.TRANSIENT])
+@pytest.mark.parametrize("mode", [RestartPolicy.NEVER, RestartPolicy.ON_FAILURE])
 def test_what_is_not_started_again_is_one_line_if_it_failed_and_none_if_not(
-    loop: Loop, caplog: pytest.LogCaptureFixture, mode: ChildMode
+    loop: Loop, caplog: pytest.LogCaptureFixture, mode: RestartPolicy
 ) -> None:
     children = [
-        ChildSpec("good", run_message, mode=mode),
-        ChildSpec("bad", run_message, mode=ChildMode.TEMPORARY),
+        ChildSpec("good", run_message, restart=mode),
+        ChildSpec("bad", run_message, restart=RestartPolicy.NEVER),
     ]
     tree = spawn_supervisor(loop, SupervisorSpec(children=children))
     loop.stop_actor(id_of(tree, "good"))
@@ -587,7 +587,9 @@ def test_every_kind_of_supervisor_is_seen(loop: Loop, caplog: pytest.LogCaptureF
 @pytest.mark.guarantee("G55")
 def test_the_tree_shows_the_living_and_those_that_wait(loop: Loop, clock: VirtualClock) -> None:
     stranger = loop.spawn(idle, name="stranger")
-    below = SupervisorSpec(children=[ChildSpec("x", idle), ChildSpec("y", idle, mode=ChildMode.TRANSIENT)])
+    below = SupervisorSpec(
+        children=[ChildSpec("x", idle), ChildSpec("y", idle, restart=RestartPolicy.ON_FAILURE)]
+    )
     spec = SupervisorSpec(
         children=[
             ChildSpec("first", idle),

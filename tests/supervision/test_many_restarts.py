@@ -11,14 +11,13 @@ from typing import Any
 import pytest
 
 from bandstand import _build_mode
-from bandstand.core import Context, ExitReason, Loop, LoopConfig
+from bandstand.core import ActorId, Context, ExitReason, Loop, LoopConfig
 from bandstand.errors import RestartLimitError
 from bandstand.supervision import (
     Backoff,
     ChildSpec,
     DynamicSpec,
     DynamicSupervisor,
-    Mailbox,
     Overseer,
     Strategy,
     Supervisor,
@@ -84,7 +83,7 @@ def one(loop: Loop, storm: Storm) -> Supervisor:
 
 
 def one_with_mail(loop: Loop, storm: Storm) -> Supervisor:
-    child = ChildSpec("one", storm.behavior, init=storm.init, mailbox=Mailbox.KEPT)
+    child = ChildSpec("one", storm.behavior, init=storm.init, keep_mailbox=True)
     return spawn_supervisor(loop, SupervisorSpec(children=[child], **unlimited()))
 
 
@@ -105,7 +104,7 @@ def group(loop: Loop, storm: Storm) -> Supervisor:
     )
 
 
-def many(loop: Loop, storm: Storm) -> DynamicSupervisor:
+def many(loop: Loop, storm: Storm) -> DynamicSupervisor[ActorId]:
     child = ChildSpec("some", storm.behavior, init=storm.init)
     supervisor = spawn_supervisor(loop, DynamicSpec(child=child, **unlimited()))
     for number in range(10):

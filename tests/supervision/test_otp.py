@@ -25,12 +25,12 @@ from bandstand.errors import (
 from bandstand.supervision import (
     AutoShutdown,
     Backoff,
-    ChildMode,
     ChildSpec,
     Counts,
     DynamicSpec,
     DynamicSupervisor,
     Phase,
+    RestartPolicy,
     Shutdown,
     Strategy,
     Supervisor,
@@ -72,7 +72,7 @@ from tests.supervision.helpers import (
     spin,
 )
 
-PERMANENT, TRANSIENT, TEMPORARY = ChildMode.PERMANENT, ChildMode.TRANSIENT, ChildMode.TEMPORARY
+PERMANENT, TRANSIENT, TEMPORARY = RestartPolicy.ALWAYS, RestartPolicy.ON_FAILURE, RestartPolicy.NEVER
 ONE_FOR_ONE, ONE_FOR_ALL, REST_FOR_ONE = Strategy.ONE_FOR_ONE, Strategy.ONE_FOR_ALL, Strategy.REST_FOR_ONE
 
 
@@ -89,7 +89,7 @@ def start(loop: Loop, *children: Any, **fields: Any) -> Supervisor:
     return spawn_supervisor(loop, SupervisorSpec(children=children, **fields))
 
 
-def ids(supervisor: Supervisor | DynamicSupervisor) -> dict[str, ActorId | None]:
+def ids(supervisor: Supervisor | DynamicSupervisor[ActorId]) -> dict[str, ActorId | None]:
     return {info.name: info.actor for info in supervisor.children()}
 
 
@@ -302,17 +302,19 @@ def test_a_root_whose_async_start_fails_ends_the_loop_with_start_failed(
 
 @pytest.mark.guarantee("G44", "G47")
 @pytest.mark.parametrize("mode", [TRANSIENT, TEMPORARY])
-def test_sup_start_ignore_child(loop: Loop, recorder: NameRecorder, mode: ChildMode) -> None:
+def test_sup_start_ignore_child(loop: Loop, recorder: NameRecorder, mode: RestartPolicy) -> None:
     """An init that ends its actor normally is OTP's `ignore`: those behind it start all the same."""
 
     def ignore(ctx: Context[Any]) -> None:
         ctx.loop.stop_actor(ctx.self_id)
 
-    sup = start(loop, child("a"), child("b", init=ignore, mode=mode), child("c"))
+    sup = start(loop, child("a"), child("b", init=ignore, restart=mode), child("c"))
     settle(loop)
     assert running(sup) == ["a", "c"]
     assert loop.status(sup.actor) is ActorStatus.RUNNING
-    expected = {"a": "up", "b": "down", "c": "up"} if mode is TRANSIENT else {"a": "up", "c": "up"}
+    expected = (
+        {"a": "up", "b": "down", "c": "up"} if mode is RestartPolicy.ON_FAILURE else {"a": "up", "c": "up"}
+    )
     assert phases(sup) == expected
     assert recorder.take() == ["+root", "+a", "+b", "-b", "+c"]
 
@@ -331,7 +333,7 @@ def test_sup_start_ignore_permanent_child_is_a_child_that_ends_again_and_again(l
 @pytest.mark.parametrize("mode", [TRANSIENT, TEMPORARY])
 @pytest.mark.parametrize("strategy", list(Strategy))
 def test_start_child_ignore(
-    loop: Loop, strategy: Strategy, mode: ChildMode, caplog: pytest.LogCaptureFixture
+    loop: Loop, strategy: Strategy, mode: RestartPolicy, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The same on request: it has ended normally, which is no error."""
 
@@ -339,10 +341,10 @@ def test_start_child_ignore(
         ctx.loop.stop_actor(ctx.self_id)
 
     sup = start(loop, child("a"), strategy=strategy, max_restarts=0)
-    actor = sup.start_child(child("b", init=ignore, mode=mode))
+    actor = sup.start_child(child("b", init=ignore, restart=mode))
     assert loop.status(actor) is ActorStatus.STOPPED
     settle(loop)
-    assert phases(sup) == ({"a": "up", "b": "down"} if mode is TRANSIENT else {"a": "up"})
+    assert phases(sup) == ({"a": "up", "b": "down"} if mode is RestartPolicy.ON_FAILURE else {"a": "up"})
     assert [line.getMessage() for line in caplog.records if line.levelno >= logging.ERROR] == []
 
 
@@ -572,9 +574,9 @@ def test_sup_stop_brutal_kill_dynamic_and_timeout_dynamic_stop_all_together(
 )
 @pytest.mark.parametrize("strategy", list(Strategy))
 def test_modes(
-    loop: Loop, strategy: Strategy, mode: ChildMode, end: str, comes_back: bool, is_known: bool
+    loop: Loop, strategy: Strategy, mode: RestartPolicy, end: str, comes_back: bool, is_known: bool
 ) -> None:
-    sup = start(loop, child("a", mode=mode), strategy=strategy)
+    sup = start(loop, child("a", restart=mode), strategy=strategy)
     before = id_of(sup, "a")
     order(loop, sup, "a", ENDS[end])
     assert loop.status(before) >= ActorStatus.STOPPED
@@ -594,11 +596,11 @@ def test_modes(
 
 @pytest.mark.guarantee("G47")
 @pytest.mark.parametrize("mode", [PERMANENT, TRANSIENT, TEMPORARY])
-def test_a_killed_child_has_ended_abnormally(loop: Loop, mode: ChildMode) -> None:
-    sup = start(loop, child("a", mode=mode))
+def test_a_killed_child_has_ended_abnormally(loop: Loop, mode: RestartPolicy) -> None:
+    sup = start(loop, child("a", restart=mode))
     loop.kill_actor(id_of(sup, "a"))
     settle(loop)
-    assert running(sup) == ([] if mode is TEMPORARY else ["a"])
+    assert running(sup) == ([] if mode is RestartPolicy.NEVER else ["a"])
 
 
 @pytest.mark.spec("J18")
@@ -676,7 +678,7 @@ def test_a_group_restart_waits_for_a_sibling_that_takes_its_time_to_stop(
 @pytest.mark.parametrize("strategy", [ONE_FOR_ALL, REST_FOR_ONE])
 def test_temporary_bystander(loop: Loop, recorder: NameRecorder, strategy: Strategy) -> None:
     """A temporary sibling is stopped with its group, and not started again: it is forgotten."""
-    sup = start(loop, child("a"), child("b", mode=TEMPORARY), child("c"), strategy=strategy)
+    sup = start(loop, child("a"), child("b", restart=TEMPORARY), child("c"), strategy=strategy)
     recorder.take()
     order(loop, sup, "a", crash)
     assert recorder.take() == ["-a", "-c", "-b", "+a", "+c"]
@@ -686,7 +688,7 @@ def test_temporary_bystander(loop: Loop, recorder: NameRecorder, strategy: Strat
 
 @pytest.mark.guarantee("G47")
 def test_temporary_bystander_before_the_failed_child_of_rest_for_one_stays(loop: Loop) -> None:
-    sup = start(loop, child("a", mode=TEMPORARY), child("b"), strategy=REST_FOR_ONE)
+    sup = start(loop, child("a", restart=TEMPORARY), child("b"), strategy=REST_FOR_ONE)
     before = id_of(sup, "a")
     order(loop, sup, "b", crash)
     assert id_of(sup, "a") == before
@@ -697,7 +699,7 @@ def test_temporary_bystander_before_the_failed_child_of_rest_for_one_stays(loop:
 def test_a_transient_sibling_that_had_ended_normally_comes_back_with_its_group(
     loop: Loop, strategy: Strategy
 ) -> None:
-    sup = start(loop, child("a"), child("b", mode=TRANSIENT), strategy=strategy)
+    sup = start(loop, child("a"), child("b", restart=TRANSIENT), strategy=strategy)
     order(loop, sup, "b", leave)
     assert running(sup) == ["a"]
     order(loop, sup, "a", crash)
@@ -906,13 +908,15 @@ def test_nested_escalation_is_a_restart_of_the_whole_subtree_with_a_clean_record
 @pytest.mark.spec("J19")
 @pytest.mark.guarantee("G48")
 @pytest.mark.parametrize("mode", [TRANSIENT, TEMPORARY])
-def test_what_becomes_of_a_supervisor_that_gave_up_depends_on_its_mode(loop: Loop, mode: ChildMode) -> None:
+def test_what_becomes_of_a_supervisor_that_gave_up_depends_on_its_mode(
+    loop: Loop, mode: RestartPolicy
+) -> None:
     low = SupervisorSpec(children=[child("x")], max_restarts=0)
-    sup = start(loop, below("low", low, mode=mode))
+    sup = start(loop, below("low", low, restart=mode))
     lowest = sup.supervisor("low", Supervisor)
     assert lowest is not None
     order(loop, lowest, "x", crash)
-    assert running(sup) == (["low"] if mode is TRANSIENT else [])
+    assert running(sup) == (["low"] if mode is RestartPolicy.ON_FAILURE else [])
     assert loop.status(lowest.actor) is ActorStatus.FAILED
     assert isinstance(lowest.outcome, RestartLimitError)
 
@@ -1149,14 +1153,14 @@ def test_significant_child_alone(
     recorder: NameRecorder,
     auto: AutoShutdown,
     strategy: Strategy,
-    mode: ChildMode,
+    mode: RestartPolicy,
     end: str,
     is_the_end: bool,
 ) -> None:
     sup = start(
         loop,
         child("a"),
-        child("s", mode=mode, significant=True),
+        child("s", restart=mode, significant=True),
         child("z"),
         auto_shutdown=auto,
         strategy=strategy,
@@ -1173,8 +1177,8 @@ def test_significant_child_alone(
 
 @pytest.mark.guarantee("G53")
 @pytest.mark.parametrize("mode", [TEMPORARY, TRANSIENT])
-def test_any_significant_and_all_significant(loop: Loop, mode: ChildMode) -> None:
-    specs = [child(name, mode=mode, significant=True) for name in "st"]
+def test_any_significant_and_all_significant(loop: Loop, mode: RestartPolicy) -> None:
+    specs = [child(name, restart=mode, significant=True) for name in "st"]
     any_, all_ = start(loop, *specs, auto_shutdown=ANY), start(loop, *specs, auto_shutdown=ALL)
     for sup in (any_, all_):
         order(loop, sup, "s", leave)
@@ -1188,8 +1192,8 @@ def test_any_significant_and_all_significant(loop: Loop, mode: ChildMode) -> Non
 def test_a_child_that_is_not_significant_does_not_stop_its_supervisor(loop: Loop) -> None:
     sup = start(
         loop,
-        child("a", mode=TEMPORARY),
-        child("s", mode=TEMPORARY, significant=True),
+        child("a", restart=TEMPORARY),
+        child("s", restart=TEMPORARY, significant=True),
         auto_shutdown=ANY,
     )
     order(loop, sup, "a", leave)
@@ -1200,9 +1204,9 @@ def test_a_child_that_is_not_significant_does_not_stop_its_supervisor(loop: Loop
 @pytest.mark.parametrize("auto", [ANY, ALL])
 @pytest.mark.parametrize("mode", [TEMPORARY, TRANSIENT])
 def test_a_significant_child_stopped_on_request_does_not_stop_its_supervisor(
-    loop: Loop, auto: AutoShutdown, mode: ChildMode
+    loop: Loop, auto: AutoShutdown, mode: RestartPolicy
 ) -> None:
-    sup = start(loop, child("s", mode=mode, significant=True), child("a"), auto_shutdown=auto)
+    sup = start(loop, child("s", restart=mode, significant=True), child("a"), auto_shutdown=auto)
     assert sup.stop_child("s")
     settle(loop)
     assert running(sup) == ["a"]
@@ -1218,7 +1222,7 @@ def test_a_significant_temporary_sibling_stopped_with_its_group_does_not_stop_th
     sup = start(
         loop,
         child("a"),
-        child("s", mode=TEMPORARY, significant=True),
+        child("s", restart=TEMPORARY, significant=True),
         auto_shutdown=auto,
         strategy=strategy,
     )
@@ -1230,8 +1234,8 @@ def test_a_significant_temporary_sibling_stopped_with_its_group_does_not_stop_th
 @pytest.mark.guarantee("G53")
 def test_significant_supervisor_ends_level_by_level(loop: Loop, recorder: NameRecorder) -> None:
     """auto_shutdown of a child supervisor that is significant itself ends its own supervisor, too."""
-    low = SupervisorSpec(children=[child("s", mode=TRANSIENT, significant=True)], auto_shutdown=ANY)
-    sup = start(loop, child("a"), below("low", low, mode=TRANSIENT, significant=True), auto_shutdown=ANY)
+    low = SupervisorSpec(children=[child("s", restart=TRANSIENT, significant=True)], auto_shutdown=ANY)
+    sup = start(loop, child("a"), below("low", low, restart=TRANSIENT, significant=True), auto_shutdown=ANY)
     lowest = sup.supervisor("low", Supervisor)
     assert lowest is not None
     recorder.take()
@@ -1241,7 +1245,7 @@ def test_significant_supervisor_ends_level_by_level(loop: Loop, recorder: NameRe
 
 @pytest.mark.guarantee("G53", "G47")
 def test_auto_shutdown_of_a_permanent_supervisor_is_a_restart(loop: Loop) -> None:
-    low = SupervisorSpec(children=[child("s", mode=TRANSIENT, significant=True)], auto_shutdown=ANY)
+    low = SupervisorSpec(children=[child("s", restart=TRANSIENT, significant=True)], auto_shutdown=ANY)
     sup = start(loop, below("low", low))
     before = id_of(sup, "low")
     lowest = sup.supervisor("low", Supervisor)
@@ -1253,19 +1257,19 @@ def test_auto_shutdown_of_a_permanent_supervisor_is_a_restart(loop: Loop) -> Non
 
 @pytest.mark.guarantee("G53")
 def test_significant_with_auto_shutdown_never_is_refused(loop: Loop) -> None:
-    significant = child("s", mode=TEMPORARY, significant=True)
+    significant = child("s", restart=TEMPORARY, significant=True)
     with pytest.raises(InvalidArgumentError, match=r"NEVER.*'s'"):
         SupervisorSpec(children=[significant], auto_shutdown=NEVER)
     with pytest.raises(InvalidArgumentError, match=r"'s'.*NEVER"):
         start(loop).start_child(significant)
-    with pytest.raises(InvalidArgumentError, match=r"PERMANENT"):
+    with pytest.raises(InvalidArgumentError, match=r"ALWAYS"):
         child("s", significant=True)
 
 
 @pytest.mark.guarantee("G53")
 def test_a_significant_child_started_on_request_counts(loop: Loop) -> None:
     sup = start(loop, child("a"), auto_shutdown=ALL)
-    sup.start_child(child("s", mode=TEMPORARY, significant=True))
+    sup.start_child(child("s", restart=TEMPORARY, significant=True))
     order(loop, sup, "s", crash)
     assert loop.status(sup.actor) is ActorStatus.STOPPED
 
@@ -1320,7 +1324,9 @@ def test_child_adm_simple(loop: Loop) -> None:
 @pytest.mark.guarantee("G57")
 def test_count_children(loop: Loop) -> None:
     empty = SupervisorSpec()
-    sup = start(loop, child("a"), below("s", empty), child("t", mode=TEMPORARY), child("u", mode=TRANSIENT))
+    sup = start(
+        loop, child("a"), below("s", empty), child("t", restart=TEMPORARY), child("u", restart=TRANSIENT)
+    )
     assert sup.count_children() == Counts(specs=4, active=4, supervisors=1, workers=3)
     sup.stop_child("a")
     assert sup.count_children() == Counts(4, 3, 1, 3)
@@ -1334,7 +1340,7 @@ def test_count_children(loop: Loop) -> None:
 
 @pytest.mark.guarantee("G57")
 def test_count_children_of_a_dynamic_supervisor(loop: Loop) -> None:
-    sup = spawn_supervisor(loop, DynamicSpec(child=child("a", mode=TEMPORARY)))
+    sup = spawn_supervisor(loop, DynamicSpec(child=child("a", restart=TEMPORARY)))
     for _ in range(10):
         sup.start_child()
     assert sup.count_children() == Counts(10, 10, 0, 10)
@@ -1348,7 +1354,7 @@ def test_which_children(loop: Loop) -> None:
         loop,
         child("a"),
         below("s", SupervisorSpec()),
-        child("t", mode=TEMPORARY),
+        child("t", restart=TEMPORARY),
         child("w", backoff=Backoff(initial=0.1)),
     )
     order(loop, sup, "w", crash)
@@ -1356,7 +1362,7 @@ def test_which_children(loop: Loop) -> None:
     sup.stop_child("s")
     settle(loop)
     shown = [
-        (info.name, info.actor is not None, info.phase, info.mode, info.is_supervisor, info.restarts)
+        (info.name, info.actor is not None, info.phase, info.restart, info.is_supervisor, info.restarts)
         for info in sup.children()
     ]
     assert shown == [

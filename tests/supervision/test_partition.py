@@ -15,12 +15,12 @@ from bandstand.core import ActorId, Context, ExitReason, Loop
 from bandstand.errors import InvalidArgumentError, NoSuchChildError, StartError
 from bandstand.supervision import (
     Backoff,
-    ChildMode,
     ChildSpec,
     Counts,
     DynamicSupervisor,
     PartitionSpec,
     PartitionSupervisor,
+    RestartPolicy,
     SupervisorSpec,
     place_of,
     spawn_supervisor,
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.guarantee("G56")
 keys = st.text() | st.binary() | st.integers()
 
 
-def shards(loop: Loop, child: ChildSpec[Any], partitions: int, **fields: Any) -> PartitionSupervisor:
+def shards(loop: Loop, child: ChildSpec[Any], partitions: int, **fields: Any) -> PartitionSupervisor[ActorId]:
     return spawn_supervisor(loop, PartitionSpec(child=child, partitions=partitions, **fields), name="shards")
 
 
@@ -209,7 +209,7 @@ def test_a_partition_that_is_stopped_stays_known(loop: Loop) -> None:
 
 
 def test_a_transient_one_that_has_done_its_work_stays_down(loop: Loop) -> None:
-    supervisor = shards(loop, ChildSpec("shard", idle, mode=ChildMode.TRANSIENT), 2)
+    supervisor = shards(loop, ChildSpec("shard", idle, restart=RestartPolicy.ON_FAILURE), 2)
     actor = supervisor.route(7)
     assert actor is not None
     loop.stop_actor(actor)
@@ -218,7 +218,7 @@ def test_a_transient_one_that_has_done_its_work_stays_down(loop: Loop) -> None:
 
 
 def test_a_temporary_one_leaves_its_keys_without_anybody(loop: Loop) -> None:
-    supervisor = shards(loop, ChildSpec("shard", idle, mode=ChildMode.TEMPORARY), 2)
+    supervisor = shards(loop, ChildSpec("shard", idle, restart=RestartPolicy.NEVER), 2)
     actor = supervisor.route("ann")
     assert actor is not None
     loop.stop_actor(actor)
@@ -253,17 +253,17 @@ def test_they_stop_from_the_last_to_the_first(loop: Loop, diary: RecordingObserv
 def test_under_a_supervisor(loop: Loop) -> None:
     below = PartitionSpec(child=ChildSpec("shard", idle), partitions=3, max_restarts=0)
     root = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("store", below)]))
-    store = root.supervisor("store", PartitionSupervisor)
+    store = root.supervisor("store", PartitionSupervisor[ActorId])
     assert store is not None
     with pytest.raises(NoSuchChildError, match="not a DynamicSupervisor; it is a PartitionSupervisor"):
-        root.supervisor("store", DynamicSupervisor)
+        root.supervisor("store", DynamicSupervisor[ActorId])
     old = store.route("ann")
     assert old is not None
     loop.fail_actor(old)
     assert store.route("ann") is None
     settle(loop)
     # It has given up; the next one has all its partitions.
-    again = root.supervisor("store", PartitionSupervisor)
+    again = root.supervisor("store", PartitionSupervisor[ActorId])
     assert again is not None
     assert again is not store
     new = again.route("ann")

@@ -27,7 +27,6 @@ from bandstand.errors import (
 from bandstand.supervision import (
     AutoShutdown,
     Backoff,
-    ChildMode,
     ChildSpec,
     Counts,
     DynamicSpec,
@@ -35,6 +34,7 @@ from bandstand.supervision import (
     Overseer,
     PartitionSpec,
     PartitionSupervisor,
+    RestartPolicy,
     Shutdown,
     Strategy,
     Supervisor,
@@ -330,7 +330,7 @@ def test_start_child_refuses_a_mailbox_that_does_not_suit_the_loop(loop: Loop) -
 
 @pytest.mark.guarantee("G53")
 def test_start_child_refuses_a_significant_child_without_auto_shutdown(loop: Loop) -> None:
-    spec = child("s", mode=ChildMode.TEMPORARY, significant=True)
+    spec = child("s", restart=RestartPolicy.NEVER, significant=True)
     with pytest.raises(InvalidArgumentError, match=r"'s'.*significant.*'root'.*NEVER"):
         start(loop).start_child(spec)
     start(loop, auto_shutdown=AutoShutdown.ANY_SIGNIFICANT).start_child(spec)
@@ -358,16 +358,16 @@ def test_start_child_without_room_is_not_added(make_loop: LoopMaker) -> None:
 
 
 @pytest.mark.parametrize("strategy", list(Strategy))
-@pytest.mark.parametrize("mode", list(ChildMode))
+@pytest.mark.parametrize("mode", list(RestartPolicy))
 def test_stop_child_keeps_it_down_and_a_temporary_one_is_forgotten(
-    loop: Loop, strategy: Strategy, mode: ChildMode
+    loop: Loop, strategy: Strategy, mode: RestartPolicy
 ) -> None:
-    sup = start(loop, child("a", mode=mode), strategy=strategy)
+    sup = start(loop, child("a", restart=mode), strategy=strategy)
     before = id_of(sup, "a")
     assert sup.stop_child("a")
     assert loop.status(before) is ActorStatus.STOPPED
     settle(loop)
-    if mode is ChildMode.TEMPORARY:
+    if mode is RestartPolicy.NEVER:
         assert sup.children() == ()
     else:
         assert phases(sup) == {"a": "down"}
@@ -377,7 +377,7 @@ def test_stop_child_keeps_it_down_and_a_temporary_one_is_forgotten(
 
 
 def test_stop_child_of_a_temporary_one_that_has_not_started_yet_forgets_it(loop: Loop) -> None:
-    sup = start(loop, child("a", init=slow_init), child("b", mode=ChildMode.TEMPORARY), child("c"))
+    sup = start(loop, child("a", init=slow_init), child("b", restart=RestartPolicy.NEVER), child("c"))
     assert sup.stop_child("b")
     assert "b" not in phases(sup)
     spin(loop)
@@ -458,7 +458,7 @@ def test_restart_child_is_fresh_and_no_restart(loop: Loop, recorder: NameRecorde
 
 
 def test_restart_child_of_a_transient_one_that_had_ended(loop: Loop) -> None:
-    sup = start(loop, child("a", mode=ChildMode.TRANSIENT))
+    sup = start(loop, child("a", restart=RestartPolicy.ON_FAILURE))
     loop.stop_actor(id_of(sup, "a"))
     settle(loop)
     assert phases(sup) == {"a": "down"}
@@ -541,7 +541,7 @@ def test_asking_for_a_supervisor_of_the_wrong_kind(loop: Loop) -> None:
 
 @pytest.mark.guarantee("G56")
 def test_max_children(loop: Loop) -> None:
-    sup = spawn_supervisor(loop, DynamicSpec(child=child("a", mode=ChildMode.TEMPORARY), max_children=2))
+    sup = spawn_supervisor(loop, DynamicSpec(child=child("a", restart=RestartPolicy.NEVER), max_children=2))
     first = sup.start_child()
     sup.start_child()
     with pytest.raises(MaxChildrenError, match=r"'root' has 2 children.*max_children.*stop some"):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Loop, Verdict
-from bandstand.supervision import ChildMode, ChildSpec, Phase, Strategy, SupervisorSpec, spawn_supervisor
+from bandstand.supervision import ChildSpec, Phase, RestartPolicy, Strategy, SupervisorSpec, spawn_supervisor
 from tests.core.support import Boom, call_in, check_statistics, run_message, settle
 from tests.supervision.helpers import id_of, phases_of, restarts, watched
 
@@ -38,7 +38,7 @@ ENDS: dict[str, tuple[Callable[[Loop, ActorId], None], ExitReason]] = {
     "killed": (lambda loop, actor: loop.kill_actor(actor), ExitReason.FAIL),
 }
 
-P, T, X = ChildMode.PERMANENT, ChildMode.TRANSIENT, ChildMode.TEMPORARY
+P, T, X = RestartPolicy.ALWAYS, RestartPolicy.ON_FAILURE, RestartPolicy.NEVER
 NORMAL, FAIL, PANIC = ExitReason
 
 # What becomes of the one that ended.
@@ -81,14 +81,14 @@ SIBLINGS = {P: "new", T: "new", X: "gone"}
 def test_matrix(
     loop: Loop,
     caplog: pytest.LogCaptureFixture,
-    mode: ChildMode,
+    mode: RestartPolicy,
     how: str,
     strategy: Strategy,
     dying: str,
-    others: ChildMode,
+    others: RestartPolicy,
 ) -> None:
     end, reason = ENDS[how]
-    children = [ChildSpec(name, run_message, mode=mode if name == dying else others) for name in NAMES]
+    children = [ChildSpec(name, run_message, restart=mode if name == dying else others) for name in NAMES]
     tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=strategy))
     before = {name: id_of(tree, name) for name in NAMES}
     recorder = watched(loop)
@@ -159,7 +159,7 @@ def test_matrix(
 def test_those_that_had_ended_normally_come_back_with_their_group(
     loop: Loop, strategy: Strategy, failing: str, back: str
 ) -> None:
-    children = [ChildSpec(name, run_message, mode=T if name in "bd" else P) for name in "abcde"]
+    children = [ChildSpec(name, run_message, restart=T if name in "bd" else P) for name in "abcde"]
     tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=strategy))
     for name in "bd":
         loop.stop_actor(id_of(tree, name))
@@ -179,9 +179,9 @@ def test_those_that_had_ended_normally_come_back_with_their_group(
 @pytest.mark.parametrize("strategy", list(Strategy), ids=lambda strategy: strategy.value)
 @pytest.mark.parametrize("mode", [P, T, X], ids=lambda mode: mode.value)
 def test_a_child_that_was_stopped_on_request_stays_down(
-    loop: Loop, strategy: Strategy, mode: ChildMode
+    loop: Loop, strategy: Strategy, mode: RestartPolicy
 ) -> None:
-    children = [ChildSpec(name, run_message, mode=mode if name == "b" else P) for name in NAMES]
+    children = [ChildSpec(name, run_message, restart=mode if name == "b" else P) for name in NAMES]
     tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=strategy))
     assert tree.stop_child("b")
     loop.fail_actor(id_of(tree, "a"))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bandstand.core import ExitReason
 from bandstand.errors.validation import to_ms
-from bandstand.supervision import AutoShutdown, Backoff, ChildMode, History, Intensity, Strategy
+from bandstand.supervision import AutoShutdown, Backoff, History, Intensity, RestartPolicy, Strategy
 from bandstand.supervision.restart import (
     ExitAction,
     RestartPlan,
@@ -28,18 +28,18 @@ ABNORMAL = (ExitReason.FAIL, ExitReason.PANIC)
 @pytest.mark.parametrize(
     ("mode", "reason", "fate"),
     [
-        (ChildMode.PERMANENT, ExitReason.NORMAL, ExitAction.RESTART),
-        (ChildMode.PERMANENT, ExitReason.FAIL, ExitAction.RESTART),
-        (ChildMode.PERMANENT, ExitReason.PANIC, ExitAction.RESTART),
-        (ChildMode.TRANSIENT, ExitReason.NORMAL, ExitAction.STAY_DOWN),
-        (ChildMode.TRANSIENT, ExitReason.FAIL, ExitAction.RESTART),
-        (ChildMode.TRANSIENT, ExitReason.PANIC, ExitAction.RESTART),
-        (ChildMode.TEMPORARY, ExitReason.NORMAL, ExitAction.FORGET),
-        (ChildMode.TEMPORARY, ExitReason.FAIL, ExitAction.FORGET),
-        (ChildMode.TEMPORARY, ExitReason.PANIC, ExitAction.FORGET),
+        (RestartPolicy.ALWAYS, ExitReason.NORMAL, ExitAction.RESTART),
+        (RestartPolicy.ALWAYS, ExitReason.FAIL, ExitAction.RESTART),
+        (RestartPolicy.ALWAYS, ExitReason.PANIC, ExitAction.RESTART),
+        (RestartPolicy.ON_FAILURE, ExitReason.NORMAL, ExitAction.STAY_DOWN),
+        (RestartPolicy.ON_FAILURE, ExitReason.FAIL, ExitAction.RESTART),
+        (RestartPolicy.ON_FAILURE, ExitReason.PANIC, ExitAction.RESTART),
+        (RestartPolicy.NEVER, ExitReason.NORMAL, ExitAction.FORGET),
+        (RestartPolicy.NEVER, ExitReason.FAIL, ExitAction.FORGET),
+        (RestartPolicy.NEVER, ExitReason.PANIC, ExitAction.FORGET),
     ],
 )
-def test_the_table_of_restarts(mode: ChildMode, reason: ExitReason, fate: ExitAction) -> None:
+def test_the_table_of_restarts(mode: RestartPolicy, reason: ExitReason, fate: ExitAction) -> None:
     assert exit_action(mode, reason) is fate
 
 

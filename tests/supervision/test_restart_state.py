@@ -28,10 +28,9 @@ from bandstand.core import (
 from bandstand.errors import MailboxFullError, NoSuchActorError, RestartLimitError, StartError
 from bandstand.supervision import (
     Backoff,
-    ChildMode,
     ChildSpec,
     DynamicSpec,
-    Mailbox,
+    RestartPolicy,
     Shutdown,
     Strategy,
     Supervisor,
@@ -65,8 +64,6 @@ from tests.supervision.helpers import (
 )
 
 pytestmark = pytest.mark.guarantee("G51")
-
-KEPT = Mailbox.KEPT
 
 
 @pytest.fixture
@@ -116,7 +113,7 @@ class Reader:
         return Verdict.STOP if data == "leave" else None
 
     def spec(self, **fields: Any) -> ChildSpec[int]:
-        fields.setdefault("mailbox", KEPT)
+        fields.setdefault("keep_mailbox", True)
         return ChildSpec("reader", self.run, init=self.init, **fields)
 
 
@@ -208,7 +205,7 @@ def test_timers_of_the_old_one_are_gone(loop: Loop, clock: VirtualClock) -> None
 def test_a_timer_that_was_due_already_does_not_reach_the_next_one(loop: Loop, clock: VirtualClock) -> None:
     """It is a message by then, unread like any other."""
     reader = Reader()
-    sup = start(loop, reader.spec(mailbox=Mailbox.FRESH))
+    sup = start(loop, reader.spec(keep_mailbox=False))
     loop.send(id_of(sup, "reader"), "poison")
     loop.send_after(id_of(sup, "reader"), 0.01, "due")
     clock.advance(0.01)
@@ -256,7 +253,7 @@ def test_descriptors_of_the_old_one_are_gone(loop: Loop, descriptors: Descriptor
 
 @pytest.mark.guarantee("G35")
 def test_an_io_event_that_waits_is_not_kept(loop: Loop, descriptors: Descriptors) -> None:
-    """The old one's event lies in its SYSTEM lane when it fails: KEPT is about what users have sent."""
+    """The old one's event lies in its SYSTEM lane when it fails: keep_mailbox is about what users have sent."""
     read_end, write_end = descriptors.pipe()
     read: list[object] = []
 
@@ -269,7 +266,7 @@ def test_an_io_event_that_waits_is_not_kept(loop: Loop, descriptors: Descriptors
         if data == "crash":
             raise Boom(data)
 
-    sup = start(loop, ChildSpec("a", run, init=init, mailbox=KEPT))
+    sup = start(loop, ChildSpec("a", run, init=init, keep_mailbox=True))
     a = id_of(sup, "a")
 
     def act(ctx: Context[Any]) -> None:
@@ -341,7 +338,7 @@ def test_arguments_and_context_of_a_dynamic_child_are_those_it_was_started_with(
 
 def test_fresh_what_was_not_handled_is_a_dead_letter(loop: Loop, recorder: NameRecorder) -> None:
     reader = Reader()
-    sup = start(loop, reader.spec(mailbox=Mailbox.FRESH))
+    sup = start(loop, reader.spec(keep_mailbox=False))
     for message in ("one", "poison", "two", "three"):
         loop.send(id_of(sup, "reader"), message)
     settle(loop)
@@ -354,7 +351,7 @@ def test_fresh_what_was_not_handled_is_a_dead_letter(loop: Loop, recorder: NameR
     check_statistics(loop)
 
 
-# --- KEPT -----------------------------------------------------------------------------------------------------------------
+# --- keep_mailbox -----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G4")
@@ -378,7 +375,7 @@ def test_kept_in_order_of_each_lane_with_tag_and_sender(loop: Loop) -> None:
     def run(ctx: Context[None], data: object) -> None:
         seen.append((ctx.lane, data, ctx.tag, ctx.sender))
 
-    sup = start(loop, ChildSpec("a", run, mailbox=KEPT))
+    sup = start(loop, ChildSpec("a", run, keep_mailbox=True))
     a = id_of(sup, "a")
     for number in range(5):
         for lane in USER_LANES:
@@ -406,7 +403,7 @@ def test_kept_comes_before_what_the_init_sends(loop: Loop, kept_lane: Lane, new_
     def run(ctx: Context[None], data: object) -> None:
         seen.append(data)
 
-    sup = start(loop, ChildSpec("a", run, init=init, mailbox=KEPT))
+    sup = start(loop, ChildSpec("a", run, init=init, keep_mailbox=True))
     for number in range(3):
         loop.send(id_of(sup, "a"), number, lane=kept_lane)
     loop.fail_actor(id_of(sup, "a"))
@@ -423,7 +420,7 @@ def test_kept_the_systems_messages_are_not(loop: Loop) -> None:
     def run(ctx: Context[None], data: object) -> None:
         seen.append(data)
 
-    sup = start(loop, ChildSpec("a", run, mailbox=KEPT))
+    sup = start(loop, ChildSpec("a", run, keep_mailbox=True))
     a = id_of(sup, "a")
     grandchild = loop.spawn(idle, supervisor=a)
     loop.send(a, "control", lane=Lane.CONTROL)
@@ -452,7 +449,7 @@ def test_kept_behind_an_async_behavior_in_flight(loop: Loop) -> None:
         if data == "poison":
             raise Boom(data)
 
-    sup = start(loop, ChildSpec("a", run, init=reader.init, mailbox=KEPT))
+    sup = start(loop, ChildSpec("a", run, init=reader.init, keep_mailbox=True))
     for message in ("poison", "one", "poison", "two"):
         loop.send(id_of(sup, "a"), message)
     spin(loop, 100)
@@ -474,7 +471,7 @@ def test_kept_by_a_sibling_that_has_to_be_killed_for_its_group(
             if data == "wait":
                 await gate.wait()
 
-        specs = [child("a"), child("deaf", run, mailbox=KEPT, shutdown=shutdown)]
+        specs = [child("a"), child("deaf", run, keep_mailbox=True, shutdown=shutdown)]
         sup = start(loop, *specs, strategy=Strategy.ONE_FOR_ALL)
         for message in ("wait", "one", "two"):
             loop.send(id_of(sup, "deaf"), message)
@@ -524,7 +521,7 @@ def test_kept_through_an_async_init_that_fails(loop: Loop) -> None:
         await slow_init(ctx)
         return reader.init(ctx)
 
-    sup = start(loop, ChildSpec("reader", reader.run, init=init, mailbox=KEPT))
+    sup = start(loop, ChildSpec("reader", reader.run, init=init, keep_mailbox=True))
     spin(loop)
     for message in ("poison", "one", "two"):
         loop.send(id_of(sup, "reader"), message)
@@ -624,7 +621,7 @@ def test_what_other_threads_have_sent_and_was_not_in_yet_is_a_dead_letter(loop: 
     check_statistics(loop)
 
 
-# --- KEPT without a next one       -----------------------------------------------------------------------------------------
+# --- keep_mailbox without a next one       -----------------------------------------------------------------------------------------
 
 Ending = Callable[[Loop, Supervisor, VirtualClock], None]
 
@@ -710,7 +707,7 @@ def test_kept_messages_of_a_transient_child_that_ends_normally_are_buried(
     loop: Loop, recorder: NameRecorder
 ) -> None:
     reader = Reader()
-    sup = start(loop, reader.spec(mode=ChildMode.TRANSIENT))
+    sup = start(loop, reader.spec(restart=RestartPolicy.ON_FAILURE))
     for message in ("leave", "one", "two"):
         loop.send(id_of(sup, "reader"), message)
     settle(loop)
@@ -761,7 +758,7 @@ def test_what_a_failing_start_on_request_has_sent_itself_is_not_kept_for_the_nex
     def run(ctx: Context[None], data: object) -> None:
         read.append(data)
 
-    sup = start(loop, ChildSpec("a", run, init=init, mailbox=KEPT))
+    sup = start(loop, ChildSpec("a", run, init=init, keep_mailbox=True))
     settle(loop)
     sup.stop_child("a")
     with pytest.raises(StartError):
@@ -782,7 +779,7 @@ def test_a_failed_start_of_a_new_kept_child_buries_what_its_init_has_sent(
 
     sup = start(loop)
     with pytest.raises(StartError):
-        sup.start_child(child("a", init=init, mailbox=KEPT))
+        sup.start_child(child("a", init=init, keep_mailbox=True))
     assert recorder.dead == ["to myself"]
     settle(loop)
     assert loop.statistics().waiting == 0
@@ -862,7 +859,7 @@ def test_the_books_balance_at_every_step(loop: Loop, clock: VirtualClock, strate
             f"r{number}",
             reader.run,
             init=reader.init,
-            mailbox=KEPT if number != 1 else Mailbox.FRESH,
+            keep_mailbox=number != 1,
             backoff=Backoff(initial=0.01) if number == 2 else None,
         )
         for number, reader in enumerate(readers)

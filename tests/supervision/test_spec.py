@@ -15,12 +15,11 @@ from bandstand.supervision import (
     AnySupervisorSpec,
     AutoShutdown,
     Backoff,
-    ChildMode,
     ChildSpec,
     DynamicSpec,
     Intensity,
-    Mailbox,
     PartitionSpec,
+    RestartPolicy,
     Shutdown,
     Strategy,
     SupervisorSpec,
@@ -37,7 +36,7 @@ HUGE = 10**400
 class Other(Enum):
     """A foreign enumeration."""
 
-    PERMANENT = "permanent"
+    ALWAYS = "always"
 
 
 class Word(str):
@@ -58,11 +57,11 @@ def supervisor(**given: Any) -> SupervisorSpec:
     return SupervisorSpec(**given)
 
 
-def dynamic(**given: Any) -> DynamicSpec:
+def dynamic(**given: Any) -> DynamicSpec[ChildSpec[Any]]:
     return DynamicSpec(**dict[str, Any](child=child()) | given)
 
 
-def partition(**given: Any) -> PartitionSpec:
+def partition(**given: Any) -> PartitionSpec[ChildSpec[Any]]:
     return PartitionSpec(**dict[str, Any](child=child(), partitions=2) | given)
 
 
@@ -85,9 +84,10 @@ def test_the_defaults_of_a_child() -> None:
         "name": "kid",
         "run": idle,
         "init": None,
-        "mode": ChildMode.PERMANENT,
+        "restart": RestartPolicy.ALWAYS,
+        "mailbox": None,
         "mailbox_cap": None,
-        "mailbox": Mailbox.FRESH,
+        "keep_mailbox": False,
         "backoff": None,
         "shutdown": None,
         "significant": False,
@@ -146,15 +146,19 @@ def test_only_a_child_takes_arguments_by_place(make: Make) -> None:
         (child, {"run": dynamic()}),
         (child, {"run": partition()}),
         (child, {"init": empty}),
-        *[(child, {"mode": mode}) for mode in ChildMode],
-        *[(child, {"mailbox": kind}) for kind in Mailbox],
+        *[(child, {"restart": mode}) for mode in RestartPolicy],
+        *[(child, {"keep_mailbox": keeps}) for keeps in (True, False)],
         *[(child, {"mailbox_cap": cap}) for cap in (None, 0, 1, 1 << 30)],
+        *[(child, {"mailbox": room}) for room in (None, 1, 1 << 30)],
         *[(child, {"shutdown": time}) for time in (None, 0, 0.0, 0.5, 10**7, *Shutdown)],
         (child, {"backoff": Backoff()}),
-        (child, {"significant": True, "mode": ChildMode.TRANSIENT}),
-        (child, {"significant": True, "mode": ChildMode.TEMPORARY}),
-        (child, {"mode": ChildMode.TRANSIENT, "backoff": Backoff(), "mailbox": Mailbox.KEPT}),
-        (child, {"run": supervisor(), "backoff": Backoff(), "shutdown": 100, "mode": ChildMode.TRANSIENT}),
+        (child, {"significant": True, "restart": RestartPolicy.ON_FAILURE}),
+        (child, {"significant": True, "restart": RestartPolicy.NEVER}),
+        (child, {"restart": RestartPolicy.ON_FAILURE, "backoff": Backoff(), "keep_mailbox": True}),
+        (
+            child,
+            {"run": supervisor(), "backoff": Backoff(), "shutdown": 100, "restart": RestartPolicy.ON_FAILURE},
+        ),
         (supervisor, {"children": []}),
         (supervisor, {"children": (one for one in [child()])}),
         *[(supervisor, {"strategy": one}) for one in Strategy],
@@ -198,16 +202,17 @@ BAD: list[tuple[Make, str, object]] = [
     *[(child, "name", value) for value in ("", None, 5, b"kid", Word("kid"))],
     *[(child, "run", value) for value in (None, 5, "idle", child(), [supervisor()])],
     *[(child, "init", value) for value in (5, "list", (), False, 0)],
-    *[(child, "mode", value) for value in (None, "permanent", 0, Other.PERMANENT, Strategy.ONE_FOR_ONE)],
+    *[(child, "restart", value) for value in (None, "always", 0, Other.ALWAYS, Strategy.ONE_FOR_ONE)],
     *[(child, "mailbox_cap", value) for value in (-1, (1 << 30) + 1, 2.0, "64", True, False, NAN, HUGE)],
-    *[(child, "mailbox", value) for value in (None, "kept", True, Shutdown.KILL)],
+    *[(child, "keep_mailbox", value) for value in (None, "kept", 1, Shutdown.KILL)],
+    *[(child, "mailbox", value) for value in (0, -1, (1 << 30) + 1, 2.0, "64", True, NAN, HUGE)],
     *[(child, "backoff", value) for value in (100, "100", True, (), Backoff, Intensity())],
     *[(child, "shutdown", value) for value in NO_MILLISECONDS if value is not None],
-    *[(child, "shutdown", value) for value in (-1, -0.5, "kill", ChildMode.PERMANENT)],
+    *[(child, "shutdown", value) for value in (-1, -0.5, "kill", RestartPolicy.ALWAYS)],
     *[(child, "significant", value) for value in (None, 0, 1, "yes")],
     *[(supervisor, "children", [value]) for value in (None, idle, "kid", supervisor(), ("kid", idle))],
     *[(supervisor, "children", value) for value in (None, 5, child(), "kid", idle)],
-    *[(supervisor, "strategy", value) for value in (None, "one_for_one", 0, ChildMode.PERMANENT)],
+    *[(supervisor, "strategy", value) for value in (None, "one_for_one", 0, RestartPolicy.ALWAYS)],
     *[(supervisor, "auto_shutdown", value) for value in (None, "never", False, Strategy.ONE_FOR_ONE)],
     *[(make, "max_restarts", value) for make in MAKERS[1:4] for value in NO_COUNT if value is not None],
     *[(make, "period", value) for make in MAKERS[1:4] for value in (*NO_MILLISECONDS, 0, 0.0, -1)],
@@ -308,41 +313,47 @@ def test_supervisors_above_each_other_have_a_limit(loop: Loop, kind: str) -> Non
 # --- bad combinations ---------------------------------------------------------------------------------------------------
 
 COMBINATIONS: list[tuple[Make, dict[str, Any], tuple[str, ...]]] = [
-    (child, {"significant": True}, ("significant is True", "mode is PERMANENT")),
-    (child, {"significant": True, "mode": ChildMode.PERMANENT}, ("significant is True", "mode is PERMANENT")),
+    (child, {"significant": True}, ("significant is True", "restart is ALWAYS")),
     (
         child,
-        {"mode": ChildMode.TEMPORARY, "backoff": Backoff()},
-        ("mode is TEMPORARY", "backoff is Backoff("),
+        {"significant": True, "restart": RestartPolicy.ALWAYS},
+        ("significant is True", "restart is ALWAYS"),
     ),
     (
         child,
-        {"mode": ChildMode.TEMPORARY, "mailbox": Mailbox.KEPT},
-        ("mode is TEMPORARY", "mailbox is KEPT"),
+        {"restart": RestartPolicy.NEVER, "backoff": Backoff()},
+        ("restart is NEVER", "backoff is Backoff("),
     ),
+    (
+        child,
+        {"restart": RestartPolicy.NEVER, "keep_mailbox": True},
+        ("restart is NEVER", "keep_mailbox is True"),
+    ),
+    (child, {"mailbox": 5, "mailbox_cap": 9}, ("mailbox is 5", "mailbox_cap is 9")),
     *[
         row
         for run in (supervisor(), dynamic(), partition())
         for row in (
             (child, {"run": run, "init": empty}, ("run is a supervisor's spec", "init is")),
+            (child, {"run": run, "mailbox": 64}, ("run is a supervisor's spec", "mailbox is 64")),
             (child, {"run": run, "mailbox_cap": 64}, ("run is a supervisor's spec", "mailbox_cap is 64")),
             (child, {"run": run, "mailbox_cap": 0}, ("run is a supervisor's spec", "mailbox_cap is 0")),
             (
                 child,
-                {"run": run, "mailbox": Mailbox.KEPT},
-                ("run is a supervisor's spec", "mailbox is KEPT"),
+                {"run": run, "keep_mailbox": True},
+                ("run is a supervisor's spec", "keep_mailbox is True"),
             ),
         )
     ],
     (
         supervisor,
-        {"children": [child(name="vital", significant=True, mode=ChildMode.TRANSIENT)]},
+        {"children": [child(name="vital", significant=True, restart=RestartPolicy.ON_FAILURE)]},
         ("auto_shutdown is NEVER", "'vital' has significant True"),
     ),
     *[
         (
             make,
-            {"child": child(name="vital", significant=True, mode=ChildMode.TEMPORARY)},
+            {"child": child(name="vital", significant=True, restart=RestartPolicy.NEVER)},
             ("child 'vital' has significant True", "auto_shutdown"),
         )
         for make in (dynamic, partition)
@@ -371,8 +382,8 @@ def test_a_bad_combination_is_refused_and_both_fields_named(
 @pytest.mark.guarantee("G45")
 @pytest.mark.once
 def test_replace_checks_as_well() -> None:
-    with pytest.raises(InvalidArgumentError, match="mode is TEMPORARY and backoff"):
-        replace(child(backoff=Backoff()), mode=ChildMode.TEMPORARY)
+    with pytest.raises(InvalidArgumentError, match="restart is NEVER and backoff"):
+        replace(child(backoff=Backoff()), restart=RestartPolicy.NEVER)
 
 
 @pytest.mark.spec("J17")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, ActorSystem, child, supervised, tell
+from bandstand.actor import Actor, ActorSystem, child, tell
 from tests.actor.workers import one_for_one
 from tests.core.support import settle
 from tests.hostile import HOW, hostile
@@ -31,7 +31,7 @@ def test_the_subscription_goes_on(loop: ActorSystem, how: str) -> None:
     book: list[Any] = []
     root = one_for_one(loop, child("raiser").of(Raiser, book, how))
     topic = topic_of(loop)
-    subscription = topic.subscribe(supervised(root, Raiser, "raiser").hear)
+    subscription = topic.subscribe(root.handle(Raiser, "raiser").hear)
     publish(topic, 1, -1, 2)
     settle(loop)
     assert book == [1, 2]

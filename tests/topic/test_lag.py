@@ -79,7 +79,7 @@ def test_one_that_cannot_be_told_is_told_more_the_next_time(loop: ActorSystem, c
     heard = heard_by(loop)
     book: list[Any] = []
     listener = loop.spawn(Listener, [])
-    friend = loop.options(mailbox_cap=6).spawn(Listener, book)
+    friend = loop.options(mailbox=2).spawn(Listener, book)
     topic.subscribe(listener.hear, policy=Policy.DROP_NEWEST, room=1, on_lag=friend.lagging)
     fill(loop, id_of(friend))
     publish(topic, 1, 2, 3)

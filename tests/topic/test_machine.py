@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from bandstand.actor import Actor, ActorSystem, child, supervised, tell
+from bandstand.actor import Actor, ActorSystem, child, tell
 from bandstand.core import Lagged, LoopConfig
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
@@ -59,9 +59,7 @@ class Subscriptions(RuleBasedStateMachine):
         self.topic = Topic(self.loop, Event, name="events")
         spec = SupervisorSpec(children=(child("stepper").of(Stepper, self.book),), max_restarts=10_000)
         self.root = spawn_supervisor(self.loop, spec, name="root")
-        handle = (
-            supervised(self.root, Stepper, "stepper") if supervises else self.loop.spawn(Stepper, self.book)
-        )
+        handle = self.root.handle(Stepper, "stepper") if supervises else self.loop.spawn(Stepper, self.book)
         self.subscription = self.topic.subscribe(
             handle.hear, policy=policy, room=room, key=(lambda event: event.key) if self.keyed else None
         )

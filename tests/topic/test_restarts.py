@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import ActorSystem, child, supervised
-from bandstand.supervision import Backoff, ChildMode, Mailbox
+from bandstand.actor import ActorSystem, child
+from bandstand.supervision import Backoff, RestartPolicy
 from bandstand.testing import VirtualClock
 from bandstand.topic import Policy
 from tests.actor.workers import one_for_one
@@ -21,7 +21,7 @@ def test_what_waits_goes_to_the_next_one(loop: ActorSystem) -> None:
     book: list[Any] = []
     root = one_for_one(loop, child("listener").of(Listener, book))
     topic = topic_of(loop)
-    subscription = topic.subscribe(supervised(root, Listener, "listener").hear)
+    subscription = topic.subscribe(root.handle(Listener, "listener").hear)
     publish(topic, 1, -1, 2, -2, 3)
     settle(loop)
     assert book == [1, 2, 3]
@@ -32,7 +32,7 @@ def test_while_nobody_is_there_they_wait_in_its_room(loop: ActorSystem, clock: V
     book: list[Any] = []
     root = one_for_one(loop, child("listener", backoff=Backoff(initial=0.1)).of(Listener, book))
     topic = topic_of(loop)
-    handle = supervised(root, Listener, "listener")
+    handle = root.handle(Listener, "listener")
     subscription = topic.subscribe(handle.hear, policy=Policy.DROP_OLDEST, room=3)
     handle.crash()
     settle(loop)
@@ -45,9 +45,9 @@ def test_while_nobody_is_there_they_wait_in_its_room(loop: ActorSystem, clock: V
 
 def test_a_mailbox_that_is_kept_keeps_the_one_that_was_sent(loop: ActorSystem) -> None:
     book: list[Any] = []
-    root = one_for_one(loop, child("listener", mailbox=Mailbox.KEPT).of(Listener, book))
+    root = one_for_one(loop, child("listener", keep_mailbox=True).of(Listener, book))
     topic = topic_of(loop)
-    handle = supervised(root, Listener, "listener")
+    handle = root.handle(Listener, "listener")
     subscription = topic.subscribe(handle.hear)
     handle.crash()
     publish(topic, 1, 2)
@@ -57,9 +57,9 @@ def test_a_mailbox_that_is_kept_keeps_the_one_that_was_sent(loop: ActorSystem) -
 
 
 def test_it_ends_when_the_place_is_gone(loop: ActorSystem) -> None:
-    root = one_for_one(loop, child("listener", mode=ChildMode.TEMPORARY).of(Listener, []))
+    root = one_for_one(loop, child("listener", restart=RestartPolicy.NEVER).of(Listener, []))
     topic = topic_of(loop)
-    handle = supervised(root, Listener, "listener")
+    handle = root.handle(Listener, "listener")
     subscription = topic.subscribe(handle.hear)
     handle.crash()
     publish(topic, 1, 2, 3)
@@ -72,7 +72,7 @@ def test_one_that_drains_gets_no_more_and_its_successor_does(loop: ActorSystem) 
     book: list[Any] = []
     root = one_for_one(loop, child("listener").of(Listener, book))
     topic = topic_of(loop)
-    handle = supervised(root, Listener, "listener")
+    handle = root.handle(Listener, "listener")
     subscription = topic.subscribe(handle.hear)
     publish(topic, 1, 2, 3)
     handle.stop(drain=True)

@@ -20,7 +20,7 @@ from tests.topic.players import Event, Gated, Listener, heard_by, missed_in, pub
 def test_a_topic_never_fills_a_mailbox(loop: ActorSystem) -> None:
     topic = topic_of(loop)
     book: list[Any] = []
-    listener = loop.options(mailbox_cap=6).spawn(Listener, book)  # 2 slots besides the system's
+    listener = loop.options(mailbox=2).spawn(Listener, book)  # 2 slots besides the system's
     topics = [topic, topic_of(loop, "others")]
     for each in topics:
         each.subscribe(listener.hear, room=50)
@@ -35,7 +35,7 @@ def test_a_topic_never_fills_a_mailbox(loop: ActorSystem) -> None:
 def test_in_a_mailbox_that_others_have_filled_it_waits_in_line(loop: ActorSystem) -> None:
     topic = topic_of(loop)
     book: list[Any] = []
-    listener = loop.options(mailbox_cap=6).spawn(Listener, book)
+    listener = loop.options(mailbox=2).spawn(Listener, book)
     subscription = topic.subscribe(listener.hear, room=4)
     listener.other("a")
     listener.other("b")
@@ -53,7 +53,7 @@ def test_what_a_mailbox_gives_up_by_its_own_policy_was_missed(loop: ActorSystem)
     topic = topic_of(loop)
     heard = heard_by(loop)
     book: list[Any] = []
-    listener = loop.options(mailbox_cap=6, overflow=Overflow.DROP_OLDEST).spawn(Listener, book)
+    listener = loop.options(mailbox=2, overflow=Overflow.DROP_OLDEST).spawn(Listener, book)
     subscription = topic.subscribe(listener.hear)
     publish(topic, 1, 2)
     for what in ("a", "b", "c"):

@@ -86,7 +86,7 @@ def test_one_who_wishes_is_told_of_his_own_lag(loop: ActorSystem) -> None:
 def test_what_became_of_such_an_event_is_no_such_event(loop: ActorSystem) -> None:
     """A mailbox that drops what it is sent, and a loop that tells of everything that is dropped: they would never end."""
     book: list[Any] = []
-    listener = loop.options(mailbox_cap=6, overflow=Overflow.DROP_NEWEST).spawn(Listener, book)
+    listener = loop.options(mailbox=2, overflow=Overflow.DROP_NEWEST).spawn(Listener, book)
     target = id_of(listener)
 
     class Teller:

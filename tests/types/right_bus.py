@@ -86,8 +86,8 @@ class Shelf(Capability):
     """Keeps things."""
 
     outbound = Kept | Lost | Fetch
-    policy = RestartLimits(max_restarts=5, period=1, backoff=None)
-    mailbox_cap = 64
+    restarts = RestartLimits(max_restarts=5, period=1, backoff=None)
+    mailbox = 64
 
     def __init__(self, size: int, *, label: str = "") -> None:
         self.values: dict[str, int] = {}

@@ -118,9 +118,7 @@ class Studio(Troupe):
     engine_pod = pod(thread=ThreadModel.DEDICATED, restart=RestartPolicy.ON_FAILURE, core=1)
     engine = engine_pod.expose(Engine, directory(EnginePeers), threads=2)
     settings = engine_pod.expose(Config, "studio.toml")
-    config = engine_pod.role(mailbox_cap=100, ask_timeout=0.5, overflow=Overflow.DROP_NEWEST).of(
-        Config, path="x"
-    )
+    config = engine_pod.role(mailbox=100, ask_timeout=0.5, overflow=Overflow.DROP_NEWEST).of(Config, path="x")
     singer = pod(
         thread=ThreadModel.PROCESS,
         max_restarts=1,

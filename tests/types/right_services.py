@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Protocol, assert_type
+from typing import Protocol, assert_type
 
 from bandstand import core
 from bandstand.actor import (
@@ -43,12 +43,22 @@ from bandstand.actor import (
     ping,
     sibling,
     status_of,
-    supervised,
     tell,
     when_down,
 )
 from bandstand.core import ActorId, ChildExit, Context, ExitReason, Lane, LoopConfig, Overflow, Verdict
-from bandstand.supervision import Backoff, ChildMode, ChildSpec, Supervisor, SupervisorSpec, spawn_supervisor
+from bandstand.supervision import (
+    ActorChildSpec,
+    Backoff,
+    ChildSpec,
+    DynamicSpec,
+    DynamicSupervisor,
+    PartitionSpec,
+    RestartPolicy,
+    Supervisor,
+    SupervisorSpec,
+    spawn_supervisor,
+)
 from bandstand.testing import VirtualClock
 
 
@@ -163,7 +173,7 @@ def use_handles(loop: ActorSystem, root: Supervisor) -> None:
     assert_type(loop.spawn(Tally), Tally)
     assert_type(loop.spawn(Faster, 1, step=2), Faster)
     base: Tally = loop.spawn(Faster)
-    assert_type(loop.options(name="x", mailbox_cap=64, overflow=Overflow.CONFLATE).spawn(Tally, 3), Tally)
+    assert_type(loop.options(name="x", mailbox=60, overflow=Overflow.CONFLATE).spawn(Tally, 3), Tally)
     assert_type(loop.options(ask_timeout=None, supervisor=tally).spawn(Implementation, 3), Counting)
     assert_type(loop.spawn_raw(raw, 5), ActorId)
     assert_type(loop.spawn_raw(raw, state=5, name="x", supervisor=id_of(tally)), ActorId)
@@ -197,17 +207,29 @@ def use_handles(loop: ActorSystem, root: Supervisor) -> None:
     loop.set_tracer(None)
     ActorSystem(LoopConfig(), clock=VirtualClock(), carry_context=False)
 
-    some = child("x", mode=ChildMode.TRANSIENT, backoff=Backoff(), shutdown=0.0025)
+    some = child("x", restart=RestartPolicy.ON_FAILURE, backoff=Backoff(), shutdown=0.0025)
     assert_type(some, ChildOptions)
-    assert_type(some.of(Tally, start=4), ChildSpec[Any])
-    some.of(Implementation, 4)
+    assert_type(some.of(Tally, start=4), ActorChildSpec[Tally])
+    assert_type(some.of(Implementation, 4), ActorChildSpec[Counting])
+    assert_type(child("x", mailbox=100, keep_mailbox=True).of(Tally), ActorChildSpec[Tally])
     SupervisorSpec(
         children=[some.of(Tally), child("y").of(Implementation, 4), ChildSpec("raw", raw, lambda ctx: 5)]
     )
-    assert_type(supervised(root, Tally, "x"), Tally)
-    assert_type(supervised(root, Implementation, "below", "y"), Counting)
-    assert_type(when_down(supervised(root, Tally, "x"), WhenDown.QUEUE, timeout=timedelta(seconds=1)), Tally)
-    assert_type(when_down(supervised(root, Implementation, "y"), WhenDown.FAIL), Counting)
+    assert_type(root.handle(Tally, "x"), Tally)
+    assert_type(root.start_child(child("z").of(Tally)), Tally)
+    assert_type(root.start_child(child("z").of(Implementation, 4)), Counting)
+    assert_type(root.start_child(ChildSpec("z", raw, lambda ctx: 5)), ActorId)
+    tallies = spawn_supervisor(loop, DynamicSpec(child=child("z").each_of(Tally)))
+    assert_type(tallies, DynamicSupervisor[Tally])
+    assert_type(tallies.start_child(4, name="four"), Tally)
+    tallies.stop_child(tallies.start_child(4))
+    below = root.supervisor("below", DynamicSupervisor[Tally])
+    assert_type(below, DynamicSupervisor[Tally] | None)
+    shards = spawn_supervisor(loop, PartitionSpec(child=child("z").each_of(Tally), partitions=4))
+    assert_type(shards.route("key"), Tally | None)
+    assert_type(root.handle(Implementation, "below", "y"), Counting)
+    assert_type(when_down(root.handle(Tally, "x"), WhenDown.QUEUE, timeout=timedelta(seconds=1)), Tally)
+    assert_type(when_down(root.handle(Implementation, "y"), WhenDown.FAIL), Counting)
     spawn_supervisor(loop, SupervisorSpec(children=[some.of(Tally)]))
 
 

@@ -33,18 +33,17 @@ from bandstand.supervision import (
     AutoShutdown,
     Backoff,
     ChildInfo,
-    ChildMode,
     ChildSpec,
     Counts,
     DynamicSpec,
     DynamicSupervisor,
     Intensity,
-    Mailbox,
     Overseer,
     PartitionSpec,
     PartitionSupervisor,
     Phase,
     RestartBudget,
+    RestartPolicy,
     Shutdown,
     Strategy,
     Supervisor,
@@ -197,9 +196,9 @@ def use_specs() -> SupervisorSpec:
         "all",
         count,
         new_counter,
-        mode=ChildMode.TRANSIENT,
+        restart=RestartPolicy.ON_FAILURE,
         mailbox_cap=64,
-        mailbox=Mailbox.KEPT,
+        keep_mailbox=True,
         backoff=Backoff(initial=0.05, maximum=5.0005, factor=1.5, jitter=0.01),
         shutdown=Shutdown.KILL,
         significant=True,
@@ -232,11 +231,11 @@ def use_supervisors(loop: Loop, spec: SupervisorSpec, boss: ActorId) -> None:
     root = spawn_supervisor(loop, spec)
     assert_type(root, Supervisor)
     crowd = spawn_supervisor(loop, DynamicSpec(child=ChildSpec("one", count, counter_of)), name="crowd")
-    assert_type(crowd, DynamicSupervisor)
+    assert_type(crowd, DynamicSupervisor[ActorId])
     shards = spawn_supervisor(
         loop, PartitionSpec(child=ChildSpec("one", count, partition_of), partitions=4), parent=boss
     )
-    assert_type(shards, PartitionSupervisor)
+    assert_type(shards, PartitionSupervisor[ActorId])
     spawn_supervisor(loop, SupervisorSpec(), name="all", parent=None)
 
     assert_type(root.actor, ActorId)
@@ -249,8 +248,8 @@ def use_supervisors(loop: Loop, spec: SupervisorSpec, boss: ActorId) -> None:
     assert_type(root.children()[0].phase, Phase)
     assert_type(root.count_children(), Counts)
     assert_type(root.supervisor("below", Supervisor), Supervisor | None)
-    assert_type(root.supervisor("crowd", DynamicSupervisor), DynamicSupervisor | None)
-    assert_type(root.supervisor("shards", PartitionSupervisor), PartitionSupervisor | None)
+    assert_type(root.supervisor("crowd", DynamicSupervisor[ActorId]), DynamicSupervisor[ActorId] | None)
+    assert_type(root.supervisor("shards", PartitionSupervisor[ActorId]), PartitionSupervisor[ActorId] | None)
     assert_type(root.supervisor("any", Overseer), Overseer | None)
     assert_type(root.start_child(ChildSpec("late", count, new_counter)), ActorId)
     assert_type(root.stop_child("late"), bool)
@@ -268,7 +267,7 @@ def use_supervisors(loop: Loop, spec: SupervisorSpec, boss: ActorId) -> None:
     for key in ("text", b"bytes", 5):
         assert_type(shards.route(key), ActorId | None)
     some = spawn_supervisor(loop, spec_of("dynamic"))
-    assert_type(some, Supervisor | DynamicSupervisor | PartitionSupervisor)
+    assert_type(some, Supervisor | DynamicSupervisor[ActorId] | PartitionSupervisor[ActorId])
     everybody: list[Overseer] = [root, crowd, shards, some]
     for one in everybody:
         one.stop()

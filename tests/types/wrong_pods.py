@@ -116,7 +116,7 @@ def declare() -> None:
     pod().expose(Engine, directory(OtherPeers))  # E:
     pod().expose(Engine, directory(Directory))  # E:
     pod().role(5)  # E:
-    pod().role(mailbox_cap="5")  # E:
+    pod().role(mailbox="5")  # E:
     pod().role(overflow="reject")  # E:
     pod().role(ask_timeout="5")  # E:
     pod().role(ask_timeout=0.005).of(Vsync, "60")  # E:

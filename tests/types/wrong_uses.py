@@ -10,11 +10,11 @@ import msgspec
 from bandstand import actor, bus
 from bandstand.core import ActorId, Context, Lane, Loop, LoopConfig, Observer, Restarted, RuntimeEvent, Verdict
 from bandstand.scope import CancelToken, Channel, select
-from bandstand.actor import Actor, AskRetry, Implements, Interface, MessageActor, Request, WhenDown, ask, child, on, sibling, supervised, tell, when_down
+from bandstand.actor import Actor, AskRetry, Implements, Interface, MessageActor, Request, WhenDown, ask, child, on, sibling, tell, when_down
 from bandstand.shutdown import GracefulShutdown, ShutdownPhase
 from bandstand.supervision import (
     Backoff,
-    ChildMode,
+    RestartPolicy,
     ChildSpec,
     DynamicSpec,
     DynamicSupervisor,
@@ -157,26 +157,27 @@ def use_specs() -> None:
     ChildSpec("child", count, init=no_context)  # E:
     ChildSpec("child", count, init=lambda ctx: "text")  # E:
     ChildSpec("child", count, init=lambda: Counter())  # E:
-    ChildSpec("child", count, new_counter, ChildMode.PERMANENT, 64, "kept")  # E:
-    ChildSpec("child", count, new_counter, mode="permanent")  # E:
+    ChildSpec("child", count, new_counter, RestartPolicy.ALWAYS, 64, "kept")  # E:
+    ChildSpec("child", count, new_counter, restart="permanent")  # E:
     ChildSpec("child", count, new_counter, mailbox_cap="64")  # E:
     ChildSpec("child", count, new_counter, mailbox_cap=64.5)  # E:
-    ChildSpec("child", count, new_counter, mailbox=True)  # E:
+    ChildSpec("child", count, new_counter, mailbox="64")  # E:
+    ChildSpec("child", count, new_counter, keep_mailbox="yes")  # E:
     ChildSpec("child", count, new_counter, backoff=100)  # E:
     ChildSpec("child", count, new_counter, shutdown="kill")  # E:
     ChildSpec("child", count, new_counter, significant="yes")  # E:
     ChildSpec("child", count, new_counter, max_restarts="3")  # E:
     ChildSpec("child", count, new_counter, max_restarts=3, period="5 s")  # E:
-    ChildSpec("child", count, new_counter, restart=ChildMode.PERMANENT)  # E:
+    ChildSpec("child", count, new_counter, mode=RestartPolicy.ALWAYS)  # E:
     ChildSpec("child", count, new_counter).name = "other"  # E:
-    ChildSpec("child", count, new_counter).mode = ChildMode.TRANSIENT  # E:
+    ChildSpec("child", count, new_counter).mode = RestartPolicy.ON_FAILURE  # E:
     wrong: ChildSpec[str] = ChildSpec("child", count, new_counter)  # E:
     SupervisorSpec([])  # E:
     SupervisorSpec(children=ChildSpec("child", count, new_counter))  # E:
     SupervisorSpec(children=[count])  # E:
     SupervisorSpec(children=[SupervisorSpec()])  # E:
     SupervisorSpec(strategy="one_for_one")  # E:
-    SupervisorSpec(strategy=ChildMode.PERMANENT)  # E:
+    SupervisorSpec(strategy=RestartPolicy.ALWAYS)  # E:
     SupervisorSpec(max_restarts=2.5)  # E:
     SupervisorSpec(period="5")  # E:
     SupervisorSpec(auto_shutdown=True)  # E:
@@ -199,7 +200,7 @@ def use_specs() -> None:
     print(wrong, Shutdown.NEVER)  # E:
 
 
-def use_supervisors(loop: Loop, root: Supervisor, crowd: DynamicSupervisor, shards: PartitionSupervisor) -> None:
+def use_supervisors(loop: Loop, root: Supervisor, crowd: DynamicSupervisor[ActorId], shards: PartitionSupervisor[ActorId]) -> None:
     spawn_supervisor(SupervisorSpec())  # E:
     spawn_supervisor(loop, ChildSpec("child", count, new_counter))  # E:
     spawn_supervisor(loop, [SupervisorSpec()])  # E:
@@ -210,14 +211,14 @@ def use_supervisors(loop: Loop, root: Supervisor, crowd: DynamicSupervisor, shar
     spawn_supervisor(loop, SupervisorSpec(), parent=root)  # E:
     spawn_supervisor(loop, SupervisorSpec()).route("key")  # E:
     spawn_supervisor(loop, DynamicSpec(child=ChildSpec("child", count, new_counter))).delete_child("x")  # E:
-    as_dynamic: DynamicSupervisor = spawn_supervisor(loop, SupervisorSpec())  # E:
+    as_dynamic: DynamicSupervisor[ActorId] = spawn_supervisor(loop, SupervisorSpec())  # E:
     root.child(5)  # E:
     root.address(5)  # E:
     root.supervisor("below")  # E:
     root.supervisor("below", SupervisorSpec)  # E:
     root.supervisor("below", root)  # E:
     root.supervisor("below", ActorId)  # E:
-    below: DynamicSupervisor | None = root.supervisor("below", Supervisor)  # E:
+    below: DynamicSupervisor[ActorId] | None = root.supervisor("below", Supervisor)  # E:
     certain: Supervisor = root.supervisor("below", Supervisor)  # E:
     root.start_child(count)  # E:
     root.start_child("child")  # E:
@@ -232,6 +233,10 @@ def use_supervisors(loop: Loop, root: Supervisor, crowd: DynamicSupervisor, shar
     root.count_children().active = 5  # E:
     root.children()[0].missing  # E:
     crowd.name_of("session-1")  # E:
+    crowd.stop_child(5)  # E:
+    root.handle("counter")  # E:
+    root.handle(int, "counter")  # E:
+    root.handle(Tally, 5)  # E:
     crowd.delete_child("session-1")  # E:
     crowd.start_child(name=5)  # E:
     shards.route(2.5)  # E:
@@ -384,7 +389,7 @@ def use_handles(loop: actor.ActorSystem, tally: Tally, root: Supervisor) -> None
     print(1 + tally.value())  # E:
     print(tally.value() > 5)  # E:
     child(5)  # E:
-    child("x", mode="permanent")  # E:
+    child("x", restart="permanent")  # E:
     child("x", max_restarts=2.5)  # E:
     child("x", name="y")  # E:
     child("x").of(Tally, "y")  # E:
@@ -392,21 +397,21 @@ def use_handles(loop: actor.ActorSystem, tally: Tally, root: Supervisor) -> None
     child("x").of(Tally, begin=1)  # E:
     child("x").of(int)  # E:
     child("x").of("Tally")  # E:
-    supervised(loop, Tally, "x")  # E:
-    supervised(root, 5, "x")  # E:
-    supervised(root, Tally, 5)  # E:
-    supervised(root, int, "x")  # E:
-    when_down(supervised(root, Tally, "x"), "wait")  # E:
-    supervised(root, Tally, "x").value.retry(3)  # E:
-    supervised(root, Tally, "x").value.retry(AskRetry())("y")  # E:
+    loop.handle(Tally, "x")  # E:
+    root.handle(5, "x")  # E:
+    root.handle(Tally, 5)  # E:
+    root.handle(int, "x")  # E:
+    when_down(root.handle(Tally, "x"), "wait")  # E:
+    root.handle(Tally, "x").value.retry(3)  # E:
+    root.handle(Tally, "x").value.retry(AskRetry())("y")  # E:
     AskRetry(3)  # E:
     sibling(int, "x")  # E:
     sibling(Tally, 5)  # E:
     child("x").of(Tally, sibling(Tally, "x"))  # E:
     AskRetry(timeout="1")  # E:
-    when_down(supervised(root, Tally, "x"), WhenDown.WAIT, timeout="1")  # E:
-    supervised(root, Tally, "x").add("y")  # E:
-    wrong: Other = supervised(root, Tally, "x")  # E:
+    when_down(root.handle(Tally, "x"), WhenDown.WAIT, timeout="1")  # E:
+    root.handle(Tally, "x").add("y")  # E:
+    wrong: Other = root.handle(Tally, "x")  # E:
     print(sent, tried, number, found, other, actor, wrong)
 
 
@@ -472,7 +477,7 @@ async def use_interfaces(loop: actor.ActorSystem, root: Supervisor) -> None:
     wrong: Implementation = loop.spawn(Implementation, 1)  # E:
     other: Tally = loop.spawn(Implementation, 1)  # E:
     text: str = await loop.spawn(Implementation, 1).value()  # E:
-    supervised(root, Implementation, "x").add("y")  # E:
+    root.handle(Implementation, "x").add("y")  # E:
     print(wrong, other, text)
 
 
@@ -554,8 +559,8 @@ class Shelf(bus.Capability):
     """Keeps things."""
 
     outbound = Kept
-    policy = 3  # E:
-    mailbox_cap = "64"  # E:
+    restarts = 3  # E:
+    mailbox = "64"  # E:
 
     def __init__(self, size: int, *, label: str = "") -> None:
         self.size = size

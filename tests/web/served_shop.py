@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from bandstand import Actor, SupervisorSpec, ask, child, tell
 from bandstand.core import ExitReason
-from bandstand.supervision import AutoShutdown, ChildMode
+from bandstand.supervision import AutoShutdown, RestartPolicy
 from bandstand.web import WebActors
 
 logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
@@ -52,7 +52,7 @@ class Stock(Actor):
 
 shop = WebActors(
     SupervisorSpec(
-        children=[child("stock", mode=ChildMode.TRANSIENT, significant=True).of(Stock)],
+        children=[child("stock", restart=RestartPolicy.ON_FAILURE, significant=True).of(Stock)],
         auto_shutdown=AutoShutdown.ANY_SIGNIFICANT,
         max_restarts=1,
     ),

@@ -20,7 +20,6 @@ from bandstand.errors import (
     StartError,
     SupervisionError,
 )
-from bandstand.supervision import Mailbox
 from bandstand.testing import VirtualClock
 from bandstand.web import WebActors, WebHealth, WebStatus
 from tests.core.support import HostFactory
@@ -76,7 +75,7 @@ def clock() -> VirtualClock:
 
 
 def web(log: list[str], *, fails: bool = False, **options: Any) -> WebActors:
-    spec = SupervisorSpec(children=[child("till", mailbox=Mailbox.KEPT).of(Till, log, fails)], max_restarts=1)
+    spec = SupervisorSpec(children=[child("till", keep_mailbox=True).of(Till, log, fails)], max_restarts=1)
     options.setdefault("exit_code", None)
     return WebActors(spec, **options)
 

@@ -61,7 +61,6 @@ from bandstand.actor.status import status_of as status_of
 from bandstand.actor.supervised_actor import ChildOptions as ChildOptions
 from bandstand.actor.supervised_actor import child as child
 from bandstand.actor.supervised_actor import sibling as sibling
-from bandstand.actor.supervised_actor import supervised as supervised
 from bandstand.actor.system import ActorSystem as ActorSystem
 from bandstand.actor.system import AskStatistics as AskStatistics
 from bandstand.actor.system import Spawner as Spawner
@@ -113,7 +112,6 @@ __all__ = (
     "ping",
     "sibling",
     "status_of",
-    "supervised",
     "tell",
     "when_down",
 )

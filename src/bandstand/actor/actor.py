@@ -37,12 +37,13 @@ from bandstand.actor.declaration import (
 )
 from bandstand.actor.handle import id_of, stop_local
 from bandstand.actor.reply import UNSET_TIMEOUT, checked_ask_ms
-from bandstand.actor.system import Spawnable, Spawner, SpawnOptions
+from bandstand.actor.system import Spawner, SpawnOptions
 from bandstand.actor.timers import ActorTarget, Alarm, DeferredCall, Ticker, start_alarm
 from bandstand.core import ChildExit, ChildStart, Down, Exit, ExitReason, IoEvent, Overflow
 from bandstand.core.messages import ChildSummary
 from bandstand.errors import ChildFailedError, DeclarationError, LoopBusyError
 from bandstand.errors.validation import Seconds
+from bandstand.supervision import Spawnable
 
 if TYPE_CHECKING:
     from bandstand.core import ActorId
@@ -187,7 +188,7 @@ class BaseActor:
         Messages that wait become dead letters, and asks among them get `TargetEndedError`. With `drain` the actor first handles the messages
         that wait, and accepts no new ones from now on, not even from itself; it does not wait for background work. On a handle this
         can be called from any thread. Stopping an actor that has ended does nothing. An actor under a supervisor is restarted if
-        its mode says so.
+        its restart policy says so.
         """
         handle = own_handle(self)
         # An actor that stops itself is by far the most common case.
@@ -256,14 +257,14 @@ class BaseActor:
         self,
         *,
         name: str | None = None,
-        mailbox_cap: int | None = None,
+        mailbox: int | None = None,
         overflow: Overflow = Overflow.REJECT,
         ask_timeout: Seconds | None = UNSET_TIMEOUT,
     ) -> Spawner:
         """Set options for a child: `self.options(name="w").spawn(Worker, 3)`, as `Loop.options`."""
         loop = own_handle(self).__handle_kernel__.loop
         options = SpawnOptions(
-            loop, name=name, mailbox_cap=mailbox_cap, overflow=overflow, ask_timeout=ask_timeout, parent=self
+            loop, name=name, mailbox=mailbox, overflow=overflow, ask_timeout=ask_timeout, parent=self
         )
         return Spawner(loop, options)
 

@@ -21,7 +21,7 @@ from bandstand.core.events import DeadLetter
 from bandstand.errors import ActorRestartingError, BandstandError
 
 if TYPE_CHECKING:
-    from bandstand.actor.supervised_actor import ChildRef
+    from bandstand.actor.child_ref import ChildRef
     from bandstand.actor.system import ActorSystem
     from bandstand.actor.when_down import PendingMessage
     from bandstand.core import ActorId

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, final
 
+from bandstand.actor.child_ref import ChildRef
 from bandstand.actor.handle import Handle, refresh
-from bandstand.actor.supervised_actor import ChildRef
 from bandstand.core import ActorId, ActorStatus
 from bandstand.errors import ActorNotLocalError, InvalidArgumentError, NoSuchActorError
 from bandstand.errors.formatting import safe_repr

@@ -4,44 +4,38 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, final, overload
 
-from bandstand.actor.child_queue import ChildQueue, deliver_held, fail_held
-from bandstand.actor.cross_thread import CrossThreadCallback
 from bandstand.actor.declaration import check_instance, checked_actor_class, checked_actor_loop
 from bandstand.actor.dispatch import dispatch_message
-from bandstand.actor.enums import HELD, REFUSED, RETRY
 from bandstand.actor.handle import attach_handle
 from bandstand.actor.system import run_on_start
-from bandstand.actor.when_down import PendingMessage, WhenDown
-from bandstand.core import ActorId, Behavior
-from bandstand.errors import ActorRestartingError, InvalidArgumentError, NoSuchActorError
+from bandstand.core import Behavior
+from bandstand.errors import InvalidArgumentError
 from bandstand.errors.formatting import safe_repr
 from bandstand.errors.validation import Seconds
 from bandstand.supervision import (
+    ActorChildSpec,
     Backoff,
-    ChildMode,
     ChildSpec,
-    Mailbox,
     Overseer,
+    RestartPolicy,
     Shutdown,
+    Spawnable,
     supervisor_of,
 )
+from bandstand.supervision.spec import TypedInit, check_child_class
 
 if TYPE_CHECKING:
     from bandstand.actor.actor import Actor, BaseActor
-    from bandstand.actor.dispatch import Method
-    from bandstand.actor.handle import Handle
     from bandstand.actor.interface import Implements
-    from bandstand.actor.reply import ReplyCallback
-    from bandstand.actor.system import ActorSystem
     from bandstand.core import Context
 
-__all__ = ("ChildInit", "ChildOptions", "ChildRef", "SiblingRef", "child", "sibling", "supervised")
+__all__ = ("ChildInit", "ChildOptions", "SiblingRef", "child", "sibling")
 
 A = TypeVar("A", bound="Actor")
 I = TypeVar("I")  # noqa: E741  # I for interface
+H = TypeVar("H")
 P = ParamSpec("P")
 
 
@@ -63,7 +57,7 @@ class SiblingRef:
         """
         spec = siblings.get(self.name)
         if spec is not None:
-            _check_class(f"child {child!r}: sibling {self.name!r}", spec, self.kind)
+            check_child_class(f"child {child!r}: sibling {self.name!r}", spec, self.kind)
             return
         if self.name == child:
             raise InvalidArgumentError(
@@ -107,15 +101,15 @@ def sibling(kind: Any, name: str, /) -> Any:
 
 def _resolved(argument: object, supervisor: Overseer) -> object:
     if isinstance(argument, SiblingRef):
-        return supervised(supervisor, cast("type[Actor]", argument.kind), argument.name)
+        return supervisor.handle(cast("type[Actor]", argument.kind), argument.name)
     return argument
 
 
 @final
-class ChildInit:
+class ChildInit(TypedInit):
     """The init of a supervised child: makes a new object of the class for each incarnation, from the same arguments."""
 
-    __slots__ = ("_arguments", "_name", "_named", "_siblings", "kind")
+    __slots__ = ("_arguments", "_name", "_named", "_siblings")
 
     def __init__(
         self, kind: type[BaseActor], name: str, arguments: tuple[Any, ...], named: dict[str, Any]
@@ -163,9 +157,7 @@ class ChildOptions:
         self._name = name
         self._options = options
 
-    def of(
-        self, kind: Callable[P, Actor] | Callable[P, Implements[Any]], /, *args: P.args, **kwargs: P.kwargs
-    ) -> ChildSpec[Any]:
+    def of(self, kind: Callable[P, Spawnable[H]], /, *args: P.args, **kwargs: P.kwargs) -> ActorChildSpec[H]:
         """Return the spec of a child of this class. Each incarnation is made from these arguments.
 
         Raises:
@@ -174,9 +166,7 @@ class ChildOptions:
         return self.each_of(kind, *args, **kwargs)
 
     # Any: these are only some of the arguments, and no type can say which.
-    def each_of(
-        self, kind: Callable[..., Actor] | Callable[..., Implements[Any]], /, *args: Any, **kwargs: Any
-    ) -> ChildSpec[Any]:
+    def each_of(self, kind: Callable[..., Spawnable[H]], /, *args: Any, **kwargs: Any) -> ActorChildSpec[H]:
         """Return the spec for a dynamic or partition supervisor, whose children add their own arguments after these.
 
         Type checkers cannot see which arguments are missing; a wrong number raises `StartError` when a child starts.
@@ -187,15 +177,15 @@ class ChildOptions:
         init = ChildInit(checked_actor_class(kind), self._name, args, kwargs)
         # The kernel's own type for a context is Turn.
         behavior: Behavior[Any] = dispatch_message  # type: ignore[assignment]  # see above
-        return ChildSpec(self._name, behavior, init=init, **self._options)
+        return ActorChildSpec(self._name, behavior, init=init, **self._options)
 
 
 def child(
     name: str,
     *,
-    mode: ChildMode = ChildMode.PERMANENT,
-    mailbox_cap: int | None = None,
-    mailbox: Mailbox = Mailbox.FRESH,
+    restart: RestartPolicy = RestartPolicy.ALWAYS,
+    mailbox: int | None = None,
+    keep_mailbox: bool = False,
     backoff: Backoff | None = None,
     shutdown: Seconds | Shutdown | None = None,
     significant: bool = False,
@@ -207,9 +197,9 @@ def child(
     The options are those of `ChildSpec`.
     """
     options = {
-        "mode": mode,
-        "mailbox_cap": mailbox_cap,
+        "restart": restart,
         "mailbox": mailbox,
+        "keep_mailbox": keep_mailbox,
         "backoff": backoff,
         "shutdown": shutdown,
         "significant": significant,
@@ -217,208 +207,3 @@ def child(
         "period": period,
     }
     return ChildOptions(name, options)
-
-
-@final
-class ChildRef:
-    """A `StableRef` to a child in a tree of supervisors, by the names on the path to it.
-
-    Args:
-        root: the supervisor at the top of the path.
-        kind: the class of the child.
-        path: its name, or the names on the path to it.
-        policy: what to do with a message while the child is being restarted.
-        timeout_ms: how long a message may wait; None for no limit but the deadline of an ask.
-    """
-
-    __slots__ = ("_kind", "_path", "_policy", "_root", "_timeout_ms")
-
-    holds_messages = False
-
-    def __init__(
-        self,
-        root: Overseer,
-        kind: type[BaseActor],
-        path: tuple[str, ...],
-        policy: WhenDown = WhenDown.WAIT,
-        timeout_ms: float | None = None,
-    ) -> None:
-        self._root = root
-        self._kind = kind
-        self._path = path
-        self._policy = policy
-        self._timeout_ms = timeout_ms
-
-    def find(self) -> ActorId | None:
-        """Return the current incarnation; None while there is none, or if it is of another class."""
-        found = self._root.locate(self._path)
-        if found is None:
-            return None
-        actor, spec = found
-        return actor if _is_of(spec, self._kind) else None
-
-    def hold(
-        self,
-        handle: Handle,
-        method: Method,
-        data: object,
-        callback: ReplyCallback | None,
-        _may_wait: bool,
-        /,
-    ) -> int:
-        """Queue a message while the child is being restarted, if the policy allows it.
-
-        With QUEUE every message may wait, with WAIT only asks. From another thread the message is queued on the loop's thread: if the
-        queue is full there, an ask fails, and a one-way message becomes a dead letter.
-
-        Returns:
-            HELD, REFUSED, or RETRY if there is an actor now.
-        """
-        system = self._system
-        waits = self._policy is WhenDown.QUEUE or (self._policy is WhenDown.WAIT and callback is not None)
-        if not waits or system.kernel.is_closed:
-            return REFUSED
-        if self.find() is not None:
-            return RETRY
-        if not self.will_start:
-            return REFUSED
-        message = PendingMessage(self._path[-1], handle, method, data, callback, None)
-        if system.kernel.is_other_thread():
-            system.kernel.inbox.call_soon(partial(self._hold_from_thread, message))
-            return HELD
-        return HELD if self._enqueue(message) else REFUSED
-
-    def refusal(self) -> NoSuchActorError:
-        """Return the error for a message that is refused: what the child is waiting for, or that it will not be restarted."""
-        if not self.will_start:
-            given_up = self._root.why_given_up(self._path)
-            why = "" if given_up is None else f": its supervisor has given it up, {given_up}"
-            return NoSuchActorError(
-                f"there is no actor to take the message: {self} is down and will not be restarted{why}"
-            )
-        waiting = len(self._system.child_queues.get(self, ()))
-        what = "1 message waits" if waiting == 1 else f"{waiting} messages wait"
-        why = f", and {what} for it" if waiting else ""
-        return ActorRestartingError(
-            f"there is no actor to take the message: {self} is down and will be restarted{why}"
-        )
-
-    def with_policy(self, policy: WhenDown, timeout_ms: float | None) -> ChildRef:
-        """Return an equal reference with another policy; None keeps the timeout."""
-        ms = self._timeout_ms if timeout_ms is None else timeout_ms
-        return ChildRef(self._root, self._kind, self._path, policy, ms)
-
-    def track(self, _handle: Handle, /) -> None:
-        """Do nothing: a supervisor need not know the handles of its children."""
-
-    def reduce(self) -> None:
-        """Return None: the tree of supervisors exists only in this process."""
-
-    @property
-    def will_start(self) -> bool:
-        """Whether a supervisor is going to start the child, which is not running. Thread-safe."""
-        # A child that runs, and is not found, is of another class.
-        return self._root.locate(self._path) is None and self._root.will_start_child(self._path)
-
-    @property
-    def is_gone(self) -> bool:
-        """Whether the child has ended and will not be restarted. Loop thread only."""
-        return self._root.is_child_gone(self._path)
-
-    def follow(self, callback: Callable[[], object]) -> Callable[[], None]:
-        """Call a function on each restart, and when there will be no more. Return a function that unsubscribes it."""
-        return self._root.watch_child(self._path, callback).cancel
-
-    @property
-    def _system(self) -> ActorSystem:
-        return cast("ActorSystem", self._root.loop)
-
-    def _enqueue(self, message: PendingMessage) -> bool:
-        """Queue a message. Return False if the queue is full. Loop thread only."""
-        system = self._system
-        queue = system.child_queues.get(self)
-        if queue is None:
-            queue = ChildQueue(system, self)
-        if not queue.has_room(self._capacity()):
-            return False
-        queue.add(message, self._timeout_ms)
-        return True
-
-    def _hold_from_thread(self, message: PendingMessage) -> None:
-        """Queue a message of another thread, or deliver it if the child has started meanwhile."""
-        if message.is_done:
-            return
-        actor = self.find()
-        if actor is not None:
-            deliver_held(self._system, message, actor)
-        elif not self.will_start or not self._enqueue(message):
-            fail_held(self._system, message, self.refusal())
-        elif isinstance(message.callback, CrossThreadCallback):
-            message.callback.set_deadline()
-
-    def _capacity(self) -> int:
-        """Return how many messages may wait: as many as one lane of the child's mailbox holds."""
-        system = self._system
-        spec = self._root.spec_at(self._path)
-        cap = system.kernel.actors.checked_cap(None if spec is None else spec.mailbox_cap)
-        return cap - system.config.sys_reserved
-
-    def __str__(self) -> str:
-        return f"child {'/'.join(self._path)!r} of supervisor {self._root.name!r}"
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ChildRef):
-            return NotImplemented
-        return self._root.actor is other._root.actor and self._path == other._path
-
-    def __hash__(self) -> int:
-        return hash((self._root.actor, self._path))
-
-
-@overload
-def supervised(root: Overseer, kind: type[Implements[I]], /, *path: str) -> I: ...
-@overload
-def supervised(root: Overseer, kind: type[A], /, *path: str) -> A: ...
-def supervised(root: Overseer, kind: Any, /, *path: str) -> Any:
-    """Return a handle of a supervised child, by its name, or by the names on the path to it through other supervisors.
-
-    The handle stays valid over restarts: a call goes to the current incarnation. While the child is being restarted, an ask waits for
-    the next incarnation, until its own deadline; a one-way call raises `ActorRestartingError`, and `try_send` returns False; see
-    `when_down` for other policies. A child that will not be restarted raises `NoSuchActorError`. Two handles of the same child are
-    equal.
-
-    Args:
-        root: the supervisor.
-        kind: the class that the child was declared with.
-        path: its name, or several names, from the root down.
-
-    Raises:
-        InvalidArgumentError: it is not an actor class; there is no name; or the child is of another class.
-        NoSuchChildError: there is no child of that name.
-        WrongThreadError: called off the loop's thread.
-    """
-    if not path:
-        raise InvalidArgumentError("supervised() needs the name of a child")
-    known = checked_actor_class(kind)
-    loop = checked_actor_loop(root.loop)
-    spec = root.spec_at(path)
-    if spec is not None:
-        _check_class(f"child {'/'.join(path)!r}", spec, known)
-    ref = ChildRef(root, known, path)
-    return loop.handle_at(known, ref, name=path[-1], actor=ref.find())
-
-
-def _check_class(what: str, spec: ChildSpec[Any], kind: type[BaseActor]) -> None:
-    if not _is_of(spec, kind):
-        declared = _class_of(spec)
-        known = "not a typed actor" if declared is None else f"a {declared.__qualname__}"
-        raise InvalidArgumentError(f"{what} is {known}, not a {kind.__qualname__}")
-
-
-def _class_of(spec: ChildSpec[Any]) -> type[BaseActor] | None:
-    return spec.init.kind if isinstance(spec.init, ChildInit) else None
-
-
-def _is_of(spec: ChildSpec[Any], kind: type[BaseActor]) -> bool:
-    declared = _class_of(spec)
-    return declared is not None and issubclass(declared, kind)

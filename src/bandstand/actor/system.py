@@ -11,9 +11,10 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 from inspect import iscoroutine, iscoroutinefunction
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, final
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, final
 
 from bandstand import core
+from bandstand.actor.child_ref import child_handle
 from bandstand.actor.context_vars import ContextCarrier, Envelope, Tracer
 from bandstand.actor.declaration import check_instance, check_is_behavior, checked_actor_class
 from bandstand.actor.dispatch import Method, dispatch_message
@@ -37,35 +38,23 @@ from bandstand.core.reporter import describe_message
 from bandstand.errors import InvalidArgumentError, StartError
 from bandstand.errors.formatting import safe_repr, shorten, single_line, type_name
 from bandstand.errors.validation import Seconds
+from bandstand.supervision import Spawnable
 
 if TYPE_CHECKING:
     from bandstand.actor.actor import BaseActor
     from bandstand.actor.child_queue import ChildQueue
+    from bandstand.actor.child_ref import ChildRef
     from bandstand.actor.handle import StableRef
-    from bandstand.actor.supervised_actor import ChildRef
     from bandstand.core import Context
+    from bandstand.supervision import Overseer
 
-__all__ = ("ActorSystem", "AskStatistics", "SpawnOptions", "Spawnable", "Spawner", "run_on_start")
+__all__ = ("ActorSystem", "AskStatistics", "SpawnOptions", "Spawner", "run_on_start")
 
 H = TypeVar("H")
-H_co = TypeVar("H_co", covariant=True)
 P = ParamSpec("P")
 State = TypeVar("State")
 
 REJECT = Overflow.REJECT
-
-
-class Spawnable(Protocol[H_co]):
-    """What an actor class makes, as type checkers see it: `me` has the type of its handles. Every actor class fits."""
-
-    @property
-    def me(self) -> H_co:
-        """The actor's own handle."""
-        ...
-
-    def __actor_receive__(self, data: Any, is_signal: bool) -> Any:
-        """Handle a message that is not a method call."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +166,7 @@ class ActorSystem(core.Loop):
         self,
         *,
         name: str | None = None,
-        mailbox_cap: int | None = None,
+        mailbox: int | None = None,
         overflow: Overflow = Overflow.REJECT,
         ask_timeout: Seconds | None = UNSET_TIMEOUT,
         supervisor: object = None,
@@ -186,7 +175,7 @@ class ActorSystem(core.Loop):
 
         Args:
             name: for logs, errors and the tree. It need not be unique.
-            mailbox_cap: slots of its mailbox; None or 0 for the loop's default.
+            mailbox: how many messages of users may wait in each lane of its mailbox; None for the loop's default.
             overflow: what to do with a message that meets a full lane.
             ask_timeout: how long asks of it wait; None for no limit. The default is the class's.
             supervisor: a handle or an actor id: the actor that gets a `ChildExit` when this one ends.
@@ -197,7 +186,7 @@ class ActorSystem(core.Loop):
         options = SpawnOptions(
             self,
             name=name,
-            mailbox_cap=mailbox_cap,
+            mailbox=mailbox,
             overflow=overflow,
             ask_timeout=ask_timeout,
             supervisor=supervisor,
@@ -293,6 +282,10 @@ class ActorSystem(core.Loop):
             ref,
         )
 
+    def child_handle(self, root: Overseer, kind: Any, path: tuple[str, ...]) -> Handle:
+        """Return a handle of a supervised child. Supervisors call this: see `HandleFactory`."""
+        return child_handle(self, root, kind, path)
+
     def instance_of(self, actor: ActorId) -> Any:
         """Return the object of a typed actor; None if it has exited. Loop thread only."""
         return self.kernel.state_of(actor)
@@ -384,7 +377,7 @@ class SpawnOptions:
         loop: ActorSystem,
         *,
         name: str | None = None,
-        mailbox_cap: int | None = None,
+        mailbox: int | None = None,
         overflow: Overflow = Overflow.REJECT,
         ask_timeout: Seconds | None = UNSET_TIMEOUT,
         supervisor: object = None,
@@ -395,7 +388,7 @@ class SpawnOptions:
         if not isinstance(overflow, Overflow):  # pyright: ignore[reportUnnecessaryIsInstance]  # same
             raise InvalidArgumentError(f"overflow is {safe_repr(overflow)}: pass a member of Overflow")
         self.name = name
-        self.cap = loop.kernel.actors.checked_cap(mailbox_cap)
+        self.cap = loop.kernel.actors.cap_for(mailbox)
         self.overflow = overflow
         # None is the class's default.
         self.ask_ms = None if ask_timeout == UNSET_TIMEOUT else checked_ask_ms("ask_timeout", ask_timeout)

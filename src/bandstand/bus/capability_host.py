@@ -386,7 +386,7 @@ class WorkerHost:
         return None
 
     def _is_full(self, item: PendingRequest | Delivery) -> bool:
-        cap = self._slot.mailbox_cap
+        cap = self._slot.mailbox
         if type(item) is PendingRequest and len(self._unanswered) >= min(self._sweep_at, cap):
             self._sweep()
         backlog: object = getattr(self._worker, "backlog", 0)

@@ -139,7 +139,7 @@ class CapabilityMonitor:
         slot.state = CapabilityState.UNHEALTHY
         slot.supervisor = None
         slot.cancel_trial()
-        wait_ms = to_whole_ms("period", slot.spec.policy.period)
+        wait_ms = to_whole_ms("period", slot.spec.restarts.period)
         slot.next_trial_ms = router.now_ms() + wait_ms
         slot.trial_timer = router.loop.send_after(router.actor, wait_ms / 1000, TrialDue(slot))
 

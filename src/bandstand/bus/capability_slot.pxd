@@ -13,7 +13,7 @@ cdef class CapabilitySlot:
     cdef object _monitor
     cdef readonly object spec
     cdef readonly str id
-    cdef readonly long long mailbox_cap
+    cdef readonly long long mailbox
     cdef object _timeout_ms
     cdef dict _outbound
     cdef readonly tuple routes

@@ -39,7 +39,7 @@ from bandstand.core.logs import SafeLogger
 from bandstand.errors import ActorFailedError, ContractViolationError, RefusedError
 from bandstand.errors.formatting import describe_exception, safe_repr
 from bandstand.errors.validation import to_ms
-from bandstand.supervision import ChildSpec, Mailbox, Supervisor, SupervisorSpec, spawn_supervisor
+from bandstand.supervision import ChildSpec, Supervisor, SupervisorSpec, spawn_supervisor
 from bandstand.supervision.spec import required_init
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class CapabilitySlot:
         "id",
         "last_fault",
         "load",
-        "mailbox_cap",
+        "mailbox",
         "next_trial_ms",
         "queued_events",
         "restarts",
@@ -142,7 +142,7 @@ class CapabilitySlot:
         # The name of the capability.
         self.id = spec.id
         # How many messages may wait for it.
-        self.mailbox_cap: Count = spec.mailbox_cap or config.mailbox_cap
+        self.mailbox: Count = spec.mailbox or config.mailbox
         self._timeout_ms: Count = to_whole_ms("timeout", spec.timeout or config.timeout)
         self._outbound: dict[tuple[Kind, str], PayloadCodec] = dict(spec.outbound)
         self.routes = tuple(
@@ -153,7 +153,7 @@ class CapabilitySlot:
         # How many client requests are in flight to it, and how many may be. The rest of its mailbox is for events and for requests of
         # capabilities.
         self.load: Count = 0
-        self.client_limit: Count = max(1, self.mailbox_cap * 3 // 4)
+        self.client_limit: Count = max(1, self.mailbox * 3 // 4)
         # Up to this load the router admits a client request directly; above it, `admission` decides.
         self.admit_limit: Count = self.client_limit if config.hold_timeout else _UNLIMITED
 
@@ -515,11 +515,11 @@ class CapabilitySlot:
 
     def has_room(self) -> bool:
         """Return whether one more message can be held."""
-        if len(self.held) >= self.mailbox_cap:
+        if len(self.held) >= self.mailbox:
             kept = [item for item in self.held if not _is_done(item)]
             self.held.clear()
             self.held.extend(kept)
-        return len(self.held) < self.mailbox_cap
+        return len(self.held) < self.mailbox
 
     def reject(self, item: PendingRequest | Delivery) -> None:
         """Answer a message that exceeds the mailbox: a request with an error; an event becomes a dead letter."""
@@ -633,21 +633,21 @@ class CapabilitySlot:
         Raises:
             StartError: it did not start.
         """
-        policy = self.spec.policy
-        period_ms = to_ms("period", policy.period)
+        limits = self.spec.restarts
+        period_ms = to_ms("period", limits.period)
         spec = SupervisorSpec(
             children=[
                 ChildSpec(
                     self.id,
                     self.handle,
                     init=required_init(self.start_host, f"capability {self.id}"),
-                    mailbox=Mailbox.KEPT,
-                    mailbox_cap=self.mailbox_cap + self.router.loop.config.sys_reserved,
-                    backoff=policy.backoff,
+                    keep_mailbox=True,
+                    mailbox=self.mailbox,
+                    backoff=limits.backoff,
                 )
             ],
-            max_restarts=policy.max_restarts,
-            period=policy.period,
+            max_restarts=limits.max_restarts,
+            period=limits.period,
         )
         self.cancel_trial()
         self.state = CapabilityState.STARTING

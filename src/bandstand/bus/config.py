@@ -36,8 +36,8 @@ class NodeConfig:
     """The number of messages that clients may schedule, a quarter of them by one client; capabilities have the same limit."""
     max_subscriptions: int = 1000
     """The number of types or patterns that one connection may subscribe to: each event of a new type is compared with all of them."""
-    mailbox_cap: int = 1024
-    """The capacity of a capability's mailbox, if its contract does not set one. Requests of clients may use three quarters of it."""
+    mailbox: int = 1024
+    """How many messages may wait for a capability, if its contract does not set one. Requests of clients may use three quarters of it."""
     hold_timeout: Seconds = 5.0
     """How many seconds a client waits for room in the mailbox of a capability before its requests are delivered anyway,
     and answered with `Sys.Overloaded` if the mailbox is full. 0 for no waiting."""
@@ -77,7 +77,7 @@ class NodeConfig:
         self._check("max_inside", 1, MAX_COUNT)
         self._check("max_timers", 0, MAX_COUNT)
         self._check("max_subscriptions", 1, 100_000)
-        self._check("mailbox_cap", 8, MAX_COUNT)
+        self._check("mailbox", 8, MAX_COUNT)
         self._keep_seconds("hold_timeout")
         self._keep_seconds("health_period")
         self._keep_seconds("remember_for", is_zero_allowed=False)

@@ -369,7 +369,7 @@ def dead_letters_contract(router: Router, fanout: EventFanout) -> Contract:
         description="Keeps messages that could not be delivered or answered: list, show, replay or delete them.",
         inbound=ListDeadLetters | Show | Replay | Purge,
         spawn=lambda: DeadLetterWorker(router, fanout),
-        policy=RestartLimits(max_restarts=1_000_000, backoff=Backoff(initial=0.1, maximum=0.1)),
+        restarts=RestartLimits(max_restarts=1_000_000, backoff=Backoff(initial=0.1, maximum=0.1)),
         # A replayed message has its own deadline.
         timeout=LONGEST_TIMEOUT_MS / 1000,
     )

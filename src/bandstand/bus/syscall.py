@@ -231,7 +231,7 @@ class Syscall(Capability):
     # The node publishes these events; they are declared here, so that they are described.
     outbound = BootSummary | HealthTick | EventsMissed | Traffic
     # It is restarted however often it fails: it is what resets the other capabilities.
-    policy = RestartLimits(max_restarts=1_000_000, backoff=Backoff(initial=0.1, maximum=0.1))
+    restarts = RestartLimits(max_restarts=1_000_000, backoff=Backoff(initial=0.1, maximum=0.1))
 
     def __init__(self, internals: NodeInternals) -> None:
         self._internals = internals

@@ -80,7 +80,7 @@ Listener: TypeAlias = Callable[[Any], object]
 class Worker(Protocol):
     """The interface of a worker. Everything is called on the node's own thread.
 
-    Two more attributes are used if they exist: `backlog`, the number of messages that wait in it (from the contract's `mailbox_cap` on it gets no
+    Two more attributes are used if they exist: `backlog`, the number of messages that wait in it (from the contract's `mailbox` on it gets no
     more), and `is_idle`, whether it handles nothing (a node in batch mode waits for that before it ends).
     """
 
@@ -244,7 +244,7 @@ class BufferedWorker(Listeners):
 
     @property
     def backlog(self) -> int:
-        """The number of messages in its mailbox. From the capability's `mailbox_cap` on it gets no more."""
+        """The number of messages in its mailbox. From the capability's `mailbox` on it gets no more."""
         return len(self._mailbox)
 
     @property

@@ -157,6 +157,23 @@ class Actors:
             )
         return cap
 
+    def cap_for(self, mailbox: int | None) -> Count:
+        """Return the mailbox cap with room for so many user messages, the loop's default for None.
+
+        A cap counts the slots that are reserved for system messages too. Typed options are in user messages, and this is the one
+        place that converts them.
+
+        Raises:
+            InvalidArgumentError: it is not an int from 1 on.
+        """
+        if mailbox is None:
+            return self.default_cap
+        if type(mailbox) is not int or not 1 <= mailbox <= LARGEST_CAP:
+            raise InvalidArgumentError(
+                f"mailbox is {safe_repr(mailbox)}: pass how many messages may wait, an int from 1 on, or None for the default"
+            )
+        return min(mailbox + self._reserve, LARGEST_CAP)
+
     def spawn(
         self,
         behavior: Callable[..., Any],

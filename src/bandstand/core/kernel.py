@@ -600,7 +600,7 @@ class Kernel:
         if cell.status < STOPPING:
             cause = MailboxOverrunError(
                 f"a system message met the mailbox of {self.label(cell)} with all {cell.cap} slots taken; the actor was "
-                f"failed. Give it a larger mailbox_cap, or let it handle its messages faster."
+                f"failed. Give it a larger mailbox, or let it handle its messages faster."
             )
             self.actors.end_actor(cell, FAIL_REASON, cause)
         return False

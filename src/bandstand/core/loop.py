@@ -150,7 +150,8 @@ class Loop:
             behavior: what the actor does.
             state: its state.
             name: for logs, errors and the observer. It need not be unique.
-            mailbox_cap: slots of its mailbox, the system's reserve included; None or 0 for the loop's default.
+            mailbox_cap: slots of its mailbox, the system's reserve included: 6 is room for 2 messages of users, with the default reserve of 4.
+                None or 0 for the loop's default. Options of typed actors count the messages of users instead, and are named `mailbox`.
             supervisor: an actor that gets a `ChildExit` when this one ends. The slot for it is reserved now.
                 (Supervisors of `bandstand.supervision` start their children themselves.)
             overflow: what a full lane does with one more message.

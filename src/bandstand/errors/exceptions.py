@@ -140,7 +140,7 @@ class MailboxFullError(SendError, TryAgainError):
             error = cls(
                 f"the mailbox of {who} is full: {depth} messages wait in its {lane} lane (cap {cap}, including the slots "
                 f"reserved for system messages). Slow the sender down, use try_send, or spawn the actor with a larger "
-                f"mailbox_cap or another overflow policy."
+                f"mailbox or another overflow policy."
             )
         error.actor, error.name, error.lane, error.depth, error.cap = number, name, lane, depth, cap
         return error
@@ -296,9 +296,9 @@ class MaxChildrenError(SupervisionError):
 class IgnoreChild(SupervisionError):  # noqa: N818  # ends an init without a failure, like StopIteration
     """Raised by an init, or by `__init__` or `on_start` of a typed actor: the supervisor continues without this child.
 
-    The child does not run, and this is not a failure: its siblings start, and nothing is restarted. A permanent or
-    transient child stays in the supervisor's list as not running, and `restart_child` tries again. The supervisor forgets
-    a temporary child, and a dynamic supervisor forgets any child.
+    The child does not run, and this is not a failure: its siblings start, and nothing is restarted. The child stays
+    in the supervisor's list as not running, and `restart_child` tries again. A supervisor forgets a child with `restart=NEVER`, and a dynamic
+    supervisor forgets any child.
     """
 
     code = -148

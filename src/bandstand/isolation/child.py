@@ -275,7 +275,7 @@ class CapabilityRuntime:
     async def run(self) -> None:
         """Run the capability until it has ended, or the node is gone."""
         async with self._loop as loop:
-            role = loop.options(name="link", mailbox_cap=1 << 30).spawn(CapabilityRole, self)
+            role = loop.options(name="link", mailbox=1 << 30).spawn(CapabilityRole, self)
             self._link = connect(self._sock, loop, role, NodeRole, self._on_up, self._end)
             try:
                 failure = await self._ended
@@ -316,7 +316,7 @@ class CapabilityRuntime:
         router.slots = {slot.id: slot}
         self._routes = {(route.entry.kind, route.type): route for route in slot.routes}
         router.is_running = True
-        cap = slot.mailbox_cap + self._loop.config.sys_reserved
+        cap = self._loop.kernel.actors.cap_for(slot.mailbox)
         self._actor = self._loop.kernel.actors.spawn_child(
             self._behave, slot.start_host, slot.id, cap, router.actor, copy_context()
         )

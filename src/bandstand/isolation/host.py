@@ -64,7 +64,7 @@ class LinkedRole:
     """The actor at the other end of the link. Its mailbox is never full: the limits of the node bound what is in it."""
 
     kind: type[Actor]
-    mailbox_cap: int = 1 << 30
+    mailbox: int = 1 << 30
     overflow: Overflow = Overflow.REJECT
 
 
@@ -331,7 +331,7 @@ class IsolatedHost:
         # Not at the top: the two modules import each other.
         from bandstand.isolation.child import CapabilityRole
 
-        role = loop.options(name="node", mailbox_cap=1 << 30).spawn(NodeRole, self)
+        role = loop.options(name="node", mailbox=1 << 30).spawn(NodeRole, self)
         self._role = loop.instance_of(id_of(role))
         link = connect(sock, loop, role, CapabilityRole, self._on_up, self._on_drained)
         exiting = asyncio.ensure_future(process.wait())
@@ -412,12 +412,12 @@ class IsolatedHost:
             self.capability.cancel.try_send(number)
 
     def _is_full(self) -> bool:
-        if len(self._given) >= self.slot.mailbox_cap:
+        if len(self._given) >= self.slot.mailbox:
             # Requests whose deadline has passed do not count.
             ended = [number for number, item in self._given.items() if getattr(item, "stage", None) == DONE]
             for number in ended:
                 del self._given[number]
-        return len(self._given) >= self.slot.mailbox_cap
+        return len(self._given) >= self.slot.mailbox
 
     def finish_start(self, *, is_worker: bool) -> None:
         """Note that the capability is ready."""

@@ -36,7 +36,6 @@ from bandstand.pod.deployment import Troupe as Troupe
 from bandstand.pod.directory import Directory as Directory
 from bandstand.pod.directory import directory as directory
 from bandstand.pod.enums import PodPhase as PodPhase
-from bandstand.pod.enums import RestartPolicy as RestartPolicy
 from bandstand.pod.enums import ThreadModel as ThreadModel
 from bandstand.pod.link import Undelivered as Undelivered
 from bandstand.pod.phases import Phases as Phases
@@ -50,6 +49,7 @@ from bandstand.pod.status import PodStats
 from bandstand.pod.status import PodStatus as PodStatus
 from bandstand.pod.status import RoleStatus as RoleStatus
 from bandstand.pod.status import TroupeStatus as TroupeStatus
+from bandstand.supervision import RestartPolicy as RestartPolicy
 
 __all__ = (
     "Directory",

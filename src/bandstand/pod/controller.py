@@ -32,7 +32,7 @@ from bandstand.errors import PodFailedError, PodGoneError
 from bandstand.errors.formatting import safe_repr, safe_str
 from bandstand.errors.validation import to_ms
 from bandstand.pod.cpu_affinity import pin, unpin
-from bandstand.pod.enums import PodPhase, RestartPolicy, ThreadModel
+from bandstand.pod.enums import PodPhase, ThreadModel
 from bandstand.pod.membership import Membership
 from bandstand.pod.placement import (
     CooperativePlacement,
@@ -47,6 +47,7 @@ from bandstand.pod.restart import PodAction, PodEnding, RestartDecision, Restart
 from bandstand.pod.shutdown import Deadline, Stoppable, shut_down
 from bandstand.pod.status import PodStats, thread_location
 from bandstand.pod.threads import call_later_on, call_threadsafe, wait_done
+from bandstand.supervision import RestartPolicy
 
 if TYPE_CHECKING:
     from bandstand.pod.declaration import NestedSpec

@@ -4,7 +4,7 @@
         vsync = pod(restart=RestartPolicy.ALWAYS).expose(Vsync, fps=60)
         engine_pod = pod(core=1)
         engine = engine_pod.expose(Engine, directory(EnginePeers))
-        config = engine_pod.role(mailbox_cap=100).of(Config)
+        config = engine_pod.role(mailbox=100).of(Config)
         effects = nested(Effects)
 
 A pod that is an attribute of the class can have several roles. A pod without an attribute has one role, and its name.
@@ -52,7 +52,7 @@ from bandstand.errors import DeclarationError, InvalidArgumentError
 from bandstand.errors.formatting import safe_repr, safe_str
 from bandstand.errors.validation import Seconds, check_member
 from bandstand.pod.directory import Directory, DirectoryRequest, requests_in
-from bandstand.pod.enums import RestartPolicy, ThreadModel
+from bandstand.pod.enums import ThreadModel
 from bandstand.pod.spec import (
     MAILBOX_BYTES,
     PodSpec,
@@ -61,7 +61,7 @@ from bandstand.pod.spec import (
     check_attribute_name,
     checked_restart_limits,
 )
-from bandstand.supervision import Backoff, Intensity
+from bandstand.supervision import Backoff, Intensity, RestartPolicy
 
 if TYPE_CHECKING:
     from bandstand.actor import Actor
@@ -233,7 +233,7 @@ class PodOptions(RoleOptions):
     def role(
         self,
         *,
-        mailbox_cap: int | None = None,
+        mailbox: int | None = None,
         mailbox_bytes: int | None = MAILBOX_BYTES,
         overflow: Overflow = Overflow.REJECT,
         ask_timeout: Seconds | None = UNSET_TIMEOUT,
@@ -241,7 +241,7 @@ class PodOptions(RoleOptions):
         """Set options of a role in this pod: `engine_pod.role(ask_timeout=0.5).of(Config)`.
 
         Args:
-            mailbox_cap: slots of its mailbox; None for the default of its pod's loop.
+            mailbox: how many messages of users may wait in each lane of its mailbox; None for the default of its pod's loop.
             mailbox_bytes: how many bytes from other processes may be in flight to one of its lanes; None for no limit.
             overflow: what a full lane does with a new message.
             ask_timeout: the timeout of asks, in seconds; None for no timeout. By default, that of the actor class.
@@ -249,7 +249,7 @@ class PodOptions(RoleOptions):
         return RoleOptions(
             self,
             {
-                "mailbox_cap": mailbox_cap,
+                "mailbox": mailbox,
                 "mailbox_bytes": mailbox_bytes,
                 "overflow": overflow,
                 "ask_timeout": ask_timeout,

@@ -2,7 +2,7 @@
 
 from enum import Enum
 
-__all__ = ("PodPhase", "RestartPolicy", "ThreadModel")
+__all__ = ("PodPhase", "ThreadModel")
 
 
 class PodPhase(Enum):
@@ -23,16 +23,6 @@ class PodPhase(Enum):
     def is_end(self) -> bool:
         """Whether an incarnation in this phase has ended."""
         return self in {PodPhase.COMPLETED, PodPhase.FAILED}
-
-
-class RestartPolicy(Enum):
-    """When a pod that has ended is restarted."""
-
-    ALWAYS = "always"
-    """After every end."""
-    ON_FAILURE = "on_failure"
-    """After a failure."""
-    NEVER = "never"
 
 
 class ThreadModel(Enum):

@@ -486,7 +486,7 @@ class PodActors:
         args, kwargs = fill_directories(role.args, role.kwargs, directory)
         options = self._loop.options(
             name=role.name,
-            mailbox_cap=role.mailbox_cap,
+            mailbox=role.mailbox,
             overflow=role.overflow,
             ask_timeout=role.ask_timeout,
             supervisor=supervisor,

@@ -24,15 +24,14 @@ from typing import TYPE_CHECKING, Protocol, final
 
 from bandstand.core import ExitReason
 from bandstand.errors import PodFailedError
-from bandstand.pod.enums import PodPhase, RestartPolicy
-from bandstand.supervision import ChildMode, History
+from bandstand.pod.enums import PodPhase
+from bandstand.supervision import History, RestartPolicy
 from bandstand.supervision.restart import ExitAction, exit_action, plan_restart
 
 if TYPE_CHECKING:
     from bandstand.supervision import Backoff, Intensity
 
 __all__ = (
-    "CHILD_MODES",
     "PodAction",
     "PodEnding",
     "RestartDecision",
@@ -41,13 +40,6 @@ __all__ = (
     "RestartTracker",
     "decide_restart",
 )
-
-CHILD_MODES = {
-    RestartPolicy.ALWAYS: ChildMode.PERMANENT,
-    RestartPolicy.ON_FAILURE: ChildMode.TRANSIENT,
-    RestartPolicy.NEVER: ChildMode.TEMPORARY,
-}
-"""The mode of a supervised child that corresponds to each restart policy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +131,7 @@ def decide_restart(
     if is_stopping:
         return RestartDecision(PodAction.RETIRE, "the troupe is stopping", state=state)
     exit_reason = ExitReason.FAIL if ending.is_failure else ExitReason.NORMAL
-    if exit_action(CHILD_MODES[restart], exit_reason) is not ExitAction.RESTART:
+    if exit_action(restart, exit_reason) is not ExitAction.RESTART:
         if is_essential and ending.is_failure:
             # The error of the deployment says itself that the pod failed.
             return RestartDecision(PodAction.ESCALATE, ending.reason or what, state=state)

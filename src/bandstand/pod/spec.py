@@ -20,9 +20,9 @@ from bandstand.core import LoopConfig, Overflow
 from bandstand.errors import InvalidArgumentError
 from bandstand.errors.formatting import safe_repr
 from bandstand.errors.validation import Seconds, check_member, to_seconds
-from bandstand.pod.enums import RestartPolicy, ThreadModel
+from bandstand.pod.enums import ThreadModel
 from bandstand.pod.handle_pickling import DeploymentId
-from bandstand.supervision import Backoff, Intensity
+from bandstand.supervision import Backoff, Intensity, RestartPolicy
 
 __all__ = (
     "MAILBOX_BYTES",
@@ -93,8 +93,8 @@ class RoleSpec:
     kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
     is_exposed: bool = False
     """Whether other pods and the calling program can have a handle of it."""
-    mailbox_cap: int | None = None
-    """Slots of its mailbox; None for the default of its pod's loop."""
+    mailbox: int | None = None
+    """How many messages of users may wait in each lane of its mailbox; None for the default of its pod's loop."""
     mailbox_bytes: int | None = MAILBOX_BYTES
     """How many bytes from other processes may be in flight to one of its lanes. At the limit, the mailbox counts as full. None for no
     limit but the slots. Messages within a process are not copied and do not count."""
@@ -113,9 +113,9 @@ class RoleSpec:
                 f"{where}: ask_timeout", self.ask_timeout, otherwise=", or None for no deadline"
             )
             object.__setattr__(self, "ask_timeout", seconds)
-        if self.mailbox_cap is not None and (type(self.mailbox_cap) is not int or self.mailbox_cap < 0):
+        if self.mailbox is not None and (type(self.mailbox) is not int or self.mailbox < 1):
             raise InvalidArgumentError(
-                f"{where}: mailbox_cap is {safe_repr(self.mailbox_cap)}: pass a number of slots, or None"
+                f"{where}: mailbox is {safe_repr(self.mailbox)}: pass how many messages may wait, from 1 on, or None"
             )
         if self.mailbox_bytes is not None and (
             type(self.mailbox_bytes) is not int or self.mailbox_bytes <= 0
@@ -231,7 +231,7 @@ class TroupeSpec:
         exposed = {role.name: (pod, role) for pod in self.pods for role in pod.roles if role.is_exposed}
         object.__setattr__(self, "_exposed", exposed)
         capacities = {
-            role.name: (role.mailbox_cap or pod.limits.default_mailbox_cap) - pod.limits.sys_reserved
+            role.name: role.mailbox or pod.limits.default_mailbox_cap - pod.limits.sys_reserved
             for pod in self.pods
             for role in pod.roles
         }

@@ -10,7 +10,8 @@ from traceback import extract_stack
 from typing import Self
 
 from bandstand.errors import InvalidArgumentError
-from bandstand.pod.enums import PodPhase, RestartPolicy, ThreadModel
+from bandstand.pod.enums import PodPhase, ThreadModel
+from bandstand.supervision import RestartPolicy
 
 __all__ = ("Health", "PodStats", "PodStatus", "RoleStatus", "TroupeStatus", "thread_location")
 

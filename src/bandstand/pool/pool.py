@@ -28,7 +28,7 @@ from bandstand.pool.dispatcher import Dispatcher, WorkerSlot
 from bandstand.pool.routing import ByKey, OnDeath, Routing
 from bandstand.pool.status import JobOutcome, PoolStatus
 from bandstand.scope import Channel
-from bandstand.supervision import Backoff, ChildSpec, DynamicSpec, Mailbox, Shutdown, spawn_supervisor
+from bandstand.supervision import Backoff, ChildSpec, DynamicSpec, Shutdown, spawn_supervisor
 from bandstand.supervision.restart import DEFAULT_PERIOD
 from bandstand.supervision.spec import required_init
 
@@ -103,7 +103,10 @@ class Pool(Generic[H]):
             self._report,
         )
         dispatcher.actor = loop.spawn_raw(
-            dispatcher, name=self._name, mailbox_cap=settings.mailbox_cap, supervisor=settings.supervisor
+            dispatcher,
+            name=self._name,
+            mailbox_cap=loop.kernel.actors.cap_for(settings.mailbox),
+            supervisor=settings.supervisor,
         )
         self._gauge = MailboxGauge(dispatcher.actor)
         self._handle = cast(
@@ -336,7 +339,7 @@ class PoolSettings:
     on_death: OnDeath
     max_tries: int
     name: str | None
-    mailbox_cap: int | None
+    mailbox: int | None
     ask_timeout: Seconds | None
     max_restarts: int | None
     period: Seconds
@@ -387,11 +390,10 @@ class PoolOptions:
             MaxActorsError, OutOfMemoryError, LoopClosedError, WrongThreadError: as for `loop.spawn`.
         """
         settings = self._settings
-        mailbox = Mailbox.FRESH if settings.on_death is OnDeath.DEAD_LETTER else Mailbox.KEPT
         known = checked_actor_class(kind)
         options = child(
             settings.name or known.__name__,
-            mailbox=mailbox,
+            keep_mailbox=settings.on_death is not OnDeath.DEAD_LETTER,
             backoff=settings.backoff,
             shutdown=settings.shutdown,
         )
@@ -407,7 +409,7 @@ def pooled(
     on_death: OnDeath = OnDeath.REQUEUE_WAITING,
     max_tries: int = 3,
     name: str | None = None,
-    mailbox_cap: int | None = None,
+    mailbox: int | None = None,
     ask_timeout: Seconds | None = UNSET_TIMEOUT,
     max_restarts: int | None = None,
     period: Seconds = DEFAULT_PERIOD,
@@ -426,7 +428,7 @@ def pooled(
         on_death: what happens to the messages of a worker that dies.
         max_tries: how many workers may die while handling one message before it is a dead letter, with `OnDeath.REQUEUE_ALL`.
         name: the name of the pool; a worker's name is this with a number.
-        mailbox_cap: the slots of the pool's mailbox. It bounds all messages of the pool, including those that workers have.
+        mailbox: how many messages the pool takes before it is full. It bounds all messages of the pool, including those that workers have.
         ask_timeout: the timeout of asks; None for no limit. The default is that of the worker's class.
         max_restarts: how many restarts of all workers together are allowed within `period`; None is as in `SupervisorSpec`. One more ends the pool.
         period: the time window in which restarts are counted.
@@ -444,7 +446,7 @@ def pooled(
         on_death=on_death,
         max_tries=max_tries,
         name=name,
-        mailbox_cap=mailbox_cap,
+        mailbox=mailbox,
         ask_timeout=ask_timeout,
         max_restarts=max_restarts,
         period=period,

@@ -116,11 +116,11 @@ class Consumer(Generic[T]):
     """A consumer as a supervised child.
 
         work = Consumer(orders, handle)
-        ChildSpec("orders", run=work.run, init=work.init, mode=ChildMode.TRANSIENT)
+        ChildSpec("orders", run=work.run, init=work.init, restart=RestartPolicy.ON_FAILURE)
 
     Every incarnation continues with the next element. The element at which an incarnation failed was
     received, and is not processed again. The end of the channel, or of the token, is a normal exit: a
-    TRANSIENT child is not restarted after it. A PERMANENT child would be restarted, and end again at
+    child with `ON_FAILURE` is not restarted after it. With `ALWAYS` it would be restarted, and end again at
     once, until its supervisor gives up.
 
     Args:

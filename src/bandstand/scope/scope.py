@@ -304,7 +304,7 @@ class Scope:
         name: str | None = None,
         mailbox_cap: int | None = None,
     ) -> ActorId:
-        """Start an actor, as `Loop.spawn` does. It ends with the scope, if not before.
+        """Start an actor whose behavior is a function, as `bandstand.core.Loop.spawn` does. It ends with the scope, if not before.
 
         Raises:
             Cancelled, ScopeClosedError: as for `launch`.

@@ -13,7 +13,7 @@
     loop.run()
 
 A spec says what to run and what to do about failures. It is frozen data, checked when it is made. `spawn_supervisor` starts
-it. Children start in order and stop in reverse order. A child that exits is restarted according to its mode, with fresh state
+it. Children start in order and stop in reverse order. A child that exits is restarted according to its restart policy, with fresh state
 from its init and a new id, together with the siblings that the supervisor's strategy names. A supervisor that has restarted
 too often gives up and escalates to the supervisor above it; if there is none, the loop ends with the error.
 
@@ -31,20 +31,21 @@ from bandstand.supervision.children import ChildInfo as ChildInfo
 from bandstand.supervision.children import Phase as Phase
 from bandstand.supervision.restart import AutoShutdown as AutoShutdown
 from bandstand.supervision.restart import Backoff as Backoff
-from bandstand.supervision.restart import ChildMode as ChildMode
 from bandstand.supervision.restart import History as History
 from bandstand.supervision.restart import Intensity as Intensity
 from bandstand.supervision.restart import RestartBudget as RestartBudget
+from bandstand.supervision.restart import RestartPolicy as RestartPolicy
 from bandstand.supervision.restart import Restarts as Restarts
 from bandstand.supervision.restart import Strategy as Strategy
 from bandstand.supervision.restart import Wait as Wait
+from bandstand.supervision.spec import ActorChildSpec as ActorChildSpec
 from bandstand.supervision.spec import AnySupervisorSpec as AnySupervisorSpec
 from bandstand.supervision.spec import ChildSpec as ChildSpec
 from bandstand.supervision.spec import DynamicSpec as DynamicSpec
 from bandstand.supervision.spec import Init as Init
-from bandstand.supervision.spec import Mailbox as Mailbox
 from bandstand.supervision.spec import PartitionSpec as PartitionSpec
 from bandstand.supervision.spec import Shutdown as Shutdown
+from bandstand.supervision.spec import Spawnable as Spawnable
 from bandstand.supervision.spec import SupervisorSpec as SupervisorSpec
 from bandstand.supervision.supervisor import BaseSupervisor as Overseer
 from bandstand.supervision.supervisor import Counts as Counts
@@ -56,11 +57,11 @@ from bandstand.supervision.supervisor import spawn_supervisor as spawn_superviso
 from bandstand.supervision.supervisor import supervisor_of as supervisor_of
 
 __all__ = (
+    "ActorChildSpec",
     "AnySupervisorSpec",
     "AutoShutdown",
     "Backoff",
     "ChildInfo",
-    "ChildMode",
     "ChildSpec",
     "Counts",
     "DynamicSpec",
@@ -68,14 +69,15 @@ __all__ = (
     "History",
     "Init",
     "Intensity",
-    "Mailbox",
     "Overseer",
     "PartitionSpec",
     "PartitionSupervisor",
     "Phase",
     "RestartBudget",
+    "RestartPolicy",
     "Restarts",
     "Shutdown",
+    "Spawnable",
     "Strategy",
     "Supervisor",
     "SupervisorSpec",

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 from bandstand.core import ExitReason
 from bandstand.errors import InvalidTimerError
 from bandstand.supervision.restart import (
-    ChildMode,
     ExitAction,
     History,
     RestartBudget,
+    RestartPolicy,
     Strategy,
     budget_of,
     counting_period_ms,
     exit_action,
     restart_group,
 )
-from bandstand.supervision.spec import Mailbox, PartitionSpec, SupervisorSpec
+from bandstand.supervision.spec import PartitionSpec, SupervisorSpec
 
 if TYPE_CHECKING:
     from contextvars import Context as ContextVars
@@ -73,7 +73,7 @@ class ChildInfo(NamedTuple):
     actor: ActorId | None
     """The current incarnation; None while there is none."""
     phase: Phase
-    mode: ChildMode
+    restart: RestartPolicy
     is_supervisor: bool
     restarts: int
     """How often it was restarted."""
@@ -146,10 +146,10 @@ class ChildSlot:
         else:
             self.init = init
         # What to do after an exit, by its reason.
-        self.exit_actions = tuple(exit_action(spec.mode, reason) for reason in ExitReason)
-        self.is_temporary = spec.mode is ChildMode.TEMPORARY
+        self.exit_actions = tuple(exit_action(spec.restart, reason) for reason in ExitReason)
+        self.is_temporary = spec.restart is RestartPolicy.NEVER
         self.backoff = spec.backoff
-        self.keeps_mailbox = spec.mailbox is Mailbox.KEPT
+        self.keeps_mailbox = spec.keep_mailbox
         # 0 until the first start, which asks the loop for its default.
         self.mailbox_cap: Count = 0
         # The context variables with which its coroutines start.
@@ -262,7 +262,7 @@ class ChildSlot:
             self.name,
             actor,
             self.phase,
-            self.spec.mode,
+            self.spec.restart,
             self.spec.is_supervisor,
             self.restarts,
             self.budget(now_ms),

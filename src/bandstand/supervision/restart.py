@@ -2,12 +2,12 @@
 
 Everything in bandstand that restarts something decides by this module. It answers three questions about an exit:
 
-1. Is the child restarted? `exit_action` decides by the child's mode and its exit reason:
+1. Is the child restarted? `exit_action` decides by the child's policy and its exit reason:
 
-       mode         NORMAL       FAIL, PANIC
-       PERMANENT    restart      restart
-       TRANSIENT    stay down    restart
-       TEMPORARY    forget       forget
+       restart      NORMAL       FAIL, PANIC
+       ALWAYS       restart      restart
+       ON_FAILURE   stay down    restart
+       NEVER        forget       forget
 
 2. Is this one restart too many? An `Intensity` allows `max_restarts` restarts within `period`. With the default, 3 in 5 s, the
    fourth restart within any five seconds is not made. A restart counts until `period` has passed since it. So a child that
@@ -54,12 +54,12 @@ __all__ = (
     "DEFAULT_PERIOD",
     "AutoShutdown",
     "Backoff",
-    "ChildMode",
     "ExitAction",
     "History",
     "Intensity",
     "RestartBudget",
     "RestartPlan",
+    "RestartPolicy",
     "Restarts",
     "Strategy",
     "Wait",
@@ -90,15 +90,15 @@ MAX_DELAYS = 1000
 # -- is the child restarted? ---------------------------------------------------------------------------------------------------
 
 
-class ChildMode(Enum):
-    """When a child that has exited is restarted."""
+class RestartPolicy(Enum):
+    """When a child, or a pod, that has ended is restarted."""
 
-    PERMANENT = "permanent"
-    """Always."""
-    TRANSIENT = "transient"
-    """After an abnormal exit: FAIL, or an exception."""
-    TEMPORARY = "temporary"
-    """Never. Its supervisor forgets it."""
+    ALWAYS = "always"
+    """After every exit. OTP calls such a child permanent."""
+    ON_FAILURE = "on_failure"
+    """After an abnormal exit: FAIL, or an exception. OTP: transient."""
+    NEVER = "never"
+    """Never; a supervisor forgets such a child. OTP: temporary."""
 
 
 class ExitAction(Enum):
@@ -111,11 +111,11 @@ class ExitAction(Enum):
     """The child is not restarted, and the supervisor drops its spec."""
 
 
-def exit_action(mode: ChildMode, reason: ExitReason) -> ExitAction:
-    """Decide what happens to a child of this mode that has exited for this reason."""
-    if mode is ChildMode.TEMPORARY:
+def exit_action(restart: RestartPolicy, reason: ExitReason) -> ExitAction:
+    """Decide what happens to a child with this policy that has exited for this reason."""
+    if restart is RestartPolicy.NEVER:
         return ExitAction.FORGET
-    if mode is ChildMode.PERMANENT or reason is not NORMAL:
+    if restart is RestartPolicy.ALWAYS or reason is not NORMAL:
         return ExitAction.RESTART
     return ExitAction.STAY_DOWN
 

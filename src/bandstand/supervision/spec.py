@@ -6,6 +6,7 @@ state.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,34 +33,44 @@ from bandstand.supervision.restart import (
     DEFAULT_PERIOD,
     AutoShutdown,
     Backoff,
-    ChildMode,
     Intensity,
+    RestartPolicy,
     Strategy,
     check_intensity,
 )
 
 if TYPE_CHECKING:
     from bandstand.core import Loop
+    from bandstand.supervision.supervisor import BaseSupervisor
 
 __all__ = (
     "MAX_DEPTH",
+    "ActorChildSpec",
     "AnySupervisorSpec",
     "ChildSpec",
     "DynamicSpec",
+    "HandleFactory",
     "Init",
-    "Mailbox",
     "PartitionSpec",
     "Shutdown",
+    "Spawnable",
     "SupervisorSpec",
-    "check_mailbox_caps",
+    "TypedInit",
+    "cap_of",
+    "check_child_class",
+    "check_mailboxes",
     "check_own_limit",
     "check_siblings",
+    "class_of_child",
     "depth_of",
+    "is_child_of",
     "is_supervisor_spec",
     "required_init",
 )
 
 State = TypeVar("State")
+H_co = TypeVar("H_co", covariant=True)
+Spec_co = TypeVar("Spec_co", bound="ChildSpec[Any]", covariant=True)
 
 # Two forms, because mypy cannot infer a lambda from the second one alone.
 Init: TypeAlias = (
@@ -83,27 +94,45 @@ class Shutdown(Enum):
     """The supervisor waits without a limit. For child supervisors, whose children have their own times."""
 
 
-class Mailbox(Enum):
-    """What happens to the unhandled messages of a child that exits and is restarted."""
+class Spawnable(Protocol[H_co]):
+    """What an actor class makes, as type checkers see it: `me` has the type of its handles. Every actor class fits."""
 
-    FRESH = "fresh"
-    """They become dead letters."""
-    KEPT = "kept"
-    """The next incarnation receives them before anything else, except the message that was being handled."""
+    @property
+    def me(self) -> H_co:
+        """The actor's own handle."""
+        ...
+
+    def __actor_receive__(self, data: Any, is_signal: bool) -> Any:
+        """Handle a message that is not a method call."""
+        ...
 
 
 @runtime_checkable
-class SiblingInit(Protocol):
-    """An init whose children need siblings. It checks them when a supervisor's spec is made, and before `start_child`."""
+class HandleFactory(Protocol):
+    """A loop with typed actors: it makes handles of supervised children."""
+
+    # Any: a handle has the type of its class.
+    def child_handle(self, root: BaseSupervisor, kind: Any, path: tuple[str, ...], /) -> Any:
+        """Return a handle of a child that stays valid over restarts. The child need not exist."""
+        ...
+
+
+class TypedInit(ABC):
+    """The init of a child that is a typed actor. It checks its siblings when a supervisor's spec is made, and before `start_child`."""
+
+    __slots__ = ("kind",)
+
+    kind: type[Any]
+    """The class of the actor."""
 
     @property
+    @abstractmethod
     def sibling_names(self) -> Sequence[str]:
         """The names of the siblings it needs."""
-        ...
 
+    @abstractmethod
     def check_siblings(self, siblings: Mapping[str, ChildSpec[Any]]) -> None:
         """Raise `InvalidArgumentError` if a sibling does not exist, or is of another kind."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +154,13 @@ class ChildSpec(Generic[State]):
     needed, and the supervisor continues without it. After the context a dynamic supervisor passes the child's arguments, and a
     partition supervisor the number of the partition.
     """
-    mode: ChildMode = ChildMode.PERMANENT
+    restart: RestartPolicy = RestartPolicy.ALWAYS
     """When it is restarted."""
-    mailbox_cap: int | None = None
-    """Slots of its mailbox; None or 0 for the loop's default."""
-    mailbox: Mailbox = Mailbox.FRESH
-    """What happens to its unhandled messages when it exits and is restarted."""
+    mailbox: int | None = None
+    """How many messages of users may wait in each lane of its mailbox; None for the loop's default."""
+    keep_mailbox: bool = False
+    """Whether the next incarnation receives its unhandled messages, before anything else, except for the one that was being handled. Otherwise they
+    become dead letters when it exits."""
     backoff: Backoff | None = None
     """How long to wait before a restart after an abnormal exit; None for no wait."""
     shutdown: Seconds | Shutdown | None = None
@@ -146,6 +176,9 @@ class ChildSpec(Generic[State]):
     """
     period: Seconds | None = None
     """The time in which restarts of this child are counted, if it has its own `max_restarts`; None means 5 s."""
+    mailbox_cap: int | None = None
+    """For raw loops, instead of `mailbox`: the slots of its mailbox, those reserved for system messages included, as in `bandstand.core.Loop.spawn`.
+    None or 0 for the loop's default."""
 
     @property
     def restarts(self) -> Intensity | None:
@@ -182,25 +215,36 @@ class ChildSpec(Generic[State]):
             raise InvalidArgumentError(
                 f"{where}: init is {safe_repr(self.init)}: pass a function of (ctx), or None"
             )
-        check_member(f"{where}: mode", self.mode, ChildMode)
-        check_member(f"{where}: mailbox", self.mailbox, Mailbox)
+        check_member(f"{where}: restart", self.restart, RestartPolicy)
         if self.backoff is not None and not isinstance(self.backoff, Backoff):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
             raise InvalidArgumentError(
                 f"{where}: backoff is {safe_repr(self.backoff)}: pass a Backoff, or None"
             )
-        cap = self.mailbox_cap
+        self._check_mailbox(where)
+        if self.shutdown is not None and not isinstance(self.shutdown, Shutdown):
+            object.__setattr__(self, "shutdown", to_seconds(f"{where}: shutdown", self.shutdown))
+        for field in ("significant", "keep_mailbox"):
+            if type(getattr(self, field)) is not bool:
+                raise InvalidArgumentError(
+                    f"{where}: {field} is {safe_repr(getattr(self, field))}: pass True or False"
+                )
+        self._check_limit(where)
+        self._check_combinations(where)
+
+    def _check_mailbox(self, where: str) -> None:
+        room, cap = self.mailbox, self.mailbox_cap
+        if room is not None and (type(room) is not int or not 1 <= room <= 1 << 30):
+            raise InvalidArgumentError(
+                f"{where}: mailbox is {safe_repr(room)}: pass how many messages may wait, from 1 to 2**30, or None"
+            )
         if cap is not None and (type(cap) is not int or not 0 <= cap <= 1 << 30):
             raise InvalidArgumentError(
                 f"{where}: mailbox_cap is {safe_repr(cap)}: pass an int from 0 to 2**30, or None"
             )
-        if self.shutdown is not None and not isinstance(self.shutdown, Shutdown):
-            object.__setattr__(self, "shutdown", to_seconds(f"{where}: shutdown", self.shutdown))
-        if type(self.significant) is not bool:
+        if room is not None and cap is not None:
             raise InvalidArgumentError(
-                f"{where}: significant is {safe_repr(self.significant)}: pass True or False"
+                f"{where}: mailbox is {room} and mailbox_cap is {cap}: both set the size of the mailbox; leave out mailbox_cap"
             )
-        self._check_limit(where)
-        self._check_combinations(where)
 
     def _check_limit(self, where: str) -> None:
         if self.max_restarts is not None:
@@ -213,37 +257,41 @@ class ChildSpec(Generic[State]):
             )
 
     def _check_combinations(self, where: str) -> None:
-        if self.significant and self.mode is ChildMode.PERMANENT:
+        if self.significant and self.restart is RestartPolicy.ALWAYS:
             raise InvalidArgumentError(
-                f"{where}: significant is True and mode is PERMANENT: a permanent child is always restarted, so its exit "
-                f"cannot stop the supervisor; make it TRANSIENT or TEMPORARY"
+                f"{where}: significant is True and restart is ALWAYS: the child is always restarted, so its exit "
+                f"cannot stop the supervisor; use ON_FAILURE or NEVER"
             )
-        if self.mode is ChildMode.TEMPORARY and self.backoff is not None:
+        if self.restart is RestartPolicy.NEVER and self.backoff is not None:
             raise InvalidArgumentError(
-                f"{where}: mode is TEMPORARY and backoff is {safe_repr(self.backoff)}: a temporary child is never restarted, so "
+                f"{where}: restart is NEVER and backoff is {safe_repr(self.backoff)}: the child is never restarted, so "
                 f"no delay is possible; leave out backoff"
             )
-        if self.mode is ChildMode.TEMPORARY and self.max_restarts is not None:
+        if self.restart is RestartPolicy.NEVER and self.max_restarts is not None:
             raise InvalidArgumentError(
-                f"{where}: mode is TEMPORARY and max_restarts is {self.max_restarts}: a temporary child is never restarted, so "
+                f"{where}: restart is NEVER and max_restarts is {self.max_restarts}: the child is never restarted, so "
                 f"there is nothing to count; leave out max_restarts"
             )
-        if self.mode is ChildMode.TEMPORARY and self.mailbox is Mailbox.KEPT:
+        if self.restart is RestartPolicy.NEVER and self.keep_mailbox:
             raise InvalidArgumentError(
-                f"{where}: mode is TEMPORARY and mailbox is KEPT: a temporary child is never restarted, so no "
-                f"incarnation can receive its messages; use FRESH"
+                f"{where}: restart is NEVER and keep_mailbox is True: no next incarnation can receive its messages; leave out keep_mailbox"
             )
         if self.is_supervisor:
-            for field in ("init", "mailbox_cap"):
+            for field in ("init", "mailbox", "mailbox_cap"):
                 if getattr(self, field) is not None:
                     raise InvalidArgumentError(
                         f"{where}: run is a supervisor's spec and {field} is {safe_repr(getattr(self, field))}: a supervisor has no "
                         f"{field}; leave it out"
                     )
-            if self.mailbox is Mailbox.KEPT:
+            if self.keep_mailbox:
                 raise InvalidArgumentError(
-                    f"{where}: run is a supervisor's spec and mailbox is KEPT: a supervisor handles no user messages; use FRESH"
+                    f"{where}: run is a supervisor's spec and keep_mailbox is True: a supervisor handles no user messages; leave out keep_mailbox"
                 )
+
+
+@dataclass(frozen=True, slots=True)
+class ActorChildSpec(ChildSpec[Any], Generic[H_co]):
+    """A child that is a typed actor, made by `child(...).of(...)`. `start_child` returns its handle."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,14 +362,14 @@ class SupervisorSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DynamicSpec:
+class DynamicSpec(Generic[Spec_co]):
     """A supervisor of many children made from one spec, started and stopped while it runs. It starts with none.
 
     Raises:
         InvalidArgumentError: a value is out of range, or two values contradict each other.
     """
 
-    child: ChildSpec[Any]
+    child: Spec_co
     """The spec of every child. A child's name is this name with a number, unless `start_child` gives it another one; its init receives the
     child's arguments after the context."""
     max_children: int | None = None
@@ -354,14 +402,14 @@ class DynamicSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionSpec:
+class PartitionSpec(Generic[Spec_co]):
     """A supervisor of several copies of one child, each responsible for a part of the keys.
 
     Raises:
         InvalidArgumentError: a value is out of range, or two values contradict each other.
     """
 
-    child: ChildSpec[Any]
+    child: Spec_co
     """The spec of every partition. Its name is this name with a number; its init receives that number after the context."""
     partitions: int
     """How many partitions there are."""
@@ -401,7 +449,7 @@ def check_own_limit(where: str, strategy: Strategy, child: ChildSpec[Any]) -> No
         )
 
 
-AnySupervisorSpec: TypeAlias = SupervisorSpec | DynamicSpec | PartitionSpec
+AnySupervisorSpec: TypeAlias = SupervisorSpec | DynamicSpec[ChildSpec[Any]] | PartitionSpec[ChildSpec[Any]]
 """What `spawn_supervisor` can start, and what a child may run instead of a behavior."""
 
 
@@ -435,7 +483,7 @@ def check_template(where: str, child: ChildSpec[Any]) -> None:
             f"auto_shutdown"
         )
     init: object = child.init
-    if isinstance(init, SiblingInit) and init.sibling_names:
+    if isinstance(init, TypedInit) and init.sibling_names:
         name = init.sibling_names[0]
         raise InvalidArgumentError(
             f"{where}: child {child.name!r} refers to sibling {name!r}: only the children of a SupervisorSpec "
@@ -443,15 +491,46 @@ def check_template(where: str, child: ChildSpec[Any]) -> None:
         )
 
 
+def class_of_child(spec: ChildSpec[Any]) -> type[Any] | None:
+    """Return the class of a child that is a typed actor; None for other children."""
+    init: object = spec.init
+    return init.kind if isinstance(init, TypedInit) else None
+
+
+def is_child_of(spec: ChildSpec[Any], kind: type[Any]) -> bool:
+    """Return whether a child is declared as a typed actor of this class, or of one derived from it."""
+    declared = class_of_child(spec)
+    return declared is not None and issubclass(declared, kind)
+
+
+def check_child_class(what: str, spec: ChildSpec[Any], kind: type[Any]) -> None:
+    """Raise `InvalidArgumentError` if a child is not declared as a typed actor of this class."""
+    if not is_child_of(spec, kind):
+        declared = class_of_child(spec)
+        known = "not a typed actor" if declared is None else f"a {declared.__qualname__}"
+        raise InvalidArgumentError(f"{what} is {known}, not a {kind.__qualname__}")
+
+
 def check_siblings(child: ChildSpec[Any], siblings: Iterable[ChildSpec[Any]]) -> None:
     """Raise `InvalidArgumentError` if a child refers to a sibling that does not exist, or is of another kind."""
     init: object = child.init
-    if isinstance(init, SiblingInit):
+    if isinstance(init, TypedInit):
         init.check_siblings({sibling.name: sibling for sibling in siblings if sibling is not child})
 
 
-def check_mailbox_caps(loop: Loop, spec: AnySupervisorSpec | ChildSpec[Any]) -> None:
-    """Check the mailbox caps of a child, or of a whole tree, against the limits of a loop.
+def cap_of(loop: Loop, spec: ChildSpec[Any]) -> int:
+    """Return the mailbox cap of a child on a loop.
+
+    Raises:
+        InvalidArgumentError: its `mailbox_cap` is not above the loop's reserve.
+    """
+    if spec.mailbox is not None:
+        return loop.kernel.actors.cap_for(spec.mailbox)
+    return loop.kernel.actors.checked_cap(spec.mailbox_cap)
+
+
+def check_mailboxes(loop: Loop, spec: AnySupervisorSpec | ChildSpec[Any]) -> None:
+    """Check the mailboxes of a child, or of a whole tree, against the limits of a loop.
 
     It is the one thing about a spec that cannot be checked without the loop.
 
@@ -460,14 +539,14 @@ def check_mailbox_caps(loop: Loop, spec: AnySupervisorSpec | ChildSpec[Any]) -> 
     """
     if isinstance(spec, SupervisorSpec):
         for child in spec.children:
-            check_mailbox_caps(loop, child)
+            check_mailboxes(loop, child)
     elif isinstance(spec, (DynamicSpec, PartitionSpec)):
-        check_mailbox_caps(loop, spec.child)
+        check_mailboxes(loop, spec.child)
     elif is_supervisor_spec(spec.run):
-        check_mailbox_caps(loop, spec.run)
+        check_mailboxes(loop, spec.run)
     else:
         try:
-            loop.kernel.actors.checked_cap(spec.mailbox_cap)
+            cap_of(loop, spec)
         except InvalidArgumentError as error:
             raise InvalidArgumentError(f"child {spec.name!r}: {safe_str(error)}") from None
 

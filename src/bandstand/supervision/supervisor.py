@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from hashlib import blake2b
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar, cast, final, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar, cast, final, overload
 from zlib import crc32
 
 from bandstand.core import ActorId, ActorStatus, ExitReason
@@ -31,14 +31,19 @@ from bandstand.supervision.children import ChildInfo, ChildSlot, Phase
 from bandstand.supervision.restart import AutoShutdown, ExitAction, Intensity, RestartBudget
 from bandstand.supervision.spec import (
     MAX_DEPTH,
+    ActorChildSpec,
     AnySupervisorSpec,
     ChildSpec,
     DynamicSpec,
+    HandleFactory,
     PartitionSpec,
+    Spawnable,
     SupervisorSpec,
-    check_mailbox_caps,
+    check_child_class,
+    check_mailboxes,
     check_own_limit,
     check_siblings,
+    class_of_child,
     depth_of,
     is_supervisor_spec,
 )
@@ -61,6 +66,7 @@ __all__ = (
 )
 
 Kind = TypeVar("Kind", bound="BaseSupervisor")
+H = TypeVar("H")
 
 WORD = (1 << 64) - 1
 
@@ -143,12 +149,43 @@ class BaseSupervisor:
             why = f"it was given up: {slot.given_up}"
         raise ChildStateError(f"child {name!r} of supervisor {self.name!r} is not running: {why}")
 
+    def handle(self, kind: Callable[..., Spawnable[H]], /, *path: str) -> H:
+        """Return a handle of a child that is a typed actor: `root.handle(Counter, "counter")`.
+
+        The handle stays valid over restarts: a call goes to the current incarnation. While the child is being restarted, an ask waits for
+        the next incarnation, until its own deadline; a one-way call raises `ActorRestartingError`, and `try_send` returns False; see
+        `when_down` for other policies. A child that will not be restarted raises `NoSuchActorError`. Two handles of the same child are
+        equal.
+
+        Args:
+            kind: the class that the child was declared with, or a base class of it.
+            path: the name of the child, or the names on the path to it through other supervisors.
+
+        Raises:
+            InvalidArgumentError: it is not an actor class; there is no name; the child is of another class; or the loop has no typed actors.
+            NoSuchChildError: there is no child of that name.
+            WrongThreadError: called off the loop's thread.
+        """
+        if not path:
+            raise InvalidArgumentError("handle() needs the name of a child")
+        spec = self.spec_at(path)
+        handle: Any = self._typed_loop().child_handle(self, kind, path)
+        if spec is not None:
+            actor_class: Any = kind
+            check_child_class(
+                f"child {'/'.join(path)!r}", spec, getattr(actor_class, "__origin__", actor_class)
+            )
+        return handle  # type: ignore[no-any-return]  # a handle has the type of its class
+
     def supervisor(self, name: str, kind: type[Kind]) -> Kind | None:
         """Return the current incarnation of a child that is a supervisor of this kind; None while there is none.
+
+        With the class of its children, `root.supervisor("sessions", DynamicSupervisor[Session])`, type checkers know what its `start_child` returns.
 
         Raises:
             NoSuchChildError: there is no child of that name, or it is not a supervisor of that kind.
         """
+        kind = getattr(kind, "__origin__", kind)
         slot = self._slot(name)
         nested = slot.supervisor
         if nested is not None and slot.handle is None:
@@ -253,7 +290,7 @@ class BaseSupervisor:
     # -- requests --------------------------------------------------------------------------------------------------------------
 
     def stop_child(self, name: str) -> bool:
-        """Stop a child and keep it down until `restart_child`. A temporary child is removed.
+        """Stop a child and keep it down until `restart_child`. A child that is never restarted is removed.
 
         If its coroutine is in flight, it is cancelled and has the child's shutdown time to end; then it is killed.
         If the child has failed and waits for its next try, the siblings that were going to start with it stay down too.
@@ -308,6 +345,19 @@ class BaseSupervisor:
     def _slot(self, name: str) -> ChildSlot:
         return _slot_of(self._actor, name)
 
+    def _typed_loop(self) -> HandleFactory:
+        loop: object = self.loop
+        if not isinstance(loop, HandleFactory):
+            raise InvalidArgumentError(
+                f"supervisor {self.name!r} runs on a raw loop, which has no typed actors: use bandstand.ActorSystem"
+            )
+        return loop
+
+    # Any: an id, or a handle of the child's class.
+    def _started(self, actor: ActorId, name: str, kind: type[Any] | None) -> Any:
+        """Return what `start_child` returns for a child."""
+        return actor if kind is None else self._typed_loop().child_handle(self, kind, (name,))
+
 
 @final
 class Supervisor(BaseSupervisor):
@@ -317,12 +367,19 @@ class Supervisor(BaseSupervisor):
 
     spec_type = SupervisorSpec
 
-    def start_child(self, spec: ChildSpec[Any]) -> ActorId:
+    @overload
+    def start_child(self, spec: ActorChildSpec[H]) -> H: ...  # type: ignore[overload-overlap]  # an ActorChildSpec is never seen as a ChildSpec
+    @overload
+    def start_child(self, spec: ChildSpec[Any]) -> ActorId: ...
+    def start_child(self, spec: ChildSpec[Any]) -> Any:
         """Add a child at the end and start it.
+
+        Returns:
+            A handle that stays valid over restarts, as `handle` returns it, if the child is a typed actor; otherwise its id.
 
         If its init is a coroutine function, the child is still starting when this returns. If that init fails, the child is removed
         and the failure is logged. If the init raises `IgnoreChild`, the child is added and stays down, and the returned id
-        is that of an actor that has ended; a temporary child is not added then.
+        is that of an actor that has ended; a child that is never restarted is not added then.
 
         Raises:
             StartError: its init failed. It was not added.
@@ -345,7 +402,7 @@ class Supervisor(BaseSupervisor):
                 f"no effect"
             )
         check_own_limit(f"supervisor {self.name!r}", actor.strategy, spec)
-        check_mailbox_caps(self.loop, spec)
+        check_mailboxes(self.loop, spec)
         check_siblings(spec, (slot.spec for slot in actor.children.slots.values()))
         if is_supervisor_spec(spec.run) and actor.depth + depth_of(spec.run) > MAX_DEPTH:
             raise InvalidArgumentError(
@@ -353,7 +410,8 @@ class Supervisor(BaseSupervisor):
                 f"exhaust the stack; use fewer levels"
             )
         actor.check_not_sequencing("start a child")
-        return actor.add_child(ChildSlot(spec.name, spec, copy_context()))
+        child = actor.add_child(ChildSlot(spec.name, spec, copy_context()))
+        return self._started(child, spec.name, class_of_child(spec))
 
     def delete_child(self, name: str) -> None:
         """Remove a child that is down.
@@ -373,22 +431,26 @@ class Supervisor(BaseSupervisor):
 
 
 @final
-class DynamicSupervisor(BaseSupervisor):
+class DynamicSupervisor(BaseSupervisor, Generic[H]):
     """A running supervisor of children made from one spec. `spawn_supervisor` makes one from a `DynamicSpec`.
 
     A child that is stopped, or exits and is not restarted, is removed.
     """
 
-    __slots__ = ("_spec",)
+    __slots__ = ("_kind", "_spec")
 
     spec_type = DynamicSpec
 
     def __init__(self, actor: SupervisorActor) -> None:
         super().__init__(actor)
-        self._spec = cast("DynamicSpec", actor.spec)
+        self._spec = cast("DynamicSpec[ChildSpec[Any]]", actor.spec)
+        self._kind = class_of_child(self._spec.child)
 
-    def start_child(self, *arguments: object, name: str | None = None) -> ActorId:
+    def start_child(self, *arguments: object, name: str | None = None) -> H:
         """Start one more child. Its init receives `arguments` after the context.
+
+        Returns:
+            A handle that stays valid over restarts if the child is a typed actor; otherwise its id.
 
         Its name stays the same through restarts. Without `name` it is the spec's with a number: "session-1", "session-2" and so on.
         If the init raises `IgnoreChild`, no child is added, and the returned id is that of an actor that has ended.
@@ -417,32 +479,34 @@ class DynamicSupervisor(BaseSupervisor):
                 f"allows: stop some, or raise DynamicSpec.max_children"
             )
         chosen = self._next_name() if name is None else self._checked_name(name)
-        return actor.add_child(ChildSlot(chosen, template, copy_context(), arguments))
+        child = actor.add_child(ChildSlot(chosen, template, copy_context(), arguments))
+        started: H = self._started(child, chosen, self._kind)
+        return started
 
-    def stop_child(self, name: str | ActorId) -> bool:
-        """Stop a child, given by its name or by its current id, and remove it. See `BaseSupervisor.stop_child`."""
-        return super().stop_child(self.name_of(name) if isinstance(name, ActorId) else name)
+    def stop_child(self, name: str | ActorId | H) -> bool:
+        """Stop a child, given by its name, its handle or its current id, and remove it. See `BaseSupervisor.stop_child`."""
+        return super().stop_child(name if isinstance(name, str) else self.name_of(name))
 
-    def name_of(self, actor: ActorId) -> str:
-        """Return the name of a child, which stays the same through restarts.
+    def name_of(self, child: ActorId | H) -> str:
+        """Return the name of a child, given by its handle or its current id. It stays the same through restarts.
 
         Raises:
             NoSuchChildError: the actor is not a child of this supervisor, or has ended.
         """
-        slot = self._actor.children.by_actor.get(actor)
+        slot = self._actor.children.by_actor.get(_id_of(child))
         if slot is None:
             raise NoSuchChildError(
-                f"{safe_repr(actor)} is not a child of supervisor {self.name!r}, or has ended"
+                f"{safe_repr(child)} is not a child of supervisor {self.name!r}, or has ended"
             )
         return slot.name
 
-    def restart_if_start_fails(self, actor: ActorId) -> None:
+    def restart_if_start_fails(self, child: ActorId | H) -> None:
         """Restart a child that was just added even if its asynchronous init fails.
 
         Without this call the supervisor removes such a child, just as `start_child` adds none if the init fails at once. Call it if
         something depends on the child: a failed init then counts like any other failure.
         """
-        slot = self._actor.children.by_actor.get(actor)
+        slot = self._actor.children.by_actor.get(_id_of(child))
         if slot is not None:
             slot.is_requested = slot.is_added = False
 
@@ -481,31 +545,40 @@ class DynamicSupervisor(BaseSupervisor):
 
 
 @final
-class PartitionSupervisor(BaseSupervisor):
+class PartitionSupervisor(BaseSupervisor, Generic[H]):
     """A running supervisor of the partitions of one child. `spawn_supervisor` makes one from a `PartitionSpec`."""
 
-    __slots__ = ("_spec",)
+    __slots__ = ("_kind", "_spec")
 
     spec_type = PartitionSpec
 
     def __init__(self, actor: SupervisorActor) -> None:
         super().__init__(actor)
-        self._spec = cast("PartitionSpec", actor.spec)
+        self._spec = cast("PartitionSpec[ChildSpec[Any]]", actor.spec)
+        self._kind = class_of_child(self._spec.child)
 
     @property
     def partitions(self) -> int:
         """How many partitions there are."""
         return self._spec.partitions
 
-    def route(self, key: str | bytes | int) -> ActorId | None:
-        """Return the actor responsible for a key; None while that partition does not run.
+    def route(self, key: str | bytes | int) -> H | None:
+        """Return the child responsible for a key.
+
+        Returns:
+            A handle that stays valid over restarts if the children are typed actors; otherwise an id, and None while that partition does not run.
 
         Raises:
             InvalidArgumentError: the key is not a str, bytes or int.
         """
         name = f"{self._spec.child.name}-{place_of(key, self._spec.partitions)}"
-        slot = self._actor.children.slots.get(name)
-        return None if slot is None else self._actor.current(slot)
+        found: Any
+        if self._kind is not None:
+            found = self._typed_loop().child_handle(self, self._kind, (name,))
+        else:
+            slot = self._actor.children.slots.get(name)
+            found = None if slot is None else self._actor.current(slot)
+        return found  # type: ignore[no-any-return]  # see above
 
 
 KINDS: tuple[type[BaseSupervisor], ...] = (Supervisor, DynamicSupervisor, PartitionSupervisor)
@@ -516,13 +589,21 @@ def spawn_supervisor(
     loop: Loop, spec: SupervisorSpec, *, name: str = ..., parent: ActorId | int | None = ...
 ) -> Supervisor: ...
 @overload
-def spawn_supervisor(
-    loop: Loop, spec: DynamicSpec, *, name: str = ..., parent: ActorId | int | None = ...
-) -> DynamicSupervisor: ...
+def spawn_supervisor(  # type: ignore[overload-overlap]  # as for `start_child`
+    loop: Loop, spec: DynamicSpec[ActorChildSpec[H]], *, name: str = ..., parent: ActorId | int | None = ...
+) -> DynamicSupervisor[H]: ...
 @overload
 def spawn_supervisor(
-    loop: Loop, spec: PartitionSpec, *, name: str = ..., parent: ActorId | int | None = ...
-) -> PartitionSupervisor: ...
+    loop: Loop, spec: DynamicSpec[ChildSpec[Any]], *, name: str = ..., parent: ActorId | int | None = ...
+) -> DynamicSupervisor[ActorId]: ...
+@overload
+def spawn_supervisor(  # type: ignore[overload-overlap]  # as for `start_child`
+    loop: Loop, spec: PartitionSpec[ActorChildSpec[H]], *, name: str = ..., parent: ActorId | int | None = ...
+) -> PartitionSupervisor[H]: ...
+@overload
+def spawn_supervisor(
+    loop: Loop, spec: PartitionSpec[ChildSpec[Any]], *, name: str = ..., parent: ActorId | int | None = ...
+) -> PartitionSupervisor[ActorId]: ...
 def spawn_supervisor(
     loop: Loop, spec: AnySupervisorSpec, *, name: str = "root", parent: ActorId | int | None = None
 ) -> BaseSupervisor:
@@ -559,7 +640,7 @@ def spawn_supervisor(
             f"parent is {safe_repr(parent)}, which manages its own children: pass it a ChildSpec whose run is this spec, in its "
             f"own spec or to start_child()"
         )
-    check_mailbox_caps(loop, spec)
+    check_mailboxes(loop, spec)
     actor = SupervisorActor(loop, spec, name, copy_context())
     actor.launch(parent, 1)
     actor.raise_start_error()
@@ -575,6 +656,14 @@ def supervisor_of(loop: Loop, actor: ActorId) -> BaseSupervisor | None:
 def _handle_of(actor: SupervisorActor) -> BaseSupervisor:
     """Return a new handle for a supervisor's actor, of the kind that belongs to its spec."""
     return next(kind for kind in KINDS if isinstance(actor.spec, kind.spec_type))(actor)
+
+
+# Any: a handle has the type of its class.
+def _id_of(child: Any) -> ActorId:
+    """Return the id of a child, which is given by its handle or its id."""
+    find = getattr(child, "__actor_id__", None)
+    actor: ActorId = child if find is None else find()
+    return actor
 
 
 def _slot_of(supervisor: SupervisorActor, name: str) -> ChildSlot:

@@ -66,7 +66,7 @@ from bandstand.supervision.restart import (
     plan_restart,
     triggers_auto_shutdown,
 )
-from bandstand.supervision.spec import DynamicSpec, SupervisorSpec
+from bandstand.supervision.spec import DynamicSpec, SupervisorSpec, cap_of
 
 if TYPE_CHECKING:
     from contextvars import Context as ContextVars
@@ -603,7 +603,7 @@ class SupervisorActor:
                 actor = self.launch_supervisor(slot)
             else:
                 if not slot.mailbox_cap:
-                    slot.mailbox_cap = self.loop.kernel.actors.checked_cap(slot.spec.mailbox_cap)
+                    slot.mailbox_cap = cap_of(self.loop, slot.spec)
                 actor = self.loop.kernel.actors.spawn_child(
                     slot.behavior,
                     slot.init,

@@ -144,7 +144,7 @@ class Contract:
     spawn: Callable[[], Any]
     """Creates the implementation, once for each start: an object with the methods of `Worker`, or a function that takes one message
     and returns the messages to send."""
-    policy: RestartLimits = field(default_factory=RestartLimits)
+    restarts: RestartLimits = field(default_factory=RestartLimits)
     """How often it is restarted."""
     refuses: tuple[type[Exception], ...] = ()
     """Exceptions that count as refusals: the request is answered with `Sys.Refused`, and the capability is not restarted."""
@@ -152,8 +152,8 @@ class Contract:
     """Retry policies by message type. They override those of the message classes."""
     remember: Mapping[str, bool] = field(default_factory=dict[str, bool])
     """By message type: whether a repeated request gets the first answer. Overrides the message classes."""
-    mailbox_cap: int | None = None
-    """The capacity of its mailbox; None for the node's default."""
+    mailbox: int | None = None
+    """How many messages may wait for it; None for the node's default."""
     timeout: Seconds | None = None
     """The deadline in seconds of requests that have no timeout of their own; None for the node's default."""
     concurrency: int = 1
@@ -178,12 +178,12 @@ class Capability:
     # Any: a type, or a union of types.
     outbound: ClassVar[Any] = None
     """The messages it may send besides its replies, as a union: events, failures, and requests to others."""
-    policy: ClassVar[RestartLimits] = RestartLimits()
+    restarts: ClassVar[RestartLimits] = RestartLimits()
     """How often it is restarted."""
     refuses: ClassVar[tuple[type[Exception], ...]] = ()
     """Exceptions that count as refusals: the request is answered with `Sys.Refused`, and the capability is not restarted."""
-    mailbox_cap: ClassVar[int | None] = None
-    """The capacity of its mailbox; None for the node's default."""
+    mailbox: ClassVar[int | None] = None
+    """How many messages may wait for it; None for the node's default."""
     timeout: ClassVar[Seconds | None] = None
     """The deadline in seconds of requests that have no timeout of their own; None for the node's default."""
     concurrency: ClassVar[int] = 1
@@ -317,8 +317,8 @@ class CapabilitySpec:
     """Creates the implementation, once for each start."""
     is_class: bool
     """Whether `make` returns an object whose methods handle the messages."""
-    policy: RestartLimits
-    mailbox_cap: int | None
+    restarts: RestartLimits
+    mailbox: int | None
     timeout: float | None
     """The deadline of requests that have none of their own, in seconds."""
     concurrency: int = 1
@@ -499,7 +499,7 @@ def _override(handlers: _Handlers, contract: Contract, where: str) -> None:
 def _read_class(kind: type[Capability], make: Callable[[], Any], *, is_builtin: bool) -> CapabilitySpec:
     name = kind.id or kind.__name__
     where = f"capability {name}"
-    _check_options(where, name, kind.policy, kind.mailbox_cap, kind.timeout, kind.refuses, kind.concurrency)
+    _check_options(where, name, kind.restarts, kind.mailbox, kind.timeout, kind.refuses, kind.concurrency)
     _check_on_timeout(where, kind.on_timeout)
     cache = _cache[is_builtin]
     found = cache.get(kind)
@@ -554,9 +554,9 @@ def _spec(
         subscribes=tuple(type_name for kind, type_name in handlers if kind == "event"),
         make=make,
         is_class=not isinstance(options, Contract),
-        policy=options.policy,
+        restarts=options.restarts,
         refuses=options.refuses,
-        mailbox_cap=options.mailbox_cap,
+        mailbox=options.mailbox,
         timeout=None if options.timeout is None else to_seconds("timeout", options.timeout),
         concurrency=options.concurrency,
         on_timeout=options.on_timeout,
@@ -738,7 +738,7 @@ def _is_subtype(returned: Any, allowed: tuple[Any, ...]) -> bool:
 # -- validation --------------------------------------------------------------------------------------------------------
 
 _ID: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z][A-Za-z0-9_-]*)*")
-_MAX_MAILBOX_CAP: Final = 1_000_000_000
+_LARGEST_MAILBOX: Final = 1_000_000_000
 _MAX_CONCURRENCY: Final = 100_000
 
 SYSTEM_PREFIX: Final = "Sys."
@@ -754,17 +754,17 @@ def _reserved() -> str:
 
 # Any, here and below: these functions check whether the values have the right type.
 def _check_options(
-    where: str, name: Any, policy: Any, mailbox_cap: Any, timeout: Any, refuses: Any, concurrency: Any
+    where: str, name: Any, restarts: Any, mailbox: Any, timeout: Any, refuses: Any, concurrency: Any
 ) -> None:
     if not isinstance(name, str) or not _ID.fullmatch(name):
         raise ContractError(
             f"{where}: id is {safe_repr(name)}: use letters, digits and dashes, starting with a letter, as in 'Memory'"
         )
-    if not isinstance(policy, RestartLimits):
-        raise ContractError(f"{where}: policy is {safe_repr(policy)}: pass a RestartLimits")
-    if mailbox_cap is not None and (type(mailbox_cap) is not int or not 1 <= mailbox_cap <= _MAX_MAILBOX_CAP):
+    if not isinstance(restarts, RestartLimits):
+        raise ContractError(f"{where}: restarts is {safe_repr(restarts)}: pass a RestartLimits")
+    if mailbox is not None and (type(mailbox) is not int or not 1 <= mailbox <= _LARGEST_MAILBOX):
         raise ContractError(
-            f"{where}: mailbox_cap is {safe_repr(mailbox_cap)}: pass an int from 1 to {_MAX_MAILBOX_CAP}, or None for the node's default"
+            f"{where}: mailbox is {safe_repr(mailbox)}: pass an int from 1 to {_LARGEST_MAILBOX}, or None for the node's default"
         )
     if timeout is not None:
         try:
@@ -804,8 +804,8 @@ def _check_contract(contract: Contract, where: str) -> None:
     _check_options(
         where,
         contract.id,
-        contract.policy,
-        contract.mailbox_cap,
+        contract.restarts,
+        contract.mailbox,
         contract.timeout,
         contract.refuses,
         contract.concurrency,

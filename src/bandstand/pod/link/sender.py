@@ -75,8 +75,8 @@ class RemoteRole(Protocol):
         ...
 
     @property
-    def mailbox_cap(self) -> int | None:
-        """The number of slots of its mailbox."""
+    def mailbox(self) -> int | None:
+        """How many messages of users may wait in each lane of its mailbox."""
         ...
 
     @property
@@ -614,7 +614,10 @@ class RemoteProxy:
             proxy_lane = lanes.setdefault(method.lane, ProxyLane(self))
             self._methods[method] = in_flight.add_method(method, proxy_lane)
         self.actor: ActorId = loop.spawn(
-            self.forward, name=f"{role} in {there}", mailbox_cap=spec.mailbox_cap, overflow=spec.overflow
+            self.forward,
+            name=f"{role} in {there}",
+            mailbox_cap=loop.kernel.actors.cap_for(spec.mailbox),
+            overflow=spec.overflow,
         )
         # Its exit is reported elsewhere: by the code that closes the link, or by the other side.
         loop.kernel.actors.set_exit_handled(self.actor)
