@@ -415,14 +415,17 @@ def pages_of(site: Path, chosen: Iterable[str]) -> list[str]:
     """Return the addresses of the pages in a built site: those of the chosen Markdown files and folders, or all."""
     found = [page.parent.relative_to(site).as_posix() for page in sorted(site.rglob("index.html"))]
     pages = ["" if page == "." else f"{page}/" for page in found]
-    wanted = [re.sub(r"(^|/)index\.md$", "", each).removesuffix(".md").strip("/") for each in chosen]
+    wanted = list(chosen)
     if not wanted:
         return pages
-    return [
-        page
-        for page in pages
-        if any(page.rstrip("/") == each or (each and page.startswith(f"{each}/")) for each in wanted)
-    ]
+    # A file is one page, a folder all pages in it.
+    files = {
+        re.sub(r"(^|/)index\.md$", "", each).removesuffix(".md").strip("/")
+        for each in wanted
+        if each.endswith(".md")
+    }
+    folders = tuple(f"{each.strip('/')}/" for each in wanted if not each.endswith(".md"))
+    return [page for page in pages if page.rstrip("/") in files or page.startswith(folders)]
 
 
 def main() -> int:

@@ -95,10 +95,12 @@ def test_it_reports_links_and_anchors_that_lead_nowhere(tmp_path: Path) -> None:
 
 
 def test_pages_are_chosen_by_their_markdown_files_and_folders(tmp_path: Path) -> None:
-    for page in ("", "tutorial", "guides/asks", "guides/timers"):
+    for page in ("", "bus", "bus/errors", "tutorial", "guides/asks", "guides/timers"):
         (tmp_path / page).mkdir(parents=True, exist_ok=True)
         (tmp_path / page / "index.html").write_text("", "utf-8")
-    assert browser.pages_of(tmp_path, []) == ["guides/asks/", "guides/timers/", "", "tutorial/"]
+    assert len(browser.pages_of(tmp_path, [])) == 6
+    assert browser.pages_of(tmp_path, ["bus/index.md"]) == ["bus/"]
+    assert browser.pages_of(tmp_path, ["bus"]) == ["bus/errors/", "bus/"]
     assert browser.pages_of(tmp_path, ["index.md", "tutorial.md"]) == ["", "tutorial/"]
     assert browser.pages_of(tmp_path, ["guides"]) == ["guides/asks/", "guides/timers/"]
     assert browser.pages_of(tmp_path, ["nowhere.md"]) == []
