@@ -17,7 +17,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 \
 	os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h"))))' \
 	>/dev/null 2>&1 && { echo "$$p"; break; }; done)
 
-.PHONY: help python ready run tour test test-all check bench bench-full counts docs pictures spec soak clean
+.PHONY: help python ready run tour test test-all check bench bench-full counts docs look pictures spec soak clean
 
 help: ## list the targets
 	@echo "bandstand: supervised actors for Python"
@@ -80,6 +80,9 @@ docs: ready ## build the documentation into site/
 	@DISABLE_MKDOCS_2_WARNING=true NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict >build/docs.txt 2>&1 \
 		|| { cat build/docs.txt; exit 1; }
 	@echo "docs: site/index.html"
+
+look: ready ## open every page of the documentation in a browser, and write screenshots to build/screenshots
+	@$(PY) -m tools.browser
 
 pictures: ready ## draw the pictures of the documentation from their texts
 	@$(PY) -m tools.pictures

@@ -1,14 +1,14 @@
-"""Print every requirement and every guarantee with its tests, and fail if the pages and the tests disagree.
+"""Print every requirement and every guarantee with its tests, and fail if the page and the tests disagree.
 
     python tools/spec.py            all of them, as `make spec` prints it
     python tools/spec.py --brief    only the totals and the problems
 
-The requirements come from docs/requirements.md, the tests from pytest's collection. A test that is marked `skip` or `xfail` proves
+The requirements come from docs/guarantees.md, the tests from pytest's collection. A test that is marked `skip` or `xfail` proves
 nothing. (A test that is skipped on a condition, such as a missing socat, does count.) It is an error if a requirement is done and
 has no test, or if a test names an unknown id.
 
-The guarantees are those of docs/semantics.md (`**G7 — …**`), their tests those marked `guarantee("G7")`. A guarantee without a test
-is an error, and so is a test of an unknown guarantee.
+The guarantees are on the same page (`**G7 — …** (J5)`, with the requirements that they fulfil), their tests those marked
+`guarantee("G7")`. A guarantee without a test is an error, and so are a test of an unknown guarantee and an unknown requirement beside one.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ STATUSES = ("done", "partly", "planned")
 
 _LINE = re.compile(r"^- \*\*([A-Z]\d+)\*\* · (\w+) — (.+)$")
 _GUARANTEE = re.compile(r"^\*\*(G\d+) — (.+?)\*\*", re.MULTILINE)
+_FULFILS = re.compile(r"^\*\*(G\d+) — .+?\*\* \(([A-Z]\d+(?:, [A-Z]\d+)*)\)", re.MULTILINE)
 _CANDIDATE = re.compile(r"^- \*\*[A-Z]\d+")
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """One requirement of docs/requirements.md."""
+    """One requirement of docs/guarantees.md."""
 
     id: str
     status: str
@@ -106,11 +107,30 @@ def guarantee_problems(text: str, tests: dict[str, set[str]]) -> list[str]:
     problems = [f"{number} is listed twice" for number, times in Counter(listed).items() if times > 1]
     problems += [f"{number} has no test" for number in listed if not tests.get(number)]
     problems += [
-        f"{number} is not a guarantee of docs/semantics.md, but {', '.join(sorted(tests[number])) or 'a skipped test'} names it"
+        f"{number} is not a guarantee of docs/guarantees.md, but {', '.join(sorted(tests[number])) or 'a skipped test'} names it"
         for number in sorted(tests)
         if number not in listed
     ]
     return problems
+
+
+def read_fulfilled(text: str) -> dict[str, list[str]]:
+    """Return the guarantees that each requirement stands beside."""
+    fulfilled: dict[str, list[str]] = {}
+    for guarantee, requirements in _FULFILS.findall(text):
+        for requirement in requirements.split(", "):
+            fulfilled.setdefault(requirement, []).append(guarantee)
+    return fulfilled
+
+
+def unknown_requirements(requirements: list[Requirement], fulfilled: dict[str, list[str]]) -> list[str]:
+    """Return the problems with ids of requirements beside guarantees."""
+    known = {requirement.id for requirement in requirements}
+    return [
+        f"{unknown} is not a requirement, but stands beside {', '.join(guarantees)}"
+        for unknown, guarantees in sorted(fulfilled.items())
+        if unknown not in known
+    ]
 
 
 def collect(folder: Path) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
@@ -126,14 +146,17 @@ def collect(folder: Path) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     return specs.tests, guarantees.tests
 
 
-def render(requirements: list[Requirement], tests: dict[str, set[str]]) -> str:
-    """Return the requirements with their tests as text."""
+def render(
+    requirements: list[Requirement], tests: dict[str, set[str]], fulfilled: dict[str, list[str]]
+) -> str:
+    """Return the requirements with their guarantees and tests as text."""
     lines: list[str] = []
     for requirement in requirements:
         names = sorted(tests.get(requirement.id, ()))
-        lines.append(
-            f"{requirement.id:<4} {requirement.status:<8} {requirement.text.partition('. ')[0].rstrip('.')}"
-        )
+        text = requirement.text.partition(". ")[0].rstrip(".")
+        guarantees = fulfilled.get(requirement.id)
+        beside = f" ({', '.join(guarantees)})" if guarantees else ""
+        lines.append(f"{requirement.id:<4} {requirement.status:<8} {text}{beside}")
         lines += [f"     - {name}" for name in names]
     return "\n".join(lines)
 
@@ -142,14 +165,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Print every requirement and guarantee with its tests.")
     parser.add_argument("--brief", action="store_true", help="print only the totals and the problems")
     options = parser.parse_args()
-    requirements, problems = read_requirements((ROOT / "docs" / "requirements.md").read_text("utf-8"))
+    page = (ROOT / "docs" / "guarantees.md").read_text("utf-8")
+    requirements, problems = read_requirements(page)
     tests, guaranteed = collect(ROOT / "tests")
-    semantics = (ROOT / "docs" / "semantics.md").read_text("utf-8")
-    guarantees = _GUARANTEE.findall(semantics)
+    guarantees = _GUARANTEE.findall(page)
     problems += disagreements(requirements, tests)
-    problems += guarantee_problems(semantics, guaranteed)
+    problems += guarantee_problems(page, guaranteed)
+    fulfilled = read_fulfilled(page)
+    problems += unknown_requirements(requirements, fulfilled)
     if not options.brief:
-        print(render(requirements, tests))
+        print(render(requirements, tests, fulfilled))
         print()
         for number, title in guarantees:
             print(f"{number:<4} {title.rstrip('.')}: {len(guaranteed.get(number, ()))} tests")

@@ -4,7 +4,7 @@ The flood: an actor whose every message takes 10 µs and sends itself the next, 
 it an actor is woken by a timer, notes how late it is, and sets the next. The figure is the worst lateness in milliseconds;
 of several rounds the best is shown, since whatever else runs on the machine only adds (JSON has them all, and p50 and p99).
 
-The bound: `docs/semantics.md` (G14) promises that a due timer becomes a message after at most 64 h and one poll of the
+The bound: `docs/guarantees.md` (G14) promises that a due timer becomes a message after at most 64 h and one poll of the
 host, h being a message's time; its actor then waits for the flooder's visit to end, 64 h more; and the wheel counts whole
 milliseconds, rounding up. So the bound is 1 ms + 128 h + a poll, about 2.3 ms, with the h and the poll of the run itself.
 

@@ -43,9 +43,9 @@ def test_a_done_requirement_needs_a_test_and_a_test_needs_a_requirement() -> Non
 
 def test_it_prints_each_requirement_with_its_tests() -> None:
     requirements, _ = spec.read_requirements(PAGE)
-    shown = spec.render(requirements, {"J1": {"tests/a.py::test_a"}})
+    shown = spec.render(requirements, {"J1": {"tests/a.py::test_a"}}, {"J1": ["G1", "G2"]})
     assert shown.splitlines() == [
-        "J1   done     One thing",
+        "J1   done     One thing (G1, G2)",
         "     - tests/a.py::test_a",
         "J2   planned  Another",
     ]
@@ -91,12 +91,23 @@ def test_a_guarantee_needs_a_test_and_a_test_needs_a_guarantee() -> None:
     assert spec.guarantee_problems(text, {"G1": {"test_a"}, "G3": {"test_b"}, "G9": {"test_c"}}) == [
         "G3 is listed twice",
         "G2 has no test",
-        "G9 is not a guarantee of docs/semantics.md, but test_c names it",
+        "G9 is not a guarantee of docs/guarantees.md, but test_c names it",
+    ]
+
+
+def test_requirements_stand_beside_guarantees() -> None:
+    text = "**G1 — Kept.** (J1, J2) It is.\n\n**G2 — Broken.** It (J9) is not.\n\n**G3 — Here** (J1).\n"
+    fulfilled = spec.read_fulfilled(text)
+    assert fulfilled == {"J1": ["G1", "G3"], "J2": ["G1"]}
+    requirements, _ = spec.read_requirements(PAGE)
+    assert spec.unknown_requirements(requirements, fulfilled) == []
+    assert spec.unknown_requirements(requirements, {"J7": ["G1", "G2"]}) == [
+        "J7 is not a requirement, but stands beside G1, G2"
     ]
 
 
 def test_the_page_has_every_requirement() -> None:
-    text = (package_layout.ROOT / "docs" / "requirements.md").read_text("utf-8")
+    text = (package_layout.ROOT / "docs" / "guarantees.md").read_text("utf-8")
     requirements, problems = spec.read_requirements(text)
     expected = {"J": 25, "C": 30, "K": 7, "S": 19}
     assert problems == []

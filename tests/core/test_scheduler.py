@@ -198,7 +198,7 @@ HANDLERS = [500, 1_000, 10_000, 99_000, 1_000_000]
 def test_a_due_timer_waits_for_a_stated_number_of_messages(
     loop: Loop, clock: VirtualClock, mix: str, h: int
 ) -> None:
-    """The bound that docs/semantics.md states, then one poll of the host."""
+    """The bound that docs/guarantees.md states, then one poll of the host."""
     start = clock.now_ns()
     flood = Flood(loop, clock, MIXES[mix], h)
     target = loop.spawn(idle)

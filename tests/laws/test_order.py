@@ -115,7 +115,7 @@ def test_visits_come_in_the_order_of_becoming_ready(
 def test_a_due_timer_is_a_message_after_127_messages_at_most(
     sizes: list[int], costs: list[int], ms: int
 ) -> None:
-    """Whatever the sizes of the visits and the costs of the messages: the number that docs/semantics.md states."""
+    """Whatever the sizes of the visits and the costs of the messages: the number that docs/guarantees.md states."""
     clock = VirtualClock()
     with Loop(clock=clock) as loop:
         start = clock.now_ns()

@@ -192,7 +192,7 @@ def test_cells_of_a_real_notebook(pure: str, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.real_time(reason="a real Jupyter kernel")
 @pytest.mark.timeout(120)
 def test_the_cells_of_the_guide_run() -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs/howto/notebooks.md").read_text("utf-8")
+    page = (Path(__file__).resolve().parents[2] / "docs/recipes/notebooks.md").read_text("utf-8")
     cells = re.findall(r"^```py\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     assert len(cells) == 4
     # The reader runs the first cell again.

@@ -18,7 +18,7 @@
         print(await counter.value())
 
 An actor class is declared once: its decorated methods are its messages, the decorators say which lane they use, and the handle
-that `spawn` returns has the same methods with the same types. `docs/semantics.md` states the guarantees.
+that `spawn` returns has the same methods with the same types. `docs/guarantees.md` states the guarantees.
 
 The path of a message: a handle's method is a `HandleMethod` (`handle`), which posts to the mailbox; `dispatch` calls the actor's
 method, and `async_handlers` runs it if it is async; `reply` is what an ask returns. `context_vars` carries context variables

@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
+from inspect import Signature, formatannotation, signature
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, final
 
 from bandstand.actor import cross_thread
@@ -61,6 +62,55 @@ R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 
+# -- what `help`, `inspect.signature` and IPython show --------------------------------------------------------------------
+
+
+class _OfInstances:
+    """An attribute that instances of a class have, and not the class itself; a property would be found on both."""
+
+    def __init__(self, read: Callable[[Any], object], on_class: object = None) -> None:
+        self._read = read
+        self._on_class = on_class
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        if instance is not None:
+            return self._read(instance)
+        if self._on_class is None:
+            raise AttributeError(f"only the methods of a handle have this attribute, not {owner.__name__}")
+        return self._on_class
+
+
+def _signature(bound: Tell[Any] | Ask[Any, Any] | RetriedAsk[Any, Any]) -> Signature:
+    """Return the signature of a method as its callers see it: without self, and with what the call returns."""
+    whole = signature(bound.handle_method.binder)
+    answer = whole.return_annotation
+    if isinstance(bound, Tell):
+        returned: object = None
+    elif isinstance(bound, Ask):
+        returned = "Reply" if answer is Signature.empty else f"Reply[{_source(answer)}]"
+    else:
+        returned = f"Coroutine[Any, Any, {'Any' if answer is Signature.empty else _source(answer)}]"
+    return whole.replace(parameters=list(whole.parameters.values())[1:], return_annotation=returned)
+
+
+def _source(annotation: object) -> str:
+    return annotation if isinstance(annotation, str) else formatannotation(annotation)
+
+
+def _document(bound: Tell[Any] | Ask[Any, Any] | RetriedAsk[Any, Any]) -> str:
+    """Return the call and the docstring of a method, for `help`."""
+    method = bound.handle_method
+    call = f"{method.method.name}{_signature(bound)}"
+    return f"{call}\n\n{method.binder.__doc__}" if method.binder.__doc__ else call
+
+
+def _show_methods(*classes: type) -> None:
+    for each in classes:
+        # Not in the class bodies: there the names belong to the class itself.
+        setattr(each, "__signature__", _OfInstances(_signature))  # noqa: B010
+        setattr(each, "__doc__", _OfInstances(_document, each.__doc__))  # noqa: B010
+
+
 # -- methods -----------------------------------------------------------------------------------------------------------
 
 
@@ -104,6 +154,11 @@ class Tell(Generic[P]):
         """
         data = self.handle_method.binder(None, *args, **kwargs)
         return _tell_when_room(self.handle, self.handle_method.method, data)
+
+    @property
+    def __name__(self) -> str:
+        """The name of the method."""
+        return self.handle_method.method.name
 
     def __repr__(self) -> str:
         return f"<{self.handle_method.method.name} of {self.handle!r}>"
@@ -165,6 +220,11 @@ class Ask(Generic[P, R]):
         data = self.handle_method.binder(None, *args, **kwargs)
         return cross_thread.ask_future(self.handle, self.handle_method.method, data, self._ms)
 
+    @property
+    def __name__(self) -> str:
+        """The name of the method."""
+        return self.handle_method.method.name
+
     def __repr__(self) -> str:
         return f"<{self.handle_method.method.name} of {self.handle!r}>"
 
@@ -173,11 +233,11 @@ class Ask(Generic[P, R]):
 class RetriedAsk(Generic[P, R]):
     """A method of a handle that answers, asked with an `AskRetry`."""
 
-    __slots__ = ("_handle", "_handle_method", "_ms", "_retry")
+    __slots__ = ("_handle", "_ms", "_retry", "handle_method")
 
     def __init__(self, handle: Handle, handle_method: HandleMethod, ms: int, retry: AskRetry) -> None:
         self._handle = handle
-        self._handle_method = handle_method
+        self.handle_method = handle_method
         self._ms = ms
         self._retry = retry
 
@@ -189,12 +249,20 @@ class RetriedAsk(Generic[P, R]):
         Raises:
             TypeError: these are not its arguments.
         """
-        data = self._handle_method.binder(None, *args, **kwargs)
-        attempt = partial(_ask, self._handle, self._handle_method.method, data)
+        data = self.handle_method.binder(None, *args, **kwargs)
+        attempt = partial(_ask, self._handle, self.handle_method.method, data)
         return ask_until_answered(self._handle, attempt, self._ms, self._retry)
 
+    @property
+    def __name__(self) -> str:
+        """The name of the method."""
+        return self.handle_method.method.name
+
     def __repr__(self) -> str:
-        return f"<{self._handle_method.method.name} of {self._handle!r}, retried>"
+        return f"<{self.handle_method.method.name} of {self._handle!r}, retried>"
+
+
+_show_methods(Tell, Ask, RetriedAsk)
 
 
 def _tell_when_room(handle: Handle, method: Method, data: object) -> Reply[None]:

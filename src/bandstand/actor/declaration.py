@@ -14,12 +14,14 @@ from inspect import (
     CO_VARKEYWORDS,
     Parameter,
     Signature,
+    cleandoc,
     getattr_static,
+    getdoc,
     iscoroutinefunction,
     signature,
     unwrap,
 )
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from bandstand.actor.bound_methods import Ask, End, Tell, kill_actor, stop_actor
 from bandstand.actor.decorators import DeclaredMethod
@@ -220,7 +222,7 @@ def make_schema(
         "__slots__": (),
         "__module__": cls.__module__,
         "__qualname__": f"{cls.__qualname__}.Handle",
-        "__doc__": f"A handle of {cls.__qualname__}.",
+        "__doc__": f"A handle of {cls.__qualname__}.\n\n{cleandoc(cls.__doc__ or '')}".rstrip(),
         # Only what works on a handle, without the names that raise an explanation.
         "__dir__": _return_list(names),
         "__handle_messages__": messages,
@@ -288,11 +290,19 @@ def make_handle_method(
     if not declared.is_ask and returned not in (None, "None", "NoReturn", "Never"):
         raise DeclarationError(f"{owner}.{name} is one-way but returns {returned}: use @ask, or return None")
     parameters_of(function)
-    parameters = list(signature(function if signature_of is None else signature_of).parameters.values())
+    source = function if signature_of is None else signature_of
+    declared_signature = signature(source)
+    parameters = list(declared_signature.parameters.values())
     if declared.batch_limit:
         # The parameter is a list inside the actor and a single item outside, so its name means nothing to callers.
-        parameters = [each.replace(kind=Parameter.POSITIONAL_ONLY) for each in parameters]
+        parameters = [
+            each.replace(kind=Parameter.POSITIONAL_ONLY, annotation=_item_annotation(each.annotation))
+            for each in parameters
+        ]
     shape, arity, binder = _make_binder(name, parameters)
+    # What `help` and `inspect.signature` show for the methods of handles.
+    binder.__signature__ = declared_signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    binder.__doc__ = getdoc(source) or getdoc(function)
     method = Method(
         owner,
         name,
@@ -307,6 +317,15 @@ def make_handle_method(
         declared.is_reentrant,
     )
     return HandleMethod(method, binder, Ask if declared.is_ask else Tell)
+
+
+def _item_annotation(annotation: Any) -> Any:
+    """Return the annotation of one item, for the annotation of a list of them."""
+    if isinstance(annotation, str):
+        _, bracket, item = annotation.partition("[")
+        return item.removesuffix("]") if bracket else Parameter.empty
+    items = get_args(annotation)
+    return items[0] if items else Parameter.empty
 
 
 def _make_binder(name: str, parameters: list[Parameter]) -> tuple[int, int, Callable[..., Any]]:

@@ -18,7 +18,7 @@
         print(await node.bus.ask(Greet(name="ada")))
 
 A capability declares with types what it accepts and sends, so every message can be validated, described and called by any client: a
-shell, another program, a language model. Each command and query gets exactly one answer. `docs/semantics.md` has the guarantees, and
+shell, another program, a language model. Each command and query gets exactly one answer. `docs/guarantees.md` has the guarantees, and
 `docs/architecture.md` describes the modules.
 """
 

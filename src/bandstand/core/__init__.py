@@ -10,7 +10,7 @@
     loop.run(until_idle=True)
 
 An actor is a behavior, `behavior(ctx, data)`, a state, and a bounded mailbox with four lanes. A loop runs its actors in one thread,
-fairly, one message at a time; timers are messages too. `docs/semantics.md` lists the guarantees by number.
+fairly, one message at a time; timers are messages too. `docs/guarantees.md` lists the guarantees by number.
 
 Start reading in `loop` (the public class), `kernel` (sending and scheduling) and `mailbox` (what a message passes through). `asyncio_host`
 is the connection to asyncio, and `coroutines` runs async behaviors.

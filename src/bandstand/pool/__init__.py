@@ -8,7 +8,7 @@
 
 The handle of a pool has the type of its worker's handle and is used like one. `routing` decides which worker gets a message, `on_death` what
 happens to a message when its worker dies, and `mailbox` how many messages the pool takes before it is full. Each message has exactly one
-outcome, and `pool.status()` counts them. The guarantees are in `docs/semantics.md`.
+outcome, and `pool.status()` counts them. The guarantees are in `docs/guarantees.md`.
 
 Modules: `pool` is the public object and its options, `dispatcher` the actor that gives messages to workers, `routing` the choice of a worker,
 `status` the counters.

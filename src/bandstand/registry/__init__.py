@@ -10,7 +10,7 @@
     workers.tell(Worker.add, 5)                          # sends to each live member and counts who took it
 
 A lookup never returns an actor that has ended, and a name is free before any monitor reports the exit. The guarantees are in
-`docs/semantics.md`.
+`docs/guarantees.md`.
 
 Modules: `registry` holds the names and the waits for them, `group` the groups.
 """

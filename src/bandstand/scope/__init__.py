@@ -10,7 +10,7 @@
 A `Channel` passes elements from any number of senders to any number of receivers, each element exactly once,
 in order. `select` does the first of several operations that is possible. A `CancelToken` is a request to end
 that tasks, threads and plain functions can check. A `Scope` is a block that owns what was started in it. The
-guarantees are numbered in `docs/semantics.md`.
+guarantees are numbered in `docs/guarantees.md`.
 
 | module | contents |
 |---|---|

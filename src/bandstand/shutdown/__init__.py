@@ -13,7 +13,7 @@
             print(await shutdown.wait())
 
 Four phases: INTAKE (nothing more comes in), DRAIN (what came in is handled), STOP (actors end, the youngest first), KILL (the actors that are left).
-It works the same around `loop.run()`. The guarantees are in `docs/semantics.md`, the guide is `docs/howto/stopping.md`.
+It works the same around `loop.run()`. The guarantees are in `docs/guarantees.md`, the guide is `docs/guides/shutdown.md`.
 
 Modules: `shutdown` is the public object, `shutdown_run` runs the phases within their limits, `report` has the phases and the result.
 """

@@ -9,7 +9,7 @@
             ...
 
 Each subscriber has its own bounded queue and a policy for when it is full; missed events are counted and reported. A topic never fills a
-mailbox and never makes a publisher wait. The guarantees are in `docs/semantics.md`.
+mailbox and never makes a publisher wait. The guarantees are in `docs/guarantees.md`.
 
 Modules: `topic` publishes, `subscription` delivers to an actor and `stream` to other code; `backlog` is the queue with its policies,
 and counts and reports missed events.
