@@ -24,7 +24,7 @@ class Role:
     """What a link must know of an adder."""
 
     kind: type[pods.Adder] = pods.Adder
-    mailbox_cap: int | None = None
+    mailbox: int | None = None
     overflow: Overflow = Overflow.REJECT
 
 
