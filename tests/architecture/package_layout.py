@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -34,3 +36,19 @@ def compiled_modules() -> list[str]:
     """Return the full names of the compiled modules, sorted: those with a `.pxd`."""
     paths = (path.relative_to(SRC).with_suffix("") for path in PACKAGE.rglob("*.pxd"))
     return sorted(".".join(path.parts) for path in paths)
+
+
+# The packages whose top-level names must be unique: each mechanism and class is defined once.
+PACKAGES = (
+    "errors", "core", "supervision", "scope", "actor", "registry", "topic", "pool", "shutdown", "pod", "bus", "cli",
+    "testing",
+)  # fmt: skip
+
+
+def definitions() -> Iterator[tuple[str, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Yield the top-level classes and functions of these packages, with the paths of their modules."""
+    for package in PACKAGES:
+        for path in sorted((PACKAGE / package).rglob("*.py")):
+            for node in ast.parse(path.read_text("utf-8")).body:
+                if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                    yield path.relative_to(PACKAGE).as_posix(), node

@@ -7,34 +7,11 @@ import pytest
 
 from tests.architecture import package_layout
 
-PACKAGES = (
-    "errors",
-    "core",
-    "supervision",
-    "scope",
-    "actor",
-    "registry",
-    "topic",
-    "pool",
-    "shutdown",
-    "pod",
-    "bus",
-    "cli",
-    "testing",
-)
-
-
-def definitions() -> dict[str, list[str]]:
-    """Return the modules that define each class name, at the top level of a module."""
-    found: dict[str, list[str]] = defaultdict(list)
-    for package in PACKAGES:
-        for path in sorted((package_layout.PACKAGE / package).rglob("*.py")):
-            for node in ast.parse(path.read_text("utf-8")).body:
-                if isinstance(node, ast.ClassDef):
-                    found[node.name].append(path.relative_to(package_layout.SRC).as_posix())
-    return found
-
 
 @pytest.mark.once
 def test_class_names_are_unique() -> None:
-    assert {name: paths for name, paths in definitions().items() if len(paths) > 1} == {}
+    found: dict[str, list[str]] = defaultdict(list)
+    for path, node in package_layout.definitions():
+        if isinstance(node, ast.ClassDef):
+            found[node.name].append(path)
+    assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}

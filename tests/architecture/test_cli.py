@@ -25,11 +25,6 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
     )
 
 
-def test_version_as_a_process() -> None:
-    done = run("--version")
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"bandstand {bandstand.__version__}\n", "")
-
-
 def test_the_installed_command_is_the_module() -> None:
     script = os.path.join(os.path.dirname(sys.executable), "bandstand")
     done = subprocess.run([script, "--version"], capture_output=True, text=True, check=False, timeout=50)
@@ -41,21 +36,6 @@ def test_doctor_as_a_process_reports_the_mode_the_environment_asks_for() -> None
     done = run("doctor", "--json", BANDSTAND_PURE="1")
     report = json.loads(done.stdout)
     assert (done.returncode, report["ok"], report["mode"], report["stale"]) == (0, True, "interpreted", [])
-
-
-def test_a_bad_command_is_a_sentence_and_two() -> None:
-    done = run("sing")
-    assert done.returncode == 2
-    assert "invalid choice: 'sing'" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize("arguments", [["--help"], ["doctor", "--help"]], ids=" ".join)
-def test_help_shows_examples(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    assert ended.value.code == 0
-    assert "examples:\n  bandstand " in capsys.readouterr().out
 
 
 def test_doctor_reports_all_it_should(capsys: pytest.CaptureFixture[str]) -> None:
@@ -81,15 +61,6 @@ def test_doctor_names_the_interpreted_modules_only_if_the_modes_are_mixed() -> N
     assert "\ncompiled     none of 2 modules\n" in doctor.render(seen)
     seen = dataclasses.replace(seen, compiled=("a.b",), interpreted=("a.c",))
     assert "\ncompiled     1 of 2 modules; interpreted: a.c\n" in doctor.render(seen)
-
-
-def test_the_command_alone_says_what_can_be_typed(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main([])
-    assert ended.value.code == 2
-    seen = capsys.readouterr()
-    assert seen.out == ""
-    assert "examples:\n  bandstand " in seen.err
 
 
 def test_doctor_json_is_the_same_report(capsys: pytest.CaptureFixture[str]) -> None:

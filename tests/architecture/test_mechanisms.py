@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from functools import cache
 from importlib import import_module
 
 import pytest
@@ -12,11 +10,6 @@ import pytest
 from tests.architecture import package_layout
 
 pytestmark = pytest.mark.once
-
-PACKAGES = (
-    "errors", "core", "scope", "supervision", "actor", "registry", "topic", "pool", "shutdown", "pod", "bus",
-    "cli", "testing",
-)  # fmt: skip
 
 HOMES = {
     "counters of messages that balance": ("core.counters", "MessageCounters"),
@@ -84,16 +77,7 @@ ALLOWED = {
 }
 
 
-@cache
-def definitions() -> frozenset[tuple[str, str]]:
-    """Return the top-level classes and functions of the packages, with their modules."""
-    return frozenset(
-        (path.relative_to(package_layout.PACKAGE).as_posix(), node.name)
-        for package in PACKAGES
-        for path in (package_layout.PACKAGE / package).rglob("*.py")
-        for node in ast.parse(path.read_text("utf-8")).body
-        if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
-    )
+DEFINED = {(path, node.name) for path, node in package_layout.definitions()}
 
 
 @pytest.mark.parametrize("mechanism", HOMES)
@@ -105,7 +89,7 @@ def test_a_mechanism_is_where_the_table_says(mechanism: str) -> None:
 
 @pytest.mark.parametrize("pattern", NAMES)
 def test_no_other_module_defines_it_again(pattern: str) -> None:
-    found = {(module, name) for module, name in definitions() if re.fullmatch(pattern, name)}
+    found = {(module, name) for module, name in DEFINED if re.fullmatch(pattern, name)}
     assert any(module == NAMES[pattern] for module, _ in found), (
         "the pattern matches nothing: correct the table"
     )
@@ -116,7 +100,7 @@ def test_the_longest_time_is_written_once() -> None:
     """A hundred years, in milliseconds: timers, deadlines and timeouts share the limit."""
     found = [
         path.relative_to(package_layout.PACKAGE).as_posix()
-        for package in PACKAGES
+        for package in package_layout.PACKAGES
         for path in sorted((package_layout.PACKAGE / package).rglob("*.py"))
         if "100 * 366" in path.read_text("utf-8")
     ]

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,15 +15,13 @@ from typing import Any
 import pytest
 
 from bandstand import _build_mode
-from bandstand.actor import ActorSystem, tell
+from bandstand.actor import ActorSystem
 from bandstand.actor import ask as ask_mark
 from bench import caller, child, lines, otp, runner, stages, typed, web
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
-from bench.cases import CASES, ask, ask_async, by_name
-from bench.cases import tell as tell_case
+from bench.cases import CASES, ask, by_name
 from bench.child import measure
 from bench.progress import Progress
-from bench.stages import STAGES
 from bench.system import SYSTEMS, System, systems_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -139,12 +136,6 @@ def test_a_case_that_loses_a_message_has_no_figure() -> None:
         measure(case, SYSTEMS[0], Setting(9), 1)
 
 
-class ForgetfulTold(tell_case.Adder):
-    @tell
-    def add(self, one: int) -> None:
-        self.total = min(self.total + one, 1_000)
-
-
 class ForgetfulAsked(ask.Adder):
     @ask_mark
     def add(self, one: int) -> int:
@@ -152,21 +143,12 @@ class ForgetfulAsked(ask.Adder):
         return self.total
 
 
-class ForgetfulLater(ask_async.Adder):
-    @ask_mark
-    async def add(self, one: int) -> int:
-        self.total = min(self.total + one, 1_000)
-        return self.total
-
-
 @pytest.mark.parametrize(
     ("name", "home", "forgetful"),
     [
-        ("tell", tell_case, ForgetfulTold),
         ("ask", ask, ForgetfulAsked),
         ("ask-pipelined", ask, ForgetfulAsked),
         ("ask-inside", ask, ForgetfulAsked),
-        ("ask-async", ask_async, ForgetfulLater),
     ],
 )
 def test_a_typed_actor_that_forgets_has_no_figure(
@@ -197,39 +179,6 @@ def test_asks_that_the_loop_does_not_know_of_give_no_figure() -> None:
         return Outcome(total=1, operations=1, sent=2, handled=await pending)
 
     assert typed.beside(one_too_many).handled == 2
-
-
-@pytest.mark.once
-@pytest.mark.slow
-@pytest.mark.parametrize(("answered", "is_right"), [(3, True), (2, False)])
-def test_what_erlang_prints_is_checked(
-    answered: int, is_right: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if refusal := otp.refusal():
-        pytest.skip(refusal)
-    source = f'-module(half).\n-export([main/1]).\nmain(_) -> io:format("7 ~b~n", [{answered}]).\n'
-    (tmp_path / "half.erl").write_text(source, "utf-8")
-    monkeypatch.setattr(otp, "SOURCES", tmp_path)
-    monkeypatch.setattr(otp, "BUILD", tmp_path)
-    outcome = otp.run("half", 3)
-    with nullcontext() if is_right else pytest.raises(WrongResultError, match="3 were sent and 2 handled"):
-        outcome.check()
-
-
-@pytest.mark.once
-@pytest.mark.slow
-def test_erlang_may_say_how_much_was_sent_and_what_the_figure_does_not_say(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if refusal := otp.refusal():
-        pytest.skip(refusal)
-    source = '-module(more).\n-export([main/1]).\nmain(_) -> io:format("7 12 denials 5 sum 0.5~n").\n'
-    (tmp_path / "more.erl").write_text(source, "utf-8")
-    monkeypatch.setattr(otp, "SOURCES", tmp_path)
-    monkeypatch.setattr(otp, "BUILD", tmp_path)
-    outcome = otp.run("more", 3, sent=12)
-    outcome.check()
-    assert outcome.details == {"denials": 5.0, "sum": 0.5}
 
 
 def written(folder: Path, name: str, body: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -340,33 +289,6 @@ def test_a_cell_that_is_none_is_a_wrong_option(cell: list[str], capsys: pytest.C
     with pytest.raises(SystemExit, match="2"):
         child.main(cell)
     assert "error: " in capsys.readouterr().err
-
-
-def test_every_peer_has_an_ask_and_a_tell_beside_the_typed_ones() -> None:
-    kinds = {case.name: set(case.measures) for case in CASES}
-    for name, more in {
-        "ask": {"thespian", "xoscar"},
-        "ask-pipelined": {"xoscar"},
-        "ask-inside": set[str](),
-        "tell": set[str](),
-    }.items():
-        assert kinds[name] == {"limit", "typed", "queues", "pykka", "erlang"} | more, name
-    for name in ("ask-async", "ask-async-suspends"):
-        assert kinds[name] == {"limit", "typed", "queues"}, name
-    for name in SAVINA:
-        assert kinds[name] == {"limit", "typed", "erlang", *STAGES}, name
-    for name in ("memory-fresh", "memory-used", "async", "async-suspends"):
-        assert {"raw", "typed"} < kinds[name], name
-
-
-def test_the_bus_stands_beside_the_bare_protocol_wherever_there_is_a_socket() -> None:
-    kinds = {case.name: set(case.measures) for case in CASES if "bus" in case.measures}
-    for name in ("bus-pipelined", "bus-one"):
-        assert kinds.pop(name) == {"bus", "echo", "web"}, name
-    for count in (1, 10, 100):
-        assert kinds.pop(f"bus-listeners-{count}") == {"bus", "echo"}
-    assert kinds.pop("bus-flooded") == {"bus"}
-    assert set(kinds) == {"bus-ask", "bus-ask-100", "bus-fanout-1", "bus-fanout-10", "bus-fanout-100"}
 
 
 def test_an_answer_that_is_lost_doubled_or_of_another_kind_does_not_count() -> None:

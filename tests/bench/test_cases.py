@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench.case import Setting, WrongResultError
-from bench.cases import ask_latency, growth, importing, lanes, skynet, storm
+from bench.cases import importing, lanes, skynet, storm
 
 pytestmark = pytest.mark.once
 
@@ -46,17 +46,6 @@ def test_a_flood_that_lost_data_has_no_figure(lost: int) -> None:
     assert flood.outcome().handled == 1 - lost
 
 
-def test_an_answer_out_of_order_is_none() -> None:
-    assert ask_latency.right([1, 2, 3]) == 3
-    assert ask_latency.right([1, 3, 2]) == 1
-
-
-def test_a_walk_passes_every_actor_and_is_always_the_same() -> None:
-    order = growth.order_of(1000)
-    assert sorted(order) == list(range(1000)) != order
-    assert growth.order_of(1000) == order
-
-
 def test_supervisors_of_a_storm_are_whole() -> None:
     assert storm.restarts_of(Setting(30_000)) == 30_000
     assert storm.restarts_of(Setting(31_000)) == 30_000
@@ -77,9 +66,3 @@ def test_an_import_that_fails_or_was_done_before_has_no_figure(
 ) -> None:
     with pytest.raises(WrongResultError, match=f"(?s){sentence}"):
         importing.importing(statement, module, Setting(1))
-
-
-@pytest.mark.slow
-def test_an_import_of_something_else_does_not_count() -> None:
-    outcome = importing.importing("pass", "bandstand", Setting(1))
-    assert (outcome.sent, outcome.handled) == (1, 0)

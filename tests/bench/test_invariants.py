@@ -9,7 +9,7 @@ import pytest
 
 from bench import barbers, dice, otp
 from bench.case import Setting, WrongResultError
-from bench.cases import CASES, bank, barber, logistic, philosophers, smokers
+from bench.cases import bank, barber, logistic, philosophers, smokers
 from bench.stages import raw
 from bench.system import SYSTEMS
 
@@ -42,20 +42,6 @@ def test_a_philosopher_who_ate_less_than_the_others_gives_no_figure() -> None:
         books.eaten()
 
 
-def test_a_wish_without_an_answer_gives_no_figure() -> None:
-    books = full_table()
-    books.asked += 1
-    with pytest.raises(WrongResultError, match="81 asked for forks; 60 got them and 20 were denied"):
-        books.eaten()
-
-
-def test_a_fork_that_is_not_given_back_gives_no_figure() -> None:
-    books = full_table()
-    books.taken = philosophers.forks(19)
-    with pytest.raises(WrongResultError, match="somebody still has a fork"):
-        books.eaten()
-
-
 def test_neighbours_share_one_fork_and_nobody_else_does() -> None:
     seats = range(philosophers.PHILOSOPHERS)
     for one in seats:
@@ -82,13 +68,6 @@ def test_a_customer_with_two_haircuts_gives_no_figure() -> None:
     books = good_day()
     books.cut[0], books.cut[1] = 0, 2
     with pytest.raises(WrongResultError, match="2 of 10 customers had no haircut, or more than one"):
-        books.haircuts()
-
-
-def test_a_message_lost_in_the_shop_gives_no_figure() -> None:
-    books = good_day()
-    books.room -= 1
-    with pytest.raises(WrongResultError, match="83 messages were sent and 82 handled"):
         books.haircuts()
 
 
@@ -163,14 +142,6 @@ def test_a_bank_that_loses_money_gives_no_figure() -> None:
         books.handled()
 
 
-def test_a_bank_that_gives_money_to_another_gives_no_figure() -> None:
-    books = after_business(100)
-    books.balances[998] -= 1
-    books.balances[999] += 1
-    with pytest.raises(WrongResultError, match="somebody has another's"):
-        books.handled()
-
-
 def test_money_goes_up_only_so_that_nobody_waits_in_a_ring() -> None:
     for sender, recipient, amount in bank.transactions(5_000):
         assert 0 <= sender < recipient < bank.ACCOUNTS
@@ -182,16 +153,6 @@ def test_money_goes_up_only_so_that_nobody_waits_in_a_ring() -> None:
 
 
 @pytest.mark.slow
-def test_a_series_of_erlang_is_compared_with_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    if refusal := otp.refusal():
-        pytest.skip(refusal)
-    logistic.with_otp(Setting(50)).check()
-    monkeypatch.setattr(logistic, "last", Mock(return_value=0.5))
-    with pytest.raises(WrongResultError, match=r"series 0 ends with 0\.\d+, not with 0\.5"):
-        logistic.with_otp(Setting(50))
-
-
-@pytest.mark.slow
 def test_a_bank_in_erlang_is_compared_with_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     if refusal := otp.refusal():
         pytest.skip(refusal)
@@ -199,8 +160,3 @@ def test_a_bank_in_erlang_is_compared_with_ours(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(bank, "transactions", Mock(return_value=[(0, 1, 1)] * 50))
     with pytest.raises(WrongResultError, match="somebody has another's"):
         bank.with_otp(Setting(50))
-
-
-def test_they_stand_in_the_table_in_savinas_order() -> None:
-    numbers = [case.savina for case in CASES if case.savina in range(12, 17)]
-    assert numbers == [12, 13, 14, 15, 16]

@@ -17,12 +17,11 @@ from bandstand.actor import ask, tell
 from bandstand.errors.validation import Seconds
 from bandstand.pod import PodStats, Troupe, directory, pod
 from bench import buffers, clusters, latency, pods, processes, runner
-from bench.case import Case, Outcome, Setting, Size, WrongResultError
-from bench.cases import CASES, by_name, pods_inside, pods_thread, pods_work
+from bench.case import Outcome, Setting, WrongResultError
+from bench.cases import by_name, pods_inside, pods_thread, pods_work
 from bench.child import measure
 from bench.report import Report
 from bench.runner import Cell
-from bench.system import SYSTEMS, systems_of, table_of
 from bench.system import by_name as system_by_name
 from bench.table import render
 
@@ -32,32 +31,6 @@ MACHINE: dict[str, str] = dict.fromkeys(
     ("machine", "load", "python", "bandstand", "cython", "uvloop", "host"), "x"
 )
 OURS = replace(system_by_name("pod"), mode=_build_mode.mode())
-
-
-def test_pods_stand_beside_whoever_does_the_same() -> None:
-    kinds = {case.name: set(case.measures) for case in CASES if "pod" in case.measures}
-    assert kinds == {
-        "pods-inside": {"pod", "queued", "bare"},
-        "pods-thread": {"pod", "bare", "threads"},
-        "pods-thread-ask": {"pod", "bare", "threads"},
-        "pods-process": {"pod", "mp", "ray"},
-        "pods-process-ask": {"pod", "bare", "mp", "ray"},
-        "pods-buffer-1": {"pod", "executor", "shared"},
-        "pods-buffer-50": {"pod", "executor", "shared"},
-        "pods-work": {"pod", "one"},
-    }
-    assert {table_of(by_name(name)) for name in kinds} == {"pods"}
-    assert [system.name for system in systems_of("pods")] == [
-        "pod",
-        "queued",
-        "one",
-        "bare",
-        "mp.Queue",
-        "executor",
-        "shared",
-        "Pykka",
-        "Ray",
-    ]
 
 
 # --- verdicts ---------------------------------------------------------------------------------------------------------
@@ -238,61 +211,6 @@ def test_where_ray_is_not_installed_a_sentence_says_how_to_have_it(monkeypatch: 
     assert system_by_name("Ray").refusal() == sentence
 
 
-class FakeRay:
-    """The little of Ray that is used, in this process: a lost call is a lost call."""
-
-    def __init__(self, loses: int) -> None:
-        self.loses = loses
-        self.is_up = False
-
-    def init(self, **_options: object) -> None:
-        self.is_up = True
-
-    def shutdown(self) -> None:
-        self.is_up = False
-
-    def remote(self, kind: type[clusters.Adder]) -> FakeRay:
-        self.adder = kind()
-        return self
-
-    def get(self, reference: int, timeout: float) -> int:
-        assert timeout > 0
-        return reference
-
-    @property
-    def plus(self) -> FakeMethod:
-        return FakeMethod(self)
-
-
-class FakeMethod:
-    def __init__(self, ray: FakeRay) -> None:
-        self._ray = ray
-
-    def remote(self, one: int) -> int:
-        if self._ray.adder.total >= self._ray.loses:
-            return self._ray.adder.total
-        return self._ray.adder.plus(one)
-
-
-class FakeActors(FakeRay):
-    """Its actors are made by calling `remote` on what `remote` gives."""
-
-    def remote(self, kind: type[clusters.Adder] | None = None) -> FakeRay:
-        return self if kind is None else super().remote(kind)
-
-
-@pytest.mark.parametrize("way", [clusters.tell, clusters.ask])
-@pytest.mark.parametrize(("loses", "is_right"), [(1000, True), (7, False)])
-def test_calls_of_ray_are_counted(
-    way: Callable[[int], Outcome], loses: int, is_right: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fake = FakeActors(loses)
-    monkeypatch.setitem(sys.modules, "ray", fake)
-    outcome = way(10)
-    assert not fake.is_up
-    assert (outcome.sent, outcome.handled) == (10, 10 if is_right else 7)
-
-
 @pytest.mark.once
 def test_the_peers_environment_needs_nothing_of_ours_that_is_not_there() -> None:
     """msgspec is not there: whoever imports a case must not need it."""
@@ -301,30 +219,6 @@ def test_the_peers_environment_needs_nothing_of_ours_that_is_not_there() -> None
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=50, check=False
     )
     assert (run.returncode, run.stderr) == (0, "")
-
-
-def test_no_two_systems_have_one_name() -> None:
-    names = [system.name for system in SYSTEMS]
-    assert len(set(names)) == len(names)
-
-
-def test_a_peer_that_is_refused_is_named_with_its_reason() -> None:
-    case = Case(
-        name="x",
-        title="the x",
-        what="x",
-        size=Size(1, 1, 1),
-        measures={"pod": lambda _setting: Outcome(total=1, operations=1, sent=1, handled=1)},
-    )
-    report = Report(
-        cases=[case],
-        cells={},
-        machine=MACHINE,
-        rounds=1,
-        refusals={"Ray": "Ray is not installed"},
-        scale="quick",
-    )
-    assert "Not measured: Ray (Ray is not installed)." in render(report)
 
 
 @pytest.mark.once

@@ -84,12 +84,6 @@ def test_a_program_that_handles_a_message_twice_has_no_figure(home: ModuleType) 
         perform(home, doubled)
 
 
-class AbsentMinded(chameneos.Creature):
-    @tell
-    def change(self, colour: int) -> None:
-        self.mall.come(colour, self.me)
-
-
 class Forgetful(dictionary.Store):
     @tell
     def write(self, who: dictionary.Worker, key: int, value: int) -> None:  # that is the fault
@@ -97,26 +91,10 @@ class Forgetful(dictionary.Store):
         who.answer(value)
 
 
-class Blind(sortedlist.Store):
-    @tell
-    def contains(self, who: sortedlist.Worker, value: int) -> None:  # that is the fault
-        self.books.served += 1
-        who.answer(0)
-
-
-class Wasteful(buffer.Consumer):
-    @tell
-    def consume(self, item: int) -> None:  # that is the fault
-        self.manager.give(self.me)
-
-
 @pytest.mark.parametrize(
     ("home", "name", "faulty", "sentence"),
     [
-        (chameneos, "Creature", AbsentMinded, "the creatures say that they met 500 times"),
         (dictionary, "Store", Forgetful, r"the answers to worker \d+ make"),
-        (sortedlist, "Store", Blind, "the workers' answers make"),
-        (buffer, "Consumer", Wasteful, "400 items were to be consumed once; 0 were"),
     ],
 )
 def test_a_typed_actor_that_does_not_do_its_work_has_no_figure(
@@ -137,14 +115,6 @@ def test_a_tree_that_answers_another_number_has_no_figure() -> None:
     assert fibonacci.lived(25, 150_049, 75_025) == 150_049
     with pytest.raises(WrongResultError, match="Fibonacci number 25 is 75025, and the tree answered 75024"):
         fibonacci.lived(25, 150_049, 75_024)
-
-
-def test_meetings_that_only_one_side_knows_of_give_no_figure() -> None:
-    assert chameneos.handled(5, at_mall=300, met=10, faded=100) == 410
-    with pytest.raises(
-        WrongResultError, match="two each met 5 times; the creatures say that they met 9 times"
-    ):
-        chameneos.handled(5, at_mall=300, met=9, faded=100)
 
 
 def test_two_make_their_own_colour_or_the_third() -> None:

@@ -13,7 +13,7 @@ from bench.record import record
 from bench.report import Report
 from bench.runner import Cell
 from bench.scale import Scale
-from bench.system import SYSTEMS, systems_of
+from bench.system import SYSTEMS
 from bench.table import render
 from bench.target import Target, ahead_of, at_most, at_rate, times_limit
 
@@ -132,12 +132,6 @@ def test_a_bound_of_the_run_itself_comes_before_the_target() -> None:
     assert "≤ 2.3 ns" in render(report)
 
 
-def test_no_verdict_on_tiny_sizes_nor_without_a_limit() -> None:
-    case = case_with(times_limit(1.5))
-    assert report_of(case, "quick", limit=100.0, compiled=1.0).verdict(case, "compiled") is None
-    assert report_of(case, compiled=1.0).verdict(case, "compiled") is None
-
-
 def test_the_best_round_counts_unless_one_was_wrong() -> None:
     cell = Cell([{"value": 3.0}, {"value": 2.0}, {"value": 5.0}])
     assert cell.value == 2.0
@@ -234,12 +228,6 @@ def test_what_an_interrupted_run_has_not_measured_is_a_dash() -> None:
     assert "INTERRUPTED" in render(report)
 
 
-def test_the_table_fits_its_terminal() -> None:
-    values = dict.fromkeys((system.name for system in systems_of("actors")), 123.4)
-    case = replace(case_with(None), title="x" * 36)
-    assert max(map(len, rows_of(report_of(case, **values), "x" * 36))) <= 210
-
-
 # --- the ranking ------------------------------------------------------------------------------------------------------
 
 
@@ -273,12 +261,6 @@ def test_the_ranking_is_the_geometric_mean_over_the_cases_that_both_have() -> No
     assert [place.savina.cases for place in found.values() if place.savina] == [2, 1, 1, 2]
     (row,) = [line for line in rows_of(report, "Erlang") if ":" not in line]
     assert row.split() == ["Erlang", "0.50", "2", "2.00", "1"]
-
-
-def test_who_shares_no_case_has_no_place() -> None:
-    report = report_of(case_with(None), limit=1.0, erlang=1.0)
-    assert ranking.rank(report) == []
-    assert "× bandstand" not in render(report)
 
 
 # --- JSON -------------------------------------------------------------------------------------------------------------

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -37,8 +35,7 @@ from examples.agents.model import (
 )
 from examples.agents.office import capabilities
 from examples.agents.tools import Tool, discover
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.examples.running import output_of, run
 
 pytestmark = pytest.mark.real_time(reason="a real client on a real socket")
 
@@ -188,18 +185,15 @@ def test_tools_are_found_without_a_word_about_the_office(tmp_path: Path) -> None
 @pytest.mark.slow
 @pytest.mark.once
 def test_it_runs_as_it_says() -> None:
-    command = [sys.executable, "-W", "error", "-m", "examples.agents"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("tool   Diary.Free: Which hours of a day are free.\n")
-    assert done.stdout.splitlines()[-1].startswith("done   Grace has 11:00 on 2030-01-31")
+    shown = output_of("agents")
+    assert shown.startswith("tool   Diary.Free: Which hours of a day are free.\n")
+    assert shown.splitlines()[-1].startswith("done   Grace has 11:00 on 2030-01-31")
 
 
 @pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.parametrize("task", ["", "  "])
 def test_a_task_without_words_is_refused_with_a_sentence(task: str) -> None:
-    command = [sys.executable, "-W", "error", "-m", "examples.agents", task]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
+    done = run("agents", task)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.endswith("error: the task has no words: say what to do, and for whom\n")

@@ -12,17 +12,15 @@ from asyncio import StreamReader, StreamWriter
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
-from typing import Self, cast
+from typing import Self
 
 import pytest
 
-from bandstand import Actor, ActorSystem, tell
-from bandstand.core import Lagged
+from bandstand import ActorSystem
 from bandstand.errors import ChildStateError
-from bandstand.topic import Topic
 from examples.chat import session
-from examples.chat.lines import Join, Line, Mistake, Quit, Rename, Say, Who, parse
-from examples.chat.room import Guests, Room
+from examples.chat.lines import Join, Mistake, Quit, Rename, Say, Who, parse
+from examples.chat.room import Room
 from examples.chat.server import House, open_house
 from examples.chat.session import Session
 
@@ -235,39 +233,6 @@ def test_nonsense_is_answered_and_a_line_too_long_skipped() -> None:
         assert any("there is no /bogus" in line for line in lines)
 
     with_house(body)
-
-
-def test_the_end_of_a_line_too_long_is_skipped_however_it_comes() -> None:
-    async def body(_loop: ActorSystem, street: Street) -> None:
-        client = await street.connect("ada")
-        client.writer.write(b"y" * 5000)
-        # It is told at once: whatever has come by then is skipped.
-        await client.until("a line has 1000 bytes at most")
-        client.writer.write(b"tail\nnext\n")
-        assert await client.until("next") == ["[lobby] ada: next"]
-
-    with_house(body)
-
-
-def test_who_has_gone_is_forgotten_when_the_next_one_comes() -> None:
-    class Nobody(Actor):
-        @tell
-        def hear(self, line: Line) -> None: ...
-
-        @tell
-        def fall_behind(self, lagged: Lagged) -> None: ...
-
-    async def main() -> None:
-        async with ActorSystem() as loop:
-            guests = Guests(Topic(loop, Line, name="tea"))
-            for _ in range(5):
-                session = loop.spawn(Nobody)
-                guests.add(cast("Session", session), "nobody")
-                assert len(guests) == 1
-                session.stop()
-                await session.ended()
-
-    asyncio.run(main())
 
 
 def test_who_comes_while_no_room_can_be_opened_is_told_and_hung_up_on(

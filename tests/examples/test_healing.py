@@ -3,33 +3,17 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.examples.running import output_of
 
 pytestmark = pytest.mark.slow
 
 
-def run(*options: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "examples/healing.py", *options],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=50,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
 def output() -> str:
-    return run("--fast")
+    return output_of("healing.py", "--fast")
 
 
 def tree(output: str, title: str) -> list[str]:
@@ -98,4 +82,4 @@ def test_it_gives_up_once_and_says_why(output: str) -> None:
 
 
 def test_help_says_how_long_it_takes() -> None:
-    assert "--fast" in run("--help")
+    assert "--fast" in output_of("healing.py", "--help")

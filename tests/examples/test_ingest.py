@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -14,8 +13,8 @@ import pytest
 from examples.ingest.feeder import value_of
 from examples.ingest.points import Point, encode
 from examples.ingest.recover import recover, segment_path
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.examples import running
+from tests.examples.running import ROOT, command
 
 pytestmark = [pytest.mark.slow, pytest.mark.once]
 
@@ -23,14 +22,8 @@ KILLS = 20
 SERIES: tuple[str, ...] = ("series-0", "series-1")
 
 
-def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-W", "error", "-m", "examples.ingest", *map(str, arguments)]
-
-
 def tried(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command(*arguments), cwd=ROOT, capture_output=True, text=True, timeout=50, check=False
-    )
+    return running.run("ingest", *arguments)
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -63,7 +56,10 @@ def kill_once(folder: Path, witness: Witness, random: Random) -> None:
     """Start the store, kill it after so many acknowledgements, and hear what it had said."""
     options = ("--series", len(SERIES), "--points", 10**9, "--flush-ms", 2, "--maintenance-ms", 15)
     victim = subprocess.Popen(
-        command("run", folder, *options), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        command("ingest", "run", folder, *options),
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
     )
     assert victim.stdout is not None
     with victim:
@@ -155,7 +151,7 @@ def test_damage_is_told_and_nothing_is_guessed(tmp_path: Path) -> None:
 
 
 def test_two_stores_do_not_share_a_folder(tmp_path: Path) -> None:
-    endless = command("run", tmp_path, "--series", 1, "--points", 10**9)
+    endless = command("ingest", "run", tmp_path, "--series", 1, "--points", 10**9)
     with subprocess.Popen(endless, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as first:
         assert first.stdout is not None
         try:

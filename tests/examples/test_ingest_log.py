@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from examples.ingest.blocks import merge, retire
 from examples.ingest.disk import Disk, FullDisk
 from examples.ingest.log import Log
-from examples.ingest.points import CorruptError, Point, TornError, decode, encode
+from examples.ingest.points import CorruptError, Point, decode, encode
 from examples.ingest.recover import blocks_of, recover, segment_path
 
 pytestmark = [pytest.mark.once, pytest.mark.spec("J22")]
@@ -81,18 +81,6 @@ def test_what_is_known_is_left_out_and_a_gap_is_refused(folder: Path) -> None:
     assert log.flush() == 8
     log.close()
     assert recover(folder).points == POINTS[:8]
-
-
-def test_a_buffer_takes_no_more_than_one_record_can_hold(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("examples.ingest.log.MOST_POINTS", 5)
-    log = Log(folder, Disk())
-    assert log.append(POINTS[:3])
-    assert not log.append(POINTS[3:6])
-    log.flush()
-    assert log.append(POINTS[3:6])
-    log.close()
 
 
 def test_after_a_failed_sync_nothing_is_durable_until_it_is_written_again(folder: Path) -> None:
@@ -267,13 +255,6 @@ def test_closing_waits_for_who_writes_and_nothing_is_written_after_it(folder: Pa
     assert recover(folder).segments == [1]
 
 
-def test_a_segment_that_came_behind_its_back_is_not_sealed(folder: Path) -> None:
-    log = filled(folder, 3, rotates=True)
-    segment_path(folder, 3).touch()
-    assert log.sealed == [1]
-    log.close()
-
-
 def test_blocks_go_when_all_of_their_points_are_old_enough(folder: Path) -> None:
     log = filled(folder, 10, 10, 10, rotates=True)
     for number in log.sealed:
@@ -346,10 +327,3 @@ def test_a_missing_file_is_told(folder: Path) -> None:
     segment_path(folder, 2).unlink()
     with pytest.raises(CorruptError, match="point 8 follows point 3: a file is missing"):
         recover(folder)
-
-
-def test_a_torn_record_is_told_where_it_is() -> None:
-    record = encode(POINTS[:2])
-    with pytest.raises(TornError) as caught:
-        list(decode(record + record[:-1]))
-    assert caught.value.offset == len(record)

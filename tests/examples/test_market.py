@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.examples.running import output_of
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def output() -> str:
-    run = subprocess.run(
-        [sys.executable, "-W", "error", "examples/market.py"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=50,
-        check=False,
-    )
-    assert (run.returncode, run.stderr) == (0, "")
-    return run.stdout
+    return output_of("market.py")
 
 
 def test_it_fits_a_screen(output: str) -> None:

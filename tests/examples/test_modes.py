@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from bandstand.testing import VirtualClock
 from examples import turnstile
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.examples.running import output_of
 
 pytestmark = pytest.mark.slow
-
-
-def run(name: str) -> list[str]:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", f"examples/{name}.py"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=50,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout.splitlines()
 
 
 @pytest.mark.guarantee("G238", "G240", "G241", "G242")
@@ -57,7 +39,7 @@ def test_the_turnstile(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.guarantee("G245", "G247", "G248", "G249")
 def test_the_chain() -> None:
-    assert run("chain") == [
+    assert output_of("chain.py").splitlines() == [
         "the store is locked, and everybody waits:",
         "  waiter waits for kitchen: Kitchen.cook()",
         "  └── kitchen waits for store: Store.fetch()",

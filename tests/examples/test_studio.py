@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -15,8 +12,7 @@ from bandstand import ActorSystem
 from bandstand.pod import ThreadModel
 from examples.studio.actors import WIDTH, Display, DisplayPeers, Engine, EnginePeers, Log, Metrics, Settings
 from examples.studio.troupe import Studio
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.examples.running import run
 
 KILLS = 2
 
@@ -26,18 +22,7 @@ KILLS = 2
 @pytest.mark.timeout(90)
 @pytest.mark.real_time(reason="processes are killed")
 def test_it_plays_on_while_its_players_are_killed() -> None:
-    command = [
-        sys.executable,
-        "-W",
-        "error",
-        "-m",
-        "examples.studio",
-        "--kills",
-        str(KILLS),
-        "--frames",
-        "10",
-    ]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=80, check=False)
+    done = run("studio", "--kills", KILLS, "--frames", 10, timeout=80)
     assert done.returncode == 0, done.stderr
     # A frame may be under way when the display is closed, and the engine's process says so.
     assert re.fullmatch(r"(Display\.show\(\) for 'display' was not delivered: [^\n]*\n)*", done.stderr)

@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.examples.running import run
 
 pytestmark = [pytest.mark.slow, pytest.mark.guarantee("G221", "G226", "G231")]
 
 
-def run(*options: str) -> tuple[int, set[str], str]:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "examples/thumbnails.py", *options],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=50,
-        check=False,
-    )
+def result(*options: str) -> tuple[int, set[str], str]:
+    done = run("thumbnails.py", *options)
     return done.returncode, set(done.stdout.splitlines()), done.stderr
 
 
 @pytest.mark.parametrize(("options", "workers"), [((), 6), (("--small",), 1)])
 def test_one_is_given_up_and_all_others_are_made(options: tuple[str, ...], workers: int) -> None:
-    code, lines, errors = run(*options)
+    code, lines, errors = result(*options)
     assert (code, errors) == (0, "")
     assert lines >= {
         f"workers     {workers}",
@@ -40,4 +29,4 @@ def test_one_is_given_up_and_all_others_are_made(options: tuple[str, ...], worke
 
 
 def test_the_writer_writes_many_at_a_time() -> None:
-    assert "fewer writes than thumbnails: True" in run()[1]
+    assert "fewer writes than thumbnails: True" in result()[1]

@@ -11,7 +11,6 @@ from bandstand.bus import (
     Adapter,
     BlockingConnection,
     BlockingSubscription,
-    BootSummary,
     BufferedWorker,
     Capability,
     ClientConfig,
@@ -25,7 +24,6 @@ from bandstand.bus import (
     Frame,
     Gap,
     Ingress,
-    Kind,
     Limits,
     Line,
     Listeners,
@@ -43,7 +41,6 @@ from bandstand.bus import (
     Query,
     RestartLimits,
     Subscription,
-    Tap,
     TcpAdapter,
     Token,
     UnixAdapter,
@@ -143,9 +140,7 @@ class Desk:
 
     async def close(self, timeout: float) -> None: ...
 
-    def deliver(self, frame: Frame, settles: bool) -> None:
-        assert_type(frame.kind, Kind)
-        assert_type(frame.metadata.causation, str | None)
+    def deliver(self, frame: Frame, settles: bool) -> None: ...
 
     def resume(self) -> None: ...
 
@@ -194,7 +189,6 @@ def use_parts() -> None:
 async def use_nodes() -> None:
     async with Node([Memory]) as node:
         assert_type(node, Node)
-        assert_type(node.summary, BootSummary)
         assert_type(await node.bus.ask(Fetch("a")), Found)
         assert_type((await node.bus.ask(Fetch("a"), timeout=0.1)).value, int)
         assert_type(await node.bus.ask(Count()), int)
@@ -205,16 +199,11 @@ async def use_nodes() -> None:
         perhaps: int | None = await node.bus.ask(Count())
         node.bus.emit(Kept("a"))
         node.bus.send(Keep(key="a"))
-        tap = node.tap(watch, Filter(kinds=["event", "reply"], types=["Shelf.*"]))
-        assert_type(tap, Tap)
-        tap.remove()
-        assert_type(node.recent(5), Sequence[Frame])
-        await node.wait_quiet()
+        node.tap(watch, Filter(kinds=["event", "reply"], types=["Shelf.*"]))
         try:
             await node.bus.ask(Count())
         except RequestFailedError as error:
-            assert_type(error.type, str)
-            assert_type(error.data, object)
+            take(error.data)
         take(wide, perhaps)
 
 

@@ -8,10 +8,8 @@ from typing import assert_type
 from bandstand.scope import (
     CONFLATED,
     UNBOUNDED,
-    Buffering,
     CancelToken,
     Channel,
-    ChannelStatistics,
     Operation,
     select,
 )
@@ -48,14 +46,6 @@ async def use_channels(token: CancelToken) -> None:
         assert_type(word, str)
     assert_type([number async for number in numbers], list[int])
     assert_type(await anext(words), str)
-    assert_type(numbers.close(), bool)
-    assert_type(numbers.is_closed, bool)
-    assert_type(numbers.name, str | None)
-    assert_type(len(numbers), int)
-    books = numbers.statistics()
-    assert_type(books, ChannelStatistics)
-    assert_type(books.sent, int)
-    assert_type(books.capacity, int | Buffering)
 
 
 def keep(numbers: Channel[int]) -> Operation[int]:

@@ -10,22 +10,17 @@ from typing import Protocol, assert_type
 from bandstand import actor
 from bandstand.actor import Actor, Implements, Interface, ask, tell
 from bandstand.core import LoopConfig, Overflow
-from bandstand.errors import PodFailedError
 from bandstand.pod import (
     Directory,
-    Health,
     Phases,
     PodEvent,
     PodOptions,
     PodPhase,
     PodSpec,
-    PodStats,
-    PodStatus,
     RestartPolicy,
     RoleOptions,
     ThreadModel,
     Troupe,
-    TroupeStatus,
     Undelivered,
     WhenDown,
     directory,
@@ -182,12 +177,8 @@ def lay_out() -> dict[str, PodSpec]:
 async def watch(phases: Phases) -> None:
     async for event in phases:
         assert_type(event, PodEvent)
-        assert_type(event.phase, PodPhase)
-    assert_type(phases.history, tuple[PodEvent, ...])
-    assert_type(phases.of("vsync"), PodEvent)
     assert_type(await phases.until("vsync", PodPhase.RUNNING, number=2, timeout=0.005), PodEvent)
     assert_type(phases.until("vsync").blocking(), PodEvent)
-    assert_type(phases.listen(print), Callable[[], None])
     stream = phases.stream()
     assert_type(await stream.receive(timeout=0.005), PodEvent)
     assert_type([each async for each in stream], list[PodEvent])
@@ -199,28 +190,9 @@ async def play(callback: Callable[[PodEvent], object]) -> None:
         assert_type(studio, Studio)
         assert_type(when_down(studio.vsync, WhenDown.FAIL), Vsync)
         assert_type(when_down(studio.settings, WhenDown.QUEUE, timeout=0.2), Settings)
-        assert_type(studio.status(), TroupeStatus)
-        assert_type(studio.health(), Health)
-        assert_type(studio.phases, Phases)
-        assert_type(studio.stats(), PodStats)
-        assert_type(studio.failure, PodFailedError | None)
-        assert_type(studio.wait(timeout=0.005), bool)
-        studio.on_phase(callback)
-        studio.on_dead_letter(bury)
-        studio.stop()
     async with Studio() as again:
         assert_type(again, Studio)
         assert_type(await again.vsync.rate(), int)
 
 
 def bury(letter: Undelivered) -> None: ...
-
-
-def look(status: TroupeStatus, health: Health) -> None:
-    assert_type(status.table(), str)
-    assert_type(status.pod("vsync"), PodStatus)
-    assert_type(list(status), list[PodStatus])
-    assert_type(status.pods[0].up_s, float | None)
-    assert_type(health.problems, tuple[str, ...])
-    assert_type(health.to_dict(), dict[str, object])
-    assert_type(status.to_dict(), dict[str, object])

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol, assert_type
 
-from bandstand import core
 from bandstand.actor import (
     Actor,
     ActorReport,
@@ -17,7 +16,6 @@ from bandstand.actor import (
     Alarm,
     Ask,
     AskRetry,
-    AskStatistics,
     ChildOptions,
     Implements,
     Interface,
@@ -36,8 +34,6 @@ from bandstand.actor import (
     ask,
     child,
     id_of,
-    is_alive,
-    loop_of,
     on,
     peek,
     ping,
@@ -114,7 +110,6 @@ class Tally(Actor, ask_timeout=0.1):
 
     def use(self, work: Awaitable[str]) -> None:
         assert_type(self.after(0.01, self.tick, 1), Alarm)
-        assert_type(self.after(0.0105, self.tick, n=1).cancel(), bool)
         assert_type(self.every(0.01, self.add, 1, times=2), Ticker)
         self.every_after(0.01, self.text)
         assert_type(self.background(self.text(), then=self.got), Work)
@@ -172,7 +167,6 @@ def use_handles(loop: ActorSystem, root: Supervisor) -> None:
     assert_type(tally, Tally)
     assert_type(loop.spawn(Tally), Tally)
     assert_type(loop.spawn(Faster, 1, step=2), Faster)
-    base: Tally = loop.spawn(Faster)
     assert_type(loop.options(name="x", mailbox=60, overflow=Overflow.CONFLATE).spawn(Tally, 3), Tally)
     assert_type(loop.options(ask_timeout=None, supervisor=tally).spawn(Implementation, 3), Counting)
     assert_type(loop.spawn_raw(raw, 5), ActorId)
@@ -191,20 +185,7 @@ def use_handles(loop: ActorSystem, root: Supervisor) -> None:
     assert_type(tally.value.blocking(), int)
     assert_type(tally.find.blocking("x", default=2.5), list[str])
     assert_type(tally.maybe.future(), Future[str | None])
-    assert_type(tally.value().done(), bool)
-    assert_type(tally.value().cancel(), bool)
-    tally.stop()
-    tally.stop(drain=True)
-    tally.kill()
     assert_type(tally.ended.blocking(), ExitReason)
-    assert_type({tally: 1}[tally], int)
-    assert_type(tally == base, bool)
-    assert_type(id_of(tally), ActorId)
-    assert_type(is_alive(tally), bool)
-    assert_type(loop_of(tally), core.Loop)
-    assert_type(loop.ask_statistics(), AskStatistics)
-    assert_type(loop.ask_statistics().pending, int)
-    loop.set_tracer(None)
     ActorSystem(LoopConfig(), clock=VirtualClock(), carry_context=False)
 
     some = child("x", restart=RestartPolicy.ON_FAILURE, backoff=Backoff(), shutdown=0.0025)
@@ -255,8 +236,6 @@ async def use_replies(tally: Tally, counting: Counting) -> None:
     assert_type(await counting.value() + 1, int)
     assert_type(await counting.late(), str)
     assert_type(await counting.ended(), ExitReason)
-    counting.stop(drain=True)
-    counting.kill()
     everybody: list[Counting] = [counting]
     for one in everybody:
         one.add(1)

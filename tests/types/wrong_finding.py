@@ -58,12 +58,10 @@ class Counter(Implements[Counting]):
 
 async def names(loop: ActorSystem, chart: Chart, other: Other, raw: ActorId) -> None:
     registry = Registry(loop)
-    registry.register(5, chart)  # E:
     registry.register("raw", raw)  # E:
     registry.register("class", Chart)  # E:
     registry.find("chart")  # E:
     registry.find("chart", int)  # E:
-    registry.find("chart", "Chart")  # E:
     registry.find("chart", Chart).on_price(Price("a", 1.0))  # E:
     registry.get("chart", Chart).nothing()  # E:
     registry.get("chart", Chart).on_price(5)  # E:
@@ -71,7 +69,6 @@ async def names(loop: ActorSystem, chart: Chart, other: Other, raw: ActorId) -> 
     two: Counter = registry.get("counter", Counter)  # E:
     registry.wait("chart", Chart).on_price(Price("a", 1.0))  # E:
     three: Other = await registry.wait("chart", Chart)  # E:
-    await registry.wait("chart", Chart, timeout="5")  # E:
     charts = registry.group("charts", Chart)
     charts.join(other)  # E:
     charts.leave(raw)  # E:
@@ -93,18 +90,14 @@ async def topics(loop: ActorSystem, chart: Chart) -> None:
     Topic(loop, Price)  # E:
     Topic(loop, Price("a", 1.0), name="prices")  # E:
     prices.publish("x")  # E:
-    prices.publish_async(5)  # E:
     prices.subscribe(chart.on_special)  # E:
     prices.subscribe(chart.on_two)  # E:
     prices.subscribe(chart.last)  # E:
     prices.subscribe(print)  # E:
     prices.subscribe(lambda price: None)  # E:
     prices.subscribe(chart)  # E:
-    prices.subscribe(chart.on_price, policy="drop")  # E:
-    prices.subscribe(chart.on_price, room="5")  # E:
     prices.subscribe(chart.on_price, policy=Policy.CONFLATE, key=lambda price: price.nothing)  # E:
     prices.subscribe(chart.on_price, on_lag=chart.on_price)  # E:
-    prices.subscribe(chart.on_price).missed = 5  # E:
     async with prices.listen() as stream:
         async for price in stream:
             price.nothing  # E:

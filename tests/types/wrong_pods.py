@@ -10,8 +10,6 @@ from bandstand.pod import (
     Phases,
     PodEvent,
     PodPhase,
-    PodSpec,
-    RestartPolicy,
     ThreadModel,
     Troupe,
     TroupeStatus,
@@ -87,21 +85,10 @@ class Other(Studio):
 
 
 def declare() -> None:
-    pod(5)  # E:
     pod(thread="main")  # E:
-    pod(thread=RestartPolicy.ALWAYS)  # E:
-    pod(restart="always")  # E:
-    pod(core="1")  # E:
-    pod(max_restarts="3")  # E:
-    pod(backoff=100)  # E:
-    pod(when_down="wait")  # E:
-    pod(down_timeout="5")  # E:
-    pod(limits=5)  # E:
-    pod(name="x")  # E:
     pod().of()  # E:
     pod().of(5)  # E:
     pod().of(int)  # E:
-    pod().of("Vsync")  # E:
     pod().of(Vsync(5))  # E:
     pod().of(Vsync, "60")  # E:
     pod().of(Vsync, 60, "label")  # E:
@@ -115,10 +102,6 @@ def declare() -> None:
     pod().expose(Engine, EnginePeers)  # E:
     pod().expose(Engine, directory(OtherPeers))  # E:
     pod().expose(Engine, directory(Directory))  # E:
-    pod().role(5)  # E:
-    pod().role(mailbox="5")  # E:
-    pod().role(overflow="reject")  # E:
-    pod().role(ask_timeout="5")  # E:
     pod().role(ask_timeout=0.005).of(Vsync, "60")  # E:
     pod().role().role()  # E:
     directory(Vsync)  # E:
@@ -126,10 +109,6 @@ def declare() -> None:
     directory(EnginePeers(vsync=5, config=6))  # E:
     nested(Vsync)  # E:
     nested(Effects())  # E:
-    nested(Effects, True)  # E:
-    nested(Effects, watched="yes")  # E:
-    nested(Effects, restart="always")  # E:
-    nested(Effects, layout=[])  # E:
 
 
 def make_by_hand(vsync: Vsync, settings: Settings) -> None:
@@ -165,21 +144,10 @@ async def use(studio: Studio) -> None:
 
 
 def play(studio: Studio) -> None:
-    Studio(5)  # E:
-    Studio({})  # E:
-    Studio(layout=5)  # E:
     Studio(layout={"vsync": Vsync})  # E:
-    Studio().play(True)  # E:
-    studio.start(5)  # E:
-    studio.stop("now")  # E:
     studio.on_phase(two)  # E:
     studio.on_dead_letter(two)  # E:
-    studio.phases = 5  # E:
     studio.nothing()  # E:
-    when_down(studio.vsync)  # E:
-    when_down(studio.vsync, "fail")  # E:
-    when_down(studio.vsync, WhenDown.QUEUE, 5)  # E:
-    when_down(studio.vsync, WhenDown.QUEUE, timeout="5")  # E:
     when_down(studio.vsync, WhenDown.FAIL).tock()  # E:
     with Studio() as other:
         other.vsync.tick("now")  # E:
@@ -188,9 +156,6 @@ def play(studio: Studio) -> None:
 def lay_out() -> None:
     Studio.layout()["vsync"] = 5  # E:
     Studio.layout()["vsync"].thread = ThreadModel.PROCESS  # E:
-    PodSpec("x")  # E:
-    PodSpec(name="x", roles=[Vsync])  # E:
-    PodSpec(name="x", thread="main")  # E:
 
 
 def two(one: PodEvent, other: PodEvent) -> None: ...
@@ -198,21 +163,12 @@ def two(one: PodEvent, other: PodEvent) -> None: ...
 
 async def watch(phases: Phases, status: TroupeStatus, health: Health) -> None:
     phases.listen(two)  # E:
-    phases.listen(5)  # E:
-    phases.until(5)  # E:
-    phases.until("a", "running")  # E:
-    phases.until("a", PodPhase.RUNNING, timeout="5")  # E:
     phases.publish("a", PodPhase.RUNNING)  # E:
-    phases.history.append(5)  # E:
-    phases.of("a").phase = PodPhase.RUNNING  # E:
     async for event in phases:
         event.nothing  # E:
     for _ in phases:  # E:
         pass
     wrong: str = await phases.until("a")  # E:
-    status.pods[0].number = 5  # E:
-    status.pod(5)  # E:
     status.pod("a").nothing  # E:
-    health.down = ()  # E:
     health.problems()  # E:
     print(wrong)

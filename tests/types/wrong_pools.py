@@ -52,13 +52,9 @@ async def use(loop: ActorSystem) -> None:
     text: str = await pool.handle.count()  # E:
     pooled(loop).spawn(Renderer, "high")  # E:
     pooled(loop).spawn(Renderer)  # E:
-    pooled(loop, quality=3)  # E:
-    pooled(loop, routing="round")  # E:
     pooled(loop, routing=ByKey(5))  # E:
     pooled(loop, routing=Routing.ROUND_ROBIN).spawn(int)  # E:
-    await pool.resize("3")  # E:
     pool.handle = 5  # E:
-    pool.status().dead = 0  # E:
     renderer = loop.spawn(Renderer, 1)
     renderer.store([1])  # E:
     renderer.store(rows=1)  # E:
