@@ -1,4 +1,4 @@
-"""The storm over pods notices what it is there for: each of these breaks something on purpose."""
+"""A short run of pods, and the faults that it must find: each test breaks something on purpose."""
 
 from __future__ import annotations
 
@@ -21,49 +21,48 @@ from bandstand.pod import address_book
 from bandstand.pod.address_book import RoleRef
 from bandstand.pod.pod_runtime import PodRuntime
 from bandstand.pod.status import PodStats
-from tests.soak import pods_crowd
-from tests.soak.alarms import listening
-from tests.soak.pods import Storm
-from tests.soak.pods_ledger import MOST, ROLES, Count, Ledger
+from tests.soak import pod_senders
+from tests.soak.checks import unexpected_errors
+from tests.soak.pod_record import MOST, ROLES, Count, Record
+from tests.soak.pod_run import PodRun
 
-REAL = "threads of the machine are what a storm is about"
+REAL = "it needs threads of the machine"
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
-noticed = [pytest.mark.once, pytest.mark.slow, pytest.mark.real_time(reason=REAL)]
 
-
-class Tame(Storm):
-    """Threads only, a restart every few milliseconds, and guests of all manners."""
+class ThreadsOnly(PodRun):
+    """Threads only, a restart every few milliseconds, and senders of all kinds."""
 
     def __init__(self, loop_factory: LoopFactory) -> None:
-        super().__init__("tame", 1.0, loop_factory)
-        self._is_tame, self._is_rough, self._ends_by_failure = True, False, False
-        self._pause, self._rides = 0.01, True
-        self._threads = [pods_crowd.Thread(self, number) for number in range(3)]
-        self._tasks = [pods_crowd.Task(self, number) for number in range(3, 6)]
+        super().__init__("threads only", 1.0, loop_factory)
+        self._has_no_processes, self._kills_processes, self._ends_by_failure = True, False, False
+        self._pause, self._is_async = 0.01, True
+        self._threads = [pod_senders.Thread(self, number) for number in range(3)]
+        self._tasks = [pod_senders.Task(self, number) for number in range(3, 6)]
 
 
-def found(storm: Storm) -> str:
-    """What a storm finds, in one text."""
+def found(run: PodRun) -> str:
+    """Return the failures of a run as one text."""
     failures: list[str] = []
-    with listening(failures.append):
-        storm.play(failures.append)
+    with unexpected_errors(failures.append):
+        run.play(failures.append)
     return "\n".join(failures)
 
 
 @pytest.mark.slow
 @pytest.mark.real_time(reason=REAL)
-def test_nothing_is_wrong_where_nothing_is_broken(loop_factory: LoopFactory) -> None:
-    storm = Tame(loop_factory)
-    assert found(storm) == ""
-    assert storm.counts["incarnations"] > 10
-    assert storm.counts["ask answered"] > 50
+def test_a_run_without_faults_finds_none(loop_factory: LoopFactory) -> None:
+    run = ThreadsOnly(loop_factory)
+    assert found(run) == ""
+    assert run.counts["starts"] > 10
+    assert run.counts["ask_answered"] > 50
 
 
-class TestBroken:
-    pytestmark = noticed
-
-    def test_it_notices_messages_that_are_delivered_twice(
+@pytest.mark.once
+@pytest.mark.slow
+@pytest.mark.real_time(reason=REAL)
+class TestFaults:
+    def test_it_finds_messages_that_are_delivered_twice(
         self, loop_factory: LoopFactory, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def twice(
@@ -79,9 +78,9 @@ class TestBroken:
             return deliver(handle, actor, method, data, asked, context)
 
         monkeypatch.setattr(address_book, "deliver", twice)
-        assert "which was begun before" in found(Tame(loop_factory))
+        assert "which was begun before" in found(ThreadsOnly(loop_factory))
 
-    def test_it_notices_messages_that_are_refused_and_delivered_all_the_same(
+    def test_it_finds_messages_that_are_refused_and_delivered_nevertheless(
         self, loop_factory: LoopFactory, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         hold = RoleRef.hold
@@ -99,21 +98,21 @@ class TestBroken:
             return HELD
 
         monkeypatch.setattr(RoleRef, "hold", lie)
-        assert "which was handled all the same" in found(Tame(loop_factory))
+        assert "which was handled nevertheless" in found(ThreadsOnly(loop_factory))
 
-    def test_it_notices_counts_that_call_the_dead_handled(
+    def test_it_finds_dead_letters_that_are_counted_as_handled(
         self, loop_factory: LoopFactory, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         stats = PodRuntime.stats
 
-        def pretty(self: PodRuntime) -> PodStats:
+        def without_dead(self: PodRuntime) -> PodStats:
             true = stats(self)
             return replace(true, handled=true.handled + true.dead, dead=0)
 
-        monkeypatch.setattr(PodRuntime, "stats", pretty)
-        assert "were accepted and not handled, and the counts are" in found(Tame(loop_factory))
+        monkeypatch.setattr(PodRuntime, "stats", without_dead)
+        assert "were accepted and not handled, and the counts are" in found(ThreadsOnly(loop_factory))
 
-    def test_it_notices_counts_that_do_not_balance(
+    def test_it_finds_counts_that_do_not_balance(
         self, loop_factory: LoopFactory, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         stats = PodRuntime.stats
@@ -122,9 +121,9 @@ class TestBroken:
             return replace(stats(self), dead=0)
 
         monkeypatch.setattr(PodRuntime, "stats", forgetful)
-        assert "the counts do not balance" in found(Tame(loop_factory))
+        assert "the counts do not balance" in found(ThreadsOnly(loop_factory))
 
-    def test_it_notices_what_is_left_open(
+    def test_it_finds_a_descriptor_that_is_left_open(
         self, loop_factory: LoopFactory, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         opened: list[int] = []
@@ -135,47 +134,47 @@ class TestBroken:
             return await run(self)
 
         monkeypatch.setattr(PodRuntime, "run", leaky)
-        text = found(Tame(loop_factory))
+        text = found(ThreadsOnly(loop_factory))
         for fd in opened:
             os.close(fd)
         assert "is still open (/dev/null)" in text
 
-    def test_it_notices_an_answer_to_another_question(
+    def test_it_finds_an_answer_to_another_question(
         self, loop_factory: LoopFactory, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        settle = pods_crowd.Guest.settle
+        settle = pod_senders.Sender.settle
 
-        def swapped(self: pods_crowd.Guest, number: int, outcome: object) -> None:
+        def swapped(self: pod_senders.Sender, number: int, outcome: object) -> None:
             settle(self, number + 1, outcome)
 
-        monkeypatch.setattr(pods_crowd.Guest, "settle", swapped)
-        assert "and was answered" in found(Tame(loop_factory))
+        monkeypatch.setattr(pod_senders.Sender, "settle", swapped)
+        assert "and was answered" in found(ThreadsOnly(loop_factory))
 
 
-# --- the ledger -------------------------------------------------------------------------------------------------------
+# --- the record -------------------------------------------------------------------------------------------------------
 
 
-def test_a_ledger_knows_what_is_out_of_order_or_twice(tmp_path: Path) -> None:
-    ledger = Ledger.create(str(tmp_path / "ledger"))
-    ledger.begin(0, 3, 1, 0)
-    ledger.begin(0, 3, 2, 0)
+def test_a_record_finds_messages_out_of_order_and_repeated(tmp_path: Path) -> None:
+    record = Record.create(str(tmp_path / "record"))
+    record.begin(0, 3, 1, 0)
+    record.begin(0, 3, 2, 0)
     # Another lane, another role, another source: each has an order of its own.
-    ledger.begin(0, 3, 4, 1)
-    ledger.begin(1, 3, 3, 0)
-    ledger.begin(0, 15, MOST - 1, 0)
-    assert ledger.complaints() == []
-    ledger.begin(0, 3, 1, 0)
-    assert ledger.complaints() == [
+    record.begin(0, 3, 4, 1)
+    record.begin(1, 3, 3, 0)
+    record.begin(0, 15, MOST - 1, 0)
+    assert record.complaints() == []
+    record.begin(0, 3, 1, 0)
+    assert record.complaints() == [
         f"{ROLES[0]} was given 3/1 after 3/2: out of order",
         f"{ROLES[0]} was given 3/1, which was begun before",
     ]
-    assert ledger.count(Count.BEGUN) == 6
-    assert [ledger.was_begun(3, number) for number in range(6)] == [False, True, True, True, True, False]
-    ledger.close()
+    assert record.count(Count.BEGUN) == 6
+    assert [record.was_begun(3, number) for number in range(6)] == [False, True, True, True, True, False]
+    record.close()
 
 
-def test_a_ledger_is_the_same_wherever_it_is_opened(tmp_path: Path) -> None:
-    here = Ledger.create(str(tmp_path / "ledger"))
+def test_a_record_is_shared_by_all_who_open_it(tmp_path: Path) -> None:
+    here = Record.create(str(tmp_path / "record"))
     make, arguments = here.__reduce__()
     there = make(*arguments)
     there.begin(2, 7, 9, 1)

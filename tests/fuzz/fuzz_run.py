@@ -1,8 +1,8 @@
-"""A real node in a process of its own, one client after the other that says whatever the fuzzer has thought of, and a neighbour beside them.
+"""A real node in a process of its own, clients that send it one input after the other, and one client beside them that pings.
 
-After each input: every request that could be read has had exactly one answer, every line that could not has had one error, and the process
-lives. All the while a neighbour asks and is answered. In the end the books balance, nothing is in flight, nobody has failed whom nobody made
-fail, and there are no more descriptors and not much more memory than after the first inputs.
+After each input, every request that could be read has had exactly one answer, every other line has had one error, and the process lives. All the
+time, the pings are answered. In the end the counters balance, nothing is in flight, no capability has failed that was not told to, and there are
+no more descriptors and not much more memory than after the first inputs.
 """
 
 from __future__ import annotations
@@ -21,26 +21,25 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.bus.crowd import frame
+from tests.fuzz.expected_answers import expected_after_authentication, expected_for
 from tests.fuzz.mutator import Mutator
-from tests.fuzz.oracle import owed_at_door, owed_for
-from tests.fuzz.specimen import LINE_BYTES, TOKEN
+from tests.fuzz.node_program import LINE_BYTES, TOKEN
 from tests.soak.memory import MEBIBYTE
-from tests.soak.process import PATIENCE, ROOT, NodeProcess, balance_of
+from tests.soak.node_process import PATIENCE, ROOT, NodeProcess, frame
 
 CORPUS = Path(__file__).parent / "corpus"
-MODULE = "tests.fuzz.specimen"
-"""What serves the node."""
+MODULE = "tests.fuzz.node_program"
+"""What runs the node."""
 FOUND = ROOT / "build" / "fuzz"
-DOOR = "handshakes"
-"""The part of the corpus that is said where a token must be shown first."""
+HANDSHAKES = "handshakes"
+"""The part of the corpus that is sent where a token must be shown first."""
 TOKEN_MARK = b"@TOKEN@"
 GROWTH = 16 * MEBIBYTE
-"""What may be resident beyond the warm-up: the allocator's own raggedness, whatever the length of the run."""
+"""How much more may be resident after the warm-up, whatever the length of the run."""
 WARM_UP = 2000
 """Inputs after which memory must not grow any more."""
 LAST = 16
-"""How many inputs are kept, to be saved when something is wrong: what shows now may come from before."""
+"""How many inputs are saved when something is wrong: an earlier one may be the cause."""
 
 
 @dataclass(frozen=True)
@@ -51,12 +50,12 @@ class Entry:
     text: bytes
 
     @property
-    def is_for_door(self) -> bool:
-        return self.name.startswith(f"{DOOR}/")
+    def is_handshake(self) -> bool:
+        return self.name.startswith(f"{HANDSHAKES}/")
 
 
 def read_corpus(folder: Path = CORPUS) -> list[Entry]:
-    """All of it, in the order of its names."""
+    """Return the entries of a folder, by name."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != "README.md")
     return [
         Entry(path.relative_to(folder).as_posix(), path.read_bytes().replace(TOKEN_MARK, TOKEN.encode()))
@@ -74,18 +73,18 @@ class Report:
     seconds: float = 0.0
     pings: int = 0
     slowest_ms: float = 0.0
-    """The longest that the neighbour has waited."""
+    """The longest wait for an answer to a ping."""
     resident_mib: list[float] = field(default_factory=list[float])
     failures: list[str] = field(default_factory=list[str])
     saved: str = ""
-    """Where the last inputs are, if something is wrong."""
+    """Where the last inputs were saved, if something is wrong."""
 
 
-class Neighbour(threading.Thread):
-    """Asks one thing after the other, and must be answered, whatever others say."""
+class Pinger(threading.Thread):
+    """Pings the node, and must be answered whatever other clients send."""
 
     def __init__(self, node: NodeProcess) -> None:
-        super().__init__(name="neighbour", daemon=True)
+        super().__init__(name="pinger", daemon=True)
         self._connection = node.connect()
         self._is_over = threading.Event()
         self.pings = 0
@@ -98,7 +97,7 @@ class Neighbour(threading.Thread):
                 while not self._is_over.wait(0.002):
                     self._ask(answers.readline)
         except (OSError, ValueError, AssertionError) as error:
-            self.failure = f"the neighbour, after {self.pings} answers: {error!r}"
+            self.failure = f"ping after {self.pings} answers: {error!r}"
 
     def _ask(self, read: Callable[[], bytes]) -> None:
         name, begun = f"n{self.pings}", time.monotonic()
@@ -108,49 +107,52 @@ class Neighbour(threading.Thread):
         self.slowest = max(self.slowest, time.monotonic() - begun)
         self.pings += 1
 
-    def go_home(self) -> None:
+    def stop(self) -> None:
         self._is_over.set()
         self.join(PATIENCE)
         if self.is_alive() and not self.failure:
-            self.failure = "the neighbour is not answered any more"
+            self.failure = "pings are not answered any more"
 
 
-class Arena:
-    """One node, and what is said to it."""
+class InputSender:
+    """Sends inputs to a node, and compares the answers."""
 
     def __init__(self, node: NodeProcess, random: Random) -> None:
         self._node = node
         self._random = random
         self.answers = 0
 
-    def try_out(self, entry: Entry) -> list[str]:
-        """Say something, and hold the answers against what is owed."""
-        by_tcp = entry.is_for_door or self._random.random() < 0.3
+    def send(self, entry: Entry) -> list[str]:
+        """Send an input; return what is wrong with the answers."""
+        by_tcp = entry.is_handshake or self._random.random() < 0.3
         text = entry.text
-        if by_tcp and not entry.is_for_door:
+        if by_tcp and not entry.is_handshake:
             text = frame("greeting", "Syscall.Authenticate", "command", token=TOKEN) + text
-        owed = owed_at_door(text, LINE_BYTES, TOKEN) if by_tcp else owed_for(text, LINE_BYTES)
+        if by_tcp:
+            expected = expected_after_authentication(text, LINE_BYTES, TOKEN)
+        else:
+            expected = expected_for(text, LINE_BYTES)
         try:
-            heard = self._converse(text, by_tcp=by_tcp)
+            heard = self._exchange(text, by_tcp=by_tcp)
         except (OSError, ValueError) as error:
-            return [f"{error!r} came of it"]
+            return [f"{error!r} was raised"]
         self.answers += len(heard)
-        return owed.complaints(heard)
+        return expected.complaints(heard)
 
-    def _converse(self, text: bytes, *, by_tcp: bool) -> list[dict[str, Any]]:
-        """Say all of it, a piece at a time, listen meanwhile, and to the end."""
+    def _exchange(self, text: bytes, *, by_tcp: bool) -> list[dict[str, Any]]:
+        """Send everything in pieces, and read at the same time, to the end."""
         chunk = self._random.choice((1, 7, 100, 4096, 1 << 20)) if len(text) < 2000 else 1 << 20
         heard = bytearray()
         with self._node.connect(by_tcp=by_tcp) as connection:
             connection.settimeout(0)
             view = memoryview(text)
-            is_heard = False
+            is_at_end = False
             end = time.monotonic() + PATIENCE
-            is_said = False
-            while not is_heard:
-                if not view and not is_said:
-                    is_said = True
-                    # One that is not let in may be gone already.
+            is_sent = False
+            while not is_at_end:
+                if not view and not is_sent:
+                    is_sent = True
+                    # A connection that is not authenticated may be closed already.
                     with suppress(OSError):
                         connection.shutdown(socket.SHUT_WR)
                 left = end - time.monotonic()
@@ -160,26 +162,26 @@ class Arena:
                 if not (readable or writable):
                     raise TimeoutError(f"no end in {PATIENCE:g} s; {len(heard)} bytes have come")
                 if writable:
-                    view = self._say(connection, view, chunk)
+                    view = self._send_part(connection, view, chunk)
                 if readable:
-                    is_heard = self._hear(connection, heard)
+                    is_at_end = self._receive(connection, heard)
         lines = bytes(heard).decode().split("\n")
         assert lines.pop() == "", "the last line has no end"
         return [json.loads(line) for line in lines]
 
     @staticmethod
-    def _say(connection: socket.socket, view: memoryview, chunk: int) -> memoryview:
+    def _send_part(connection: socket.socket, view: memoryview, chunk: int) -> memoryview:
         try:
             return view[connection.send(view[:chunk]) :]
         except BlockingIOError:
             return view
         except OSError:
-            # The other end has heard enough; what it had to say to that is still to be read.
+            # The other end has closed it; what it has sent is still to be read.
             return view[:0]
 
     @staticmethod
-    def _hear(connection: socket.socket, heard: bytearray) -> bool:
-        """Whether that was the end."""
+    def _receive(connection: socket.socket, heard: bytearray) -> bool:
+        """Read; return whether that was the end."""
         try:
             data = connection.recv(1 << 18)
         except ConnectionResetError:
@@ -189,25 +191,27 @@ class Arena:
 
 
 class Inputs:
-    """The corpus, then mutants of it for so long."""
+    """The corpus, then mutants of it until the time is up."""
 
     def __init__(self, random: Random, corpus: Sequence[Entry], seconds: float) -> None:
         self._random = random
         self._corpus = corpus
         self._seconds = seconds
         self._mutators = {
-            is_for_door: Mutator(
-                random, [each.text for each in corpus if each.is_for_door is is_for_door] or [b""]
+            is_handshake: Mutator(
+                random, [each.text for each in corpus if each.is_handshake is is_handshake] or [b""]
             )
-            for is_for_door in (False, True)
+            for is_handshake in (False, True)
         }
 
     def __iter__(self) -> Iterator[Entry]:
         yield from self._corpus
         until = time.monotonic() + self._seconds
         while time.monotonic() < until:
-            is_for_door = self._random.random() < 0.15
-            yield Entry(f"{DOOR}/mutant" if is_for_door else "mutant", self._mutators[is_for_door].make())
+            is_handshake = self._random.random() < 0.15
+            yield Entry(
+                f"{HANDSHAKES}/mutant" if is_handshake else "mutant", self._mutators[is_handshake].make()
+            )
 
 
 def run(
@@ -224,77 +228,61 @@ def run(
     last: deque[Entry] = deque(maxlen=LAST)
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
         node = NodeProcess(MODULE, Path(folder))
-        neighbour = Neighbour(node)
-        neighbour.start()
+        pinger = Pinger(node)
+        pinger.start()
         try:
             node.ask("Syscall.Ping")
             before, warm = node.descriptors(), 0
-            arena = Arena(node, random)
+            sender = InputSender(node, random)
             for entry in inputs:
                 last.append(entry)
                 report.inputs += 1
-                found = arena.try_out(entry) + _signs(node, neighbour)
+                found = sender.send(entry) + _other_failures(node, pinger)
                 report.failures += [f"input {report.inputs} ({entry.name}): {sentence}" for sentence in found]
-                report.seconds, report.answers = time.monotonic() - begin, arena.answers
+                report.seconds, report.answers = time.monotonic() - begin, sender.answers
                 if report.inputs == WARM_UP:
                     warm = node.resident()
                 if report.inputs % 50 == 0:
                     tell(report)
                 if report.failures:
                     break
-            _end(node, neighbour, before, warm, report)
+            _end(node, pinger, before, warm, report)
             if report.failures:
                 report.saved = _save(seed, last, node.said)
         finally:
-            neighbour.go_home()
+            pinger.stop()
             node.kill()
     return report
 
 
-def _signs(node: NodeProcess, neighbour: Neighbour) -> list[str]:
-    """What is wrong besides."""
+def _other_failures(node: NodeProcess, pinger: Pinger) -> list[str]:
+    """Return what else is wrong."""
     if not node.is_alive:
         return ["the node has died"]
-    return [neighbour.failure] if neighbour.failure else []
+    return [pinger.failure] if pinger.failure else []
 
 
-def _end(node: NodeProcess, neighbour: Neighbour, before: int, warm: int, report: Report) -> None:
-    """Send all home, and look at what is left."""
-    neighbour.go_home()
-    report.pings, report.slowest_ms = neighbour.pings, round(neighbour.slowest * 1000, 1)
-    if neighbour.failure and not report.failures:
-        report.failures.append(neighbour.failure)
+def _end(node: NodeProcess, pinger: Pinger, before: int, warm: int, report: Report) -> None:
+    """Stop pinging, and check what is left."""
+    pinger.stop()
+    report.pings, report.slowest_ms = pinger.pings, round(pinger.slowest * 1000, 1)
+    if pinger.failure and not report.failures:
+        report.failures.append(pinger.failure)
     try:
-        report.failures += _look_back(node, before, warm, report)
+        report.failures += _compare(node, before, warm, report)
         if (code := node.stop()) != 0:
-            report.failures.append(f"told to stop, the node ended with {code}")
+            report.failures.append(f"asked to stop, the node ended with {code}")
     except (OSError, ValueError) as error:
         report.failures.append(f"in the end the node has died, or does not answer: {error!r}")
     report.failures += node.complaints()
 
 
-def _look_back(node: NodeProcess, before: int, warm: int, report: Report) -> list[str]:
-    """What is wrong with a node that has heard it all, and should be as it was."""
-    found: list[str] = []
-    end = time.monotonic() + PATIENCE
-    while True:
-        stats = node.ask("Syscall.Stats")
-        # The one in flight is this question, and so is the client.
-        is_quiet = stats["clients"] == 1 and stats["requests"]["inFlight"] == 1
-        # The neighbour has gone home.
-        is_tidy = node.descriptors() <= before
-        if (is_quiet and is_tidy) or time.monotonic() > end:
-            break
-        time.sleep(0.02)
-    if not is_quiet:
-        found.append(f"all have gone, and the node says {stats}")
-    if not is_tidy:
-        found.append(f"{node.descriptors()} descriptors are open; there were {before}")
-    if lost := balance_of(stats["requests"]):
-        found.append(f"the books do not account for {lost} requests: {stats['requests']}")
+def _compare(node: NodeProcess, before: int, warm: int, report: Report) -> list[str]:
+    """Return what is wrong with a node that should be as it was."""
+    found = node.check_idle(before)
     health = node.ask("Syscall.Health")["capabilities"]
-    if failed := {name: each for name, each in health.items() if each["crashes"] and name != "Clown"}:
-        found.append(f"these have failed, and nobody made them: {failed}")
+    if failed := {name: each for name, each in health.items() if each["crashes"] and name != "Fragile"}:
+        found.append(f"these have failed, and were not told to: {failed}")
     resident = node.resident()
     report.resident_mib = [round(each / MEBIBYTE, 1) for each in (warm, resident)]
     if warm and resident - warm > GROWTH:
@@ -303,11 +291,11 @@ def _look_back(node: NodeProcess, before: int, warm: int, report: Report) -> lis
 
 
 def _save(seed: int, last: Sequence[Entry], said: str) -> str:
-    """Keep the last inputs as files, the last of them the last."""
+    """Save the last inputs as files, in their order."""
     folder = FOUND / f"{seed}-{int(time.time())}"
     folder.mkdir(parents=True, exist_ok=True)
     for number, entry in enumerate(last):
-        part = folder / DOOR if entry.is_for_door else folder
+        part = folder / HANDSHAKES if entry.is_handshake else folder
         part.mkdir(exist_ok=True)
         (part / f"{number:02}.bin").write_bytes(entry.text.replace(TOKEN.encode(), TOKEN_MARK))
     (folder / "stderr.txt").write_text(said, "utf-8")

@@ -1,4 +1,4 @@
-"""A ledger that outlives whoever writes it: a file that every process of a troupe has mapped into its memory.
+"""A record that survives the processes that write it: a file that every process of a deployment maps into its memory.
 
 What an actor has written down a moment before its process is killed is there all the same. Every message has a *source*, whoever sent
 it, and a number that counts up and is used once. So "in order" is "growing", for every source, role and lane, over all incarnations;
@@ -13,9 +13,9 @@ from enum import IntEnum
 from pathlib import Path
 from typing import final
 
-ROLES = ("juggler", "acrobat", "lion", "tiger", "director")
+ROLES = ("cooperative", "dedicated", "process_a", "process_b", "main")
 SOURCES = 16
-"""Those who send: the crowd first, then the roles, from FIRST_ROLE on."""
+"""The sources of messages: the senders first, then the roles, from FIRST_ROLE on."""
 FIRST_ROLE = SOURCES - len(ROLES)
 MOST = 1 << 18
 """Messages of one source."""
@@ -26,14 +26,14 @@ WIDTH = 8
 
 
 class Count(IntEnum):
-    """What is counted for each role, over all its incarnations."""
+    """What is counted for each role, over all its restarts."""
 
     BEGUN = 0
     DONE = 1
     ANSWERED = 2
     SENT = 3
-    """Numbers that it has used as a source."""
-    BORN = 4
+    """Numbers that it has used."""
+    STARTED = 4
 
 
 COUNTS = len(ROLES) * len(Count)
@@ -43,13 +43,13 @@ SIZE = HEAD + SOURCES * MOST
 
 
 @final
-class Ledger:
-    """One process's view of the file. It travels as its path."""
+class Record:
+    """The view of one process. It is pickled as a path."""
 
     def __init__(self, path: str, home: int) -> None:
         self._path = path
         self.home = home
-        """The process of the troupe itself."""
+        """The process that created it."""
         with Path(path).open("r+b") as file:
             self._map = mmap.mmap(file.fileno(), SIZE)
         self._view = memoryview(self._map)
@@ -57,18 +57,18 @@ class Ledger:
         self._seen = self._view[HEAD:]
 
     @classmethod
-    def create(cls, path: str) -> Ledger:
-        """A new one, with nothing in it."""
+    def create(cls, path: str) -> Record:
+        """Create an empty record."""
         with Path(path).open("wb") as file:
             file.truncate(SIZE)
         Path(f"{path}.wrong").touch()
         return cls(path, os.getpid())
 
-    def __reduce__(self) -> tuple[type[Ledger], tuple[str, int]]:
-        return Ledger, (self._path, self.home)
+    def __reduce__(self) -> tuple[type[Record], tuple[str, int]]:
+        return Record, (self._path, self.home)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._numbers.release()
         self._seen.release()
         self._view.release()
@@ -77,13 +77,13 @@ class Ledger:
     # -- what actors write -----------------------------------------------------------------------------------------------------
 
     def add(self, role: int, what: Count) -> int:
-        """Count one; how many that makes. A role is one actor at a time, so nobody needs a lock."""
+        """Add one to a counter and return it. A role is one actor at a time, so no lock is needed."""
         place = role * len(Count) + what
         self._numbers[place] += 1
         return self._numbers[place]
 
     def begin(self, role: int, source: int, number: int, lane: int) -> None:
-        """A message is about to be handled."""
+        """Record that a message is about to be handled."""
         self.add(role, Count.BEGUN)
         place = COUNTS + (role * SOURCES + source) * LANES + lane
         last = self._numbers[place]
@@ -96,7 +96,7 @@ class Ledger:
         self._seen[byte] = 1
 
     def complain(self, sentence: str) -> None:
-        """Something is wrong."""
+        """Record that something is wrong."""
         # One write: lines of several processes do not mix.
         fd = os.open(f"{self._path}.wrong", os.O_WRONLY | os.O_APPEND)
         try:
@@ -107,13 +107,13 @@ class Ledger:
     # -- what is read in the end -----------------------------------------------------------------------------------------------
 
     def count(self, what: Count) -> int:
-        """The sum over all roles."""
+        """Return the sum over all roles."""
         return sum(self._numbers[role * len(Count) + what] for role in range(len(ROLES)))
 
     def was_begun(self, source: int, number: int) -> bool:
-        """Whether anybody has begun to handle a message."""
+        """Return whether a message was begun to be handled."""
         return bool(self._seen[source * MOST + number])
 
     def complaints(self) -> list[str]:
-        """What was found to be wrong, in all processes."""
+        """Return what all processes have found wrong."""
         return Path(f"{self._path}.wrong").read_text("utf-8").splitlines()

@@ -1,4 +1,4 @@
-"""A node in a process of its own, as seen from outside: its doors, its memory, its descriptors, what it says on standard error, and how it ends."""
+"""A node in a process of its own, seen from outside: its sockets, memory, descriptors, standard error and exit code."""
 
 from __future__ import annotations
 
@@ -10,28 +10,45 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import IO, Any
 
-from tests.bus.crowd import frame
-
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 30.0
-"""Seconds within which it must have done whatever it does, on the busiest machine."""
+"""Seconds in which anything must be done, on the busiest machine."""
 
-# What nobody expects of a node, whatever its clients do.
+# What must not appear on the standard error of a node, whatever its clients do.
 ESCAPED = re.compile(
     r"Exception in callback|never retrieved|never awaited|Fatal Python error|the node has failed|ResourceWarning|Unhandled exception"
 )
 
 
+def frame(
+    message_id: str,
+    type_name: str,
+    kind: str = "query",
+    *,
+    metadata: dict[str, Any] | None = None,
+    **data: Any,
+) -> bytes:
+    """Return a message as one line."""
+    message = {
+        "kind": kind,
+        "type": type_name,
+        "data": data,
+        "metadata": {"id": message_id, "timestamp": 1767910000000, **(metadata or {})},
+    }
+    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
+
+
 class NodeProcess:
-    """A node that a module of the tests serves: it is run as `python -m MODULE FOLDER`, and listens in that folder.
+    """A node that `python -m MODULE FOLDER` serves, with a socket in that folder.
 
     Args:
-        module: which.
-        folder: where it is to listen; what it says on standard error is there, too.
-        is_strict: whether Python is to look more closely, which takes time and memory.
+        module: the module.
+        folder: where its socket and its standard error are.
+        is_strict: whether Python runs in its development mode, which takes time and memory.
 
     Attributes:
         path: its Unix socket.
@@ -75,20 +92,20 @@ class NodeProcess:
 
     @property
     def said(self) -> str:
-        """All it has said on standard error."""
+        """Its standard error."""
         return self._said.read_text("utf-8", "replace")
 
     def resident(self) -> int:
-        """The bytes of memory that it holds now."""
+        """Return the bytes of memory that it holds."""
         pages = Path(f"/proc/{self.pid}/statm").read_text("ascii").split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
     def descriptors(self) -> int:
-        """How many it has open."""
+        """Return how many descriptors it has open."""
         return len(os.listdir(f"/proc/{self.pid}/fd"))
 
     def connect(self, *, by_tcp: bool = False) -> socket.socket:
-        """A connection, on which everything has its time."""
+        """Return a connection with a timeout."""
         if by_tcp:
             return socket.create_connection(("127.0.0.1", self.port), PATIENCE)
         connection = socket.socket(socket.AF_UNIX)
@@ -101,7 +118,7 @@ class NodeProcess:
         return connection
 
     def ask(self, type_name: str, name: str = "ask") -> dict[str, Any]:
-        """The data of the reply to a query, asked by a client that comes for it alone."""
+        """Ask a query on a connection of its own; return the data of the reply."""
         with self.connect() as connection:
             connection.sendall(frame(name, type_name))
             with connection.makefile("rb") as answers:
@@ -110,8 +127,31 @@ class NodeProcess:
         data: dict[str, Any] = answer["data"]
         return data
 
+    def check_idle(self, descriptors: int) -> list[str]:
+        """Wait until all clients have gone and as few descriptors are open as before; return what is wrong with its counters.
+
+        Of the clients, the question itself is connected, and its request is in flight.
+        """
+        end = time.monotonic() + PATIENCE
+        while True:
+            stats = self.ask("Syscall.Stats")
+            requests: dict[str, Any] = stats["requests"]
+            wrong: list[str] = []
+            if stats["clients"] != 1 or requests["inFlight"] != 1:
+                wrong.append(f"all clients have gone, and the node says {stats}")
+            if (count := self.descriptors()) > descriptors:
+                wrong.append(f"{count} descriptors are open; there were {descriptors}")
+            if not wrong or time.monotonic() > end:
+                break
+            time.sleep(0.02)
+        ended = sum(requests[name] for name in ("answered", "abandoned", "withdrawn"))
+        lost = requests["admitted"] - ended - sum(requests["failed"].values()) - requests["inFlight"]
+        if lost:
+            wrong.append(f"the counters do not account for {lost} requests: {requests}")
+        return wrong
+
     def stop(self) -> int:
-        """Have it stop in good order; its exit code."""
+        """Stop it with SIGTERM; return its exit code."""
         self._process.send_signal(signal.SIGTERM)
         try:
             return self._process.wait(PATIENCE)
@@ -121,24 +161,16 @@ class NodeProcess:
             self.kill()
 
     def kill(self) -> None:
-        """End it, if it has not ended."""
+        """End it if it has not ended."""
         self._process.kill()
         self._process.wait(PATIENCE)
         self._out.close()
 
     def complaints(self) -> list[str]:
-        """The lines of standard error that nobody expects, whatever its clients do."""
+        """Return the lines of its standard error that must not be there."""
         lines = self.said.splitlines()
         return [
             "\n".join(lines[number : number + 12])
             for number, line in enumerate(lines)
             if ESCAPED.search(line)
         ]
-
-
-def balance_of(requests: dict[str, Any]) -> int:
-    """How many requests the books of a node do not account for."""
-    failed: dict[str, int] = requests["failed"]
-    ended: int = requests["answered"] + sum(failed.values()) + requests["abandoned"] + requests["withdrawn"]
-    admitted: int = requests["admitted"]
-    return admitted - ended - int(requests["inFlight"])

@@ -1,7 +1,7 @@
-"""What a client is owed for what it has said: how many answers to which id.
+"""The answers that a client must get for what it has sent: how many, to which id.
 
-Whether a line is a message is asked of `read_frame`, as the node does: the parser has tests of its own. What is held here is all that comes
-of it: that each request is answered once, each bad line is one error, an event is nothing or one error, and nothing else ever comes.
+`read_frame` decides whether a line is a message, as in the node: the parser has tests of its own. What is compared here is the rest: each request
+is answered once, each bad line is one error, an event is nothing or one error, and nothing else ever comes.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from bandstand.bus.adapters.authentication import MAX_AUTH_LINE, read_auth_reque
 from bandstand.bus.wire import DECODE_ERRORS, read_frame
 from bandstand.errors import InvalidMessageError
 
-# What a browser begins with.
+# The first line of a browser.
 HTTP = re.compile(rb"(?i)(?:[a-z]+ \S+ http/1\.[01]|host: ?\S+)\r?$")
 
 Answers = Counter[str | None]
 
 
 @dataclass
-class Owed:
-    """What must come, and what may come besides."""
+class Expected:
+    """What must come, and what may come."""
 
     answers: Answers = field(default_factory=Counter[str | None])
-    """How often each id must be answered; None stands for lines whose id could not be made out."""
+    """How often each id must be answered; None for lines without a readable id."""
     maybe: Answers = field(default_factory=Counter[str | None])
-    """How often each id may be answered besides: an event that its subscribers cannot read is an error, and a message that was scheduled
-    is answered if its time comes before the connection ends."""
-    is_stranger: bool = False
-    """Whether it is not let in: then there is one `Sys.Unauthorized`, and nothing else."""
+    """How often each id may be answered too: an event that its subscribers cannot read is an error, and a scheduled message
+    is answered if it is due before the connection ends."""
+    is_refused: bool = False
+    """Whether it is not authenticated: then there is one `Sys.Unauthorized`, and nothing else."""
 
     def complaints(self, heard: list[dict[str, Any]]) -> list[str]:
-        """What is wrong with what has come."""
-        if self.is_stranger:
+        """Return what is wrong with the answers."""
+        if self.is_refused:
             kinds = [message["type"] for message in heard]
-            return [] if kinds == ["Sys.Unauthorized"] else [f"a stranger was told {kinds}"]
+            return [] if kinds == ["Sys.Unauthorized"] else [f"an unauthenticated client was sent {kinds}"]
         came = Answers(
             message["metadata"].get("causation") for message in heard if message["kind"] != "event"
         )
@@ -53,48 +53,48 @@ class Owed:
         return said
 
 
-def owed_for(text: bytes, line_bytes: int) -> Owed:
-    """What a client is owed that says this, and then nothing more."""
-    owed = Owed()
-    has_spoken = False
+def expected_for(text: bytes, line_bytes: int) -> Expected:
+    """Return what a client must get that sends this and nothing more."""
+    expected = Expected()
+    has_begun = False
     first, _, rest = text.partition(b"\n")
     greeting = None if len(first) > min(MAX_AUTH_LINE, line_bytes) else read_auth_request(first)
     if greeting is not None:
-        # Answered at the door, even where nobody asks for it: the node has not heard anything yet.
-        owed.answers[greeting.request_id] += 1
+        # Answered before the node sees anything, even where no token is needed.
+        expected.answers[greeting.request_id] += 1
         text = rest
     for line in text.split(b"\n"):
         if len(line) > line_bytes:
-            owed.answers[None] += 1
+            expected.answers[None] += 1
             continue
         if not line or line.isspace():
             continue
-        if not has_spoken and HTTP.match(line):
-            owed.answers[None] += 1
+        if not has_begun and HTTP.match(line):
+            expected.answers[None] += 1
             break
         try:
             frame = read_frame(line)
         except InvalidMessageError as problem:
-            owed.answers[problem.request_id] += 1
+            expected.answers[problem.request_id] += 1
             continue
-        has_spoken = True
-        (owed.maybe if frame.kind == "event" else owed.answers)[frame.metadata.id] += 1
+        has_begun = True
+        (expected.maybe if frame.kind == "event" else expected.answers)[frame.metadata.id] += 1
         if frame.type == "Timer.Schedule":
-            owed.maybe.update(_ids(_parsed(bytes(frame.data))))
-    return owed
+            expected.maybe.update(_ids(_parsed(bytes(frame.data))))
+    return expected
 
 
-def owed_at_door(text: bytes, line_bytes: int, token: str) -> Owed:
-    """What one is owed that says this where a token must be shown first."""
+def expected_after_authentication(text: bytes, line_bytes: int, token: str) -> Expected:
+    """The same where a token must be shown first."""
     if not text:
-        return Owed()
+        return Expected()
     first, _, rest = text.partition(b"\n")
     greeting = None if len(first) > MAX_AUTH_LINE else read_auth_request(first)
     if greeting is None or greeting.token != token:
-        return Owed(is_stranger=True)
-    owed = owed_for(rest, line_bytes)
-    owed.answers[greeting.request_id] += 1
-    return owed
+        return Expected(is_refused=True)
+    expected = expected_for(rest, line_bytes)
+    expected.answers[greeting.request_id] += 1
+    return expected
 
 
 def _parsed(data: bytes) -> Any:
@@ -106,7 +106,7 @@ def _parsed(data: bytes) -> Any:
 
 
 def _ids(value: Any) -> list[str]:
-    """Whatever might be the id of a message somewhere in there."""
+    """Return everything that might be the id of a message in there."""
     if isinstance(value, dict):
         found: list[str] = []
         for key, each in value.items():  # pyright: ignore[reportUnknownVariableType]

@@ -1,7 +1,6 @@
-"""What is served to the fuzzer: a capability whose data has every kind of type, and one that fails in every way. Neither keeps anything: what
-grows in this process grows by mistake.
+"""The node of a fuzz run, `python -m tests.fuzz.node_program FOLDER`: a capability with data of every type, and one that fails in every way.
 
-    python -m tests.fuzz.specimen FOLDER
+Neither keeps anything, so whatever grows in this process is a leak.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ class Branch(Struct, tag="branch"):
     right: Leaf | Branch
 
 
-class Everything(Query[int], type="Specimen.Everything"):
-    """Take one of everything."""
+class Everything(Query[int], type="Types.Everything"):
+    """Take a value of every type."""
 
     whole: int = 0
     small: Annotated[int, Meta(ge=-5, le=5)] = 0
@@ -70,29 +69,29 @@ class Echoed(Struct):
     value: Leaf | Branch | None
 
 
-class Echo(Query[Echoed], type="Specimen.Echo"):
-    """Say a tree back."""
+class Echo(Query[Echoed], type="Types.Echo"):
+    """Return a tree."""
 
     tree: Leaf | Branch | None = None
 
 
-class Said(Event, type="Specimen.Said"):
+class Said(Event, type="Types.Said"):
     """Something was said."""
 
     text: str = ""
 
 
-class Do(Command[None], type="Clown.Do"):
+class Do(Command[None], type="Fragile.Do"):
     """Do something, well or not."""
 
     way: Literal["answer", "raise", "refuse", "lie", "dawdle", "emit"] = "answer"
 
 
-class Secret(Event, type="Clown.Secret"):
-    """What it may not say."""
+class Undeclared(Event, type="Fragile.Undeclared"):
+    """An event that the capability does not declare."""
 
 
-class Specimen(Capability):
+class Types(Capability):
     """Takes everything."""
 
     def everything(self, msg: Everything) -> int:
@@ -105,8 +104,8 @@ class Specimen(Capability):
         pass
 
 
-class Clown(Capability):
-    """Stumbles."""
+class Fragile(Capability):
+    """Answers, raises, refuses, breaks its contract or is slow, as it is told."""
 
     outbound = Said
     restarts = RestartLimits(max_restarts=1_000_000, backoff=Backoff(initial=0.001, maximum=0.001))
@@ -118,11 +117,11 @@ class Clown(Capability):
             case "refuse":
                 raise RefusedError("on purpose")
             case "lie":
-                self.bus.emit(Secret())
+                self.bus.emit(Undeclared())
             case "dawdle":
                 await asyncio.sleep(0.003)
             case "emit":
-                self.bus.emit(Said("from the clown"))
+                self.bus.emit(Said("on purpose"))
             case "answer":
                 pass
 
@@ -131,7 +130,7 @@ def main() -> int:
     folder = sys.argv[1]
     limits = Limits(line_bytes=LINE_BYTES, connections=200, unauthenticated=50)
     adapters = [UnixAdapter(f"{folder}/bus.sock", limits=limits), TcpAdapter(limits=limits, token=TOKEN)]
-    return serve(Service(load=lambda: [Specimen, Clown], adapters=adapters), sys.stdout, sys.stderr)
+    return serve(Service(load=lambda: [Types, Fragile], adapters=adapters), sys.stdout, sys.stderr)
 
 
 if __name__ == "__main__":
