@@ -169,7 +169,6 @@ def test_what_an_init_sends_to_itself_waits_until_it_has_ended(loop: Loop) -> No
     assert loop.statistics().ready == 1
     settle(loop)
     assert log == ["init", "urgent", "first", "last"]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G44")
@@ -182,7 +181,6 @@ def test_an_init_that_raises_is_a_panic_that_the_supervisor_hears_of_once(
     assert diary.stopped == [(child, ExitReason.PANIC)]
     settle(loop)
     assert [message.data for message in notes] == [ChildExit(child, ExitReason.PANIC, error)]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G44")
@@ -196,7 +194,6 @@ def test_what_was_sent_to_a_child_whose_init_raises_becomes_dead_letters(
 
     add_child(loop, idle, init)
     assert [data for _, _, data, *_ in diary.dead] == ["unread"]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G44")
@@ -251,7 +248,6 @@ def test_an_init_that_ends_its_own_actor_ends_it_when_it_has_returned(
     (note,) = exits(notes)
     assert (note.reason, type(note.cause)) == (reason, cause), "the first wish stands"
     assert loop.statistics().in_flight == 0
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G44", "G22")
@@ -288,7 +284,6 @@ def test_an_interrupt_in_an_init_leaves_and_everybody_ends(
     assert caught.value is error
     assert loop.statistics().alive == 0
     assert sorted(int(actor) for actor, _ in diary.stopped) == sorted([int(parent), int(born[0])])
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G44", "G24")
@@ -343,7 +338,6 @@ def test_what_the_observer_sends_at_a_start_waits_for_the_init_and_keeps_its_pla
     assert log == [*([] if kind == "none" else ["init"]), ("hello", state), ("second", state)]
     assert other == ["x"]
     settle(loop)
-    check_statistics(loop)
 
 
 # --- inside another's turn ----------------------------------------------------------------------------------------------
@@ -382,7 +376,6 @@ def test_an_init_that_ends_its_supervisor_inside_the_supervisors_own_turn(
         (boss, ExitReason.NORMAL if how == "stop" else ExitReason.FAIL),
     ]
     assert family.taken == 1
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G44")
@@ -422,7 +415,6 @@ def test_inits_inside_inits_end_whoever_stands_outside_only_when_they_return(
         ("boss", ActorStatus.STOPPING),
     ]
     assert [actor for actor, _ in diary.stopped] == [ids["inner"], ids["middle"], boss]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G44")
@@ -525,7 +517,6 @@ def test_an_async_init_keeps_its_child_init_until_it_has_ended(
     assert [(message.data, message.tag, message.lane) for message in notes] == [
         (ChildStart(child), SystemTag.CHILD_START, Lane.SYSTEM)
     ]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G44")
@@ -544,7 +535,6 @@ def test_a_child_start_never_meets_a_full_mailbox(loop: Loop) -> None:
     poll_until(loop, lambda: loop.statistics().in_flight == 0 and loop.statistics().waiting == 0)
     assert start_messages(seen) == children
     assert loop.status(boss) is ActorStatus.RUNNING
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G44")
@@ -577,7 +567,6 @@ def test_an_async_init_that_raises_is_a_panic_that_the_supervisor_hears_of_once(
     assert loop.status(child) is ActorStatus.FAILED
     assert [message.data for message in notes] == [ChildExit(child, ExitReason.PANIC, error)]
     assert [data for _, _, data, *_ in diary.dead] == ["unread"]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G44", "G22")
@@ -622,7 +611,6 @@ def test_an_async_init_is_cancelled_when_its_actor_is_stopped(
     assert loop.status(child) is ActorStatus.STOPPED
     assert log == (["begun", "cancelled"] if has_begun else [])
     assert [message.data for message in notes] == [ChildExit(child, ExitReason.NORMAL, None)]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G44", "G32")
@@ -785,7 +773,6 @@ def test_an_actor_that_is_not_ready_yet_is_init_and_handles_messages_until_it_is
     loop.kernel.actors.declare_started(child)
     settle(loop)
     assert start_messages(notes) == [child], "once"
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G44")
@@ -866,7 +853,6 @@ def test_what_was_kept_comes_first_in_order_and_by_lanes(loop: Loop, init: Any) 
     settle(loop)
     assert seen == [*IN_ORDER[:3], "new and urgent", *IN_ORDER[3:], "new"]
     assert other == ["x"]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G51")
@@ -898,7 +884,6 @@ def test_an_estate_waits_for_an_async_init(loop: Loop, stubborn: Stubborn) -> No
     stubborn.release.set()
     poll_until(loop, lambda: len(seen) == len(IN_ORDER) + 1)
     assert seen == [*IN_ORDER, "new"]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G51")
@@ -921,7 +906,6 @@ def test_an_heir_whose_init_fails_leaves_the_estate_again(loop: Loop, kind: str)
     add_child(loop, collect, giving(seen), supervisor=boss, keeps=True, estate=family.mailboxes.pop())
     settle(loop)
     assert seen == IN_ORDER
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G51")
@@ -935,7 +919,6 @@ def test_the_message_at_hand_is_not_kept(loop: Loop) -> None:
     add_child(loop, collect, giving(seen), supervisor=boss, keeps=True, estate=family.mailboxes.pop())
     settle(loop)
     assert seen == ["kept", "kept, too"]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G51", "G10")
@@ -961,7 +944,6 @@ def test_system_messages_timers_and_what_is_still_on_its_way_are_not_kept(
         (Lane.SYSTEM, SystemTag.SHUTDOWN),
         (Lane.DATA, 0),
     ]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G51", "G7")
@@ -979,7 +961,6 @@ def test_an_estate_larger_than_the_heirs_cap_is_not_cut_and_leaves_no_room(loop:
     settle(loop)
     assert len(seen) == 47
     assert fill(loop, second) == 1
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G51", "G10")
@@ -1060,7 +1041,6 @@ def test_an_heir_that_the_observer_stops_at_its_start_loses_no_message_from_the_
     for estate in family.mailboxes:
         loop.kernel.discard_mailbox(estate)
     assert loop.statistics().waiting == 0
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G51", "G10", "G24")
@@ -1082,7 +1062,6 @@ def test_what_the_observer_sends_to_an_heir_at_its_start_is_not_lost(loop: Loop)
     settle(loop)
     assert sorted(seen) == sorted([*IN_ORDER, *(f"hello by {lane.name}" for lane in USER_LANES)])
     assert loop.statistics().waiting == 0
-    check_statistics(loop)
 
 
 # --- families -----------------------------------------------------------------------------------------------------------
@@ -1119,7 +1098,6 @@ def test_however_a_supervisor_ends_its_children_end_first_and_the_last_one_first
     assert [actor for actor, _ in diary.stopped] == [*(children[place] for place in (1, 3, 0, 2)), boss]
     assert {reason for actor, reason in diary.stopped if actor is not boss} == {ExitReason.NORMAL}
     assert family.taken == 1
-    check_statistics(loop)
 
 
 @pytest.mark.spec("J16")
@@ -1157,7 +1135,6 @@ def test_when_children_end_their_supervisors_id_is_stale_and_all_the_rest_is_sti
         ("peer", ActorStatus.FAILED, False, 1, 1),
     ]
     assert loop.status(child) is ActorStatus.STOPPED
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G21", "G54")
@@ -1227,7 +1204,6 @@ def test_a_child_whose_coroutine_is_in_flight_does_not_hold_its_supervisor_up(
     assert loop.status(slow) is ActorStatus.STOPPING
     stubborn.release.set()
     poll_until(loop, lambda: loop.status(slow) is ActorStatus.STOPPED)
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G21", "G54")
@@ -1406,7 +1382,6 @@ def test_a_system_message_can_be_sent_for_later(loop: Loop, clock: VirtualClock,
     settle(loop)
     assert notes == [Seen("later", SystemTag.CHILD_RESTART, 0, Lane.SYSTEM)]
     assert not timer.pending
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G8", "G20")
@@ -1423,7 +1398,6 @@ def test_a_system_timer_that_meets_a_mailbox_full_to_the_last_slot_waits_and_fai
     assert seen == [*range(5), "later"]
     assert diary.full == []
     assert loop.status(actor) is ActorStatus.RUNNING
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G16", "G19")
@@ -1436,7 +1410,6 @@ def test_a_system_timer_goes_with_its_target_and_is_not_set_for_one_that_has_end
     assert timer is not None
     assert not timer.pending
     assert loop.kernel.start_system_timer(actor, 10, "later", SystemTag.SHUTDOWN) is None
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G11")

@@ -10,7 +10,7 @@ import pytest
 
 from bandstand.core import ActorId, Context, ExitReason, Loop
 from tests.core.child_groups import RecordingChildGroup, add_child
-from tests.core.support import RecordingObserver, check_statistics, idle, settle
+from tests.core.support import RecordingObserver, idle, settle
 
 pytestmark = pytest.mark.guarantee("G277")
 
@@ -49,7 +49,6 @@ def test_nobody_is_left_of_a_chain_of_families(loop: Loop, diary: RecordingObser
     ENDS[how](loop, actors[0])
     assert loop.statistics().alive == 0
     assert [actor for actor, _ in diary.stopped] == actors[::-1]
-    check_statistics(loop)
 
 
 def test_an_actor_that_ends_its_own_parent_from_its_epilogue_ends_once(

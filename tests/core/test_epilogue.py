@@ -19,7 +19,6 @@ from tests.core.support import (
     RecordingObserver,
     Seen,
     call_in,
-    check_statistics,
     exits,
     idle,
     record,
@@ -67,7 +66,6 @@ def test_it_is_called_once_with_reason_and_cause(loop: Loop, diary: RecordingObs
     assert why is reason
     assert isinstance(cause, Boom) == (reason is ExitReason.PANIC)
     assert diary.stopped == [(actor, reason)]
-    check_statistics(loop)
 
 
 def test_a_killed_actor_has_none(loop: Loop, diary: RecordingObserver) -> None:
@@ -115,7 +113,6 @@ def test_an_actor_that_is_ending_accepts_nothing(loop: Loop, diary: RecordingObs
     loop.kernel.actors.set_exit_hook(actor, epilogue)
     loop.stop_actor(actor)
     assert len(caught) == 2
-    check_statistics(loop)
 
 
 def test_a_coroutine_is_waited_for(loop: Loop, diary: RecordingObserver) -> None:
@@ -138,7 +135,6 @@ def test_a_coroutine_is_waited_for(loop: Loop, diary: RecordingObserver) -> None
     assert steps == ["begin", "end"]
     assert diary.stopped == [(actor, ExitReason.NORMAL)]
     assert len(diary.dead) == 1
-    check_statistics(loop)
 
 
 @pytest.mark.parametrize("returned", [None, Verdict.FAIL, Verdict.STOP, 7])
@@ -206,7 +202,6 @@ def test_a_kill_ends_one_in_the_middle(loop: Loop, diary: RecordingObserver) -> 
     assert [who for who, _ in diary.stopped] == [actor]
     spin(loop)
     assert len(diary.stopped) == 1
-    check_statistics(loop)
 
 
 def test_a_second_stop_does_not_disturb_it(loop: Loop, diary: RecordingObserver) -> None:

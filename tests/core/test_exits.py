@@ -31,7 +31,6 @@ from tests.core.support import (
     RecordingObserver,
     Seen,
     call_in,
-    check_statistics,
     downs,
     exits,
     failer,
@@ -212,7 +211,6 @@ def test_keyboard_interrupt_and_system_exit_are_no_panic_they_leave(
     assert handled == [], "no other message is begun"
     assert dict(diary.stopped) == {bystander: ExitReason.NORMAL, culprit: ExitReason.NORMAL}
     assert loop.statistics().dead == 2
-    check_statistics(loop)
 
 
 @pytest.mark.spec("J11")
@@ -310,7 +308,6 @@ def test_all_unread_messages_become_dead_letters_in_the_order_they_would_have_be
         (Lane.DATA, 7),
     ]
     assert loop.statistics().dead == 4
-    check_statistics(loop)
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bandstand.core import ActorStatus, Context, ExitReason, Loop
-from tests.core.support import LoopMaker, check_statistics, exits, idle, record, settle
+from tests.core.support import LoopMaker, exits, idle, record, settle
 from tests.hostile import HOW, hostile
 
 pytestmark = [pytest.mark.guarantee("G282"), pytest.mark.parametrize("how", HOW)]
@@ -40,7 +40,6 @@ def test_a_behavior_that_raises_it_has_panicked(
     spin(loop)
     assert loop.status(actor) is ActorStatus.FAILED
     assert [exit_.reason for exit_ in exits(seen)] == [ExitReason.PANIC] * is_supervised
-    check_statistics(loop)
 
 
 def test_so_has_one_that_a_timer_has_woken(loop: Loop, clock: Any, how: str) -> None:

@@ -25,7 +25,6 @@ from tests.core.support import (
     RecordingObserver,
     Seen,
     call_in,
-    check_statistics,
     collect,
     downs,
     exits,
@@ -92,7 +91,6 @@ def test_what_the_killed_had_not_handled_becomes_dead_letters_and_its_timers_go(
     loop.kill_actor(actor)
     assert [data for _, _, data, *_ in diary.dead] == ["control", "data"]
     assert not timer.pending
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G42")
@@ -178,7 +176,6 @@ def test_everyone_hears_once_also_when_the_coroutine_ends_at_last(
     settle(loop)
     assert [len(exits(notes)), len(downs(notes)), len(exit_messages(notes))] == [1, 1, 1]
     assert diary.stopped == [(actor, ExitReason.FAIL)]
-    check_statistics(loop)
 
 
 # --- what the coroutine goes on to do -----------------------------------------------------------------------------------
@@ -217,7 +214,6 @@ def test_however_the_coroutine_ends_later_it_harms_nobody(
     assert seen == ["still here"]
     assert diary.stopped == [(actor, ExitReason.FAIL)]
     assert sum("stubborn" in line.getMessage() for line in caplog.records) == 1, "the kill itself"
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G42")
@@ -247,7 +243,6 @@ def test_the_ghost_of_a_killed_actor_can_use_the_loop_but_not_its_own_id(loop: L
     poll_until(loop, lambda: seen)
     assert facts == [ActorStatus.FAILED, False, "its state"]
     assert seen == ["from the ghost"]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G42", "G22")
@@ -275,7 +270,6 @@ def test_in_flight_counts_the_coroutine_until_it_has_really_ended(loop: Loop, st
     stubborn.release.set()
     poll_until(loop, lambda: not loop.statistics().in_flight)
     assert stubborn.ended == 3
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G42", "G27")
@@ -384,7 +378,6 @@ def test_who_kills_itself_ends_when_its_behavior_has_returned(
     assert note.reason is ExitReason.FAIL, "the wish came before the verdict"
     assert isinstance(note.cause, ActorKilledError)
     assert [data for _, _, data, *_ in diary.dead] == ["never handled"]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G42")
@@ -435,7 +428,6 @@ def test_a_coroutine_that_kills_its_own_actor(
         assert note.reason is ExitReason.FAIL
         assert isinstance(note.cause, ActorKilledError)
     assert loop.statistics().in_flight == 0
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G42", "G32")
@@ -491,7 +483,6 @@ def test_an_actor_whose_async_init_is_in_flight_can_be_killed(
     settle(loop)
     assert loop.status(actor) is ActorStatus.FAILED
     assert [type(message.data).__name__ for message in notes] == ["ChildExit"]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G42", "G43")
@@ -523,7 +514,6 @@ def test_one_actor_kills_another_inside_its_own_turn(loop: Loop, stubborn: Stubb
     call_in(loop, loop.spawn(run_message), act)
     settle(loop)
     assert during == [ActorStatus.FAILED] * 2
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G42", "G24")
@@ -536,7 +526,6 @@ def test_a_hook_may_kill_whoever_has_just_started(loop: Loop) -> None:
     actor = loop.spawn(idle)
     loop.set_observer(None)
     assert loop.status(actor) is ActorStatus.FAILED
-    check_statistics(loop)
 
 
 @pytest.mark.spec("J12")

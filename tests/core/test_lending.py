@@ -17,7 +17,6 @@ from tests.core.support import (
     Boom,
     LoopMaker,
     Seen,
-    check_statistics,
     collect,
     idle,
     record,
@@ -45,7 +44,6 @@ def test_a_call_from_another_thread_is_made_on_the_loops_own(loop: Loop) -> None
     assert threads == []
     settle(loop)
     assert threads == [threading.get_ident()]
-    check_statistics(loop)
 
 
 def test_calls_and_messages_of_one_thread_keep_their_order(loop: Loop) -> None:
@@ -62,7 +60,6 @@ def test_calls_and_messages_of_one_thread_keep_their_order(loop: Loop) -> None:
     settle(loop)
     assert depths == sorted(depths)
     assert got == list(range(5))
-    check_statistics(loop)
 
 
 def test_a_call_that_raises_is_logged_and_the_next_is_made(
@@ -136,7 +133,6 @@ def test_a_call_after_is_made_once_never_early_and_in_no_statistics(loop: Loop, 
     settle(loop)
     assert made == [1]
     assert loop.statistics().timers_set == 0
-    check_statistics(loop)
 
 
 def test_a_call_after_can_be_taken_back_also_twice_and_too_late(loop: Loop, clock: VirtualClock) -> None:
@@ -149,7 +145,6 @@ def test_a_call_after_can_be_taken_back_also_twice_and_too_late(loop: Loop, cloc
     settle(loop)
     kept()
     assert made == ["kept"]
-    check_statistics(loop)
 
 
 def test_a_call_after_that_raises_is_logged(
@@ -181,7 +176,6 @@ def test_a_message_later_with_any_object_for_a_tag(loop: Loop, clock: VirtualClo
     ((data, seen_tag, sender, seen_lane),) = seen
     assert (data, sender, seen_lane) == ("data", 0, lane)
     assert seen_tag is tag
-    check_statistics(loop)
 
 
 def test_it_can_be_cancelled_and_goes_with_its_actor(loop: Loop, clock: VirtualClock) -> None:
@@ -195,7 +189,6 @@ def test_it_can_be_cancelled_and_goes_with_its_actor(loop: Loop, clock: VirtualC
     assert got == []
     books = loop.statistics()
     assert (books.timers_set, books.timers_cancelled, books.timers_released) == (2, 1, 1)
-    check_statistics(loop)
 
 
 def test_a_timer_needs_an_actor(loop: Loop) -> None:

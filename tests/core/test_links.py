@@ -29,7 +29,6 @@ from tests.core.support import (
     RecordingObserver,
     Seen,
     call_in,
-    check_statistics,
     downs,
     exits,
     failer,
@@ -105,7 +104,6 @@ def test_an_abnormal_end_is_shared_with_its_reason_from_either_side(loop: Loop, 
     assert type(note.cause.__cause__) is (type(None) if cause is None else cause)
     for part in (repr(peer), "peer", repr(first), reason.name):
         assert part in str(note.cause)
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G43")
@@ -161,7 +159,6 @@ def test_all_linked_ones_share_one_end(loop: Loop) -> None:
     settle(loop)
     assert {loop.status(spoke) for spoke in spokes} == {ActorStatus.FAILED}
     assert loop.statistics().ended_panic == 101
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G43", "G21")
@@ -196,7 +193,6 @@ def test_a_chain_of_20000_falls_without_recursion(loop: Loop, diary: RecordingOb
     loop.fail_actor(chain[0 if start == "an end" else MANY // 2])
     assert loop.statistics().ended_fail == MANY
     assert len(diary.stopped) == MANY
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G43", "G21")
@@ -259,7 +255,6 @@ def test_what_the_fallen_had_not_handled_becomes_dead_letters(loop: Loop, diary:
     loop.fail_actor(first)
     assert [data for _, _, data, *_ in diary.dead] == ["unread"]
     assert not timer.pending
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G43")
@@ -347,7 +342,6 @@ def test_a_full_mailbox_loses_no_exit(loop: Loop) -> None:
     assert loop.status(trap) is ActorStatus.RUNNING
     assert [note.actor for note in exit_messages(seen)] == peers
     assert fill(loop, trap) == 1, "the mailbox is as it was"
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G43")
@@ -375,7 +369,6 @@ def test_an_exit_that_nobody_reads_any_more_is_a_dead_letter(loop: Loop, diary: 
     assert [(target, lane, tag) for target, lane, _, tag, _ in diary.dead] == [
         (trap, Lane.SYSTEM, SystemTag.EXIT)
     ]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G43", "G10")
@@ -393,7 +386,6 @@ def test_a_trapping_actor_on_its_way_out_leaves_the_books_balanced(loop: Loop) -
     settle(loop)
     assert loop.status(trap) is ActorStatus.STOPPED
     assert loop.statistics().waiting == 0
-    check_statistics(loop)
 
 
 # --- making and taking back ---------------------------------------------------------------------------------------------
@@ -464,7 +456,6 @@ def test_an_actor_cannot_be_linked_with_itself(loop: Loop) -> None:
         with pytest.raises(InvalidArgumentError, match="itself"):
             loop.link(actor, address)
     loop.fail_actor(actor)
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G43", "G2")
@@ -619,7 +610,6 @@ def test_a_peer_with_a_coroutine_in_flight_is_cancelled_and_falls_when_that_has_
     assert isinstance(note.cause, LinkBrokenError)
     assert note.cause.__cause__ is error
     assert log == ["cancelled"]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G43", "G32")
@@ -654,7 +644,6 @@ def test_one_who_is_supervisor_monitor_and_linked_hears_in_this_order(loop: Loop
     assert [type(message.data).__name__ for message in seen] == ["ChildExit", "Down", "Exit"]
     assert [message.tag for message in seen] == [SystemTag.CHILD_EXIT, SystemTag.DOWN, SystemTag.EXIT]
     assert (exits(seen)[0].cause, downs(seen)[0].cause) == (exit_messages(seen)[0].cause,) * 2
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G21", "G43")
@@ -683,7 +672,6 @@ def test_a_supervisor_linked_with_its_child_falls_with_it(loop: Loop, diary: Rec
     loop.fail_actor(child)
     assert [actor for actor, _ in diary.stopped] == [child, boss, sibling]
     assert [tag for *_, tag, _ in diary.dead] == [SystemTag.CHILD_EXIT]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G43", "G21")
@@ -728,7 +716,6 @@ def test_a_hook_may_end_link_and_unlink_while_the_row_falls(loop: Loop) -> None:
     assert loop.status(bystander) is ActorStatus.RUNNING
     loop.fail_actor(bystander)
     assert loop.status(row[5]) is ActorStatus.FAILED
-    check_statistics(loop)
 
 
 # --- refusals -----------------------------------------------------------------------------------------------------------

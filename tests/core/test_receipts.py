@@ -21,7 +21,6 @@ from tests.core.support import (
     Boom,
     LoopMaker,
     RecordingObserver,
-    check_statistics,
     collect,
     failer,
     idle,
@@ -79,7 +78,6 @@ def test_a_message_that_is_handled_leaves_its_receipt_alone(loop: Loop) -> None:
     settle(loop)
     loop.stop_actor(actor)
     assert slip.told == []
-    check_statistics(loop)
 
 
 @pytest.mark.parametrize("lane", USER_LANES)
@@ -93,7 +91,6 @@ def test_every_message_that_waits_is_lost_with_the_reason(
         assert slip.told == [("lost", actor, "gone", ExitReason.NORMAL, None)]
     # The observer sees the dead letters, but not who waits for them.
     assert [letter[4] for letter in diary.dead] == [0, 0, 0]
-    check_statistics(loop)
 
 
 def test_the_cause_is_told(loop: Loop) -> None:
@@ -158,7 +155,6 @@ def test_what_an_overflow_policy_gives_up_is_told(
     assert [letter[4] for letter in diary.dropped] == [0, 0]
     settle(loop)
     assert got == [number for number in range(4) if number not in given_up]
-    check_statistics(loop)
 
 
 def test_a_refused_message_is_its_senders_to_deal_with(loop: Loop) -> None:
@@ -177,7 +173,6 @@ def test_messages_from_other_threads_are_told_of_too(loop: Loop) -> None:
     settle(loop)  # they come in now, and find nobody
     assert [len(slip.told) for slip in slips] == [1, 1, 1]
     assert slips[0].told[0][:2] == ("lost", actor)
-    check_statistics(loop)
 
 
 @pytest.mark.parametrize("overflow", [Overflow.DROP_OLDEST, Overflow.DROP_NEWEST, Overflow.CONFLATE])
@@ -194,7 +189,6 @@ def test_whatever_other_threads_send_to_a_full_lane_each_receipt_hears_at_most_o
         assert [told[0] for told in slip.told] == ([] if place in got else ["dropped"])
     assert got == sorted(got)
     assert 0 < len(got) < 200
-    check_statistics(loop)
 
 
 def test_a_receipt_may_send_when_it_is_told(loop: Loop) -> None:
@@ -213,7 +207,6 @@ def test_a_receipt_may_send_when_it_is_told(loop: Loop) -> None:
     loop.stop_actor(actor)
     settle(loop)
     assert got == ["told"] * 3
-    check_statistics(loop)
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 from bandstand.core import Context, Loop, LoopConfig
 from bandstand.errors import BandstandError, LoopBusyError
 from bandstand.testing import VirtualClock
-from tests.core.support import LoopMaker, check_statistics, collect, fill, idle, run_message, settle
+from tests.core.support import LoopMaker, collect, fill, idle, run_message, settle
 
 MS = 1_000_000
 # How many messages lie between two looks at the clock at most.
@@ -304,4 +304,3 @@ def test_nothing_drives_or_destroys_the_loop_from_inside_a_behavior(loop: Loop, 
     loop.send(actor, act)
     loop.run(until_idle=True)
     assert [type(error) for error in caught] == [LoopBusyError, LoopBusyError]
-    check_statistics(loop)

@@ -238,7 +238,6 @@ def test_a_clean_up_finds_the_loop_closed_and_that_is_logged_not_told(
     assert (actor, ExitReason.NORMAL) in diary.stopped
     (message,) = said(caplog, logging.ERROR)
     assert "untidy" in message
-    check_statistics(loop)
 
 
 # --- but not for ever -------------------------------------------------------------------------------------------------------
@@ -664,7 +663,6 @@ def test_an_interrupt_in_a_coroutine_leaves_and_the_others_are_cancelled(
     assert log in (["begin x", "finally x"], [])
     with pytest.raises(LoopClosedError):
         loop.run()
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G22", "G30")

@@ -10,7 +10,7 @@ import pytest
 
 from bandstand.core import Context, Lane, Loop
 from bandstand.testing import VirtualClock
-from tests.core.support import LoopMaker, check_statistics, collect, record, settle
+from tests.core.support import LoopMaker, collect, record, settle
 
 MS = 1_000_000
 # How many messages may lie between two looks at the clock.
@@ -54,7 +54,6 @@ def test_a_visit_ends_when_the_time_of_its_tick_is_up(loop: Loop, clock: Virtual
     assert len(worker.seen) <= 2
     assert settle(loop) + len(worker.seen) >= 60
     assert len(worker.seen) == 60
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G14", "G268")
@@ -154,7 +153,6 @@ def test_an_urgent_message_from_another_thread_comes_before_the_next_data(
     settle(loop)
     assert worker.seen[:5] == [0, 0, 0, "urgent", 0]
     assert len(worker.seen) == 61
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G269")
@@ -201,7 +199,6 @@ def test_an_actor_that_another_thread_ends_handles_the_message_at_hand_and_no_ot
     settle(loop)
     assert len(worker.seen) == 2
     assert loop.statistics().dead == 58
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G26", "G269")
@@ -230,4 +227,3 @@ def test_a_flood_of_urgent_messages_from_another_thread_keeps_nobody_from_progre
             lambda: loop.send_async(other, "urgent", lane=Lane.CONTROL)
         )
     assert settle(loop) == 120
-    check_statistics(loop)
