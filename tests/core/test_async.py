@@ -287,7 +287,7 @@ def test_others_go_on_while_one_waits(loop: Loop, drive: Drive) -> None:
 
 
 @pytest.mark.guarantee("G6", "G15", "G31")
-def test_tag_sender_lane_and_state_hold_while_more_urgent_messages_arrive(loop: Loop, drive: Drive) -> None:
+def test_the_context_holds_while_urgent_messages_arrive(loop: Loop, drive: Drive) -> None:
     gate = asyncio.Event()
     seen: list[tuple[Seen, Seen]] = []
 
@@ -313,7 +313,7 @@ def test_tag_sender_lane_and_state_hold_while_more_urgent_messages_arrive(loop: 
 
 
 @pytest.mark.guarantee("G8", "G31")
-def test_what_the_system_says_waits_for_the_coroutine_and_comes_first_then(loop: Loop, drive: Drive) -> None:
+def test_system_messages_wait_for_the_coroutine(loop: Loop, drive: Drive) -> None:
     gate = asyncio.Event()
     seen: list[Any] = []
 
@@ -340,9 +340,7 @@ def test_what_the_system_says_waits_for_the_coroutine_and_comes_first_then(loop:
 
 
 @pytest.mark.guarantee("G31")
-def test_the_task_is_the_same_before_and_after_every_suspension(
-    loop: Loop, moment: Moment, drive: Drive
-) -> None:
+def test_a_coroutine_keeps_its_task(loop: Loop, moment: Moment, drive: Drive) -> None:
     tasks: list[list[asyncio.Task[Any]]] = []
 
     async def deed(ctx: Context[Any]) -> None:
@@ -388,9 +386,7 @@ def test_no_task_is_left_current_outside_a_coroutine(loop: Loop, drive: Drive) -
 @pytest.mark.parametrize(
     "how", ["asyncio.timeout", "asyncio.wait_for", "anyio.move_on_after", "anyio.fail_after"]
 )
-def test_timeouts_that_have_run_out_interrupt_the_coroutine_and_nothing_else(
-    loop: Loop, moment: Moment, drive: Drive, how: str
-) -> None:
+def test_timeouts_interrupt_only_the_coroutine(loop: Loop, moment: Moment, drive: Drive, how: str) -> None:
     log: list[str] = []
 
     async def deed(ctx: Context[Any]) -> None:
@@ -428,9 +424,7 @@ def test_timeouts_that_have_run_out_interrupt_the_coroutine_and_nothing_else(
 
 
 @pytest.mark.guarantee("G31")
-def test_a_timeout_that_the_coroutine_does_not_catch_is_a_panic_with_a_timeout_error(
-    loop: Loop, moment: Moment, drive: Drive
-) -> None:
+def test_an_uncaught_timeout_is_a_panic(loop: Loop, moment: Moment, drive: Drive) -> None:
     async def deed(ctx: Context[Any]) -> None:
         await moment.come()
         async with asyncio.timeout(0):
@@ -472,7 +466,7 @@ def test_a_task_group_runs_its_children_beside_other_actors(loop: Loop, moment: 
 @pytest.mark.guarantee("G31", "G32")
 @pytest.mark.parametrize("caught", [False, True])
 @pytest.mark.parametrize("kind", ["asyncio", "anyio"])
-def test_a_failing_child_of_a_task_group_cancels_the_others_and_only_those(
+def test_a_task_group_cancels_its_tasks(
     loop: Loop, moment: Moment, drive: Drive, caught: bool, kind: str
 ) -> None:
     log: list[str] = []
@@ -558,9 +552,7 @@ def test_work_in_threads_is_waited_for_while_others_go_on(loop: Loop, drive: Dri
 
 
 @pytest.mark.guarantee("G31")
-def test_async_generators_and_context_managers_work_and_are_finished(
-    loop: Loop, moment: Moment, drive: Drive
-) -> None:
+def test_async_generators_and_managers_are_closed(loop: Loop, moment: Moment, drive: Drive) -> None:
     log: list[Any] = []
 
     @asynccontextmanager
@@ -628,7 +620,7 @@ class Nonsense:
 
 
 @pytest.mark.guarantee("G31")
-def test_waiting_for_nonsense_is_an_error_where_it_happens(loop: Loop, moment: Moment, drive: Drive) -> None:
+def test_awaiting_a_non_future_raises(loop: Loop, moment: Moment, drive: Drive) -> None:
     log: list[str] = []
 
     async def deed(ctx: Context[Any]) -> None:
@@ -650,7 +642,7 @@ def test_waiting_for_nonsense_is_an_error_where_it_happens(loop: Loop, moment: M
 @pytest.mark.heavy
 @pytest.mark.guarantee("G31")
 @pytest.mark.parametrize("actors", [1, 100])
-def test_coroutines_that_never_suspend_cost_no_task(
+def test_no_task_without_suspension(
     make_loop: LoopMaker, monkeypatch: pytest.MonkeyPatch, actors: int
 ) -> None:
     made: list[str] = []
@@ -697,7 +689,7 @@ def test_a_coroutine_that_never_suspends_costs_no_turn_of_the_host(make_loop: Lo
 
 
 @pytest.mark.guarantee("G31")
-def test_idle_drivers_are_few_however_many_there_were(loop: Loop) -> None:
+def test_few_idle_driver_tasks_are_kept(loop: Loop) -> None:
     gate = asyncio.Event()
     after: list[int] = []
 
@@ -767,7 +759,7 @@ def test_a_parked_driver_holds_nothing_of_what_it_drove(loop: Loop, moment: Mome
     [(STOP, ExitReason.NORMAL), (FAIL, ExitReason.FAIL), (None, None), (OK, None)],
     ids=["STOP", "FAIL", "None", "OK"],
 )
-def test_the_verdict_of_a_coroutine_is_its_actors(
+def test_a_coroutine_returns_a_verdict(
     loop: Loop, moment: Moment, drive: Drive, answer: Verdict | None, reason: ExitReason | None
 ) -> None:
     async def behavior(ctx: Context[Any], data: object) -> Verdict | None:
@@ -795,7 +787,7 @@ def test_the_verdict_of_a_coroutine_is_its_actors(
 @pytest.mark.spec("J11")
 @pytest.mark.guarantee("G22", "G31")
 @pytest.mark.parametrize("answer", [0, True, "stop", Verdict, object()], ids=repr)
-def test_a_verdict_that_is_none_is_a_panic(loop: Loop, moment: Moment, drive: Drive, answer: Any) -> None:
+def test_a_wrong_verdict_is_a_panic(loop: Loop, moment: Moment, drive: Drive, answer: Any) -> None:
     async def behavior(ctx: Context[Any], data: object) -> Any:
         await moment.come()
         return answer
@@ -813,9 +805,7 @@ def test_a_verdict_that_is_none_is_a_panic(loop: Loop, moment: Moment, drive: Dr
 
 @pytest.mark.spec("J11")
 @pytest.mark.guarantee("G22", "G31")
-def test_a_coroutine_as_a_coroutines_verdict_is_a_panic_and_is_not_performed(
-    loop: Loop, moment: Moment, drive: Drive
-) -> None:
+def test_a_coroutine_is_not_a_verdict(loop: Loop, moment: Moment, drive: Drive) -> None:
     ran: list[str] = []
 
     async def inner() -> None:
@@ -844,7 +834,7 @@ def test_a_coroutine_as_a_coroutines_verdict_is_a_panic_and_is_not_performed(
     [Boom("x"), asyncio.CancelledError("not ours"), GeneratorExit(), BaseException("bare"), TimeoutError()],
     ids=repr,
 )
-def test_an_exception_is_a_panic_and_a_cancelled_error_that_is_not_ours_too(
+def test_an_exception_of_a_coroutine_is_a_panic(
     loop: Loop, moment: Moment, drive: Drive, error: BaseException
 ) -> None:
     async def behavior(ctx: Context[Any], data: object) -> None:
@@ -868,7 +858,7 @@ def test_an_exception_is_a_panic_and_a_cancelled_error_that_is_not_ours_too(
 
 
 @pytest.mark.guarantee("G23", "G31")
-def test_an_unsupervised_panic_is_logged_once_with_a_traceback_that_shows_the_coroutine(
+def test_an_unsupervised_panic_of_a_coroutine_is_logged_once(
     loop: Loop, moment: Moment, drive: Drive, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def culprit(ctx: Context[Any], data: object) -> None:
@@ -935,7 +925,7 @@ KINDS: dict[str, Callable[[Context[list[Any]], Any], Any]] = {
 
 @pytest.mark.guarantee("G31", "G33")
 @pytest.mark.parametrize("kind", KINDS)
-def test_whatever_returns_a_coroutine_is_an_async_behavior(loop: Loop, drive: Drive, kind: str) -> None:
+def test_every_callable_that_returns_a_coroutine_is_async(loop: Loop, drive: Drive, kind: str) -> None:
     seen: list[Any] = []
     actor = loop.spawn(KINDS[kind], seen)
     for data in (1, 2, "stop", 3):
@@ -946,7 +936,7 @@ def test_whatever_returns_a_coroutine_is_an_async_behavior(loop: Loop, drive: Dr
 
 
 @pytest.mark.guarantee("G31")
-def test_a_behavior_may_be_sync_and_async_by_turns(loop: Loop, drive: Drive) -> None:
+def test_a_behavior_may_be_sync_and_async(loop: Loop, drive: Drive) -> None:
     seen: list[Any] = []
 
     def behavior(ctx: Context[list[Any]], data: int) -> Any:
@@ -979,9 +969,7 @@ def test_an_awaitable_that_is_no_coroutine_is_no_verdict(loop: Loop, drive: Driv
 
 @pytest.mark.slow
 @pytest.mark.guarantee("G25", "G31")
-def test_a_function_that_stops_its_actor_and_then_returns_a_coroutine_ends_without_it(
-    loop: Loop, drive: Drive
-) -> None:
+def test_a_coroutine_of_a_stopped_actor_is_not_run(loop: Loop, drive: Drive) -> None:
     ran: list[object] = []
 
     def behavior(ctx: Context[list[Any]], data: object) -> Coroutine[Any, Any, None]:
@@ -1073,9 +1061,7 @@ POISONS: list[Deed] = [
 
 @pytest.mark.guarantee("G32", "G31")
 @pytest.mark.parametrize("poison", POISONS, ids=lambda deed: deed.__name__)
-def test_a_cancellation_is_not_passed_on_to_the_next_message(
-    loop: Loop, moment: Moment, drive: Drive, poison: Deed
-) -> None:
+def test_a_cancellation_affects_one_message(loop: Loop, moment: Moment, drive: Drive, poison: Deed) -> None:
     log: list[Any] = []
 
     async def poisoned(ctx: Context[Any]) -> None:
@@ -1105,9 +1091,7 @@ def test_a_cancellation_is_not_passed_on_to_the_next_message(
 
 
 @pytest.mark.guarantee("G32")
-def test_a_cancellation_that_comes_when_the_message_is_over_meets_nobody(
-    loop: Loop, moment: Moment, drive: Drive
-) -> None:
+def test_a_late_cancellation_has_no_effect(loop: Loop, moment: Moment, drive: Drive) -> None:
     seen: list[Any] = []
 
     async def late(ctx: Context[Any]) -> None:
@@ -1127,9 +1111,7 @@ def test_a_cancellation_that_comes_when_the_message_is_over_meets_nobody(
 
 @pytest.mark.guarantee("G31", "G32")
 @pytest.mark.parametrize("caught", [False, True])
-def test_a_cancellation_in_the_tick_of_the_first_step_meets_the_same_task(
-    loop: Loop, moment: Moment, drive: Drive, caught: bool
-) -> None:
+def test_a_cancellation_in_the_first_tick(loop: Loop, moment: Moment, drive: Drive, caught: bool) -> None:
     tasks: list[asyncio.Task[Any]] = []
     log: list[str] = []
     seen: list[Seen] = []
@@ -1177,9 +1159,7 @@ def test_a_cancellation_in_the_tick_of_the_first_step_meets_the_same_task(
 
 @pytest.mark.spec("J11")
 @pytest.mark.guarantee("G32", "G22")
-def test_a_cancellation_from_elsewhere_is_a_panic_of_that_actor_alone(
-    loop: Loop, moment: Moment, drive: Drive
-) -> None:
+def test_a_foreign_cancellation_is_a_panic(loop: Loop, moment: Moment, drive: Drive) -> None:
     log: list[str] = []
     seen: list[Seen] = []
 
@@ -1213,9 +1193,7 @@ def test_a_cancellation_from_elsewhere_is_a_panic_of_that_actor_alone(
 @pytest.mark.spec("J3", "J11")
 @pytest.mark.guarantee("G3", "G21", "G23", "G25", "G32")
 @pytest.mark.parametrize("failing", [False, True], ids=["stop_actor", "fail_actor"])
-def test_ending_an_actor_in_flight_cancels_it_and_waits_for_it(
-    play: Play, diary: RecordingObserver, failing: bool
-) -> None:
+def test_an_actor_in_flight_is_cancelled(play: Play, diary: RecordingObserver, failing: bool) -> None:
     loop, log = play.loop, play.log
     cause = Boom("because")
     for data in ("second", "third"):
@@ -1256,9 +1234,7 @@ def test_ending_an_actor_in_flight_cancels_it_and_waits_for_it(
 
 
 @pytest.mark.guarantee("G32", "G23")
-def test_what_a_coroutine_raises_while_it_is_stopped_is_logged_and_changes_nothing(
-    play: Play, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_exception_while_stopping_is_logged(play: Play, caplog: pytest.LogCaptureFixture) -> None:
     play.raising = Boom("in finally")
     play.act(lambda: play.loop.stop_actor(play.actor))
     assert [(told.reason, told.cause) for told in exits(play.seen)] == [(ExitReason.NORMAL, None)]
@@ -1270,9 +1246,7 @@ def test_what_a_coroutine_raises_while_it_is_stopped_is_logged_and_changes_nothi
 
 
 @pytest.mark.guarantee("G32")
-def test_a_quiet_end_of_a_cancelled_coroutine_logs_nothing(
-    play: Play, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_cancelled_coroutine_logs_nothing(play: Play, caplog: pytest.LogCaptureFixture) -> None:
     play.act(lambda: play.loop.stop_actor(play.actor))
     assert play.log == ["begin first", "finally first"]
     assert [entry for entry in caplog.records if entry.name.startswith(("bandstand", "asyncio"))] == []
@@ -1280,9 +1254,7 @@ def test_a_quiet_end_of_a_cancelled_coroutine_logs_nothing(
 
 @pytest.mark.guarantee("G32", "G22")
 @pytest.mark.parametrize("answer", [FAIL, "nonsense"])
-def test_the_wish_to_end_stands_against_the_verdict_of_a_coroutine_that_swallows_its_cancellation(
-    loop: Loop, drive: Drive, answer: Any
-) -> None:
+def test_a_stop_overrides_a_later_verdict(loop: Loop, drive: Drive, answer: Any) -> None:
     seen: list[Seen] = []
     log: list[str] = []
 
@@ -1312,7 +1284,7 @@ def test_the_wish_to_end_stands_against_the_verdict_of_a_coroutine_that_swallows
 @pytest.mark.guarantee("G25", "G32")
 @pytest.mark.parametrize("goes_on", [False, True], ids=["returns", "awaits"])
 @pytest.mark.parametrize("failing", [False, True], ids=["stop_actor", "fail_actor"])
-def test_a_coroutine_that_ends_its_own_actor_finishes_its_step_and_is_cancelled_when_it_waits(
+def test_a_coroutine_that_stops_its_own_actor(
     loop: Loop, moment: Moment, drive: Drive, goes_on: bool, failing: bool
 ) -> None:
     log: list[str] = []
@@ -1350,9 +1322,7 @@ def test_a_coroutine_that_ends_its_own_actor_finishes_its_step_and_is_cancelled_
 
 
 @pytest.mark.guarantee("G4", "G32")
-def test_a_message_whose_coroutine_has_not_begun_is_a_dead_letter_not_a_handled_one(
-    loop: Loop, diary: RecordingObserver, drive: Drive
-) -> None:
+def test_a_coroutine_that_never_began_is_dead(loop: Loop, diary: RecordingObserver, drive: Drive) -> None:
     seen: list[Any] = []
 
     async def behavior(ctx: Context[Any], data: object) -> None:
@@ -1368,9 +1338,7 @@ def test_a_message_whose_coroutine_has_not_begun_is_a_dead_letter_not_a_handled_
 
 
 @pytest.mark.guarantee("G32", "G23")
-def test_actors_that_end_while_their_supervisor_is_in_flight_are_heard_of_afterwards(
-    loop: Loop, drive: Drive
-) -> None:
+def test_a_supervisor_in_flight_gets_all_exits(loop: Loop, drive: Drive) -> None:
     heard: list[Any] = []
     gate = asyncio.Event()
 
@@ -1400,7 +1368,7 @@ def test_actors_that_end_while_their_supervisor_is_in_flight_are_heard_of_afterw
 
 
 @pytest.mark.guarantee("G10", "G30", "G32")
-def test_the_books_balance_at_every_step_of_a_life_in_flight(loop: Loop, drive: Drive) -> None:
+def test_the_counters_balance_while_coroutines_run(loop: Loop, drive: Drive) -> None:
     in_flight: list[int] = []
 
     async def behavior(ctx: Context[Any], data: int) -> None:
@@ -1444,7 +1412,7 @@ def setting() -> Iterator[Callable[[str], None]]:
 
 
 @pytest.mark.guarantee("G33")
-def test_each_message_starts_from_the_context_of_the_spawn(
+def test_context_of_the_spawn(
     loop: Loop, moment: Moment, drive: Drive, setting: Callable[[str], None]
 ) -> None:
     seen: list[tuple[int, str, str, str]] = []
@@ -1477,9 +1445,7 @@ def test_each_message_starts_from_the_context_of_the_spawn(
 
 @pytest.mark.guarantee("G33")
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_context_is_the_spawns_whatever_kind_of_behavior_it_is(
-    loop: Loop, drive: Drive, setting: Callable[[str], None], kind: str
-) -> None:
+def test_context_of_any_behavior(loop: Loop, drive: Drive, setting: Callable[[str], None], kind: str) -> None:
     class Spying(list[Any]):
         def append(self, item: Any) -> None:
             super().append((item, var.get()))
@@ -1494,9 +1460,7 @@ def test_the_context_is_the_spawns_whatever_kind_of_behavior_it_is(
 
 
 @pytest.mark.guarantee("G33")
-def test_what_a_message_sets_its_tasks_and_threads_see(
-    loop: Loop, drive: Drive, setting: Callable[[str], None]
-) -> None:
+def test_context_in_tasks_and_threads(loop: Loop, drive: Drive, setting: Callable[[str], None]) -> None:
     seen: list[str] = []
 
     async def child() -> None:
@@ -1517,7 +1481,7 @@ def test_what_a_message_sets_its_tasks_and_threads_see(
 
 @pytest.mark.guarantee("G33")
 @pytest.mark.parametrize("by", ["send", "send_after", "send_async", "stop_actor"])
-def test_nothing_leaks_to_functions_however_the_loop_was_roused(
+def test_context_does_not_leak_to_functions(
     setting: Callable[[str], None], loop: Loop, clock: VirtualClock, moment: Moment, drive: Drive, by: str
 ) -> None:
     seen: list[str] = []
@@ -1564,7 +1528,7 @@ def test_nothing_leaks_to_functions_however_the_loop_was_roused(
 
 
 @pytest.mark.guarantee("G33")
-def test_a_message_that_fails_leaves_its_context_too(
+def test_a_failed_message_leaves_its_context(
     setting: Callable[[str], None], loop: Loop, moment: Moment, drive: Drive
 ) -> None:
     seen: list[str] = []
@@ -1598,9 +1562,7 @@ def virtual(clock: VirtualClock, make_loop: LoopMaker) -> Loop:
 
 
 @pytest.mark.guarantee("G16", "G17", "G18", "G15")
-def test_timers_that_fall_due_while_in_flight_wait_and_come_in_order(
-    virtual: Loop, clock: VirtualClock
-) -> None:
+def test_timers_wait_for_a_coroutine_and_come_in_order(virtual: Loop, clock: VirtualClock) -> None:
     start = clock.now_ns()
     seen: list[tuple[str, float]] = []
 
@@ -1622,9 +1584,7 @@ def test_timers_that_fall_due_while_in_flight_wait_and_come_in_order(
 
 
 @pytest.mark.guarantee("G20", "G15")
-def test_a_due_timer_that_meets_a_full_lane_of_an_actor_in_flight_lands_when_there_is_room(
-    virtual: Loop, clock: VirtualClock
-) -> None:
+def test_a_due_timer_waits_for_room_of_an_actor_in_flight(virtual: Loop, clock: VirtualClock) -> None:
     seen: list[Any] = []
 
     async def behavior(ctx: Context[Any], data: object) -> None:
@@ -1679,9 +1639,7 @@ def test_sleeps_and_timeouts_take_their_time(virtual: Loop, clock: VirtualClock)
 
 
 @pytest.mark.guarantee("G27")
-def test_until_idle_waits_for_what_is_in_flight_and_for_nothing_more(
-    virtual: Loop, clock: VirtualClock
-) -> None:
+def test_until_idle_waits_for_coroutines_only(virtual: Loop, clock: VirtualClock) -> None:
     seen: list[Any] = []
 
     async def behavior(ctx: Context[Any], data: float) -> None:
@@ -1741,7 +1699,7 @@ def test_polling_by_hand_moves_coroutines_on_and_never_waits(loop: Loop) -> None
 
 
 @pytest.mark.guarantee("G27", "G31")
-def test_what_was_begun_by_hand_is_finished_by_run(loop: Loop) -> None:
+def test_run_finishes_what_poll_once_began(loop: Loop) -> None:
     seen: list[Any] = []
     loop.send(loop.spawn(acollect, seen), 1)
     loop.poll_once()
@@ -1754,9 +1712,7 @@ def test_what_was_begun_by_hand_is_finished_by_run(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G31")
-def test_polling_by_hand_from_the_body_of_async_with_performs_coroutines(
-    make_loop: LoopMaker, loop_factory: HostFactory
-) -> None:
+def test_poll_once_inside_async_with_runs_coroutines(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
     loop = make_loop()
     seen: list[tuple[int, bool]] = []
 
@@ -1786,7 +1742,7 @@ def test_polling_by_hand_from_the_body_of_async_with_performs_coroutines(
 
 
 @pytest.mark.guarantee("G28", "G31")
-def test_a_guest_leaves_no_task_behind(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
+def test_async_with_leaves_no_task(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
     loop = make_loop()
     log: list[str] = []
 
@@ -1815,9 +1771,7 @@ def test_a_guest_leaves_no_task_behind(make_loop: LoopMaker, loop_factory: HostF
 
 
 @pytest.mark.guarantee("G28")
-def test_a_loop_with_coroutines_in_flight_cannot_move_and_is_none_the_worse_for_the_attempt(
-    make_loop: LoopMaker, loop_factory: HostFactory
-) -> None:
+def test_a_loop_in_flight_cannot_change_event_loops(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
     loop = make_loop()
     seen: list[Any] = []
     loop.send(loop.spawn(acollect, seen), 1)
@@ -1836,9 +1790,7 @@ def test_a_loop_with_coroutines_in_flight_cannot_move_and_is_none_the_worse_for_
 
 
 @pytest.mark.guarantee("G28")
-def test_a_loop_with_nothing_in_flight_can_move_to_another_event_loop(
-    make_loop: LoopMaker, loop_factory: HostFactory
-) -> None:
+def test_an_idle_loop_can_change_event_loops(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
     loop = make_loop()
     seen: list[Any] = []
     actor = loop.spawn(acollect, seen)
@@ -1972,7 +1924,7 @@ class Troupe:
     seed=st.none() | st.integers(0, 1 << 32),
     is_by_hand=st.booleans(),
 )
-def test_any_mix_of_functions_and_coroutines_keeps_order_and_books(
+def test_functions_and_coroutines_keep_order_and_counters(
     loop_factory: HostFactory,
     kinds: list[bool],
     plan: list[tuple[int, Lane, list[tuple[str, int]]]],

@@ -116,7 +116,7 @@ def doing(deed: Callable[[Context[Any]], object], state: Any = None) -> Callable
 
 @pytest.mark.spec("J17")
 @pytest.mark.guarantee("G44")
-def test_an_init_gives_the_state_and_the_child_runs_when_the_call_returns(
+def test_an_init_returns_the_state(
     loop: Loop, boss: ActorId, notes: list[Seen], diary: RecordingObserver
 ) -> None:
     during: list[object] = []
@@ -155,7 +155,7 @@ def test_a_child_without_init_has_no_state_and_runs_at_once(loop: Loop, boss: Ac
 
 
 @pytest.mark.guarantee("G44", "G15")
-def test_what_an_init_sends_to_itself_waits_until_it_has_ended(loop: Loop) -> None:
+def test_what_an_init_sends_to_itself_waits(loop: Loop) -> None:
     log: list[Any] = []
 
     def init(ctx: Context[Any]) -> list[Any]:
@@ -173,7 +173,7 @@ def test_what_an_init_sends_to_itself_waits_until_it_has_ended(loop: Loop) -> No
 
 @pytest.mark.guarantee("G44")
 @pytest.mark.parametrize("error", [Boom("x"), asyncio.CancelledError(), StopIteration()], ids=repr)
-def test_an_init_that_raises_is_a_panic_that_the_supervisor_hears_of_once(
+def test_an_init_that_raises_is_a_panic(
     loop: Loop, boss: ActorId, notes: list[Seen], diary: RecordingObserver, error: BaseException
 ) -> None:
     child = add_child(loop, idle, raising(error), supervisor=boss)
@@ -184,9 +184,7 @@ def test_an_init_that_raises_is_a_panic_that_the_supervisor_hears_of_once(
 
 
 @pytest.mark.guarantee("G44")
-def test_what_was_sent_to_a_child_whose_init_raises_becomes_dead_letters(
-    loop: Loop, diary: RecordingObserver
-) -> None:
+def test_messages_of_a_failed_init_are_dead_letters(loop: Loop, diary: RecordingObserver) -> None:
     def init(ctx: Context[Any]) -> None:
         ctx.loop.send(ctx.self_id, "unread")
         ctx.loop.send_after(ctx.self_id, 0.005, "timer")
@@ -197,7 +195,7 @@ def test_what_was_sent_to_a_child_whose_init_raises_becomes_dead_letters(
 
 
 @pytest.mark.guarantee("G44")
-def test_the_error_of_an_init_can_be_asked_for_once(loop: Loop, boss: ActorId) -> None:
+def test_the_error_of_an_init_can_be_taken_once(loop: Loop, boss: ActorId) -> None:
     assert loop.kernel.actors.take_init_error() is None
     error = Boom("x")
     add_child(loop, idle, raising(error), supervisor=boss)
@@ -206,9 +204,7 @@ def test_the_error_of_an_init_can_be_asked_for_once(loop: Loop, boss: ActorId) -
 
 
 @pytest.mark.guarantee("G44", "G23")
-def test_an_init_that_raises_without_a_supervisor_is_logged_once(
-    loop: Loop, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_unsupervised_init_that_raises_is_logged(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
     add_child(loop, idle, raising(Boom("the reason")), name="orphan")
     assert sum("orphan" in line.getMessage() for line in caplog.records) == 1
     assert "the reason" in caplog.text
@@ -224,7 +220,7 @@ def test_an_init_that_raises_without_a_supervisor_is_logged_once(
     ],
 )
 @pytest.mark.parametrize("then", ["returns", "raises", "gives a coroutine", "is not ready yet"])
-def test_an_init_that_ends_its_own_actor_ends_it_when_it_has_returned(
+def test_an_init_that_ends_its_own_actor(
     loop: Loop, boss: ActorId, notes: list[Seen], how: str, reason: ExitReason, cause: type, then: str
 ) -> None:
     during: list[ActorStatus] = []
@@ -254,7 +250,7 @@ def test_an_init_that_ends_its_own_actor_ends_it_when_it_has_returned(
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)], ids=repr)
 @pytest.mark.parametrize("wish", ["none", "stop", "kill"])
 @pytest.mark.parametrize("where", ["outside", "in a turn"])
-def test_an_interrupt_in_an_init_leaves_and_everybody_ends(
+def test_an_interrupt_in_an_init_ends_the_loop(
     loop: Loop, diary: RecordingObserver, error: BaseException, wish: str, where: str
 ) -> None:
     born: list[ActorId] = []
@@ -287,9 +283,7 @@ def test_an_interrupt_in_an_init_leaves_and_everybody_ends(
 
 
 @pytest.mark.guarantee("G44", "G24")
-def test_a_child_that_the_observer_stops_at_its_start_has_no_init(
-    loop: Loop, boss: ActorId, notes: list[Seen]
-) -> None:
+def test_an_observer_that_stops_a_child_at_its_start(loop: Loop, boss: ActorId, notes: list[Seen]) -> None:
     class Hasty:
         def on_actor_start(self, id: ActorId, name: str | None) -> None:  # noqa: A002 -- the hook's own name
             loop.stop_actor(id)
@@ -305,9 +299,7 @@ def test_a_child_that_the_observer_stops_at_its_start_has_no_init(
 
 @pytest.mark.guarantee("G44", "G24")
 @pytest.mark.parametrize("kind", ["none", "function", "coroutine"])
-def test_what_the_observer_sends_at_a_start_waits_for_the_init_and_keeps_its_place(
-    loop: Loop, kind: str
-) -> None:
+def test_messages_of_the_observer_wait_for_the_init(loop: Loop, kind: str) -> None:
     log: list[Any] = []
 
     async def slow(ctx: Context[Any]) -> str:
@@ -345,9 +337,7 @@ def test_what_the_observer_sends_at_a_start_waits_for_the_init_and_keeps_its_pla
 
 @pytest.mark.guarantee("G44", "G54")
 @pytest.mark.parametrize("how", ENDS)
-def test_an_init_that_ends_its_supervisor_inside_the_supervisors_own_turn(
-    loop: Loop, diary: RecordingObserver, how: str
-) -> None:
+def test_an_init_that_ends_its_running_supervisor(loop: Loop, diary: RecordingObserver, how: str) -> None:
     boss, family = add_supervisor(loop, run_message)
     log: list[object] = []
 
@@ -379,9 +369,7 @@ def test_an_init_that_ends_its_supervisor_inside_the_supervisors_own_turn(
 
 
 @pytest.mark.guarantee("G44")
-def test_inits_inside_inits_end_whoever_stands_outside_only_when_they_return(
-    loop: Loop, diary: RecordingObserver
-) -> None:
+def test_nested_inits_end_actors_when_they_return(loop: Loop, diary: RecordingObserver) -> None:
     ids: dict[str, ActorId] = {}
     log: list[object] = []
 
@@ -419,9 +407,7 @@ def test_inits_inside_inits_end_whoever_stands_outside_only_when_they_return(
 
 @pytest.mark.guarantee("G44")
 @pytest.mark.parametrize("how", ENDS)
-def test_an_init_that_ends_a_supervisor_that_is_not_at_work_ends_it_at_once(
-    loop: Loop, boss: ActorId, how: str
-) -> None:
+def test_an_init_that_ends_its_idle_supervisor(loop: Loop, boss: ActorId, how: str) -> None:
     seen: list[ActorStatus] = []
 
     def init(ctx: Context[Any]) -> str:
@@ -436,7 +422,7 @@ def test_an_init_that_ends_a_supervisor_that_is_not_at_work_ends_it_at_once(
 
 
 @pytest.mark.guarantee("G44", "G15")
-def test_the_supervisors_turn_goes_on_as_if_nothing_had_happened(loop: Loop) -> None:
+def test_the_behavior_of_the_supervisor_goes_on(loop: Loop) -> None:
     log: list[object] = []
 
     def give_birth(ctx: Context[Any]) -> None:
@@ -493,7 +479,7 @@ def test_an_init_can_neither_drive_nor_destroy_the_loop(loop: Loop) -> None:
 
 @pytest.mark.spec("J17", "J25")
 @pytest.mark.guarantee("G44")
-def test_an_async_init_keeps_its_child_init_until_it_has_ended(
+def test_messages_wait_for_an_async_init(
     loop: Loop, boss: ActorId, notes: list[Seen], stubborn: Stubborn
 ) -> None:
     inbox: list[Any] = []
@@ -538,9 +524,7 @@ def test_a_child_start_never_meets_a_full_mailbox(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G44")
-def test_an_async_init_that_never_suspends_has_not_started_before_the_host_had_a_turn(
-    loop: Loop, boss: ActorId, notes: list[Seen]
-) -> None:
+def test_an_async_init_starts_in_a_later_tick(loop: Loop, boss: ActorId, notes: list[Seen]) -> None:
     async def init(ctx: Context[Any]) -> str:
         return "state"
 
@@ -552,7 +536,7 @@ def test_an_async_init_that_never_suspends_has_not_started_before_the_host_had_a
 
 
 @pytest.mark.guarantee("G44")
-def test_an_async_init_that_raises_is_a_panic_that_the_supervisor_hears_of_once(
+def test_an_async_init_that_raises_is_a_panic(
     loop: Loop, boss: ActorId, notes: list[Seen], diary: RecordingObserver
 ) -> None:
     error = Boom("x")
@@ -587,9 +571,7 @@ def test_what_an_init_gives_is_the_state_and_no_verdict(loop: Loop, verdict: Any
 
 @pytest.mark.guarantee("G44", "G32")
 @pytest.mark.parametrize("has_begun", [False, True])
-def test_an_async_init_is_cancelled_when_its_actor_is_stopped(
-    loop: Loop, boss: ActorId, notes: list[Seen], has_begun: bool
-) -> None:
+def test_a_stop_cancels_an_async_init(loop: Loop, boss: ActorId, notes: list[Seen], has_begun: bool) -> None:
     log: list[str] = []
 
     async def init(ctx: Context[Any]) -> str:
@@ -614,7 +596,7 @@ def test_an_async_init_is_cancelled_when_its_actor_is_stopped(
 
 
 @pytest.mark.guarantee("G44", "G32")
-def test_an_async_init_that_succeeds_in_spite_of_its_cancellation_starts_nothing(
+def test_a_cancelled_init_that_returns_does_not_start(
     loop: Loop, boss: ActorId, notes: list[Seen], stubborn: Stubborn
 ) -> None:
     stubborn.answer = "a state that is no verdict"
@@ -643,7 +625,7 @@ def test_an_interrupt_in_an_async_init_leaves(loop: Loop, diary: RecordingObserv
 
 @pytest.mark.guarantee("G22", "G44")
 @pytest.mark.parametrize("where", ["init", "hook"])
-def test_an_interrupt_that_meets_a_coroutine_between_two_ticks_leaves_at_once(loop: Loop, where: str) -> None:
+def test_an_interrupt_between_two_ticks_is_raised_at_once(loop: Loop, where: str) -> None:
     log: list[str] = []
 
     class Interrupting:
@@ -722,7 +704,7 @@ def test_async_inits_run_side_by_side(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G44", "G28")
-def test_an_async_init_on_somebodys_event_loop(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
+def test_an_async_init_inside_async_with(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
     loop = make_loop()
     notes: list[Seen] = []
 
@@ -749,9 +731,7 @@ def test_an_async_init_on_somebodys_event_loop(make_loop: LoopMaker, loop_factor
 
 
 @pytest.mark.guarantee("G44")
-def test_an_actor_that_is_not_ready_yet_is_init_and_handles_messages_until_it_is_declared_started(
-    loop: Loop, boss: ActorId, notes: list[Seen]
-) -> None:
+def test_an_actor_can_declare_itself_started_later(loop: Loop, boss: ActorId, notes: list[Seen]) -> None:
     seen: list[tuple[Any, ActorStatus]] = []
 
     def behavior(ctx: Context[Any], data: Any) -> None:
@@ -792,9 +772,7 @@ def test_what_a_not_yet_init_sent_to_itself_is_handled(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G44")
-def test_an_actor_that_never_was_ready_can_end_like_any_other(
-    loop: Loop, boss: ActorId, notes: list[Seen]
-) -> None:
+def test_an_actor_that_never_started_can_end(loop: Loop, boss: ActorId, notes: list[Seen]) -> None:
     children = [add_child(loop, lambda ctx, data: FAIL, giving(NOT_YET), supervisor=boss) for _ in range(3)]
     loop.stop_actor(children[0])
     loop.kill_actor(children[1])
@@ -810,7 +788,7 @@ def test_an_actor_that_never_was_ready_can_end_like_any_other(
 
 
 @pytest.mark.guarantee("G44")
-def test_a_start_that_nobody_is_left_to_hear_of_is_no_message(loop: Loop, boss: ActorId) -> None:
+def test_a_start_without_a_supervisor_is_no_message(loop: Loop, boss: ActorId) -> None:
     child = add_child(loop, idle, giving(NOT_YET), supervisor=boss)
     loop.stop_actor(boss)
     loop.kernel.actors.declare_started(child)
@@ -832,7 +810,7 @@ IN_ORDER = [f"{lane.name} {letter}" for lane in USER_LANES for letter in LETTERS
 
 @pytest.mark.guarantee("G51", "G5", "G6")
 @pytest.mark.parametrize("init", [None, giving("state")], ids=["no init", "init"])
-def test_what_was_kept_comes_first_in_order_and_by_lanes(loop: Loop, init: Any) -> None:
+def test_kept_messages_come_first_by_lanes(loop: Loop, init: Any) -> None:
     boss, family = add_supervisor(loop)
     seen: list[Any] = []
     other: list[Any] = []
@@ -856,7 +834,7 @@ def test_what_was_kept_comes_first_in_order_and_by_lanes(loop: Loop, init: Any) 
 
 
 @pytest.mark.guarantee("G51")
-def test_an_heir_with_an_estate_is_in_the_run_queue_once(loop: Loop) -> None:
+def test_a_restarted_child_is_in_the_run_queue_once(loop: Loop) -> None:
     boss, family = add_supervisor(loop)
     first = add_child(loop, idle, supervisor=boss, keeps=True)
     write(loop, first)
@@ -869,7 +847,7 @@ def test_an_heir_with_an_estate_is_in_the_run_queue_once(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G51")
-def test_an_estate_waits_for_an_async_init(loop: Loop, stubborn: Stubborn) -> None:
+def test_a_kept_mailbox_waits_for_an_async_init(loop: Loop, stubborn: Stubborn) -> None:
     boss, family = add_supervisor(loop)
     seen: list[Any] = []
     stubborn.answer = seen
@@ -888,7 +866,7 @@ def test_an_estate_waits_for_an_async_init(loop: Loop, stubborn: Stubborn) -> No
 
 @pytest.mark.guarantee("G51")
 @pytest.mark.parametrize("kind", ["function", "coroutine"])
-def test_an_heir_whose_init_fails_leaves_the_estate_again(loop: Loop, kind: str) -> None:
+def test_a_failed_init_keeps_the_mailbox(loop: Loop, kind: str) -> None:
     boss, family = add_supervisor(loop)
 
     async def slow(ctx: Context[Any]) -> None:
@@ -909,7 +887,7 @@ def test_an_heir_whose_init_fails_leaves_the_estate_again(loop: Loop, kind: str)
 
 
 @pytest.mark.guarantee("G51")
-def test_the_message_at_hand_is_not_kept(loop: Loop) -> None:
+def test_the_current_message_is_not_kept(loop: Loop) -> None:
     boss, family = add_supervisor(loop)
     seen: list[Any] = []
     first = add_child(loop, lambda ctx, data: FAIL, supervisor=boss, keeps=True)
@@ -922,9 +900,7 @@ def test_the_message_at_hand_is_not_kept(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G51", "G10")
-def test_system_messages_timers_and_what_is_still_on_its_way_are_not_kept(
-    loop: Loop, diary: RecordingObserver
-) -> None:
+def test_system_messages_and_timers_are_not_kept(loop: Loop, diary: RecordingObserver) -> None:
     boss, family = add_supervisor(loop)
     seen: list[Any] = []
     first = add_child(loop, idle, supervisor=boss, keeps=True)
@@ -947,7 +923,7 @@ def test_system_messages_timers_and_what_is_still_on_its_way_are_not_kept(
 
 
 @pytest.mark.guarantee("G51", "G7")
-def test_an_estate_larger_than_the_heirs_cap_is_not_cut_and_leaves_no_room(loop: Loop) -> None:
+def test_a_kept_mailbox_may_exceed_the_cap(loop: Loop) -> None:
     boss, family = add_supervisor(loop)
     seen: list[Any] = []
     first = add_child(loop, idle, supervisor=boss, keeps=True, cap=50)
@@ -964,9 +940,7 @@ def test_an_estate_larger_than_the_heirs_cap_is_not_cut_and_leaves_no_room(loop:
 
 
 @pytest.mark.guarantee("G51", "G10")
-def test_an_estate_that_is_buried_becomes_dead_letters_of_the_one_that_left_it(
-    loop: Loop, diary: RecordingObserver
-) -> None:
+def test_a_discarded_mailbox_becomes_dead_letters(loop: Loop, diary: RecordingObserver) -> None:
     boss, family = add_supervisor(loop)
     child = add_child(loop, idle, supervisor=boss, keeps=True)
     write(loop, child)
@@ -985,9 +959,7 @@ def test_an_estate_that_is_buried_becomes_dead_letters_of_the_one_that_left_it(
 
 @pytest.mark.guarantee("G51", "G21")
 @pytest.mark.parametrize("why", ["no family", "no supervisor", "the supervisor has ended", "the loop ends"])
-def test_where_nobody_keeps_it_it_becomes_dead_letters(
-    loop: Loop, diary: RecordingObserver, why: str
-) -> None:
+def test_an_unkept_mailbox_becomes_dead_letters(loop: Loop, diary: RecordingObserver, why: str) -> None:
     boss, family = add_supervisor(loop)
     supervisor = {"no family": loop.spawn(idle), "no supervisor": None}.get(why, boss)
     child = add_child(loop, idle, supervisor=supervisor, keeps=True)
@@ -1005,7 +977,7 @@ def test_where_nobody_keeps_it_it_becomes_dead_letters(
 
 
 @pytest.mark.guarantee("G51", "G10", "G24")
-def test_a_family_that_raises_when_it_should_keep_loses_no_message_from_the_books(
+def test_a_child_group_that_raises_on_keep(
     loop: Loop, diary: RecordingObserver, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Careless(RecordingChildGroup):
@@ -1024,7 +996,7 @@ def test_a_family_that_raises_when_it_should_keep_loses_no_message_from_the_book
 
 
 @pytest.mark.guarantee("G51", "G10", "G24")
-def test_an_heir_that_the_observer_stops_at_its_start_loses_no_message_from_the_books(loop: Loop) -> None:
+def test_an_observer_that_stops_a_restarted_child(loop: Loop) -> None:
     boss, family = add_supervisor(loop)
     child = add_child(loop, idle, supervisor=boss, keeps=True)
     write(loop, child)
@@ -1044,7 +1016,7 @@ def test_an_heir_that_the_observer_stops_at_its_start_loses_no_message_from_the_
 
 
 @pytest.mark.guarantee("G51", "G10", "G24")
-def test_what_the_observer_sends_to_an_heir_at_its_start_is_not_lost(loop: Loop) -> None:
+def test_messages_of_the_observer_to_a_restarted_child(loop: Loop) -> None:
     boss, family = add_supervisor(loop)
     seen: list[Any] = []
     child = add_child(loop, idle, supervisor=boss, keeps=True)
@@ -1087,9 +1059,7 @@ BOSS_ENDS: dict[str, Callable[[Loop, ActorId], object]] = {
 
 @pytest.mark.guarantee("G21", "G54")
 @pytest.mark.parametrize("how", BOSS_ENDS)
-def test_however_a_supervisor_ends_its_children_end_first_and_the_last_one_first(
-    loop: Loop, diary: RecordingObserver, how: str
-) -> None:
+def test_children_end_before_their_supervisor(loop: Loop, diary: RecordingObserver, how: str) -> None:
     boss, family = add_supervisor(loop, run_message)
     children = [add_child(loop, idle, supervisor=boss) for _ in range(4)]
     # A family's own order, which need not be that of the births.
@@ -1102,7 +1072,7 @@ def test_however_a_supervisor_ends_its_children_end_first_and_the_last_one_first
 
 @pytest.mark.spec("J16")
 @pytest.mark.guarantee("G21")
-def test_when_children_end_their_supervisors_id_is_stale_and_all_the_rest_is_still_there(loop: Loop) -> None:
+def test_the_order_of_an_exit(loop: Loop) -> None:
     facts: list[object] = []
     boss, family = add_supervisor(loop)
     child = add_child(loop, idle, supervisor=boss)
@@ -1156,7 +1126,7 @@ def test_a_whole_tree_ends_leaves_first(loop: Loop, diary: RecordingObserver, ho
 
 @pytest.mark.guarantee("G21", "G54")
 @pytest.mark.parametrize("how", ["kill", "loop end"])
-def test_a_chain_of_60_supervisors_leaves_nobody_over(loop: Loop, diary: RecordingObserver, how: str) -> None:
+def test_a_chain_of_60_supervisors_ends(loop: Loop, diary: RecordingObserver, how: str) -> None:
     chain: list[ActorId] = []
     above: RecordingChildGroup | None = None
     for _ in range(60):
@@ -1172,9 +1142,7 @@ def test_a_chain_of_60_supervisors_leaves_nobody_over(loop: Loop, diary: Recordi
 
 
 @pytest.mark.guarantee("G21", "G24")
-def test_a_family_that_raises_when_it_is_disbanded_is_contained(
-    loop: Loop, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_child_group_that_raises_at_its_end(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
     class Careless(RecordingChildGroup):
         def take_all(self, children: list[ActorId]) -> None:
             raise Boom("not my business")
@@ -1191,7 +1159,7 @@ def test_a_family_that_raises_when_it_is_disbanded_is_contained(
 
 
 @pytest.mark.guarantee("G21", "G54")
-def test_a_child_whose_coroutine_is_in_flight_does_not_hold_its_supervisor_up(
+def test_a_child_in_flight_does_not_delay_it(
     loop: Loop, diary: RecordingObserver, stubborn: Stubborn
 ) -> None:
     boss, family = add_supervisor(loop)
@@ -1207,9 +1175,7 @@ def test_a_child_whose_coroutine_is_in_flight_does_not_hold_its_supervisor_up(
 
 
 @pytest.mark.guarantee("G21", "G54")
-def test_a_child_that_ends_its_supervisor_from_its_own_turn_ends_when_it_returns(
-    loop: Loop, diary: RecordingObserver
-) -> None:
+def test_a_child_that_ends_its_supervisor(loop: Loop, diary: RecordingObserver) -> None:
     boss, family = add_supervisor(loop)
     log: list[object] = []
     child, sibling = add_child(loop, run_message, supervisor=boss), add_child(loop, idle, supervisor=boss)
@@ -1226,7 +1192,7 @@ def test_a_child_that_ends_its_supervisor_from_its_own_turn_ends_when_it_returns
 
 
 @pytest.mark.guarantee("G54")
-def test_a_family_given_to_an_actor_that_has_ended_is_not_asked(loop: Loop) -> None:
+def test_a_child_group_of_an_ended_actor_is_not_called(loop: Loop) -> None:
     boss = loop.spawn(idle)
     loop.stop_actor(boss)
     family = RecordingChildGroup(loop)
@@ -1239,7 +1205,7 @@ def test_a_family_given_to_an_actor_that_has_ended_is_not_asked(loop: Loop) -> N
 
 
 @pytest.mark.guarantee("G21", "G42")
-def test_end_actor_stops_or_kills_and_minds_nobody_who_has_ended(
+def test_stop_or_kill_ignores_ended_actors(
     loop: Loop, boss: ActorId, notes: list[Seen], stubborn: Stubborn
 ) -> None:
     stopped, killed, slow = (
@@ -1268,7 +1234,7 @@ def test_end_actor_stops_or_kills_and_minds_nobody_who_has_ended(
 
 
 @pytest.mark.spec("J10")
-def test_a_child_too_many_is_max_actors_and_its_estate_stays_whole(make_loop: LoopMaker) -> None:
+def test_a_child_too_many_keeps_its_mailbox(make_loop: LoopMaker) -> None:
     loop = make_loop(max_actors=2)
     boss, family = add_supervisor(loop)
     child = add_child(loop, idle, supervisor=boss, keeps=True)
@@ -1286,7 +1252,7 @@ def test_a_child_too_many_is_max_actors_and_its_estate_stays_whole(make_loop: Lo
 
 
 @pytest.mark.guarantee("G26")
-def test_a_child_of_nobody_and_of_a_closed_loop_is_refused_before_its_init(loop: Loop, boss: ActorId) -> None:
+def test_a_refused_child_has_no_init(loop: Loop, boss: ActorId) -> None:
     calls: list[str] = []
     init = doing(lambda ctx: calls.append("init"))
     ended = loop.spawn(idle)
@@ -1333,9 +1299,7 @@ def test_whether_a_loop_is_open_can_be_asked(loop: Loop) -> None:
 
 @pytest.mark.spec("J16")
 @pytest.mark.guarantee("G24")
-def test_restarts_and_escalations_are_told_to_the_observer_and_to_nobody_without_one(
-    loop: Loop, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_observer_hears_of_restarts(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
     told: list[object] = []
     boss, child = loop.spawn(idle), loop.spawn(idle)
 
@@ -1385,9 +1349,7 @@ def test_a_system_message_can_be_sent_for_later(loop: Loop, clock: VirtualClock,
 
 
 @pytest.mark.guarantee("G8", "G20")
-def test_a_system_timer_that_meets_a_mailbox_full_to_the_last_slot_waits_and_fails_nobody(
-    loop: Loop, clock: VirtualClock, diary: RecordingObserver
-) -> None:
+def test_a_system_timer_waits_for_room(loop: Loop, clock: VirtualClock, diary: RecordingObserver) -> None:
     seen: list[Any] = []
     actor = loop.spawn(collect, seen, mailbox_cap=5)
     for number in range(5):
@@ -1401,9 +1363,7 @@ def test_a_system_timer_that_meets_a_mailbox_full_to_the_last_slot_waits_and_fai
 
 
 @pytest.mark.guarantee("G16", "G19")
-def test_a_system_timer_goes_with_its_target_and_is_not_set_for_one_that_has_ended(
-    loop: Loop, clock: VirtualClock
-) -> None:
+def test_a_system_timer_ends_with_its_target(loop: Loop, clock: VirtualClock) -> None:
     actor = loop.spawn(idle)
     timer = loop.kernel.start_system_timer(actor, 10, "later", SystemTag.SHUTDOWN)
     loop.kill_actor(actor)
@@ -1424,9 +1384,7 @@ def test_the_tags_of_exits_starts_and_io_cannot_be_sent(loop: Loop, tag: SystemT
         loop.kernel.start_system_timer(actor, 1, "x", tag)
 
 
-def test_the_loops_own_time_is_milliseconds_since_it_was_made(
-    make_loop: LoopMaker, clock: VirtualClock
-) -> None:
+def test_elapsed_time_is_in_milliseconds(make_loop: LoopMaker, clock: VirtualClock) -> None:
     clock.advance(0.5)
     now = make_loop().kernel.timers.elapsed_ms
     assert now() == 0
@@ -1446,9 +1404,7 @@ def failing(loop: Loop, error: BandstandError) -> ActorId:
 
 @pytest.mark.guarantee("G48", "G26")
 @pytest.mark.parametrize("driver", ["run", "poll_once"])
-def test_a_loop_that_was_failed_ends_everybody_and_raises_the_error(
-    loop: Loop, diary: RecordingObserver, driver: str
-) -> None:
+def test_a_failed_loop_ends_all_and_raises(loop: Loop, diary: RecordingObserver, driver: str) -> None:
     error = RestartLimitError("too often")
     actors = [failing(loop, error), loop.spawn(idle)]
     loop.send(actors[1], "unread")
@@ -1462,9 +1418,7 @@ def test_a_loop_that_was_failed_ends_everybody_and_raises_the_error(
 
 
 @pytest.mark.guarantee("G48", "G26")
-def test_a_loop_that_was_failed_before_it_was_run_raises_when_it_is(
-    loop: Loop, diary: RecordingObserver
-) -> None:
+def test_a_loop_that_failed_before_run_raises_in_run(loop: Loop, diary: RecordingObserver) -> None:
     error = RestartLimitError("too often")
     actor = loop.spawn(idle)
     loop.kernel.fail(error)
@@ -1510,7 +1464,7 @@ def test_a_failed_loop_waits_for_its_coroutines(loop: Loop) -> None:
 
 @pytest.mark.guarantee("G48", "G28")
 @pytest.mark.parametrize("coroutines", [False, True])
-def test_in_an_async_with_block_the_body_is_cancelled_and_the_error_raised(
+def test_a_failed_loop_cancels_the_body(
     make_loop: LoopMaker, loop_factory: HostFactory, coroutines: bool
 ) -> None:
     loop = make_loop()
@@ -1552,7 +1506,7 @@ def test_in_an_async_with_block_the_body_is_cancelled_and_the_error_raised(
 @pytest.mark.guarantee("G48", "G28")
 @pytest.mark.parametrize("where", ["by a tick of the body's own", "by the body itself", "by an actor"])
 @pytest.mark.parametrize("coroutines", [False, True])
-def test_a_body_that_ends_before_it_hears_of_the_failure_is_not_cancelled_later(
+def test_a_body_that_ends_first(
     make_loop: LoopMaker, loop_factory: HostFactory, where: str, coroutines: bool
 ) -> None:
     loop = make_loop()
@@ -1591,9 +1545,7 @@ def test_a_body_that_ends_before_it_hears_of_the_failure_is_not_cancelled_later(
 
 
 @pytest.mark.guarantee("G48")
-def test_a_body_that_swallows_its_cancellation_still_gets_the_error(
-    make_loop: LoopMaker, loop_factory: HostFactory
-) -> None:
+def test_a_body_that_ignores_the_cancellation(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
     loop = make_loop()
     log: list[str] = []
 
@@ -1615,9 +1567,7 @@ def test_a_body_that_swallows_its_cancellation_still_gets_the_error(
 
 
 @pytest.mark.guarantee("G48")
-def test_a_loop_that_was_failed_before_its_block_raises_at_the_door(
-    make_loop: LoopMaker, loop_factory: HostFactory
-) -> None:
+def test_a_failed_loop_cannot_be_entered(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
     loop = make_loop()
     loop.kernel.fail(RestartLimitError("x"))
     entered: list[bool] = []
@@ -1651,9 +1601,7 @@ def test_a_timeout_around_the_block_is_not_confused(make_loop: LoopMaker, loop_f
 
 
 @pytest.mark.guarantee("G48")
-def test_the_actor_that_fails_with_the_loops_own_error_is_not_reported_twice(
-    loop: Loop, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_error_of_the_loop_is_not_logged_twice(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
     error = RestartLimitError("too often")
 
     def act(ctx: Context[Any]) -> None:

@@ -95,7 +95,7 @@ def test_later_sends_are_refused_and_counted(loop: Loop, diary: RecordingObserve
 
 
 @pytest.mark.parametrize("overflow", [Overflow.DROP_OLDEST, Overflow.DROP_NEWEST, Overflow.CONFLATE])
-def test_no_overflow_policy_gives_up_what_was_accepted(
+def test_accepted_messages_are_never_dropped(
     loop: Loop, diary: RecordingObserver, overflow: Overflow
 ) -> None:
     got: list[Any] = []
@@ -113,7 +113,7 @@ def test_no_overflow_policy_gives_up_what_was_accepted(
 
 
 @pytest.mark.parametrize("overflow", [Overflow.DROP_OLDEST, Overflow.DROP_NEWEST, Overflow.CONFLATE])
-def test_what_came_without_a_promise_before_the_close_has_one_fate(
+def test_messages_before_the_close_have_one_outcome(
     loop: Loop, diary: RecordingObserver, overflow: Overflow
 ) -> None:
     # Beyond the cap, messages from other threads wait in the inbox without a slot of their own.
@@ -308,9 +308,7 @@ class Box:
 
 
 @given(deeds=deeds, overflow=st.sampled_from(list(Overflow)), cap=st.integers(1, 5))
-def test_the_books_balance_and_what_was_accepted_is_handled(
-    deeds: list[str], overflow: Overflow, cap: int
-) -> None:
+def test_accepted_messages_are_handled(deeds: list[str], overflow: Overflow, cap: int) -> None:
     box = Box(overflow, cap)
     with box.loop as loop:
         for number, deed in enumerate(deeds):

@@ -80,7 +80,7 @@ def test_a_loop_that_has_run_and_is_dropped_warns_and_leaks_nothing() -> None:
 
 
 @pytest.mark.guarantee("G274")
-def test_a_loop_that_never_ran_or_was_destroyed_is_dropped_in_silence(
+def test_no_warning_for_an_unused_loop(
     recwarn: pytest.WarningsRecorder,
 ) -> None:
     Loop().spawn(idle)

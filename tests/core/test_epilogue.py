@@ -68,7 +68,7 @@ def test_it_is_called_once_with_reason_and_cause(loop: Loop, diary: RecordingObs
     assert diary.stopped == [(actor, reason)]
 
 
-def test_a_killed_actor_has_none(loop: Loop, diary: RecordingObserver) -> None:
+def test_a_killed_actor_has_no_exit_hook(loop: Loop, diary: RecordingObserver) -> None:
     told: Told = []
     loop.kill_actor(spawn(loop, told))
     inside = spawn(loop, told)
@@ -78,9 +78,7 @@ def test_a_killed_actor_has_none(loop: Loop, diary: RecordingObserver) -> None:
     assert len(diary.stopped) == 2
 
 
-def test_it_runs_before_its_children_end_and_before_anybody_is_told(
-    loop: Loop, diary: RecordingObserver
-) -> None:
+def test_it_runs_before_children_end_and_exits_are_sent(loop: Loop, diary: RecordingObserver) -> None:
     seen: list[Seen] = []
     above = loop.spawn(record, seen)
     actor = loop.spawn(idle, supervisor=above)
@@ -152,7 +150,7 @@ def test_what_it_returns_changes_nothing(loop: Loop, diary: RecordingObserver, r
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_what_it_raises_is_logged_and_the_reason_stays(
+def test_an_exception_is_logged(
     loop: Loop, diary: RecordingObserver, caplog: pytest.LogCaptureFixture, is_async: bool
 ) -> None:
     def plain(reason: ExitReason, cause: BaseException | None) -> None:
@@ -246,9 +244,7 @@ def test_the_last_one_that_was_set_counts(loop: Loop) -> None:
     assert told == ["second"]
 
 
-def test_an_actor_that_has_ended_takes_none_and_another_loops_is_refused(
-    loop: Loop, make_loop: LoopMaker
-) -> None:
+def test_it_needs_a_living_local_actor(loop: Loop, make_loop: LoopMaker) -> None:
     told: Told = []
     actor = loop.spawn(idle)
     loop.stop_actor(actor)
@@ -259,7 +255,7 @@ def test_an_actor_that_has_ended_takes_none_and_another_loops_is_refused(
     assert told == []
 
 
-def test_a_seat_that_is_used_again_has_no_epilogue_of_the_one_before(loop: Loop) -> None:
+def test_an_exit_hook_is_not_inherited_by_a_reused_slot(loop: Loop) -> None:
     told: Told = []
     for _ in range(5):
         loop.kill_actor(spawn(loop, told))
@@ -268,7 +264,7 @@ def test_a_seat_that_is_used_again_has_no_epilogue_of_the_one_before(loop: Loop)
     assert told == []
 
 
-def test_a_child_has_its_own_in_the_order_of_ends(loop: Loop) -> None:
+def test_a_child_has_its_own_exit_hook(loop: Loop) -> None:
     told: list[str] = []
 
     def init(ctx: Context[Any]) -> None:
@@ -287,7 +283,7 @@ def test_a_child_has_its_own_in_the_order_of_ends(loop: Loop) -> None:
     assert told == ["child"]
 
 
-def test_the_end_of_the_loop_waits_for_them(make_loop: LoopMaker, clock: VirtualClock) -> None:
+def test_the_end_of_run_waits_for_exit_hooks(make_loop: LoopMaker, clock: VirtualClock) -> None:
     loop = make_loop(loop_factory=clock.new_event_loop)
     steps: list[str] = []
 
@@ -306,7 +302,7 @@ def test_the_end_of_the_loop_waits_for_them(make_loop: LoopMaker, clock: Virtual
     assert clock.now_ns() - start < 1_000_000_000
 
 
-def test_the_end_of_a_ride_waits_for_them(make_loop: LoopMaker, clock: VirtualClock) -> None:
+def test_the_end_of_async_with_waits_for_exit_hooks(make_loop: LoopMaker, clock: VirtualClock) -> None:
     loop = make_loop()
     steps: list[str] = []
 

@@ -123,7 +123,7 @@ def test_readiness_gives_one_event_of_the_systems_own(loop: Loop, subject: Subje
 
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34")
-def test_what_is_left_unread_gives_further_events(loop: Loop, subject: Subject) -> None:
+def test_unread_data_gives_further_events(loop: Loop, subject: Subject) -> None:
     seen: list[Any] = []
     loop.watch_fd(subject.fd, loop.spawn(collect, seen), subject.interest)
     subject.ready()
@@ -139,9 +139,7 @@ def test_what_is_left_unread_gives_further_events(loop: Loop, subject: Subject) 
 
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34")
-def test_each_unit_of_three_gives_its_event_when_one_is_taken_at_a_time(
-    loop: Loop, descriptors: Descriptors
-) -> None:
+def test_each_read_of_a_part_gives_another_event(loop: Loop, descriptors: Descriptors) -> None:
     read, write = descriptors.pipe()
     parts: list[bytes] = []
     actor = loop.spawn(lambda ctx, data: parts.append(os.read(read, 2)))
@@ -153,9 +151,7 @@ def test_each_unit_of_three_gives_its_event_when_one_is_taken_at_a_time(
 
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34")
-def test_no_second_event_while_a_slow_owner_has_not_handled_the_first(
-    make_loop: LoopMaker, descriptors: Descriptors
-) -> None:
+def test_no_second_event_before_the_first_is_handled(make_loop: LoopMaker, descriptors: Descriptors) -> None:
     loop = make_loop(max_actors_per_tick=1)
     read, write = descriptors.pipe()
     seen: list[Any] = []
@@ -178,7 +174,7 @@ def test_no_second_event_while_a_slow_owner_has_not_handled_the_first(
 
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34", "G38")
-def test_no_storm_while_an_async_owner_is_in_flight(
+def test_no_events_in_flight(
     make_loop: LoopMaker, loop_factory: HostFactory, descriptors: Descriptors
 ) -> None:
     loop = make_loop(clock=MonotonicClock())
@@ -238,7 +234,7 @@ def test_read_and_write_together(loop: Loop, descriptors: Descriptors) -> None:
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34")
 @pytest.mark.parametrize("interest", [READ, WRITE])
-def test_what_was_not_asked_for_is_not_told(loop: Loop, descriptors: Descriptors, interest: Interest) -> None:
+def test_no_event_without_interest(loop: Loop, descriptors: Descriptors, interest: Interest) -> None:
     one, other = descriptors.sockets()
     seen: list[Any] = []
     os.write(other, b"x")
@@ -270,9 +266,7 @@ def test_a_terminal_with_room_is_writable(loop: Loop, descriptors: Descriptors) 
 
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34", "G8")
-def test_an_event_never_meets_a_full_mailbox(
-    loop: Loop, diary: RecordingObserver, descriptors: Descriptors
-) -> None:
+def test_events_fit_a_full_mailbox(loop: Loop, diary: RecordingObserver, descriptors: Descriptors) -> None:
     seen: list[Seen] = []
     actor = loop.spawn(record, seen, mailbox_cap=5)
     pipes = [descriptors.pipe() for _ in range(20)]
@@ -341,7 +335,7 @@ def test_run_watches_every_kind(make_loop: LoopMaker, subject: Subject) -> None:
 
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34", "G28")
-def test_riding_an_event_loop_watches_every_kind(
+def test_async_with_watches_all_kinds(
     make_loop: LoopMaker, loop_factory: HostFactory, subject: Subject
 ) -> None:
     loop = make_loop(clock=MonotonicClock())
@@ -366,9 +360,7 @@ def test_riding_an_event_loop_watches_every_kind(
 
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G27")
-def test_until_idle_waits_while_a_descriptor_is_watched(
-    make_loop: LoopMaker, descriptors: Descriptors
-) -> None:
+def test_until_idle_waits_for_descriptors(make_loop: LoopMaker, descriptors: Descriptors) -> None:
     loop = make_loop(clock=MonotonicClock())
     read, write = descriptors.pipe()
     asleep = threading.Event()
@@ -399,9 +391,7 @@ def test_until_idle_waits_while_a_descriptor_is_watched(
 
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34", "G27")
-def test_watches_made_before_the_first_run_and_between_runs_work(
-    make_loop: LoopMaker, descriptors: Descriptors
-) -> None:
+def test_watches_work_between_runs(make_loop: LoopMaker, descriptors: Descriptors) -> None:
     loop = make_loop(clock=MonotonicClock())
     pipes = [descriptors.pipe() for _ in range(3)]
     seen: list[Any] = []
@@ -426,9 +416,7 @@ def test_watches_made_before_the_first_run_and_between_runs_work(
 
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34")
-def test_the_first_watch_may_be_made_while_the_loop_runs(
-    make_loop: LoopMaker, descriptors: Descriptors
-) -> None:
+def test_a_running_loop_can_start_to_watch(make_loop: LoopMaker, descriptors: Descriptors) -> None:
     loop = make_loop(clock=MonotonicClock())
     read, write = descriptors.pipe()
     seen: list[Any] = []
@@ -490,7 +478,7 @@ with asyncio.Runner(loop_factory={name}.new_event_loop) as runner:
 @pytest.mark.guarantee("G13")
 @pytest.mark.parametrize("hosted", [False, True])
 @pytest.mark.parametrize("backwards", [False, True])
-def test_threads_then_descriptors_then_timers_then_actors(
+def test_order_of_a_tick(
     loop: Loop, clock: VirtualClock, descriptors: Descriptors, backwards: bool, hosted: bool
 ) -> None:
     read, write = descriptors.pipe()
@@ -529,9 +517,7 @@ def test_threads_then_descriptors_then_timers_then_actors(
 
 @pytest.mark.spec("J9")
 @pytest.mark.guarantee("G13")
-def test_in_one_mailbox_arrivals_precede_timers_and_the_event_comes_by_its_lane(
-    loop: Loop, clock: VirtualClock, descriptors: Descriptors
-) -> None:
+def test_order_of_sources_in_one_mailbox(loop: Loop, clock: VirtualClock, descriptors: Descriptors) -> None:
     read, write = descriptors.pipe()
     seen: list[Any] = []
     actor = loop.spawn(collect, seen)
@@ -548,7 +534,7 @@ def test_in_one_mailbox_arrivals_precede_timers_and_the_event_comes_by_its_lane(
 
 @pytest.mark.spec("J9")
 @pytest.mark.guarantee("G13")
-def test_all_that_came_in_is_there_before_the_first_actor_runs(
+def test_input_comes_before_the_first_actor(
     loop: Loop, clock: VirtualClock, descriptors: Descriptors
 ) -> None:
     read, write = descriptors.pipe()
@@ -569,9 +555,7 @@ def test_all_that_came_in_is_there_before_the_first_actor_runs(
 
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G35")
-def test_an_owner_that_is_not_there_is_refused_and_nothing_is_watched(
-    make_loop: LoopMaker, descriptors: Descriptors
-) -> None:
+def test_an_unknown_owner_is_refused(make_loop: LoopMaker, descriptors: Descriptors) -> None:
     loop = make_loop()
     read, _ = descriptors.pipe()
     dead = loop.spawn(idle)
@@ -614,9 +598,7 @@ def test_an_owner_that_has_wished_to_end_is_not_there(loop: Loop, descriptors: D
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G35")
 @pytest.mark.parametrize("again", [READ, WRITE, READ | WRITE])
-def test_a_watched_descriptor_cannot_be_watched_again(
-    loop: Loop, descriptors: Descriptors, again: Interest
-) -> None:
+def test_no_second_watch_of_a_descriptor(loop: Loop, descriptors: Descriptors, again: Interest) -> None:
     one, other = descriptors.sockets()
     seen: list[Any] = []
     owner = loop.spawn(collect, seen, name="first owner")
@@ -747,9 +729,7 @@ loop.destroy()
 
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G35")
-def test_a_pending_event_of_an_unwatched_descriptor_is_dropped_and_counted(
-    loop: Loop, descriptors: Descriptors
-) -> None:
+def test_a_pending_event_is_dropped_by_unwatch(loop: Loop, descriptors: Descriptors) -> None:
     read, write = descriptors.pipe()
     seen: list[Any] = []
     # It is ready first, so it runs when the owner's event waits already.
@@ -784,9 +764,7 @@ def test_a_dropped_event_does_not_hold_up_what_waits_behind_it(loop: Loop, descr
 
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G35", "G34")
-def test_the_event_of_the_old_watch_is_dropped_when_the_same_descriptor_is_watched_anew(
-    loop: Loop, descriptors: Descriptors
-) -> None:
+def test_a_pending_event_is_dropped_by_a_new_watch(loop: Loop, descriptors: Descriptors) -> None:
     """And the new one gives an event of its own: exactly one, for the new interest."""
     one, other = descriptors.sockets()
     seen: list[Any] = []
@@ -860,7 +838,7 @@ ENDS: dict[str, Callable[[Loop, ActorId], None]] = {
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G35", "G21")
 @pytest.mark.parametrize("end", ENDS)
-def test_the_owners_end_ends_its_watches(
+def test_end_of_the_owner(
     loop: Loop, descriptors: Descriptors, caplog: pytest.LogCaptureFixture, end: str
 ) -> None:
     pipes = [descriptors.pipe() for _ in range(5)]
@@ -891,7 +869,7 @@ def test_the_owners_end_ends_its_watches(
 
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G35", "G21")
-def test_the_owners_end_with_an_event_pending_makes_it_a_dead_letter(
+def test_end_of_the_owner_with_an_event(
     loop: Loop, diary: RecordingObserver, descriptors: Descriptors
 ) -> None:
     read, write = descriptors.pipe()
@@ -926,9 +904,7 @@ def test_an_owner_that_ends_while_it_handles_its_event(loop: Loop, descriptors: 
 
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G35", "G32")
-def test_an_async_owner_that_is_cancelled_in_flight(
-    make_loop: LoopMaker, loop_factory: HostFactory, descriptors: Descriptors
-) -> None:
+def test_a_cancelled_owner(make_loop: LoopMaker, loop_factory: HostFactory, descriptors: Descriptors) -> None:
     loop = make_loop(clock=MonotonicClock())
     read, write = descriptors.pipe()
     begun = asyncio.Event()
@@ -958,9 +934,7 @@ def test_an_async_owner_that_is_cancelled_in_flight(
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G35")
 @pytest.mark.parametrize("hosted", [True, False])
-def test_the_runtime_closes_no_descriptor_of_the_users(
-    make_loop: LoopMaker, descriptors: Descriptors, hosted: bool
-) -> None:
+def test_descriptors_of_users_stay_open(make_loop: LoopMaker, descriptors: Descriptors, hosted: bool) -> None:
     loop = make_loop(clock=MonotonicClock())
     unwatched, orphaned, kept = (descriptors.pipe() for _ in range(3))
     owner = loop.spawn(idle)
@@ -980,9 +954,7 @@ def test_the_runtime_closes_no_descriptor_of_the_users(
 
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G35")
-def test_a_destroyed_loop_holds_no_descriptor_of_its_own(
-    loop_factory: HostFactory, descriptors: Descriptors
-) -> None:
+def test_a_destroyed_loop_has_no_descriptor(loop_factory: HostFactory, descriptors: Descriptors) -> None:
     read, write = descriptors.pipe()
     loop_factory().close()  # some open something once for the whole process
     before = set(os.listdir("/proc/self/fd"))
@@ -1032,9 +1004,7 @@ def test_the_end_of_the_other_side_is_readable(loop: Loop, descriptors: Descript
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34")
 @pytest.mark.parametrize("full", [False, True])
-def test_a_pipe_whose_reader_has_gone_is_writable_with_an_error(
-    loop: Loop, descriptors: Descriptors, full: bool
-) -> None:
+def test_a_pipe_without_a_reader_is_writable(loop: Loop, descriptors: Descriptors, full: bool) -> None:
     """ERROR alone would say that it was closed behind the runtime's back, which it was not."""
     read, write = descriptors.pipe()
     seen: list[Any] = []
@@ -1051,7 +1021,7 @@ def test_a_pipe_whose_reader_has_gone_is_writable_with_an_error(
 
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34")
-def test_a_hang_up_is_told_to_who_asked_for_writing_only(loop: Loop, descriptors: Descriptors) -> None:
+def test_a_hang_up_is_an_event_for_a_writer(loop: Loop, descriptors: Descriptors) -> None:
     one, other = descriptors.sockets()
     fill_up(one)
     seen: list[Any] = []
@@ -1068,7 +1038,7 @@ def test_a_hang_up_is_told_to_who_asked_for_writing_only(loop: Loop, descriptors
 
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G36")
-def test_a_closed_descriptor_gives_one_error_after_the_next_sweep(
+def test_a_sweep_finds_a_closed_fd(
     make_loop: LoopMaker, clock: VirtualClock, descriptors: Descriptors
 ) -> None:
     loop = make_loop(fd_sweep_period=0.25)
@@ -1097,9 +1067,7 @@ def test_a_closed_descriptor_gives_one_error_after_the_next_sweep(
 
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G36")
-def test_the_error_event_is_dropped_if_it_is_unwatched_first(
-    make_loop: LoopMaker, clock: VirtualClock, descriptors: Descriptors
-) -> None:
+def test_unwatch_drops_the_error(make_loop: LoopMaker, clock: VirtualClock, descriptors: Descriptors) -> None:
     loop = make_loop(max_actors_per_tick=1)
     read, _ = descriptors.pipe()
     seen: list[Any] = []
@@ -1122,9 +1090,7 @@ def idle_deed(ctx: Context[Any]) -> None:
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G36")
 @pytest.mark.slow
-def test_a_sweep_looks_at_256_and_the_next_one_further_on(
-    make_loop: LoopMaker, clock: VirtualClock, descriptors: Descriptors
-) -> None:
+def test_a_sweep_checks_256(make_loop: LoopMaker, clock: VirtualClock, descriptors: Descriptors) -> None:
     loop = make_loop()
     seen: list[IoEvent] = []
     fds = [descriptors.eventfd() for _ in range(600)]
@@ -1146,7 +1112,7 @@ def test_a_sweep_looks_at_256_and_the_next_one_further_on(
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G36", "G34")
 @pytest.mark.parametrize("found", ["when it is taken", "by the sweep", "by another watch"])
-def test_a_waiting_event_of_a_number_that_was_reused_is_an_error(
+def test_an_event_of_a_reused_fd(
     loop: Loop, clock: VirtualClock, descriptors: Descriptors, found: str
 ) -> None:
     """The owner would read another's data: the event was true when it was made, and is not when it is handled."""
@@ -1177,7 +1143,7 @@ def test_a_waiting_event_of_a_number_that_was_reused_is_an_error(
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G36", "G34")
 @pytest.mark.parametrize("end", ["swept", "watched anew", "unwatched", "owner ended"])
-def test_a_duplicate_that_lives_on_does_not_speak_for_the_reused_number(
+def test_a_duplicate_of_a_reused_fd(
     loop: Loop, clock: VirtualClock, descriptors: Descriptors, end: str
 ) -> None:
     """However the old watch ends: the kernel goes on reporting the old file under its number."""
@@ -1213,9 +1179,7 @@ def test_a_duplicate_that_lives_on_does_not_speak_for_the_reused_number(
 
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G36")
-def test_what_is_found_closed_does_not_hide_another_that_was_reused(
-    loop: Loop, clock: VirtualClock, descriptors: Descriptors
-) -> None:
+def test_two_closed_descriptors_are_found(loop: Loop, clock: VirtualClock, descriptors: Descriptors) -> None:
     """An eventfd, whose successor has the same inode; and a pipe, closed by its owner, that is found at once."""
     first = descriptors.eventfd()
     read, write = descriptors.pipe()
@@ -1278,7 +1242,7 @@ loop.destroy()
 
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G36", "G34")
-def test_a_duplicate_that_lives_on_does_not_double_the_events_of_the_reused_number(
+def test_a_duplicate_does_not_double_events(
     loop: Loop, clock: VirtualClock, descriptors: Descriptors
 ) -> None:
     read, write = descriptors.pipe()
@@ -1305,7 +1269,7 @@ def test_a_duplicate_that_lives_on_does_not_double_the_events_of_the_reused_numb
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G36")
 @pytest.mark.parametrize("kind", ["fifo", "master", "slave"])
-def test_a_file_of_the_same_name_is_not_the_same(
+def test_a_reopened_file(
     loop: Loop, clock: VirtualClock, descriptors: Descriptors, tmp_path: Any, kind: str
 ) -> None:
     """A FIFO that is opened again has the same inode; so have two terminals, one after the other."""
@@ -1336,9 +1300,7 @@ def test_a_file_of_the_same_name_is_not_the_same(
 
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G27", "G36")
-def test_until_idle_does_not_wait_for_a_descriptor_that_was_closed(
-    make_loop: LoopMaker, descriptors: Descriptors
-) -> None:
+def test_until_idle_ignores_closed_descriptors(make_loop: LoopMaker, descriptors: Descriptors) -> None:
     loop = make_loop(clock=MonotonicClock(), fd_sweep_period=0.001)
     read, _ = descriptors.pipe()
     seen: list[Any] = []
@@ -1355,9 +1317,7 @@ def test_until_idle_does_not_wait_for_a_descriptor_that_was_closed(
 @pytest.mark.guarantee("G34")
 @pytest.mark.slow
 @pytest.mark.parametrize("hosted", [False, True])
-def test_fifteen_hundred_descriptors_each_give_their_event(
-    make_loop: LoopMaker, descriptors: Descriptors, hosted: bool
-) -> None:
+def test_fifteen_hundred_descriptors(make_loop: LoopMaker, descriptors: Descriptors, hosted: bool) -> None:
     loop = make_loop(clock=MonotonicClock())
     fds = [descriptors.eventfd() for _ in range(1500)]
     seen: list[int] = []
@@ -1390,7 +1350,7 @@ def test_fifteen_hundred_descriptors_each_give_their_event(
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G27")
 @pytest.mark.parametrize("last", ["descriptor", "owner", "timer"])
-def test_until_idle_returns_when_a_callback_of_the_host_ends_the_last_thing_to_wait_for(
+def test_until_idle_returns_after_a_callback(
     make_loop: LoopMaker, descriptors: Descriptors, last: str
 ) -> None:
     loop = make_loop(clock=MonotonicClock(), fd_sweep_period=3600.0)

@@ -30,9 +30,7 @@ def spin(loop: Loop) -> None:
 
 @pytest.mark.parametrize("behavior", [raiser, async_raiser])
 @pytest.mark.parametrize("is_supervised", [False, True])
-def test_a_behavior_that_raises_it_has_panicked(
-    loop: Loop, how: str, behavior: Any, is_supervised: bool
-) -> None:
+def test_it_is_a_panic_of_a_behavior(loop: Loop, how: str, behavior: Any, is_supervised: bool) -> None:
     seen: list[Any] = []
     boss = loop.spawn(record, seen)
     actor = loop.spawn(behavior, supervisor=boss if is_supervised else None, name="raiser")

@@ -110,9 +110,7 @@ def test_a_stale_id_of_another_loop_is_not_local_either(make_loop: LoopMaker) ->
 
 @pytest.mark.spec("J2")
 @pytest.mark.guarantee("G2")
-def test_id_objects_are_not_confused_when_two_loops_have_one_tag(
-    make_loop: LoopMaker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ids_of_two_loops_with_one_tag(make_loop: LoopMaker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tags are 16 bits: the 65,536th loop of a process has the first one's. Its id objects must not."""
     monkeypatch.setattr(bandstand.core.loop, "_loops", count(500))
     first = make_loop()

@@ -66,9 +66,7 @@ def begin(loop: Loop, stubborn: Stubborn, boss: ActorId | None = None) -> ActorI
 
 
 @pytest.mark.guarantee("G42")
-def test_an_idle_actor_that_is_killed_has_failed_when_the_call_returns(
-    loop: Loop, boss: ActorId, notes: list[Seen]
-) -> None:
+def test_a_killed_actor_has_failed_at_once(loop: Loop, boss: ActorId, notes: list[Seen]) -> None:
     actor = loop.spawn(idle, supervisor=boss, name="victim")
     loop.kill_actor(actor)
     assert loop.status(actor) is ActorStatus.FAILED
@@ -81,9 +79,7 @@ def test_an_idle_actor_that_is_killed_has_failed_when_the_call_returns(
 
 
 @pytest.mark.guarantee("G42", "G25")
-def test_what_the_killed_had_not_handled_becomes_dead_letters_and_its_timers_go(
-    loop: Loop, diary: RecordingObserver
-) -> None:
+def test_messages_of_a_killed_actor_are_dead_letters(loop: Loop, diary: RecordingObserver) -> None:
     actor = loop.spawn(idle)
     loop.send(actor, "data")
     loop.send(actor, "control", lane=Lane.CONTROL)
@@ -94,9 +90,7 @@ def test_what_the_killed_had_not_handled_becomes_dead_letters_and_its_timers_go(
 
 
 @pytest.mark.guarantee("G42")
-def test_a_coroutine_that_ignores_its_cancellation_does_not_keep_its_actor(
-    loop: Loop, boss: ActorId, notes: list[Seen], stubborn: Stubborn
-) -> None:
+def test_a_kill_does_not_wait(loop: Loop, boss: ActorId, notes: list[Seen], stubborn: Stubborn) -> None:
     actor = begin(loop, stubborn, boss)
     loop.kill_actor(actor)
     assert loop.status(actor) is ActorStatus.FAILED
@@ -132,7 +126,7 @@ def test_a_coroutine_that_obeys_is_cancelled_once(loop: Loop) -> None:
 
 @pytest.mark.guarantee("G42")
 @pytest.mark.parametrize("by_number", [False, True])
-def test_an_actor_that_is_stopping_already_can_be_killed(
+def test_kill_after_stop(
     loop: Loop, boss: ActorId, notes: list[Seen], stubborn: Stubborn, by_number: bool
 ) -> None:
     actor = begin(loop, stubborn, boss)
@@ -150,9 +144,7 @@ def test_an_actor_that_is_stopping_already_can_be_killed(
 
 
 @pytest.mark.guarantee("G42")
-def test_whoever_was_killed_is_not_there_to_be_killed_again(
-    loop: Loop, boss: ActorId, notes: list[Seen], stubborn: Stubborn
-) -> None:
+def test_a_second_kill_is_refused(loop: Loop, boss: ActorId, notes: list[Seen], stubborn: Stubborn) -> None:
     for actor in (begin(loop, stubborn, boss), loop.spawn(idle, supervisor=boss)):
         loop.kill_actor(actor)
         for address in (actor, int(actor)):
@@ -163,7 +155,7 @@ def test_whoever_was_killed_is_not_there_to_be_killed_again(
 
 
 @pytest.mark.guarantee("G42", "G23")
-def test_everyone_hears_once_also_when_the_coroutine_ends_at_last(
+def test_a_kill_is_reported_once(
     loop: Loop, diary: RecordingObserver, boss: ActorId, notes: list[Seen], stubborn: Stubborn
 ) -> None:
     actor = begin(loop, stubborn, boss)
@@ -194,7 +186,7 @@ def test_everyone_hears_once_also_when_the_coroutine_ends_at_last(
     ],
     ids=repr,
 )
-def test_however_the_coroutine_ends_later_it_harms_nobody(
+def test_the_end_of_a_killed_coroutine_is_harmless(
     loop: Loop,
     diary: RecordingObserver,
     stubborn: Stubborn,
@@ -318,9 +310,7 @@ def test_the_end_of_the_loop_waits_for_the_coroutines_of_the_killed_too(loop: Lo
 
 
 @pytest.mark.guarantee("G42", "G30")
-def test_a_coroutine_that_never_ends_does_not_keep_the_loop(
-    make_loop: LoopMaker, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_hanging_coroutine_does_not_block(make_loop: LoopMaker, caplog: pytest.LogCaptureFixture) -> None:
     loop = make_loop(stop_timeout=0.001)
     stubborn = Stubborn()
     actor = begin(loop, stubborn)
@@ -357,7 +347,7 @@ def test_a_guest_leaves_nothing_of_the_killed_behind(make_loop: LoopMaker, loop_
 
 
 @pytest.mark.guarantee("G42", "G3")
-def test_who_kills_itself_ends_when_its_behavior_has_returned(
+def test_an_actor_kills_itself(
     loop: Loop, diary: RecordingObserver, boss: ActorId, notes: list[Seen]
 ) -> None:
     during: list[object] = []
@@ -381,9 +371,7 @@ def test_who_kills_itself_ends_when_its_behavior_has_returned(
 
 
 @pytest.mark.guarantee("G42")
-def test_who_kills_itself_twice_or_after_its_own_stop_ends_once_and_as_killed(
-    loop: Loop, boss: ActorId, notes: list[Seen]
-) -> None:
+def test_an_actor_that_kills_itself_twice_ends_once(loop: Loop, boss: ActorId, notes: list[Seen]) -> None:
     def act(ctx: Context[Any]) -> None:
         ctx.loop.stop_actor(ctx.self_id)
         ctx.loop.kill_actor(ctx.self_id)
@@ -399,7 +387,7 @@ def test_who_kills_itself_twice_or_after_its_own_stop_ends_once_and_as_killed(
 @pytest.mark.guarantee("G42", "G32")
 @pytest.mark.parametrize("moment", ["before the first suspension", "after it"])
 @pytest.mark.parametrize("then", ["returns", "waits", "raises"])
-def test_a_coroutine_that_kills_its_own_actor(
+def test_a_coroutine_kills_itself(
     loop: Loop, boss: ActorId, notes: list[Seen], moment: str, then: str
 ) -> None:
     log: list[object] = []
@@ -470,7 +458,7 @@ def test_an_init_that_kills_its_own_actor(loop: Loop, boss: ActorId, notes: list
 
 @pytest.mark.guarantee("G42", "G44")
 @pytest.mark.parametrize("has_begun", [False, True])
-def test_an_actor_whose_async_init_is_in_flight_can_be_killed(
+def test_kill_in_init(
     loop: Loop, boss: ActorId, notes: list[Seen], stubborn: Stubborn, has_begun: bool
 ) -> None:
     actor = add_child(loop, idle, stubborn, supervisor=boss)

@@ -62,9 +62,7 @@ def test_calls_and_messages_of_one_thread_keep_their_order(loop: Loop) -> None:
     assert got == list(range(5))
 
 
-def test_a_call_that_raises_is_logged_and_the_next_is_made(
-    loop: Loop, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_call_soon_that_raises_is_logged(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
     made: list[int] = []
 
     def bad() -> None:
@@ -147,9 +145,7 @@ def test_a_call_after_can_be_taken_back_also_twice_and_too_late(loop: Loop, cloc
     assert made == ["kept"]
 
 
-def test_a_call_after_that_raises_is_logged(
-    loop: Loop, clock: VirtualClock, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_call_later_that_raises(loop: Loop, clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
     def bad() -> None:
         raise Boom("later")
 

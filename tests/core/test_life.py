@@ -77,9 +77,7 @@ def test_before_the_first_run_spawns_and_sends_are_accepted(loop: Loop) -> None:
 
 @pytest.mark.spec("J1")
 @pytest.mark.guarantee("G26", "G25")
-def test_request_stop_finishes_the_message_at_hand_and_ends_everybody_youngest_first(
-    loop: Loop, diary: RecordingObserver
-) -> None:
+def test_request_stop_ends_the_youngest_actor_first(loop: Loop, diary: RecordingObserver) -> None:
     log: list[str] = []
 
     def act(ctx: Context[Any]) -> None:
@@ -114,7 +112,7 @@ def test_request_stop_finishes_the_message_at_hand_and_ends_everybody_youngest_f
 
 @pytest.mark.spec("J1")
 @pytest.mark.guarantee("G26")
-def test_youngest_first_even_when_seats_were_used_again(loop: Loop, diary: RecordingObserver) -> None:
+def test_the_youngest_actor_ends_first_in_reused_slots(loop: Loop, diary: RecordingObserver) -> None:
     actors = [loop.spawn(idle) for _ in range(6)]
     for number in (1, 4, 2):
         loop.stop_actor(actors[number])
@@ -136,9 +134,7 @@ def test_a_stop_requested_in_poll_once_ends_everybody(loop: Loop, diary: Recordi
 
 @pytest.mark.spec("J1")
 @pytest.mark.guarantee("G26")
-def test_a_stop_requested_while_nobody_drives_the_loop_closes_it_and_destroy_ends_everybody(
-    loop: Loop, diary: RecordingObserver
-) -> None:
+def test_a_stop_of_an_idle_loop_closes_it(loop: Loop, diary: RecordingObserver) -> None:
     actor = loop.spawn(idle)
     loop.request_stop()
     with pytest.raises(LoopClosedError):
@@ -149,9 +145,7 @@ def test_a_stop_requested_while_nobody_drives_the_loop_closes_it_and_destroy_end
 
 @pytest.mark.spec("J1")
 @pytest.mark.guarantee("G26")
-def test_destroy_ends_everybody_once_and_no_callback_runs_after_it(
-    loop: Loop, diary: RecordingObserver
-) -> None:
+def test_destroy_ends_all_actors_once(loop: Loop, diary: RecordingObserver) -> None:
     seen: list[Any] = []
     actor = loop.spawn(collect, seen)
     loop.send(actor, "x")
@@ -248,9 +242,7 @@ def test_a_stopped_loop_that_nobody_destroys_warns_of_nothing(loop_factory: Host
 
 
 @pytest.mark.guarantee("G27")
-def test_until_idle_returns_when_nothing_is_ready_and_no_timer_pending_and_may_be_called_again(
-    loop: Loop, clock: VirtualClock
-) -> None:
+def test_until_idle_can_be_called_again(loop: Loop, clock: VirtualClock) -> None:
     seen: list[Any] = []
     actor = loop.spawn(collect, seen)
     for number in range(3):
@@ -277,7 +269,7 @@ def test_until_idle_waits_for_timers_on_the_real_clock_and_is_never_early(make_l
 
 
 @pytest.mark.guarantee("G27")
-def test_until_idle_ends_for_a_stop_too(loop: Loop) -> None:
+def test_until_idle_returns_after_a_stop(loop: Loop) -> None:
     actor = loop.spawn(run_message)
     loop.send_after(actor, 10.0, "never")
     call_in(loop, actor, lambda ctx: ctx.loop.request_stop())
@@ -302,9 +294,7 @@ def test_run_inside_a_running_event_loop_is_busy(make_loop: LoopMaker, loop_fact
 @pytest.mark.spec("J12")
 @pytest.mark.parametrize("after", range(6))
 @pytest.mark.parametrize("dead_letters", [False, True])
-def test_a_clock_that_breaks_anywhere_ends_run_with_an_internal_error(
-    loop_factory: HostFactory, after: int, dead_letters: bool
-) -> None:
+def test_a_broken_clock_ends_run(loop_factory: HostFactory, after: int, dead_letters: bool) -> None:
     """Also outside the tick proper, where the next wake-up is reckoned: run() must not hang."""
     escaped: list[dict[str, Any]] = []
 
@@ -348,9 +338,7 @@ async def turns(count: int = 5) -> None:
 
 
 @pytest.mark.guarantee("G28")
-def test_async_with_runs_actors_in_somebodys_event_loop(
-    make_loop: LoopMaker, loop_factory: HostFactory
-) -> None:
+def test_async_with_runs_actors_in_an_event_loop(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
     seen: list[Any] = []
     inner = make_loop(clock=MonotonicClock())
 
@@ -432,9 +420,7 @@ class Witness:
 
 
 @pytest.mark.guarantee("G28")
-def test_a_good_guest_leaves_nothing_behind_and_arms_one_timer_at_most(
-    make_loop: LoopMaker, loop_factory: HostFactory
-) -> None:
+def test_async_with_leaves_no_callbacks(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
     witness = Witness()
     loop = make_loop(clock=MonotonicClock())
 
@@ -466,9 +452,7 @@ def test_a_good_guest_leaves_nothing_behind_and_arms_one_timer_at_most(
 
 
 @pytest.mark.guarantee("G28")
-def test_polling_by_hand_inside_async_with_does_not_multiply_the_wakeups(
-    make_loop: LoopMaker, loop_factory: HostFactory
-) -> None:
+def test_poll_once_inside_async_with_adds_no_wakeups(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
     loop = make_loop(max_msgs_per_actor=1, max_actors_per_tick=1)
 
     def again(ctx: Context[Any], data: object) -> None:
@@ -522,7 +506,7 @@ def test_an_exception_in_the_body_leaves_as_it_is(make_loop: LoopMaker, loop_fac
 
 @pytest.mark.guarantee("G26")
 @pytest.mark.parametrize("dead_letters", [False, True])
-def test_a_broken_loop_interrupts_the_body_and_takes_its_cancellation_back(
+def test_a_broken_loop_interrupts_the_body(
     make_loop: LoopMaker, loop_factory: HostFactory, dead_letters: bool
 ) -> None:
     clock = BreakableClock()
@@ -549,9 +533,7 @@ def test_a_broken_loop_interrupts_the_body_and_takes_its_cancellation_back(
 
 
 @pytest.mark.guarantee("G26", "G28")
-def test_request_stop_inside_async_with_ends_the_actors_and_the_body_goes_on(
-    make_loop: LoopMaker, loop_factory: HostFactory
-) -> None:
+def test_request_stop_inside_async_with(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
     loop = make_loop()
 
     async def main() -> bool:
@@ -568,9 +550,7 @@ def test_request_stop_inside_async_with_ends_the_actors_and_the_body_goes_on(
 
 @pytest.mark.spec("J11")
 @pytest.mark.guarantee("G22")
-def test_a_system_exit_inside_async_with_leaves_the_event_loop(
-    make_loop: LoopMaker, loop_factory: HostFactory
-) -> None:
+def test_a_system_exit_inside_async_with(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
     loop = make_loop()
 
     def leave(ctx: Context[Any]) -> None:

@@ -89,7 +89,7 @@ def quiet() -> Iterator[None]:
 @pytest.mark.guarantee("G43")
 @pytest.mark.parametrize("side", ["one", "other"])
 @pytest.mark.parametrize("how", ABNORMAL)
-def test_an_abnormal_end_is_shared_with_its_reason_from_either_side(loop: Loop, how: str, side: str) -> None:
+def test_an_abnormal_exit_is_shared(loop: Loop, how: str, side: str) -> None:
     behavior, end, reason, cause = ABNORMAL[how]
     seen: list[Seen] = []
     boss = loop.spawn(record, seen)
@@ -119,7 +119,7 @@ def test_a_normal_end_ends_only_the_link(loop: Loop, how: str) -> None:
 
 
 @pytest.mark.guarantee("G43")
-def test_the_last_of_a_row_knows_the_first_cause_and_its_own_neighbour(loop: Loop) -> None:
+def test_the_last_of_a_chain_has_the_first_cause(loop: Loop) -> None:
     seen: list[Seen] = []
     boss = loop.spawn(record, seen)
     row = [loop.spawn(idle, supervisor=boss) for _ in range(5)]
@@ -136,9 +136,7 @@ def test_the_last_of_a_row_knows_the_first_cause_and_its_own_neighbour(loop: Loo
 
 
 @pytest.mark.guarantee("G43", "G23")
-def test_an_end_that_was_shared_unheard_is_logged_once_with_both_causes(
-    loop: Loop, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_shared_exit_is_logged_with_both_causes(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
     first, peer = loop.spawn(idle), loop.spawn(idle, name="peer")
     loop.link(first, peer)
     loop.fail_actor(first, Boom("the first cause"))
@@ -150,7 +148,7 @@ def test_an_end_that_was_shared_unheard_is_logged_once_with_both_causes(
 
 
 @pytest.mark.guarantee("G43")
-def test_all_linked_ones_share_one_end(loop: Loop) -> None:
+def test_all_linked_actors_end(loop: Loop) -> None:
     hub = loop.spawn(panicker)
     spokes = [loop.spawn(idle) for _ in range(100)]
     for spoke in spokes:
@@ -162,7 +160,7 @@ def test_all_linked_ones_share_one_end(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G43", "G21")
-def test_a_circle_falls_once(loop: Loop, diary: RecordingObserver) -> None:
+def test_a_circle_of_links_ends_once(loop: Loop, diary: RecordingObserver) -> None:
     ring = [loop.spawn(idle) for _ in range(10)]
     for place, actor in enumerate(ring):
         loop.link(actor, ring[place - 1])
@@ -172,7 +170,7 @@ def test_a_circle_falls_once(loop: Loop, diary: RecordingObserver) -> None:
 
 
 @pytest.mark.guarantee("G43", "G21")
-def test_everyone_linked_with_everyone_falls_once(loop: Loop, diary: RecordingObserver) -> None:
+def test_a_complete_graph_of_links_ends_once(loop: Loop, diary: RecordingObserver) -> None:
     crowd = [loop.spawn(idle) for _ in range(20)]
     for place, one in enumerate(crowd):
         for other in crowd[:place]:
@@ -186,7 +184,9 @@ def test_everyone_linked_with_everyone_falls_once(loop: Loop, diary: RecordingOb
 @pytest.mark.slow
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("start", ["an end", "the middle"])
-def test_a_chain_of_20000_falls_without_recursion(loop: Loop, diary: RecordingObserver, start: str) -> None:
+def test_a_chain_of_20000_links_ends_without_recursion(
+    loop: Loop, diary: RecordingObserver, start: str
+) -> None:
     chain = [loop.spawn(idle) for _ in range(MANY)]
     for one, other in pairwise(chain):
         loop.link(one, other)
@@ -197,7 +197,7 @@ def test_a_chain_of_20000_falls_without_recursion(loop: Loop, diary: RecordingOb
 
 @pytest.mark.guarantee("G43", "G21")
 @pytest.mark.slow
-def test_a_chain_of_20000_goes_with_its_loop_and_leaves_nothing(make_loop: LoopMaker) -> None:
+def test_a_chain_of_20000_links_ends_with_its_loop(make_loop: LoopMaker) -> None:
     loop = make_loop()
     chain = [loop.spawn(idle) for _ in range(MANY)]
     for one, other in pairwise(chain):
@@ -210,7 +210,7 @@ def test_a_chain_of_20000_goes_with_its_loop_and_leaves_nothing(make_loop: LoopM
 
 
 @pytest.mark.guarantee("G43", "G21")
-def test_a_trapping_actor_stops_the_fall(loop: Loop) -> None:
+def test_an_actor_that_traps_stops_the_chain(loop: Loop) -> None:
     seen: list[Seen] = []
     left, wall, right = loop.spawn(idle), loop.spawn(record, seen), loop.spawn(idle)
     loop.trap_exits(wall)
@@ -224,9 +224,7 @@ def test_a_trapping_actor_stops_the_fall(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G43")
-def test_who_ends_its_own_peer_falls_when_its_behavior_has_returned(
-    loop: Loop, diary: RecordingObserver
-) -> None:
+def test_an_actor_that_ends_its_linked_actor(loop: Loop, diary: RecordingObserver) -> None:
     during: list[object] = []
     peer = loop.spawn(idle)
 
@@ -247,7 +245,7 @@ def test_who_ends_its_own_peer_falls_when_its_behavior_has_returned(
 
 
 @pytest.mark.guarantee("G43", "G25")
-def test_what_the_fallen_had_not_handled_becomes_dead_letters(loop: Loop, diary: RecordingObserver) -> None:
+def test_messages_of_linked_actors_become_dead_letters(loop: Loop, diary: RecordingObserver) -> None:
     first, peer = loop.spawn(idle), loop.spawn(idle)
     loop.link(first, peer)
     loop.send(peer, "unread")
@@ -258,7 +256,7 @@ def test_what_the_fallen_had_not_handled_becomes_dead_letters(loop: Loop, diary:
 
 
 @pytest.mark.guarantee("G43")
-def test_what_the_fallen_was_given_is_let_go(loop: Loop) -> None:
+def test_the_state_of_a_linked_actor_is_released(loop: Loop) -> None:
     class State:
         pass
 
@@ -345,7 +343,7 @@ def test_a_full_mailbox_loses_no_exit(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G43")
-def test_trapping_can_be_turned_off_again_and_what_counts_is_the_moment_of_the_end(loop: Loop) -> None:
+def test_trapping_can_be_turned_off(loop: Loop) -> None:
     seen: list[Seen] = []
     peer, one, two = loop.spawn(record, seen), loop.spawn(idle), loop.spawn(idle)
     loop.link(peer, one)
@@ -360,7 +358,7 @@ def test_trapping_can_be_turned_off_again_and_what_counts_is_the_moment_of_the_e
 
 
 @pytest.mark.guarantee("G43", "G10")
-def test_an_exit_that_nobody_reads_any_more_is_a_dead_letter(loop: Loop, diary: RecordingObserver) -> None:
+def test_an_unread_exit_is_a_dead_letter(loop: Loop, diary: RecordingObserver) -> None:
     trap, peer = loop.spawn(idle), loop.spawn(idle)
     loop.trap_exits(trap)
     loop.link(trap, peer)
@@ -372,7 +370,7 @@ def test_an_exit_that_nobody_reads_any_more_is_a_dead_letter(loop: Loop, diary: 
 
 
 @pytest.mark.guarantee("G43", "G10")
-def test_a_trapping_actor_on_its_way_out_leaves_the_books_balanced(loop: Loop) -> None:
+def test_a_stopping_actor_that_traps(loop: Loop) -> None:
     peer = loop.spawn(idle)
 
     def act(ctx: Context[Any]) -> None:
@@ -429,7 +427,7 @@ def test_unlink_leaves_other_links_alone(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G43")
-def test_unlinking_strangers_and_the_ended_changes_nothing(loop: Loop) -> None:
+def test_unlinking_without_a_link_changes_nothing(loop: Loop) -> None:
     one, other, ended = loop.spawn(idle), loop.spawn(idle), loop.spawn(idle)
     loop.link(one, ended)
     loop.stop_actor(ended)
@@ -473,7 +471,7 @@ def test_bare_numbers_will_do(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G43", "G1")
-def test_a_link_does_not_pass_to_the_next_in_its_seat(make_loop: LoopMaker) -> None:
+def test_a_link_is_not_inherited_by_a_reused_slot(make_loop: LoopMaker) -> None:
     loop = make_loop(max_actors=2)
     one, gone = loop.spawn(idle), loop.spawn(idle)
     loop.link(one, gone)
@@ -489,7 +487,7 @@ def test_a_link_does_not_pass_to_the_next_in_its_seat(make_loop: LoopMaker) -> N
 
 @pytest.mark.guarantee("G43")
 @pytest.mark.parametrize("how", ABNORMAL)
-def test_linking_with_one_that_ended_abnormally_is_as_if_it_ended_now(loop: Loop, how: str) -> None:
+def test_linking_with_a_failed_actor_ends_the_other(loop: Loop, how: str) -> None:
     behavior, end, reason, _ = ABNORMAL[how]
     seen: list[Seen] = []
     ended = loop.spawn(behavior)
@@ -505,7 +503,7 @@ def test_linking_with_one_that_ended_abnormally_is_as_if_it_ended_now(loop: Loop
 
 
 @pytest.mark.guarantee("G43")
-def test_linking_with_one_that_ended_well_changes_nothing(loop: Loop) -> None:
+def test_linking_with_a_stopped_actor_changes_nothing(loop: Loop) -> None:
     ended, actor = loop.spawn(idle), loop.spawn(idle)
     loop.stop_actor(ended)
     loop.link(actor, ended)
@@ -519,9 +517,7 @@ def test_linking_with_one_that_ended_well_changes_nothing(loop: Loop) -> None:
     ("behavior", "reason"),
     [(stopper, ExitReason.NORMAL), (failer, ExitReason.FAIL), (panicker, ExitReason.PANIC)],
 )
-def test_a_trapping_actor_hears_at_once_of_one_that_has_ended_and_the_true_reason(
-    loop: Loop, behavior: Any, reason: ExitReason
-) -> None:
+def test_an_actor_that_traps_hears_of_an_ended_one(loop: Loop, behavior: Any, reason: ExitReason) -> None:
     seen: list[Seen] = []
     trap, ended = loop.spawn(record, seen, mailbox_cap=5), loop.spawn(behavior)
     loop.send(ended, "x")
@@ -534,7 +530,7 @@ def test_a_trapping_actor_hears_at_once_of_one_that_has_ended_and_the_true_reaso
 
 
 @pytest.mark.guarantee("G43")
-def test_who_links_itself_with_a_failed_one_falls_when_its_behavior_has_returned(loop: Loop) -> None:
+def test_an_actor_that_links_itself_with_a_failed_one(loop: Loop) -> None:
     during: list[ActorStatus] = []
     ended = loop.spawn(idle)
     loop.fail_actor(ended)
@@ -551,7 +547,7 @@ def test_who_links_itself_with_a_failed_one_falls_when_its_behavior_has_returned
 
 
 @pytest.mark.guarantee("G43")
-def test_a_link_with_one_on_its_way_out_is_a_link_until_it_is_out(loop: Loop) -> None:
+def test_a_link_with_a_stopping_actor(loop: Loop) -> None:
     peer = loop.spawn(idle)
     during: list[object] = []
 
@@ -571,7 +567,7 @@ def test_a_link_with_one_on_its_way_out_is_a_link_until_it_is_out(loop: Loop) ->
 
 
 @pytest.mark.guarantee("G43")
-def test_one_on_its_way_out_keeps_the_reason_it_had(loop: Loop, diary: RecordingObserver) -> None:
+def test_a_stopping_actor_keeps_its_reason(loop: Loop, diary: RecordingObserver) -> None:
     peer = loop.spawn(idle)
 
     def act(ctx: Context[Any]) -> None:
@@ -586,7 +582,7 @@ def test_one_on_its_way_out_keeps_the_reason_it_had(loop: Loop, diary: Recording
 
 
 @pytest.mark.guarantee("G43", "G32")
-def test_a_peer_with_a_coroutine_in_flight_is_cancelled_and_falls_when_that_has_ended(loop: Loop) -> None:
+def test_a_linked_coroutine_is_cancelled(loop: Loop) -> None:
     seen: list[Seen] = []
     log: list[str] = []
 
@@ -613,7 +609,7 @@ def test_a_peer_with_a_coroutine_in_flight_is_cancelled_and_falls_when_that_has_
 
 
 @pytest.mark.guarantee("G43", "G32")
-def test_the_links_of_a_fallen_one_wait_for_its_coroutine(loop: Loop) -> None:
+def test_links_wait_for_a_coroutine(loop: Loop) -> None:
     stubborn = Stubborn()
     first, slow, last = loop.spawn(idle), loop.spawn(stubborn), loop.spawn(idle)
     loop.link(first, slow)
@@ -632,7 +628,7 @@ def test_the_links_of_a_fallen_one_wait_for_its_coroutine(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G21", "G43")
-def test_one_who_is_supervisor_monitor_and_linked_hears_in_this_order(loop: Loop) -> None:
+def test_supervisor_monitor_and_link_messages_have_an_order(loop: Loop) -> None:
     seen: list[Seen] = []
     boss = loop.spawn(record, seen)
     child = loop.spawn(idle, supervisor=boss)
@@ -647,7 +643,7 @@ def test_one_who_is_supervisor_monitor_and_linked_hears_in_this_order(loop: Loop
 
 
 @pytest.mark.guarantee("G21", "G43")
-def test_supervisor_and_monitors_are_told_before_the_linked_fall(loop: Loop) -> None:
+def test_monitors_hear_before_linked_actors_end(loop: Loop) -> None:
     facts: list[tuple[ActorId, int]] = []
 
     class Order:
@@ -664,7 +660,7 @@ def test_supervisor_and_monitors_are_told_before_the_linked_fall(loop: Loop) -> 
 
 
 @pytest.mark.guarantee("G43", "G23")
-def test_a_supervisor_linked_with_its_child_falls_with_it(loop: Loop, diary: RecordingObserver) -> None:
+def test_a_supervisor_linked_with_its_child(loop: Loop, diary: RecordingObserver) -> None:
     boss = loop.spawn(idle)
     child, sibling = loop.spawn(idle, supervisor=boss), loop.spawn(idle, supervisor=boss)
     loop.link(boss, child)
@@ -675,7 +671,7 @@ def test_a_supervisor_linked_with_its_child_falls_with_it(loop: Loop, diary: Rec
 
 
 @pytest.mark.guarantee("G43", "G21")
-def test_when_the_loop_ends_links_are_not_told(loop: Loop, diary: RecordingObserver) -> None:
+def test_links_are_silent_at_the_end_of_the_loop(loop: Loop, diary: RecordingObserver) -> None:
     trap, one, two = loop.spawn(idle), loop.spawn(idle), loop.spawn(idle)
     loop.trap_exits(trap)
     for pair in ((trap, one), (one, two), (two, trap)):
@@ -686,7 +682,7 @@ def test_when_the_loop_ends_links_are_not_told(loop: Loop, diary: RecordingObser
 
 
 @pytest.mark.guarantee("G43", "G24")
-def test_a_hook_may_end_link_and_unlink_while_the_row_falls(loop: Loop) -> None:
+def test_a_hook_may_change_links_during_an_exit(loop: Loop) -> None:
     row = [loop.spawn(idle) for _ in range(6)]
     late, bystander = loop.spawn(idle), loop.spawn(idle)
     for one, other in pairwise(row):
@@ -742,9 +738,7 @@ CALLS: dict[str, Callable[[Loop, Any, Any], object]] = {
     ],
 )
 @pytest.mark.parametrize("call", CALLS)
-def test_who_is_not_there_is_refused_by_name(
-    make_loop: LoopMaker, call: str, kind: str, error: type[BandstandError]
-) -> None:
+def test_unknown_actors(make_loop: LoopMaker, call: str, kind: str, error: type[BandstandError]) -> None:
     loop, other = make_loop(), make_loop()
     mine, theirs = loop.spawn(idle), other.spawn(idle)
     bad: dict[str, Any] = {
@@ -763,7 +757,7 @@ def test_who_is_not_there_is_refused_by_name(
 @pytest.mark.spec("J12")
 @pytest.mark.guarantee("G26", "G43")
 @pytest.mark.parametrize("call", ["link", "link, turned", "trap_exits"])
-def test_a_closed_loop_links_nobody(loop: Loop, call: str) -> None:
+def test_a_closed_loop_refuses_links(loop: Loop, call: str) -> None:
     one, other = loop.spawn(idle), loop.spawn(idle)
     loop.request_stop()
     with pytest.raises(LoopClosedError):
@@ -771,7 +765,7 @@ def test_a_closed_loop_links_nobody(loop: Loop, call: str) -> None:
 
 
 @pytest.mark.guarantee("G43")
-def test_the_first_of_two_must_be_there_to_be_linked(loop: Loop) -> None:
+def test_an_ended_actor_cannot_be_linked(loop: Loop) -> None:
     ended, actor = loop.spawn(idle), loop.spawn(idle)
     loop.fail_actor(ended)
     with pytest.raises(NoSuchActorError):

@@ -72,9 +72,7 @@ def test_an_exception_that_cannot_be_shown_has_a_line_all_the_same(logger: loggi
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), RecursionError(), GeneratorExit()], ids=repr)
-def test_a_handler_or_filter_that_raises_does_not_concern_the_caller(
-    logger: logging.Logger, error: BaseException
-) -> None:
+def test_a_log_handler_that_raises_does_not_raise(logger: logging.Logger, error: BaseException) -> None:
     def broken(_record: logging.LogRecord) -> bool:
         raise error
 
@@ -93,9 +91,7 @@ def test_ctrl_c_gets_through_a_handler_that_blocks(logger: logging.Logger, error
 
 
 @pytest.mark.parametrize("stream", [None, "closed"])
-def test_a_standard_error_that_is_gone_does_no_harm(
-    logger: logging.Logger, monkeypatch: pytest.MonkeyPatch, stream: str | None
-) -> None:
+def test_a_closed_stderr(logger: logging.Logger, monkeypatch: pytest.MonkeyPatch, stream: str | None) -> None:
     gone = io.StringIO()
     gone.close()
     monkeypatch.setattr(sys, "stderr", None if stream is None else gone)
@@ -113,7 +109,7 @@ def test_an_argument_that_cannot_be_shown_is_replaced(logger: logging.Logger) ->
     assert text.getvalue() == shown
 
 
-def test_a_line_that_does_not_fit_its_arguments_is_lost_alone(
+def test_a_record_with_wrong_arguments_is_lost(
     logger: logging.Logger, capsys: pytest.CaptureFixture[str]
 ) -> None:
     logger.addHandler(logging.StreamHandler())

@@ -18,13 +18,11 @@ from tests.core.support import HostFactory, LoopMaker, fill, idle, settle
 # -- which loops ride the running event loop ---------------------------------------------------------------------------
 
 
-def test_no_loop_rides_where_no_event_loop_runs(loop: Loop) -> None:
+def test_no_loop_runs_outside_an_event_loop(loop: Loop) -> None:
     assert running_loops() == []
 
 
-def test_a_loop_is_found_by_its_actors_and_by_the_body_of_its_block(
-    make_loop: LoopMaker, loop_factory: HostFactory
-) -> None:
+def test_running_loops_are_found(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
     found: list[list[Loop]] = []
 
     async def main() -> None:
@@ -46,9 +44,7 @@ def test_a_loop_is_found_by_its_actors_and_by_the_body_of_its_block(
     assert running_loops() == []
 
 
-def test_a_loop_owns_the_event_loop_it_has_made_and_no_other(
-    make_loop: LoopMaker, loop_factory: HostFactory
-) -> None:
+def test_a_loop_owns_its_own_event_loop(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
     loop = make_loop()
     found: list[bool] = []
 
@@ -66,7 +62,7 @@ def test_a_loop_owns_the_event_loop_it_has_made_and_no_other(
     assert found == [True, False, False]
 
 
-def test_a_loop_that_was_asked_to_stop_rides_no_more(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
+def test_a_stopped_loop_is_not_running(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
     async def main() -> None:
         async with make_loop() as loop:
             loop.request_stop()
@@ -116,9 +112,7 @@ def destroyed(loop: Loop, _actor: ActorId) -> None:
         (destroyed, ExitReason.NORMAL),
     ],
 )
-def test_an_end_is_heard_of_however_it_comes(
-    loop: Loop, end: Callable[[Loop, ActorId], None], reason: ExitReason
-) -> None:
+def test_exit_callbacks_run(loop: Loop, end: Callable[[Loop, ActorId], None], reason: ExitReason) -> None:
     heard: list[tuple[ExitReason, BaseException | None]] = []
     actor = loop.spawn(raising)
     loop.kernel.actors.on_exit(actor, lambda why, cause: heard.append((why, cause)))
@@ -128,7 +122,7 @@ def test_an_end_is_heard_of_however_it_comes(
     assert (heard[0][1] is None) == (reason is ExitReason.NORMAL)
 
 
-def test_an_end_that_was_is_heard_of_at_once(loop: Loop) -> None:
+def test_an_exit_callback_of_an_ended_actor_runs_at_once(loop: Loop) -> None:
     heard: list[ExitReason] = []
     actor = loop.spawn(idle)
     loop.fail_actor(actor)
@@ -137,7 +131,7 @@ def test_an_end_that_was_is_heard_of_at_once(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G203")
-def test_a_mourner_that_takes_others_back_in_the_middle_of_the_exit(loop: Loop) -> None:
+def test_an_exit_callback_that_removes_others(loop: Loop) -> None:
     """Whoever is told first may end what the others wait for: the books of timers must not notice."""
     heard: list[str] = []
     actor = loop.spawn(idle)
@@ -159,7 +153,7 @@ def test_a_mourner_that_takes_others_back_in_the_middle_of_the_exit(loop: Loop) 
         forget()
 
 
-def test_mourning_can_be_taken_back_once_and_again(loop: Loop) -> None:
+def test_an_exit_callback_can_be_removed_twice(loop: Loop) -> None:
     heard: list[ExitReason] = []
     actor = loop.spawn(idle)
     forget = loop.kernel.actors.on_exit(actor, lambda why, _cause: heard.append(why))
@@ -170,7 +164,7 @@ def test_mourning_can_be_taken_back_once_and_again(loop: Loop) -> None:
     assert heard == [ExitReason.NORMAL]
 
 
-def test_the_end_of_a_loop_is_told_once_to_all(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
+def test_end_callbacks_of_a_loop_run_once(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
     heard: list[str] = []
 
     def broken() -> None:
@@ -188,9 +182,7 @@ def test_the_end_of_a_loop_is_told_once_to_all(loop: Loop, caplog: pytest.LogCap
 
 
 @pytest.mark.parametrize("is_answered_for", [False, True])
-def test_the_log_does_not_tell_what_somebody_answers_for(
-    loop: Loop, caplog: pytest.LogCaptureFixture, *, is_answered_for: bool
-) -> None:
+def test_handled_exits(loop: Loop, caplog: pytest.LogCaptureFixture, *, is_answered_for: bool) -> None:
     actor = loop.spawn(raising)
     if is_answered_for:
         loop.kernel.actors.set_exit_handled(actor)
@@ -202,7 +194,7 @@ def test_the_log_does_not_tell_what_somebody_answers_for(
 # -- a prod ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_prod_comes_by_itself_whatever_fills_the_mailbox(loop: Loop) -> None:
+def test_a_channel_notification_needs_no_room(loop: Loop) -> None:
     seen: list[tuple[Any, Any]] = []
     actor = loop.spawn(lambda ctx, data: seen.append((ctx.tag, data)), mailbox_cap=8)
     fill(loop, actor)
@@ -243,7 +235,7 @@ def test_a_budget_of_none_is_the_loops_own(loop: Loop) -> None:
 # -- whose turn it is --------------------------------------------------------------------------------------------------
 
 
-def test_an_actor_is_current_in_its_own_turn_only(loop: Loop) -> None:
+def test_an_actor_is_current_only_in_its_behavior(loop: Loop) -> None:
     seen: list[bool] = []
 
     def behavior(ctx: Context[None], _data: object) -> object:
@@ -262,7 +254,7 @@ def test_an_actor_is_current_in_its_own_turn_only(loop: Loop) -> None:
 # -- heirs -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_call_that_is_made_has_no_heir(loop: Loop, clock: VirtualClock) -> None:
+def test_a_call_later_that_ran_has_no_fallback(loop: Loop, clock: VirtualClock) -> None:
     seen: list[str] = []
     loop.kernel.call_later(5, lambda: seen.append("called"), lambda: seen.append("inherited"))
     clock.advance(0.005)
@@ -272,7 +264,7 @@ def test_a_call_that_is_made_has_no_heir(loop: Loop, clock: VirtualClock) -> Non
 
 
 @pytest.mark.parametrize("ms", [0, 1, 63, 64, 5000, 10**9])
-def test_a_call_that_the_loop_does_not_live_to_make_goes_to_its_heir(loop: Loop, ms: int) -> None:
+def test_the_fallback_of_a_call_later_runs_at_the_end(loop: Loop, ms: int) -> None:
     seen: list[str] = []
     loop.kernel.call_later(ms, lambda: seen.append("called"), lambda: seen.append("inherited"))
     cancel = loop.kernel.call_later(ms, lambda: seen.append("called"), lambda: seen.append("wrong"))
@@ -282,7 +274,7 @@ def test_a_call_that_the_loop_does_not_live_to_make_goes_to_its_heir(loop: Loop,
     assert seen == ["inherited"]
 
 
-def test_a_wheel_names_every_pending_timer() -> None:
+def test_a_wheel_lists_every_pending_timer() -> None:
     wheel = TimerWheel(100)
     timers = [Timer() for _ in range(6)]
     for timer, deadline in zip(timers, (50, 101, 101, 200, 99_999, 1 << 40), strict=True):
@@ -304,7 +296,7 @@ def seen_in_a_round(loop: Loop, seen: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2), (0, 2, 1)])
-def test_several_may_watch_the_rounds_and_stop_in_any_order(loop: Loop, order: tuple[int, ...]) -> None:
+def test_tick_hooks_can_be_removed_in_any_order(loop: Loop, order: tuple[int, ...]) -> None:
     seen: list[str] = []
     loop.runner.set_tick_hook(lambda: seen.append("park"))
     names = ["first", "second", "third"]
@@ -319,7 +311,7 @@ def test_several_may_watch_the_rounds_and_stop_in_any_order(loop: Loop, order: t
         assert seen_in_a_round(loop, seen) == ["park", *left]
 
 
-def test_one_who_watches_may_stop_another_in_the_same_round(loop: Loop) -> None:
+def test_a_tick_hook_may_remove_another(loop: Loop) -> None:
     seen: list[str] = []
 
     def first() -> None:
@@ -333,7 +325,7 @@ def test_one_who_watches_may_stop_another_in_the_same_round(loop: Loop) -> None:
     assert seen_in_a_round(loop, seen) == []
 
 
-def test_what_is_set_while_somebody_watches_stays_when_he_stops(loop: Loop) -> None:
+def test_the_main_tick_hook_stays(loop: Loop) -> None:
     seen: list[str] = []
     stop = loop.runner.watch_ticks(lambda: seen.append("watch"))
     loop.runner.set_tick_hook(lambda: seen.append("park"))

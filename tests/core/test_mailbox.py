@@ -44,9 +44,7 @@ def test_no_cap_and_zero_are_the_default(make_loop: LoopMaker, cap: int | None) 
 @pytest.mark.guarantee("G7")
 @pytest.mark.parametrize("lane", USER_LANES)
 @pytest.mark.parametrize(("cap", "reserve"), [(5, 4), (6, 4), (100, 4), (2, 1), (300, 7), (5000, 4)])
-def test_user_sends_stop_at_cap_minus_reserve(
-    make_loop: LoopMaker, lane: Lane, cap: int, reserve: int
-) -> None:
+def test_users_cannot_use_the_reserve(make_loop: LoopMaker, lane: Lane, cap: int, reserve: int) -> None:
     loop = make_loop(sys_reserved=reserve, default_mailbox_cap=reserve + 1)
     actor = loop.spawn(idle, mailbox_cap=cap)
     for _ in range(cap - reserve):
@@ -307,7 +305,7 @@ def test_the_last_slots_are_the_systems_alone(loop: Loop, lane: Lane) -> None:
 
 @pytest.mark.spec("J5")
 @pytest.mark.guarantee("G7", "G8")
-def test_the_system_takes_any_free_slot_and_what_it_holds_beyond_its_reserve_is_taken_off_the_users_room(
+def test_system_messages_take_any_slot(
     loop: Loop,
 ) -> None:
     actor = loop.spawn(idle, mailbox_cap=10)
@@ -322,9 +320,7 @@ def test_the_system_takes_any_free_slot_and_what_it_holds_beyond_its_reserve_is_
 
 @pytest.mark.spec("J6", "J16")
 @pytest.mark.guarantee("G8")
-def test_a_system_message_that_meets_a_mailbox_full_to_the_last_slot_is_fatal_and_told_upward(
-    loop: Loop, diary: RecordingObserver
-) -> None:
+def test_a_mailbox_full_of_system_messages_is_fatal(loop: Loop, diary: RecordingObserver) -> None:
     seen: list[Seen] = []
     boss = loop.spawn(record, seen, mailbox_cap=5)
     fill(loop, boss)

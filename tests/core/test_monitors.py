@@ -33,7 +33,7 @@ MANY = 20_000
 @pytest.mark.guarantee("G8", "G23")
 @pytest.mark.heavy
 @pytest.mark.parametrize("how", ["killed by one message", "each by its own verdict"])
-def test_20000_children_die_in_one_tick_and_the_supervisor_sees_each(make_loop: LoopMaker, how: str) -> None:
+def test_20000_exits_in_one_tick_are_received(make_loop: LoopMaker, how: str) -> None:
     loop = make_loop(max_actors_per_tick=MANY + 10, max_tick=60.0)
     seen: list[Seen] = []
     boss = loop.spawn(record, seen, mailbox_cap=5)
@@ -66,7 +66,7 @@ def test_20000_children_die_in_one_tick_and_the_supervisor_sees_each(make_loop: 
 @pytest.mark.spec("J6")
 @pytest.mark.guarantee("G8", "G23")
 @pytest.mark.slow
-def test_20000_monitored_actors_die_in_one_tick_and_the_watcher_sees_each(make_loop: LoopMaker) -> None:
+def test_20000_monitored_exits_in_one_tick_are_received(make_loop: LoopMaker) -> None:
     loop = make_loop(max_actors_per_tick=MANY + 10, max_tick=60.0)
     seen: list[Seen] = []
     watcher = loop.spawn(record, seen, mailbox_cap=5)
@@ -118,9 +118,7 @@ def test_each_monitor_hears_once(loop: Loop) -> None:
     ("behavior", "reason"),
     [(stopper, ExitReason.NORMAL), (failer, ExitReason.FAIL), (panicker, ExitReason.PANIC)],
 )
-def test_a_monitor_of_an_actor_that_has_ended_hears_at_once_and_the_true_reason(
-    loop: Loop, behavior: Any, reason: ExitReason
-) -> None:
+def test_monitoring_an_ended_actor_reports_its_reason(loop: Loop, behavior: Any, reason: ExitReason) -> None:
     seen: list[Seen] = []
     watcher, target = loop.spawn(record, seen, mailbox_cap=5), loop.spawn(behavior)
     loop.send(target, "x")
@@ -146,7 +144,7 @@ def test_demonitor_takes_it_back_once(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G23")
-def test_a_watcher_that_has_ended_watches_no_more(loop: Loop) -> None:
+def test_a_monitor_ends_with_its_owner(loop: Loop) -> None:
     watcher, target = loop.spawn(idle), loop.spawn(idle)
     monitor = loop.monitor(watcher, target)
     loop.stop_actor(watcher)
@@ -156,7 +154,7 @@ def test_a_watcher_that_has_ended_watches_no_more(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G23")
-def test_who_watches_itself_hears_nothing_and_harms_nothing(loop: Loop) -> None:
+def test_an_actor_may_monitor_itself(loop: Loop) -> None:
     actor = loop.spawn(stopper)
     loop.monitor(actor, actor)
     loop.send(actor, "x")
@@ -165,7 +163,7 @@ def test_who_watches_itself_hears_nothing_and_harms_nothing(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G23")
-def test_two_that_watch_each_other(loop: Loop) -> None:
+def test_two_actors_monitor_each_other(loop: Loop) -> None:
     seen: list[Seen] = []
     one, two = loop.spawn(record, seen), loop.spawn(record, seen)
     loop.monitor(one, two)
@@ -178,7 +176,7 @@ def test_two_that_watch_each_other(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G23")
-def test_a_stopping_watcher_leaves_the_books_balanced(loop: Loop) -> None:
+def test_a_down_for_a_stopping_actor_is_a_dead_letter(loop: Loop) -> None:
     """A Down that comes while its watcher is already on its way out becomes a dead letter, not a ghost."""
     target = loop.spawn(idle)
 
@@ -196,7 +194,7 @@ def test_a_stopping_watcher_leaves_the_books_balanced(loop: Loop) -> None:
 
 @pytest.mark.spec("J18")
 @pytest.mark.guarantee("G23")
-def test_the_children_of_a_dead_supervisor_live_on_and_end_unheard(loop: Loop) -> None:
+def test_children_outlive_a_plain_supervisor(loop: Loop) -> None:
     boss = loop.spawn(idle)
     child = loop.spawn(idle, supervisor=boss)
     loop.stop_actor(boss)

@@ -33,7 +33,7 @@ DROPPING = tuple(OUTCOMES)
 @pytest.mark.guarantee("G9")
 @pytest.mark.parametrize("lane", USER_LANES)
 @pytest.mark.parametrize("policy", DROPPING)
-def test_a_full_lane_gives_up_what_its_policy_says(
+def test_a_full_lane_follows_its_policy(
     loop: Loop, diary: RecordingObserver, policy: Overflow, lane: Lane
 ) -> None:
     seen: list[Seen] = []
@@ -54,9 +54,7 @@ def test_a_full_lane_gives_up_what_its_policy_says(
 
 @pytest.mark.guarantee("G9")
 @pytest.mark.parametrize("policy", DROPPING)
-def test_only_the_full_lane_gives_something_up(
-    loop: Loop, diary: RecordingObserver, policy: Overflow
-) -> None:
+def test_only_the_full_lane_drops(loop: Loop, diary: RecordingObserver, policy: Overflow) -> None:
     seen: list[Seen] = []
     actor = loop.spawn(record, seen, mailbox_cap=CAP, overflow=policy)
     loop.send(actor, "control", lane=Lane.CONTROL)
@@ -86,7 +84,7 @@ def test_no_policy_touches_the_system_lane(loop: Loop, diary: RecordingObserver,
 @pytest.mark.spec("J13")
 @pytest.mark.guarantee("G9", "G20")
 @pytest.mark.parametrize("policy", [*DROPPING, Overflow.REJECT])
-def test_a_due_timer_drops_nothing_and_displaces_nothing(
+def test_a_due_timer_drops_nothing(
     loop: Loop, clock: VirtualClock, diary: RecordingObserver, policy: Overflow
 ) -> None:
     seen: list[Seen] = []

@@ -40,9 +40,7 @@ def typed(clock: VirtualClock, loop_factory: HostFactory) -> Iterator[ActorSyste
 
 @pytest.mark.guarantee("G61")
 @pytest.mark.parametrize("is_crowded", [True, False])
-def test_a_handler_that_is_cancelled_at_the_end_of_a_pause_can_wait_again(
-    run_virtual: RunSystem, is_crowded: bool
-) -> None:
+def test_a_handler_cancelled_at_the_end_of_a_wait(run_virtual: RunSystem, is_crowded: bool) -> None:
     log: list[Any] = []
 
     async def story(loop: ActorSystem) -> None:
@@ -153,9 +151,7 @@ ENDS: dict[str, Callable[[CoroutineActor], None]] = {
 @pytest.mark.guarantee("G61")
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("is_started", [True, False])
-def test_one_who_waits_can_be_ended_and_so_is_what_it_waits_for(
-    run_virtual: RunSystem, end: str, is_started: bool
-) -> None:
+def test_a_waiting_actor_can_be_ended(run_virtual: RunSystem, end: str, is_started: bool) -> None:
     log: list[Any] = []
 
     async def story(loop: ActorSystem) -> None:
@@ -215,7 +211,7 @@ def test_one_who_waits_goes_on_when_somebody_polls_by_hand(typed: ActorSystem) -
     check_statistics(typed)
 
 
-def test_one_who_waits_goes_on_when_a_task_polls_by_hand_and_the_task_stays_itself(
+def test_a_waiting_actor_continues_in_poll_once_of_a_task(
     run_virtual: RunSystem,
 ) -> None:
     log: list[Any] = []

@@ -67,7 +67,7 @@ def check_end(log: list[Any], took: int, caplog: pytest.LogCaptureFixture) -> No
 
 @pytest.mark.guarantee("G65")
 @pytest.mark.parametrize("where", ["on_stop", "finally", "before"])
-def test_waits_in_an_actors_end_come_to_an_end_when_the_loop_ends(
+def test_waits_in_on_stop_end(
     run_virtual: RunSystem, clock: VirtualClock, caplog: pytest.LogCaptureFixture, where: str
 ) -> None:
     log: list[Any] = []
@@ -101,9 +101,7 @@ def test_waits_in_an_actors_end_come_to_an_end_when_the_loop_ends(
 
 
 @pytest.mark.guarantee("G65")
-def test_waits_in_an_actors_end_come_to_an_end_when_run_ends(
-    clock: VirtualClock, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_waits_in_on_stop_end_with_run(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
     log: list[Any] = []
     with loops_of(ActorSystem, clock, clock.new_event_loop) as make:
         loop = make(stop_timeout=LONG)
@@ -118,7 +116,7 @@ def test_waits_in_an_actors_end_come_to_an_end_when_run_ends(
 
 
 @pytest.mark.guarantee("G65")
-def test_one_who_was_about_to_go_on_when_the_loop_ends_goes_on(
+def test_a_ready_waiter(
     run_virtual: RunSystem, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     log: list[Any] = []
@@ -151,7 +149,7 @@ def test_one_who_was_about_to_go_on_when_the_loop_ends_goes_on(
 
 
 @pytest.mark.guarantee("G60")
-def test_a_handler_that_waits_is_cancelled_when_the_loop_ends(
+def test_a_waiting_handler(
     run_virtual: RunSystem, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     log: list[Any] = []
@@ -178,7 +176,7 @@ async def late_words(log: list[Any]) -> None:
 
 
 @pytest.mark.guarantee("G65")
-def test_an_actor_whose_handler_is_cancelled_when_the_loop_ends_still_has_its_end(
+def test_on_stop_after_it(
     run_virtual: RunSystem, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     log: list[Any] = []
@@ -196,7 +194,7 @@ def test_an_actor_whose_handler_is_cancelled_when_the_loop_ends_still_has_its_en
 
 
 @pytest.mark.guarantee("G65")
-def test_an_actor_whose_handler_is_cancelled_when_run_ends_still_has_its_end(
+def test_on_stop_runs_after_a_cancelled_handler(
     clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     log: list[Any] = []

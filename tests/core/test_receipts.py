@@ -81,9 +81,7 @@ def test_a_message_that_is_handled_leaves_its_receipt_alone(loop: Loop) -> None:
 
 
 @pytest.mark.parametrize("lane", USER_LANES)
-def test_every_message_that_waits_is_lost_with_the_reason(
-    loop: Loop, diary: RecordingObserver, lane: Lane
-) -> None:
+def test_a_waiting_message_is_lost(loop: Loop, diary: RecordingObserver, lane: Lane) -> None:
     actor = loop.spawn(idle, name="gone")
     slips = [send(loop, actor, lane=lane) for _ in range(3)]
     loop.stop_actor(actor)
@@ -104,7 +102,7 @@ def test_the_cause_is_told(loop: Loop) -> None:
 
 
 @pytest.mark.parametrize("behavior", [stopper, failer])
-def test_a_message_that_ends_its_actor_by_a_verdict_was_handled(
+def test_a_message_that_stops_is_handled(
     loop: Loop, behavior: Callable[[Context[Any], object], Verdict]
 ) -> None:
     actor = loop.spawn(behavior)
@@ -143,7 +141,7 @@ def test_the_end_of_a_loop_tells_everybody(make_loop: LoopMaker) -> None:
     ("overflow", "given_up"),
     [(Overflow.DROP_OLDEST, [0, 1]), (Overflow.DROP_NEWEST, [2, 3]), (Overflow.CONFLATE, [1, 2])],
 )
-def test_what_an_overflow_policy_gives_up_is_told(
+def test_a_dropped_message(
     loop: Loop, diary: RecordingObserver, overflow: Overflow, given_up: list[int]
 ) -> None:
     got: list[Any] = []
@@ -176,9 +174,7 @@ def test_messages_from_other_threads_are_told_of_too(loop: Loop) -> None:
 
 
 @pytest.mark.parametrize("overflow", [Overflow.DROP_OLDEST, Overflow.DROP_NEWEST, Overflow.CONFLATE])
-def test_whatever_other_threads_send_to_a_full_lane_each_receipt_hears_at_most_once(
-    loop: Loop, diary: RecordingObserver, overflow: Overflow
-) -> None:
+def test_callbacks_run_once_for_threads(loop: Loop, diary: RecordingObserver, overflow: Overflow) -> None:
     # Many times the cap, so that the inbox itself is thinned out on the sender's thread.
     got: list[Any] = []
     cap = loop.config.sys_reserved + 4

@@ -181,7 +181,7 @@ def in_order(seen: list[Any], who: int) -> list[int]:
 
 @pytest.mark.spec("J15")
 @pytest.mark.guarantee("G37")
-def test_the_verdicts_of_another_thread(make_loop: LoopMaker) -> None:
+def test_send_async_raises_in_the_calling_thread(make_loop: LoopMaker) -> None:
     loop = make_loop()
     actor, dead = loop.spawn(idle, mailbox_cap=CAP), loop.spawn(idle)
     loop.stop_actor(dead)
@@ -220,7 +220,7 @@ def test_the_verdicts_of_another_thread(make_loop: LoopMaker) -> None:
         {"target": 1.5},
     ],
 )
-def test_what_can_never_be_sent_is_no_send(loop: Loop, arguments: dict[str, Any]) -> None:
+def test_invalid_arguments_are_not_counted(loop: Loop, arguments: dict[str, Any]) -> None:
     actor = loop.spawn(idle)
     everything: dict[str, Any] = {"target": actor, "data": "x", **arguments}
     error = elsewhere(lambda: loop.send_async(**everything))
@@ -231,7 +231,7 @@ def test_what_can_never_be_sent_is_no_send(loop: Loop, arguments: dict[str, Any]
 
 @pytest.mark.spec("J15")
 @pytest.mark.guarantee("G37")
-def test_all_that_was_passed_arrives(loop: Loop) -> None:
+def test_send_async_passes_all_arguments(loop: Loop) -> None:
     seen: list[Seen] = []
     actor = loop.spawn(record, seen)
     data = object()
@@ -270,7 +270,7 @@ def test_a_full_mailbox_says_how_full(loop: Loop) -> None:
 
 @pytest.mark.spec("J15")
 @pytest.mark.guarantee("G37")
-def test_a_lane_is_promised_by_itself(loop: Loop) -> None:
+def test_slots_are_reserved_by_lane(loop: Loop) -> None:
     seen: list[Any] = []
     actor = loop.spawn(collect, seen, mailbox_cap=CAP)
     for lane in reversed(USER_LANES):
@@ -283,7 +283,7 @@ def test_a_lane_is_promised_by_itself(loop: Loop) -> None:
 
 @pytest.mark.spec("J15")
 @pytest.mark.guarantee("G37", "G7")
-def test_a_promise_is_kept_against_the_loops_own_sends(loop: Loop) -> None:
+def test_a_reserved_slot_is_not_used_by_local_sends(loop: Loop) -> None:
     seen: list[Any] = []
     actor = loop.spawn(collect, seen, mailbox_cap=CAP)
     loop.send_async(actor, "promised")
@@ -296,7 +296,7 @@ def test_a_promise_is_kept_against_the_loops_own_sends(loop: Loop) -> None:
 
 @pytest.mark.spec("J15")
 @pytest.mark.guarantee("G37", "G20")
-def test_a_promise_is_kept_against_a_timer(loop: Loop, clock: VirtualClock) -> None:
+def test_a_reserved_slot_is_not_used_by_a_timer(loop: Loop, clock: VirtualClock) -> None:
     seen: list[Any] = []
     actor = loop.spawn(collect, seen, mailbox_cap=CAP)
     loop.send_after(actor, 0.001, "timer")
@@ -311,9 +311,7 @@ def test_a_promise_is_kept_against_a_timer(loop: Loop, clock: VirtualClock) -> N
 @pytest.mark.spec("J15")
 @pytest.mark.guarantee("G37")
 @pytest.mark.parametrize("drive", ["by hand", "run", "ride"])
-def test_what_is_sent_before_the_first_run_is_delivered(
-    make_loop: LoopMaker, loop_factory: HostFactory, drive: str
-) -> None:
+def test_early_messages_are_delivered(make_loop: LoopMaker, loop_factory: HostFactory, drive: str) -> None:
     loop = make_loop()
     seen: list[Any] = []
     actor = loop.spawn(collect, seen)
@@ -356,7 +354,7 @@ def test_until_idle_handles_what_comes_from_afar_and_can_run_again(make_loop: Lo
 @pytest.mark.slow
 @pytest.mark.parametrize("persistent", [False, True])
 @pytest.mark.parametrize("drive", ["run", "run in a thread", "ride"])
-def test_nothing_is_lost_nothing_comes_twice_and_each_senders_order_is_kept(
+def test_messages_of_threads_are_not_lost(
     make_loop: LoopMaker, loop_factory: HostFactory, quick_switches: None, drive: str, persistent: bool
 ) -> None:
     """Persistent senders try again until they are let in; the others give a refused message up."""
@@ -468,9 +466,7 @@ def test_the_cap_holds_whoever_sends(loop: Loop, quick_switches: None, local: bo
 @pytest.mark.spec("J15")
 @pytest.mark.guarantee("G37", "G25")
 @pytest.mark.slow
-def test_sends_that_race_with_the_targets_end_are_handled_or_dead_letters(
-    make_loop: LoopMaker, quick_switches: None
-) -> None:
+def test_sends_during_the_end_of_the_target(make_loop: LoopMaker, quick_switches: None) -> None:
     loop = make_loop(clock=MonotonicClock())
     handled = Counter[int]()
 
@@ -496,7 +492,7 @@ def test_sends_that_race_with_the_targets_end_are_handled_or_dead_letters(
 @pytest.mark.guarantee("G37", "G26", "G24")
 @pytest.mark.slow
 @pytest.mark.parametrize("drive", ["run", "ride", "by hand"])
-def test_sends_that_race_with_the_loops_end_are_handled_or_dead_letters(
+def test_sends_during_the_end_of_the_loop(
     make_loop: LoopMaker, loop_factory: HostFactory, quick_switches: None, drive: str
 ) -> None:
     for turn in range(15):
@@ -632,7 +628,7 @@ OUTCOMES = {
 @pytest.mark.guarantee("G9", "G37")
 @pytest.mark.parametrize("lane", USER_LANES)
 @pytest.mark.parametrize("policy", OUTCOMES)
-def test_a_full_lane_gives_up_what_its_policy_says_from_afar_too(
+def test_policies_apply_to_threads(
     loop: Loop, diary: RecordingObserver, policy: Overflow, lane: Lane
 ) -> None:
     seen: list[Any] = []
@@ -651,9 +647,7 @@ def test_a_full_lane_gives_up_what_its_policy_says_from_afar_too(
 @pytest.mark.spec("J15")
 @pytest.mark.guarantee("G9", "G37")
 @pytest.mark.parametrize("policy", OUTCOMES)
-def test_a_flood_that_nobody_lets_in_fills_no_memory_and_the_policy_holds(
-    loop: Loop, policy: Overflow
-) -> None:
+def test_a_flood_to_a_full_mailbox_fills_no_memory(loop: Loop, policy: Overflow) -> None:
     """The first, the last, or both ends of ten thousand: whatever was given up on the way."""
     seen: list[Any] = []
 
@@ -693,9 +687,7 @@ def test_a_flood_that_nobody_lets_in_fills_no_memory_and_the_policy_holds(
 @pytest.mark.guarantee("G9", "G37", "G10")
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", OUTCOMES)
-def test_real_threads_against_each_policy(
-    make_loop: LoopMaker, quick_switches: None, policy: Overflow
-) -> None:
+def test_threads_against_each_policy(make_loop: LoopMaker, quick_switches: None, policy: Overflow) -> None:
     loop = make_loop(clock=MonotonicClock())
     seen: list[Any] = []
     told: list[str] = []
@@ -732,9 +724,7 @@ def test_real_threads_against_each_policy(
 @pytest.mark.spec("J15")
 @pytest.mark.guarantee("G38")
 @pytest.mark.parametrize("threads", [1, 4])
-def test_a_burst_wakes_a_sleeping_loop_once(
-    make_loop: LoopMaker, loop_factory: HostFactory, threads: int
-) -> None:
+def test_a_burst_wakes_the_loop_once(make_loop: LoopMaker, loop_factory: HostFactory, threads: int) -> None:
     """The burst comes while the event loop is held up, so the loop cannot have woken in between."""
     loop = make_loop(clock=MonotonicClock(), max_msgs_per_actor=10_000, max_tick=10.0)
     seen: list[Any] = []
@@ -826,9 +816,7 @@ def test_each_message_wakes_a_loop_that_has_gone_to_sleep(make_loop: LoopMaker, 
 @interpreted_only
 @pytest.mark.spec("J15")
 @pytest.mark.guarantee("G37", "G38")
-def test_a_tick_between_the_arrival_and_its_wake_loses_no_later_wake(
-    loop: Loop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tick_before_the_wake_loses_no_wake(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     """The stranger has put its message in and is about to wake the loop, which has just let the message in already."""
     seen: list[Any] = []
     actor = loop.spawn(collect, seen)
@@ -911,7 +899,7 @@ loop.destroy()
 
 @pytest.mark.spec("J15")
 @pytest.mark.guarantee("G37", "G15")
-def test_a_behavior_may_use_it_too(make_loop: LoopMaker) -> None:
+def test_a_behavior_may_use_send_async(make_loop: LoopMaker) -> None:
     """The message comes in with the next tick, never inside the call."""
     loop = make_loop()
     order: list[Any] = []
@@ -929,7 +917,7 @@ def test_a_behavior_may_use_it_too(make_loop: LoopMaker) -> None:
 
 @pytest.mark.spec("J15")
 @pytest.mark.guarantee("G37", "G12")
-def test_a_flood_from_afar_does_not_hold_the_tick(loop: Loop) -> None:
+def test_a_flood_of_send_async_does_not_hold_the_tick(loop: Loop) -> None:
     """An actor that feeds itself through the inbox gets one round a tick: others have their turn."""
     rounds = 0
 
@@ -946,9 +934,7 @@ def test_a_flood_from_afar_does_not_hold_the_tick(loop: Loop) -> None:
 
 @pytest.mark.spec("J15")
 @pytest.mark.guarantee("G37", "G21")
-def test_what_is_in_the_inbox_when_its_target_ends_is_a_dead_letter(
-    loop: Loop, diary: RecordingObserver
-) -> None:
+def test_the_inbox_of_an_ended_actor_is_dead_letters(loop: Loop, diary: RecordingObserver) -> None:
     actor = loop.spawn(idle)
     for lane in USER_LANES:
         loop.send_async(actor, lane.name, lane=lane, tag=5, sender=actor)
@@ -963,9 +949,7 @@ def test_what_is_in_the_inbox_when_its_target_ends_is_a_dead_letter(
 @pytest.mark.spec("J15")
 @pytest.mark.guarantee("G37", "G26")
 @pytest.mark.parametrize("end", ["destroy", "run", "ride"])
-def test_what_is_in_the_inbox_when_the_loop_ends_is_a_dead_letter(
-    make_loop: LoopMaker, loop_factory: HostFactory, end: str
-) -> None:
+def test_the_inbox_at_the_end_of_the_loop(make_loop: LoopMaker, loop_factory: HostFactory, end: str) -> None:
     loop = make_loop()
     actor = loop.spawn(idle)
 
@@ -1000,7 +984,7 @@ def test_what_is_in_the_inbox_when_the_loop_ends_is_a_dead_letter(
 
 @pytest.mark.spec("J15")
 @pytest.mark.guarantee("G29")
-def test_every_call_that_belongs_on_the_loops_thread_raises_elsewhere_while_it_runs(
+def test_calls_on_another_thread_raise_while_the_loop_runs(
     make_loop: LoopMaker,
 ) -> None:
     loop = make_loop(clock=MonotonicClock())

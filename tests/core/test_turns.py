@@ -21,7 +21,7 @@ async def aobey(ctx: Context[Any], data: Callable[[], Any]) -> Any:
 
 @pytest.mark.guarantee("G31")
 @pytest.mark.parametrize("others", [0, 3])
-def test_a_turn_of_the_host_is_a_whole_turn(loop: Loop, others: int) -> None:
+def test_sleep_0_waits_for_a_whole_turn(loop: Loop, others: int) -> None:
     """Whatever was ready before `sleep(0)` has run after it, tasks that were just made included."""
     wrong: list[str] = []
 
@@ -175,9 +175,7 @@ def test_virtual_time_stands_still_while_a_coroutine_waits_for_the_host(make_loo
 
 @pytest.mark.guarantee("G31")
 @pytest.mark.parametrize("way", ["stopped", "destroyed in flight"])
-def test_a_loop_that_ends_while_futures_are_awaited_leaves_nothing_behind(
-    loop_factory: HostFactory, make_loop: LoopMaker, way: str
-) -> None:
+def test_the_end_of_a_loop_that_awaits(loop_factory: HostFactory, make_loop: LoopMaker, way: str) -> None:
     ended: list[str] = []
 
     async def wait() -> None:

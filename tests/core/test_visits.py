@@ -68,9 +68,7 @@ def test_a_visit_uses_the_time_of_its_tick(loop: Loop, clock: VirtualClock, take
 
 
 @pytest.mark.guarantee("G14", "G268")
-def test_an_actor_that_was_quick_and_becomes_slow_is_noticed_after_a_few_messages(
-    loop: Loop, clock: VirtualClock
-) -> None:
+def test_an_actor_that_becomes_slow_is_noticed(loop: Loop, clock: VirtualClock) -> None:
     worker = Worker(loop, clock)
     for _ in range(1000):
         loop.send(worker.actor, 0)
@@ -119,9 +117,7 @@ def test_a_visit_ends_as_soon_as_a_deadline_has_passed(make_loop: LoopMaker, clo
 
 
 @pytest.mark.guarantee("G14")
-def test_firing_ends_when_the_callbacks_of_timers_have_used_the_time_of_a_tick(
-    loop: Loop, clock: VirtualClock
-) -> None:
+def test_timer_callbacks_are_limited_by_the_tick(loop: Loop, clock: VirtualClock) -> None:
     fired: list[int] = []
 
     def slow(number: int) -> None:
@@ -143,9 +139,7 @@ def test_firing_ends_when_the_callbacks_of_timers_have_used_the_time_of_a_tick(
 
 @pytest.mark.guarantee("G269")
 @pytest.mark.parametrize("lane", [Lane.CONTROL, Lane.MANAGEMENT])
-def test_an_urgent_message_from_another_thread_comes_before_the_next_data(
-    loop: Loop, clock: VirtualClock, lane: Lane
-) -> None:
+def test_an_urgent_message_of_a_thread_comes_first(loop: Loop, clock: VirtualClock, lane: Lane) -> None:
     worker = Worker(loop, clock)
     for _ in range(60):
         loop.send(worker.actor, 0)
@@ -187,7 +181,7 @@ def test_data_from_another_thread_ends_no_visit(loop: Loop, clock: VirtualClock)
 
 @pytest.mark.guarantee("G269")
 @pytest.mark.parametrize("end", ["kill_actor", "stop_actor", "fail_actor"])
-def test_an_actor_that_another_thread_ends_handles_the_message_at_hand_and_no_other(
+def test_an_end_by_a_thread(
     loop: Loop, clock: VirtualClock, end: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     worker = Worker(loop, clock)
@@ -202,9 +196,7 @@ def test_an_actor_that_another_thread_ends_handles_the_message_at_hand_and_no_ot
 
 
 @pytest.mark.guarantee("G26", "G269")
-def test_a_loop_that_another_thread_stops_handles_the_message_at_hand_and_no_other(
-    make_loop: LoopMaker, clock: VirtualClock
-) -> None:
+def test_a_stop_by_a_thread_ends_the_visit(make_loop: LoopMaker, clock: VirtualClock) -> None:
     loop = make_loop()
     worker = Worker(loop, clock)
     for _ in range(60):
@@ -215,9 +207,7 @@ def test_a_loop_that_another_thread_stops_handles_the_message_at_hand_and_no_oth
 
 
 @pytest.mark.guarantee("G269")
-def test_a_flood_of_urgent_messages_from_another_thread_keeps_nobody_from_progress(
-    loop: Loop, clock: VirtualClock
-) -> None:
+def test_urgent_messages_of_threads_do_not_starve_others(loop: Loop, clock: VirtualClock) -> None:
     worker = Worker(loop, clock)
     other = loop.spawn(collect, [])
     for _ in range(60):

@@ -50,8 +50,8 @@ ELSEWHERE = {
         "tests/actor/test_ask_memory.py::test_asks_of_actors_that_end_leave_nothing",
     ],
     "a second Ctrl-C hangs": [
-        "tests/core/test_signals.py::test_a_second_sigint_interrupts_a_behavior_that_does_not_return",
-        "tests/core/test_signals.py::test_a_second_sigint_does_not_wait_for_a_coroutine_that_ignores_its_cancellation",
+        "tests/core/test_signals.py::test_a_second_sigint_interrupts_a_behavior",
+        "tests/core/test_signals.py::test_a_second_sigint_does_not_wait_for_coroutines",
         "tests/examples/test_closing_time.py::test_a_second_ctrl_c_waits_for_nobody",
         "tests/shutdown/test_signals.py::test_a_second_ctrl_c_breaks_a_handler_that_does_not_return",
     ],
