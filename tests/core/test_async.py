@@ -39,7 +39,7 @@ from bandstand.core import (
     coroutines,
 )
 from bandstand.errors import InvalidVerdictError, LoopBusyError, NoSuchActorError
-from bandstand.testing import VirtualClock, shuffle
+from bandstand.testing import VirtualClock, run_async, shuffle
 from tests.core.support import (
     USER_LANES,
     Boom,
@@ -1736,8 +1736,7 @@ def test_poll_once_inside_async_with_runs_coroutines(make_loop: LoopMaker, loop_
                     await asyncio.sleep(0)
             assert loop.status(actor) is ActorStatus.RUNNING
 
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(main())
+    run_async(main, loop_factory=loop_factory)
     assert seen == [(number, False) for number in range(6)]
 
 
@@ -1764,8 +1763,7 @@ def test_async_with_leaves_no_task(make_loop: LoopMaker, loop_factory: HostFacto
         assert log == ["finally"]
         assert asyncio.all_tasks() == before
 
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(main())
+    run_async(main, loop_factory=loop_factory)
     books = loop.statistics()
     assert (books.alive, books.in_flight) == (0, 0)
 
@@ -1783,8 +1781,7 @@ def test_a_loop_in_flight_cannot_change_event_loops(make_loop: LoopMaker, loop_f
             async with loop:
                 pytest.fail("it was let in")
 
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(main())
+    run_async(main, loop_factory=loop_factory)
     loop.run(until_idle=True)
     assert seen == [1]
 
@@ -1802,8 +1799,7 @@ def test_an_idle_loop_can_change_event_loops(make_loop: LoopMaker, loop_factory:
             loop.send(actor, 2)
             await until(lambda: len(seen) == 2)
 
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(main())
+    run_async(main, loop_factory=loop_factory)
     assert seen == [1, 2]
 
 

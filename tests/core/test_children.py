@@ -33,7 +33,7 @@ from bandstand.errors import (
     NoSuchActorError,
     RestartLimitError,
 )
-from bandstand.testing import VirtualClock
+from bandstand.testing import VirtualClock, run_async
 from tests.core.child_groups import (
     RecordingChildGroup,
     Stubborn,
@@ -723,8 +723,7 @@ def test_an_async_init_inside_async_with(make_loop: LoopMaker, loop_factory: Hos
             assert loop.status(child) is ActorStatus.RUNNING
         assert len(asyncio.all_tasks()) == 1
 
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(main())
+    run_async(main, loop_factory=loop_factory)
 
 
 # --- an init that goes on by messages -----------------------------------------------------------------------------------
@@ -1497,8 +1496,7 @@ def test_a_failed_loop_cancels_the_body(
         await asyncio.sleep(0)
         assert len(asyncio.all_tasks()) == 1
 
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(main())
+    run_async(main, loop_factory=loop_factory)
     assert sorted(map(str, log)) == (["behavior", "body"] if coroutines else ["body"])
     assert loop.statistics().alive == 0
 
@@ -1540,8 +1538,7 @@ def test_a_body_that_ends_first(
         for _ in range(5):
             await asyncio.sleep(0)
 
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(main())
+    run_async(main, loop_factory=loop_factory)
 
 
 @pytest.mark.guarantee("G48")
@@ -1561,8 +1558,8 @@ def test_a_body_that_ignores_the_cancellation(make_loop: LoopMaker, loop_factory
                 loop.spawn(idle)
             log.append("went on")
 
-    with asyncio.Runner(loop_factory=loop_factory) as runner, pytest.raises(RestartLimitError):
-        runner.run(main())
+    with pytest.raises(RestartLimitError):
+        run_async(main, loop_factory=loop_factory)
     assert log == ["swallowed", "went on"]
 
 
@@ -1576,8 +1573,8 @@ def test_a_failed_loop_cannot_be_entered(make_loop: LoopMaker, loop_factory: Hos
         async with loop:
             entered.append(True)
 
-    with asyncio.Runner(loop_factory=loop_factory) as runner, pytest.raises(RestartLimitError):
-        runner.run(main())
+    with pytest.raises(RestartLimitError):
+        run_async(main, loop_factory=loop_factory)
     assert entered == []
 
 
@@ -1596,8 +1593,7 @@ def test_a_timeout_around_the_block_is_not_confused(make_loop: LoopMaker, loop_f
                 await block()
             await asyncio.sleep(0)
 
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(main())
+    run_async(main, loop_factory=loop_factory)
 
 
 @pytest.mark.guarantee("G48")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from bandstand.core import ActorId, Context, Loop
+from bandstand.testing import run_async
 from tests.core.support import Boom, HostFactory
 
 
@@ -75,8 +76,7 @@ def run(loop_factory: HostFactory, main: Callable[[Loop], Coroutine[Any, Any, No
         async with Loop() as loop:
             await main(loop)
 
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(driven())
+    run_async(driven, loop_factory=loop_factory)
 
 
 @pytest.mark.parametrize("end", [Loop.kill_actor, Loop.stop_actor], ids=["kill", "stop"])

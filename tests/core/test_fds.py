@@ -33,7 +33,7 @@ from bandstand.errors import (
     LoopClosedError,
     NoSuchActorError,
 )
-from bandstand.testing import VirtualClock
+from bandstand.testing import VirtualClock, run_async
 from tests.core.descriptors import PATIENCE, SUBJECTS, Descriptors, Subject, empty_out, fill_up, poll_until
 from tests.core.support import (
     HostFactory,
@@ -53,6 +53,8 @@ from tests.core.support import (
     settle,
     stopper,
 )
+
+pytestmark = pytest.mark.spec("J14")
 
 READ, WRITE = Interest.READ, Interest.WRITE
 
@@ -80,8 +82,7 @@ def ride(loop: Loop, factory: HostFactory, body: Callable[[], Any]) -> None:
         async with asyncio.timeout(PATIENCE), loop:
             await body()
 
-    with asyncio.Runner(loop_factory=factory) as runner:
-        runner.run(main())
+    run_async(main, loop_factory=factory)
 
 
 async def turns(count: int = 20) -> None:
@@ -99,7 +100,6 @@ async def until(happened: Callable[[], bool]) -> None:
 # --- one readiness, one event -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34")
 def test_readiness_gives_one_event_of_the_systems_own(loop: Loop, subject: Subject) -> None:
     seen: list[Seen] = []
@@ -121,7 +121,6 @@ def test_readiness_gives_one_event_of_the_systems_own(loop: Loop, subject: Subje
     assert loop.statistics().sent == loop.statistics().handled == 3
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34")
 def test_unread_data_gives_further_events(loop: Loop, subject: Subject) -> None:
     seen: list[Any] = []
@@ -137,7 +136,6 @@ def test_unread_data_gives_further_events(loop: Loop, subject: Subject) -> None:
         assert len(seen) == 4
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34")
 def test_each_read_of_a_part_gives_another_event(loop: Loop, descriptors: Descriptors) -> None:
     read, write = descriptors.pipe()
@@ -149,7 +147,6 @@ def test_each_read_of_a_part_gives_another_event(loop: Loop, descriptors: Descri
     assert parts == [b"aa", b"bb", b"c"]
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34")
 def test_no_second_event_before_the_first_is_handled(make_loop: LoopMaker, descriptors: Descriptors) -> None:
     loop = make_loop(max_actors_per_tick=1)
@@ -172,7 +169,6 @@ def test_no_second_event_before_the_first_is_handled(make_loop: LoopMaker, descr
     assert seen == [IoEvent(read, Readiness.READ)]
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34", "G38")
 def test_no_events_in_flight(
     make_loop: LoopMaker, loop_factory: HostFactory, descriptors: Descriptors
@@ -209,7 +205,6 @@ def test_no_events_in_flight(
     assert len(seen) == 3
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34")
 def test_read_and_write_together(loop: Loop, descriptors: Descriptors) -> None:
     one, other = descriptors.sockets()
@@ -231,7 +226,6 @@ def test_read_and_write_together(loop: Loop, descriptors: Descriptors) -> None:
     assert seen == [IoEvent(one, Readiness.WRITE)]
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34")
 @pytest.mark.parametrize("interest", [READ, WRITE])
 def test_no_event_without_interest(loop: Loop, descriptors: Descriptors, interest: Interest) -> None:
@@ -248,7 +242,6 @@ def test_no_event_without_interest(loop: Loop, descriptors: Descriptors, interes
     assert seen == []
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34")
 def test_a_terminal_with_room_is_writable(loop: Loop, descriptors: Descriptors) -> None:
     master, slave = descriptors.terminal()
@@ -264,7 +257,6 @@ def test_a_terminal_with_room_is_writable(loop: Loop, descriptors: Descriptors) 
         assert seen.pop() == IoEvent(fd, Readiness.WRITE)
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34", "G8")
 def test_events_fit_a_full_mailbox(loop: Loop, diary: RecordingObserver, descriptors: Descriptors) -> None:
     seen: list[Seen] = []
@@ -288,7 +280,6 @@ def test_events_fit_a_full_mailbox(loop: Loop, diary: RecordingObserver, descrip
     assert diary.stopped == []
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34", "G7")
 def test_events_take_no_room_of_the_users(loop: Loop, descriptors: Descriptors) -> None:
     owner = loop.spawn(collect, [], mailbox_cap=7)
@@ -312,7 +303,6 @@ def test_events_take_no_room_of_the_users(loop: Loop, descriptors: Descriptors) 
 # --- on a host ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34", "G27")
 def test_run_watches_every_kind(make_loop: LoopMaker, subject: Subject) -> None:
     loop = make_loop(clock=MonotonicClock())
@@ -333,7 +323,6 @@ def test_run_watches_every_kind(make_loop: LoopMaker, subject: Subject) -> None:
     assert loop.statistics().fds == 0
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34", "G28")
 def test_async_with_watches_all_kinds(
     make_loop: LoopMaker, loop_factory: HostFactory, subject: Subject
@@ -358,7 +347,6 @@ def test_async_with_watches_all_kinds(
     assert seen == [IoEvent(subject.fd, readiness_for(subject.interest))] * 3
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G27")
 def test_until_idle_waits_for_descriptors(make_loop: LoopMaker, descriptors: Descriptors) -> None:
     loop = make_loop(clock=MonotonicClock())
@@ -389,7 +377,6 @@ def test_until_idle_waits_for_descriptors(make_loop: LoopMaker, descriptors: Des
     assert loop.statistics().wakeups < 10, "it slept meanwhile"
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34", "G27")
 def test_watches_work_between_runs(make_loop: LoopMaker, descriptors: Descriptors) -> None:
     loop = make_loop(clock=MonotonicClock())
@@ -414,7 +401,6 @@ def test_watches_work_between_runs(make_loop: LoopMaker, descriptors: Descriptor
     assert loop.statistics().fds == 0
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34")
 def test_a_running_loop_can_start_to_watch(make_loop: LoopMaker, descriptors: Descriptors) -> None:
     loop = make_loop(clock=MonotonicClock())
@@ -435,7 +421,6 @@ def test_a_running_loop_can_start_to_watch(make_loop: LoopMaker, descriptors: De
 
 
 @pytest.mark.slow
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G28", "G36")
 def test_a_stop_while_riding_leaves_no_reader_in_the_event_loop(loop_factory: HostFactory) -> None:
     """In a process of its own: an event loop that polls a number which means something else now may abort."""
@@ -553,7 +538,6 @@ def test_input_comes_before_the_first_actor(
 # --- refusals -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G35")
 def test_an_unknown_owner_is_refused(make_loop: LoopMaker, descriptors: Descriptors) -> None:
     loop = make_loop()
@@ -576,7 +560,6 @@ def test_an_unknown_owner_is_refused(make_loop: LoopMaker, descriptors: Descript
     assert loop.statistics().fds == 1
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G35")
 def test_an_owner_that_has_wished_to_end_is_not_there(loop: Loop, descriptors: Descriptors) -> None:
     read, _ = descriptors.pipe()
@@ -595,7 +578,6 @@ def test_an_owner_that_has_wished_to_end_is_not_there(loop: Loop, descriptors: D
     assert loop.statistics().fds == 0
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G35")
 @pytest.mark.parametrize("again", [READ, WRITE, READ | WRITE])
 def test_no_second_watch_of_a_descriptor(loop: Loop, descriptors: Descriptors, again: Interest) -> None:
@@ -618,7 +600,6 @@ def test_no_second_watch_of_a_descriptor(loop: Loop, descriptors: Descriptors, a
     loop.run(until_idle=True)
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G35")
 def test_what_cannot_be_waited_for_is_refused(loop: Loop, descriptors: Descriptors) -> None:
     actor = loop.spawn(idle)
@@ -636,7 +617,6 @@ def test_what_cannot_be_waited_for_is_refused(loop: Loop, descriptors: Descripto
     loop.run(until_idle=True)
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G35")
 @pytest.mark.parametrize("fd", [-1, -(2**40), None, True, "0", 1.0, b"x"])
 def test_what_is_no_descriptor_is_an_invalid_argument(loop: Loop, fd: Any) -> None:
@@ -647,7 +627,6 @@ def test_what_is_no_descriptor_is_an_invalid_argument(loop: Loop, fd: Any) -> No
     assert loop.statistics().fds == 0
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G35")
 @pytest.mark.parametrize("fd", [2**31, 2**40, 2**70])
 def test_a_number_too_large_for_a_descriptor_is_refused(loop: Loop, fd: int) -> None:
@@ -658,7 +637,6 @@ def test_a_number_too_large_for_a_descriptor_is_refused(loop: Loop, fd: int) -> 
     assert loop.statistics().fds == 0
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.parametrize("interest", [Interest(0), 0, None, 1, "READ", Readiness.READ])
 def test_interest_is_read_write_or_both(loop: Loop, descriptors: Descriptors, interest: Any) -> None:
     read, _ = descriptors.pipe()
@@ -667,7 +645,6 @@ def test_interest_is_read_write_or_both(loop: Loop, descriptors: Descriptors, in
     assert loop.statistics().fds == 0
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G35")
 def test_unwatching_what_is_not_watched(loop: Loop, descriptors: Descriptors) -> None:
     read, _ = descriptors.pipe()
@@ -680,7 +657,6 @@ def test_unwatching_what_is_not_watched(loop: Loop, descriptors: Descriptors) ->
     assert caught.value.code == -10
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G26")
 def test_a_closed_loop_watches_nothing(loop: Loop, descriptors: Descriptors) -> None:
     read, _ = descriptors.pipe()
@@ -699,7 +675,6 @@ def test_a_closed_loop_watches_nothing(loop: Loop, descriptors: Descriptors) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G35")
 def test_a_process_without_free_descriptors_is_told_so() -> None:
     done = python("""
@@ -727,7 +702,6 @@ loop.destroy()
 # --- watches end --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G35")
 def test_a_pending_event_is_dropped_by_unwatch(loop: Loop, descriptors: Descriptors) -> None:
     read, write = descriptors.pipe()
@@ -744,7 +718,6 @@ def test_a_pending_event_is_dropped_by_unwatch(loop: Loop, descriptors: Descript
     assert seen == []
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G35")
 def test_a_dropped_event_does_not_hold_up_what_waits_behind_it(loop: Loop, descriptors: Descriptors) -> None:
     read, write = descriptors.pipe()
@@ -762,7 +735,6 @@ def test_a_dropped_event_does_not_hold_up_what_waits_behind_it(loop: Loop, descr
     assert seen == ["behind it"]
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G35", "G34")
 def test_a_pending_event_is_dropped_by_a_new_watch(loop: Loop, descriptors: Descriptors) -> None:
     """And the new one gives an event of its own: exactly one, for the new interest."""
@@ -785,7 +757,6 @@ def test_a_pending_event_is_dropped_by_a_new_watch(loop: Loop, descriptors: Desc
     assert (loop.statistics().dropped, loop.statistics().fds) == (1, 1)
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G35", "G34")
 @pytest.mark.parametrize("inside", [True, False])
 def test_unwatch_and_watch_again(loop: Loop, descriptors: Descriptors, inside: bool) -> None:
@@ -835,7 +806,6 @@ ENDS: dict[str, Callable[[Loop, ActorId], None]] = {
 }
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G35", "G21")
 @pytest.mark.parametrize("end", ENDS)
 def test_end_of_the_owner(
@@ -867,7 +837,6 @@ def test_end_of_the_owner(
     assert seen == [IoEvent(kept, Readiness.READ)], "another owner's watch stays"
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G35", "G21")
 def test_end_of_the_owner_with_an_event(
     loop: Loop, diary: RecordingObserver, descriptors: Descriptors
@@ -888,7 +857,6 @@ def test_end_of_the_owner_with_an_event(
     loop.watch_fd(read, loop.spawn(idle), READ)
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G35", "G21")
 def test_an_owner_that_ends_while_it_handles_its_event(loop: Loop, descriptors: Descriptors) -> None:
     read, write = descriptors.pipe()
@@ -902,7 +870,6 @@ def test_an_owner_that_ends_while_it_handles_its_event(loop: Loop, descriptors: 
     assert len(seen) == 1
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G35", "G32")
 def test_a_cancelled_owner(make_loop: LoopMaker, loop_factory: HostFactory, descriptors: Descriptors) -> None:
     loop = make_loop(clock=MonotonicClock())
@@ -931,7 +898,6 @@ def test_a_cancelled_owner(make_loop: LoopMaker, loop_factory: HostFactory, desc
     ride(loop, loop_factory, body)
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G35")
 @pytest.mark.parametrize("hosted", [True, False])
 def test_descriptors_of_users_stay_open(make_loop: LoopMaker, descriptors: Descriptors, hosted: bool) -> None:
@@ -952,7 +918,6 @@ def test_descriptors_of_users_stay_open(make_loop: LoopMaker, descriptors: Descr
         assert os.read(read, 1) == b"x"
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G35")
 def test_a_destroyed_loop_has_no_descriptor(loop_factory: HostFactory, descriptors: Descriptors) -> None:
     read, write = descriptors.pipe()
@@ -971,7 +936,6 @@ def test_a_destroyed_loop_has_no_descriptor(loop_factory: HostFactory, descripto
 # --- hang-ups -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34")
 @pytest.mark.parametrize("kind", ["pipe", "sockets", "master"])
 def test_the_end_of_the_other_side_is_readable(loop: Loop, descriptors: Descriptors, kind: str) -> None:
@@ -1001,7 +965,6 @@ def test_the_end_of_the_other_side_is_readable(loop: Loop, descriptors: Descript
     assert said == [b"last words", b""]
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34")
 @pytest.mark.parametrize("full", [False, True])
 def test_a_pipe_without_a_reader_is_writable(loop: Loop, descriptors: Descriptors, full: bool) -> None:
@@ -1019,7 +982,6 @@ def test_a_pipe_without_a_reader_is_writable(loop: Loop, descriptors: Descriptor
         os.write(write, b"x")
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34")
 def test_a_hang_up_is_an_event_for_a_writer(loop: Loop, descriptors: Descriptors) -> None:
     one, other = descriptors.sockets()
@@ -1036,7 +998,6 @@ def test_a_hang_up_is_an_event_for_a_writer(loop: Loop, descriptors: Descriptors
 # --- closed behind our back (in this process; what could take it down is in test_fds_closed.py) ---------------------------
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G36")
 def test_a_sweep_finds_a_closed_fd(
     make_loop: LoopMaker, clock: VirtualClock, descriptors: Descriptors
@@ -1065,7 +1026,6 @@ def test_a_sweep_finds_a_closed_fd(
         loop.unwatch_fd(read)
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G36")
 def test_unwatch_drops_the_error(make_loop: LoopMaker, clock: VirtualClock, descriptors: Descriptors) -> None:
     loop = make_loop(max_actors_per_tick=1)
@@ -1087,7 +1047,6 @@ def idle_deed(ctx: Context[Any]) -> None:
     """Do nothing."""
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G36")
 @pytest.mark.slow
 def test_a_sweep_checks_256(make_loop: LoopMaker, clock: VirtualClock, descriptors: Descriptors) -> None:
@@ -1109,7 +1068,6 @@ def test_a_sweep_checks_256(make_loop: LoopMaker, clock: VirtualClock, descripto
     assert {event.readiness for event in seen} == {Readiness.ERROR}
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G36", "G34")
 @pytest.mark.parametrize("found", ["when it is taken", "by the sweep", "by another watch"])
 def test_an_event_of_a_reused_fd(
@@ -1140,7 +1098,6 @@ def test_an_event_of_a_reused_fd(
     assert set(new) == ({IoEvent(read, Readiness.READ)} if found == "by another watch" else set())
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G36", "G34")
 @pytest.mark.parametrize("end", ["swept", "watched anew", "unwatched", "owner ended"])
 def test_a_duplicate_of_a_reused_fd(
@@ -1177,7 +1134,6 @@ def test_a_duplicate_of_a_reused_fd(
     assert new == [IoEvent(reused, Readiness.READ)]
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G36")
 def test_two_closed_descriptors_are_found(loop: Loop, clock: VirtualClock, descriptors: Descriptors) -> None:
     """An eventfd, whose successor has the same inode; and a pipe, closed by its owner, that is found at once."""
@@ -1205,7 +1161,6 @@ def test_two_closed_descriptors_are_found(loop: Loop, clock: VirtualClock, descr
 
 
 @pytest.mark.slow
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G36")
 def test_a_process_without_free_descriptors_survives_one_that_was_closed() -> None:
     done = python("""
@@ -1240,7 +1195,6 @@ loop.destroy()
     assert (done.returncode, done.stdout) == (0, "['ERROR'] 0\n"), done.stderr
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G36", "G34")
 def test_a_duplicate_does_not_double_events(
     loop: Loop, clock: VirtualClock, descriptors: Descriptors
@@ -1266,7 +1220,6 @@ def test_a_duplicate_does_not_double_events(
     assert loop.statistics().ended_panic == 0
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G36")
 @pytest.mark.parametrize("kind", ["fifo", "master", "slave"])
 def test_a_reopened_file(
@@ -1298,7 +1251,6 @@ def test_a_reopened_file(
     assert seen == [IoEvent(fds[0], Readiness.ERROR)]
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G27", "G36")
 def test_until_idle_ignores_closed_descriptors(make_loop: LoopMaker, descriptors: Descriptors) -> None:
     loop = make_loop(clock=MonotonicClock(), fd_sweep_period=0.001)
@@ -1313,7 +1265,6 @@ def test_until_idle_ignores_closed_descriptors(make_loop: LoopMaker, descriptors
 # --- many ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G34")
 @pytest.mark.slow
 @pytest.mark.parametrize("hosted", [False, True])
@@ -1347,7 +1298,6 @@ def test_fifteen_hundred_descriptors(make_loop: LoopMaker, descriptors: Descript
     assert loop.statistics().handled == rounds * len(fds)
 
 
-@pytest.mark.spec("J14")
 @pytest.mark.guarantee("G27")
 @pytest.mark.parametrize("last", ["descriptor", "owner", "timer"])
 def test_until_idle_returns_after_a_callback(

@@ -12,6 +12,7 @@ import pytest
 
 from bandstand.core import Context, Loop, LoopConfig
 from bandstand.errors import InternalError, LoopBusyError
+from bandstand.testing import run_async
 from tests.core.support import BreakableClock, HostFactory, LoopMaker, collect, idle, panicker, settle
 
 pytestmark = pytest.mark.guarantee("G271")
@@ -180,8 +181,7 @@ def test_a_log_handler_that_raises_is_harmless(loop_factory: HostFactory, breaks
             for _ in range(10):
                 await asyncio.sleep(0)
 
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(main())
+    run_async(main, loop_factory=loop_factory)
     assert seen == ["others go on"]
 
 

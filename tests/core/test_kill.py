@@ -34,6 +34,8 @@ from tests.core.support import (
     settle,
 )
 
+pytestmark = pytest.mark.guarantee("G42")
+
 
 @pytest.fixture
 def stubborn(loop: Loop) -> Iterator[Stubborn]:
@@ -65,7 +67,6 @@ def begin(loop: Loop, stubborn: Stubborn, boss: ActorId | None = None) -> ActorI
 # --- at once ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("G42")
 def test_a_killed_actor_has_failed_at_once(loop: Loop, boss: ActorId, notes: list[Seen]) -> None:
     actor = loop.spawn(idle, supervisor=boss, name="victim")
     loop.kill_actor(actor)
@@ -78,7 +79,7 @@ def test_a_killed_actor_has_failed_at_once(loop: Loop, boss: ActorId, notes: lis
         assert part in str(note.cause)
 
 
-@pytest.mark.guarantee("G42", "G25")
+@pytest.mark.guarantee("G25")
 def test_messages_of_a_killed_actor_are_dead_letters(loop: Loop, diary: RecordingObserver) -> None:
     actor = loop.spawn(idle)
     loop.send(actor, "data")
@@ -89,7 +90,6 @@ def test_messages_of_a_killed_actor_are_dead_letters(loop: Loop, diary: Recordin
     assert not timer.pending
 
 
-@pytest.mark.guarantee("G42")
 def test_a_kill_does_not_wait(loop: Loop, boss: ActorId, notes: list[Seen], stubborn: Stubborn) -> None:
     actor = begin(loop, stubborn, boss)
     loop.kill_actor(actor)
@@ -102,7 +102,7 @@ def test_a_kill_does_not_wait(loop: Loop, boss: ActorId, notes: list[Seen], stub
     assert isinstance(note.cause, ActorKilledError)
 
 
-@pytest.mark.guarantee("G42", "G32")
+@pytest.mark.guarantee("G32")
 def test_a_coroutine_that_obeys_is_cancelled_once(loop: Loop) -> None:
     log: list[str] = []
 
@@ -124,7 +124,6 @@ def test_a_coroutine_that_obeys_is_cancelled_once(loop: Loop) -> None:
     assert log == ["begun", "cancelled"]
 
 
-@pytest.mark.guarantee("G42")
 @pytest.mark.parametrize("by_number", [False, True])
 def test_kill_after_stop(
     loop: Loop, boss: ActorId, notes: list[Seen], stubborn: Stubborn, by_number: bool
@@ -143,7 +142,6 @@ def test_kill_after_stop(
     assert isinstance(note.cause, ActorKilledError)
 
 
-@pytest.mark.guarantee("G42")
 def test_a_second_kill_is_refused(loop: Loop, boss: ActorId, notes: list[Seen], stubborn: Stubborn) -> None:
     for actor in (begin(loop, stubborn, boss), loop.spawn(idle, supervisor=boss)):
         loop.kill_actor(actor)
@@ -154,7 +152,7 @@ def test_a_second_kill_is_refused(loop: Loop, boss: ActorId, notes: list[Seen], 
     assert len(exits(notes)) == 2
 
 
-@pytest.mark.guarantee("G42", "G23")
+@pytest.mark.guarantee("G23")
 def test_a_kill_is_reported_once(
     loop: Loop, diary: RecordingObserver, boss: ActorId, notes: list[Seen], stubborn: Stubborn
 ) -> None:
@@ -173,7 +171,6 @@ def test_a_kill_is_reported_once(
 # --- what the coroutine goes on to do -----------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("G42")
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
@@ -208,7 +205,6 @@ def test_the_end_of_a_killed_coroutine_is_harmless(
     assert sum("stubborn" in line.getMessage() for line in caplog.records) == 1, "the kill itself"
 
 
-@pytest.mark.guarantee("G42")
 def test_the_ghost_of_a_killed_actor_can_use_the_loop_but_not_its_own_id(loop: Loop) -> None:
     facts: list[object] = []
     begun: list[object] = []
@@ -237,7 +233,7 @@ def test_the_ghost_of_a_killed_actor_can_use_the_loop_but_not_its_own_id(loop: L
     assert seen == ["from the ghost"]
 
 
-@pytest.mark.guarantee("G42", "G22")
+@pytest.mark.guarantee("G22")
 def test_an_interrupt_in_the_coroutine_of_a_killed_actor_is_not_lost(loop: Loop, stubborn: Stubborn) -> None:
     loop.kill_actor(begin(loop, stubborn))
     stubborn.error = KeyboardInterrupt()
@@ -251,7 +247,7 @@ def test_an_interrupt_in_the_coroutine_of_a_killed_actor_is_not_lost(loop: Loop,
         drive()
 
 
-@pytest.mark.guarantee("G42", "G10")
+@pytest.mark.guarantee("G10")
 def test_in_flight_counts_the_coroutine_until_it_has_really_ended(loop: Loop, stubborn: Stubborn) -> None:
     actors = [begin(loop, stubborn) for _ in range(3)]
     assert loop.statistics().in_flight == 3
@@ -264,7 +260,7 @@ def test_in_flight_counts_the_coroutine_until_it_has_really_ended(loop: Loop, st
     assert stubborn.ended == 3
 
 
-@pytest.mark.guarantee("G42", "G27")
+@pytest.mark.guarantee("G27")
 def test_run_until_idle_returns_when_the_coroutine_of_the_killed_has_ended(loop: Loop) -> None:
     begun: list[object] = []
     ended: list[str] = []
@@ -286,7 +282,7 @@ def test_run_until_idle_returns_when_the_coroutine_of_the_killed_has_ended(loop:
     assert loop.statistics().in_flight == 0
 
 
-@pytest.mark.guarantee("G42", "G30")
+@pytest.mark.guarantee("G30")
 def test_the_end_of_the_loop_waits_for_the_coroutines_of_the_killed_too(loop: Loop) -> None:
     begun: list[object] = []
     ended: list[str] = []
@@ -309,7 +305,7 @@ def test_the_end_of_the_loop_waits_for_the_coroutines_of_the_killed_too(loop: Lo
     assert loop.statistics().ended_fail == 1
 
 
-@pytest.mark.guarantee("G42", "G30")
+@pytest.mark.guarantee("G30")
 def test_a_hanging_coroutine_does_not_block(make_loop: LoopMaker, caplog: pytest.LogCaptureFixture) -> None:
     loop = make_loop(stop_timeout=0.001)
     stubborn = Stubborn()
@@ -322,7 +318,7 @@ def test_a_hanging_coroutine_does_not_block(make_loop: LoopMaker, caplog: pytest
     assert "had not ended" not in caplog.text, "its actor had ended long before"
 
 
-@pytest.mark.guarantee("G42", "G28")
+@pytest.mark.guarantee("G28")
 def test_a_guest_leaves_nothing_of_the_killed_behind(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
     loop = make_loop()
 
@@ -346,7 +342,7 @@ def test_a_guest_leaves_nothing_of_the_killed_behind(make_loop: LoopMaker, loop_
 # --- oneself ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("G42", "G3")
+@pytest.mark.guarantee("G3")
 def test_an_actor_kills_itself(
     loop: Loop, diary: RecordingObserver, boss: ActorId, notes: list[Seen]
 ) -> None:
@@ -370,7 +366,6 @@ def test_an_actor_kills_itself(
     assert [data for _, _, data, *_ in diary.dead] == ["never handled"]
 
 
-@pytest.mark.guarantee("G42")
 def test_an_actor_that_kills_itself_twice_ends_once(loop: Loop, boss: ActorId, notes: list[Seen]) -> None:
     def act(ctx: Context[Any]) -> None:
         ctx.loop.stop_actor(ctx.self_id)
@@ -384,7 +379,7 @@ def test_an_actor_that_kills_itself_twice_ends_once(loop: Loop, boss: ActorId, n
     assert isinstance(note.cause, ActorKilledError)
 
 
-@pytest.mark.guarantee("G42", "G32")
+@pytest.mark.guarantee("G32")
 @pytest.mark.parametrize("moment", ["before the first suspension", "after it"])
 @pytest.mark.parametrize("then", ["returns", "waits", "raises"])
 def test_a_coroutine_kills_itself(
@@ -418,7 +413,7 @@ def test_a_coroutine_kills_itself(
     assert loop.statistics().in_flight == 0
 
 
-@pytest.mark.guarantee("G42", "G32")
+@pytest.mark.guarantee("G32")
 def test_a_coroutine_that_killed_its_actor_passes_no_cancellation_on(loop: Loop) -> None:
     """The task that drove it may drive another's message next."""
     seen: list[Any] = []
@@ -439,7 +434,7 @@ def test_a_coroutine_that_killed_its_actor_passes_no_cancellation_on(loop: Loop)
     assert sorted(seen) == list(range(20))
 
 
-@pytest.mark.guarantee("G42", "G44")
+@pytest.mark.guarantee("G44")
 def test_an_init_that_kills_its_own_actor(loop: Loop, boss: ActorId, notes: list[Seen]) -> None:
     during: list[ActorStatus] = []
 
@@ -456,7 +451,7 @@ def test_an_init_that_kills_its_own_actor(loop: Loop, boss: ActorId, notes: list
     assert isinstance(note.cause, ActorKilledError)
 
 
-@pytest.mark.guarantee("G42", "G44")
+@pytest.mark.guarantee("G44")
 @pytest.mark.parametrize("has_begun", [False, True])
 def test_kill_in_init(
     loop: Loop, boss: ActorId, notes: list[Seen], stubborn: Stubborn, has_begun: bool
@@ -473,7 +468,7 @@ def test_kill_in_init(
     assert [type(message.data).__name__ for message in notes] == ["ChildExit"]
 
 
-@pytest.mark.guarantee("G42", "G43")
+@pytest.mark.guarantee("G43")
 def test_a_kill_is_shared_by_links(loop: Loop, boss: ActorId, notes: list[Seen], stubborn: Stubborn) -> None:
     actor, peer = begin(loop, stubborn), loop.spawn(idle, supervisor=boss)
     loop.link(actor, peer)
@@ -488,7 +483,6 @@ def test_a_kill_is_shared_by_links(loop: Loop, boss: ActorId, notes: list[Seen],
 # --- from inside others, and refusals -----------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("G42")
 def test_one_actor_kills_another_inside_its_own_turn(loop: Loop, stubborn: Stubborn) -> None:
     during: list[ActorStatus] = []
     victims = [begin(loop, stubborn), loop.spawn(idle)]
@@ -504,7 +498,7 @@ def test_one_actor_kills_another_inside_its_own_turn(loop: Loop, stubborn: Stubb
     assert during == [ActorStatus.FAILED] * 2
 
 
-@pytest.mark.guarantee("G42", "G24")
+@pytest.mark.guarantee("G24")
 def test_a_hook_may_kill_whoever_has_just_started(loop: Loop) -> None:
     class Hasty:
         def on_actor_start(self, id: ActorId, name: str | None) -> None:  # noqa: A002 -- the hook's own name
@@ -517,7 +511,7 @@ def test_a_hook_may_kill_whoever_has_just_started(loop: Loop) -> None:
 
 
 @pytest.mark.spec("J12")
-@pytest.mark.guarantee("G42", "G2", "G26")
+@pytest.mark.guarantee("G2", "G26")
 def test_who_cannot_be_killed_is_refused_by_name(make_loop: LoopMaker) -> None:
     loop, other = make_loop(), make_loop()
     actor, theirs = loop.spawn(idle), other.spawn(idle)

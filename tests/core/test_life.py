@@ -23,7 +23,7 @@ from bandstand.core import (
     MonotonicClock,
 )
 from bandstand.errors import InternalError, LoopBusyError, LoopClosedError, WrongThreadError
-from bandstand.testing import VirtualClock
+from bandstand.testing import VirtualClock, run_async
 from tests.core.support import (
     LOOP_THREAD_CALLS,
     BreakableClock,
@@ -285,8 +285,7 @@ def test_run_inside_a_running_event_loop_is_busy(make_loop: LoopMaker, loop_fact
         with pytest.raises(LoopBusyError, match="async with"):
             loop.run()
 
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(main())
+    run_async(main, loop_factory=loop_factory)
     loop.send(loop.spawn(stopper), "x")
     loop.run(until_idle=True)
 
@@ -364,8 +363,7 @@ def test_async_with_runs_actors_in_an_event_loop(make_loop: LoopMaker, loop_fact
         with pytest.raises(LoopClosedError):
             loop.send(actor, "x")
 
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(main())
+    run_async(main, loop_factory=loop_factory)
 
 
 class Witness:
@@ -468,8 +466,7 @@ def test_poll_once_inside_async_with_adds_no_wakeups(make_loop: LoopMaker, loop_
             await turns(10)
             assert loop.statistics().wakeups - before <= 12
 
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(main())
+    run_async(main, loop_factory=loop_factory)
 
 
 @pytest.mark.guarantee("G28")
@@ -486,8 +483,7 @@ def test_an_idle_loop_costs_its_host_nothing(make_loop: LoopMaker, loop_factory:
             await turns(20)
             assert loop.statistics() == before
 
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(main())
+    run_async(main, loop_factory=loop_factory)
 
 
 @pytest.mark.guarantee("G26", "G28")
@@ -499,8 +495,8 @@ def test_an_exception_in_the_body_leaves_as_it_is(make_loop: LoopMaker, loop_fac
             loop.spawn(idle)
             raise ZeroDivisionError
 
-    with asyncio.Runner(loop_factory=loop_factory) as runner, pytest.raises(ZeroDivisionError):
-        runner.run(main())
+    with pytest.raises(ZeroDivisionError):
+        run_async(main, loop_factory=loop_factory)
     assert loop.statistics().alive == 0
 
 

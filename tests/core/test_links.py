@@ -41,6 +41,8 @@ from tests.core.support import (
     stopper,
 )
 
+pytestmark = pytest.mark.guarantee("G43")
+
 MANY = 20_000
 
 Ending = Callable[[Loop, ActorId], object]
@@ -86,7 +88,6 @@ def quiet() -> Iterator[None]:
 # --- sharing an end -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("G43")
 @pytest.mark.parametrize("side", ["one", "other"])
 @pytest.mark.parametrize("how", ABNORMAL)
 def test_an_abnormal_exit_is_shared(loop: Loop, how: str, side: str) -> None:
@@ -106,7 +107,6 @@ def test_an_abnormal_exit_is_shared(loop: Loop, how: str, side: str) -> None:
         assert part in str(note.cause)
 
 
-@pytest.mark.guarantee("G43")
 @pytest.mark.parametrize("how", NORMAL)
 def test_a_normal_end_ends_only_the_link(loop: Loop, how: str) -> None:
     behavior, end = NORMAL[how]
@@ -118,7 +118,6 @@ def test_a_normal_end_ends_only_the_link(loop: Loop, how: str) -> None:
     assert loop.statistics().waiting == 0
 
 
-@pytest.mark.guarantee("G43")
 def test_the_last_of_a_chain_has_the_first_cause(loop: Loop) -> None:
     seen: list[Seen] = []
     boss = loop.spawn(record, seen)
@@ -135,7 +134,7 @@ def test_the_last_of_a_chain_has_the_first_cause(loop: Loop) -> None:
     assert repr(row[-2]) in str(last)
 
 
-@pytest.mark.guarantee("G43", "G23")
+@pytest.mark.guarantee("G23")
 def test_a_shared_exit_is_logged_with_both_causes(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
     first, peer = loop.spawn(idle), loop.spawn(idle, name="peer")
     loop.link(first, peer)
@@ -147,7 +146,6 @@ def test_a_shared_exit_is_logged_with_both_causes(loop: Loop, caplog: pytest.Log
     assert "the first cause" in caplog.text
 
 
-@pytest.mark.guarantee("G43")
 def test_all_linked_actors_end(loop: Loop) -> None:
     hub = loop.spawn(panicker)
     spokes = [loop.spawn(idle) for _ in range(100)]
@@ -159,7 +157,7 @@ def test_all_linked_actors_end(loop: Loop) -> None:
     assert loop.statistics().ended_panic == 101
 
 
-@pytest.mark.guarantee("G43", "G21")
+@pytest.mark.guarantee("G21")
 def test_a_circle_of_links_ends_once(loop: Loop, diary: RecordingObserver) -> None:
     ring = [loop.spawn(idle) for _ in range(10)]
     for place, actor in enumerate(ring):
@@ -169,7 +167,7 @@ def test_a_circle_of_links_ends_once(loop: Loop, diary: RecordingObserver) -> No
     assert loop.statistics().alive == 0
 
 
-@pytest.mark.guarantee("G43", "G21")
+@pytest.mark.guarantee("G21")
 def test_a_complete_graph_of_links_ends_once(loop: Loop, diary: RecordingObserver) -> None:
     crowd = [loop.spawn(idle) for _ in range(20)]
     for place, one in enumerate(crowd):
@@ -180,7 +178,6 @@ def test_a_complete_graph_of_links_ends_once(loop: Loop, diary: RecordingObserve
     assert {reason for _, reason in diary.stopped} == {ExitReason.FAIL}
 
 
-@pytest.mark.guarantee("G43")
 @pytest.mark.slow
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("start", ["an end", "the middle"])
@@ -195,7 +192,7 @@ def test_a_chain_of_20000_links_ends_without_recursion(
     assert len(diary.stopped) == MANY
 
 
-@pytest.mark.guarantee("G43", "G21")
+@pytest.mark.guarantee("G21")
 @pytest.mark.slow
 def test_a_chain_of_20000_links_ends_with_its_loop(make_loop: LoopMaker) -> None:
     loop = make_loop()
@@ -209,7 +206,7 @@ def test_a_chain_of_20000_links_ends_with_its_loop(make_loop: LoopMaker) -> None
     gc.collect()
 
 
-@pytest.mark.guarantee("G43", "G21")
+@pytest.mark.guarantee("G21")
 def test_an_actor_that_traps_stops_the_chain(loop: Loop) -> None:
     seen: list[Seen] = []
     left, wall, right = loop.spawn(idle), loop.spawn(record, seen), loop.spawn(idle)
@@ -223,7 +220,6 @@ def test_an_actor_that_traps_stops_the_chain(loop: Loop) -> None:
     assert [note.actor for note in exit_messages(seen)] == [left]
 
 
-@pytest.mark.guarantee("G43")
 def test_an_actor_that_ends_its_linked_actor(loop: Loop, diary: RecordingObserver) -> None:
     during: list[object] = []
     peer = loop.spawn(idle)
@@ -244,7 +240,7 @@ def test_an_actor_that_ends_its_linked_actor(loop: Loop, diary: RecordingObserve
     assert isinstance(note.cause, LinkBrokenError)
 
 
-@pytest.mark.guarantee("G43", "G25")
+@pytest.mark.guarantee("G25")
 def test_messages_of_linked_actors_become_dead_letters(loop: Loop, diary: RecordingObserver) -> None:
     first, peer = loop.spawn(idle), loop.spawn(idle)
     loop.link(first, peer)
@@ -255,7 +251,6 @@ def test_messages_of_linked_actors_become_dead_letters(loop: Loop, diary: Record
     assert not timer.pending
 
 
-@pytest.mark.guarantee("G43")
 def test_the_state_of_a_linked_actor_is_released(loop: Loop) -> None:
     class State:
         pass
@@ -275,7 +270,7 @@ def test_the_state_of_a_linked_actor_is_released(loop: Loop) -> None:
 
 
 @pytest.mark.spec("J25")
-@pytest.mark.guarantee("G43", "G11")
+@pytest.mark.guarantee("G11")
 @pytest.mark.parametrize("how", ABNORMAL)
 def test_an_actor_that_traps_is_told_once_on_the_system_lane(loop: Loop, how: str) -> None:
     behavior, end, reason, cause = ABNORMAL[how]
@@ -293,7 +288,6 @@ def test_an_actor_that_traps_is_told_once_on_the_system_lane(loop: Loop, how: st
     assert type(note.cause) is (type(None) if cause is None else cause)
 
 
-@pytest.mark.guarantee("G43")
 @pytest.mark.parametrize("how", NORMAL)
 def test_an_actor_that_traps_hears_of_normal_ends_too(loop: Loop, how: str) -> None:
     behavior, end = NORMAL[how]
@@ -308,7 +302,6 @@ def test_an_actor_that_traps_hears_of_normal_ends_too(loop: Loop, how: str) -> N
     ]
 
 
-@pytest.mark.guarantee("G43")
 def test_one_exit_for_each_link(loop: Loop) -> None:
     seen: list[Seen] = []
     trap = loop.spawn(record, seen)
@@ -324,7 +317,7 @@ def test_one_exit_for_each_link(loop: Loop) -> None:
 
 
 @pytest.mark.spec("J6")
-@pytest.mark.guarantee("G43", "G8")
+@pytest.mark.guarantee("G8")
 def test_a_full_mailbox_loses_no_exit(loop: Loop) -> None:
     seen: list[Seen] = []
     trap = loop.spawn(record, seen, mailbox_cap=5)
@@ -342,7 +335,6 @@ def test_a_full_mailbox_loses_no_exit(loop: Loop) -> None:
     assert fill(loop, trap) == 1, "the mailbox is as it was"
 
 
-@pytest.mark.guarantee("G43")
 def test_trapping_can_be_turned_off(loop: Loop) -> None:
     seen: list[Seen] = []
     peer, one, two = loop.spawn(record, seen), loop.spawn(idle), loop.spawn(idle)
@@ -357,7 +349,7 @@ def test_trapping_can_be_turned_off(loop: Loop) -> None:
     assert [note.actor for note in exit_messages(seen)] == [one]
 
 
-@pytest.mark.guarantee("G43", "G10")
+@pytest.mark.guarantee("G10")
 def test_an_unread_exit_is_a_dead_letter(loop: Loop, diary: RecordingObserver) -> None:
     trap, peer = loop.spawn(idle), loop.spawn(idle)
     loop.trap_exits(trap)
@@ -369,7 +361,7 @@ def test_an_unread_exit_is_a_dead_letter(loop: Loop, diary: RecordingObserver) -
     ]
 
 
-@pytest.mark.guarantee("G43", "G10")
+@pytest.mark.guarantee("G10")
 def test_a_stopping_actor_that_traps(loop: Loop) -> None:
     peer = loop.spawn(idle)
 
@@ -389,7 +381,6 @@ def test_a_stopping_actor_that_traps(loop: Loop) -> None:
 # --- making and taking back ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("G43")
 def test_linking_twice_is_one_link_whoever_comes_first(loop: Loop) -> None:
     seen: list[Seen] = []
     trap, peer = loop.spawn(record, seen), loop.spawn(idle)
@@ -402,7 +393,6 @@ def test_linking_twice_is_one_link_whoever_comes_first(loop: Loop) -> None:
     assert len(exit_messages(seen)) == 1
 
 
-@pytest.mark.guarantee("G43")
 @pytest.mark.parametrize("turned", [False, True])
 def test_unlink_takes_a_link_back_once_from_either_side(loop: Loop, turned: bool) -> None:
     one, other = loop.spawn(idle), loop.spawn(idle)
@@ -415,7 +405,6 @@ def test_unlink_takes_a_link_back_once_from_either_side(loop: Loop, turned: bool
     assert loop.status(other) is ActorStatus.RUNNING
 
 
-@pytest.mark.guarantee("G43")
 def test_unlink_leaves_other_links_alone(loop: Loop) -> None:
     one, two, three = (loop.spawn(idle) for _ in range(3))
     loop.link(one, two)
@@ -426,7 +415,6 @@ def test_unlink_leaves_other_links_alone(loop: Loop) -> None:
     assert loop.status(three) is ActorStatus.FAILED
 
 
-@pytest.mark.guarantee("G43")
 def test_unlinking_without_a_link_changes_nothing(loop: Loop) -> None:
     one, other, ended = loop.spawn(idle), loop.spawn(idle), loop.spawn(idle)
     loop.link(one, ended)
@@ -437,7 +425,6 @@ def test_unlinking_without_a_link_changes_nothing(loop: Loop) -> None:
     assert not loop.unlink(ended, one)
 
 
-@pytest.mark.guarantee("G43")
 def test_an_actor_linked_again_after_unlink_shares_again(loop: Loop) -> None:
     one, other = loop.spawn(idle), loop.spawn(idle)
     loop.link(one, other)
@@ -447,7 +434,6 @@ def test_an_actor_linked_again_after_unlink_shares_again(loop: Loop) -> None:
     assert loop.status(other) is ActorStatus.FAILED
 
 
-@pytest.mark.guarantee("G43")
 def test_an_actor_cannot_be_linked_with_itself(loop: Loop) -> None:
     actor = loop.spawn(idle)
     for address in (actor, int(actor)):
@@ -456,7 +442,7 @@ def test_an_actor_cannot_be_linked_with_itself(loop: Loop) -> None:
     loop.fail_actor(actor)
 
 
-@pytest.mark.guarantee("G43", "G2")
+@pytest.mark.guarantee("G2")
 def test_bare_numbers_will_do(loop: Loop) -> None:
     seen: list[Seen] = []
     one, other, trap = loop.spawn(idle), loop.spawn(idle), loop.spawn(record, seen)
@@ -470,7 +456,7 @@ def test_bare_numbers_will_do(loop: Loop) -> None:
     assert len(exit_messages(seen)) == 1
 
 
-@pytest.mark.guarantee("G43", "G1")
+@pytest.mark.guarantee("G1")
 def test_a_link_is_not_inherited_by_a_reused_slot(make_loop: LoopMaker) -> None:
     loop = make_loop(max_actors=2)
     one, gone = loop.spawn(idle), loop.spawn(idle)
@@ -485,7 +471,6 @@ def test_a_link_is_not_inherited_by_a_reused_slot(make_loop: LoopMaker) -> None:
 # --- with the ended and the ending --------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("G43")
 @pytest.mark.parametrize("how", ABNORMAL)
 def test_linking_with_a_failed_actor_ends_the_other(loop: Loop, how: str) -> None:
     behavior, end, reason, _ = ABNORMAL[how]
@@ -502,7 +487,6 @@ def test_linking_with_a_failed_actor_ends_the_other(loop: Loop, how: str) -> Non
     assert repr(ended) in str(note.cause)
 
 
-@pytest.mark.guarantee("G43")
 def test_linking_with_a_stopped_actor_changes_nothing(loop: Loop) -> None:
     ended, actor = loop.spawn(idle), loop.spawn(idle)
     loop.stop_actor(ended)
@@ -512,7 +496,6 @@ def test_linking_with_a_stopped_actor_changes_nothing(loop: Loop) -> None:
     assert loop.statistics().sent == 0
 
 
-@pytest.mark.guarantee("G43")
 @pytest.mark.parametrize(
     ("behavior", "reason"),
     [(stopper, ExitReason.NORMAL), (failer, ExitReason.FAIL), (panicker, ExitReason.PANIC)],
@@ -529,7 +512,6 @@ def test_an_actor_that_traps_hears_of_an_ended_one(loop: Loop, behavior: Any, re
     assert [(note.actor, note.reason) for note in exit_messages(seen)] == [(ended, reason)]
 
 
-@pytest.mark.guarantee("G43")
 def test_an_actor_that_links_itself_with_a_failed_one(loop: Loop) -> None:
     during: list[ActorStatus] = []
     ended = loop.spawn(idle)
@@ -546,7 +528,6 @@ def test_an_actor_that_links_itself_with_a_failed_one(loop: Loop) -> None:
     assert loop.status(actor) is ActorStatus.FAILED
 
 
-@pytest.mark.guarantee("G43")
 def test_a_link_with_a_stopping_actor(loop: Loop) -> None:
     peer = loop.spawn(idle)
     during: list[object] = []
@@ -566,7 +547,6 @@ def test_a_link_with_a_stopping_actor(loop: Loop) -> None:
     assert loop.status(peer) is ActorStatus.FAILED
 
 
-@pytest.mark.guarantee("G43")
 def test_a_stopping_actor_keeps_its_reason(loop: Loop, diary: RecordingObserver) -> None:
     peer = loop.spawn(idle)
 
@@ -581,7 +561,7 @@ def test_a_stopping_actor_keeps_its_reason(loop: Loop, diary: RecordingObserver)
     assert diary.stopped == [(peer, ExitReason.FAIL), (actor, ExitReason.NORMAL)]
 
 
-@pytest.mark.guarantee("G43", "G32")
+@pytest.mark.guarantee("G32")
 def test_a_linked_coroutine_is_cancelled(loop: Loop) -> None:
     seen: list[Seen] = []
     log: list[str] = []
@@ -608,7 +588,7 @@ def test_a_linked_coroutine_is_cancelled(loop: Loop) -> None:
     assert log == ["cancelled"]
 
 
-@pytest.mark.guarantee("G43", "G32")
+@pytest.mark.guarantee("G32")
 def test_links_wait_for_a_coroutine(loop: Loop) -> None:
     stubborn = Stubborn()
     first, slow, last = loop.spawn(idle), loop.spawn(stubborn), loop.spawn(idle)
@@ -627,7 +607,7 @@ def test_links_wait_for_a_coroutine(loop: Loop) -> None:
 # --- together with everything else --------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("G21", "G43")
+@pytest.mark.guarantee("G21")
 def test_supervisor_monitor_and_link_messages_have_an_order(loop: Loop) -> None:
     seen: list[Seen] = []
     boss = loop.spawn(record, seen)
@@ -642,7 +622,7 @@ def test_supervisor_monitor_and_link_messages_have_an_order(loop: Loop) -> None:
     assert (exits(seen)[0].cause, downs(seen)[0].cause) == (exit_messages(seen)[0].cause,) * 2
 
 
-@pytest.mark.guarantee("G21", "G43")
+@pytest.mark.guarantee("G21")
 def test_monitors_hear_before_linked_actors_end(loop: Loop) -> None:
     facts: list[tuple[ActorId, int]] = []
 
@@ -659,7 +639,7 @@ def test_monitors_hear_before_linked_actors_end(loop: Loop) -> None:
     assert facts == [(child, 0), (peer, 2)]
 
 
-@pytest.mark.guarantee("G43", "G23")
+@pytest.mark.guarantee("G23")
 def test_a_supervisor_linked_with_its_child(loop: Loop, diary: RecordingObserver) -> None:
     boss = loop.spawn(idle)
     child, sibling = loop.spawn(idle, supervisor=boss), loop.spawn(idle, supervisor=boss)
@@ -670,7 +650,7 @@ def test_a_supervisor_linked_with_its_child(loop: Loop, diary: RecordingObserver
     assert [tag for *_, tag, _ in diary.dead] == [SystemTag.CHILD_EXIT]
 
 
-@pytest.mark.guarantee("G43", "G21")
+@pytest.mark.guarantee("G21")
 def test_links_are_silent_at_the_end_of_the_loop(loop: Loop, diary: RecordingObserver) -> None:
     trap, one, two = loop.spawn(idle), loop.spawn(idle), loop.spawn(idle)
     loop.trap_exits(trap)
@@ -681,7 +661,7 @@ def test_links_are_silent_at_the_end_of_the_loop(loop: Loop, diary: RecordingObs
     assert loop.statistics().sent == 0
 
 
-@pytest.mark.guarantee("G43", "G24")
+@pytest.mark.guarantee("G24")
 def test_a_hook_may_change_links_during_an_exit(loop: Loop) -> None:
     row = [loop.spawn(idle) for _ in range(6)]
     late, bystander = loop.spawn(idle), loop.spawn(idle)
@@ -726,7 +706,7 @@ CALLS: dict[str, Callable[[Loop, Any, Any], object]] = {
 
 
 @pytest.mark.spec("J12")
-@pytest.mark.guarantee("G43", "G2")
+@pytest.mark.guarantee("G2")
 @pytest.mark.parametrize(
     ("kind", "error"),
     [
@@ -755,7 +735,7 @@ def test_unknown_actors(make_loop: LoopMaker, call: str, kind: str, error: type[
 
 
 @pytest.mark.spec("J12")
-@pytest.mark.guarantee("G26", "G43")
+@pytest.mark.guarantee("G26")
 @pytest.mark.parametrize("call", ["link", "link, turned", "trap_exits"])
 def test_a_closed_loop_refuses_links(loop: Loop, call: str) -> None:
     one, other = loop.spawn(idle), loop.spawn(idle)
@@ -764,7 +744,6 @@ def test_a_closed_loop_refuses_links(loop: Loop, call: str) -> None:
         CALLS[call](loop, one, other)
 
 
-@pytest.mark.guarantee("G43")
 def test_an_ended_actor_cannot_be_linked(loop: Loop) -> None:
     ended, actor = loop.spawn(idle), loop.spawn(idle)
     loop.fail_actor(ended)

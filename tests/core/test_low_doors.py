@@ -12,7 +12,7 @@ import pytest
 from bandstand.core import STOP, ActorId, Context, ExitReason, Loop, SystemTag
 from bandstand.core.asyncio_host import running_loops
 from bandstand.core.timer_wheel import Timer, TimerWheel
-from bandstand.testing import VirtualClock
+from bandstand.testing import VirtualClock, run_async
 from tests.core.support import HostFactory, LoopMaker, fill, idle, settle
 
 # -- which loops ride the running event loop ---------------------------------------------------------------------------
@@ -34,8 +34,7 @@ def test_running_loops_are_found(make_loop: LoopMaker, loop_factory: HostFactory
             assert running_loops() == [one]
         assert running_loops() == []
 
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(main())
+    run_async(main, loop_factory=loop_factory)
     loop = make_loop()
     actor = loop.spawn(lambda _ctx, _data: found.append(running_loops()))
     loop.send(actor, None)
@@ -57,8 +56,7 @@ def test_a_loop_owns_its_own_event_loop(make_loop: LoopMaker, loop_factory: Host
         loop.spawn(lambda _ctx, _data: found.append(loop.runner.owns(asyncio.get_running_loop()))), None
     )
     loop.run(until_idle=True)
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(main())
+    run_async(main, loop_factory=loop_factory)
     assert found == [True, False, False]
 
 
@@ -70,8 +68,7 @@ def test_a_stopped_loop_is_not_running(make_loop: LoopMaker, loop_factory: HostF
             await asyncio.sleep(0)
             assert running_loops() == []
 
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(main())
+    run_async(main, loop_factory=loop_factory)
 
 
 # -- hearing of an end -------------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ from bandstand.errors import (
     NoSuchActorError,
     WrongThreadError,
 )
-from bandstand.testing import VirtualClock
+from bandstand.testing import VirtualClock, run_async
 from tests.core.support import (
     LOOP_THREAD_CALLS,
     USER_LANES,
@@ -53,6 +53,8 @@ from tests.core.support import (
     settle,
     stopper,
 )
+
+pytestmark = pytest.mark.spec("J15")
 
 PATIENCE = 30  # seconds to wait for a thread that must come
 CAP = 7  # three user messages a lane
@@ -179,7 +181,6 @@ def in_order(seen: list[Any], who: int) -> list[int]:
 # --- the verdict falls in the calling thread ------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("J15")
 @pytest.mark.guarantee("G37")
 def test_send_async_raises_in_the_calling_thread(make_loop: LoopMaker) -> None:
     loop = make_loop()
@@ -204,7 +205,6 @@ def test_send_async_raises_in_the_calling_thread(make_loop: LoopMaker) -> None:
     assert loop.statistics().refused == 8
 
 
-@pytest.mark.spec("J15")
 @pytest.mark.guarantee("G37", "G10", "G11")
 @pytest.mark.parametrize(
     "arguments",
@@ -229,7 +229,6 @@ def test_invalid_arguments_are_not_counted(loop: Loop, arguments: dict[str, Any]
     assert loop.statistics().sent == 0
 
 
-@pytest.mark.spec("J15")
 @pytest.mark.guarantee("G37")
 def test_send_async_passes_all_arguments(loop: Loop) -> None:
     seen: list[Seen] = []
@@ -246,7 +245,6 @@ def test_send_async_passes_all_arguments(loop: Loop) -> None:
     assert seen[0].data is data
 
 
-@pytest.mark.spec("J15")
 @pytest.mark.guarantee("G37")
 def test_a_full_mailbox_says_how_full(loop: Loop) -> None:
     """Waiting messages and promised slots are one thing to a sender."""
@@ -268,7 +266,6 @@ def test_a_full_mailbox_says_how_full(loop: Loop) -> None:
     assert caught.value.depth == 3
 
 
-@pytest.mark.spec("J15")
 @pytest.mark.guarantee("G37")
 def test_slots_are_reserved_by_lane(loop: Loop) -> None:
     seen: list[Any] = []
@@ -281,7 +278,6 @@ def test_slots_are_reserved_by_lane(loop: Loop) -> None:
     assert seen == [(lane, number) for lane in USER_LANES for number in range(3)]
 
 
-@pytest.mark.spec("J15")
 @pytest.mark.guarantee("G37", "G7")
 def test_a_reserved_slot_is_not_used_by_local_sends(loop: Loop) -> None:
     seen: list[Any] = []
@@ -294,7 +290,6 @@ def test_a_reserved_slot_is_not_used_by_local_sends(loop: Loop) -> None:
     assert [loop.try_send(actor, number) for number in range(4)] == [True, True, True, False]
 
 
-@pytest.mark.spec("J15")
 @pytest.mark.guarantee("G37", "G20")
 def test_a_reserved_slot_is_not_used_by_a_timer(loop: Loop, clock: VirtualClock) -> None:
     seen: list[Any] = []
@@ -308,7 +303,6 @@ def test_a_reserved_slot_is_not_used_by_a_timer(loop: Loop, clock: VirtualClock)
     assert loop.statistics().refused == 0
 
 
-@pytest.mark.spec("J15")
 @pytest.mark.guarantee("G37")
 @pytest.mark.parametrize("drive", ["by hand", "run", "ride"])
 def test_early_messages_are_delivered(make_loop: LoopMaker, loop_factory: HostFactory, drive: str) -> None:
@@ -329,12 +323,10 @@ def test_early_messages_are_delivered(make_loop: LoopMaker, loop_factory: HostFa
                 for _ in range(10):
                     await asyncio.sleep(0)
 
-        with asyncio.Runner(loop_factory=loop_factory) as runner:
-            runner.run(main())
+        run_async(main, loop_factory=loop_factory)
     assert seen == list(range(100))
 
 
-@pytest.mark.spec("J15")
 @pytest.mark.guarantee("G37", "G27")
 def test_until_idle_handles_what_comes_from_afar_and_can_run_again(make_loop: LoopMaker) -> None:
     loop = make_loop()
@@ -349,7 +341,6 @@ def test_until_idle_handles_what_comes_from_afar_and_can_run_again(make_loop: Lo
 # --- real threads ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("J15")
 @pytest.mark.guarantee("G37", "G10", "G5")
 @pytest.mark.slow
 @pytest.mark.parametrize("persistent", [False, True])
@@ -390,8 +381,7 @@ def test_messages_of_threads_are_not_lost(
             async with asyncio.timeout(PATIENCE), loop:
                 await asyncio.to_thread(over.wait, PATIENCE)
 
-        with asyncio.Runner(loop_factory=loop_factory) as runner:
-            runner.run(main())
+        run_async(main, loop_factory=loop_factory)
     else:
         thread = threading.Thread(target=loop.run)
         thread.start()
@@ -410,7 +400,6 @@ def test_messages_of_threads_are_not_lost(
     assert all(set(errors) <= {MailboxFullError} for errors in hammer.errors)
 
 
-@pytest.mark.spec("J15")
 @pytest.mark.guarantee("G37", "G6")
 @pytest.mark.slow
 def test_many_actors_and_all_lanes_at_once(make_loop: LoopMaker, quick_switches: None) -> None:
@@ -435,7 +424,6 @@ def test_many_actors_and_all_lanes_at_once(make_loop: LoopMaker, quick_switches:
     assert books.handled == hammer.all_accepted + 1
 
 
-@pytest.mark.spec("J15")
 @pytest.mark.guarantee("G37", "G7")
 @pytest.mark.slow
 @pytest.mark.parametrize("local", [False, True])
@@ -463,7 +451,6 @@ def test_the_cap_holds_whoever_sends(loop: Loop, quick_switches: None, local: bo
         loop.stop_actor(actor)
 
 
-@pytest.mark.spec("J15")
 @pytest.mark.guarantee("G37", "G25")
 @pytest.mark.slow
 def test_sends_during_the_end_of_the_target(make_loop: LoopMaker, quick_switches: None) -> None:
@@ -488,7 +475,6 @@ def test_sends_during_the_end_of_the_target(make_loop: LoopMaker, quick_switches
     assert {kind for errors in hammer.errors for kind in errors} <= {NoSuchActorError, MailboxFullError}
 
 
-@pytest.mark.spec("J15")
 @pytest.mark.guarantee("G37", "G26", "G24")
 @pytest.mark.slow
 @pytest.mark.parametrize("drive", ["run", "ride", "by hand"])
@@ -528,8 +514,7 @@ def test_sends_during_the_end_of_the_loop(
                     while loop.statistics().alive:  # noqa: ASYNC110 -- turns of the host are what is wanted
                         await asyncio.sleep(0)
 
-            with asyncio.Runner(loop_factory=loop_factory) as runner:
-                runner.run(main())
+            run_async(main, loop_factory=loop_factory)
         hammer.join()
         books = books_of(loop)
         assert books.handled == count
@@ -560,7 +545,6 @@ class Gate:
 
 
 @interpreted_only
-@pytest.mark.spec("J15")
 @pytest.mark.guarantee("G37", "G26")
 def test_a_send_that_found_its_target_before_the_loop_ended_is_a_dead_letter(loop: Loop) -> None:
     actor = loop.spawn(idle)
@@ -587,7 +571,6 @@ def test_a_send_that_found_its_target_before_the_loop_ended_is_a_dead_letter(loo
 
 
 @interpreted_only
-@pytest.mark.spec("J15")
 @pytest.mark.guarantee("G24", "G37")
 def test_no_hook_runs_on_the_thread_of_a_late_sender(loop: Loop) -> None:
     actor = loop.spawn(idle)
@@ -624,7 +607,6 @@ OUTCOMES = {
 }
 
 
-@pytest.mark.spec("J15")
 @pytest.mark.guarantee("G9", "G37")
 @pytest.mark.parametrize("lane", USER_LANES)
 @pytest.mark.parametrize("policy", OUTCOMES)
@@ -644,7 +626,6 @@ def test_policies_apply_to_threads(
     assert (books.sent, books.handled, books.dropped, books.refused) == (6, 3, 3, 0)
 
 
-@pytest.mark.spec("J15")
 @pytest.mark.guarantee("G9", "G37")
 @pytest.mark.parametrize("policy", OUTCOMES)
 def test_a_flood_to_a_full_mailbox_fills_no_memory(loop: Loop, policy: Overflow) -> None:
@@ -683,7 +664,6 @@ def test_a_flood_to_a_full_mailbox_fills_no_memory(loop: Loop, policy: Overflow)
     assert (books.sent, books.handled, books.dropped, books.refused) == (10_000, 3, 9_997, 0)
 
 
-@pytest.mark.spec("J15")
 @pytest.mark.guarantee("G9", "G37", "G10")
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", OUTCOMES)
@@ -721,7 +701,6 @@ def test_threads_against_each_policy(make_loop: LoopMaker, quick_switches: None,
 # --- one wake a burst -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("J15")
 @pytest.mark.guarantee("G38")
 @pytest.mark.parametrize("threads", [1, 4])
 def test_a_burst_wakes_the_loop_once(make_loop: LoopMaker, loop_factory: HostFactory, threads: int) -> None:
@@ -751,12 +730,10 @@ def test_a_burst_wakes_the_loop_once(make_loop: LoopMaker, loop_factory: HostFac
                 after = loop.statistics()
                 assert (after.wakeups - before.wakeups, after.ticks - before.ticks) == (1, 1)
 
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(main())
+    run_async(main, loop_factory=loop_factory)
     assert len(seen) == 3 * threads * 1000
 
 
-@pytest.mark.spec("J15")
 @pytest.mark.guarantee("G38")
 def test_a_burst_during_a_tick_costs_at_most_two_wakes(make_loop: LoopMaker) -> None:
     loop = make_loop(clock=MonotonicClock(), max_msgs_per_actor=10_000, max_tick=10.0)
@@ -783,7 +760,6 @@ def test_a_burst_during_a_tick_costs_at_most_two_wakes(make_loop: LoopMaker) -> 
     assert wakeups[-1] - wakeups[0] <= 2
 
 
-@pytest.mark.spec("J15")
 @pytest.mark.guarantee("G37", "G38")
 @pytest.mark.slow
 def test_each_message_wakes_a_loop_that_has_gone_to_sleep(make_loop: LoopMaker, quick_switches: None) -> None:
@@ -814,7 +790,6 @@ def test_each_message_wakes_a_loop_that_has_gone_to_sleep(make_loop: LoopMaker, 
 
 
 @interpreted_only
-@pytest.mark.spec("J15")
 @pytest.mark.guarantee("G37", "G38")
 def test_a_tick_before_the_wake_loses_no_wake(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     """The stranger has put its message in and is about to wake the loop, which has just let the message in already."""
@@ -859,7 +834,6 @@ def test_a_tick_before_the_wake_loses_no_wake(loop: Loop, monkeypatch: pytest.Mo
 
 
 @pytest.mark.slow
-@pytest.mark.spec("J15")
 @pytest.mark.guarantee("G37")
 def test_a_signal_handler_may_send_while_its_thread_is_sending() -> None:
     done = python(
@@ -897,7 +871,6 @@ loop.destroy()
 # --- from the loop's own thread -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("J15")
 @pytest.mark.guarantee("G37", "G15")
 def test_a_behavior_may_use_send_async(make_loop: LoopMaker) -> None:
     """The message comes in with the next tick, never inside the call."""
@@ -915,7 +888,6 @@ def test_a_behavior_may_use_send_async(make_loop: LoopMaker) -> None:
     assert order == [(what, number) for number in range(4) for what in ("begin", "end")]
 
 
-@pytest.mark.spec("J15")
 @pytest.mark.guarantee("G37", "G12")
 def test_a_flood_of_send_async_does_not_hold_the_tick(loop: Loop) -> None:
     """An actor that feeds itself through the inbox gets one round a tick: others have their turn."""
@@ -932,7 +904,6 @@ def test_a_flood_of_send_async_does_not_hold_the_tick(loop: Loop) -> None:
         assert rounds == expected
 
 
-@pytest.mark.spec("J15")
 @pytest.mark.guarantee("G37", "G21")
 def test_the_inbox_of_an_ended_actor_is_dead_letters(loop: Loop, diary: RecordingObserver) -> None:
     actor = loop.spawn(idle)
@@ -946,7 +917,6 @@ def test_the_inbox_of_an_ended_actor_is_dead_letters(loop: Loop, diary: Recordin
     assert (books.sent, books.dead) == (3, 3)
 
 
-@pytest.mark.spec("J15")
 @pytest.mark.guarantee("G37", "G26")
 @pytest.mark.parametrize("end", ["destroy", "run", "ride"])
 def test_the_inbox_at_the_end_of_the_loop(make_loop: LoopMaker, loop_factory: HostFactory, end: str) -> None:
@@ -973,8 +943,7 @@ def test_the_inbox_at_the_end_of_the_loop(make_loop: LoopMaker, loop_factory: Ho
                 for _ in range(5):
                     await asyncio.sleep(0)
 
-        with asyncio.Runner(loop_factory=loop_factory) as runner:
-            runner.run(main())
+        run_async(main, loop_factory=loop_factory)
     books = books_of(loop)
     assert (books.dead, books.waiting, books.refused) == (10, 0, 0)
 
@@ -982,7 +951,6 @@ def test_the_inbox_at_the_end_of_the_loop(make_loop: LoopMaker, loop_factory: Ho
 # --- the other calls ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("J15")
 @pytest.mark.guarantee("G29")
 def test_calls_on_another_thread_raise_while_the_loop_runs(
     make_loop: LoopMaker,
@@ -1018,7 +986,6 @@ def test_calls_on_another_thread_raise_while_the_loop_runs(
     )
 
 
-@pytest.mark.spec("J15")
 @pytest.mark.guarantee("G29", "G26")
 def test_request_stop_wakes_a_sleeping_loop_promptly(make_loop: LoopMaker) -> None:
     """With nothing to do, with a timer an hour away, and with a descriptor that nobody writes to."""
@@ -1045,7 +1012,6 @@ def test_request_stop_wakes_a_sleeping_loop_promptly(make_loop: LoopMaker) -> No
         os.close(write)
 
 
-@pytest.mark.spec("J15")
 @pytest.mark.guarantee("G29", "G26")
 @pytest.mark.slow
 def test_many_threads_ask_for_the_stop_at_any_moment(make_loop: LoopMaker, quick_switches: None) -> None:
@@ -1071,7 +1037,6 @@ def test_many_threads_ask_for_the_stop_at_any_moment(make_loop: LoopMaker, quick
         assert books_of(loop).alive == 0
 
 
-@pytest.mark.spec("J15")
 @pytest.mark.guarantee("G37", "G29")
 def test_a_loop_in_a_thread_of_its_own_answers_the_main_thread(make_loop: LoopMaker) -> None:
     import queue
@@ -1087,7 +1052,6 @@ def test_a_loop_in_a_thread_of_its_own_answers_the_main_thread(make_loop: LoopMa
         loop.send_async(actor, "too late")
 
 
-@pytest.mark.spec("J15")
 @pytest.mark.guarantee("G37")
 def test_signals_are_left_alone_by_threads(make_loop: LoopMaker) -> None:
     before = signal.getsignal(signal.SIGINT)

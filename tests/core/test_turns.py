@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from bandstand.core import ActorStatus, Context, Loop
-from bandstand.testing import VirtualClock
+from bandstand.testing import VirtualClock, run_async
 from tests.core.support import HostFactory, LoopMaker
 
 
@@ -196,8 +196,7 @@ def test_the_end_of_a_loop_that_awaits(loop_factory: HostFactory, make_loop: Loo
                 loop.request_stop()
         assert len(asyncio.all_tasks()) == 1
 
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(main())
+    run_async(main, loop_factory=loop_factory)
     assert ended == ["tidied up"] * 5
 
 
