@@ -259,33 +259,6 @@ def test_one_message_at_a_time_in_the_order_of_the_sends(loop: Loop, drive: Driv
     assert loop.statistics().ended_panic == 0
 
 
-@pytest.mark.spec("J7")
-@pytest.mark.guarantee("G15", "G31")
-def test_others_go_on_while_one_waits(loop: Loop, drive: Drive) -> None:
-    gate = asyncio.Event()
-    log: list[str] = []
-
-    async def waiting(ctx: Context[Any], data: str) -> None:
-        log.append(f"begin {data}")
-        await gate.wait()
-        log.append(f"end {data}")
-
-    async def busy(ctx: Context[Any], data: int) -> None:
-        await asyncio.sleep(0)
-        assert loop.statistics().in_flight == 2
-        log.append(f"other {data}")
-        if data == 2:
-            gate.set()
-
-    actor, other = loop.spawn(waiting), loop.spawn(busy)
-    for data in ("a", "b"):
-        loop.send(actor, data)
-    for number in range(3):
-        loop.send(other, number)
-    drive(loop)
-    assert log == ["begin a", "other 0", "other 1", "other 2", "end a", "begin b", "end b"]
-
-
 @pytest.mark.guarantee("G6", "G15", "G31")
 def test_the_context_holds_while_urgent_messages_arrive(loop: Loop, drive: Drive) -> None:
     gate = asyncio.Event()
@@ -1612,30 +1585,6 @@ def test_a_due_timer_waits_for_room_of_an_actor_in_flight(virtual: Loop, clock: 
     assert pending == [1], "the timer is due, and waits"
     assert seen == ["slow"] + ["filler"] * 4 + ["timer"]
     check_statistics(virtual)
-
-
-@pytest.mark.guarantee("G31", "G40")
-def test_sleeps_and_timeouts_take_their_time(virtual: Loop, clock: VirtualClock) -> None:
-    start = clock.now_ns()
-    took: dict[str, float] = {}
-
-    async def deed(ctx: Context[Any]) -> None:
-        await asyncio.sleep(1.5)
-        took["sleep"] = (clock.now_ns() - start) / 1e9
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(60):
-                await forever()
-        took["timeout"] = (clock.now_ns() - start) / 1e9
-        with anyio.move_on_after(3600) as scope:
-            await anyio.sleep_forever()
-        assert scope.cancelled_caught
-        took["anyio"] = (clock.now_ns() - start) / 1e9
-
-    actor = virtual.spawn(aobey)
-    order(virtual, actor, deed)
-    virtual.run(until_idle=True)
-    assert took == pytest.approx({"sleep": 1.5, "timeout": 61.5, "anyio": 3661.5})
-    assert virtual.status(actor) is ActorStatus.RUNNING
 
 
 @pytest.mark.guarantee("G27")

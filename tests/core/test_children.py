@@ -1,4 +1,4 @@
-"""Children: how one is started, what its supervisor hears, what it leaves, and what ends together with whom."""
+"""Children: how they start, what their supervisor receives, what they keep, and in which order they end."""
 
 from __future__ import annotations
 

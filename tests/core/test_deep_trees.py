@@ -1,4 +1,4 @@
-"""Families and links that are thousands deep end as a whole, without recursion."""
+"""Supervision trees and chains of links that are thousands deep end without recursion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A mailbox that is closing: what was accepted is handled, nothing comes after, and the books balance."""
+"""A mailbox that is closed: accepted messages are handled, nothing is accepted afterwards, and the counters balance."""
 
 from __future__ import annotations
 

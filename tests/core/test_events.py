@@ -1,4 +1,4 @@
-"""The events of a loop: counted always, told to those who listen, and no listener hurts it."""
+"""The events of a loop: always counted, passed to listeners, whatever these raise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an actor ends: verdicts, panics, wishes; one path for all of them."""
+"""How an actor ends: verdicts, exceptions and requests."""
 
 from __future__ import annotations
 

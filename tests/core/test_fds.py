@@ -1,4 +1,4 @@
-"""Descriptors: one readiness, one event; who may watch what; and that a watch ends when it must."""
+"""Descriptors: events, refusals, and the end of a watch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An exception that cannot be shown ends its actor as any other does, and nothing else."""
+"""An exception that cannot be shown ends its actor like any other exception."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Identity: an id is for one incarnation, and good on its own loop."""
+"""Ids: one for each incarnation, valid on its own loop."""
 
 from __future__ import annotations
 

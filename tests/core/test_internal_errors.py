@@ -1,4 +1,4 @@
-"""Whatever a loop ends with, it can be destroyed; and what handlers raise is a failure of their actors alone."""
+"""A loop that has failed can be destroyed, and what log handlers raise fails only their actor."""
 
 from __future__ import annotations
 

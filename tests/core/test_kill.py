@@ -1,4 +1,4 @@
-"""Kill waits for nobody: an actor ends at once, whatever its coroutine goes on to do."""
+"""Kill does not wait: an actor ends at once, whatever its coroutine does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of messages: FIFO inside a lane, strict priority between lanes, looked at anew for every message."""
+"""The order of messages: FIFO inside a lane, strict priority between lanes, checked for every message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Links: two actors that share an abnormal end, and those that are told of it instead."""
+"""Links: actors that share an abnormal exit, and actors that trap exits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the loop says in the log: failures once with their traceback, losses with a rate limit, nothing for a clean end."""
+"""What the loop logs: failures once with their traceback, losses with a rate limit, nothing for a normal exit."""
 
 from __future__ import annotations
 

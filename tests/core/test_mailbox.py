@@ -1,4 +1,4 @@
-"""How much goes into a mailbox: caps, the system's reserve, reservations. All by real sends."""
+"""The room of a mailbox: caps, the reserve for system messages, reservations."""
 
 from __future__ import annotations
 

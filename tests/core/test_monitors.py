@@ -1,4 +1,4 @@
-"""Exits are heard: one ChildExit for each child, one Down for each monitor, whatever fills the mailbox."""
+"""Exit messages: one ChildExit for each child, one Down for each monitor, whatever fills the mailbox."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watching a loop: every hook at its moment, on the loop's thread, and harmless."""
+"""Observers: every hook at its moment, on the thread of the loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Overflow policies: what a full lane gives up, and that it is always counted and told."""
+"""Overflow policies: what a full lane drops, and that it is counted and reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who runs when: fairness, the order and the bounds of a tick. In virtual time that passes only inside handlers."""
+"""Fairness, the order and the bounds of a tick, in virtual time that passes only inside handlers."""
 
 from __future__ import annotations
 

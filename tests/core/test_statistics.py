@@ -1,4 +1,4 @@
-"""The books: every message and every timer has exactly one fate, and the snapshot says how many have which."""
+"""Statistics: every message and every timer is counted once."""
 
 from __future__ import annotations
 

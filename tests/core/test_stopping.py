@@ -1,4 +1,4 @@
-"""Stopping has an end: what is in flight is cancelled and waited for, but not for ever; nothing is left behind."""
+"""Stopping: coroutines in flight are cancelled and waited for, with a limit, and nothing is left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""send_after and cancel_timer: once or never, never early, in order, and due until there is room."""
+"""send_after and cancel_timer: once or never, never early, in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The live tree: who belongs to whom, as data and as a drawing."""
+"""The supervision tree as data and as a drawing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stall watchdog: a behavior that blocks the thread is named while it still does."""
+"""The stall watchdog: it reports a behavior that blocks the thread while it blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a coroutine waits for that the host ends: a turn of it, or a future. Seen from inside it is as in any task."""
+"""Coroutines that await a turn of the event loop or a future: they behave as in any task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Coroutines that end leave nothing behind for the garbage collector."""
+"""Coroutines that end leave no reference cycles."""
 
 from __future__ import annotations
 

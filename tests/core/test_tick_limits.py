@@ -1,4 +1,4 @@
-"""A visit ends early: when the tick's time is up, and when something urgent comes from another thread."""
+"""What ends the visit of an actor early: the time of the tick, and urgent messages of other threads."""
 
 from __future__ import annotations
 

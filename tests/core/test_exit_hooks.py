@@ -1,4 +1,4 @@
-"""Epilogues: what an actor still does when it ends, unless it is killed."""
+"""Exit hooks: what an actor runs when it ends, unless it is killed."""
 
 from __future__ import annotations
 

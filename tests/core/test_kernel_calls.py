@@ -1,4 +1,4 @@
-"""What the core lends the rooms above: calls on the loop's thread, calls later, messages with tags of their own, actors."""
+"""Calls on the thread of the loop, calls later, and messages with tags: what the core offers other packages."""
 
 from __future__ import annotations
 

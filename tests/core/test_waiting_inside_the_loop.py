@@ -1,4 +1,4 @@
-"""Pauses: a coroutine that waits for what ends inside the loop goes on there, once, and only when its own wait is over."""
+"""Coroutines that wait for what ends inside the loop continue there, once, when their own wait is over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Receipts: whoever waits for a message hears what became of it, once."""
+"""Delivery callbacks: they run once, with what became of a message."""
 
 # Putting a receipt in the sender's place is not public.
 # pyright: reportPrivateUsage=false

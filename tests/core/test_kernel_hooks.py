@@ -1,4 +1,4 @@
-"""What the core offers those who build lifetimes on it: which loops ride here, an actor's end, a prod, a budget, heirs."""
+"""Hooks of the kernel and the runner for other packages: running loops, exit callbacks, budgets, calls at the end, tick hooks."""
 
 from __future__ import annotations
 

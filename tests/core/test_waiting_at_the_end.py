@@ -1,4 +1,4 @@
-"""Pauses at the end of the loop, which nobody ticks any more: what is waited for comes all the same, and at once."""
+"""Coroutines that wait inside the loop when it ends: their waits end at once."""
 
 from __future__ import annotations
 

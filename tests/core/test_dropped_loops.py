@@ -1,4 +1,4 @@
-"""Loops that are dropped, made twice, or made without their constructor."""
+"""Loops that are dropped, initialized twice, or created without their constructor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A line for the log never harms the one that writes it."""
+"""Logging never raises in the code that logs."""
 
 from __future__ import annotations
 
