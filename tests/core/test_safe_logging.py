@@ -55,7 +55,7 @@ def test_the_line_has_its_traceback_and_the_place_of_its_caller(logger: logging.
     safe.warning("%s ended with %d", "it", 7, exc_info=error, extra={"child": "abc"})
     first, *rest = text.getvalue().splitlines()
     place = "test_the_line_has_its_traceback_and_the_place_of_its_caller"
-    assert first == f"WARNING test_logs.py {place} abc it ended with 7"
+    assert first == f"WARNING test_safe_logging.py {place} abc it ended with 7"
     assert rest == ["ValueError: inner"]
 
 
