@@ -33,11 +33,11 @@ ELSEWHERE = {
         "tests/actor/test_on_start.py::test_a_plain_on_start_that_fails_is_start_failed_with_its_cause",
     ],
     "a look-up by name gives somebody who has ended": [
-        "tests/registry/test_ends.py::test_whoever_monitors_it_can_have_the_name_inside_its_down",
-        "tests/registry/test_ends.py::test_even_before_its_dead_letters_are_seen",
+        "tests/registry/test_ended_actors.py::test_the_name_is_free_in_a_down_message",
+        "tests/registry/test_ended_actors.py::test_the_name_is_free_before_dead_letters",
     ],
     "a slow subscriber holds up the others, or loses events in silence": [
-        "tests/topic/test_rooms.py::test_a_slow_subscriber_by_policy",
+        "tests/topic/test_policies.py::test_a_slow_subscriber_by_policy",
         "tests/examples/test_chat.py::test_who_does_not_read_misses_lines_is_told_and_hurts_nobody",
     ],
     "a late reply reaches somebody": [
@@ -53,7 +53,7 @@ ELSEWHERE = {
         "tests/core/test_signals.py::test_a_second_sigint_interrupts_a_behavior",
         "tests/core/test_signals.py::test_a_second_sigint_does_not_wait_for_coroutines",
         "tests/examples/test_closing_time.py::test_a_second_ctrl_c_waits_for_nobody",
-        "tests/shutdown/test_signals.py::test_a_second_ctrl_c_breaks_a_handler_that_does_not_return",
+        "tests/shutdown/test_signals.py::test_a_second_ctrl_c_interrupts_a_handler",
     ],
     "a client that is lost holds the drain of a node": [
         "tests/bus/test_overload.py::test_one_that_has_gone_is_not_waited_for",
@@ -81,10 +81,10 @@ ELSEWHERE = {
     ],
     "a shutdown has no deadline": [
         "tests/laws/test_shutdown.py::test_it_is_over_in_time_and_nobody_is_left",
-        "tests/shutdown/test_phases.py::test_one_that_does_not_end_keeps_the_others_only_for_its_own_time_and_is_killed",
+        "tests/shutdown/test_shutdown.py::test_a_hanging_actor_is_killed",
     ],
     "the thread spins while a shutdown waits": [
-        "tests/shutdown/test_phases.py::test_while_nothing_happens_nothing_runs"
+        "tests/shutdown/test_shutdown.py::test_an_idle_shutdown_does_not_poll"
     ],
     "a tick that floods holds back the exit": [
         "tests/core/test_lanes.py::test_a_flood_of_data_never_holds_control_back"

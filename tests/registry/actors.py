@@ -1,4 +1,4 @@
-"""Who plays in the tests of names and groups."""
+"""Actors for the tests of names and groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The phases: their order, what each of them does, and what each of them promises."""
+"""The phases of a shutdown: their order, what each does, and what each guarantees."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from bandstand.shutdown import Busy, GracefulShutdown, PhaseEnd, ShutdownPhase
 from bandstand.supervision import Backoff, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from tests.core.support import idle
+from tests.shutdown.actors import Book, PingPong, Slow, Stubborn, Worker
 from tests.shutdown.conftest import Drive, LoopMaker
-from tests.shutdown.troupe import Book, PingPong, Slow, Stubborn, Worker
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def at(loop: ActorSystem, ms: float, deed: object) -> None:
 
 
 @pytest.mark.guarantee("G261", "G262")
-def test_what_was_accepted_is_handled_and_then_everybody_ends_the_youngest_first(
+def test_accepted_messages_are_handled_before_the_stop(
     make_loop: LoopMaker, drive: Drive, book: Book
 ) -> None:
     loop = make_loop()
@@ -68,7 +68,7 @@ def test_what_was_accepted_is_handled_and_then_everybody_ends_the_youngest_first
 
 
 @pytest.mark.guarantee("G261")
-def test_hooks_come_in_the_order_that_is_promised(make_loop: LoopMaker, drive: Drive, book: Book) -> None:
+def test_hooks_run_in_order(make_loop: LoopMaker, drive: Drive, book: Book) -> None:
     loop = make_loop()
     worker = loop.spawn(Worker, book)
     worker.work("x")
@@ -105,7 +105,7 @@ def test_hooks_come_in_the_order_that_is_promised(make_loop: LoopMaker, drive: D
 
 
 @pytest.mark.guarantee("G261")
-def test_a_hook_that_fails_keeps_nobody_from_anything(
+def test_a_failing_hook_does_not_stop_the_shutdown(
     make_loop: LoopMaker, drive: Drive, book: Book, caplog: pytest.LogCaptureFixture
 ) -> None:
     loop = make_loop()
@@ -163,7 +163,7 @@ def test_a_hook_that_fails_keeps_nobody_from_anything(
 
 
 @pytest.mark.guarantee("G261", "G265")
-def test_who_is_in_a_hurry_begins_no_hook_that_would_have_to_be_waited_for(
+def test_a_hurried_shutdown_starts_no_async_hook(
     make_loop: LoopMaker, drive: Drive, book: Book, caplog: pytest.LogCaptureFixture
 ) -> None:
     loop = make_loop()
@@ -189,9 +189,7 @@ def test_who_is_in_a_hurry_begins_no_hook_that_would_have_to_be_waited_for(
 
 
 @pytest.mark.guarantee("G262")
-def test_an_intake_accepts_nothing_more_and_handles_what_it_has(
-    make_loop: LoopMaker, drive: Drive, book: Book
-) -> None:
+def test_an_intake_is_closed_and_drained(make_loop: LoopMaker, drive: Drive, book: Book) -> None:
     loop = make_loop()
     back = loop.spawn(Worker, book, "back", ms=1)
     door = loop.spawn(Worker, book, "door", ms=1, to=back)
@@ -219,7 +217,7 @@ def test_an_intake_accepts_nothing_more_and_handles_what_it_has(
 
 
 @pytest.mark.guarantee("G262")
-def test_what_can_be_no_intake_is_refused(make_loop: LoopMaker, book: Book) -> None:
+def test_wrong_intakes_are_refused(make_loop: LoopMaker, book: Book) -> None:
     loop, other = make_loop(), make_loop()
     shutdown = GracefulShutdown(loop)
     boss = spawn_supervisor(loop, SupervisorSpec(children=[child("worker").of(Worker, book)]), name="boss")
@@ -237,7 +235,7 @@ def test_what_can_be_no_intake_is_refused(make_loop: LoopMaker, book: Book) -> N
 
 
 @pytest.mark.guarantee("G263")
-def test_who_never_stops_producing_is_bounded(make_loop: LoopMaker, drive: Drive) -> None:
+def test_an_endless_producer_is_bounded(make_loop: LoopMaker, drive: Drive) -> None:
     loop = make_loop()
     loop.spawn(PingPong).ping()
     shutdown = GracefulShutdown(loop, drain_timeout=0.2)
@@ -252,9 +250,7 @@ def test_who_never_stops_producing_is_bounded(make_loop: LoopMaker, drive: Drive
 
 
 @pytest.mark.guarantee("G263")
-def test_a_drain_that_never_ends_leaves_the_stop_its_share(
-    make_loop: LoopMaker, drive: Drive, book: Book
-) -> None:
+def test_an_endless_drain_leaves_time_for_the_stop(make_loop: LoopMaker, drive: Drive, book: Book) -> None:
     loop = make_loop()
     loop.spawn(PingPong).ping()
     loop.spawn(Slow, book, "slow", 250)
@@ -270,9 +266,7 @@ def test_a_drain_that_never_ends_leaves_the_stop_its_share(
 
 
 @pytest.mark.guarantee("G262")
-def test_chosen_actors_are_waited_for_and_others_are_not(
-    make_loop: LoopMaker, drive: Drive, book: Book
-) -> None:
+def test_drain_only_waits_for_chosen_actors(make_loop: LoopMaker, drive: Drive, book: Book) -> None:
     loop = make_loop()
     loop.spawn(PingPong).ping()
     worker = loop.spawn(Worker, book)
@@ -290,7 +284,7 @@ def test_chosen_actors_are_waited_for_and_others_are_not(
 
 @pytest.mark.guarantee("G262")
 @pytest.mark.parametrize("on_death", list(OnDeath))
-def test_what_a_pool_has_is_handled_when_its_worker_is_back(
+def test_messages_of_a_pool_wait_for_a_restart(
     make_loop: LoopMaker, drive: Drive, book: Book, on_death: OnDeath
 ) -> None:
     loop = make_loop()
@@ -307,7 +301,7 @@ def test_what_a_pool_has_is_handled_when_its_worker_is_back(
 
 
 @pytest.mark.guarantee("G262")
-def test_a_timer_that_always_ticks_does_not_keep_the_drain(make_loop: LoopMaker, drive: Drive) -> None:
+def test_a_periodic_timer_does_not_delay_the_drain(make_loop: LoopMaker, drive: Drive) -> None:
     ticks: list[int] = []
 
     class Clockwork(Actor):
@@ -350,7 +344,7 @@ def test_asks_that_are_in_flight_are_answered(make_loop: LoopMaker, clock: Virtu
 
 @pytest.mark.guarantee("G264")
 @pytest.mark.parametrize("between", [0, 1])
-def test_what_one_says_at_its_end_to_an_older_one_is_handled(
+def test_messages_of_on_stop_to_older_actors_are_handled(
     make_loop: LoopMaker, drive: Drive, book: Book, between: int
 ) -> None:
     class Farewell(Actor):
@@ -373,9 +367,7 @@ def test_what_one_says_at_its_end_to_an_older_one_is_handled(
 
 
 @pytest.mark.guarantee("G264")
-def test_whoever_has_only_somebody_who_hears_of_its_end_is_stopped_by_the_shutdown(
-    make_loop: LoopMaker, drive: Drive, book: Book
-) -> None:
+def test_an_actor_with_a_plain_parent_is_stopped(make_loop: LoopMaker, drive: Drive, book: Book) -> None:
     loop = make_loop()
     above = loop.spawn(Worker, book, "above")
     loop.spawn_raw(idle, name="raw", supervisor=id_of(above))
@@ -410,7 +402,7 @@ def test_a_supervisor_stops_its_children_in_its_own_order(
 
 
 @pytest.mark.guarantee("G263", "G264")
-def test_one_that_does_not_end_keeps_the_others_only_for_its_own_time_and_is_killed(
+def test_a_hanging_actor_is_killed(
     make_loop: LoopMaker, drive: Drive, book: Book, caplog: pytest.LogCaptureFixture
 ) -> None:
     loop = make_loop()
@@ -431,9 +423,7 @@ def test_one_that_does_not_end_keeps_the_others_only_for_its_own_time_and_is_kil
 
 
 @pytest.mark.guarantee("G264")
-def test_whoever_is_started_by_others_at_their_end_is_stopped_too(
-    make_loop: LoopMaker, drive: Drive, book: Book
-) -> None:
+def test_actors_started_by_on_stop_are_stopped(make_loop: LoopMaker, drive: Drive, book: Book) -> None:
     class Heir(Actor):
         def on_stop(self, reason: object, cause: object, /) -> None:
             loop.spawn(Slow, book, "heir", 10)
@@ -451,9 +441,7 @@ def test_whoever_is_started_by_others_at_their_end_is_stopped_too(
 
 
 @pytest.mark.guarantee("G265")
-def test_it_happens_once_and_who_comes_later_joins(
-    make_loop: LoopMaker, clock: VirtualClock, book: Book
-) -> None:
+def test_a_second_shutdown_joins_the_first(make_loop: LoopMaker, clock: VirtualClock, book: Book) -> None:
     loop = make_loop()
     calls: list[str] = []
 
@@ -483,7 +471,7 @@ def test_it_happens_once_and_who_comes_later_joins(
 
 
 @pytest.mark.guarantee("G265")
-def test_an_actor_begins_it_and_cannot_wait_for_it(make_loop: LoopMaker, drive: Drive) -> None:
+def test_an_actor_may_begin_a_shutdown(make_loop: LoopMaker, drive: Drive) -> None:
     loop = make_loop()
     shutdown = GracefulShutdown(loop)
     refused: list[LoopBusyError] = []
@@ -501,9 +489,7 @@ def test_an_actor_begins_it_and_cannot_wait_for_it(make_loop: LoopMaker, drive: 
 
 
 @pytest.mark.guarantee("G265")
-def test_a_loop_that_nobody_drives_here_cannot_be_shut_down_here(
-    make_loop: LoopMaker, clock: VirtualClock
-) -> None:
+def test_a_shutdown_needs_the_running_loop(make_loop: LoopMaker, clock: VirtualClock) -> None:
     loop = make_loop()
 
     async def main() -> None:
@@ -514,9 +500,7 @@ def test_a_loop_that_nobody_drives_here_cannot_be_shut_down_here(
 
 
 @pytest.mark.guarantee("G265")
-def test_by_hand_it_cannot_be_done_and_that_is_said(
-    make_loop: LoopMaker, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_shutdown_needs_run_or_async_with(make_loop: LoopMaker, caplog: pytest.LogCaptureFixture) -> None:
     loop = make_loop()
     GracefulShutdown(loop).begin()
     loop.poll_once()
@@ -524,7 +508,7 @@ def test_by_hand_it_cannot_be_done_and_that_is_said(
 
 
 @pytest.mark.guarantee("G265")
-def test_a_loop_that_ends_by_itself_lets_those_go_who_wait(make_loop: LoopMaker, clock: VirtualClock) -> None:
+def test_the_end_of_the_loop_ends_waits(make_loop: LoopMaker, clock: VirtualClock) -> None:
     loop = make_loop()
 
     async def main() -> None:
@@ -540,9 +524,7 @@ def test_a_loop_that_ends_by_itself_lets_those_go_who_wait(make_loop: LoopMaker,
 
 
 @pytest.mark.guarantee("G265")
-def test_a_loop_that_ends_in_the_middle_still_has_its_hooks_called(
-    make_loop: LoopMaker, clock: VirtualClock, book: Book
-) -> None:
+def test_hooks_run_if_the_loop_ends_first(make_loop: LoopMaker, clock: VirtualClock, book: Book) -> None:
     loop = make_loop()
 
     async def main() -> None:
@@ -578,7 +560,7 @@ class Fickle:
 
 
 @pytest.mark.guarantee("G265")
-def test_one_that_cannot_go_on_says_why_and_ends_the_loop_all_the_same(
+def test_a_failed_shutdown_ends_the_loop(
     make_loop: LoopMaker, clock: VirtualClock, book: Book, caplog: pytest.LogCaptureFixture
 ) -> None:
     loop = make_loop()
@@ -600,9 +582,7 @@ def test_one_that_cannot_go_on_says_why_and_ends_the_loop_all_the_same(
 
 
 @pytest.mark.guarantee("G265")
-def test_one_that_is_cancelled_cancels_its_hook_and_nobody_waits_for_ever(
-    make_loop: LoopMaker, clock: VirtualClock, book: Book
-) -> None:
+def test_a_cancelled_shutdown_cancels_its_hook(make_loop: LoopMaker, clock: VirtualClock, book: Book) -> None:
     loop = make_loop()
     shutdown = GracefulShutdown(loop)
 
@@ -629,7 +609,7 @@ def test_one_that_is_cancelled_cancels_its_hook_and_nobody_waits_for_ever(
 
 
 @pytest.mark.guarantee("G265")
-def test_from_another_thread_it_can_be_begun_and_nothing_else(make_loop: LoopMaker, drive: Drive) -> None:
+def test_another_thread_can_begin_a_shutdown(make_loop: LoopMaker, drive: Drive) -> None:
     import threading
 
     loop = make_loop()
@@ -656,7 +636,7 @@ def test_from_another_thread_it_can_be_begun_and_nothing_else(make_loop: LoopMak
 
 
 @pytest.mark.guarantee("G265")
-def test_who_is_in_a_hurry_waits_for_nobody(make_loop: LoopMaker, drive: Drive, book: Book) -> None:
+def test_a_hurried_shutdown_waits_for_nothing(make_loop: LoopMaker, drive: Drive, book: Book) -> None:
     loop = make_loop()
     worker = loop.spawn(Worker, book, ms=1000)
     worker.work("x")
@@ -681,7 +661,7 @@ def test_who_is_in_a_hurry_waits_for_nobody(make_loop: LoopMaker, drive: Drive, 
 
 
 @pytest.mark.guarantee("G266")
-def test_the_log_says_who_is_busy_once_a_second(
+def test_busy_actors_are_logged_each_second(
     make_loop: LoopMaker, drive: Drive, book: Book, caplog: pytest.LogCaptureFixture
 ) -> None:
     loop = make_loop()
@@ -704,9 +684,7 @@ def test_the_log_says_who_is_busy_once_a_second(
 
 @pytest.mark.guarantee("G266")
 @pytest.mark.parametrize("seconds", [2, 20])
-def test_while_nothing_happens_nothing_runs(
-    make_loop: LoopMaker, drive: Drive, book: Book, seconds: int
-) -> None:
+def test_an_idle_shutdown_does_not_poll(make_loop: LoopMaker, drive: Drive, book: Book, seconds: int) -> None:
     loop = make_loop()
     loop.spawn(Worker, book, ms=seconds * 1000).work("x")
     shutdown = GracefulShutdown(loop)
@@ -733,12 +711,12 @@ def test_while_nothing_happens_nothing_runs(
     ],
     ids=repr,
 )
-def test_limits_without_sense_are_refused(make_loop: LoopMaker, wrong: dict[str, float]) -> None:
+def test_wrong_limits_are_refused(make_loop: LoopMaker, wrong: dict[str, float]) -> None:
     with pytest.raises(InvalidArgumentError, match=f"GracefulShutdown: {next(iter(wrong))} is"):
         GracefulShutdown(make_loop(), **wrong)
 
 
-def test_what_is_no_phase_no_hook_and_no_loop_is_refused(make_loop: LoopMaker) -> None:
+def test_wrong_phases_and_hooks_are_refused(make_loop: LoopMaker) -> None:
     shutdown = GracefulShutdown(make_loop())
     with pytest.raises(InvalidArgumentError, match=r"ShutdownPhase\.INTAKE"):
         shutdown.on("intake")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The name of a supervisor's child belongs to its place; that of an incarnation, to it."""
+"""The name of a supervised child belongs to its slot; a name that one incarnation registers belongs to it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from bandstand.testing import VirtualClock
 from tests.actor.players import ride
 from tests.actor.workers import one_for_one
 from tests.core.support import settle
-from tests.registry.players import Database
+from tests.registry.actors import Database
 
 pytestmark = pytest.mark.guarantee("G204")
 
 
-def test_it_outlives_an_incarnation(loop: ActorSystem) -> None:
+def test_the_name_of_a_child_survives_a_restart(loop: ActorSystem) -> None:
     root = one_for_one(loop, child("db").of(Database))
     registry = Registry(loop)
     handle = root.handle(Database, "db")
@@ -38,7 +38,7 @@ def test_it_outlives_an_incarnation(loop: ActorSystem) -> None:
     registry.register("db", root.handle(Database, "db"))  # of the same place: the same
 
 
-def test_while_nobody_is_there_nobody_is_found(loop: ActorSystem, clock: VirtualClock) -> None:
+def test_a_child_that_is_down_is_not_found(loop: ActorSystem, clock: VirtualClock) -> None:
     root = one_for_one(loop, child("db", backoff=Backoff(initial=0.1)).of(Database))
     registry = Registry(loop)
     handle = root.handle(Database, "db")
@@ -56,7 +56,7 @@ def test_while_nobody_is_there_nobody_is_found(loop: ActorSystem, clock: Virtual
     assert registry.find("db", Database) is handle
 
 
-def test_a_wait_is_for_the_next_incarnation(loop: ActorSystem) -> None:
+def test_a_wait_ends_with_the_next_restart(loop: ActorSystem) -> None:
     async def body() -> None:
         root = one_for_one(loop, child("db", backoff=Backoff(initial=0.1)).of(Database))
         registry = Registry(loop)
@@ -73,7 +73,7 @@ def test_a_wait_is_for_the_next_incarnation(loop: ActorSystem) -> None:
     ride(loop, body)
 
 
-def test_a_temporary_childs_name_is_free_when_it_is_forgotten(loop: ActorSystem) -> None:
+def test_the_name_of_a_forgotten_child_is_free(loop: ActorSystem) -> None:
     root = one_for_one(loop, child("db", restart=RestartPolicy.NEVER).of(Database))
     registry = Registry(loop)
     handle = root.handle(Database, "db")
@@ -85,7 +85,7 @@ def test_a_temporary_childs_name_is_free_when_it_is_forgotten(loop: ActorSystem)
     registry.register("db", loop.spawn(Database))
 
 
-def test_one_that_is_stopped_on_request_keeps_it_until_it_is_deleted(loop: ActorSystem) -> None:
+def test_a_stopped_child_keeps_its_name_until_it_is_deleted(loop: ActorSystem) -> None:
     root = one_for_one(loop, child("db").of(Database))
     registry = Registry(loop)
     handle = root.handle(Database, "db")
@@ -100,7 +100,7 @@ def test_one_that_is_stopped_on_request_keeps_it_until_it_is_deleted(loop: Actor
     assert registry.names() == ()
 
 
-def test_it_is_free_when_the_supervisor_has_ended(loop: ActorSystem) -> None:
+def test_the_name_is_free_when_the_supervisor_has_ended(loop: ActorSystem) -> None:
     root = one_for_one(loop, child("db").of(Database))
     registry = Registry(loop)
     registry.register("db", root.handle(Database, "db"))
@@ -109,7 +109,7 @@ def test_it_is_free_when_the_supervisor_has_ended(loop: ActorSystem) -> None:
     assert registry.names() == ()
 
 
-def test_a_dynamic_childs_name(loop: ActorSystem) -> None:
+def test_the_name_of_a_dynamic_child(loop: ActorSystem) -> None:
     root = spawn_supervisor(loop, DynamicSpec(child=child("db").of(Database), max_restarts=10))
     registry = Registry(loop)
     root.start_child()
@@ -123,7 +123,7 @@ def test_a_dynamic_childs_name(loop: ActorSystem) -> None:
     assert registry.names() == ()
 
 
-def test_a_place_below_a_supervisor_that_is_started_again(loop: ActorSystem) -> None:
+def test_a_child_of_a_restarted_supervisor_keeps_its_name(loop: ActorSystem) -> None:
     """All that stands on the way is new after that, and the name still leads there."""
     inner = SupervisorSpec(
         strategy=Strategy.ONE_FOR_ONE, children=(child("db").of(Database),), max_restarts=0
@@ -143,7 +143,7 @@ def test_a_place_below_a_supervisor_that_is_started_again(loop: ActorSystem) -> 
     assert registry.names() == ()
 
 
-def test_it_is_nobody_elses_while_the_supervisor_on_the_way_is_being_made(loop: ActorSystem) -> None:
+def test_the_name_is_kept_while_a_supervisor_restarts(loop: ActorSystem) -> None:
     """An observer is told of the new supervisor before that has any child."""
     inner = SupervisorSpec(children=(child("db").of(Database),), max_restarts=0)
     root = one_for_one(loop, ChildSpec("inner", inner))
@@ -163,7 +163,7 @@ def test_it_is_nobody_elses_while_the_supervisor_on_the_way_is_being_made(loop: 
     assert registry.find("db", Database) is handle
 
 
-def test_a_wait_hears_of_a_place_below_that_comes_back(loop: ActorSystem) -> None:
+def test_a_wait_for_a_child_of_a_restarted_supervisor(loop: ActorSystem) -> None:
     async def body() -> None:
         inner = SupervisorSpec(children=(child("db").of(Database),), max_restarts=0)
         root = one_for_one(loop, ChildSpec("inner", inner, backoff=Backoff(initial=0.1)))
@@ -178,7 +178,7 @@ def test_a_wait_hears_of_a_place_below_that_comes_back(loop: ActorSystem) -> Non
     ride(loop, body)
 
 
-def test_an_incarnation_that_registers_itself_takes_the_name_with_it(loop: ActorSystem) -> None:
+def test_a_name_of_one_incarnation_ends_with_it(loop: ActorSystem) -> None:
     registry = Registry(loop)
 
     class Selfish(Database):

@@ -1,4 +1,4 @@
-"""Who plays in the tests of topics."""
+"""Actors for the tests of topics."""
 
 from __future__ import annotations
 

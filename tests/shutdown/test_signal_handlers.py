@@ -1,4 +1,4 @@
-"""Signals that begin a shutdown, and hurry it, in this very process: `test_signals` has whole programs."""
+"""Signals that begin and hurry a shutdown, in this process; `test_signals` has whole programs."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ import pytest
 from bandstand.actor import Actor, tell
 from bandstand.shutdown import GracefulShutdown, PhaseEnd, ShutdownPhase, ShutdownReport
 from bandstand.testing import VirtualClock
+from tests.shutdown.actors import Book, Stubborn
 from tests.shutdown.conftest import LoopMaker
-from tests.shutdown.troupe import Book, Stubborn
 
 
 @pytest.mark.guarantee("G265")
-def test_the_first_begins_it_the_second_hurries_and_the_third_is_for_whoever_runs_it(
-    make_loop: LoopMaker, clock: VirtualClock
-) -> None:
+def test_three_signals_in_a_row(make_loop: LoopMaker, clock: VirtualClock) -> None:
     loop = make_loop()
     shutdown = GracefulShutdown(loop)
     interrupted: list[bool] = []
@@ -61,9 +59,7 @@ class Deaf(Actor):
 
 
 @pytest.mark.guarantee("G265")
-def test_an_actor_that_blocks_the_thread_is_interrupted_there_and_then(
-    make_loop: LoopMaker, clock: VirtualClock
-) -> None:
+def test_a_blocking_actor_is_interrupted(make_loop: LoopMaker, clock: VirtualClock) -> None:
     loop = make_loop()
     shutdown = GracefulShutdown(loop)
     interrupted: list[bool] = []

@@ -1,4 +1,4 @@
-"""Rooms and policies: what waits, what is given up, and that a topic never fills a mailbox."""
+"""Room and policies: which events wait, which are dropped, and that a topic never fills a mailbox."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bandstand.scope import UNBOUNDED, Channel
 from bandstand.topic import Policy
 from tests.actor.players import spin
 from tests.core.support import settle
-from tests.topic.players import Event, Gated, Listener, heard_by, missed_in, publish, topic_of
+from tests.topic.subscribers import Event, Gated, Listener, heard_by, missed_in, publish, topic_of
 
 
 @pytest.mark.guarantee("G208")
@@ -32,7 +32,7 @@ def test_a_topic_never_fills_a_mailbox(loop: ActorSystem) -> None:
 
 
 @pytest.mark.guarantee("G208")
-def test_in_a_mailbox_that_others_have_filled_it_waits_in_line(loop: ActorSystem) -> None:
+def test_events_wait_for_a_full_mailbox(loop: ActorSystem) -> None:
     topic = topic_of(loop)
     book: list[Any] = []
     listener = loop.options(mailbox=2).spawn(Listener, book)
@@ -49,7 +49,7 @@ def test_in_a_mailbox_that_others_have_filled_it_waits_in_line(loop: ActorSystem
 
 
 @pytest.mark.guarantee("G208", "G210")
-def test_what_a_mailbox_gives_up_by_its_own_policy_was_missed(loop: ActorSystem) -> None:
+def test_events_that_a_mailbox_drops_are_missed(loop: ActorSystem) -> None:
     topic = topic_of(loop)
     heard = heard_by(loop)
     book: list[Any] = []
@@ -108,7 +108,7 @@ def test_the_latest_of_each_key(loop: ActorSystem) -> None:
 
 
 @pytest.mark.guarantee("G209")
-def test_no_key_waits_for_ever(loop: ActorSystem) -> None:
+def test_no_key_starves(loop: ActorSystem) -> None:
     """Two keys that both change before each turn: in the place of the one it replaces, each has its turn."""
     gate: Channel[None] = Channel(UNBOUNDED)
     topic = topic_of(loop)
@@ -127,7 +127,7 @@ def test_no_key_waits_for_ever(loop: ActorSystem) -> None:
 
 
 @pytest.mark.guarantee("G209", "G210")
-def test_cut_off_ends_it_and_tells(loop: ActorSystem) -> None:
+def test_cut_off_ends_the_subscription(loop: ActorSystem) -> None:
     topic = topic_of(loop)
     heard = heard_by(loop)
     book: list[Any] = []
@@ -148,9 +148,7 @@ def test_cut_off_ends_it_and_tells(loop: ActorSystem) -> None:
 
 
 @pytest.mark.guarantee("G212")
-def test_a_key_that_raises_is_its_subscribers_own_affair(
-    loop: ActorSystem, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_key_function_that_raises(loop: ActorSystem, caplog: pytest.LogCaptureFixture) -> None:
     topic = topic_of(loop)
     good: list[int] = []
     bad: list[int] = []
@@ -170,7 +168,7 @@ def test_a_key_that_raises_is_its_subscribers_own_affair(
 
 
 @pytest.mark.guarantee("G211")
-def test_cancelled_it_gets_what_was_sent_and_no_more(loop: ActorSystem) -> None:
+def test_a_cancelled_subscription_gets_no_more(loop: ActorSystem) -> None:
     topic = topic_of(loop)
     book: list[int] = []
     subscription = topic.subscribe(loop.spawn(Listener, book).hear)
@@ -184,7 +182,7 @@ def test_cancelled_it_gets_what_was_sent_and_no_more(loop: ActorSystem) -> None:
 
 
 @pytest.mark.guarantee("G211", "G212")
-def test_a_dead_subscriber_is_forgotten_at_once_and_what_waited_is_told(loop: ActorSystem) -> None:
+def test_an_ended_subscriber_is_removed_at_once(loop: ActorSystem) -> None:
     topic = topic_of(loop)
     heard = heard_by(loop)
     listener = loop.spawn(Listener, [])
@@ -200,7 +198,7 @@ def test_a_dead_subscriber_is_forgotten_at_once_and_what_waited_is_told(loop: Ac
 
 
 @pytest.mark.guarantee("G212")
-def test_a_subscriber_that_crashes_in_the_middle_of_an_event_hurts_nobody(loop: ActorSystem) -> None:
+def test_a_subscriber_that_crashes_does_not_affect_others(loop: ActorSystem) -> None:
     topic = topic_of(loop)
     bad: list[int] = []
     good: list[Any] = []
@@ -217,7 +215,7 @@ def test_a_subscriber_that_crashes_in_the_middle_of_an_event_hurts_nobody(loop: 
 
 
 @pytest.mark.guarantee("G212")
-def test_a_handler_that_goes_on_after_its_actor_was_killed_counts_for_nothing(loop: ActorSystem) -> None:
+def test_a_handler_of_a_killed_subscriber_is_ignored(loop: ActorSystem) -> None:
     gate: Channel[None] = Channel(UNBOUNDED)
     topic = topic_of(loop)
     book: list[Any] = []

@@ -1,4 +1,4 @@
-"""Actors that take their time, for the tests of a shutdown."""
+"""Slow actors for the tests of shutdown."""
 
 from __future__ import annotations
 

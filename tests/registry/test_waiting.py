@@ -1,4 +1,4 @@
-"""Waiting for a name: every wait has an end."""
+"""Waiting for a name: every wait ends."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from bandstand.errors import InvalidArgumentError, LoopClosedError, NameTimeoutE
 from bandstand.registry import Registry
 from bandstand.testing import VirtualClock
 from tests.actor.players import ride, turns
-from tests.registry.players import Clerk, Database
+from tests.registry.actors import Clerk, Database
 
 pytestmark = pytest.mark.guarantee("G205")
 
 
-def test_it_ends_when_the_name_appears(loop: ActorSystem) -> None:
+def test_a_wait_ends_when_the_name_appears(loop: ActorSystem) -> None:
     async def body() -> None:
         registry = Registry(loop)
         waits = [asyncio.ensure_future(registry.wait("db", Database, timeout=None)) for _ in range(3)]
@@ -33,7 +33,7 @@ def test_it_ends_when_the_name_appears(loop: ActorSystem) -> None:
 
 
 @pytest.mark.parametrize("ms", [0, 1, 250.5])
-def test_it_ends_at_its_deadline(loop: ActorSystem, clock: VirtualClock, ms: float) -> None:
+def test_a_wait_ends_at_its_deadline(loop: ActorSystem, clock: VirtualClock, ms: float) -> None:
     async def body() -> int:
         registry = Registry(loop)
         before = clock.now_ns()
@@ -46,7 +46,7 @@ def test_it_ends_at_its_deadline(loop: ActorSystem, clock: VirtualClock, ms: flo
     assert ride(loop, body) >= 2 * ms * 1_000_000
 
 
-def test_it_ends_when_it_is_cancelled_and_leaves_nothing(loop: ActorSystem) -> None:
+def test_a_cancelled_wait_leaves_nothing(loop: ActorSystem) -> None:
     async def body() -> None:
         registry = Registry(loop)
         wait = asyncio.ensure_future(registry.wait("db", Database, timeout=None))
@@ -59,7 +59,7 @@ def test_it_ends_when_it_is_cancelled_and_leaves_nothing(loop: ActorSystem) -> N
     ride(loop, body)
 
 
-def test_it_ends_with_the_loop(loop: ActorSystem) -> None:
+def test_a_wait_ends_with_the_loop(loop: ActorSystem) -> None:
     async def main() -> None:
         async with loop:
             registry = Registry(loop)
@@ -76,7 +76,7 @@ def test_it_ends_with_the_loop(loop: ActorSystem) -> None:
         runner.run(main())
 
 
-def test_a_name_that_comes_and_goes_before_it_looks_is_waited_for_again(loop: ActorSystem) -> None:
+def test_a_wait_continues_if_the_name_is_gone_again(loop: ActorSystem) -> None:
     async def body() -> None:
         registry = Registry(loop)
         wait = asyncio.ensure_future(registry.wait("db", Database, timeout=None))
@@ -93,7 +93,7 @@ def test_a_name_that_comes_and_goes_before_it_looks_is_waited_for_again(loop: Ac
     ride(loop, body)
 
 
-def test_somebody_of_another_class_is_an_error(loop: ActorSystem) -> None:
+def test_an_actor_of_another_class_ends_a_wait_with_an_error(loop: ActorSystem) -> None:
     async def body() -> None:
         registry = Registry(loop)
         wait = asyncio.ensure_future(registry.wait("db", Database, timeout=None))

@@ -1,4 +1,4 @@
-"""A look never gives an actor that has ended, and a name is free before anybody hears of the death."""
+"""An actor that has ended is never found, and its name is free before anyone hears of its end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bandstand.errors import NameTakenError, NoSuchNameError
 from bandstand.registry import Registry
 from tests.actor.players import ride, turns
 from tests.core.support import settle
-from tests.registry.players import Database, Slow, Usher, Witness, crash
+from tests.registry.actors import Database, Slow, Usher, Witness, crash
 
 pytestmark = pytest.mark.guarantee("G203")
 
@@ -42,7 +42,7 @@ def heir_of(loop: ActorSystem, registry: Registry) -> Callable[[], object]:
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_it_is_not_found_at_once(loop: ActorSystem, end: str) -> None:
+def test_an_ended_actor_is_not_found(loop: ActorSystem, end: str) -> None:
     registry = Registry(loop)
     database = loop.spawn(Database)
     registry.register("db", database)
@@ -55,7 +55,7 @@ def test_it_is_not_found_at_once(loop: ActorSystem, end: str) -> None:
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_whoever_monitors_it_can_have_the_name_inside_its_down(loop: ActorSystem, end: str) -> None:
+def test_the_name_is_free_in_a_down_message(loop: ActorSystem, end: str) -> None:
     registry, book = Registry(loop), list[Any]()
     database = loop.spawn(Database)
     registry.register("db", database)
@@ -67,7 +67,7 @@ def test_whoever_monitors_it_can_have_the_name_inside_its_down(loop: ActorSystem
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_so_can_its_supervisor_inside_its_child_exit(loop: ActorSystem, end: str) -> None:
+def test_the_name_is_free_in_a_child_exit(loop: ActorSystem, end: str) -> None:
     registry, book = Registry(loop), list[Any]()
     witness = loop.spawn(Witness, heir_of(loop, registry), book)
     database = loop.options(supervisor=witness).spawn(Database)
@@ -78,7 +78,7 @@ def test_so_can_its_supervisor_inside_its_child_exit(loop: ActorSystem, end: str
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_so_can_an_observer_inside_the_exit_itself(loop: ActorSystem, end: str) -> None:
+def test_the_name_is_free_in_the_observer(loop: ActorSystem, end: str) -> None:
     registry, book = Registry(loop), list[Any]()
     database = loop.spawn(Database)
     registry.register("db", database)
@@ -91,7 +91,7 @@ def test_so_can_an_observer_inside_the_exit_itself(loop: ActorSystem, end: str) 
     assert book == [("stop", True)]
 
 
-def test_even_before_its_dead_letters_are_seen(loop: ActorSystem) -> None:
+def test_the_name_is_free_before_dead_letters(loop: ActorSystem) -> None:
     registry, book = Registry(loop), list[Any]()
     database = loop.spawn(Database)
     registry.register("db", database)
@@ -102,7 +102,7 @@ def test_even_before_its_dead_letters_are_seen(loop: ActorSystem) -> None:
     assert book == [("dead", True), ("stop", "again")]
 
 
-def test_whoever_awaits_its_end_can_have_the_name(loop: ActorSystem) -> None:
+def test_the_name_is_free_after_ended(loop: ActorSystem) -> None:
     registry = Registry(loop)
 
     async def body() -> object:
@@ -116,7 +116,7 @@ def test_whoever_awaits_its_end_can_have_the_name(loop: ActorSystem) -> None:
     assert ride(loop, body) is True
 
 
-def test_even_a_callback_that_is_called_before_the_registry_is_told(loop: ActorSystem) -> None:
+def test_the_name_is_free_in_an_earlier_exit_callback(loop: ActorSystem) -> None:
     """The last to wait for an end is the first to be told of it: here, a future of another thread's, before the registry."""
     registry, book = Registry(loop), list[Any]()
     database = loop.spawn(Database)
@@ -132,7 +132,7 @@ def test_even_a_callback_that_is_called_before_the_registry_is_told(loop: ActorS
     )  # the registry, told of the first one's end, has not taken it from the second
 
 
-def test_while_it_says_goodbye_it_is_not_found_and_keeps_its_name(loop: ActorSystem) -> None:
+def test_an_actor_in_on_stop_keeps_its_name(loop: ActorSystem) -> None:
     registry = Registry(loop)
 
     async def body() -> None:
@@ -155,7 +155,7 @@ def test_while_it_says_goodbye_it_is_not_found_and_keeps_its_name(loop: ActorSys
     ride(loop, body)
 
 
-def test_an_actor_in_its_start_can_register_itself(loop: ActorSystem) -> None:
+def test_an_actor_registers_itself_in_on_start(loop: ActorSystem) -> None:
     registry = Registry(loop)
 
     class Starter(Database):

@@ -1,4 +1,4 @@
-"""Whatever actors and supervisors do, names are what a simple model says."""
+"""Random registrations, exits and restarts against a simple model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bandstand.registry import Registry
 from bandstand.supervision import RestartPolicy, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from tests.core.support import settle
-from tests.registry.players import Database
+from tests.registry.actors import Database
 
 NAMES = st.sampled_from(["a", "b", "c"])
 PLACES = ["permanent", "temporary", "held"]

@@ -1,4 +1,4 @@
-"""The loop's own events as a topic, which do not feed on themselves."""
+"""The events of the loop as a topic."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bandstand.testing import VirtualClock
 from bandstand.topic import Policy, runtime_events
 from tests.actor.players import ride
 from tests.core.support import settle
-from tests.topic.players import Event, Listener, heard_by, missed_in, publish, topic_of
+from tests.topic.subscribers import Event, Listener, heard_by, missed_in, publish, topic_of
 
 pytestmark = pytest.mark.guarantee("G214")
 
@@ -23,7 +23,7 @@ def tell(loop: ActorSystem, count: int) -> None:
         loop.events.tell(Escalated(actor))
 
 
-def test_what_the_loop_tells_is_published(loop: ActorSystem) -> None:
+def test_events_of_the_loop_are_published(loop: ActorSystem) -> None:
     book: list[RuntimeEvent] = []
     topic = runtime_events(loop)
     topic.subscribe(loop.spawn(Listener, book).runtime)
@@ -39,7 +39,7 @@ def test_what_the_loop_tells_is_published(loop: ActorSystem) -> None:
     assert len(book) == 3
 
 
-def test_a_stream_of_them(loop: ActorSystem) -> None:
+def test_a_stream_of_runtime_events(loop: ActorSystem) -> None:
     async def body() -> list[type]:
         topic = runtime_events(loop)
         async with topic.listen(room=2) as stream:
@@ -51,9 +51,7 @@ def test_a_stream_of_them(loop: ActorSystem) -> None:
 
 
 @pytest.mark.parametrize("topics", [1, 2])
-def test_a_lag_of_its_own_subscribers_does_not_feed_on_itself(
-    loop: ActorSystem, clock: VirtualClock, topics: int
-) -> None:
+def test_lag_events_do_not_cause_lag_events(loop: ActorSystem, clock: VirtualClock, topics: int) -> None:
     """Nothing happens any more, and so nothing more is told, however many topics of events lag."""
     heard = heard_by(loop)
     book: list[Any] = []
@@ -72,7 +70,7 @@ def test_a_lag_of_its_own_subscribers_does_not_feed_on_itself(
     assert [each.missed for each in subscriptions] == [9] * topics
 
 
-def test_one_who_wishes_is_told_of_his_own_lag(loop: ActorSystem) -> None:
+def test_a_subscriber_of_runtime_events_can_hear_of_its_lag(loop: ActorSystem) -> None:
     book: list[Any] = []
     listener = loop.spawn(Listener, book)
     runtime_events(loop).subscribe(
@@ -83,7 +81,7 @@ def test_one_who_wishes_is_told_of_his_own_lag(loop: ActorSystem) -> None:
     assert book[1:] == [("lag", 1, False)]
 
 
-def test_what_became_of_such_an_event_is_no_such_event(loop: ActorSystem) -> None:
+def test_the_outcome_of_a_runtime_event_is_no_event(loop: ActorSystem) -> None:
     """A mailbox that drops what it is sent, and a loop that tells of everything that is dropped: they would never end."""
     book: list[Any] = []
     listener = loop.options(mailbox=2, overflow=Overflow.DROP_NEWEST).spawn(Listener, book)
@@ -105,7 +103,7 @@ def test_what_became_of_such_an_event_is_no_such_event(loop: ActorSystem) -> Non
     loop.set_observer(None)
 
 
-def test_a_dead_subscriber_of_them_is_told_to_the_others(loop: ActorSystem) -> None:
+def test_an_ended_subscriber_is_an_event_for_others(loop: ActorSystem) -> None:
     book: list[Any] = []
     topic = runtime_events(loop)
     first, second = loop.spawn(Listener, []), loop.spawn(Listener, book)

@@ -1,4 +1,4 @@
-"""One subscription of each policy against a model that is a list: what is delivered, in which order, and what was missed."""
+"""One subscription of each policy against a list as a model: which events are delivered, in which order, and how many are missed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from bandstand.topic import Policy, Topic, TopicSubscription
 from tests.core.support import Boom, settle
-from tests.topic.players import Event
+from tests.topic.subscribers import Event
 
 
 class Stepper(Actor):

@@ -1,4 +1,4 @@
-"""What becomes of the messages of a worker that dies."""
+"""The messages of a worker that crashes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bandstand.pool import ByKey, OnDeath, Pool, pooled
 from bandstand.supervision import Backoff
 from tests.actor.players import ride
 from tests.core.support import Boom, RecordingObserver, settle
-from tests.pool.cast import Calm, Hand, balanced, buried
+from tests.pool.workers import Calm, Hand, balanced, buried
 
 
 def kill_first(loop: ActorSystem, pool: Pool[Any]) -> None:
@@ -25,9 +25,7 @@ def kill_first(loop: ActorSystem, pool: Pool[Any]) -> None:
 
 
 @pytest.mark.guarantee("G226")
-def test_what_had_not_begun_goes_on_in_order_and_what_was_at_hand_is_a_dead_letter(
-    loop: ActorSystem, diary: RecordingObserver
-) -> None:
+def test_messages_of_a_crashed_worker(loop: ActorSystem, diary: RecordingObserver) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -51,7 +49,7 @@ def test_what_had_not_begun_goes_on_in_order_and_what_was_at_hand_is_a_dead_lett
 
 
 @pytest.mark.guarantee("G226")
-def test_a_worker_that_crashes_loses_its_message_and_no_other(loop: ActorSystem) -> None:
+def test_a_crash_loses_one_message(loop: ActorSystem) -> None:
     book: list[Any] = []
     letters = buried(loop)
     pool = pooled(loop, 2).spawn(Hand, book)
@@ -75,7 +73,7 @@ class Slow(Hand):
 
 @pytest.mark.guarantee("G222", "G226")
 @pytest.mark.parametrize("on_death", [OnDeath.REQUEUE_WAITING, OnDeath.REQUEUE_ALL])
-def test_a_worker_that_is_long_about_its_end_is_passed_over(loop: ActorSystem, on_death: OnDeath) -> None:
+def test_a_slowly_ending_worker_gets_no_messages(loop: ActorSystem, on_death: OnDeath) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -100,7 +98,7 @@ def test_a_worker_that_is_long_about_its_end_is_passed_over(loop: ActorSystem, o
 
 
 @pytest.mark.guarantee("G226")
-def test_requeue_all_tries_again_with_others_and_a_poison_message_ends(loop: ActorSystem) -> None:
+def test_requeue_all_gives_up_a_poison_message(loop: ActorSystem) -> None:
     book: list[Any] = []
     letters = buried(loop)
     pool = pooled(loop, 2, on_death=OnDeath.REQUEUE_ALL, max_tries=3, max_restarts=5).spawn(Hand, book)
@@ -115,7 +113,7 @@ def test_requeue_all_tries_again_with_others_and_a_poison_message_ends(loop: Act
 
 
 @pytest.mark.guarantee("G226")
-def test_an_ask_is_answered_by_the_next_who_tries(loop: ActorSystem) -> None:
+def test_a_requeued_ask_is_answered_by_another_worker(loop: ActorSystem) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -135,7 +133,7 @@ def test_an_ask_is_answered_by_the_next_who_tries(loop: ActorSystem) -> None:
 
 
 @pytest.mark.guarantee("G223", "G226")
-def test_a_key_keeps_its_order_when_what_was_at_hand_goes_back(loop: ActorSystem) -> None:
+def test_a_requeued_message_keeps_the_order_of_its_key(loop: ActorSystem) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -156,9 +154,7 @@ def test_a_key_keeps_its_order_when_what_was_at_hand_goes_back(loop: ActorSystem
 
 
 @pytest.mark.guarantee("G226")
-def test_dead_letter_gives_up_what_the_worker_had_and_nothing_else(
-    loop: ActorSystem, diary: RecordingObserver
-) -> None:
+def test_dead_letter_drops_messages_of_the_worker(loop: ActorSystem, diary: RecordingObserver) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -182,7 +178,7 @@ def test_dead_letter_gives_up_what_the_worker_had_and_nothing_else(
 
 
 @pytest.mark.guarantee("G227")
-def test_a_backoff_is_waited_for_and_the_others_go_on(loop: ActorSystem) -> None:
+def test_other_workers_continue_during_a_backoff(loop: ActorSystem) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -201,9 +197,7 @@ def test_a_backoff_is_waited_for_and_the_others_go_on(loop: ActorSystem) -> None
 
 
 @pytest.mark.guarantee("G227")
-def test_a_pool_that_gives_up_ends_and_everything_has_its_fate(
-    loop: ActorSystem, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_pool_that_gives_up_ends(loop: ActorSystem, caplog: pytest.LogCaptureFixture) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -246,7 +240,7 @@ class Stubborn(Hand):
 
 @pytest.mark.guarantee("G226", "G221")
 @pytest.mark.parametrize("is_calm", [False, True])
-def test_what_a_worker_says_that_was_killed_is_too_late(loop: ActorSystem, is_calm: bool) -> None:
+def test_the_result_of_a_killed_worker_is_ignored(loop: ActorSystem, is_calm: bool) -> None:
     book: list[Any] = []
 
     async def body() -> None:
