@@ -286,9 +286,8 @@ def test_the_context_holds_while_urgent_messages_arrive(loop: Loop, drive: Drive
 
 
 @pytest.mark.guarantee("G8", "G31")
-def test_system_messages_wait_for_the_coroutine(loop: Loop, drive: Drive) -> None:
+def test_system_messages_wait_for_the_coroutine(loop: Loop, drive: Drive, seen: list[Any]) -> None:
     gate = asyncio.Event()
-    seen: list[Any] = []
 
     async def behavior(ctx: Context[Any], data: object) -> None:
         if data == "wait":
@@ -397,14 +396,13 @@ def test_timeouts_interrupt_only_the_coroutine(loop: Loop, moment: Moment, drive
 
 
 @pytest.mark.guarantee("G31")
-def test_an_uncaught_timeout_is_a_panic(loop: Loop, moment: Moment, drive: Drive) -> None:
+def test_an_uncaught_timeout_is_a_panic(loop: Loop, moment: Moment, drive: Drive, seen: list[Seen]) -> None:
     async def deed(ctx: Context[Any]) -> None:
         await moment.come()
         async with asyncio.timeout(0):
             await forever()
 
     moment.prepare(loop)
-    seen: list[Seen] = []
     actor = loop.spawn(aobey, supervisor=loop.spawn(record, seen))
     order(loop, actor, deed)
     drive(loop)
@@ -440,7 +438,7 @@ def test_a_task_group_runs_its_children_beside_other_actors(loop: Loop, moment: 
 @pytest.mark.parametrize("caught", [False, True])
 @pytest.mark.parametrize("kind", ["asyncio", "anyio"])
 def test_a_task_group_cancels_its_tasks(
-    loop: Loop, moment: Moment, drive: Drive, caught: bool, kind: str
+    loop: Loop, moment: Moment, drive: Drive, caught: bool, kind: str, seen: list[Seen]
 ) -> None:
     log: list[str] = []
 
@@ -478,7 +476,6 @@ def test_a_task_group_cancels_its_tasks(
         await asyncio.sleep(0)
 
     moment.prepare(loop)
-    seen: list[Seen] = []
     bystander_log: list[Any] = []
     actor, bystander = (
         loop.spawn(aobey, supervisor=loop.spawn(record, seen)),
@@ -616,7 +613,7 @@ def test_awaiting_a_non_future_raises(loop: Loop, moment: Moment, drive: Drive) 
 @pytest.mark.guarantee("G31")
 @pytest.mark.parametrize("actors", [1, 100])
 def test_no_task_without_suspension(
-    make_loop: LoopMaker, monkeypatch: pytest.MonkeyPatch, actors: int
+    make_loop: LoopMaker, monkeypatch: pytest.MonkeyPatch, actors: int, seen: list[Any]
 ) -> None:
     made: list[str] = []
 
@@ -626,7 +623,6 @@ def test_no_task_without_suspension(
 
     monkeypatch.setattr(coroutines, "Task", make)
     loop = make_loop(default_mailbox_cap=10_004)
-    seen: list[Any] = []
     most = 0
 
     async def behavior(ctx: Context[Any], data: object) -> None:
@@ -778,7 +774,7 @@ def test_a_wrong_verdict_is_a_panic(loop: Loop, moment: Moment, drive: Drive, an
 
 @pytest.mark.spec("J11")
 @pytest.mark.guarantee("G22", "G31")
-def test_a_coroutine_is_not_a_verdict(loop: Loop, moment: Moment, drive: Drive) -> None:
+def test_a_coroutine_is_not_a_verdict(loop: Loop, moment: Moment, drive: Drive, seen: list[Seen]) -> None:
     ran: list[str] = []
 
     async def inner() -> None:
@@ -791,7 +787,6 @@ def test_a_coroutine_is_not_a_verdict(loop: Loop, moment: Moment, drive: Drive) 
         return second
 
     moment.prepare(loop)
-    seen: list[Seen] = []
     loop.send(loop.spawn(behavior, supervisor=loop.spawn(record, seen)), None)
     drive(loop)
     second.close()
@@ -808,14 +803,13 @@ def test_a_coroutine_is_not_a_verdict(loop: Loop, moment: Moment, drive: Drive) 
     ids=repr,
 )
 def test_an_exception_of_a_coroutine_is_a_panic(
-    loop: Loop, moment: Moment, drive: Drive, error: BaseException
+    loop: Loop, moment: Moment, drive: Drive, error: BaseException, seen: list[Seen]
 ) -> None:
     async def behavior(ctx: Context[Any], data: object) -> None:
         await moment.come()
         raise error
 
     moment.prepare(loop)
-    seen: list[Seen] = []
     actor = loop.spawn(behavior, supervisor=loop.spawn(record, seen))
     loop.send(actor, 1)
     loop.send(actor, 2)
@@ -909,8 +903,7 @@ def test_every_callable_that_returns_a_coroutine_is_async(loop: Loop, drive: Dri
 
 
 @pytest.mark.guarantee("G31")
-def test_a_behavior_may_be_sync_and_async(loop: Loop, drive: Drive) -> None:
-    seen: list[Any] = []
+def test_a_behavior_may_be_sync_and_async(loop: Loop, drive: Drive, seen: list[Any]) -> None:
 
     def behavior(ctx: Context[list[Any]], data: int) -> Any:
         if data % 2:
@@ -927,8 +920,7 @@ def test_a_behavior_may_be_sync_and_async(loop: Loop, drive: Drive) -> None:
 
 @pytest.mark.spec("J11")
 @pytest.mark.guarantee("G22")
-def test_an_awaitable_that_is_no_coroutine_is_no_verdict(loop: Loop, drive: Drive) -> None:
-    seen: list[Seen] = []
+def test_an_awaitable_that_is_no_coroutine_is_no_verdict(loop: Loop, drive: Drive, seen: list[Seen]) -> None:
 
     def behavior(ctx: Context[Any], data: object) -> Any:
         return Nonsense()
@@ -1064,8 +1056,7 @@ def test_a_cancellation_affects_one_message(loop: Loop, moment: Moment, drive: D
 
 
 @pytest.mark.guarantee("G32")
-def test_a_late_cancellation_has_no_effect(loop: Loop, moment: Moment, drive: Drive) -> None:
-    seen: list[Any] = []
+def test_a_late_cancellation_has_no_effect(loop: Loop, moment: Moment, drive: Drive, seen: list[Any]) -> None:
 
     async def late(ctx: Context[Any]) -> None:
         await moment.come()
@@ -1227,8 +1218,7 @@ def test_a_cancelled_coroutine_logs_nothing(play: Play, caplog: pytest.LogCaptur
 
 @pytest.mark.guarantee("G32", "G22")
 @pytest.mark.parametrize("answer", [FAIL, "nonsense"])
-def test_a_stop_overrides_a_later_verdict(loop: Loop, drive: Drive, answer: Any) -> None:
-    seen: list[Seen] = []
+def test_a_stop_overrides_a_later_verdict(loop: Loop, drive: Drive, answer: Any, seen: list[Seen]) -> None:
     log: list[str] = []
 
     async def behavior(ctx: Context[Any], data: object) -> Any:
@@ -1258,10 +1248,9 @@ def test_a_stop_overrides_a_later_verdict(loop: Loop, drive: Drive, answer: Any)
 @pytest.mark.parametrize("goes_on", [False, True], ids=["returns", "awaits"])
 @pytest.mark.parametrize("failing", [False, True], ids=["stop_actor", "fail_actor"])
 def test_a_coroutine_that_stops_its_own_actor(
-    loop: Loop, moment: Moment, drive: Drive, goes_on: bool, failing: bool
+    loop: Loop, moment: Moment, drive: Drive, goes_on: bool, failing: bool, seen: list[Seen]
 ) -> None:
     log: list[str] = []
-    seen: list[Seen] = []
 
     async def deed(ctx: Context[Any]) -> Verdict:
         await moment.come()
@@ -1502,9 +1491,8 @@ def test_context_does_not_leak_to_functions(
 
 @pytest.mark.guarantee("G33")
 def test_a_failed_message_leaves_its_context(
-    setting: Callable[[str], None], loop: Loop, moment: Moment, drive: Drive
+    setting: Callable[[str], None], loop: Loop, moment: Moment, drive: Drive, seen: list[str]
 ) -> None:
-    seen: list[str] = []
 
     async def failing(ctx: Context[Any], data: object) -> None:
         var.set("failed")
@@ -1588,8 +1576,7 @@ def test_a_due_timer_waits_for_room_of_an_actor_in_flight(virtual: Loop, clock: 
 
 
 @pytest.mark.guarantee("G27")
-def test_until_idle_waits_for_coroutines_only(virtual: Loop, clock: VirtualClock) -> None:
-    seen: list[Any] = []
+def test_until_idle_waits_for_coroutines_only(virtual: Loop, clock: VirtualClock, seen: list[Any]) -> None:
 
     async def behavior(ctx: Context[Any], data: float) -> None:
         await asyncio.sleep(data)
@@ -1607,8 +1594,7 @@ def test_until_idle_waits_for_coroutines_only(virtual: Loop, clock: VirtualClock
 
 
 @pytest.mark.guarantee("G27")
-def test_until_idle_waits_for_a_coroutine_that_only_a_thread_can_wake(loop: Loop) -> None:
-    seen: list[str] = []
+def test_until_idle_waits_for_a_coroutine_that_only_a_thread_can_wake(loop: Loop, seen: list[str]) -> None:
 
     async def behavior(ctx: Context[Any], data: object) -> None:
         host = asyncio.get_running_loop()
@@ -1648,8 +1634,7 @@ def test_polling_by_hand_moves_coroutines_on_and_never_waits(loop: Loop) -> None
 
 
 @pytest.mark.guarantee("G27", "G31")
-def test_run_finishes_what_poll_once_began(loop: Loop) -> None:
-    seen: list[Any] = []
+def test_run_finishes_what_poll_once_began(loop: Loop, seen: list[Any]) -> None:
     loop.send(loop.spawn(acollect, seen), 1)
     loop.poll_once()
     assert seen == []

@@ -506,8 +506,7 @@ def test_messages_wait_for_an_async_init(
 
 
 @pytest.mark.guarantee("G44")
-def test_a_child_start_never_meets_a_full_mailbox(loop: Loop) -> None:
-    seen: list[Seen] = []
+def test_a_child_start_never_meets_a_full_mailbox(loop: Loop, seen: list[Seen]) -> None:
     boss = loop.spawn(record, seen, mailbox_cap=5)
     gate = asyncio.Event()
 
@@ -669,9 +668,8 @@ def test_an_async_init_in_flight_ends_with_its_loop(loop: Loop, diary: Recording
 
 
 @pytest.mark.guarantee("G44", "G33")
-def test_an_init_starts_from_the_context_variables_it_was_given(loop: Loop) -> None:
+def test_an_init_starts_from_the_context_variables_it_was_given(loop: Loop, seen: list[str]) -> None:
     var: ContextVar[str] = ContextVar("var", default="unset")
-    seen: list[str] = []
 
     async def init(ctx: Context[Any]) -> None:
         seen.append(var.get())
@@ -755,8 +753,7 @@ def test_an_actor_can_declare_itself_started_later(loop: Loop, boss: ActorId, no
 
 
 @pytest.mark.guarantee("G44")
-def test_what_a_not_yet_init_sent_to_itself_is_handled(loop: Loop) -> None:
-    seen: list[Any] = []
+def test_what_a_not_yet_init_sent_to_itself_is_handled(loop: Loop, seen: list[Any]) -> None:
 
     def init(ctx: Context[Any]) -> object:
         ctx.loop.send(ctx.self_id, "go on")
@@ -809,9 +806,8 @@ IN_ORDER = [f"{lane.name} {letter}" for lane in USER_LANES for letter in LETTERS
 
 @pytest.mark.guarantee("G51", "G5", "G6")
 @pytest.mark.parametrize("init", [None, giving("state")], ids=["no init", "init"])
-def test_kept_messages_come_first_by_lanes(loop: Loop, init: Any) -> None:
+def test_kept_messages_come_first_by_lanes(loop: Loop, init: Any, seen: list[Any]) -> None:
     boss, family = add_supervisor(loop)
-    seen: list[Any] = []
     other: list[Any] = []
     bystander = loop.spawn(collect, other)
 
@@ -846,9 +842,8 @@ def test_a_restarted_child_is_in_the_run_queue_once(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G51")
-def test_a_kept_mailbox_waits_for_an_async_init(loop: Loop, stubborn: Stubborn) -> None:
+def test_a_kept_mailbox_waits_for_an_async_init(loop: Loop, stubborn: Stubborn, seen: list[Any]) -> None:
     boss, family = add_supervisor(loop)
-    seen: list[Any] = []
     stubborn.answer = seen
     first = add_child(loop, idle, supervisor=boss, keeps=True)
     write(loop, first)
@@ -865,14 +860,13 @@ def test_a_kept_mailbox_waits_for_an_async_init(loop: Loop, stubborn: Stubborn) 
 
 @pytest.mark.guarantee("G51")
 @pytest.mark.parametrize("kind", ["function", "coroutine"])
-def test_a_failed_init_keeps_the_mailbox(loop: Loop, kind: str) -> None:
+def test_a_failed_init_keeps_the_mailbox(loop: Loop, kind: str, seen: list[Any]) -> None:
     boss, family = add_supervisor(loop)
 
     async def slow(ctx: Context[Any]) -> None:
         await asyncio.sleep(0)
         raise Boom("x")
 
-    seen: list[Any] = []
     first = add_child(loop, idle, supervisor=boss, keeps=True)
     write(loop, first)
     loop.stop_actor(first)
@@ -886,9 +880,8 @@ def test_a_failed_init_keeps_the_mailbox(loop: Loop, kind: str) -> None:
 
 
 @pytest.mark.guarantee("G51")
-def test_the_current_message_is_not_kept(loop: Loop) -> None:
+def test_the_current_message_is_not_kept(loop: Loop, seen: list[Any]) -> None:
     boss, family = add_supervisor(loop)
-    seen: list[Any] = []
     first = add_child(loop, lambda ctx, data: FAIL, supervisor=boss, keeps=True)
     for word in ("at hand", "kept", "kept, too"):
         loop.send(first, word)
@@ -922,9 +915,8 @@ def test_system_messages_and_timers_are_not_kept(loop: Loop, diary: RecordingObs
 
 
 @pytest.mark.guarantee("G51", "G7")
-def test_a_kept_mailbox_may_exceed_the_cap(loop: Loop) -> None:
+def test_a_kept_mailbox_may_exceed_the_cap(loop: Loop, seen: list[Any]) -> None:
     boss, family = add_supervisor(loop)
-    seen: list[Any] = []
     first = add_child(loop, idle, supervisor=boss, keeps=True, cap=50)
     assert fill(loop, first) == 46
     loop.stop_actor(first)
@@ -1015,9 +1007,8 @@ def test_an_observer_that_stops_a_restarted_child(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G51", "G10", "G24")
-def test_messages_of_the_observer_to_a_restarted_child(loop: Loop) -> None:
+def test_messages_of_the_observer_to_a_restarted_child(loop: Loop, seen: list[Any]) -> None:
     boss, family = add_supervisor(loop)
-    seen: list[Any] = []
     child = add_child(loop, idle, supervisor=boss, keeps=True)
     write(loop, child)
     loop.stop_actor(child)
@@ -1233,7 +1224,7 @@ def test_stop_or_kill_ignores_ended_actors(
 
 
 @pytest.mark.spec("J10")
-def test_a_child_too_many_keeps_its_mailbox(make_loop: LoopMaker) -> None:
+def test_a_child_too_many_keeps_its_mailbox(make_loop: LoopMaker, seen: list[Any]) -> None:
     loop = make_loop(max_actors=2)
     boss, family = add_supervisor(loop)
     child = add_child(loop, idle, supervisor=boss, keeps=True)
@@ -1244,7 +1235,6 @@ def test_a_child_too_many_keeps_its_mailbox(make_loop: LoopMaker) -> None:
     with pytest.raises(MaxActorsError):
         add_child(loop, idle, supervisor=boss, keeps=True, estate=estate)
     loop.stop_actor(blocker)
-    seen: list[Any] = []
     add_child(loop, collect, giving(seen), supervisor=boss, keeps=True, estate=estate)
     settle(loop)
     assert seen == IN_ORDER

@@ -138,8 +138,7 @@ def test_promised_slots_are_waited_for(loop: Loop, diary: RecordingObserver) -> 
     assert diary.dead == []
 
 
-def test_what_the_system_says_still_comes_in(loop: Loop) -> None:
-    seen: list[Any] = []
+def test_what_the_system_says_still_comes_in(loop: Loop, seen: list[Any]) -> None:
     parent = loop.spawn(record, seen)
     child = loop.spawn(idle, supervisor=parent)
     loop.send(parent, "user")

@@ -51,8 +51,7 @@ def loop(make_loop: LoopMaker) -> Loop:
 
 
 @pytest.mark.guarantee("G255", "G256")
-def test_a_dead_letter_and_a_drop_are_told_with_what_there_was(loop: Loop) -> None:
-    seen: list[RuntimeEvent] = []
+def test_a_dead_letter_and_a_drop_are_told_with_what_there_was(loop: Loop, seen: list[RuntimeEvent]) -> None:
     loop.events.listen(seen.append)
     actor = loop.spawn(idle, mailbox_cap=2, overflow=Overflow.DROP_OLDEST)
     loop.send(actor, "old", lane=Lane.CONTROL)
@@ -88,8 +87,7 @@ def test_a_signal_that_finds_nobody_is_no_dead_letter_of_anybody(loop: Loop) -> 
 
 
 @pytest.mark.guarantee("G255")
-def test_what_others_tell_is_counted_with_what_the_loop_counts(loop: Loop) -> None:
-    seen: list[RuntimeEvent] = []
+def test_what_others_tell_is_counted_with_what_the_loop_counts(loop: Loop, seen: list[RuntimeEvent]) -> None:
     loop.events.listen(seen.append)
     actor = loop.spawn(idle)
     lose(loop, 1)
@@ -173,9 +171,8 @@ def test_an_observer_that_raises_is_logged(loop: Loop, caplog: pytest.LogCapture
 
 
 @pytest.mark.guarantee("G256")
-def test_what_is_left_at_the_end_of_the_loop_is_told(make_loop: LoopMaker) -> None:
+def test_what_is_left_at_the_end_of_the_loop_is_told(make_loop: LoopMaker, seen: list[RuntimeEvent]) -> None:
     loop = make_loop()
-    seen: list[RuntimeEvent] = []
     listening = loop.events.listen(seen.append)
     loop.send(loop.spawn(idle), "unread")
     loop.destroy()
@@ -272,10 +269,7 @@ def test_a_listener_that_causes_more_events(loop: Loop, caplog: pytest.LogCaptur
 
 
 @pytest.mark.guarantee("G258")
-def test_listeners_can_change_during_an_event(
-    loop: Loop,
-) -> None:
-    seen: list[tuple[str, object]] = []
+def test_listeners_can_change_during_an_event(loop: Loop, seen: list[tuple[str, object]]) -> None:
 
     def late(event: RuntimeEvent) -> None:
         assert isinstance(event, DeadLetter)
@@ -298,8 +292,7 @@ def test_listeners_can_change_during_an_event(
 
 
 @pytest.mark.guarantee("G258")
-def test_a_listener_may_listen_to_one_event_only(loop: Loop) -> None:
-    seen: list[RuntimeEvent] = []
+def test_a_listener_may_listen_to_one_event_only(loop: Loop, seen: list[RuntimeEvent]) -> None:
 
     def once(event: RuntimeEvent) -> None:
         seen.append(event)
@@ -348,9 +341,8 @@ def test_what_cannot_listen_is_refused(loop: Loop, wrong: Any) -> None:
 
 
 @pytest.mark.guarantee("G257")
-def test_a_listener_may_end_the_loop(make_loop: LoopMaker) -> None:
+def test_a_listener_may_end_the_loop(make_loop: LoopMaker, seen: list[RuntimeEvent]) -> None:
     loop = make_loop()
-    seen: list[RuntimeEvent] = []
 
     def enough(event: RuntimeEvent) -> None:
         seen.append(event)

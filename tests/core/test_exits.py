@@ -143,8 +143,7 @@ def test_stop_actor_from_outside_is_normal_and_at_once(loop: Loop, diary: Record
 @pytest.mark.spec("J11")
 @pytest.mark.guarantee("G22")
 @pytest.mark.parametrize("reason", [None, "in words", Boom("as an error")], ids=repr)
-def test_fail_actor_is_fail_with_the_reason_as_cause(loop: Loop, reason: Any) -> None:
-    seen: list[Seen] = []
+def test_fail_actor_is_fail_with_the_reason_as_cause(loop: Loop, reason: Any, seen: list[Seen]) -> None:
     boss = loop.spawn(record, seen)
     child = loop.spawn(idle, supervisor=boss)
     loop.fail_actor(child, reason)

@@ -101,8 +101,7 @@ async def until(happened: Callable[[], bool]) -> None:
 
 
 @pytest.mark.guarantee("G34")
-def test_readiness_gives_one_event_of_the_systems_own(loop: Loop, subject: Subject) -> None:
-    seen: list[Seen] = []
+def test_readiness_gives_one_event_of_the_systems_own(loop: Loop, subject: Subject, seen: list[Seen]) -> None:
 
     def owner(ctx: Context[list[Seen]], data: object) -> None:
         record(ctx, data)
@@ -122,8 +121,7 @@ def test_readiness_gives_one_event_of_the_systems_own(loop: Loop, subject: Subje
 
 
 @pytest.mark.guarantee("G34")
-def test_unread_data_gives_further_events(loop: Loop, subject: Subject) -> None:
-    seen: list[Any] = []
+def test_unread_data_gives_further_events(loop: Loop, subject: Subject, seen: list[Any]) -> None:
     loop.watch_fd(subject.fd, loop.spawn(collect, seen), subject.interest)
     subject.ready()
     poll_until(loop, lambda: len(seen) == 1)
@@ -171,11 +169,10 @@ def test_no_second_event_before_the_first_is_handled(make_loop: LoopMaker, descr
 
 @pytest.mark.guarantee("G34", "G38")
 def test_no_events_in_flight(
-    make_loop: LoopMaker, loop_factory: HostFactory, descriptors: Descriptors
+    make_loop: LoopMaker, loop_factory: HostFactory, descriptors: Descriptors, seen: list[Any]
 ) -> None:
     loop = make_loop(clock=MonotonicClock())
     read, write = descriptors.pipe()
-    seen: list[Any] = []
     gates = [asyncio.Event(), asyncio.Event()]
 
     async def owner(ctx: Context[Any], data: object) -> None:
@@ -206,9 +203,8 @@ def test_no_events_in_flight(
 
 
 @pytest.mark.guarantee("G34")
-def test_read_and_write_together(loop: Loop, descriptors: Descriptors) -> None:
+def test_read_and_write_together(loop: Loop, descriptors: Descriptors, seen: list[Any]) -> None:
     one, other = descriptors.sockets()
-    seen: list[Any] = []
     loop.watch_fd(one, loop.spawn(collect, seen), READ | WRITE)
     loop.poll_once()
     assert seen.pop() == IoEvent(one, Readiness.WRITE)
@@ -243,9 +239,8 @@ def test_no_event_without_interest(loop: Loop, descriptors: Descriptors, interes
 
 
 @pytest.mark.guarantee("G34")
-def test_a_terminal_with_room_is_writable(loop: Loop, descriptors: Descriptors) -> None:
+def test_a_terminal_with_room_is_writable(loop: Loop, descriptors: Descriptors, seen: list[Any]) -> None:
     master, slave = descriptors.terminal()
-    seen: list[Any] = []
 
     def owner(ctx: Context[Any], data: IoEvent) -> None:
         seen.append(data)
@@ -304,9 +299,8 @@ def test_events_take_no_room_of_the_users(loop: Loop, descriptors: Descriptors) 
 
 
 @pytest.mark.guarantee("G34", "G27")
-def test_run_watches_every_kind(make_loop: LoopMaker, subject: Subject) -> None:
+def test_run_watches_every_kind(make_loop: LoopMaker, subject: Subject, seen: list[Any]) -> None:
     loop = make_loop(clock=MonotonicClock())
-    seen: list[Any] = []
 
     def owner(ctx: Context[Any], data: IoEvent) -> None:
         seen.append(data)
@@ -325,10 +319,9 @@ def test_run_watches_every_kind(make_loop: LoopMaker, subject: Subject) -> None:
 
 @pytest.mark.guarantee("G34", "G28")
 def test_async_with_watches_all_kinds(
-    make_loop: LoopMaker, loop_factory: HostFactory, subject: Subject
+    make_loop: LoopMaker, loop_factory: HostFactory, subject: Subject, seen: list[Any]
 ) -> None:
     loop = make_loop(clock=MonotonicClock())
-    seen: list[Any] = []
 
     def owner(ctx: Context[Any], data: IoEvent) -> None:
         seen.append(data)
@@ -378,10 +371,9 @@ def test_until_idle_waits_for_descriptors(make_loop: LoopMaker, descriptors: Des
 
 
 @pytest.mark.guarantee("G34", "G27")
-def test_watches_work_between_runs(make_loop: LoopMaker, descriptors: Descriptors) -> None:
+def test_watches_work_between_runs(make_loop: LoopMaker, descriptors: Descriptors, seen: list[Any]) -> None:
     loop = make_loop(clock=MonotonicClock())
     pipes = [descriptors.pipe() for _ in range(3)]
-    seen: list[Any] = []
 
     def owner(ctx: Context[Any], data: IoEvent) -> None:
         seen.append((data.fd, os.read(data.fd, 10)))
@@ -703,9 +695,8 @@ loop.destroy()
 
 
 @pytest.mark.guarantee("G35")
-def test_a_pending_event_is_dropped_by_unwatch(loop: Loop, descriptors: Descriptors) -> None:
+def test_a_pending_event_is_dropped_by_unwatch(loop: Loop, descriptors: Descriptors, seen: list[Any]) -> None:
     read, write = descriptors.pipe()
-    seen: list[Any] = []
     # It is ready first, so it runs when the owner's event waits already.
     first = loop.spawn(run_message)
     call_in(loop, first, lambda ctx: ctx.loop.unwatch_fd(read))
@@ -759,9 +750,8 @@ def test_a_pending_event_is_dropped_by_a_new_watch(loop: Loop, descriptors: Desc
 
 @pytest.mark.guarantee("G35", "G34")
 @pytest.mark.parametrize("inside", [True, False])
-def test_unwatch_and_watch_again(loop: Loop, descriptors: Descriptors, inside: bool) -> None:
+def test_unwatch_and_watch_again(loop: Loop, descriptors: Descriptors, inside: bool, seen: list[Any]) -> None:
     read, write = descriptors.pipe()
-    seen: list[Any] = []
 
     def owner(ctx: Context[Any], data: IoEvent) -> None:
         seen.append(data)
@@ -809,11 +799,10 @@ ENDS: dict[str, Callable[[Loop, ActorId], None]] = {
 @pytest.mark.guarantee("G35", "G21")
 @pytest.mark.parametrize("end", ENDS)
 def test_end_of_the_owner(
-    loop: Loop, descriptors: Descriptors, caplog: pytest.LogCaptureFixture, end: str
+    loop: Loop, descriptors: Descriptors, caplog: pytest.LogCaptureFixture, end: str, seen: list[Any]
 ) -> None:
     pipes = [descriptors.pipe() for _ in range(5)]
     actor = loop.spawn(do_it)
-    seen: list[Any] = []
     for read, _ in pipes:
         loop.watch_fd(read, actor, READ)
     kept, write_kept = descriptors.pipe()
@@ -839,10 +828,9 @@ def test_end_of_the_owner(
 
 @pytest.mark.guarantee("G35", "G21")
 def test_end_of_the_owner_with_an_event(
-    loop: Loop, diary: RecordingObserver, descriptors: Descriptors
+    loop: Loop, diary: RecordingObserver, descriptors: Descriptors, seen: list[Any]
 ) -> None:
     read, write = descriptors.pipe()
-    seen: list[Any] = []
     owner = loop.spawn(collect, seen)
     call_in(loop, loop.spawn(run_message), lambda ctx: ctx.loop.stop_actor(owner))
     loop.watch_fd(read, owner, READ)
@@ -983,10 +971,9 @@ def test_a_pipe_without_a_reader_is_writable(loop: Loop, descriptors: Descriptor
 
 
 @pytest.mark.guarantee("G34")
-def test_a_hang_up_is_an_event_for_a_writer(loop: Loop, descriptors: Descriptors) -> None:
+def test_a_hang_up_is_an_event_for_a_writer(loop: Loop, descriptors: Descriptors, seen: list[Any]) -> None:
     one, other = descriptors.sockets()
     fill_up(one)
-    seen: list[Any] = []
     loop.watch_fd(one, loop.spawn(collect, seen), WRITE)
     loop.poll_once()
     assert seen == []
@@ -1000,11 +987,10 @@ def test_a_hang_up_is_an_event_for_a_writer(loop: Loop, descriptors: Descriptors
 
 @pytest.mark.guarantee("G36")
 def test_a_sweep_finds_a_closed_fd(
-    make_loop: LoopMaker, clock: VirtualClock, descriptors: Descriptors
+    make_loop: LoopMaker, clock: VirtualClock, descriptors: Descriptors, seen: list[Any]
 ) -> None:
     loop = make_loop(fd_sweep_period=0.25)
     read, _ = descriptors.pipe()
-    seen: list[Any] = []
     actor = loop.spawn(collect, seen)
     loop.watch_fd(read, actor, READ)
     settle(loop)
@@ -1071,11 +1057,10 @@ def test_a_sweep_checks_256(make_loop: LoopMaker, clock: VirtualClock, descripto
 @pytest.mark.guarantee("G36", "G34")
 @pytest.mark.parametrize("found", ["when it is taken", "by the sweep", "by another watch"])
 def test_an_event_of_a_reused_fd(
-    loop: Loop, clock: VirtualClock, descriptors: Descriptors, found: str
+    loop: Loop, clock: VirtualClock, descriptors: Descriptors, found: str, seen: list[Any]
 ) -> None:
     """The owner would read another's data: the event was true when it was made, and is not when it is handled."""
     read, write = descriptors.pipe()
-    seen: list[Any] = []
     new: list[Any] = []
 
     def swap(ctx: Context[Any]) -> None:
@@ -1223,7 +1208,7 @@ def test_a_duplicate_does_not_double_events(
 @pytest.mark.guarantee("G36")
 @pytest.mark.parametrize("kind", ["fifo", "master", "slave"])
 def test_a_reopened_file(
-    loop: Loop, clock: VirtualClock, descriptors: Descriptors, tmp_path: Any, kind: str
+    loop: Loop, clock: VirtualClock, descriptors: Descriptors, tmp_path: Any, kind: str, seen: list[Any]
 ) -> None:
     """A FIFO that is opened again has the same inode; so have two terminals, one after the other."""
     path = tmp_path / "fifo"
@@ -1239,7 +1224,6 @@ def test_a_reopened_file(
         return pair if kind == "master" else (pair[1], pair[0])
 
     fds = open_one()
-    seen: list[Any] = []
     loop.watch_fd(fds[0], loop.spawn(collect, seen), READ)
     settle(loop)
     descriptors.close(*set(fds))

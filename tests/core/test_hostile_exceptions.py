@@ -68,14 +68,13 @@ def test_a_link_passes_it_on(loop: Loop, how: str) -> None:
     assert loop.status(other) is ActorStatus.FAILED
 
 
-def test_an_observer_that_raises_it_does_no_harm(make_loop: LoopMaker, how: str) -> None:
+def test_an_observer_that_raises_it_does_no_harm(make_loop: LoopMaker, how: str, seen: list[Any]) -> None:
     def fail(*_: object) -> None:
         raise hostile(how)
 
     loop = make_loop()
     hooks = {"on_actor_start": staticmethod(fail), "on_actor_stop": staticmethod(fail)}
     loop.set_observer(type("Broken", (), hooks)())
-    seen: list[Any] = []
     actor = loop.spawn(record, seen)
     loop.send(actor, 1)
     settle(loop)
@@ -83,7 +82,7 @@ def test_an_observer_that_raises_it_does_no_harm(make_loop: LoopMaker, how: str)
     assert len(seen) == 1
 
 
-def test_a_listener_that_raises_it_does_no_harm(loop: Loop, how: str) -> None:
+def test_a_listener_that_raises_it_does_no_harm(loop: Loop, how: str, seen: list[Any]) -> None:
     told: list[Any] = []
 
     def listener(event: object) -> None:
@@ -97,7 +96,6 @@ def test_a_listener_that_raises_it_does_no_harm(loop: Loop, how: str) -> None:
     settle(loop)
     spin(loop)
     assert told
-    seen: list[Any] = []
     loop.send(loop.spawn(record, seen), 1)
     settle(loop)
     assert len(seen) == 1

@@ -46,8 +46,7 @@ def test_a_reused_slot_has_the_next_generation(loop: Loop) -> None:
 @pytest.mark.spec("J2")
 @pytest.mark.guarantee("G1")
 @pytest.mark.parametrize("as_number", [False, True], ids=["object", "number"])
-def test_a_stale_id_never_reaches_the_new_tenant(loop: Loop, as_number: bool) -> None:
-    seen: list[Any] = []
+def test_a_stale_id_never_reaches_the_new_tenant(loop: Loop, as_number: bool, seen: list[Any]) -> None:
     old = loop.spawn(idle)
     stale = int(old) if as_number else old
     for _ in range(10):
@@ -129,8 +128,7 @@ def test_ids_of_two_loops_with_one_tag(make_loop: LoopMaker, monkeypatch: pytest
 
 
 @pytest.mark.guarantee("G2")
-def test_numbers_do_what_ids_do(loop: Loop) -> None:
-    seen: list[Seen] = []
+def test_numbers_do_what_ids_do(loop: Loop, seen: list[Seen]) -> None:
     actor = loop.spawn(record, seen)
     loop.send(int(actor), "by number", sender=int(actor))
     loop.send_after(int(actor), 0, "later")

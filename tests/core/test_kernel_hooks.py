@@ -191,8 +191,7 @@ def test_handled_exits(loop: Loop, caplog: pytest.LogCaptureFixture, *, is_answe
 # -- a prod ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_channel_notification_needs_no_room(loop: Loop) -> None:
-    seen: list[tuple[Any, Any]] = []
+def test_a_channel_notification_needs_no_room(loop: Loop, seen: list[tuple[Any, Any]]) -> None:
     actor = loop.spawn(lambda ctx, data: seen.append((ctx.tag, data)), mailbox_cap=8)
     fill(loop, actor)
     loop.kernel.notify_channel(actor)
@@ -206,8 +205,7 @@ def test_a_channel_notification_needs_no_room(loop: Loop) -> None:
 # -- a budget ----------------------------------------------------------------------------------------------------------
 
 
-def test_two_actors_with_a_budget_of_one_alternate(loop: Loop) -> None:
-    seen: list[str] = []
+def test_two_actors_with_a_budget_of_one_alternate(loop: Loop, seen: list[str]) -> None:
     actors = [loop.spawn(lambda ctx, data: seen.append(data)) for _ in range(2)]
     for actor, name in zip(actors, "ab", strict=True):
         loop.kernel.set_budget(actor, 1)
@@ -217,8 +215,7 @@ def test_two_actors_with_a_budget_of_one_alternate(loop: Loop) -> None:
     assert "".join(seen) == "ababab"
 
 
-def test_a_budget_of_none_is_the_loops_own(loop: Loop) -> None:
-    seen: list[str] = []
+def test_a_budget_of_none_is_the_loops_own(loop: Loop, seen: list[str]) -> None:
     actors = [loop.spawn(lambda ctx, data: seen.append(data)) for _ in range(2)]
     for actor, name in zip(actors, "ab", strict=True):
         loop.kernel.set_budget(actor, 1)
@@ -232,8 +229,7 @@ def test_a_budget_of_none_is_the_loops_own(loop: Loop) -> None:
 # -- whose turn it is --------------------------------------------------------------------------------------------------
 
 
-def test_an_actor_is_current_only_in_its_behavior(loop: Loop) -> None:
-    seen: list[bool] = []
+def test_an_actor_is_current_only_in_its_behavior(loop: Loop, seen: list[bool]) -> None:
 
     def behavior(ctx: Context[None], _data: object) -> object:
         seen.extend(loop.kernel.is_current(actor) for actor in (ctx.self_id, other))
@@ -251,8 +247,7 @@ def test_an_actor_is_current_only_in_its_behavior(loop: Loop) -> None:
 # -- heirs -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_call_later_that_ran_has_no_fallback(loop: Loop, clock: VirtualClock) -> None:
-    seen: list[str] = []
+def test_a_call_later_that_ran_has_no_fallback(loop: Loop, clock: VirtualClock, seen: list[str]) -> None:
     loop.kernel.call_later(5, lambda: seen.append("called"), lambda: seen.append("inherited"))
     clock.advance(0.005)
     loop.poll_once()
@@ -261,8 +256,7 @@ def test_a_call_later_that_ran_has_no_fallback(loop: Loop, clock: VirtualClock) 
 
 
 @pytest.mark.parametrize("ms", [0, 1, 63, 64, 5000, 10**9])
-def test_the_fallback_of_a_call_later_runs_at_the_end(loop: Loop, ms: int) -> None:
-    seen: list[str] = []
+def test_the_fallback_of_a_call_later_runs_at_the_end(loop: Loop, ms: int, seen: list[str]) -> None:
     loop.kernel.call_later(ms, lambda: seen.append("called"), lambda: seen.append("inherited"))
     cancel = loop.kernel.call_later(ms, lambda: seen.append("called"), lambda: seen.append("wrong"))
     loop.kernel.call_later(ms, lambda: seen.append("called"))
@@ -293,8 +287,7 @@ def seen_in_a_round(loop: Loop, seen: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2), (0, 2, 1)])
-def test_tick_hooks_can_be_removed_in_any_order(loop: Loop, order: tuple[int, ...]) -> None:
-    seen: list[str] = []
+def test_tick_hooks_can_be_removed_in_any_order(loop: Loop, order: tuple[int, ...], seen: list[str]) -> None:
     loop.runner.set_tick_hook(lambda: seen.append("park"))
     names = ["first", "second", "third"]
     take_back = [loop.runner.watch_ticks(partial(seen.append, name)) for name in names]
@@ -308,8 +301,7 @@ def test_tick_hooks_can_be_removed_in_any_order(loop: Loop, order: tuple[int, ..
         assert seen_in_a_round(loop, seen) == ["park", *left]
 
 
-def test_a_tick_hook_may_remove_another(loop: Loop) -> None:
-    seen: list[str] = []
+def test_a_tick_hook_may_remove_another(loop: Loop, seen: list[str]) -> None:
 
     def first() -> None:
         seen.append("first")
@@ -322,8 +314,7 @@ def test_a_tick_hook_may_remove_another(loop: Loop) -> None:
     assert seen_in_a_round(loop, seen) == []
 
 
-def test_the_main_tick_hook_stays(loop: Loop) -> None:
-    seen: list[str] = []
+def test_the_main_tick_hook_stays(loop: Loop, seen: list[str]) -> None:
     stop = loop.runner.watch_ticks(lambda: seen.append("watch"))
     loop.runner.set_tick_hook(lambda: seen.append("park"))
     assert seen_in_a_round(loop, seen) == ["park", "watch"]

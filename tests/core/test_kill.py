@@ -205,10 +205,9 @@ def test_the_end_of_a_killed_coroutine_is_harmless(
     assert sum("stubborn" in line.getMessage() for line in caplog.records) == 1, "the kill itself"
 
 
-def test_the_ghost_of_a_killed_actor_can_use_the_loop_but_not_its_own_id(loop: Loop) -> None:
+def test_the_ghost_of_a_killed_actor_can_use_the_loop_but_not_its_own_id(loop: Loop, seen: list[Any]) -> None:
     facts: list[object] = []
     begun: list[object] = []
-    seen: list[Any] = []
     other = loop.spawn(collect, seen)
 
     async def behavior(ctx: Context[Any], data: object) -> None:
@@ -414,9 +413,8 @@ def test_a_coroutine_kills_itself(
 
 
 @pytest.mark.guarantee("G32")
-def test_a_coroutine_that_killed_its_actor_passes_no_cancellation_on(loop: Loop) -> None:
+def test_a_coroutine_that_killed_its_actor_passes_no_cancellation_on(loop: Loop, seen: list[Any]) -> None:
     """The task that drove it may drive another's message next."""
-    seen: list[Any] = []
 
     async def suicide(ctx: Context[Any], data: object) -> None:
         await asyncio.sleep(0)

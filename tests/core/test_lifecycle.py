@@ -64,8 +64,7 @@ def in_thread(act: Callable[[], object], name: str = "elsewhere") -> Any:
 
 @pytest.mark.spec("J1")
 @pytest.mark.guarantee("G26")
-def test_before_the_first_run_spawns_and_sends_are_accepted(loop: Loop) -> None:
-    seen: list[Any] = []
+def test_before_the_first_run_spawns_and_sends_are_accepted(loop: Loop, seen: list[Any]) -> None:
     actor = loop.spawn(collect, seen)
     loop.send(actor, 1)
     loop.send_after(actor, 0, 2)
@@ -144,8 +143,7 @@ def test_a_stop_of_an_idle_loop_closes_it(loop: Loop, diary: RecordingObserver) 
 
 @pytest.mark.spec("J1")
 @pytest.mark.guarantee("G26")
-def test_destroy_ends_all_actors_once(loop: Loop, diary: RecordingObserver) -> None:
-    seen: list[Any] = []
+def test_destroy_ends_all_actors_once(loop: Loop, diary: RecordingObserver, seen: list[Any]) -> None:
     actor = loop.spawn(collect, seen)
     loop.send(actor, "x")
     loop.send_after(actor, 0, "y")
@@ -241,8 +239,7 @@ def test_a_stopped_loop_that_nobody_destroys_warns_of_nothing(loop_factory: Host
 
 
 @pytest.mark.guarantee("G27")
-def test_until_idle_can_be_called_again(loop: Loop, clock: VirtualClock) -> None:
-    seen: list[Any] = []
+def test_until_idle_can_be_called_again(loop: Loop, clock: VirtualClock, seen: list[Any]) -> None:
     actor = loop.spawn(collect, seen)
     for number in range(3):
         loop.send(actor, number)
@@ -581,9 +578,8 @@ def test_a_call_from_a_wrong_thread_names_both_threads(loop: Loop, call: str) ->
 
 @pytest.mark.spec("J15")
 @pytest.mark.guarantee("G29")
-def test_the_thread_that_runs_a_loop_owns_it(make_loop: LoopMaker) -> None:
+def test_the_thread_that_runs_a_loop_owns_it(make_loop: LoopMaker, seen: list[str]) -> None:
     loop = make_loop()
-    seen: list[str] = []
     actor = loop.spawn(lambda ctx, data: seen.append(threading.current_thread().name))
     loop.send(actor, "x")
     assert in_thread(lambda: loop.run(until_idle=True), name="runner") is None

@@ -90,9 +90,8 @@ def quiet() -> Iterator[None]:
 
 @pytest.mark.parametrize("side", ["one", "other"])
 @pytest.mark.parametrize("how", ABNORMAL)
-def test_an_abnormal_exit_is_shared(loop: Loop, how: str, side: str) -> None:
+def test_an_abnormal_exit_is_shared(loop: Loop, how: str, side: str, seen: list[Seen]) -> None:
     behavior, end, reason, cause = ABNORMAL[how]
-    seen: list[Seen] = []
     boss = loop.spawn(record, seen)
     first, peer = loop.spawn(behavior), loop.spawn(idle, supervisor=boss, name="peer")
     loop.link(*((first, peer) if side == "one" else (peer, first)))
@@ -118,8 +117,7 @@ def test_a_normal_end_ends_only_the_link(loop: Loop, how: str) -> None:
     assert loop.statistics().waiting == 0
 
 
-def test_the_last_of_a_chain_has_the_first_cause(loop: Loop) -> None:
-    seen: list[Seen] = []
+def test_the_last_of_a_chain_has_the_first_cause(loop: Loop, seen: list[Seen]) -> None:
     boss = loop.spawn(record, seen)
     row = [loop.spawn(idle, supervisor=boss) for _ in range(5)]
     for one, other in pairwise(row):
@@ -207,8 +205,7 @@ def test_a_chain_of_20000_links_ends_with_its_loop(make_loop: LoopMaker) -> None
 
 
 @pytest.mark.guarantee("G21")
-def test_an_actor_that_traps_stops_the_chain(loop: Loop) -> None:
-    seen: list[Seen] = []
+def test_an_actor_that_traps_stops_the_chain(loop: Loop, seen: list[Seen]) -> None:
     left, wall, right = loop.spawn(idle), loop.spawn(record, seen), loop.spawn(idle)
     loop.trap_exits(wall)
     loop.link(left, wall)
@@ -220,7 +217,7 @@ def test_an_actor_that_traps_stops_the_chain(loop: Loop) -> None:
     assert [note.actor for note in exit_messages(seen)] == [left]
 
 
-def test_an_actor_that_ends_its_linked_actor(loop: Loop, diary: RecordingObserver) -> None:
+def test_an_actor_that_ends_its_linked_actor(loop: Loop, diary: RecordingObserver, seen: list[Seen]) -> None:
     during: list[object] = []
     peer = loop.spawn(idle)
 
@@ -229,7 +226,6 @@ def test_an_actor_that_ends_its_linked_actor(loop: Loop, diary: RecordingObserve
         during.append(ctx.loop.status(ctx.self_id))
         during.append(list(diary.stopped))
 
-    seen: list[Seen] = []
     actor = loop.spawn(run_message, supervisor=loop.spawn(record, seen))
     loop.link(actor, peer)
     call_in(loop, actor, act)
@@ -272,9 +268,8 @@ def test_the_state_of_a_linked_actor_is_released(loop: Loop) -> None:
 @pytest.mark.spec("J25")
 @pytest.mark.guarantee("G11")
 @pytest.mark.parametrize("how", ABNORMAL)
-def test_an_actor_that_traps_is_told_once_on_the_system_lane(loop: Loop, how: str) -> None:
+def test_an_actor_that_traps_is_told_once_on_the_system_lane(loop: Loop, how: str, seen: list[Seen]) -> None:
     behavior, end, reason, cause = ABNORMAL[how]
-    seen: list[Seen] = []
     first, peer = loop.spawn(behavior), loop.spawn(record, seen)
     loop.trap_exits(peer)
     loop.link(first, peer)
@@ -289,9 +284,8 @@ def test_an_actor_that_traps_is_told_once_on_the_system_lane(loop: Loop, how: st
 
 
 @pytest.mark.parametrize("how", NORMAL)
-def test_an_actor_that_traps_hears_of_normal_ends_too(loop: Loop, how: str) -> None:
+def test_an_actor_that_traps_hears_of_normal_ends_too(loop: Loop, how: str, seen: list[Seen]) -> None:
     behavior, end = NORMAL[how]
-    seen: list[Seen] = []
     first, peer = loop.spawn(behavior), loop.spawn(record, seen)
     loop.link(first, peer)
     loop.trap_exits(peer)
@@ -302,8 +296,7 @@ def test_an_actor_that_traps_hears_of_normal_ends_too(loop: Loop, how: str) -> N
     ]
 
 
-def test_one_exit_for_each_link(loop: Loop) -> None:
-    seen: list[Seen] = []
+def test_one_exit_for_each_link(loop: Loop, seen: list[Seen]) -> None:
     trap = loop.spawn(record, seen)
     loop.trap_exits(trap)
     peers = [loop.spawn(behavior) for behavior in (stopper, failer, panicker)]
@@ -318,8 +311,7 @@ def test_one_exit_for_each_link(loop: Loop) -> None:
 
 @pytest.mark.spec("J6")
 @pytest.mark.guarantee("G8")
-def test_a_full_mailbox_loses_no_exit(loop: Loop) -> None:
-    seen: list[Seen] = []
+def test_a_full_mailbox_loses_no_exit(loop: Loop, seen: list[Seen]) -> None:
     trap = loop.spawn(record, seen, mailbox_cap=5)
     loop.trap_exits(trap)
     peers = [loop.spawn(idle) for _ in range(500)]
@@ -335,8 +327,7 @@ def test_a_full_mailbox_loses_no_exit(loop: Loop) -> None:
     assert fill(loop, trap) == 1, "the mailbox is as it was"
 
 
-def test_trapping_can_be_turned_off(loop: Loop) -> None:
-    seen: list[Seen] = []
+def test_trapping_can_be_turned_off(loop: Loop, seen: list[Seen]) -> None:
     peer, one, two = loop.spawn(record, seen), loop.spawn(idle), loop.spawn(idle)
     loop.link(peer, one)
     loop.link(peer, two)
@@ -381,8 +372,7 @@ def test_a_stopping_actor_that_traps(loop: Loop) -> None:
 # --- making and taking back ---------------------------------------------------------------------------------------------
 
 
-def test_linking_twice_is_one_link_whoever_comes_first(loop: Loop) -> None:
-    seen: list[Seen] = []
+def test_linking_twice_is_one_link_whoever_comes_first(loop: Loop, seen: list[Seen]) -> None:
     trap, peer = loop.spawn(record, seen), loop.spawn(idle)
     loop.trap_exits(trap)
     loop.link(trap, peer)
@@ -443,8 +433,7 @@ def test_an_actor_cannot_be_linked_with_itself(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G2")
-def test_bare_numbers_will_do(loop: Loop) -> None:
-    seen: list[Seen] = []
+def test_bare_numbers_will_do(loop: Loop, seen: list[Seen]) -> None:
     one, other, trap = loop.spawn(idle), loop.spawn(idle), loop.spawn(record, seen)
     loop.trap_exits(int(trap))
     loop.link(int(one), int(other))
@@ -472,9 +461,8 @@ def test_a_link_is_not_inherited_by_a_reused_slot(make_loop: LoopMaker) -> None:
 
 
 @pytest.mark.parametrize("how", ABNORMAL)
-def test_linking_with_a_failed_actor_ends_the_other(loop: Loop, how: str) -> None:
+def test_linking_with_a_failed_actor_ends_the_other(loop: Loop, how: str, seen: list[Seen]) -> None:
     behavior, end, reason, _ = ABNORMAL[how]
-    seen: list[Seen] = []
     ended = loop.spawn(behavior)
     end(loop, ended)
     actor = loop.spawn(idle, supervisor=loop.spawn(record, seen))
@@ -562,8 +550,7 @@ def test_a_stopping_actor_keeps_its_reason(loop: Loop, diary: RecordingObserver)
 
 
 @pytest.mark.guarantee("G32")
-def test_a_linked_coroutine_is_cancelled(loop: Loop) -> None:
-    seen: list[Seen] = []
+def test_a_linked_coroutine_is_cancelled(loop: Loop, seen: list[Seen]) -> None:
     log: list[str] = []
 
     async def behavior(ctx: Context[Any], data: object) -> None:
@@ -608,8 +595,7 @@ def test_links_wait_for_a_coroutine(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G21")
-def test_supervisor_monitor_and_link_messages_have_an_order(loop: Loop) -> None:
-    seen: list[Seen] = []
+def test_supervisor_monitor_and_link_messages_have_an_order(loop: Loop, seen: list[Seen]) -> None:
     boss = loop.spawn(record, seen)
     child = loop.spawn(idle, supervisor=boss)
     loop.trap_exits(boss)

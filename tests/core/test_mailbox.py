@@ -81,8 +81,7 @@ def test_the_largest_cap_is_taken_and_costs_nothing_while_empty(loop: Loop) -> N
 
 @pytest.mark.spec("J5")
 @pytest.mark.guarantee("G7")
-def test_the_sender_survives_a_full_mailbox_and_room_comes_back(loop: Loop) -> None:
-    seen: list[Seen] = []
+def test_the_sender_survives_a_full_mailbox_and_room_comes_back(loop: Loop, seen: list[Seen]) -> None:
     actor = loop.spawn(record, seen, mailbox_cap=6)
     assert fill(loop, actor, data="first") == 2
     with pytest.raises(MailboxFullError):
@@ -95,8 +94,7 @@ def test_the_sender_survives_a_full_mailbox_and_room_comes_back(loop: Loop) -> N
 
 @pytest.mark.spec("J6")
 @pytest.mark.guarantee("G8")
-def test_exits_and_downs_arrive_whatever_fills_the_mailbox(loop: Loop) -> None:
-    seen: list[Seen] = []
+def test_exits_and_downs_arrive_whatever_fills_the_mailbox(loop: Loop, seen: list[Seen]) -> None:
     boss = loop.spawn(record, seen, mailbox_cap=5)
     children = [loop.spawn(idle, supervisor=boss) for _ in range(40)]
     strangers = [loop.spawn(idle) for _ in range(40)]
@@ -139,8 +137,7 @@ def test_no_user_send_can_use_a_reserved_slot(loop: Loop) -> None:
 
 @pytest.mark.spec("J6")
 @pytest.mark.guarantee("G8")
-def test_a_monitor_taken_back_gives_its_slot_back(loop: Loop) -> None:
-    seen: list[Seen] = []
+def test_a_monitor_taken_back_gives_its_slot_back(loop: Loop, seen: list[Seen]) -> None:
     boss, other = loop.spawn(record, seen, mailbox_cap=5), loop.spawn(idle)
     for _ in range(100):
         assert loop.demonitor(loop.monitor(boss, other))
@@ -198,8 +195,7 @@ def test_what_can_never_work_raises_even_where_nobody_listens(loop: Loop) -> Non
 @pytest.mark.spec("J25")
 @pytest.mark.guarantee("G11")
 @pytest.mark.parametrize("tag", [0, 1, 255, (1 << 31), (1 << 32) - 1])
-def test_a_message_carries_its_tag_and_its_sender(loop: Loop, tag: int) -> None:
-    seen: list[Seen] = []
+def test_a_message_carries_its_tag_and_its_sender(loop: Loop, tag: int, seen: list[Seen]) -> None:
     actor, sender = loop.spawn(record, seen), loop.spawn(idle)
     loop.send(actor, "plain")
     for lane in USER_LANES:
@@ -217,8 +213,7 @@ def test_a_message_carries_its_tag_and_its_sender(loop: Loop, tag: int) -> None:
 
 @pytest.mark.spec("J25")
 @pytest.mark.guarantee("G11")
-def test_the_systems_own_messages_carry_its_tags_and_come_from_nobody(loop: Loop) -> None:
-    seen: list[Seen] = []
+def test_the_systems_own_messages_carry_its_tags_and_come_from_nobody(loop: Loop, seen: list[Seen]) -> None:
     boss = loop.spawn(record, seen)
     child = loop.spawn(idle, supervisor=boss)
     loop.monitor(boss, child)
@@ -241,8 +236,7 @@ def test_the_observer_hears_of_each_refusal(loop: Loop, diary: RecordingObserver
 
 @pytest.mark.spec("J4")
 @pytest.mark.guarantee("G4")
-def test_references_are_passed_nothing_is_copied(loop: Loop) -> None:
-    seen: list[Seen] = []
+def test_references_are_passed_nothing_is_copied(loop: Loop, seen: list[Seen]) -> None:
     actor = loop.spawn(record, seen)
     data: list[int] = []
     loop.send(actor, data)
@@ -254,9 +248,8 @@ def test_references_are_passed_nothing_is_copied(loop: Loop) -> None:
 @pytest.mark.spec("J4")
 @pytest.mark.guarantee("G4")
 @pytest.mark.parametrize("count", [1, 3, 4, 5, 64, 65, 257, 1020])
-def test_a_burst_of_any_size_arrives_once_and_in_order(loop: Loop, count: int) -> None:
+def test_a_burst_of_any_size_arrives_once_and_in_order(loop: Loop, count: int, seen: list[Seen]) -> None:
     """Rings grow, wrap and give their memory back on the way: 4, 256 and the cap are their corners."""
-    seen: list[Seen] = []
     actor = loop.spawn(record, seen)
     for round_ in range(3):
         for number in range(count):

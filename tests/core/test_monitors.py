@@ -33,9 +33,8 @@ MANY = 20_000
 @pytest.mark.guarantee("G8", "G23")
 @pytest.mark.heavy
 @pytest.mark.parametrize("how", ["killed by one message", "each by its own verdict"])
-def test_20000_exits_in_one_tick_are_received(make_loop: LoopMaker, how: str) -> None:
+def test_20000_exits_in_one_tick_are_received(make_loop: LoopMaker, how: str, seen: list[Seen]) -> None:
     loop = make_loop(max_actors_per_tick=MANY + 10, max_tick=60.0)
-    seen: list[Seen] = []
     boss = loop.spawn(record, seen, mailbox_cap=5)
     children = [loop.spawn(failer, supervisor=boss) for _ in range(MANY)]
     killer = loop.spawn(run_message)
@@ -66,9 +65,8 @@ def test_20000_exits_in_one_tick_are_received(make_loop: LoopMaker, how: str) ->
 @pytest.mark.spec("J6")
 @pytest.mark.guarantee("G8", "G23")
 @pytest.mark.slow
-def test_20000_monitored_exits_in_one_tick_are_received(make_loop: LoopMaker) -> None:
+def test_20000_monitored_exits_in_one_tick_are_received(make_loop: LoopMaker, seen: list[Seen]) -> None:
     loop = make_loop(max_actors_per_tick=MANY + 10, max_tick=60.0)
-    seen: list[Seen] = []
     watcher = loop.spawn(record, seen, mailbox_cap=5)
     targets = [loop.spawn(stopper) for _ in range(MANY)]
     for target in targets:
@@ -98,8 +96,7 @@ def test_a_supervisor_gets_one_child_exit_for_each_end_with_reason_and_cause(loo
 
 
 @pytest.mark.guarantee("G23")
-def test_each_monitor_hears_once(loop: Loop) -> None:
-    seen: list[Seen] = []
+def test_each_monitor_hears_once(loop: Loop, seen: list[Seen]) -> None:
     target = loop.spawn(panicker)
     watchers = [loop.spawn(record, seen) for _ in range(3)]
     for watcher in watchers:
@@ -131,8 +128,7 @@ def test_monitoring_an_ended_actor_reports_its_reason(loop: Loop, behavior: Any,
 
 
 @pytest.mark.guarantee("G23")
-def test_demonitor_takes_it_back_once(loop: Loop) -> None:
-    seen: list[Seen] = []
+def test_demonitor_takes_it_back_once(loop: Loop, seen: list[Seen]) -> None:
     watcher, target = loop.spawn(record, seen), loop.spawn(idle)
     taken, kept = loop.monitor(watcher, target), loop.monitor(watcher, target)
     assert loop.demonitor(taken)
@@ -163,8 +159,7 @@ def test_an_actor_may_monitor_itself(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G23")
-def test_two_actors_monitor_each_other(loop: Loop) -> None:
-    seen: list[Seen] = []
+def test_two_actors_monitor_each_other(loop: Loop, seen: list[Seen]) -> None:
     one, two = loop.spawn(record, seen), loop.spawn(record, seen)
     loop.monitor(one, two)
     loop.monitor(two, one)
@@ -225,9 +220,8 @@ def test_what_is_no_monitor_is_an_invalid_argument(loop: Loop, monitor: Any) -> 
         loop.demonitor(monitor)
 
 
-def test_another_loops_monitor_is_not_ours_to_take_back(make_loop: LoopMaker) -> None:
+def test_another_loops_monitor_is_not_ours_to_take_back(make_loop: LoopMaker, seen: list[Seen]) -> None:
     here, there = make_loop(), make_loop()
-    seen: list[Seen] = []
     watcher, target = there.spawn(record, seen), there.spawn(idle)
     monitor = there.monitor(watcher, target)
     with suppress(InvalidArgumentError):

@@ -188,9 +188,8 @@ def test_a_wrong_observer_is_refused(
 
 
 @pytest.mark.guarantee("G24")
-def test_an_observer_may_act_on_the_loop(loop: Loop) -> None:
+def test_an_observer_may_act_on_the_loop(loop: Loop, seen: list[Seen]) -> None:
     """It may send, spawn and stop from a hook: an actor stopped while it starts is simply gone."""
-    seen: list[Seen] = []
     journal = loop.spawn(record, seen)
 
     class Active(Observer):

@@ -34,9 +34,8 @@ DROPPING = tuple(OUTCOMES)
 @pytest.mark.parametrize("lane", USER_LANES)
 @pytest.mark.parametrize("policy", DROPPING)
 def test_a_full_lane_follows_its_policy(
-    loop: Loop, diary: RecordingObserver, policy: Overflow, lane: Lane
+    loop: Loop, diary: RecordingObserver, policy: Overflow, lane: Lane, seen: list[Seen]
 ) -> None:
-    seen: list[Seen] = []
     actor = loop.spawn(record, seen, mailbox_cap=CAP, overflow=policy)
     for number in range(6):
         if number % 2:
@@ -85,9 +84,8 @@ def test_no_policy_touches_the_system_lane(loop: Loop, diary: RecordingObserver,
 @pytest.mark.guarantee("G9", "G20")
 @pytest.mark.parametrize("policy", [*DROPPING, Overflow.REJECT])
 def test_a_due_timer_drops_nothing(
-    loop: Loop, clock: VirtualClock, diary: RecordingObserver, policy: Overflow
+    loop: Loop, clock: VirtualClock, diary: RecordingObserver, policy: Overflow, seen: list[Seen]
 ) -> None:
-    seen: list[Seen] = []
     # Two user slots; the actor before it in the queue keeps the tick from reaching it before the timer is due.
     actor = loop.spawn(record, seen, mailbox_cap=6, overflow=policy)
     for number in range(3):

@@ -501,9 +501,8 @@ def test_handling_signals_needs_the_main_thread_and_a_refusal_changes_nothing(ma
 
 
 @pytest.mark.guarantee("G28")
-def test_a_loop_that_cannot_run_installs_nothing(loop: Loop) -> None:
+def test_a_loop_that_cannot_run_installs_nothing(loop: Loop, seen: list[Any]) -> None:
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    seen: list[Any] = []
 
     def act(ctx: Context[Any]) -> None:
         with pytest.raises(Exception, match="run already"):

@@ -106,9 +106,8 @@ def test_each_fate_is_counted_once(loop: Loop, clock: VirtualClock) -> None:
 
 
 @pytest.mark.guarantee("G10")
-def test_the_books_are_right_inside_a_behavior_too(loop: Loop) -> None:
+def test_the_books_are_right_inside_a_behavior_too(loop: Loop, seen: list[tuple[int, int, int]]) -> None:
     """`waiting` is what is in mailboxes now; the message at hand has been seen, so it counts as handled."""
-    seen: list[tuple[int, int, int]] = []
 
     def look(ctx: Context[Any], data: object) -> None:
         books = ctx.loop.statistics()

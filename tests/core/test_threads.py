@@ -230,8 +230,7 @@ def test_invalid_arguments_are_not_counted(loop: Loop, arguments: dict[str, Any]
 
 
 @pytest.mark.guarantee("G37")
-def test_send_async_passes_all_arguments(loop: Loop) -> None:
-    seen: list[Seen] = []
+def test_send_async_passes_all_arguments(loop: Loop, seen: list[Seen]) -> None:
     actor = loop.spawn(record, seen)
     data = object()
     for lane in reversed(USER_LANES):
@@ -267,8 +266,7 @@ def test_a_full_mailbox_says_how_full(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G37")
-def test_slots_are_reserved_by_lane(loop: Loop) -> None:
-    seen: list[Any] = []
+def test_slots_are_reserved_by_lane(loop: Loop, seen: list[Any]) -> None:
     actor = loop.spawn(collect, seen, mailbox_cap=CAP)
     for lane in reversed(USER_LANES):
         for number in range(3):
@@ -279,8 +277,7 @@ def test_slots_are_reserved_by_lane(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G37", "G7")
-def test_a_reserved_slot_is_not_used_by_local_sends(loop: Loop) -> None:
-    seen: list[Any] = []
+def test_a_reserved_slot_is_not_used_by_local_sends(loop: Loop, seen: list[Any]) -> None:
     actor = loop.spawn(collect, seen, mailbox_cap=CAP)
     loop.send_async(actor, "promised")
     assert [loop.try_send(actor, number) for number in range(4)] == [True, True, False, False]
@@ -291,8 +288,7 @@ def test_a_reserved_slot_is_not_used_by_local_sends(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G37", "G20")
-def test_a_reserved_slot_is_not_used_by_a_timer(loop: Loop, clock: VirtualClock) -> None:
-    seen: list[Any] = []
+def test_a_reserved_slot_is_not_used_by_a_timer(loop: Loop, clock: VirtualClock, seen: list[Any]) -> None:
     actor = loop.spawn(collect, seen, mailbox_cap=CAP)
     loop.send_after(actor, 0.001, "timer")
     clock.advance(0.005)
@@ -600,9 +596,8 @@ OUTCOMES = {
 @pytest.mark.parametrize("lane", USER_LANES)
 @pytest.mark.parametrize("policy", OUTCOMES)
 def test_policies_apply_to_threads(
-    loop: Loop, diary: RecordingObserver, policy: Overflow, lane: Lane
+    loop: Loop, diary: RecordingObserver, policy: Overflow, lane: Lane, seen: list[Any]
 ) -> None:
-    seen: list[Any] = []
     actor = loop.spawn(collect, seen, mailbox_cap=CAP, overflow=policy)
     for number in range(6):
         assert elsewhere(lambda number=number: loop.send_async(actor, number, lane=lane)) is None  # type: ignore[misc]
@@ -617,9 +612,8 @@ def test_policies_apply_to_threads(
 
 @pytest.mark.guarantee("G9", "G37")
 @pytest.mark.parametrize("policy", OUTCOMES)
-def test_a_flood_to_a_full_mailbox_fills_no_memory(loop: Loop, policy: Overflow) -> None:
+def test_a_flood_to_a_full_mailbox_fills_no_memory(loop: Loop, policy: Overflow, seen: list[Any]) -> None:
     """The first, the last, or both ends of ten thousand: whatever was given up on the way."""
-    seen: list[Any] = []
 
     class Weight:
         living = 0

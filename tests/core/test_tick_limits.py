@@ -117,7 +117,7 @@ def test_a_visit_ends_as_soon_as_a_deadline_has_passed(make_loop: LoopMaker, clo
 
 
 @pytest.mark.guarantee("G14")
-def test_timer_callbacks_are_limited_by_the_tick(loop: Loop, clock: VirtualClock) -> None:
+def test_timer_callbacks_are_limited_by_the_tick(loop: Loop, clock: VirtualClock, seen: list[object]) -> None:
     fired: list[int] = []
 
     def slow(number: int) -> None:
@@ -126,7 +126,6 @@ def test_timer_callbacks_are_limited_by_the_tick(loop: Loop, clock: VirtualClock
 
     for number in range(10):
         loop.kernel.call_later(1, lambda number=number: slow(number))  # type: ignore[misc]  # a default binds it
-    seen: list[object] = []
     loop.send(loop.spawn(collect, seen), "x")
     clock.advance(0.001)
     loop.poll_once()
@@ -166,9 +165,8 @@ def test_an_urgent_message_to_another_actor_ends_the_visit_as_well(loop: Loop, c
 
 
 @pytest.mark.guarantee("G12", "G269")
-def test_data_from_another_thread_ends_no_visit(loop: Loop, clock: VirtualClock) -> None:
+def test_data_from_another_thread_ends_no_visit(loop: Loop, clock: VirtualClock, seen: list[Any]) -> None:
     worker = Worker(loop, clock)
-    seen: list[Any] = []
     other = loop.spawn(collect, seen)
     for _ in range(60):
         loop.send(worker.actor, 0)

@@ -78,8 +78,7 @@ def test_a_timer_set_between_two_milliseconds(loop: Loop, clock: VirtualClock, o
 @pytest.mark.spec("J13")
 @pytest.mark.guarantee("G17")
 @pytest.mark.parametrize("ms", [0.0001, 0.5, 0.999, 1.0])
-def test_fractions_round_up(loop: Loop, clock: VirtualClock, ms: float) -> None:
-    seen: list[Any] = []
+def test_fractions_round_up(loop: Loop, clock: VirtualClock, ms: float, seen: list[Any]) -> None:
     loop.send_after(loop.spawn(collect, seen), ms / 1000, "tick")
     clock.advance(0.000999)
     settle(loop)
@@ -145,8 +144,7 @@ def test_fractions_of_a_millisecond_round_up(delay: Any, ms: int) -> None:
 
 
 @pytest.mark.guarantee("G17")
-def test_a_delay_may_be_a_timedelta(loop: Loop, clock: VirtualClock) -> None:
-    seen: list[Any] = []
+def test_a_delay_may_be_a_timedelta(loop: Loop, clock: VirtualClock, seen: list[Any]) -> None:
     loop.send_after(loop.spawn(collect, seen), timedelta(milliseconds=20), "tick")
     clock.advance(timedelta(milliseconds=19))
     settle(loop)
@@ -187,8 +185,7 @@ def test_equal_deadlines_fire_in_order_of_their_calls(loop: Loop, clock: Virtual
 
 @pytest.mark.spec("J13")
 @pytest.mark.guarantee("G16")
-def test_a_cancelled_timer_is_never_delivered(loop: Loop, clock: VirtualClock) -> None:
-    seen: list[Any] = []
+def test_a_cancelled_timer_is_never_delivered(loop: Loop, clock: VirtualClock, seen: list[Any]) -> None:
     actor = loop.spawn(collect, seen)
     timers = [loop.send_after(actor, (1 + number % 7) / 1000, number) for number in range(100)]
     for timer in timers[::2]:
@@ -242,11 +239,10 @@ def test_a_timer_belongs_to_its_target_not_to_who_set_it(loop: Loop, clock: Virt
 
 @pytest.mark.spec("J13")
 @pytest.mark.guarantee("G19", "G21")
-def test_timers_go_with_their_target(loop: Loop, clock: VirtualClock) -> None:
+def test_timers_go_with_their_target(loop: Loop, clock: VirtualClock, seen: list[Any]) -> None:
     actor = loop.spawn(idle)
     timers = [loop.send_after(actor, ms / 1000, "x") for ms in (0, 1, 100, 100_000)]
     loop.stop_actor(actor)
-    seen: list[Any] = []
     heir = loop.spawn(collect, seen)
     assert int(heir) >> 24 == int(actor) >> 24, "the same seat"
     clock.advance(200.0)
@@ -311,9 +307,8 @@ def test_a_timer_that_waits_for_room_goes_with_its_target(make_loop: LoopMaker, 
 
 @pytest.mark.spec("J13")
 @pytest.mark.guarantee("G16", "G20")
-def test_a_full_lane_still_gets_its_timer(make_loop: LoopMaker, clock: VirtualClock) -> None:
+def test_a_full_lane_still_gets_its_timer(make_loop: LoopMaker, clock: VirtualClock, seen: list[Any]) -> None:
     loop = make_loop(max_actors_per_tick=4)
-    seen: list[Any] = []
 
     def again(ctx: Context[Any], data: str) -> None:
         seen.append(data)

@@ -151,10 +151,9 @@ def test_each_message_that_stalls_is_reported_once(make_loop: LoopMaker, listene
 
 
 @pytest.mark.guarantee("G39")
-def test_a_coroutine_that_waits_blocks_nobody(make_loop: LoopMaker) -> None:
+def test_a_coroutine_that_waits_blocks_nobody(make_loop: LoopMaker, seen: list[bool]) -> None:
     # Looks inside, at what the watchdog sees: a stall that is not reported proves little.
     loop = make_loop(stall_timeout=60.0)
-    seen: list[bool] = []
 
     def look() -> bool:
         deadline = monotonic() + PATIENCE
@@ -189,10 +188,9 @@ def test_the_thread_ends_with_the_loop(make_loop: LoopMaker, drive: Callable[[Lo
 
 @pytest.mark.guarantee("G39")
 def test_it_is_off_by_default(
-    make_loop: LoopMaker, drive: Callable[[Loop], None], listener: Listener
+    make_loop: LoopMaker, drive: Callable[[Loop], None], listener: Listener, seen: list[int]
 ) -> None:
     before = threading.active_count()
-    seen: list[int] = []
     blocked: list[bool] = []
     loop = make_loop()
 
