@@ -1013,6 +1013,22 @@ def test_a_sweep_finds_a_closed_fd(
 
 
 @pytest.mark.guarantee("G36")
+def test_sweeps_start_again_with_the_next_watch(
+    loop: Loop, clock: VirtualClock, descriptors: Descriptors, seen: list[Any]
+) -> None:
+    actor = loop.spawn(collect, seen)
+    (first, _), (second, _) = descriptors.pipe(), descriptors.pipe()
+    loop.watch_fd(first, actor, READ)
+    loop.unwatch_fd(first)
+    assert loop.statistics().timers_pending == 0
+    loop.watch_fd(second, actor, READ)
+    descriptors.close(second)
+    clock.advance(1.0)
+    settle(loop)
+    assert seen == [IoEvent(second, Readiness.ERROR)]
+
+
+@pytest.mark.guarantee("G36")
 def test_unwatch_drops_the_error(make_loop: LoopMaker, clock: VirtualClock, descriptors: Descriptors) -> None:
     loop = make_loop(max_actors_per_tick=1)
     read, _ = descriptors.pipe()
