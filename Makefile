@@ -92,7 +92,7 @@ spec: ready ## print every requirement and guarantee with its tests
 
 soak: ready ## long runs under load: loops, nodes and pods; a flooded node; a fuzzed node
 	@$(PY) -m tests.soak
-	@$(PY) -m tests.soak.siege
+	@$(PY) -m tests.soak.node_run
 	@$(PY) -m tests.fuzz
 
 clean: ## remove everything the other targets created

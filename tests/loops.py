@@ -10,7 +10,7 @@ import pytest
 
 from bandstand.core import Clock, Loop, LoopConfig
 from bandstand.testing import VirtualClock, leaks_of
-from tests.core.support import HostFactory, LoopMaker, RecordingObserver, guarded
+from tests.core.support import HostFactory, LoopMaker, RecordingObserver, check_statistics, guarded
 
 L = TypeVar("L", bound=Loop)
 
@@ -39,6 +39,7 @@ def loops_of(
     yield make
     for loop in loops:
         loop.destroy()
+        check_statistics(loop)
     # A coroutine that ignores its cancellation is given up, and may well be in flight still: some tests are about that.
     leaks = [leak for loop in loops for leak in leaks_of(loop) if "in flight" not in leak]
     assert leaks == []

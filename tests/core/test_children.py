@@ -1,4 +1,4 @@
-"""Children: how one is started, what its supervisor hears, what it leaves, and what ends together with whom."""
+"""Children: how they start, what their supervisor receives, what they keep, and in which order they end."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from bandstand.errors import (
     NoSuchActorError,
     RestartLimitError,
 )
-from bandstand.testing import VirtualClock
+from bandstand.testing import VirtualClock, run_async
 from tests.core.child_groups import (
     RecordingChildGroup,
     Stubborn,
@@ -116,7 +116,7 @@ def doing(deed: Callable[[Context[Any]], object], state: Any = None) -> Callable
 
 @pytest.mark.spec("J17")
 @pytest.mark.guarantee("G44")
-def test_an_init_gives_the_state_and_the_child_runs_when_the_call_returns(
+def test_an_init_returns_the_state(
     loop: Loop, boss: ActorId, notes: list[Seen], diary: RecordingObserver
 ) -> None:
     during: list[object] = []
@@ -155,7 +155,7 @@ def test_a_child_without_init_has_no_state_and_runs_at_once(loop: Loop, boss: Ac
 
 
 @pytest.mark.guarantee("G44", "G15")
-def test_what_an_init_sends_to_itself_waits_until_it_has_ended(loop: Loop) -> None:
+def test_what_an_init_sends_to_itself_waits(loop: Loop) -> None:
     log: list[Any] = []
 
     def init(ctx: Context[Any]) -> list[Any]:
@@ -169,12 +169,11 @@ def test_what_an_init_sends_to_itself_waits_until_it_has_ended(loop: Loop) -> No
     assert loop.statistics().ready == 1
     settle(loop)
     assert log == ["init", "urgent", "first", "last"]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G44")
 @pytest.mark.parametrize("error", [Boom("x"), asyncio.CancelledError(), StopIteration()], ids=repr)
-def test_an_init_that_raises_is_a_panic_that_the_supervisor_hears_of_once(
+def test_an_init_that_raises_is_a_panic(
     loop: Loop, boss: ActorId, notes: list[Seen], diary: RecordingObserver, error: BaseException
 ) -> None:
     child = add_child(loop, idle, raising(error), supervisor=boss)
@@ -182,13 +181,10 @@ def test_an_init_that_raises_is_a_panic_that_the_supervisor_hears_of_once(
     assert diary.stopped == [(child, ExitReason.PANIC)]
     settle(loop)
     assert [message.data for message in notes] == [ChildExit(child, ExitReason.PANIC, error)]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G44")
-def test_what_was_sent_to_a_child_whose_init_raises_becomes_dead_letters(
-    loop: Loop, diary: RecordingObserver
-) -> None:
+def test_messages_of_a_failed_init_are_dead_letters(loop: Loop, diary: RecordingObserver) -> None:
     def init(ctx: Context[Any]) -> None:
         ctx.loop.send(ctx.self_id, "unread")
         ctx.loop.send_after(ctx.self_id, 0.005, "timer")
@@ -196,11 +192,10 @@ def test_what_was_sent_to_a_child_whose_init_raises_becomes_dead_letters(
 
     add_child(loop, idle, init)
     assert [data for _, _, data, *_ in diary.dead] == ["unread"]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G44")
-def test_the_error_of_an_init_can_be_asked_for_once(loop: Loop, boss: ActorId) -> None:
+def test_the_error_of_an_init_can_be_taken_once(loop: Loop, boss: ActorId) -> None:
     assert loop.kernel.actors.take_init_error() is None
     error = Boom("x")
     add_child(loop, idle, raising(error), supervisor=boss)
@@ -209,9 +204,7 @@ def test_the_error_of_an_init_can_be_asked_for_once(loop: Loop, boss: ActorId) -
 
 
 @pytest.mark.guarantee("G44", "G23")
-def test_an_init_that_raises_without_a_supervisor_is_logged_once(
-    loop: Loop, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_unsupervised_init_that_raises_is_logged(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
     add_child(loop, idle, raising(Boom("the reason")), name="orphan")
     assert sum("orphan" in line.getMessage() for line in caplog.records) == 1
     assert "the reason" in caplog.text
@@ -227,7 +220,7 @@ def test_an_init_that_raises_without_a_supervisor_is_logged_once(
     ],
 )
 @pytest.mark.parametrize("then", ["returns", "raises", "gives a coroutine", "is not ready yet"])
-def test_an_init_that_ends_its_own_actor_ends_it_when_it_has_returned(
+def test_an_init_that_ends_its_own_actor(
     loop: Loop, boss: ActorId, notes: list[Seen], how: str, reason: ExitReason, cause: type, then: str
 ) -> None:
     during: list[ActorStatus] = []
@@ -251,14 +244,13 @@ def test_an_init_that_ends_its_own_actor_ends_it_when_it_has_returned(
     (note,) = exits(notes)
     assert (note.reason, type(note.cause)) == (reason, cause), "the first wish stands"
     assert loop.statistics().in_flight == 0
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G44", "G22")
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)], ids=repr)
 @pytest.mark.parametrize("wish", ["none", "stop", "kill"])
 @pytest.mark.parametrize("where", ["outside", "in a turn"])
-def test_an_interrupt_in_an_init_leaves_and_everybody_ends(
+def test_an_interrupt_in_an_init_ends_the_loop(
     loop: Loop, diary: RecordingObserver, error: BaseException, wish: str, where: str
 ) -> None:
     born: list[ActorId] = []
@@ -288,13 +280,10 @@ def test_an_interrupt_in_an_init_leaves_and_everybody_ends(
     assert caught.value is error
     assert loop.statistics().alive == 0
     assert sorted(int(actor) for actor, _ in diary.stopped) == sorted([int(parent), int(born[0])])
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G44", "G24")
-def test_a_child_that_the_observer_stops_at_its_start_has_no_init(
-    loop: Loop, boss: ActorId, notes: list[Seen]
-) -> None:
+def test_an_observer_that_stops_a_child_at_its_start(loop: Loop, boss: ActorId, notes: list[Seen]) -> None:
     class Hasty:
         def on_actor_start(self, id: ActorId, name: str | None) -> None:  # noqa: A002 -- the hook's own name
             loop.stop_actor(id)
@@ -310,9 +299,7 @@ def test_a_child_that_the_observer_stops_at_its_start_has_no_init(
 
 @pytest.mark.guarantee("G44", "G24")
 @pytest.mark.parametrize("kind", ["none", "function", "coroutine"])
-def test_what_the_observer_sends_at_a_start_waits_for_the_init_and_keeps_its_place(
-    loop: Loop, kind: str
-) -> None:
+def test_messages_of_the_observer_wait_for_the_init(loop: Loop, kind: str) -> None:
     log: list[Any] = []
 
     async def slow(ctx: Context[Any]) -> str:
@@ -343,7 +330,6 @@ def test_what_the_observer_sends_at_a_start_waits_for_the_init_and_keeps_its_pla
     assert log == [*([] if kind == "none" else ["init"]), ("hello", state), ("second", state)]
     assert other == ["x"]
     settle(loop)
-    check_statistics(loop)
 
 
 # --- inside another's turn ----------------------------------------------------------------------------------------------
@@ -351,9 +337,7 @@ def test_what_the_observer_sends_at_a_start_waits_for_the_init_and_keeps_its_pla
 
 @pytest.mark.guarantee("G44", "G54")
 @pytest.mark.parametrize("how", ENDS)
-def test_an_init_that_ends_its_supervisor_inside_the_supervisors_own_turn(
-    loop: Loop, diary: RecordingObserver, how: str
-) -> None:
+def test_an_init_that_ends_its_running_supervisor(loop: Loop, diary: RecordingObserver, how: str) -> None:
     boss, family = add_supervisor(loop, run_message)
     log: list[object] = []
 
@@ -382,13 +366,10 @@ def test_an_init_that_ends_its_supervisor_inside_the_supervisors_own_turn(
         (boss, ExitReason.NORMAL if how == "stop" else ExitReason.FAIL),
     ]
     assert family.taken == 1
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G44")
-def test_inits_inside_inits_end_whoever_stands_outside_only_when_they_return(
-    loop: Loop, diary: RecordingObserver
-) -> None:
+def test_nested_inits_end_actors_when_they_return(loop: Loop, diary: RecordingObserver) -> None:
     ids: dict[str, ActorId] = {}
     log: list[object] = []
 
@@ -422,14 +403,11 @@ def test_inits_inside_inits_end_whoever_stands_outside_only_when_they_return(
         ("boss", ActorStatus.STOPPING),
     ]
     assert [actor for actor, _ in diary.stopped] == [ids["inner"], ids["middle"], boss]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G44")
 @pytest.mark.parametrize("how", ENDS)
-def test_an_init_that_ends_a_supervisor_that_is_not_at_work_ends_it_at_once(
-    loop: Loop, boss: ActorId, how: str
-) -> None:
+def test_an_init_that_ends_its_idle_supervisor(loop: Loop, boss: ActorId, how: str) -> None:
     seen: list[ActorStatus] = []
 
     def init(ctx: Context[Any]) -> str:
@@ -444,7 +422,7 @@ def test_an_init_that_ends_a_supervisor_that_is_not_at_work_ends_it_at_once(
 
 
 @pytest.mark.guarantee("G44", "G15")
-def test_the_supervisors_turn_goes_on_as_if_nothing_had_happened(loop: Loop) -> None:
+def test_the_behavior_of_the_supervisor_goes_on(loop: Loop) -> None:
     log: list[object] = []
 
     def give_birth(ctx: Context[Any]) -> None:
@@ -501,7 +479,7 @@ def test_an_init_can_neither_drive_nor_destroy_the_loop(loop: Loop) -> None:
 
 @pytest.mark.spec("J17", "J25")
 @pytest.mark.guarantee("G44")
-def test_an_async_init_keeps_its_child_init_until_it_has_ended(
+def test_messages_wait_for_an_async_init(
     loop: Loop, boss: ActorId, notes: list[Seen], stubborn: Stubborn
 ) -> None:
     inbox: list[Any] = []
@@ -525,12 +503,10 @@ def test_an_async_init_keeps_its_child_init_until_it_has_ended(
     assert [(message.data, message.tag, message.lane) for message in notes] == [
         (ChildStart(child), SystemTag.CHILD_START, Lane.SYSTEM)
     ]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G44")
-def test_a_child_start_never_meets_a_full_mailbox(loop: Loop) -> None:
-    seen: list[Seen] = []
+def test_a_child_start_never_meets_a_full_mailbox(loop: Loop, seen: list[Seen]) -> None:
     boss = loop.spawn(record, seen, mailbox_cap=5)
     gate = asyncio.Event()
 
@@ -544,13 +520,10 @@ def test_a_child_start_never_meets_a_full_mailbox(loop: Loop) -> None:
     poll_until(loop, lambda: loop.statistics().in_flight == 0 and loop.statistics().waiting == 0)
     assert start_messages(seen) == children
     assert loop.status(boss) is ActorStatus.RUNNING
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G44")
-def test_an_async_init_that_never_suspends_has_not_started_before_the_host_had_a_turn(
-    loop: Loop, boss: ActorId, notes: list[Seen]
-) -> None:
+def test_an_async_init_starts_in_a_later_tick(loop: Loop, boss: ActorId, notes: list[Seen]) -> None:
     async def init(ctx: Context[Any]) -> str:
         return "state"
 
@@ -562,7 +535,7 @@ def test_an_async_init_that_never_suspends_has_not_started_before_the_host_had_a
 
 
 @pytest.mark.guarantee("G44")
-def test_an_async_init_that_raises_is_a_panic_that_the_supervisor_hears_of_once(
+def test_an_async_init_that_raises_is_a_panic(
     loop: Loop, boss: ActorId, notes: list[Seen], diary: RecordingObserver
 ) -> None:
     error = Boom("x")
@@ -577,7 +550,6 @@ def test_an_async_init_that_raises_is_a_panic_that_the_supervisor_hears_of_once(
     assert loop.status(child) is ActorStatus.FAILED
     assert [message.data for message in notes] == [ChildExit(child, ExitReason.PANIC, error)]
     assert [data for _, _, data, *_ in diary.dead] == ["unread"]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G44", "G22")
@@ -598,9 +570,7 @@ def test_what_an_init_gives_is_the_state_and_no_verdict(loop: Loop, verdict: Any
 
 @pytest.mark.guarantee("G44", "G32")
 @pytest.mark.parametrize("has_begun", [False, True])
-def test_an_async_init_is_cancelled_when_its_actor_is_stopped(
-    loop: Loop, boss: ActorId, notes: list[Seen], has_begun: bool
-) -> None:
+def test_a_stop_cancels_an_async_init(loop: Loop, boss: ActorId, notes: list[Seen], has_begun: bool) -> None:
     log: list[str] = []
 
     async def init(ctx: Context[Any]) -> str:
@@ -622,11 +592,10 @@ def test_an_async_init_is_cancelled_when_its_actor_is_stopped(
     assert loop.status(child) is ActorStatus.STOPPED
     assert log == (["begun", "cancelled"] if has_begun else [])
     assert [message.data for message in notes] == [ChildExit(child, ExitReason.NORMAL, None)]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G44", "G32")
-def test_an_async_init_that_succeeds_in_spite_of_its_cancellation_starts_nothing(
+def test_a_cancelled_init_that_returns_does_not_start(
     loop: Loop, boss: ActorId, notes: list[Seen], stubborn: Stubborn
 ) -> None:
     stubborn.answer = "a state that is no verdict"
@@ -655,7 +624,7 @@ def test_an_interrupt_in_an_async_init_leaves(loop: Loop, diary: RecordingObserv
 
 @pytest.mark.guarantee("G22", "G44")
 @pytest.mark.parametrize("where", ["init", "hook"])
-def test_an_interrupt_that_meets_a_coroutine_between_two_ticks_leaves_at_once(loop: Loop, where: str) -> None:
+def test_an_interrupt_between_two_ticks_is_raised_at_once(loop: Loop, where: str) -> None:
     log: list[str] = []
 
     class Interrupting:
@@ -699,9 +668,8 @@ def test_an_async_init_in_flight_ends_with_its_loop(loop: Loop, diary: Recording
 
 
 @pytest.mark.guarantee("G44", "G33")
-def test_an_init_starts_from_the_context_variables_it_was_given(loop: Loop) -> None:
+def test_an_init_starts_from_the_context_variables_it_was_given(loop: Loop, seen: list[str]) -> None:
     var: ContextVar[str] = ContextVar("var", default="unset")
-    seen: list[str] = []
 
     async def init(ctx: Context[Any]) -> None:
         seen.append(var.get())
@@ -734,7 +702,7 @@ def test_async_inits_run_side_by_side(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G44", "G28")
-def test_an_async_init_on_somebodys_event_loop(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
+def test_an_async_init_inside_async_with(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
     loop = make_loop()
     notes: list[Seen] = []
 
@@ -753,17 +721,14 @@ def test_an_async_init_on_somebodys_event_loop(make_loop: LoopMaker, loop_factor
             assert loop.status(child) is ActorStatus.RUNNING
         assert len(asyncio.all_tasks()) == 1
 
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(main())
+    run_async(main, loop_factory=loop_factory)
 
 
 # --- an init that goes on by messages -----------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G44")
-def test_an_actor_that_is_not_ready_yet_is_init_and_handles_messages_until_it_is_declared_started(
-    loop: Loop, boss: ActorId, notes: list[Seen]
-) -> None:
+def test_an_actor_can_declare_itself_started_later(loop: Loop, boss: ActorId, notes: list[Seen]) -> None:
     seen: list[tuple[Any, ActorStatus]] = []
 
     def behavior(ctx: Context[Any], data: Any) -> None:
@@ -785,12 +750,10 @@ def test_an_actor_that_is_not_ready_yet_is_init_and_handles_messages_until_it_is
     loop.kernel.actors.declare_started(child)
     settle(loop)
     assert start_messages(notes) == [child], "once"
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G44")
-def test_what_a_not_yet_init_sent_to_itself_is_handled(loop: Loop) -> None:
-    seen: list[Any] = []
+def test_what_a_not_yet_init_sent_to_itself_is_handled(loop: Loop, seen: list[Any]) -> None:
 
     def init(ctx: Context[Any]) -> object:
         ctx.loop.send(ctx.self_id, "go on")
@@ -805,9 +768,7 @@ def test_what_a_not_yet_init_sent_to_itself_is_handled(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G44")
-def test_an_actor_that_never_was_ready_can_end_like_any_other(
-    loop: Loop, boss: ActorId, notes: list[Seen]
-) -> None:
+def test_an_actor_that_never_started_can_end(loop: Loop, boss: ActorId, notes: list[Seen]) -> None:
     children = [add_child(loop, lambda ctx, data: FAIL, giving(NOT_YET), supervisor=boss) for _ in range(3)]
     loop.stop_actor(children[0])
     loop.kill_actor(children[1])
@@ -823,7 +784,7 @@ def test_an_actor_that_never_was_ready_can_end_like_any_other(
 
 
 @pytest.mark.guarantee("G44")
-def test_a_start_that_nobody_is_left_to_hear_of_is_no_message(loop: Loop, boss: ActorId) -> None:
+def test_a_start_without_a_supervisor_is_no_message(loop: Loop, boss: ActorId) -> None:
     child = add_child(loop, idle, giving(NOT_YET), supervisor=boss)
     loop.stop_actor(boss)
     loop.kernel.actors.declare_started(child)
@@ -845,9 +806,8 @@ IN_ORDER = [f"{lane.name} {letter}" for lane in USER_LANES for letter in LETTERS
 
 @pytest.mark.guarantee("G51", "G5", "G6")
 @pytest.mark.parametrize("init", [None, giving("state")], ids=["no init", "init"])
-def test_what_was_kept_comes_first_in_order_and_by_lanes(loop: Loop, init: Any) -> None:
+def test_kept_messages_come_first_by_lanes(loop: Loop, init: Any, seen: list[Any]) -> None:
     boss, family = add_supervisor(loop)
-    seen: list[Any] = []
     other: list[Any] = []
     bystander = loop.spawn(collect, other)
 
@@ -866,11 +826,10 @@ def test_what_was_kept_comes_first_in_order_and_by_lanes(loop: Loop, init: Any) 
     settle(loop)
     assert seen == [*IN_ORDER[:3], "new and urgent", *IN_ORDER[3:], "new"]
     assert other == ["x"]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G51")
-def test_an_heir_with_an_estate_is_in_the_run_queue_once(loop: Loop) -> None:
+def test_a_restarted_child_is_in_the_run_queue_once(loop: Loop) -> None:
     boss, family = add_supervisor(loop)
     first = add_child(loop, idle, supervisor=boss, keeps=True)
     write(loop, first)
@@ -883,9 +842,8 @@ def test_an_heir_with_an_estate_is_in_the_run_queue_once(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G51")
-def test_an_estate_waits_for_an_async_init(loop: Loop, stubborn: Stubborn) -> None:
+def test_a_kept_mailbox_waits_for_an_async_init(loop: Loop, stubborn: Stubborn, seen: list[Any]) -> None:
     boss, family = add_supervisor(loop)
-    seen: list[Any] = []
     stubborn.answer = seen
     first = add_child(loop, idle, supervisor=boss, keeps=True)
     write(loop, first)
@@ -898,19 +856,17 @@ def test_an_estate_waits_for_an_async_init(loop: Loop, stubborn: Stubborn) -> No
     stubborn.release.set()
     poll_until(loop, lambda: len(seen) == len(IN_ORDER) + 1)
     assert seen == [*IN_ORDER, "new"]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G51")
 @pytest.mark.parametrize("kind", ["function", "coroutine"])
-def test_an_heir_whose_init_fails_leaves_the_estate_again(loop: Loop, kind: str) -> None:
+def test_a_failed_init_keeps_the_mailbox(loop: Loop, kind: str, seen: list[Any]) -> None:
     boss, family = add_supervisor(loop)
 
     async def slow(ctx: Context[Any]) -> None:
         await asyncio.sleep(0)
         raise Boom("x")
 
-    seen: list[Any] = []
     first = add_child(loop, idle, supervisor=boss, keeps=True)
     write(loop, first)
     loop.stop_actor(first)
@@ -921,13 +877,11 @@ def test_an_heir_whose_init_fails_leaves_the_estate_again(loop: Loop, kind: str)
     add_child(loop, collect, giving(seen), supervisor=boss, keeps=True, estate=family.mailboxes.pop())
     settle(loop)
     assert seen == IN_ORDER
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G51")
-def test_the_message_at_hand_is_not_kept(loop: Loop) -> None:
+def test_the_current_message_is_not_kept(loop: Loop, seen: list[Any]) -> None:
     boss, family = add_supervisor(loop)
-    seen: list[Any] = []
     first = add_child(loop, lambda ctx, data: FAIL, supervisor=boss, keeps=True)
     for word in ("at hand", "kept", "kept, too"):
         loop.send(first, word)
@@ -935,13 +889,10 @@ def test_the_message_at_hand_is_not_kept(loop: Loop) -> None:
     add_child(loop, collect, giving(seen), supervisor=boss, keeps=True, estate=family.mailboxes.pop())
     settle(loop)
     assert seen == ["kept", "kept, too"]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G51", "G10")
-def test_system_messages_timers_and_what_is_still_on_its_way_are_not_kept(
-    loop: Loop, diary: RecordingObserver
-) -> None:
+def test_system_messages_and_timers_are_not_kept(loop: Loop, diary: RecordingObserver) -> None:
     boss, family = add_supervisor(loop)
     seen: list[Any] = []
     first = add_child(loop, idle, supervisor=boss, keeps=True)
@@ -961,13 +912,11 @@ def test_system_messages_timers_and_what_is_still_on_its_way_are_not_kept(
         (Lane.SYSTEM, SystemTag.SHUTDOWN),
         (Lane.DATA, 0),
     ]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G51", "G7")
-def test_an_estate_larger_than_the_heirs_cap_is_not_cut_and_leaves_no_room(loop: Loop) -> None:
+def test_a_kept_mailbox_may_exceed_the_cap(loop: Loop, seen: list[Any]) -> None:
     boss, family = add_supervisor(loop)
-    seen: list[Any] = []
     first = add_child(loop, idle, supervisor=boss, keeps=True, cap=50)
     assert fill(loop, first) == 46
     loop.stop_actor(first)
@@ -979,13 +928,10 @@ def test_an_estate_larger_than_the_heirs_cap_is_not_cut_and_leaves_no_room(loop:
     settle(loop)
     assert len(seen) == 47
     assert fill(loop, second) == 1
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G51", "G10")
-def test_an_estate_that_is_buried_becomes_dead_letters_of_the_one_that_left_it(
-    loop: Loop, diary: RecordingObserver
-) -> None:
+def test_a_discarded_mailbox_becomes_dead_letters(loop: Loop, diary: RecordingObserver) -> None:
     boss, family = add_supervisor(loop)
     child = add_child(loop, idle, supervisor=boss, keeps=True)
     write(loop, child)
@@ -1004,9 +950,7 @@ def test_an_estate_that_is_buried_becomes_dead_letters_of_the_one_that_left_it(
 
 @pytest.mark.guarantee("G51", "G21")
 @pytest.mark.parametrize("why", ["no family", "no supervisor", "the supervisor has ended", "the loop ends"])
-def test_where_nobody_keeps_it_it_becomes_dead_letters(
-    loop: Loop, diary: RecordingObserver, why: str
-) -> None:
+def test_an_unkept_mailbox_becomes_dead_letters(loop: Loop, diary: RecordingObserver, why: str) -> None:
     boss, family = add_supervisor(loop)
     supervisor = {"no family": loop.spawn(idle), "no supervisor": None}.get(why, boss)
     child = add_child(loop, idle, supervisor=supervisor, keeps=True)
@@ -1024,7 +968,7 @@ def test_where_nobody_keeps_it_it_becomes_dead_letters(
 
 
 @pytest.mark.guarantee("G51", "G10", "G24")
-def test_a_family_that_raises_when_it_should_keep_loses_no_message_from_the_books(
+def test_a_child_group_that_raises_on_keep(
     loop: Loop, diary: RecordingObserver, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Careless(RecordingChildGroup):
@@ -1043,7 +987,7 @@ def test_a_family_that_raises_when_it_should_keep_loses_no_message_from_the_book
 
 
 @pytest.mark.guarantee("G51", "G10", "G24")
-def test_an_heir_that_the_observer_stops_at_its_start_loses_no_message_from_the_books(loop: Loop) -> None:
+def test_an_observer_that_stops_a_restarted_child(loop: Loop) -> None:
     boss, family = add_supervisor(loop)
     child = add_child(loop, idle, supervisor=boss, keeps=True)
     write(loop, child)
@@ -1060,13 +1004,11 @@ def test_an_heir_that_the_observer_stops_at_its_start_loses_no_message_from_the_
     for estate in family.mailboxes:
         loop.kernel.discard_mailbox(estate)
     assert loop.statistics().waiting == 0
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G51", "G10", "G24")
-def test_what_the_observer_sends_to_an_heir_at_its_start_is_not_lost(loop: Loop) -> None:
+def test_messages_of_the_observer_to_a_restarted_child(loop: Loop, seen: list[Any]) -> None:
     boss, family = add_supervisor(loop)
-    seen: list[Any] = []
     child = add_child(loop, idle, supervisor=boss, keeps=True)
     write(loop, child)
     loop.stop_actor(child)
@@ -1082,7 +1024,6 @@ def test_what_the_observer_sends_to_an_heir_at_its_start_is_not_lost(loop: Loop)
     settle(loop)
     assert sorted(seen) == sorted([*IN_ORDER, *(f"hello by {lane.name}" for lane in USER_LANES)])
     assert loop.statistics().waiting == 0
-    check_statistics(loop)
 
 
 # --- families -----------------------------------------------------------------------------------------------------------
@@ -1108,9 +1049,7 @@ BOSS_ENDS: dict[str, Callable[[Loop, ActorId], object]] = {
 
 @pytest.mark.guarantee("G21", "G54")
 @pytest.mark.parametrize("how", BOSS_ENDS)
-def test_however_a_supervisor_ends_its_children_end_first_and_the_last_one_first(
-    loop: Loop, diary: RecordingObserver, how: str
-) -> None:
+def test_children_end_before_their_supervisor(loop: Loop, diary: RecordingObserver, how: str) -> None:
     boss, family = add_supervisor(loop, run_message)
     children = [add_child(loop, idle, supervisor=boss) for _ in range(4)]
     # A family's own order, which need not be that of the births.
@@ -1119,12 +1058,11 @@ def test_however_a_supervisor_ends_its_children_end_first_and_the_last_one_first
     assert [actor for actor, _ in diary.stopped] == [*(children[place] for place in (1, 3, 0, 2)), boss]
     assert {reason for actor, reason in diary.stopped if actor is not boss} == {ExitReason.NORMAL}
     assert family.taken == 1
-    check_statistics(loop)
 
 
 @pytest.mark.spec("J16")
 @pytest.mark.guarantee("G21")
-def test_when_children_end_their_supervisors_id_is_stale_and_all_the_rest_is_still_there(loop: Loop) -> None:
+def test_the_order_of_an_exit(loop: Loop) -> None:
     facts: list[object] = []
     boss, family = add_supervisor(loop)
     child = add_child(loop, idle, supervisor=boss)
@@ -1157,7 +1095,6 @@ def test_when_children_end_their_supervisors_id_is_stale_and_all_the_rest_is_sti
         ("peer", ActorStatus.FAILED, False, 1, 1),
     ]
     assert loop.status(child) is ActorStatus.STOPPED
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G21", "G54")
@@ -1179,7 +1116,7 @@ def test_a_whole_tree_ends_leaves_first(loop: Loop, diary: RecordingObserver, ho
 
 @pytest.mark.guarantee("G21", "G54")
 @pytest.mark.parametrize("how", ["kill", "loop end"])
-def test_a_chain_of_60_supervisors_leaves_nobody_over(loop: Loop, diary: RecordingObserver, how: str) -> None:
+def test_a_chain_of_60_supervisors_ends(loop: Loop, diary: RecordingObserver, how: str) -> None:
     chain: list[ActorId] = []
     above: RecordingChildGroup | None = None
     for _ in range(60):
@@ -1195,9 +1132,7 @@ def test_a_chain_of_60_supervisors_leaves_nobody_over(loop: Loop, diary: Recordi
 
 
 @pytest.mark.guarantee("G21", "G24")
-def test_a_family_that_raises_when_it_is_disbanded_is_contained(
-    loop: Loop, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_child_group_that_raises_at_its_end(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
     class Careless(RecordingChildGroup):
         def take_all(self, children: list[ActorId]) -> None:
             raise Boom("not my business")
@@ -1214,7 +1149,7 @@ def test_a_family_that_raises_when_it_is_disbanded_is_contained(
 
 
 @pytest.mark.guarantee("G21", "G54")
-def test_a_child_whose_coroutine_is_in_flight_does_not_hold_its_supervisor_up(
+def test_a_child_in_flight_does_not_delay_it(
     loop: Loop, diary: RecordingObserver, stubborn: Stubborn
 ) -> None:
     boss, family = add_supervisor(loop)
@@ -1227,13 +1162,10 @@ def test_a_child_whose_coroutine_is_in_flight_does_not_hold_its_supervisor_up(
     assert loop.status(slow) is ActorStatus.STOPPING
     stubborn.release.set()
     poll_until(loop, lambda: loop.status(slow) is ActorStatus.STOPPED)
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G21", "G54")
-def test_a_child_that_ends_its_supervisor_from_its_own_turn_ends_when_it_returns(
-    loop: Loop, diary: RecordingObserver
-) -> None:
+def test_a_child_that_ends_its_supervisor(loop: Loop, diary: RecordingObserver) -> None:
     boss, family = add_supervisor(loop)
     log: list[object] = []
     child, sibling = add_child(loop, run_message, supervisor=boss), add_child(loop, idle, supervisor=boss)
@@ -1250,7 +1182,7 @@ def test_a_child_that_ends_its_supervisor_from_its_own_turn_ends_when_it_returns
 
 
 @pytest.mark.guarantee("G54")
-def test_a_family_given_to_an_actor_that_has_ended_is_not_asked(loop: Loop) -> None:
+def test_a_child_group_of_an_ended_actor_is_not_called(loop: Loop) -> None:
     boss = loop.spawn(idle)
     loop.stop_actor(boss)
     family = RecordingChildGroup(loop)
@@ -1263,7 +1195,7 @@ def test_a_family_given_to_an_actor_that_has_ended_is_not_asked(loop: Loop) -> N
 
 
 @pytest.mark.guarantee("G21", "G42")
-def test_end_actor_stops_or_kills_and_minds_nobody_who_has_ended(
+def test_stop_or_kill_ignores_ended_actors(
     loop: Loop, boss: ActorId, notes: list[Seen], stubborn: Stubborn
 ) -> None:
     stopped, killed, slow = (
@@ -1292,7 +1224,7 @@ def test_end_actor_stops_or_kills_and_minds_nobody_who_has_ended(
 
 
 @pytest.mark.spec("J10")
-def test_a_child_too_many_is_max_actors_and_its_estate_stays_whole(make_loop: LoopMaker) -> None:
+def test_a_child_too_many_keeps_its_mailbox(make_loop: LoopMaker, seen: list[Any]) -> None:
     loop = make_loop(max_actors=2)
     boss, family = add_supervisor(loop)
     child = add_child(loop, idle, supervisor=boss, keeps=True)
@@ -1303,14 +1235,13 @@ def test_a_child_too_many_is_max_actors_and_its_estate_stays_whole(make_loop: Lo
     with pytest.raises(MaxActorsError):
         add_child(loop, idle, supervisor=boss, keeps=True, estate=estate)
     loop.stop_actor(blocker)
-    seen: list[Any] = []
     add_child(loop, collect, giving(seen), supervisor=boss, keeps=True, estate=estate)
     settle(loop)
     assert seen == IN_ORDER
 
 
 @pytest.mark.guarantee("G26")
-def test_a_child_of_nobody_and_of_a_closed_loop_is_refused_before_its_init(loop: Loop, boss: ActorId) -> None:
+def test_a_refused_child_has_no_init(loop: Loop, boss: ActorId) -> None:
     calls: list[str] = []
     init = doing(lambda ctx: calls.append("init"))
     ended = loop.spawn(idle)
@@ -1357,9 +1288,7 @@ def test_whether_a_loop_is_open_can_be_asked(loop: Loop) -> None:
 
 @pytest.mark.spec("J16")
 @pytest.mark.guarantee("G24")
-def test_restarts_and_escalations_are_told_to_the_observer_and_to_nobody_without_one(
-    loop: Loop, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_observer_hears_of_restarts(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
     told: list[object] = []
     boss, child = loop.spawn(idle), loop.spawn(idle)
 
@@ -1406,13 +1335,10 @@ def test_a_system_message_can_be_sent_for_later(loop: Loop, clock: VirtualClock,
     settle(loop)
     assert notes == [Seen("later", SystemTag.CHILD_RESTART, 0, Lane.SYSTEM)]
     assert not timer.pending
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G8", "G20")
-def test_a_system_timer_that_meets_a_mailbox_full_to_the_last_slot_waits_and_fails_nobody(
-    loop: Loop, clock: VirtualClock, diary: RecordingObserver
-) -> None:
+def test_a_system_timer_waits_for_room(loop: Loop, clock: VirtualClock, diary: RecordingObserver) -> None:
     seen: list[Any] = []
     actor = loop.spawn(collect, seen, mailbox_cap=5)
     for number in range(5):
@@ -1423,20 +1349,16 @@ def test_a_system_timer_that_meets_a_mailbox_full_to_the_last_slot_waits_and_fai
     assert seen == [*range(5), "later"]
     assert diary.full == []
     assert loop.status(actor) is ActorStatus.RUNNING
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G16", "G19")
-def test_a_system_timer_goes_with_its_target_and_is_not_set_for_one_that_has_ended(
-    loop: Loop, clock: VirtualClock
-) -> None:
+def test_a_system_timer_ends_with_its_target(loop: Loop, clock: VirtualClock) -> None:
     actor = loop.spawn(idle)
     timer = loop.kernel.start_system_timer(actor, 10, "later", SystemTag.SHUTDOWN)
     loop.kill_actor(actor)
     assert timer is not None
     assert not timer.pending
     assert loop.kernel.start_system_timer(actor, 10, "later", SystemTag.SHUTDOWN) is None
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G11")
@@ -1451,9 +1373,7 @@ def test_the_tags_of_exits_starts_and_io_cannot_be_sent(loop: Loop, tag: SystemT
         loop.kernel.start_system_timer(actor, 1, "x", tag)
 
 
-def test_the_loops_own_time_is_milliseconds_since_it_was_made(
-    make_loop: LoopMaker, clock: VirtualClock
-) -> None:
+def test_elapsed_time_is_in_milliseconds(make_loop: LoopMaker, clock: VirtualClock) -> None:
     clock.advance(0.5)
     now = make_loop().kernel.timers.elapsed_ms
     assert now() == 0
@@ -1473,9 +1393,7 @@ def failing(loop: Loop, error: BandstandError) -> ActorId:
 
 @pytest.mark.guarantee("G48", "G26")
 @pytest.mark.parametrize("driver", ["run", "poll_once"])
-def test_a_loop_that_was_failed_ends_everybody_and_raises_the_error(
-    loop: Loop, diary: RecordingObserver, driver: str
-) -> None:
+def test_a_failed_loop_ends_all_and_raises(loop: Loop, diary: RecordingObserver, driver: str) -> None:
     error = RestartLimitError("too often")
     actors = [failing(loop, error), loop.spawn(idle)]
     loop.send(actors[1], "unread")
@@ -1489,9 +1407,7 @@ def test_a_loop_that_was_failed_ends_everybody_and_raises_the_error(
 
 
 @pytest.mark.guarantee("G48", "G26")
-def test_a_loop_that_was_failed_before_it_was_run_raises_when_it_is(
-    loop: Loop, diary: RecordingObserver
-) -> None:
+def test_a_loop_that_failed_before_run_raises_in_run(loop: Loop, diary: RecordingObserver) -> None:
     error = RestartLimitError("too often")
     actor = loop.spawn(idle)
     loop.kernel.fail(error)
@@ -1537,7 +1453,7 @@ def test_a_failed_loop_waits_for_its_coroutines(loop: Loop) -> None:
 
 @pytest.mark.guarantee("G48", "G28")
 @pytest.mark.parametrize("coroutines", [False, True])
-def test_in_an_async_with_block_the_body_is_cancelled_and_the_error_raised(
+def test_a_failed_loop_cancels_the_body(
     make_loop: LoopMaker, loop_factory: HostFactory, coroutines: bool
 ) -> None:
     loop = make_loop()
@@ -1570,8 +1486,7 @@ def test_in_an_async_with_block_the_body_is_cancelled_and_the_error_raised(
         await asyncio.sleep(0)
         assert len(asyncio.all_tasks()) == 1
 
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(main())
+    run_async(main, loop_factory=loop_factory)
     assert sorted(map(str, log)) == (["behavior", "body"] if coroutines else ["body"])
     assert loop.statistics().alive == 0
 
@@ -1579,7 +1494,7 @@ def test_in_an_async_with_block_the_body_is_cancelled_and_the_error_raised(
 @pytest.mark.guarantee("G48", "G28")
 @pytest.mark.parametrize("where", ["by a tick of the body's own", "by the body itself", "by an actor"])
 @pytest.mark.parametrize("coroutines", [False, True])
-def test_a_body_that_ends_before_it_hears_of_the_failure_is_not_cancelled_later(
+def test_a_body_that_ends_first(
     make_loop: LoopMaker, loop_factory: HostFactory, where: str, coroutines: bool
 ) -> None:
     loop = make_loop()
@@ -1613,14 +1528,11 @@ def test_a_body_that_ends_before_it_hears_of_the_failure_is_not_cancelled_later(
         for _ in range(5):
             await asyncio.sleep(0)
 
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(main())
+    run_async(main, loop_factory=loop_factory)
 
 
 @pytest.mark.guarantee("G48")
-def test_a_body_that_swallows_its_cancellation_still_gets_the_error(
-    make_loop: LoopMaker, loop_factory: HostFactory
-) -> None:
+def test_a_body_that_ignores_the_cancellation(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
     loop = make_loop()
     log: list[str] = []
 
@@ -1636,15 +1548,13 @@ def test_a_body_that_swallows_its_cancellation_still_gets_the_error(
                 loop.spawn(idle)
             log.append("went on")
 
-    with asyncio.Runner(loop_factory=loop_factory) as runner, pytest.raises(RestartLimitError):
-        runner.run(main())
+    with pytest.raises(RestartLimitError):
+        run_async(main, loop_factory=loop_factory)
     assert log == ["swallowed", "went on"]
 
 
 @pytest.mark.guarantee("G48")
-def test_a_loop_that_was_failed_before_its_block_raises_at_the_door(
-    make_loop: LoopMaker, loop_factory: HostFactory
-) -> None:
+def test_a_failed_loop_cannot_be_entered(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
     loop = make_loop()
     loop.kernel.fail(RestartLimitError("x"))
     entered: list[bool] = []
@@ -1653,8 +1563,8 @@ def test_a_loop_that_was_failed_before_its_block_raises_at_the_door(
         async with loop:
             entered.append(True)
 
-    with asyncio.Runner(loop_factory=loop_factory) as runner, pytest.raises(RestartLimitError):
-        runner.run(main())
+    with pytest.raises(RestartLimitError):
+        run_async(main, loop_factory=loop_factory)
     assert entered == []
 
 
@@ -1673,14 +1583,11 @@ def test_a_timeout_around_the_block_is_not_confused(make_loop: LoopMaker, loop_f
                 await block()
             await asyncio.sleep(0)
 
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(main())
+    run_async(main, loop_factory=loop_factory)
 
 
 @pytest.mark.guarantee("G48")
-def test_the_actor_that_fails_with_the_loops_own_error_is_not_reported_twice(
-    loop: Loop, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_error_of_the_loop_is_not_logged_twice(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
     error = RestartLimitError("too often")
 
     def act(ctx: Context[Any]) -> None:

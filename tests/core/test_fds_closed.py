@@ -13,7 +13,7 @@ from tests.core.support import python
 HOSTS = ("asyncio", "uvloop")
 
 # Each program has a loop with a sweep of 10 ms on the given event loop, an owner that notes what it is told, and a `deed`
-# actor that does what a message says. `run()` returns when nothing is watched any more.
+# actor that does what a message says, and a pipe. `run()` returns when nothing is watched any more.
 PRELUDE = """
 import asyncio, os, random, threading
 import {host}
@@ -57,13 +57,15 @@ def finish(*what):
 
 doer = loop.spawn(deed)
 log = []
+read, write = pipe()
 """
 
 
 def check(program: str, host: str, said: str) -> None:
     if host == "uvloop":
         pytest.importorskip("uvloop")
-    done = python(PRELUDE.format(host=host) + program)
+    ending = "" if "\nfinish(" in program else "\nloop.run(until_idle=True)\nfinish(log)\n"
+    done = python(PRELUDE.format(host=host) + program + ending)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [said], done.stderr
     assert done.stderr == ""
@@ -77,43 +79,27 @@ pytestmark = [
 ]
 
 
-@pytest.mark.slow
-def test_closed_before_the_loop_first_runs(host: str) -> None:
-    check(
+# What each program does, and the line that it prints.
+PROGRAMS: dict[str, tuple[str, str]] = {
+    "closed_before_the_loop_first_runs": (
+        "['ERROR']",
         """
-read, write = pipe()
 loop.watch_fd(read, loop.spawn(noting(log)), READ)
 os.close(read)
-loop.run(until_idle=True)
-finish(log)
 """,
-        host,
+    ),
+    "closed_before_the_loop_first_runs_with_data_waiting": (
         "['ERROR']",
-    )
-
-
-@pytest.mark.slow
-def test_closed_before_the_loop_first_runs_with_data_waiting(host: str) -> None:
-    check(
         """
-read, write = pipe()
 loop.watch_fd(read, loop.spawn(noting(log)), READ)
 os.write(write, b"x")
 os.close(read)
-loop.run(until_idle=True)
-finish(log)
 """,
-        host,
+    ),
+    # Armed, and ready, and closed, all inside one tick: the next poll finds nothing, the sweep finds it.
+    "closed_between_arming_and_polling": (
         "['ERROR']",
-    )
-
-
-@pytest.mark.slow
-def test_closed_between_arming_and_polling(host: str) -> None:
-    """Armed, and ready, and closed, all inside one tick: the next poll finds nothing, the sweep finds it."""
-    check(
         """
-read, write = pipe()
 loop.watch_fd(read, loop.spawn(noting(log)), READ)
 
 def act():
@@ -121,35 +107,20 @@ def act():
     os.close(read)
 
 loop.send(doer, act)
-loop.run(until_idle=True)
-finish(log)
 """,
-        host,
+    ),
+    # The doer is ready first, so it runs when the poll has put the event into the owner's mailbox.
+    "closed_while_its_event_waits_in_the_mailbox": (
         "['ERROR']",
-    )
-
-
-@pytest.mark.slow
-def test_closed_while_its_event_waits_in_the_mailbox(host: str) -> None:
-    """The doer is ready first, so it runs when the poll has put the event into the owner's mailbox."""
-    check(
         """
-read, write = pipe()
 os.write(write, b"x")
 loop.watch_fd(read, loop.spawn(noting(log)), READ)
 loop.send(doer, lambda: os.close(read))
-loop.run(until_idle=True)
-finish(log)
 """,
-        host,
-        "['ERROR']",
-    )
-
-
-def test_closed_by_its_owner_while_it_handles_the_event(host: str) -> None:
-    check(
+    ),
+    "closed_by_its_owner_while_it_handles_the_event": (
+        "['READ', 'ERROR']",
         """
-read, write = pipe()
 
 def then(ctx, event):
     if Readiness.READ in event.readiness:
@@ -157,19 +128,11 @@ def then(ctx, event):
 
 loop.watch_fd(read, loop.spawn(noting(log, then)), READ)
 os.write(write, b"x")
-loop.run(until_idle=True)
-finish(log)
 """,
-        host,
-        "['READ', 'ERROR']",
-    )
-
-
-@pytest.mark.slow
-def test_closed_while_its_async_owner_is_in_flight(host: str) -> None:
-    check(
+    ),
+    "closed_while_its_async_owner_is_in_flight": (
+        "['READ', 'slept', 'ERROR']",
         """
-read, write = pipe()
 
 async def owner(ctx, event):
     log.append(words(event.readiness))
@@ -180,19 +143,11 @@ async def owner(ctx, event):
 
 loop.watch_fd(read, loop.spawn(owner), READ)
 os.write(write, b"x")
-loop.run(until_idle=True)
-finish(log)
 """,
-        host,
-        "['READ', 'slept', 'ERROR']",
-    )
-
-
-@pytest.mark.slow
-def test_closed_by_another_thread_while_the_loop_sleeps(host: str) -> None:
-    check(
+    ),
+    "closed_by_another_thread_while_the_loop_sleeps": (
+        "['ERROR']",
         """
-read, write = pipe()
 asleep = threading.Event()
 loop.watch_fd(read, loop.spawn(noting(log)), READ)
 
@@ -207,14 +162,9 @@ loop.run(until_idle=True)
 thread.join()
 finish(log)
 """,
-        host,
-        "['ERROR']",
-    )
-
-
-@pytest.mark.slow
-def test_both_directions_and_both_ends_closed_at_once(host: str) -> None:
-    check(
+    ),
+    "both_directions_and_both_ends_closed_at_once": (
+        "['ERROR', 'ERROR']",
         """
 import socket
 one, other = (end.detach() for end in socket.socketpair())
@@ -227,20 +177,12 @@ def act():
     os.close(other)
 
 loop.send(doer, act)
-loop.run(until_idle=True)
-finish(log)
 """,
-        host,
-        "['ERROR', 'ERROR']",
-    )
-
-
-@pytest.mark.slow
-def test_a_number_that_is_reused_while_the_loop_sleeps(host: str) -> None:
-    """The new file's data never reach the old owner, and the new owner gets them all."""
-    check(
+    ),
+    # The new file's data never reach the old owner, and the new owner gets them all.
+    "a_number_that_is_reused_while_the_loop_sleeps": (
+        "['ERROR'] [b'for the heir']",
         """
-read, write = pipe()
 new = []
 
 def then(ctx, event):
@@ -260,16 +202,10 @@ after(5, reuse)
 loop.run(until_idle=True)
 finish(log, new)
 """,
-        host,
+    ),
+    "a_number_that_is_reused_and_watched_before_anybody_could_look": (
         "['ERROR'] [b'for the heir']",
-    )
-
-
-@pytest.mark.slow
-def test_a_number_that_is_reused_and_watched_before_anybody_could_look(host: str) -> None:
-    check(
         """
-read, write = pipe()
 new = []
 
 def then(ctx, event):
@@ -290,15 +226,10 @@ loop.send(doer, reuse)
 loop.run(until_idle=True)
 finish(log, new)
 """,
-        host,
-        "['ERROR'] [b'for the heir']",
-    )
-
-
-def test_a_number_that_is_reused_while_its_event_waits(host: str) -> None:
-    check(
+    ),
+    "a_number_that_is_reused_while_its_event_waits": (
+        "['ERROR'] b'for nobody'",
         """
-read, write = pipe()
 os.write(write, b"x")
 loop.watch_fd(read, loop.spawn(noting(log)), READ)
 
@@ -312,15 +243,10 @@ loop.send(doer, reuse)
 loop.run(until_idle=True)
 finish(log, os.read(read, 100))
 """,
-        host,
-        "['ERROR'] b'for nobody'",
-    )
-
-
-def test_a_number_that_is_reused_while_its_owner_handles_the_event(host: str) -> None:
-    check(
+    ),
+    "a_number_that_is_reused_while_its_owner_handles_the_event": (
+        "['READ', 'ERROR'] b'for nobody'",
         """
-read, write = pipe()
 
 def then(ctx, event):
     if Readiness.READ in event.readiness:
@@ -334,15 +260,10 @@ loop.watch_fd(read, loop.spawn(noting(log, then)), READ)
 loop.run(until_idle=True)
 finish(log, os.read(read, 100))
 """,
-        host,
-        "['READ', 'ERROR'] b'for nobody'",
-    )
-
-
-@pytest.mark.slow
-def test_a_number_that_is_reused_by_a_plain_file(host: str) -> None:
-    """Which cannot be watched; that it was tried tells the old owner, and breaks nothing."""
-    check(
+    ),
+    # Which cannot be watched; that it was tried tells the old owner, and breaks nothing.
+    "a_number_that_is_reused_by_a_plain_file": (
+        "['refused', 'ERROR']",
         """
 import tempfile
 read, write = pipe()
@@ -359,20 +280,12 @@ def reuse():
     file.close()
 
 loop.send(doer, reuse)
-loop.run(until_idle=True)
-finish(log)
 """,
-        host,
-        "['refused', 'ERROR']",
-    )
-
-
-@pytest.mark.slow
-def test_a_closed_descriptor_whose_duplicate_lives_on(host: str) -> None:
-    """The kernel goes on reporting the file under the closed number."""
-    check(
+    ),
+    # The kernel goes on reporting the file under the closed number.
+    "a_closed_descriptor_whose_duplicate_lives_on": (
+        "['ERROR', b'x']",
         """
-read, write = pipe()
 copy = os.dup(read)
 loop.watch_fd(read, loop.spawn(noting(log)), READ)
 
@@ -383,19 +296,11 @@ def close():
     after(100, lambda: log.append(os.read(copy, 1)))
 
 after(5, close)
-loop.run(until_idle=True)
-finish(log)
 """,
-        host,
-        "['ERROR', b'x']",
-    )
-
-
-@pytest.mark.slow
-def test_a_closed_duplicate_does_not_hurt_the_watched_descriptor(host: str) -> None:
-    check(
+    ),
+    "a_closed_duplicate_does_not_hurt_the_watched_descriptor": (
+        "['READ']",
         """
-read, write = pipe()
 copy = os.dup(read)
 loop.watch_fd(read, loop.spawn(noting(log, leave)), READ)
 
@@ -404,18 +309,11 @@ def close():
     after(50, lambda: os.write(write, b"x") and None)
 
 after(5, close)
-loop.run(until_idle=True)
-finish(log)
 """,
-        host,
-        "['READ']",
-    )
-
-
-def test_a_duplicate_on_the_old_number_is_the_same_file(host: str) -> None:
-    check(
+    ),
+    "a_duplicate_on_the_old_number_is_the_same_file": (
+        "True 1",
         """
-read, write = pipe()
 copy = os.dup(read)
 loop.watch_fd(read, loop.spawn(noting(log, leave)), READ)
 
@@ -428,16 +326,10 @@ after(5, swap)
 loop.run(until_idle=True)
 finish(set(log) <= {"READ", "ERROR"}, len(log))
 """,
-        host,
-        "True 1",
-    )
-
-
-@pytest.mark.slow
-def test_closed_twice_and_unwatched_twice(host: str) -> None:
-    check(
+    ),
+    "closed_twice_and_unwatched_twice": (
+        "['ERROR', 'closed already', 'unwatched already']",
         """
-read, write = pipe()
 
 def then(ctx, event):
     try:
@@ -452,19 +344,12 @@ def then(ctx, event):
 
 loop.watch_fd(read, loop.spawn(noting(log, then)), READ)
 loop.send(doer, lambda: os.close(read))
-loop.run(until_idle=True)
-finish(log)
 """,
-        host,
-        "['ERROR', 'closed already', 'unwatched already']",
-    )
-
-
-def test_unwatched_after_it_was_closed(host: str) -> None:
-    """Before anybody could look: then there is nobody to tell."""
-    check(
+    ),
+    # Before anybody could look: then there is nobody to tell.
+    "unwatched_after_it_was_closed": (
+        "[]",
         """
-read, write = pipe()
 loop.watch_fd(read, loop.spawn(noting(log)), READ)
 
 def act():
@@ -472,18 +357,11 @@ def act():
     loop.unwatch_fd(read)
 
 loop.send(doer, act)
-loop.run(until_idle=True)
-finish(log)
 """,
-        host,
-        "[]",
-    )
-
-
-def test_the_owner_ends_after_it_was_closed(host: str) -> None:
-    check(
+    ),
+    "the_owner_ends_after_it_was_closed": (
+        "[] b'untouched'",
         """
-read, write = pipe()
 owner = loop.spawn(noting(log))
 loop.watch_fd(read, owner, READ)
 
@@ -498,13 +376,9 @@ loop.send(doer, act)
 loop.run(until_idle=True)
 finish(log, os.read(read, 100))
 """,
-        host,
-        "[] b'untouched'",
-    )
-
-
-def test_the_whole_loop_ends_with_closed_descriptors_watched(host: str) -> None:
-    check(
+    ),
+    "the_whole_loop_ends_with_closed_descriptors_watched": (
+        "[]",
         """
 pipes = [pipe() for _ in range(300)]
 owner = loop.spawn(noting(log))
@@ -520,14 +394,10 @@ loop.send(doer, act)
 loop.run()
 finish(log)
 """,
-        host,
-        "[]",
-    )
-
-
-def test_an_eventfd_that_is_reused_by_another(host: str) -> None:
-    """Both have the same inode. The new one's count is never used up by the old owner, nor is it told of it."""
-    check(
+    ),
+    # Both have the same inode. The new one's count is never used up by the old owner, nor is it told of it.
+    "an_eventfd_that_is_reused_by_another": (
+        "True True [5]",
         """
 first = os.eventfd(0, os.EFD_NONBLOCK)
 loop.watch_fd(first, loop.spawn(noting(log)), READ)
@@ -548,13 +418,9 @@ loop.run(until_idle=True)
 # Whether its owner hears of it is not promised; that it hears nothing but ERROR is.
 finish(set(log) <= {"ERROR"}, len(log) <= 1, count)
 """,
-        host,
-        "True True [5]",
-    )
-
-
-def test_an_eventfd_that_is_reused_after_its_event_is_seen_when_it_is_armed_again(host: str) -> None:
-    check(
+    ),
+    "an_eventfd_that_is_reused_after_its_event_is_seen_when_it_is_armed_again": (
+        "['READ', 'ERROR'] 5",
         """
 first = os.eventfd(1, os.EFD_NONBLOCK)
 
@@ -567,9 +433,14 @@ loop.watch_fd(first, loop.spawn(noting(log, then)), READ)
 loop.run(until_idle=True)
 finish(log, os.eventfd_read(first))
 """,
-        host,
-        "['READ', 'ERROR'] 5",
-    )
+    ),
+}
+
+
+@pytest.mark.parametrize("case", PROGRAMS)
+def test_closed_descriptors(host: str, case: str) -> None:
+    said, program = PROGRAMS[case]
+    check(program, host, said)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Any object can be shown, whatever its `repr()` does, and takes no more than the room it is given."""
+"""Any object can be shown in limited space, whatever its `repr()` does."""
 
 from __future__ import annotations
 

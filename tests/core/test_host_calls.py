@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from bandstand.core import Context, Loop
+from bandstand.testing import run_async
 from tests.core.support import HostFactory
 
 pytestmark = pytest.mark.spec("C2")
@@ -35,8 +36,7 @@ def in_callback(loop_factory: HostFactory, body: Callable[[Loop, list[object]], 
             for _ in range(5):
                 await asyncio.sleep(0)
 
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(main())
+    run_async(main, loop_factory=loop_factory)
     return recorded
 
 

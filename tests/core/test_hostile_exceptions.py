@@ -1,4 +1,4 @@
-"""An exception that cannot be shown ends its actor as any other does, and nothing else."""
+"""An exception that cannot be shown ends its actor like any other exception."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bandstand.core import ActorStatus, Context, ExitReason, Loop
-from tests.core.support import LoopMaker, check_statistics, exits, idle, record, settle
+from tests.core.support import LoopMaker, exits, idle, record, settle
 from tests.hostile import HOW, hostile
 
 pytestmark = [pytest.mark.guarantee("G282"), pytest.mark.parametrize("how", HOW)]
@@ -30,9 +30,7 @@ def spin(loop: Loop) -> None:
 
 @pytest.mark.parametrize("behavior", [raiser, async_raiser])
 @pytest.mark.parametrize("is_supervised", [False, True])
-def test_a_behavior_that_raises_it_has_panicked(
-    loop: Loop, how: str, behavior: Any, is_supervised: bool
-) -> None:
+def test_it_is_a_panic_of_a_behavior(loop: Loop, how: str, behavior: Any, is_supervised: bool) -> None:
     seen: list[Any] = []
     boss = loop.spawn(record, seen)
     actor = loop.spawn(behavior, supervisor=boss if is_supervised else None, name="raiser")
@@ -40,7 +38,6 @@ def test_a_behavior_that_raises_it_has_panicked(
     spin(loop)
     assert loop.status(actor) is ActorStatus.FAILED
     assert [exit_.reason for exit_ in exits(seen)] == [ExitReason.PANIC] * is_supervised
-    check_statistics(loop)
 
 
 def test_so_has_one_that_a_timer_has_woken(loop: Loop, clock: Any, how: str) -> None:
@@ -71,14 +68,13 @@ def test_a_link_passes_it_on(loop: Loop, how: str) -> None:
     assert loop.status(other) is ActorStatus.FAILED
 
 
-def test_an_observer_that_raises_it_does_no_harm(make_loop: LoopMaker, how: str) -> None:
+def test_an_observer_that_raises_it_does_no_harm(make_loop: LoopMaker, how: str, seen: list[Any]) -> None:
     def fail(*_: object) -> None:
         raise hostile(how)
 
     loop = make_loop()
     hooks = {"on_actor_start": staticmethod(fail), "on_actor_stop": staticmethod(fail)}
     loop.set_observer(type("Broken", (), hooks)())
-    seen: list[Any] = []
     actor = loop.spawn(record, seen)
     loop.send(actor, 1)
     settle(loop)
@@ -86,7 +82,7 @@ def test_an_observer_that_raises_it_does_no_harm(make_loop: LoopMaker, how: str)
     assert len(seen) == 1
 
 
-def test_a_listener_that_raises_it_does_no_harm(loop: Loop, how: str) -> None:
+def test_a_listener_that_raises_it_does_no_harm(loop: Loop, how: str, seen: list[Any]) -> None:
     told: list[Any] = []
 
     def listener(event: object) -> None:
@@ -100,7 +96,6 @@ def test_a_listener_that_raises_it_does_no_harm(loop: Loop, how: str) -> None:
     settle(loop)
     spin(loop)
     assert told
-    seen: list[Any] = []
     loop.send(loop.spawn(record, seen), 1)
     settle(loop)
     assert len(seen) == 1

@@ -1,4 +1,4 @@
-"""Identity: an id is for one incarnation, and good on its own loop."""
+"""Ids: one for each incarnation, valid on its own loop."""
 
 from __future__ import annotations
 
@@ -46,8 +46,7 @@ def test_a_reused_slot_has_the_next_generation(loop: Loop) -> None:
 @pytest.mark.spec("J2")
 @pytest.mark.guarantee("G1")
 @pytest.mark.parametrize("as_number", [False, True], ids=["object", "number"])
-def test_a_stale_id_never_reaches_the_new_tenant(loop: Loop, as_number: bool) -> None:
-    seen: list[Any] = []
+def test_a_stale_id_never_reaches_the_new_tenant(loop: Loop, as_number: bool, seen: list[Any]) -> None:
     old = loop.spawn(idle)
     stale = int(old) if as_number else old
     for _ in range(10):
@@ -110,9 +109,7 @@ def test_a_stale_id_of_another_loop_is_not_local_either(make_loop: LoopMaker) ->
 
 @pytest.mark.spec("J2")
 @pytest.mark.guarantee("G2")
-def test_id_objects_are_not_confused_when_two_loops_have_one_tag(
-    make_loop: LoopMaker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ids_of_two_loops_with_one_tag(make_loop: LoopMaker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tags are 16 bits: the 65,536th loop of a process has the first one's. Its id objects must not."""
     monkeypatch.setattr(bandstand.core.loop, "_loops", count(500))
     first = make_loop()
@@ -131,8 +128,7 @@ def test_id_objects_are_not_confused_when_two_loops_have_one_tag(
 
 
 @pytest.mark.guarantee("G2")
-def test_numbers_do_what_ids_do(loop: Loop) -> None:
-    seen: list[Seen] = []
+def test_numbers_do_what_ids_do(loop: Loop, seen: list[Seen]) -> None:
     actor = loop.spawn(record, seen)
     loop.send(int(actor), "by number", sender=int(actor))
     loop.send_after(int(actor), 0, "later")

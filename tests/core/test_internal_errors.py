@@ -1,4 +1,4 @@
-"""Whatever a loop ends with, it can be destroyed; and what handlers raise is a failure of their actors alone."""
+"""A loop that has failed can be destroyed, and what log handlers raise fails only their actor."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 
 from bandstand.core import Context, Loop, LoopConfig
 from bandstand.errors import InternalError, LoopBusyError
+from bandstand.testing import run_async
 from tests.core.support import BreakableClock, HostFactory, LoopMaker, collect, idle, panicker, settle
 
 pytestmark = pytest.mark.guarantee("G271")
@@ -39,9 +40,7 @@ async def raises_in_a_coroutine(ctx: Context[Any], data: object) -> None:
 
 
 @pytest.mark.parametrize("behavior", [raises, raises_in_a_coroutine, raises_later])
-def test_an_exception_that_cannot_be_asked_for_its_class_is_a_failure_of_its_actor(
-    make_loop: LoopMaker, behavior: Callable[..., Any]
-) -> None:
+def test_an_exception_with_a_broken_class(make_loop: LoopMaker, behavior: Callable[..., Any]) -> None:
     loop = make_loop()
     seen: list[object] = []
     loop.send(loop.spawn(behavior), "x")
@@ -96,9 +95,7 @@ def test_a_loop_whose_scheduler_breaks_can_be_destroyed(make_loop: LoopMaker) ->
     loop.destroy()
 
 
-def test_a_loop_that_could_not_be_attached_can_be_run_and_destroyed(
-    make_loop: LoopMaker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_loop_that_could_not_be_entered(make_loop: LoopMaker, monkeypatch: pytest.MonkeyPatch) -> None:
     loop = make_loop(stall_timeout=1.0)
     loop.send(loop.spawn(idle), "x")
 
@@ -172,9 +169,7 @@ def test_a_log_handler_that_raises_does_not_end_the_loop(make_loop: LoopMaker, b
     loop.destroy()
 
 
-def test_a_log_handler_that_raises_does_not_end_a_loop_that_rides(
-    loop_factory: HostFactory, breaks: Breaks
-) -> None:
+def test_a_log_handler_that_raises_is_harmless(loop_factory: HostFactory, breaks: Breaks) -> None:
     seen: list[object] = []
 
     async def main() -> None:
@@ -186,8 +181,7 @@ def test_a_log_handler_that_raises_does_not_end_a_loop_that_rides(
             for _ in range(10):
                 await asyncio.sleep(0)
 
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(main())
+    run_async(main, loop_factory=loop_factory)
     assert seen == ["others go on"]
 
 
@@ -197,7 +191,7 @@ def run_with_trouble(loop: Loop) -> None:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
-def test_a_loop_that_ctrl_c_ends_in_a_log_handler_can_be_destroyed(
+def test_an_interrupt_in_a_log_handler(
     make_loop: LoopMaker, breaks: Breaks, error: type[BaseException]
 ) -> None:
     loop = make_loop()

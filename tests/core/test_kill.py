@@ -1,4 +1,4 @@
-"""Kill waits for nobody: an actor ends at once, whatever its coroutine goes on to do."""
+"""Kill does not wait: an actor ends at once, whatever its coroutine does."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from tests.core.support import (
     RecordingObserver,
     Seen,
     call_in,
-    check_statistics,
     collect,
     downs,
     exits,
@@ -34,6 +33,8 @@ from tests.core.support import (
     run_message,
     settle,
 )
+
+pytestmark = pytest.mark.guarantee("G42")
 
 
 @pytest.fixture
@@ -66,10 +67,7 @@ def begin(loop: Loop, stubborn: Stubborn, boss: ActorId | None = None) -> ActorI
 # --- at once ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("G42")
-def test_an_idle_actor_that_is_killed_has_failed_when_the_call_returns(
-    loop: Loop, boss: ActorId, notes: list[Seen]
-) -> None:
+def test_a_killed_actor_has_failed_at_once(loop: Loop, boss: ActorId, notes: list[Seen]) -> None:
     actor = loop.spawn(idle, supervisor=boss, name="victim")
     loop.kill_actor(actor)
     assert loop.status(actor) is ActorStatus.FAILED
@@ -81,10 +79,8 @@ def test_an_idle_actor_that_is_killed_has_failed_when_the_call_returns(
         assert part in str(note.cause)
 
 
-@pytest.mark.guarantee("G42", "G25")
-def test_what_the_killed_had_not_handled_becomes_dead_letters_and_its_timers_go(
-    loop: Loop, diary: RecordingObserver
-) -> None:
+@pytest.mark.guarantee("G25")
+def test_messages_of_a_killed_actor_are_dead_letters(loop: Loop, diary: RecordingObserver) -> None:
     actor = loop.spawn(idle)
     loop.send(actor, "data")
     loop.send(actor, "control", lane=Lane.CONTROL)
@@ -92,13 +88,9 @@ def test_what_the_killed_had_not_handled_becomes_dead_letters_and_its_timers_go(
     loop.kill_actor(actor)
     assert [data for _, _, data, *_ in diary.dead] == ["control", "data"]
     assert not timer.pending
-    check_statistics(loop)
 
 
-@pytest.mark.guarantee("G42")
-def test_a_coroutine_that_ignores_its_cancellation_does_not_keep_its_actor(
-    loop: Loop, boss: ActorId, notes: list[Seen], stubborn: Stubborn
-) -> None:
+def test_a_kill_does_not_wait(loop: Loop, boss: ActorId, notes: list[Seen], stubborn: Stubborn) -> None:
     actor = begin(loop, stubborn, boss)
     loop.kill_actor(actor)
     assert loop.status(actor) is ActorStatus.FAILED
@@ -110,7 +102,7 @@ def test_a_coroutine_that_ignores_its_cancellation_does_not_keep_its_actor(
     assert isinstance(note.cause, ActorKilledError)
 
 
-@pytest.mark.guarantee("G42", "G32")
+@pytest.mark.guarantee("G32")
 def test_a_coroutine_that_obeys_is_cancelled_once(loop: Loop) -> None:
     log: list[str] = []
 
@@ -132,9 +124,8 @@ def test_a_coroutine_that_obeys_is_cancelled_once(loop: Loop) -> None:
     assert log == ["begun", "cancelled"]
 
 
-@pytest.mark.guarantee("G42")
 @pytest.mark.parametrize("by_number", [False, True])
-def test_an_actor_that_is_stopping_already_can_be_killed(
+def test_kill_after_stop(
     loop: Loop, boss: ActorId, notes: list[Seen], stubborn: Stubborn, by_number: bool
 ) -> None:
     actor = begin(loop, stubborn, boss)
@@ -151,10 +142,7 @@ def test_an_actor_that_is_stopping_already_can_be_killed(
     assert isinstance(note.cause, ActorKilledError)
 
 
-@pytest.mark.guarantee("G42")
-def test_whoever_was_killed_is_not_there_to_be_killed_again(
-    loop: Loop, boss: ActorId, notes: list[Seen], stubborn: Stubborn
-) -> None:
+def test_a_second_kill_is_refused(loop: Loop, boss: ActorId, notes: list[Seen], stubborn: Stubborn) -> None:
     for actor in (begin(loop, stubborn, boss), loop.spawn(idle, supervisor=boss)):
         loop.kill_actor(actor)
         for address in (actor, int(actor)):
@@ -164,8 +152,8 @@ def test_whoever_was_killed_is_not_there_to_be_killed_again(
     assert len(exits(notes)) == 2
 
 
-@pytest.mark.guarantee("G42", "G23")
-def test_everyone_hears_once_also_when_the_coroutine_ends_at_last(
+@pytest.mark.guarantee("G23")
+def test_a_kill_is_reported_once(
     loop: Loop, diary: RecordingObserver, boss: ActorId, notes: list[Seen], stubborn: Stubborn
 ) -> None:
     actor = begin(loop, stubborn, boss)
@@ -178,13 +166,11 @@ def test_everyone_hears_once_also_when_the_coroutine_ends_at_last(
     settle(loop)
     assert [len(exits(notes)), len(downs(notes)), len(exit_messages(notes))] == [1, 1, 1]
     assert diary.stopped == [(actor, ExitReason.FAIL)]
-    check_statistics(loop)
 
 
 # --- what the coroutine goes on to do -----------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("G42")
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
@@ -197,7 +183,7 @@ def test_everyone_hears_once_also_when_the_coroutine_ends_at_last(
     ],
     ids=repr,
 )
-def test_however_the_coroutine_ends_later_it_harms_nobody(
+def test_the_end_of_a_killed_coroutine_is_harmless(
     loop: Loop,
     diary: RecordingObserver,
     stubborn: Stubborn,
@@ -217,14 +203,11 @@ def test_however_the_coroutine_ends_later_it_harms_nobody(
     assert seen == ["still here"]
     assert diary.stopped == [(actor, ExitReason.FAIL)]
     assert sum("stubborn" in line.getMessage() for line in caplog.records) == 1, "the kill itself"
-    check_statistics(loop)
 
 
-@pytest.mark.guarantee("G42")
-def test_the_ghost_of_a_killed_actor_can_use_the_loop_but_not_its_own_id(loop: Loop) -> None:
+def test_the_ghost_of_a_killed_actor_can_use_the_loop_but_not_its_own_id(loop: Loop, seen: list[Any]) -> None:
     facts: list[object] = []
     begun: list[object] = []
-    seen: list[Any] = []
     other = loop.spawn(collect, seen)
 
     async def behavior(ctx: Context[Any], data: object) -> None:
@@ -247,10 +230,9 @@ def test_the_ghost_of_a_killed_actor_can_use_the_loop_but_not_its_own_id(loop: L
     poll_until(loop, lambda: seen)
     assert facts == [ActorStatus.FAILED, False, "its state"]
     assert seen == ["from the ghost"]
-    check_statistics(loop)
 
 
-@pytest.mark.guarantee("G42", "G22")
+@pytest.mark.guarantee("G22")
 def test_an_interrupt_in_the_coroutine_of_a_killed_actor_is_not_lost(loop: Loop, stubborn: Stubborn) -> None:
     loop.kill_actor(begin(loop, stubborn))
     stubborn.error = KeyboardInterrupt()
@@ -264,7 +246,7 @@ def test_an_interrupt_in_the_coroutine_of_a_killed_actor_is_not_lost(loop: Loop,
         drive()
 
 
-@pytest.mark.guarantee("G42", "G10")
+@pytest.mark.guarantee("G10")
 def test_in_flight_counts_the_coroutine_until_it_has_really_ended(loop: Loop, stubborn: Stubborn) -> None:
     actors = [begin(loop, stubborn) for _ in range(3)]
     assert loop.statistics().in_flight == 3
@@ -275,10 +257,9 @@ def test_in_flight_counts_the_coroutine_until_it_has_really_ended(loop: Loop, st
     stubborn.release.set()
     poll_until(loop, lambda: not loop.statistics().in_flight)
     assert stubborn.ended == 3
-    check_statistics(loop)
 
 
-@pytest.mark.guarantee("G42", "G27")
+@pytest.mark.guarantee("G27")
 def test_run_until_idle_returns_when_the_coroutine_of_the_killed_has_ended(loop: Loop) -> None:
     begun: list[object] = []
     ended: list[str] = []
@@ -300,7 +281,7 @@ def test_run_until_idle_returns_when_the_coroutine_of_the_killed_has_ended(loop:
     assert loop.statistics().in_flight == 0
 
 
-@pytest.mark.guarantee("G42", "G30")
+@pytest.mark.guarantee("G30")
 def test_the_end_of_the_loop_waits_for_the_coroutines_of_the_killed_too(loop: Loop) -> None:
     begun: list[object] = []
     ended: list[str] = []
@@ -323,10 +304,8 @@ def test_the_end_of_the_loop_waits_for_the_coroutines_of_the_killed_too(loop: Lo
     assert loop.statistics().ended_fail == 1
 
 
-@pytest.mark.guarantee("G42", "G30")
-def test_a_coroutine_that_never_ends_does_not_keep_the_loop(
-    make_loop: LoopMaker, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.mark.guarantee("G30")
+def test_a_hanging_coroutine_does_not_block(make_loop: LoopMaker, caplog: pytest.LogCaptureFixture) -> None:
     loop = make_loop(stop_timeout=0.001)
     stubborn = Stubborn()
     actor = begin(loop, stubborn)
@@ -338,7 +317,7 @@ def test_a_coroutine_that_never_ends_does_not_keep_the_loop(
     assert "had not ended" not in caplog.text, "its actor had ended long before"
 
 
-@pytest.mark.guarantee("G42", "G28")
+@pytest.mark.guarantee("G28")
 def test_a_guest_leaves_nothing_of_the_killed_behind(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
     loop = make_loop()
 
@@ -362,8 +341,8 @@ def test_a_guest_leaves_nothing_of_the_killed_behind(make_loop: LoopMaker, loop_
 # --- oneself ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("G42", "G3")
-def test_who_kills_itself_ends_when_its_behavior_has_returned(
+@pytest.mark.guarantee("G3")
+def test_an_actor_kills_itself(
     loop: Loop, diary: RecordingObserver, boss: ActorId, notes: list[Seen]
 ) -> None:
     during: list[object] = []
@@ -384,13 +363,9 @@ def test_who_kills_itself_ends_when_its_behavior_has_returned(
     assert note.reason is ExitReason.FAIL, "the wish came before the verdict"
     assert isinstance(note.cause, ActorKilledError)
     assert [data for _, _, data, *_ in diary.dead] == ["never handled"]
-    check_statistics(loop)
 
 
-@pytest.mark.guarantee("G42")
-def test_who_kills_itself_twice_or_after_its_own_stop_ends_once_and_as_killed(
-    loop: Loop, boss: ActorId, notes: list[Seen]
-) -> None:
+def test_an_actor_that_kills_itself_twice_ends_once(loop: Loop, boss: ActorId, notes: list[Seen]) -> None:
     def act(ctx: Context[Any]) -> None:
         ctx.loop.stop_actor(ctx.self_id)
         ctx.loop.kill_actor(ctx.self_id)
@@ -403,10 +378,10 @@ def test_who_kills_itself_twice_or_after_its_own_stop_ends_once_and_as_killed(
     assert isinstance(note.cause, ActorKilledError)
 
 
-@pytest.mark.guarantee("G42", "G32")
+@pytest.mark.guarantee("G32")
 @pytest.mark.parametrize("moment", ["before the first suspension", "after it"])
 @pytest.mark.parametrize("then", ["returns", "waits", "raises"])
-def test_a_coroutine_that_kills_its_own_actor(
+def test_a_coroutine_kills_itself(
     loop: Loop, boss: ActorId, notes: list[Seen], moment: str, then: str
 ) -> None:
     log: list[object] = []
@@ -435,13 +410,11 @@ def test_a_coroutine_that_kills_its_own_actor(
         assert note.reason is ExitReason.FAIL
         assert isinstance(note.cause, ActorKilledError)
     assert loop.statistics().in_flight == 0
-    check_statistics(loop)
 
 
-@pytest.mark.guarantee("G42", "G32")
-def test_a_coroutine_that_killed_its_actor_passes_no_cancellation_on(loop: Loop) -> None:
+@pytest.mark.guarantee("G32")
+def test_a_coroutine_that_killed_its_actor_passes_no_cancellation_on(loop: Loop, seen: list[Any]) -> None:
     """The task that drove it may drive another's message next."""
-    seen: list[Any] = []
 
     async def suicide(ctx: Context[Any], data: object) -> None:
         await asyncio.sleep(0)
@@ -459,7 +432,7 @@ def test_a_coroutine_that_killed_its_actor_passes_no_cancellation_on(loop: Loop)
     assert sorted(seen) == list(range(20))
 
 
-@pytest.mark.guarantee("G42", "G44")
+@pytest.mark.guarantee("G44")
 def test_an_init_that_kills_its_own_actor(loop: Loop, boss: ActorId, notes: list[Seen]) -> None:
     during: list[ActorStatus] = []
 
@@ -476,9 +449,9 @@ def test_an_init_that_kills_its_own_actor(loop: Loop, boss: ActorId, notes: list
     assert isinstance(note.cause, ActorKilledError)
 
 
-@pytest.mark.guarantee("G42", "G44")
+@pytest.mark.guarantee("G44")
 @pytest.mark.parametrize("has_begun", [False, True])
-def test_an_actor_whose_async_init_is_in_flight_can_be_killed(
+def test_kill_in_init(
     loop: Loop, boss: ActorId, notes: list[Seen], stubborn: Stubborn, has_begun: bool
 ) -> None:
     actor = add_child(loop, idle, stubborn, supervisor=boss)
@@ -491,10 +464,9 @@ def test_an_actor_whose_async_init_is_in_flight_can_be_killed(
     settle(loop)
     assert loop.status(actor) is ActorStatus.FAILED
     assert [type(message.data).__name__ for message in notes] == ["ChildExit"]
-    check_statistics(loop)
 
 
-@pytest.mark.guarantee("G42", "G43")
+@pytest.mark.guarantee("G43")
 def test_a_kill_is_shared_by_links(loop: Loop, boss: ActorId, notes: list[Seen], stubborn: Stubborn) -> None:
     actor, peer = begin(loop, stubborn), loop.spawn(idle, supervisor=boss)
     loop.link(actor, peer)
@@ -509,7 +481,6 @@ def test_a_kill_is_shared_by_links(loop: Loop, boss: ActorId, notes: list[Seen],
 # --- from inside others, and refusals -----------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("G42")
 def test_one_actor_kills_another_inside_its_own_turn(loop: Loop, stubborn: Stubborn) -> None:
     during: list[ActorStatus] = []
     victims = [begin(loop, stubborn), loop.spawn(idle)]
@@ -523,10 +494,9 @@ def test_one_actor_kills_another_inside_its_own_turn(loop: Loop, stubborn: Stubb
     call_in(loop, loop.spawn(run_message), act)
     settle(loop)
     assert during == [ActorStatus.FAILED] * 2
-    check_statistics(loop)
 
 
-@pytest.mark.guarantee("G42", "G24")
+@pytest.mark.guarantee("G24")
 def test_a_hook_may_kill_whoever_has_just_started(loop: Loop) -> None:
     class Hasty:
         def on_actor_start(self, id: ActorId, name: str | None) -> None:  # noqa: A002 -- the hook's own name
@@ -536,11 +506,10 @@ def test_a_hook_may_kill_whoever_has_just_started(loop: Loop) -> None:
     actor = loop.spawn(idle)
     loop.set_observer(None)
     assert loop.status(actor) is ActorStatus.FAILED
-    check_statistics(loop)
 
 
 @pytest.mark.spec("J12")
-@pytest.mark.guarantee("G42", "G2", "G26")
+@pytest.mark.guarantee("G2", "G26")
 def test_who_cannot_be_killed_is_refused_by_name(make_loop: LoopMaker) -> None:
     loop, other = make_loop(), make_loop()
     actor, theirs = loop.spawn(idle), other.spawn(idle)

@@ -1,4 +1,4 @@
-"""The order of messages: FIFO inside a lane, strict priority between lanes, looked at anew for every message."""
+"""The order of messages: FIFO inside a lane, strict priority between lanes, checked for every message."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from tests.core.support import USER_LANES, Seen, idle, record, run_message, sett
 @pytest.mark.spec("J7")
 @pytest.mark.guarantee("G5")
 @pytest.mark.parametrize("lane", USER_LANES)
-def test_fifo_inside_a_lane_whoever_sent(loop: Loop, lane: Lane) -> None:
-    seen: list[Seen] = []
+def test_fifo_inside_a_lane_whoever_sent(loop: Loop, lane: Lane, seen: list[Seen]) -> None:
     target = loop.spawn(record, seen)
 
     def pass_on(ctx: Context[Any], data: object) -> None:
@@ -55,8 +54,7 @@ def test_lanes_are_taken_by_priority_whatever_the_order_of_sends(loop: Loop, ord
 
 @pytest.mark.spec("S4")
 @pytest.mark.guarantee("G6")
-def test_system_comes_before_control(loop: Loop) -> None:
-    seen: list[Seen] = []
+def test_system_comes_before_control(loop: Loop, seen: list[Seen]) -> None:
     boss = loop.spawn(record, seen)
     child = loop.spawn(idle, supervisor=boss)
     loop.send(boss, "data")
@@ -68,9 +66,8 @@ def test_system_comes_before_control(loop: Loop) -> None:
 
 @pytest.mark.spec("S4", "C2")
 @pytest.mark.guarantee("G6")
-def test_priority_is_looked_at_anew_for_every_message(loop: Loop) -> None:
+def test_priority_is_looked_at_anew_for_every_message(loop: Loop, seen: list[str]) -> None:
     """A control message that comes while data is being handled is the next one, inside the same visit."""
-    seen: list[str] = []
 
     def behavior(ctx: Context[Any], data: str) -> None:
         seen.append(data)
@@ -106,8 +103,7 @@ def test_a_higher_lane_that_never_runs_empty_starves_the_lower_and_the_statistic
 
 @pytest.mark.spec("S4")
 @pytest.mark.guarantee("G6", "G7")
-def test_a_flood_of_data_never_holds_control_back(loop: Loop) -> None:
-    seen: list[Seen] = []
+def test_a_flood_of_data_never_holds_control_back(loop: Loop, seen: list[Seen]) -> None:
     actor = loop.spawn(record, seen)
     while loop.try_send(actor, "flood"):
         pass

@@ -1,4 +1,4 @@
-"""What the loop says in the log: failures once with their traceback, losses with a rate limit, nothing for a clean end."""
+"""What the loop logs: failures once with their traceback, losses with a rate limit, nothing for a normal exit."""
 
 from __future__ import annotations
 
@@ -30,9 +30,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 @pytest.mark.guarantee("G23")
-def test_an_unsupervised_panic_is_logged_once_with_its_traceback(
-    loop: Loop, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_unsupervised_panic_is_logged_once(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
     actor = loop.spawn(panicker, name="lonely")
     for number in range(3):
         loop.send(actor, number)
@@ -122,7 +120,7 @@ def numbers(lines: list[str], word: str) -> list[tuple[int, int]]:
 
 @pytest.mark.guarantee("G9")
 @pytest.mark.parametrize("word", ["dead letters", "dropped"])
-def test_losses_are_logged_with_a_rate_limit_and_none_goes_unmentioned(
+def test_losses_are_logged_with_counts(
     loop: Loop, clock: VirtualClock, caplog: pytest.LogCaptureFixture, word: str
 ) -> None:
     def lose(count: int) -> None:

@@ -1,4 +1,4 @@
-"""Exits are heard: one ChildExit for each child, one Down for each monitor, whatever fills the mailbox."""
+"""Exit messages: one ChildExit for each child, one Down for each monitor, whatever fills the mailbox."""
 
 from __future__ import annotations
 
@@ -33,9 +33,8 @@ MANY = 20_000
 @pytest.mark.guarantee("G8", "G23")
 @pytest.mark.heavy
 @pytest.mark.parametrize("how", ["killed by one message", "each by its own verdict"])
-def test_20000_children_die_in_one_tick_and_the_supervisor_sees_each(make_loop: LoopMaker, how: str) -> None:
+def test_20000_exits_in_one_tick_are_received(make_loop: LoopMaker, how: str, seen: list[Seen]) -> None:
     loop = make_loop(max_actors_per_tick=MANY + 10, max_tick=60.0)
-    seen: list[Seen] = []
     boss = loop.spawn(record, seen, mailbox_cap=5)
     children = [loop.spawn(failer, supervisor=boss) for _ in range(MANY)]
     killer = loop.spawn(run_message)
@@ -61,15 +60,13 @@ def test_20000_children_die_in_one_tick_and_the_supervisor_sees_each(make_loop: 
     assert {note.reason for note in exits(seen)} == {ExitReason.FAIL}
     assert len(seen) == MANY + 2
     assert fill(loop, boss) == 1, "the mailbox is as it was"
-    check_statistics(loop)
 
 
 @pytest.mark.spec("J6")
 @pytest.mark.guarantee("G8", "G23")
 @pytest.mark.slow
-def test_20000_monitored_actors_die_in_one_tick_and_the_watcher_sees_each(make_loop: LoopMaker) -> None:
+def test_20000_monitored_exits_in_one_tick_are_received(make_loop: LoopMaker, seen: list[Seen]) -> None:
     loop = make_loop(max_actors_per_tick=MANY + 10, max_tick=60.0)
-    seen: list[Seen] = []
     watcher = loop.spawn(record, seen, mailbox_cap=5)
     targets = [loop.spawn(stopper) for _ in range(MANY)]
     for target in targets:
@@ -81,7 +78,6 @@ def test_20000_monitored_actors_die_in_one_tick_and_the_watcher_sees_each(make_l
     settle(loop)
     assert [note.actor for note in downs(seen)] == targets
     assert loop.status(watcher) is ActorStatus.RUNNING
-    check_statistics(loop)
 
 
 @pytest.mark.spec("J18")
@@ -100,8 +96,7 @@ def test_a_supervisor_gets_one_child_exit_for_each_end_with_reason_and_cause(loo
 
 
 @pytest.mark.guarantee("G23")
-def test_each_monitor_hears_once(loop: Loop) -> None:
-    seen: list[Seen] = []
+def test_each_monitor_hears_once(loop: Loop, seen: list[Seen]) -> None:
     target = loop.spawn(panicker)
     watchers = [loop.spawn(record, seen) for _ in range(3)]
     for watcher in watchers:
@@ -120,9 +115,7 @@ def test_each_monitor_hears_once(loop: Loop) -> None:
     ("behavior", "reason"),
     [(stopper, ExitReason.NORMAL), (failer, ExitReason.FAIL), (panicker, ExitReason.PANIC)],
 )
-def test_a_monitor_of_an_actor_that_has_ended_hears_at_once_and_the_true_reason(
-    loop: Loop, behavior: Any, reason: ExitReason
-) -> None:
+def test_monitoring_an_ended_actor_reports_its_reason(loop: Loop, behavior: Any, reason: ExitReason) -> None:
     seen: list[Seen] = []
     watcher, target = loop.spawn(record, seen, mailbox_cap=5), loop.spawn(behavior)
     loop.send(target, "x")
@@ -135,8 +128,7 @@ def test_a_monitor_of_an_actor_that_has_ended_hears_at_once_and_the_true_reason(
 
 
 @pytest.mark.guarantee("G23")
-def test_demonitor_takes_it_back_once(loop: Loop) -> None:
-    seen: list[Seen] = []
+def test_demonitor_takes_it_back_once(loop: Loop, seen: list[Seen]) -> None:
     watcher, target = loop.spawn(record, seen), loop.spawn(idle)
     taken, kept = loop.monitor(watcher, target), loop.monitor(watcher, target)
     assert loop.demonitor(taken)
@@ -148,7 +140,7 @@ def test_demonitor_takes_it_back_once(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G23")
-def test_a_watcher_that_has_ended_watches_no_more(loop: Loop) -> None:
+def test_a_monitor_ends_with_its_owner(loop: Loop) -> None:
     watcher, target = loop.spawn(idle), loop.spawn(idle)
     monitor = loop.monitor(watcher, target)
     loop.stop_actor(watcher)
@@ -158,18 +150,16 @@ def test_a_watcher_that_has_ended_watches_no_more(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G23")
-def test_who_watches_itself_hears_nothing_and_harms_nothing(loop: Loop) -> None:
+def test_an_actor_may_monitor_itself(loop: Loop) -> None:
     actor = loop.spawn(stopper)
     loop.monitor(actor, actor)
     loop.send(actor, "x")
     settle(loop)
     assert loop.status(actor) is ActorStatus.STOPPED
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G23")
-def test_two_that_watch_each_other(loop: Loop) -> None:
-    seen: list[Seen] = []
+def test_two_actors_monitor_each_other(loop: Loop, seen: list[Seen]) -> None:
     one, two = loop.spawn(record, seen), loop.spawn(record, seen)
     loop.monitor(one, two)
     loop.monitor(two, one)
@@ -178,11 +168,10 @@ def test_two_that_watch_each_other(loop: Loop) -> None:
     settle(loop)
     assert seen == []
     assert loop.statistics().dead == 1, "the Down of the first, unread by the second"
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G23")
-def test_a_stopping_watcher_leaves_the_books_balanced(loop: Loop) -> None:
+def test_a_down_for_a_stopping_actor_is_a_dead_letter(loop: Loop) -> None:
     """A Down that comes while its watcher is already on its way out becomes a dead letter, not a ghost."""
     target = loop.spawn(idle)
 
@@ -200,7 +189,7 @@ def test_a_stopping_watcher_leaves_the_books_balanced(loop: Loop) -> None:
 
 @pytest.mark.spec("J18")
 @pytest.mark.guarantee("G23")
-def test_the_children_of_a_dead_supervisor_live_on_and_end_unheard(loop: Loop) -> None:
+def test_children_outlive_a_plain_supervisor(loop: Loop) -> None:
     boss = loop.spawn(idle)
     child = loop.spawn(idle, supervisor=boss)
     loop.stop_actor(boss)
@@ -231,9 +220,8 @@ def test_what_is_no_monitor_is_an_invalid_argument(loop: Loop, monitor: Any) -> 
         loop.demonitor(monitor)
 
 
-def test_another_loops_monitor_is_not_ours_to_take_back(make_loop: LoopMaker) -> None:
+def test_another_loops_monitor_is_not_ours_to_take_back(make_loop: LoopMaker, seen: list[Seen]) -> None:
     here, there = make_loop(), make_loop()
-    seen: list[Seen] = []
     watcher, target = there.spawn(record, seen), there.spawn(idle)
     monitor = there.monitor(watcher, target)
     with suppress(InvalidArgumentError):

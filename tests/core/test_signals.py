@@ -230,9 +230,7 @@ def test_signals_after_the_first_sigterm_change_nothing_but_a_sigint_does() -> N
 @pytest.mark.guarantee("G30", "G22")
 @BOTH
 @pytest.mark.parametrize("is_async", [False, True], ids=["function", "coroutine"])
-def test_a_second_sigint_interrupts_a_behavior_that_does_not_return(
-    number: signal.Signals, is_async: bool
-) -> None:
+def test_a_second_sigint_interrupts_a_behavior(number: signal.Signals, is_async: bool) -> None:
     text = """
     async def aspinning(ctx, data):
         await asyncio.sleep(0)
@@ -273,9 +271,7 @@ def test_a_second_sigint_interrupts_a_behavior_that_does_not_return(
 @pytest.mark.guarantee("G30")
 @BOTH
 @pytest.mark.parametrize("sleeping", [False, True], ids=["any time", "asleep"])
-def test_a_second_sigint_does_not_wait_for_a_coroutine_that_ignores_its_cancellation(
-    number: signal.Signals, sleeping: bool
-) -> None:
+def test_a_second_sigint_does_not_wait_for_coroutines(number: signal.Signals, sleeping: bool) -> None:
     text = """
     loop = make(stop_timeout=80_000)
     spawn(loop, idle, "idler")
@@ -505,9 +501,8 @@ def test_handling_signals_needs_the_main_thread_and_a_refusal_changes_nothing(ma
 
 
 @pytest.mark.guarantee("G28")
-def test_a_loop_that_cannot_run_installs_nothing(loop: Loop) -> None:
+def test_a_loop_that_cannot_run_installs_nothing(loop: Loop, seen: list[Any]) -> None:
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    seen: list[Any] = []
 
     def act(ctx: Context[Any]) -> None:
         with pytest.raises(Exception, match="run already"):

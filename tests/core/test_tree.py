@@ -1,4 +1,4 @@
-"""The live tree: who belongs to whom, as data and as a drawing."""
+"""The supervision tree as data and as a drawing."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from bandstand.core.actors import NOT_YET
 from bandstand.core.messages import ChildSummary
 from tests.core.child_groups import RecordingChildGroup, Stubborn, add_child, add_supervisor, poll_until
 from tests.core.support import LoopMaker, call_in, idle, run_message, settle
+
+pytestmark = pytest.mark.guarantee("G55")
 
 
 def shape(node: TreeNode) -> tuple[str, list[Any]]:
@@ -33,7 +35,6 @@ def house(loop: Loop, name: str, supervisor: ActorId | None = None) -> tuple[Act
 # --- as data ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("G55")
 def test_a_loop_without_actors_has_an_empty_tree(loop: Loop) -> None:
     tree = loop.tree()
     assert tree.roots == ()
@@ -42,7 +43,6 @@ def test_a_loop_without_actors_has_an_empty_tree(loop: Loop) -> None:
     assert tree.find("anybody") is None
 
 
-@pytest.mark.guarantee("G55")
 def test_actors_without_a_supervisor_are_roots_the_oldest_first(loop: Loop) -> None:
     actors = [loop.spawn(idle, name=name) for name in ("a", "b", "c")]
     loop.stop_actor(actors[1])
@@ -50,7 +50,6 @@ def test_actors_without_a_supervisor_are_roots_the_oldest_first(loop: Loop) -> N
     assert [node.name for node in loop.tree().roots] == ["a", "c", "d"]
 
 
-@pytest.mark.guarantee("G55")
 def test_children_stand_under_their_supervisor_in_the_order_of_their_birth(loop: Loop) -> None:
     root = loop.spawn(idle, name="root")
     first = loop.spawn(idle, name="first", supervisor=root)
@@ -63,7 +62,6 @@ def test_children_stand_under_their_supervisor_in_the_order_of_their_birth(loop:
     ]
 
 
-@pytest.mark.guarantee("G55")
 def test_a_node_tells_who_how_and_how_much_waits(loop: Loop) -> None:
     actor = loop.spawn(idle, name="busy")
     for _ in range(3):
@@ -75,7 +73,6 @@ def test_a_node_tells_who_how_and_how_much_waits(loop: Loop) -> None:
     assert node.waiting == 3, "a snapshot does not change"
 
 
-@pytest.mark.guarantee("G55")
 def test_an_actor_without_a_name_is_shown_by_its_id(loop: Loop) -> None:
     actor = loop.spawn(idle)
     empty = loop.spawn(idle, name="")
@@ -84,7 +81,6 @@ def test_an_actor_without_a_name_is_shown_by_its_id(loop: Loop) -> None:
     loop.stop_actor(empty)
 
 
-@pytest.mark.guarantee("G55")
 def test_the_status_is_shown_as_it_is(loop: Loop) -> None:
     stubborn = Stubborn()
     slow = loop.spawn(stubborn, name="stopping")
@@ -101,7 +97,6 @@ def test_the_status_is_shown_as_it_is(loop: Loop) -> None:
     stubborn.release.set()
 
 
-@pytest.mark.guarantee("G55")
 def test_the_orphans_of_a_supervisor_that_has_ended_are_roots(loop: Loop) -> None:
     root = loop.spawn(idle, name="root")
     loop.spawn(idle, name="child", supervisor=root)
@@ -110,7 +105,6 @@ def test_the_orphans_of_a_supervisor_that_has_ended_are_roots(loop: Loop) -> Non
     assert shapes(loop.tree()) == [("child", []), ("next in the seat", [])]
 
 
-@pytest.mark.guarantee("G55")
 def test_a_family_says_the_order_the_names_and_who_is_down(loop: Loop) -> None:
     root, family = house(loop, "root")
     late, early = (add_child(loop, idle, name=name, supervisor=root) for name in ("late", "early"))
@@ -130,7 +124,6 @@ def test_a_family_says_the_order_the_names_and_who_is_down(loop: Loop) -> None:
     )
 
 
-@pytest.mark.guarantee("G55")
 def test_a_member_that_has_ended_is_down_though_its_family_has_not_heard_yet(loop: Loop) -> None:
     root, family = house(loop, "root")
     child = add_child(loop, idle, name="child", supervisor=root)
@@ -140,7 +133,6 @@ def test_a_member_that_has_ended_is_down_though_its_family_has_not_heard_yet(loo
     assert [(child.name, child.actor, child.status) for child in node.children] == [("child 0", None, None)]
 
 
-@pytest.mark.guarantee("G55")
 def test_a_child_that_its_family_does_not_know_is_shown_after_those_it_knows(loop: Loop) -> None:
     root, family = house(loop, "root")
     stranger = add_child(loop, idle, name="stranger", supervisor=root)
@@ -150,7 +142,6 @@ def test_a_child_that_its_family_does_not_know_is_shown_after_those_it_knows(loo
     assert [child.actor for child in node.children] == [known, stranger]
 
 
-@pytest.mark.guarantee("G55")
 def test_families_within_families(loop: Loop) -> None:
     root, top = house(loop, "root")
     for name in ("left", "right"):
@@ -160,7 +151,6 @@ def test_families_within_families(loop: Loop) -> None:
     assert shapes(loop.tree()) == [("root", [("child 0", [("child 0", [])]), ("child 1", [("child 0", [])])])]
 
 
-@pytest.mark.guarantee("G55")
 def test_nobody_is_shown_twice_and_nobody_is_missing(loop: Loop) -> None:
     actors: list[ActorId] = [loop.spawn(idle)]
     for number in range(1, 200):
@@ -172,7 +162,6 @@ def test_nobody_is_shown_twice_and_nobody_is_missing(loop: Loop) -> None:
     assert sorted(map(int, shown)) == sorted(map(int, living))
 
 
-@pytest.mark.guarantee("G55")
 def test_iterating_and_finding_come_to_parents_first(loop: Loop) -> None:
     root = loop.spawn(idle, name="root")
     child = loop.spawn(idle, name="same", supervisor=root)
@@ -185,7 +174,6 @@ def test_iterating_and_finding_come_to_parents_first(loop: Loop) -> None:
     assert found_node.actor is child
 
 
-@pytest.mark.guarantee("G55")
 def test_the_tree_can_be_looked_at_from_inside_a_behavior_and_a_child_in_its_init(loop: Loop) -> None:
     drawn: list[str] = []
 
@@ -205,7 +193,6 @@ def test_the_tree_can_be_looked_at_from_inside_a_behavior_and_a_child_in_its_ini
     ]
 
 
-@pytest.mark.guarantee("G55")
 def test_a_closed_loop_still_shows_who_is_left(loop: Loop) -> None:
     loop.spawn(idle, name="left")
     loop.request_stop()
@@ -217,7 +204,6 @@ def test_a_closed_loop_still_shows_who_is_left(loop: Loop) -> None:
 # --- as a drawing -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("G55")
 def test_the_drawing(loop: Loop) -> None:
     root, family = house(loop, "root")
     pool, workers = house(loop, "pool", root)
@@ -243,7 +229,6 @@ def test_the_drawing(loop: Loop) -> None:
     ]
 
 
-@pytest.mark.guarantee("G55")
 def test_below_the_last_child_the_stem_is_not_drawn_on(loop: Loop) -> None:
     root = loop.spawn(idle, name="root")
     child = loop.spawn(idle, name="child", supervisor=root)
@@ -268,7 +253,6 @@ def chain(loop: Loop, length: int) -> None:
         above = loop.spawn(idle, name=f"n{number}", supervisor=above)
 
 
-@pytest.mark.guarantee("G55")
 @pytest.mark.slow
 def test_a_chain_of_10000_is_a_tree_without_recursion(make_loop: LoopMaker) -> None:
     loop = make_loop()
@@ -281,7 +265,6 @@ def test_a_chain_of_10000_is_a_tree_without_recursion(make_loop: LoopMaker) -> N
     assert deepest.children == ()
 
 
-@pytest.mark.guarantee("G55")
 def test_a_deep_chain_is_drawn_with_numbers_instead_of_further_indentation(make_loop: LoopMaker) -> None:
     loop = make_loop()
     chain(loop, 2_000)
@@ -310,7 +293,6 @@ def work_of_a_chain(loop: Loop, length: int) -> tuple[int, int]:
     return calls, len(text)
 
 
-@pytest.mark.guarantee("G55")
 def test_the_work_for_a_tree_grows_with_its_nodes_and_not_with_its_depth(make_loop: LoopMaker) -> None:
     few_calls, short = work_of_a_chain(make_loop(), 500)
     many_calls, long = work_of_a_chain(make_loop(), 4_000)
@@ -318,7 +300,6 @@ def test_the_work_for_a_tree_grows_with_its_nodes_and_not_with_its_depth(make_lo
     assert long < 8.6 * short  # the numbers in names and levels have a digit more
 
 
-@pytest.mark.guarantee("G55")
 @pytest.mark.slow
 @pytest.mark.parametrize("has_family", [False, True])
 def test_10000_children_of_one_are_drawn_in_order(make_loop: LoopMaker, has_family: bool) -> None:

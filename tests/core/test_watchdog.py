@@ -1,4 +1,4 @@
-"""The stall watchdog: a behavior that blocks the thread is named while it still does."""
+"""The stall watchdog: it reports a behavior that blocks the thread while it blocks."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def drive(request: pytest.FixtureRequest, loop_factory: HostFactory) -> Callable
     [blocks, blocks_at_once, blocks_later, blocks_in_its_clean_up],
     ids=lambda behavior: behavior.__name__,
 )
-def test_a_stall_is_reported_while_it_lasts_with_actor_message_and_stack(
+def test_a_stall_is_reported(
     make_loop: LoopMaker, drive: Callable[[Loop], None], listener: Listener, behavior: Any, warmed: bool
 ) -> None:
     loop = make_loop(stall_timeout=STALL_S)
@@ -151,10 +151,9 @@ def test_each_message_that_stalls_is_reported_once(make_loop: LoopMaker, listene
 
 
 @pytest.mark.guarantee("G39")
-def test_a_coroutine_that_waits_blocks_nobody(make_loop: LoopMaker) -> None:
+def test_a_coroutine_that_waits_blocks_nobody(make_loop: LoopMaker, seen: list[bool]) -> None:
     # Looks inside, at what the watchdog sees: a stall that is not reported proves little.
     loop = make_loop(stall_timeout=60.0)
-    seen: list[bool] = []
 
     def look() -> bool:
         deadline = monotonic() + PATIENCE
@@ -177,9 +176,7 @@ def test_a_coroutine_that_waits_blocks_nobody(make_loop: LoopMaker) -> None:
 
 
 @pytest.mark.guarantee("G39")
-def test_there_is_a_thread_while_the_loop_runs_and_none_afterwards(
-    make_loop: LoopMaker, drive: Callable[[Loop], None]
-) -> None:
+def test_the_thread_ends_with_the_loop(make_loop: LoopMaker, drive: Callable[[Loop], None]) -> None:
     seen: list[int] = []
     loop = make_loop(stall_timeout=1.0)
     assert watchdogs() == []
@@ -190,11 +187,10 @@ def test_there_is_a_thread_while_the_loop_runs_and_none_afterwards(
 
 
 @pytest.mark.guarantee("G39")
-def test_off_is_the_default_and_starts_no_thread(
-    make_loop: LoopMaker, drive: Callable[[Loop], None], listener: Listener
+def test_it_is_off_by_default(
+    make_loop: LoopMaker, drive: Callable[[Loop], None], listener: Listener, seen: list[int]
 ) -> None:
     before = threading.active_count()
-    seen: list[int] = []
     blocked: list[bool] = []
     loop = make_loop()
 

@@ -1,4 +1,4 @@
-"""Changes bytes, by a seed: what has a corpus grow teeth. Nothing but Python and its Random, so that a seed says all."""
+"""Makes new inputs from the corpus. It depends on Python's Random alone, so a seed repeats a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOKENS = (
 )  # fmt: skip
 NUMBER = re.compile(rb"-?\d+(\.\d+)?")
 MOST = 60_000
-"""Bytes of what comes out, at most."""
+"""The longest input, in bytes."""
 
 
 class Mutator:
@@ -33,7 +33,7 @@ class Mutator:
         )  # fmt: skip
 
     def make(self) -> bytes:
-        """One more."""
+        """Return a new input."""
         random = self._random
         text = random.choice(self._corpus)
         for _ in range(random.choice((0, 1, 1, 1, 2, 2, 4, 8))):
@@ -86,7 +86,7 @@ class Mutator:
         return text[: self._place(text)]
 
     def _nest(self, text: bytes) -> bytes:
-        """Put a value into arrays or objects, a few or very many."""
+        """Nest a value in arrays or objects."""
         found = list(NUMBER.finditer(text))
         if not found:
             return text
@@ -97,13 +97,13 @@ class Mutator:
         return text[: one.start()] + opening * depth + number + closing * depth + text[one.end() :]
 
     def _double_line(self, text: bytes) -> bytes:
-        """The same request once more, or a few times: with the same id."""
+        """Repeat a request with the same id."""
         lines = text.split(b"\n")
         at = self._random.randrange(len(lines))
         return b"\n".join(lines[: at + 1] + [lines[at]] * self._random.choice((1, 2, 30)) + lines[at + 1 :])
 
     def _swap_word(self, text: bytes) -> bytes:
-        """Another word of the corpus in the place of one."""
+        """Replace a word by another one of the corpus."""
         words = list(WORD.finditer(text))
         others: list[bytes] = WORD.findall(self._random.choice(self._corpus))
         if not words or not others:
@@ -112,7 +112,7 @@ class Mutator:
         return text[: one.start()] + self._random.choice(others) + text[one.end() :]
 
     def _pad(self, text: bytes) -> bytes:
-        """Blanks, until a line has about the limit."""
+        """Insert blanks, so that a line is about as long as the limit."""
         at = self._place(text)
         return text[:at] + b" " * self._random.choice((10, 1000, 8000, 8192, 9000)) + text[at:]
 

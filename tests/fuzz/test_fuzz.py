@@ -1,4 +1,4 @@
-"""The fuzzer, short: all of the corpus and a second of mutants, and whether it would notice. `make soak` runs it for minutes."""
+"""A short fuzz run: the corpus and a second of mutants, and the faults that it must find. `make soak` runs it for minutes."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from random import Random
 
 import pytest
 
-from tests.fuzz import arena
-from tests.fuzz.arena import CORPUS, Entry, read_corpus, run
+from tests.fuzz import fuzz_run
+from tests.fuzz.expected_answers import Expected, expected_after_authentication, expected_for
+from tests.fuzz.fuzz_run import CORPUS, Entry, read_corpus, run
 from tests.fuzz.mutator import MOST, Mutator
-from tests.fuzz.oracle import Owed, owed_at_door, owed_for
-from tests.soak.process import ROOT
+from tests.soak import node_process
+from tests.soak.node_process import ROOT
 
 pytestmark = [
     pytest.mark.once,
     pytest.mark.slow,
     pytest.mark.spec("C10", "C11", "C17"),
-    pytest.mark.real_time(reason="a real node in a real process is what is fuzzed"),
+    pytest.mark.real_time(reason="it needs a real node in a process of its own"),
 ]
 
 
 @pytest.mark.guarantee("G201")
-def test_nothing_that_is_said_harms_a_node() -> None:
+def test_no_input_harms_a_node() -> None:
     report = run(1, 1.0)
     assert report.failures == [], f"{report.saved}"
     assert report.inputs > len(read_corpus())
@@ -47,7 +48,7 @@ def test_the_corpus_has_all_kinds_and_is_small() -> None:
     assert [kind for kind in kinds if f"`{kind}`" not in readme] == []
 
 
-def test_a_seed_says_all() -> None:
+def test_a_seed_repeats_the_inputs() -> None:
     corpus = [entry.text for entry in read_corpus()]
     first, second = Mutator(Random(5), corpus), Mutator(Random(5), corpus)
     made = [first.make() for _ in range(300)]
@@ -56,7 +57,7 @@ def test_a_seed_says_all() -> None:
     assert max(map(len, made)) <= MOST
 
 
-# --- would it notice? -------------------------------------------------------------------------------------------------------------
+# --- faults that it must find -------------------------------------------------------------------------------------------------------------
 
 
 PING = b'{"kind":"query","type":"Syscall.Ping","metadata":{"id":"p","timestamp":0}}\n'
@@ -83,16 +84,16 @@ def answer(name: str | None, kind: str = "reply", type_name: str = "Syscall.Ping
         (b"x" * 101 + b"\n \n\n" + PING[:20], [answer(None, "error")] * 2, None),
     ],
 )
-def test_the_oracle_counts(text: bytes, heard: list[dict[str, object]], said: str | None) -> None:
-    complaints = owed_for(text, 100).complaints(heard)
+def test_answers_are_counted(text: bytes, heard: list[dict[str, object]], said: str | None) -> None:
+    complaints = expected_for(text, 100).complaints(heard)
     assert complaints == [] if said is None else said in complaints[0]
 
 
-def test_the_oracle_knows_strangers() -> None:
-    owed = owed_at_door(PING, 100, "token")
-    assert owed.complaints([answer(None, "error", "Sys.Unauthorized")]) == []
-    assert "a stranger was told" in owed.complaints([answer("p")])[0]
-    assert owed_at_door(b"", 100, "token") == Owed()
+def test_an_unauthenticated_client_gets_one_error() -> None:
+    expected = expected_after_authentication(PING, 100, "token")
+    assert expected.complaints([answer(None, "error", "Sys.Unauthorized")]) == []
+    assert "an unauthenticated client was sent" in expected.complaints([answer("p")])[0]
+    assert expected_after_authentication(b"", 100, "token") == Expected()
 
 
 BROKEN = """
@@ -100,7 +101,7 @@ import os
 import sys
 from bandstand.bus import TcpAdapter, UnixAdapter
 from tests.faulty_ingress import FaultyIngress, start_with
-from tests.fuzz import specimen
+from tests.fuzz import node_program
 
 class Broken(FaultyIngress):
     held = []
@@ -119,7 +120,7 @@ class Broken(FaultyIngress):
 fault = open(sys.argv[1] + "/../fault").read()
 for adapter in (UnixAdapter, TcpAdapter):
     adapter.start = start_with(Broken, adapter)
-sys.exit(specimen.main())
+sys.exit(node_program.main())
 """
 
 
@@ -131,17 +132,18 @@ sys.exit(specimen.main())
         ("die", "the node has died, or does not answer"),
     ],
 )
-def test_it_notices_and_saves_what_was_said(
+def test_it_finds_a_fault_and_saves_the_inputs(
     fault: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A node with a fault: nobody is told of bad lines, a descriptor is left for each client, or a bad line ends it."""
+    """Bad lines are not answered, each client leaves a descriptor, or a bad line ends the process."""
     (tmp_path / "broken.py").write_text(BROKEN)
     (tmp_path / "fault").write_text(fault)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
-    monkeypatch.setattr(arena, "MODULE", "broken")
-    monkeypatch.setattr(arena, "FOUND", tmp_path / "found")
+    monkeypatch.setattr(fuzz_run, "MODULE", "broken")
+    monkeypatch.setattr(fuzz_run, "FOUND", tmp_path / "found")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(arena, "PATIENCE", 2.0)
+    monkeypatch.setattr(fuzz_run, "PATIENCE", 2.0)
+    monkeypatch.setattr(node_process, "PATIENCE", 5.0)
     report = run(1, 0.1, entries=[Entry("good", PING), Entry("bad", b"nonsense\n")])
     assert any(said in failure for failure in report.failures), report.failures
     saved = Path(report.saved)
@@ -162,7 +164,7 @@ def fuzz(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_program_says_again_what_it_is_given(tmp_path: Path) -> None:
+def test_the_program_sends_given_inputs(tmp_path: Path) -> None:
     (tmp_path / "one.bin").write_bytes(PING)
     (tmp_path / "other.bin").write_bytes(b"nonsense\n")
     result = fuzz(str(tmp_path / "one.bin"), str(tmp_path), "--seed", "5", "--json")
@@ -180,7 +182,7 @@ def test_the_program_says_again_what_it_is_given(tmp_path: Path) -> None:
         (["--wet"], "unrecognized arguments: --wet"),
     ],
 )
-def test_a_wrong_option_is_a_sentence(arguments: list[str], sentence: str) -> None:
+def test_the_program_explains_a_wrong_option(arguments: list[str], sentence: str) -> None:
     result = fuzz(*arguments)
     assert result.returncode == 2
     assert sentence in result.stderr

@@ -14,7 +14,7 @@ from bandstand.shutdown import GracefulShutdown, PhaseEnd, ShutdownPhase, Shutdo
 from bandstand.shutdown.shutdown_run import STUBBORN_MS, ShutdownLimits
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
-from tests.shutdown.troupe import Book, PingPong, Slow, Stubborn, Worker
+from tests.shutdown.actors import Book, PingPong, Slow, Stubborn, Worker
 
 SLACK_MS = 250
 

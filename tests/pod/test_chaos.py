@@ -1,6 +1,6 @@
 """Pods of all four kinds that are ended in every way, under load: nothing is lost without a word, done twice, or left behind.
 
-The storm itself is `tests.soak.pods`; `make soak` plays it for minutes. Here it is short, and what it has once found has a test of its own.
+The storm itself is `tests.soak.pod_run`; `make soak` runs it for minutes. Here it is short, and what it has once found has a test of its own.
 """
 
 # One test must say when a link writes.
@@ -33,8 +33,8 @@ from bandstand.pod import (
 )
 from bandstand.supervision import Backoff
 from tests.pod.linking import linked, play, until
-from tests.soak.alarms import listening
-from tests.soak.pods import Storm
+from tests.soak.checks import unexpected_errors
+from tests.soak.pod_run import PodRun
 
 PATIENCE_MS = 30_000
 CAP = 60
@@ -157,12 +157,12 @@ def test_nothing_is_lost_without_a_word_whatever_happens_to_pods(
     seed: int, loop_factory: Callable[[], asyncio.AbstractEventLoop]
 ) -> None:
     failures: list[str] = []
-    storm = Storm(f"test/{seed}", 2.5, loop_factory)
-    with listening(failures.append):
-        storm.play(failures.append)
-    assert failures == [], storm.reads()
-    assert storm.counts["ask answered"] > 0
-    assert storm.counts["incarnations"] > 5
+    run = PodRun(f"test/{seed}", 2.5, loop_factory)
+    with unexpected_errors(failures.append):
+        run.play(failures.append)
+    assert failures == [], str(run)
+    assert run.counts["ask_answered"] > 0
+    assert run.counts["starts"] > 5
 
 
 # --- what it has found ------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Workers that take lists."""
+"""Workers that take batches."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from bandstand.actor import Actor, ActorSystem, batch
 from bandstand.pool import pooled
 from tests.actor.players import ride
 from tests.core.support import Boom, settle
-from tests.pool.cast import Hand, buried
+from tests.pool.workers import Hand, buried
 
 
 @pytest.mark.guarantee("G231")
-def test_a_worker_gets_as_many_at_once_as_it_may_have(loop: ActorSystem) -> None:
+def test_a_worker_gets_full_batches(loop: ActorSystem) -> None:
     book: list[Any] = []
     pool = pooled(loop, 1, ahead=3).spawn(Hand, book)
     for number in range(6):
@@ -26,7 +26,7 @@ def test_a_worker_gets_as_many_at_once_as_it_may_have(loop: ActorSystem) -> None
 
 
 @pytest.mark.guarantee("G226")
-def test_what_had_not_begun_when_its_worker_died_goes_on_together(loop: ActorSystem) -> None:
+def test_unhandled_messages_of_a_crashed_worker_form_batches(loop: ActorSystem) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -49,7 +49,7 @@ def test_what_had_not_begun_when_its_worker_died_goes_on_together(loop: ActorSys
 
 
 @pytest.mark.guarantee("G221", "G233")
-def test_a_death_at_a_list_is_the_fate_of_each_of_it(loop: ActorSystem) -> None:
+def test_a_crash_affects_each_message_of_a_batch(loop: ActorSystem) -> None:
     letters = buried(loop)
     pool = pooled(loop, 1, ahead=3).spawn(Clumsy)
     for number in range(5):

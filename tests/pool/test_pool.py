@@ -1,4 +1,4 @@
-"""A pool is one actor for whoever uses it."""
+"""A pool behaves like one actor."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from bandstand.errors import (
 from bandstand.pool import OnDeath, Pool, Routing, pooled
 from tests.actor.players import elsewhere, ride, spin
 from tests.core.support import check_statistics, settle
-from tests.pool.cast import Calm, Desk, Hand, balanced, buried
+from tests.pool.workers import Calm, Desk, Hand, balanced, buried
 
 pytestmark = pytest.mark.guarantee("G220")
 
 
-def test_its_handle_sends_and_asks_as_that_of_one_worker_does(loop: ActorSystem) -> None:
+def test_the_handle_of_a_pool_sends_and_asks(loop: ActorSystem) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -60,7 +60,7 @@ def test_an_interface_is_what_the_handle_has(loop: ActorSystem) -> None:
     ride(loop, body)
 
 
-def test_other_threads_use_it_as_they_use_any_handle(loop: ActorSystem) -> None:
+def test_other_threads_can_use_a_pool(loop: ActorSystem) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -86,7 +86,7 @@ def test_other_threads_use_it_as_they_use_any_handle(loop: ActorSystem) -> None:
 
 @pytest.mark.guarantee("G230")
 @pytest.mark.parametrize("place", ["at hand", "with a worker", "in the pool"])
-def test_an_ask_that_is_taken_back_never_begins_or_is_cancelled(loop: ActorSystem, place: str) -> None:
+def test_a_cancelled_ask_of_a_pool(loop: ActorSystem, place: str) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -138,7 +138,7 @@ def test_a_cancellation_from_another_thread_reaches_the_worker(loop: ActorSystem
 
 
 @pytest.mark.guarantee("G230")
-def test_a_deadline_ends_the_wait_and_leaves_the_worker_alone(loop: ActorSystem) -> None:
+def test_a_deadline_does_not_affect_the_worker(loop: ActorSystem) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -190,7 +190,7 @@ class Other(Actor):
 
 
 @pytest.mark.guarantee("G230")
-def test_a_worker_that_asks_its_own_pool_has_an_answer_if_another_is_free_else_its_deadline(
+def test_a_worker_may_ask_its_own_pool(
     loop: ActorSystem,
 ) -> None:
     async def body() -> None:
@@ -212,7 +212,7 @@ def test_a_cycle_through_a_pool_is_an_error_at_once(loop: ActorSystem) -> None:
 
 
 @pytest.mark.guarantee("G225")
-def test_a_full_pool_says_so_and_those_who_wait_get_in_when_there_is_room(loop: ActorSystem) -> None:
+def test_a_full_pool_refuses_or_waits(loop: ActorSystem) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -241,14 +241,14 @@ def test_a_full_pool_says_so_and_those_who_wait_get_in_when_there_is_room(loop: 
     ride(loop, body)
 
 
-def test_a_worker_that_does_not_start_is_no_pool(loop: ActorSystem) -> None:
+def test_a_pool_needs_workers_that_start(loop: ActorSystem) -> None:
     with pytest.raises(StartError):
         pooled(loop, 2).spawn(Hand, None)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]  # it cannot count
     settle(loop)
     assert loop.statistics().alive == 0
 
 
-def test_what_has_no_sense_is_refused(loop: ActorSystem) -> None:
+def test_wrong_arguments_of_a_pool_are_refused(loop: ActorSystem) -> None:
     wrong: list[tuple[str, dict[str, Any]]] = [
         ("size is 0", {"size": 0}),
         ("size is True", {"size": True}),
@@ -275,7 +275,7 @@ def test_another_thread_may_use_the_handle_and_nothing_else(loop: ActorSystem) -
             elsewhere(deed)
 
 
-def test_what_is_sent_past_the_handle_is_told(loop: ActorSystem) -> None:
+def test_a_message_past_the_handle_is_logged(loop: ActorSystem) -> None:
     pool = pooled(loop, 1).spawn(Hand, [])
     told: list[Any] = []
     loop.events.listen(told.append)
@@ -298,7 +298,7 @@ class Boss(Actor):
 
 
 @pytest.mark.parametrize("is_id", [False, True])
-def test_whoever_is_named_hears_of_its_end(loop: ActorSystem, *, is_id: bool) -> None:
+def test_the_parent_hears_of_the_end_of_a_pool(loop: ActorSystem, *, is_id: bool) -> None:
     signals: list[Any] = []
     boss = loop.spawn(Boss, signals)
     pool = pooled(loop, 1, supervisor=id_of(boss) if is_id else boss).spawn(Hand, [])
@@ -309,7 +309,7 @@ def test_whoever_is_named_hears_of_its_end(loop: ActorSystem, *, is_id: bool) ->
 
 
 @pytest.mark.guarantee("G229")
-def test_stop_makes_dead_letters_of_what_waits_and_tells_the_askers(loop: ActorSystem) -> None:
+def test_stop_drops_waiting_messages(loop: ActorSystem) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -398,7 +398,7 @@ def test_the_end_of_the_loop_is_the_end_of_the_pool(loop: ActorSystem) -> None:
 
 @pytest.mark.guarantee("G221")
 @pytest.mark.parametrize("way", ["stop", "kill"])
-def test_what_it_had_not_looked_at_when_it_ended_is_in_its_books(loop: ActorSystem, way: str) -> None:
+def test_unread_messages_are_counted_at_the_end(loop: ActorSystem, way: str) -> None:
     async def body() -> None:
         letters = buried(loop)
         pool = pooled(loop, 2).spawn(Hand, [])
@@ -417,7 +417,7 @@ def test_what_it_had_not_looked_at_when_it_ended_is_in_its_books(loop: ActorSyst
 
 
 @pytest.mark.guarantee("G248", "G249")
-def test_it_answers_what_every_actor_answers(loop: ActorSystem) -> None:
+def test_a_pool_answers_status_and_ping(loop: ActorSystem) -> None:
     async def body() -> None:
         gate = asyncio.Event()
         pool = pooled(loop, 1, name="hands").spawn(Hand, [])
@@ -436,7 +436,7 @@ def test_it_answers_what_every_actor_answers(loop: ActorSystem) -> None:
 
 
 @pytest.mark.guarantee("G229")
-def test_a_drain_without_sense_ends_nothing(loop: ActorSystem) -> None:
+def test_wrong_drain_arguments_are_refused(loop: ActorSystem) -> None:
     async def body() -> None:
         pool = pooled(loop, 1).spawn(Hand, [])
         with pytest.raises(InvalidArgumentError, match="timeout is -"):

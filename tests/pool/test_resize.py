@@ -1,4 +1,4 @@
-"""Another size while it runs."""
+"""Changing the size of a running pool."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from bandstand.pool import ByKey, Resizing, Routing, pooled
 from bandstand.supervision.supervisor import consistent_hash
 from tests.actor.players import ride
 from tests.core.support import Boom, check_statistics, settle
-from tests.pool.cast import Hand, balanced
+from tests.pool.workers import Hand, balanced
 
 pytestmark = pytest.mark.guarantee("G228")
 
 
-def test_more_workers_take_what_waits_at_once(loop: ActorSystem) -> None:
+def test_new_workers_take_waiting_messages(loop: ActorSystem) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -37,7 +37,7 @@ def test_more_workers_take_what_waits_at_once(loop: ActorSystem) -> None:
     ride(loop, body)
 
 
-def test_who_leaves_finishes_what_it_has_takes_nothing_and_ends(loop: ActorSystem) -> None:
+def test_a_leaving_worker_finishes_its_messages(loop: ActorSystem) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -69,7 +69,7 @@ def test_who_leaves_finishes_what_it_has_takes_nothing_and_ends(loop: ActorSyste
     check_statistics(loop)
 
 
-def test_one_that_dies_while_it_leaves_comes_back_and_finishes(loop: ActorSystem) -> None:
+def test_a_leaving_worker_that_crashes_is_restarted(loop: ActorSystem) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -144,7 +144,7 @@ def test_copies_of_a_broadcast_are_still_handled_by_one_that_leaves(loop: ActorS
     ride(loop, body)
 
 
-def test_the_end_of_the_pool_is_the_end_of_the_wait(loop: ActorSystem) -> None:
+def test_a_resize_ends_with_the_pool(loop: ActorSystem) -> None:
     async def body() -> None:
         pool = pooled(loop, 2).spawn(Hand, [])
         for _ in range(2):
@@ -167,7 +167,7 @@ class Picky(Hand):
             raise Boom("one too many")
 
 
-def test_a_worker_that_does_not_start_is_told_and_those_that_did_stay(loop: ActorSystem) -> None:
+def test_a_resize_reports_a_worker_that_does_not_start(loop: ActorSystem) -> None:
     book: list[Any] = []
     pool = pooled(loop, 1).spawn(Picky, book)
     with pytest.raises(StartError):

@@ -1,4 +1,4 @@
-"""Who gets a message."""
+"""Which worker gets a message."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bandstand.supervision.supervisor import consistent_hash
 from bandstand.topic import Topic
 from tests.actor.players import ride
 from tests.core.support import settle
-from tests.pool.cast import Hand, balanced, buried
+from tests.pool.workers import Hand, balanced, buried
 
 KEYS = st.one_of(st.text(max_size=8), st.binary(max_size=8), st.integers())
 
@@ -28,7 +28,7 @@ def first_of(what: Any) -> Any:
 
 
 @pytest.mark.guarantee("G222")
-def test_round_robin_goes_around(loop: ActorSystem) -> None:
+def test_round_robin_uses_workers_in_turn(loop: ActorSystem) -> None:
     book: list[Any] = []
     pool = pooled(loop, 3).spawn(Hand, book)
     for number in range(9):
@@ -39,9 +39,7 @@ def test_round_robin_goes_around(loop: ActorSystem) -> None:
 
 @pytest.mark.guarantee("G222")
 @pytest.mark.parametrize("routing", [Routing.ROUND_ROBIN, Routing.LEAST_LOADED])
-def test_nobody_waits_behind_a_slow_message_while_another_is_free(
-    loop: ActorSystem, routing: Routing
-) -> None:
+def test_no_message_waits_while_a_worker_is_free(loop: ActorSystem, routing: Routing) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -58,7 +56,7 @@ def test_nobody_waits_behind_a_slow_message_while_another_is_free(
 
 
 @pytest.mark.guarantee("G222")
-def test_least_loaded_takes_the_one_with_the_fewest_and_equals_in_turn(loop: ActorSystem) -> None:
+def test_least_loaded_chooses_the_fewest_messages(loop: ActorSystem) -> None:
     async def body() -> None:
         gates = [asyncio.Event() for _ in range(6)]
         pool = pooled(loop, 3, routing=Routing.LEAST_LOADED, ahead=4).spawn(Hand, [])
@@ -102,7 +100,7 @@ def test_a_higher_lane_goes_first_in_the_pool_too(loop: ActorSystem) -> None:
 
 
 @pytest.mark.guarantee("G223")
-def test_everything_of_a_key_goes_to_one_worker_in_order(loop: ActorSystem) -> None:
+def test_a_key_goes_to_one_worker_in_order(loop: ActorSystem) -> None:
     book: list[Any] = []
     pool = pooled(loop, 4, routing=ByKey(first_of)).spawn(Hand, book)
     for number in range(40):
@@ -116,7 +114,7 @@ def test_everything_of_a_key_goes_to_one_worker_in_order(loop: ActorSystem) -> N
 
 
 @pytest.mark.guarantee("G223")
-def test_a_key_is_made_of_the_arguments_as_they_were_given(loop: ActorSystem) -> None:
+def test_a_key_function_gets_the_arguments(loop: ActorSystem) -> None:
     book: list[Any] = []
     seen: list[Any] = []
 
@@ -134,7 +132,7 @@ def test_a_key_is_made_of_the_arguments_as_they_were_given(loop: ActorSystem) ->
 
 
 @pytest.mark.guarantee("G223")
-def test_a_message_without_a_key_is_a_dead_letter_and_an_ask_is_told_why(loop: ActorSystem) -> None:
+def test_a_message_without_a_key_is_a_dead_letter(loop: ActorSystem) -> None:
     async def body() -> None:
         letters = buried(loop)
         pool = pooled(loop, 2, routing=ByKey(first_of)).spawn(Hand, [])
@@ -160,7 +158,7 @@ def test_a_key_function_is_a_function() -> None:
 @pytest.mark.once
 @pytest.mark.guarantee("G223")
 @given(KEYS, st.integers(1, 64))
-def test_a_key_moves_only_to_a_new_place_or_from_the_last(key: str | bytes | int, places: int) -> None:
+def test_a_resize_moves_few_keys(key: str | bytes | int, places: int) -> None:
     before, after = consistent_hash(key, places), consistent_hash(key, places + 1)
     assert 0 <= before < places
     assert after in (before, places)
@@ -168,7 +166,7 @@ def test_a_key_moves_only_to_a_new_place_or_from_the_last(key: str | bytes | int
 
 @pytest.mark.once
 @pytest.mark.guarantee("G223")
-def test_places_are_the_same_on_every_run_and_about_as_many_keys_have_each() -> None:
+def test_keys_are_spread_evenly_and_stably() -> None:
     assert [consistent_hash(key, 8) for key in ("alpha", "beta", b"alpha", 7, -7)] == PLACES
     shares = Counter(consistent_hash(f"key {number}", 8) for number in range(4000))
     assert all(400 < shares[place] < 600 for place in range(8))
@@ -183,7 +181,7 @@ PARTITIONS = [3, 5, 6]
 
 
 @pytest.mark.guarantee("G224")
-def test_a_broadcast_reaches_everyone_once(loop: ActorSystem) -> None:
+def test_a_broadcast_reaches_every_worker_once(loop: ActorSystem) -> None:
     book: list[Any] = []
     pool = pooled(loop, 3, routing=Routing.BROADCAST).spawn(Hand, book)
     pool.handle.note("a")
@@ -195,7 +193,7 @@ def test_a_broadcast_reaches_everyone_once(loop: ActorSystem) -> None:
 
 
 @pytest.mark.guarantee("G224")
-def test_whoever_is_down_gets_it_when_he_is_back_and_a_slot_is_kept_until_the_last_has_it(
+def test_a_broadcast_waits_for_restarted_workers(
     loop: ActorSystem,
 ) -> None:
     book: list[Any] = []
@@ -225,7 +223,7 @@ def test_whoever_is_down_gets_it_when_he_is_back_and_a_slot_is_kept_until_the_la
 
 
 @pytest.mark.guarantee("G224")
-def test_an_ask_of_all_is_refused_with_a_sentence(loop: ActorSystem) -> None:
+def test_a_broadcast_ask_is_refused(loop: ActorSystem) -> None:
     async def body() -> None:
         pool = pooled(loop, 2, routing=Routing.BROADCAST).spawn(Hand, [])
         with pytest.raises(InvalidArgumentError, match=r"Hand.half\(\) was asked.*broadcasts.*one-way"):
@@ -237,7 +235,7 @@ def test_an_ask_of_all_is_refused_with_a_sentence(loop: ActorSystem) -> None:
 
 
 @pytest.mark.guarantee("G224")
-def test_whoever_waits_for_a_broadcast_hears_of_it_when_the_last_has_had_it(loop: ActorSystem) -> None:
+def test_a_broadcast_is_done_after_the_last_worker(loop: ActorSystem) -> None:
     async def body() -> None:
         gates = asyncio.Event(), asyncio.Event()
         pool = pooled(loop, 2, routing=Routing.BROADCAST, max_restarts=5).spawn(Hand, [])

@@ -1,4 +1,4 @@
-"""Groups: who is in, who takes a message, who hears of it."""
+"""Groups: members, messages and notifications."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from bandstand.testing import VirtualClock
 from tests.actor.players import elsewhere
 from tests.actor.workers import one_for_one
 from tests.core.support import settle
-from tests.registry.players import Clerk, Counter, Counting, Database, Replica, Witness
+from tests.registry.actors import Clerk, Counter, Counting, Database, Replica, Witness
 
 pytestmark = pytest.mark.guarantee("G206")
 
 LoopMaker = Callable[..., ActorSystem]
 
 
-def test_members_are_in_the_order_of_joining_and_only_the_living(loop: ActorSystem) -> None:
+def test_members_are_ordered_and_alive(loop: ActorSystem) -> None:
     group = Registry(loop).group("dbs", Database)
     members = [loop.spawn(Database) for _ in range(4)]
     assert [group.join(member) for member in (*members, members[0])] == [True] * 4 + [False]
@@ -38,7 +38,7 @@ def test_members_are_in_the_order_of_joining_and_only_the_living(loop: ActorSyst
     assert "'dbs' of Database: 3" in repr(group)
 
 
-def test_a_group_is_one_by_its_name_and_of_one_class(loop: ActorSystem) -> None:
+def test_a_group_has_one_name_and_one_class(loop: ActorSystem) -> None:
     registry = Registry(loop)
     group = registry.group("dbs", Database)
     assert registry.group("dbs", Database) is group
@@ -50,7 +50,7 @@ def test_a_group_is_one_by_its_name_and_of_one_class(loop: ActorSystem) -> None:
     assert group.join(loop.spawn(Replica))
 
 
-def test_what_cannot_be_a_member(loop: ActorSystem, make_loop: LoopMaker) -> None:
+def test_wrong_members_are_refused(loop: ActorSystem, make_loop: LoopMaker) -> None:
     group = Registry(loop).group("dbs", Database)
     ended = loop.spawn(Database)
     ended.stop()
@@ -66,7 +66,7 @@ def test_what_cannot_be_a_member(loop: ActorSystem, make_loop: LoopMaker) -> Non
     assert group.members() == ()
 
 
-def test_a_message_goes_to_each_by_its_own_method(loop: ActorSystem) -> None:
+def test_a_message_goes_to_every_member(loop: ActorSystem) -> None:
     group = Registry(loop).group("dbs", Database)
     book: list[Any] = []
     group.join(loop.spawn(Database, book))
@@ -86,7 +86,7 @@ def test_a_group_of_an_interface(loop: ActorSystem) -> None:
     assert book == [5]
 
 
-def test_what_is_no_message_of_the_class_is_refused_before_anybody_has_it(loop: ActorSystem) -> None:
+def test_a_wrong_message_is_sent_to_no_member(loop: ActorSystem) -> None:
     group = Registry(loop).group("dbs", Database)
     book: list[Any] = []
     group.join(loop.spawn(Database, book))
@@ -100,9 +100,7 @@ def test_what_is_no_message_of_the_class_is_refused_before_anybody_has_it(loop: 
     assert book == []
 
 
-def test_one_that_is_full_is_counted_and_told_and_hurts_nobody(
-    loop: ActorSystem, clock: VirtualClock
-) -> None:
+def test_a_full_member_is_counted(loop: ActorSystem, clock: VirtualClock) -> None:
     group = Registry(loop).group("dbs", Database)
     heard: list[RuntimeEvent] = []
     loop.events.listen(heard.append)
@@ -120,7 +118,7 @@ def test_one_that_is_full_is_counted_and_told_and_hurts_nobody(
     assert [event.missed for event in heard if isinstance(event, Lagged)] == [1, 2]
 
 
-def test_what_was_not_told_is_told_when_it_leaves(loop: ActorSystem) -> None:
+def test_unreported_losses_are_reported_when_a_member_leaves(loop: ActorSystem) -> None:
     group = Registry(loop).group("dbs", Database)
     heard: list[RuntimeEvent] = []
     loop.events.listen(heard.append)
@@ -132,7 +130,7 @@ def test_what_was_not_told_is_told_when_it_leaves(loop: ActorSystem) -> None:
     assert sum(event.missed for event in heard if isinstance(event, Lagged)) == 8
 
 
-def test_a_place_is_a_member_over_restarts_and_left_out_while_nobody_is_there(loop: ActorSystem) -> None:
+def test_a_supervised_member_survives_restarts(loop: ActorSystem) -> None:
     root = one_for_one(loop, child("db").of(Database))
     group = Registry(loop).group("dbs", Database)
     handle = root.handle(Database, "db")
@@ -150,7 +148,7 @@ def test_a_place_is_a_member_over_restarts_and_left_out_while_nobody_is_there(lo
     assert group.join(handle)
 
 
-def test_whoever_watches_hears_of_each_who_comes_and_goes(loop: ActorSystem) -> None:
+def test_watchers_hear_of_joins_and_leaves(loop: ActorSystem) -> None:
     group = Registry(loop).group("dbs", Database)
     book: list[Any] = []
     witness = loop.spawn(Witness, lambda: None, book)
@@ -173,7 +171,7 @@ def test_whoever_watches_hears_of_each_who_comes_and_goes(loop: ActorSystem) -> 
     assert len(book) == 4
 
 
-def test_thousands_come_and_go(loop: ActorSystem) -> None:
+def test_thousands_join_and_leave(loop: ActorSystem) -> None:
     group = Registry(loop).group("dbs", Database)
     members = [loop.spawn(Database) for _ in range(2000)]
     for member in members:

@@ -1,4 +1,4 @@
-"""Names: given, found by class, refused."""
+"""Names: registered, found by class, refused."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bandstand.errors import (
 from bandstand.registry import Registry
 from tests.actor.players import elsewhere
 from tests.core.support import settle
-from tests.registry.players import Clerk, Counter, Database, Replica
+from tests.registry.actors import Clerk, Counter, Database, Replica
 
 pytestmark = pytest.mark.guarantee("G202")
 
@@ -39,7 +39,7 @@ def test_a_name_finds_its_actor(loop: ActorSystem) -> None:
     assert "1 names" in repr(registry)
 
 
-def test_the_same_again_is_harmless_and_an_actor_may_have_several(loop: ActorSystem) -> None:
+def test_an_actor_may_have_several_names(loop: ActorSystem) -> None:
     registry = Registry(loop)
     database = loop.spawn(Database)
     for name in ("db", "store", "db"):
@@ -49,7 +49,7 @@ def test_the_same_again_is_harmless_and_an_actor_may_have_several(loop: ActorSys
     assert registry.names() == ("store",)
 
 
-def test_a_name_that_is_taken_says_by_whom(loop: ActorSystem) -> None:
+def test_a_taken_name_is_an_error_with_its_owner(loop: ActorSystem) -> None:
     registry = Registry(loop)
     first = loop.options(name="first").spawn(Database)
     registry.register("db", first)
@@ -58,7 +58,7 @@ def test_a_name_that_is_taken_says_by_whom(loop: ActorSystem) -> None:
     assert registry.find("db", Database) is first
 
 
-def test_registries_do_not_know_each_other(loop: ActorSystem) -> None:
+def test_registries_are_separate(loop: ActorSystem) -> None:
     one, other = Registry(loop), Registry(loop)
     first, second = loop.spawn(Database), loop.spawn(Database)
     one.register("db", first)
@@ -107,7 +107,7 @@ def test_another_class_is_refused_naming_both(loop: ActorSystem) -> None:
         registry.find("db", int)  # type: ignore[arg-type]  # what is tested
 
 
-def test_nobody_there_comes_with_close_matches(loop: ActorSystem) -> None:
+def test_an_unknown_name_suggests_close_ones(loop: ActorSystem) -> None:
     registry = Registry(loop)
     registry.register("database", loop.spawn(Database))
     with pytest.raises(NoSuchNameError, match=r"no actor has the name 'databsae'; did you mean 'database'\?"):
@@ -116,7 +116,7 @@ def test_nobody_there_comes_with_close_matches(loop: ActorSystem) -> None:
         registry.get("x", Database)
 
 
-def test_what_cannot_have_a_name(loop: ActorSystem, make_loop: LoopMaker) -> None:
+def test_wrong_actors_are_refused(loop: ActorSystem, make_loop: LoopMaker) -> None:
     registry = Registry(loop)
     raw = loop.spawn_raw(lambda ctx, data: None)
     ended = loop.spawn(Database)
@@ -135,7 +135,7 @@ def test_what_cannot_have_a_name(loop: ActorSystem, make_loop: LoopMaker) -> Non
 
 
 @pytest.mark.parametrize("name", [5, [], None, ""])
-def test_what_is_no_name_is_refused_by_every_look(loop: ActorSystem, name: Any) -> None:
+def test_wrong_names_are_refused(loop: ActorSystem, name: Any) -> None:
     registry = Registry(loop)
     for look in (
         lambda: registry.find(name, Database),
@@ -146,7 +146,7 @@ def test_what_is_no_name_is_refused_by_every_look(loop: ActorSystem, name: Any) 
             look()
 
 
-def test_only_on_the_loops_thread_and_while_it_is_open(loop: ActorSystem) -> None:
+def test_calls_need_the_thread_of_an_open_loop(loop: ActorSystem) -> None:
     registry = Registry(loop)
     database = loop.spawn(Database)
     for deed in (
@@ -174,7 +174,7 @@ def test_a_loop_without_typed_actors_has_no_registry() -> None:
     raw.destroy()
 
 
-def test_registering_again_and_again_leaves_nothing_behind(loop: ActorSystem) -> None:
+def test_repeated_registration_leaks_nothing(loop: ActorSystem) -> None:
     """What waits for an end is taken back with the name: no heap of it grows in the actor."""
     registry = Registry(loop)
     database = loop.spawn(Database)

@@ -1,4 +1,4 @@
-"""Inside a pod, an actor can have a name on its own loop: until its incarnation ends."""
+"""Inside a pod, an actor can have a name on its own loop until its incarnation ends."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Clerk(Actor):
 
 
 @pytest.mark.timeout(60)
-def test_an_actor_of_a_pod_can_have_a_name_there() -> None:
+def test_an_actor_of_a_pod_has_a_name_on_its_loop() -> None:
     class Office(Troupe):
         clerk = pod(thread=ThreadModel.DEDICATED).expose(Clerk)
 

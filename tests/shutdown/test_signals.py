@@ -89,9 +89,7 @@ WAYS = pytest.mark.parametrize("way", ["run", "ride"])
 @pytest.mark.guarantee("G265", "G262")
 @WAYS
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
-def test_the_first_signal_begins_it_and_what_was_accepted_is_handled(
-    way: str, number: signal.Signals
-) -> None:
+def test_a_signal_begins_a_shutdown(way: str, number: signal.Signals) -> None:
     with program(band("works", way)) as running:
         running.until("working")
         running.signal(number)
@@ -108,7 +106,7 @@ def test_the_first_signal_begins_it_and_what_was_accepted_is_handled(
 
 @pytest.mark.guarantee("G265")
 @WAYS
-def test_a_second_ctrl_c_kills_whoever_ignores_it(way: str) -> None:
+def test_a_second_ctrl_c_kills_actors(way: str) -> None:
     with program(band("ignores", way)) as running:
         running.until("ignoring")
         running.signal(signal.SIGTERM)
@@ -120,7 +118,7 @@ def test_a_second_ctrl_c_kills_whoever_ignores_it(way: str) -> None:
 
 @pytest.mark.guarantee("G265")
 @WAYS
-def test_a_second_ctrl_c_breaks_a_handler_that_does_not_return(way: str) -> None:
+def test_a_second_ctrl_c_interrupts_a_handler(way: str) -> None:
     with program(band("blocks", way)) as running:
         running.until("blocking")
         running.signal(signal.SIGTERM)

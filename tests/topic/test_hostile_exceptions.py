@@ -10,7 +10,7 @@ from bandstand.actor import Actor, ActorSystem, child, tell
 from tests.actor.workers import one_for_one
 from tests.core.support import settle
 from tests.hostile import HOW, hostile
-from tests.topic.players import Event, publish, topic_of
+from tests.topic.subscribers import Event, publish, topic_of
 
 
 class Raiser(Actor):

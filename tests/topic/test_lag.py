@@ -1,4 +1,4 @@
-"""Lag is never silent, and never a flood: what was told adds up to what was missed."""
+"""Lag: what is reported adds up to what was missed, at most once a second."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from bandstand.core import Lagged, LoopConfig
 from bandstand.testing import VirtualClock
 from bandstand.topic import Policy
 from tests.core.support import fill, settle
-from tests.topic.players import Listener, heard_by, missed_in, publish, topic_of
+from tests.topic.subscribers import Listener, heard_by, missed_in, publish, topic_of
 
 pytestmark = pytest.mark.guarantee("G210")
 
 
-def test_the_first_is_told_at_once_and_then_each_second(loop: ActorSystem, clock: VirtualClock) -> None:
+def test_lag_is_reported_at_once_and_then_each_second(loop: ActorSystem, clock: VirtualClock) -> None:
     topic = topic_of(loop)
     heard = heard_by(loop)
     listener = loop.options(name="slow").spawn(Listener, [])
@@ -41,7 +41,7 @@ def test_the_first_is_told_at_once_and_then_each_second(loop: ActorSystem, clock
 
 
 @pytest.mark.parametrize("end", ["cancel", "stop", "close", "loop"])
-def test_the_rest_is_told_at_the_end(loop: ActorSystem, end: str) -> None:
+def test_the_rest_of_a_lag_is_reported_at_the_end(loop: ActorSystem, end: str) -> None:
     topic = topic_of(loop)
     heard = heard_by(loop)
     listener = loop.spawn(Listener, [])
@@ -61,7 +61,7 @@ def test_the_rest_is_told_at_the_end(loop: ActorSystem, end: str) -> None:
     assert subscription.missed == 3
 
 
-def test_the_subscriber_is_told_as_well_if_it_wishes(loop: ActorSystem, clock: VirtualClock) -> None:
+def test_a_subscriber_can_be_told_of_its_lag(loop: ActorSystem, clock: VirtualClock) -> None:
     topic = topic_of(loop)
     book: list[Any] = []
     listener = loop.spawn(Listener, book)
@@ -74,7 +74,7 @@ def test_the_subscriber_is_told_as_well_if_it_wishes(loop: ActorSystem, clock: V
     assert book[2:] == [("lag", 2, False)]
 
 
-def test_one_that_cannot_be_told_is_told_more_the_next_time(loop: ActorSystem, clock: VirtualClock) -> None:
+def test_a_lag_report_that_does_not_fit_is_added_to_the_next(loop: ActorSystem, clock: VirtualClock) -> None:
     topic = topic_of(loop)
     heard = heard_by(loop)
     book: list[Any] = []
@@ -103,7 +103,7 @@ def test_one_that_cannot_be_told_is_told_more_the_next_time(loop: ActorSystem, c
     ),
     policy=st.sampled_from([Policy.DROP_NEWEST, Policy.DROP_OLDEST, Policy.CONFLATE]),
 )
-def test_whatever_happens_the_numbers_add_up(steps: list[tuple[str, int]], policy: Policy) -> None:
+def test_reported_lag_adds_up_to_missed_events(steps: list[tuple[str, int]], policy: Policy) -> None:
     clock = VirtualClock()
     loop = ActorSystem(LoopConfig(), clock=clock)
     topic = topic_of(loop)

@@ -1,4 +1,4 @@
-"""The subscription of a supervisor's child goes on with its next incarnation."""
+"""The subscription of a supervised child survives its restarts."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from bandstand.testing import VirtualClock
 from bandstand.topic import Policy
 from tests.actor.workers import one_for_one
 from tests.core.support import settle
-from tests.topic.players import Event, Listener, publish, topic_of
+from tests.topic.subscribers import Event, Listener, publish, topic_of
 
 pytestmark = pytest.mark.guarantee("G211")
 
 
-def test_what_waits_goes_to_the_next_one(loop: ActorSystem) -> None:
+def test_waiting_events_go_to_the_restarted_subscriber(loop: ActorSystem) -> None:
     book: list[Any] = []
     root = one_for_one(loop, child("listener").of(Listener, book))
     topic = topic_of(loop)
@@ -28,7 +28,7 @@ def test_what_waits_goes_to_the_next_one(loop: ActorSystem) -> None:
     assert (subscription.handled, subscription.lost, subscription.is_active) == (3, 2, True)
 
 
-def test_while_nobody_is_there_they_wait_in_its_room(loop: ActorSystem, clock: VirtualClock) -> None:
+def test_events_wait_while_a_subscriber_is_down(loop: ActorSystem, clock: VirtualClock) -> None:
     book: list[Any] = []
     root = one_for_one(loop, child("listener", backoff=Backoff(initial=0.1)).of(Listener, book))
     topic = topic_of(loop)
@@ -43,7 +43,7 @@ def test_while_nobody_is_there_they_wait_in_its_room(loop: ActorSystem, clock: V
     assert book == [3, 4, 5]
 
 
-def test_a_mailbox_that_is_kept_keeps_the_one_that_was_sent(loop: ActorSystem) -> None:
+def test_a_kept_mailbox_keeps_its_event(loop: ActorSystem) -> None:
     book: list[Any] = []
     root = one_for_one(loop, child("listener", keep_mailbox=True).of(Listener, book))
     topic = topic_of(loop)
@@ -56,7 +56,7 @@ def test_a_mailbox_that_is_kept_keeps_the_one_that_was_sent(loop: ActorSystem) -
     assert (subscription.handled, subscription.lost) == (2, 0)
 
 
-def test_it_ends_when_the_place_is_gone(loop: ActorSystem) -> None:
+def test_a_subscription_ends_with_its_child(loop: ActorSystem) -> None:
     root = one_for_one(loop, child("listener", restart=RestartPolicy.NEVER).of(Listener, []))
     topic = topic_of(loop)
     handle = root.handle(Listener, "listener")
@@ -68,7 +68,7 @@ def test_it_ends_when_the_place_is_gone(loop: ActorSystem) -> None:
     assert (topic.subscribers, subscription.lost, subscription.waiting) == (0, 3, 0)
 
 
-def test_one_that_drains_gets_no_more_and_its_successor_does(loop: ActorSystem) -> None:
+def test_a_draining_subscriber_gets_no_more(loop: ActorSystem) -> None:
     book: list[Any] = []
     root = one_for_one(loop, child("listener").of(Listener, book))
     topic = topic_of(loop)
@@ -82,7 +82,7 @@ def test_one_that_drains_gets_no_more_and_its_successor_does(loop: ActorSystem) 
     assert (subscription.handled, subscription.lost, subscription.missed) == (4, 0, 0)
 
 
-def test_one_that_drains_for_good_takes_what_waits_with_it(loop: ActorSystem) -> None:
+def test_the_end_of_a_draining_subscriber_drops_its_events(loop: ActorSystem) -> None:
     book: list[Any] = []
     topic = topic_of(loop)
     listener = loop.spawn(Listener, book)

@@ -1,4 +1,4 @@
-"""Streams: the events for code that is no actor."""
+"""Streams: events for code that is not an actor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bandstand.core import Lagged
 from bandstand.errors import LoopBusyError, SubscriptionCutOffError, TopicClosedError
 from bandstand.topic import Policy, Stream
 from tests.actor.players import ride, turns
-from tests.topic.players import Event, heard_by, missed_in, publish, topic_of
+from tests.topic.subscribers import Event, heard_by, missed_in, publish, topic_of
 
 pytestmark = pytest.mark.guarantee("G213")
 
@@ -20,7 +20,7 @@ async def rest(stream: Stream[Event]) -> list[int]:
     return [event.number async for event in stream]
 
 
-def test_it_has_what_is_published_in_its_block(loop: ActorSystem) -> None:
+def test_a_stream_has_the_events_of_its_block(loop: ActorSystem) -> None:
     async def body() -> list[int]:
         topic = topic_of(loop)
         publish(topic, 0)
@@ -42,7 +42,7 @@ def test_it_has_what_is_published_in_its_block(loop: ActorSystem) -> None:
     ("policy", "seen"),
     [(Policy.DROP_NEWEST, [0, 1, 2]), (Policy.DROP_OLDEST, [3, 4, 5]), (Policy.CONFLATE, [5])],
 )
-def test_it_has_a_room_and_a_policy(loop: ActorSystem, policy: Policy, seen: list[int]) -> None:
+def test_a_stream_has_room_and_a_policy(loop: ActorSystem, policy: Policy, seen: list[int]) -> None:
     async def body() -> None:
         topic = topic_of(loop)
         heard = heard_by(loop)
@@ -78,7 +78,7 @@ def test_cut_off_raises_at_once(loop: ActorSystem) -> None:
     ride(loop, body)
 
 
-def test_the_end_of_the_block_is_the_end(loop: ActorSystem) -> None:
+def test_a_stream_ends_with_its_block(loop: ActorSystem) -> None:
     async def body() -> None:
         topic = topic_of(loop)
         async with topic.listen() as stream:
@@ -91,7 +91,7 @@ def test_the_end_of_the_block_is_the_end(loop: ActorSystem) -> None:
     ride(loop, body)
 
 
-def test_it_ends_with_the_loop_after_what_it_has(loop: ActorSystem) -> None:
+def test_a_stream_ends_with_the_loop(loop: ActorSystem) -> None:
     async def main() -> list[int]:
         async with loop:
             topic = topic_of(loop)
@@ -106,7 +106,7 @@ def test_it_ends_with_the_loop_after_what_it_has(loop: ActorSystem) -> None:
         assert runner.run(main()) == [1]
 
 
-def test_a_wait_that_is_cancelled_loses_nothing(loop: ActorSystem) -> None:
+def test_a_cancelled_wait_loses_no_event(loop: ActorSystem) -> None:
     async def body() -> None:
         topic = topic_of(loop)
         taken: list[int] = []
@@ -126,7 +126,7 @@ def test_a_wait_that_is_cancelled_loses_nothing(loop: ActorSystem) -> None:
     ride(loop, body)
 
 
-def test_several_tasks_share_one(loop: ActorSystem) -> None:
+def test_tasks_share_a_stream(loop: ActorSystem) -> None:
     async def body() -> None:
         topic = topic_of(loop)
         async with topic.listen() as stream:
@@ -141,7 +141,7 @@ def test_several_tasks_share_one(loop: ActorSystem) -> None:
     ride(loop, body)
 
 
-def test_what_is_refused(loop: ActorSystem) -> None:
+def test_wrong_streams_are_refused(loop: ActorSystem) -> None:
     async def body() -> None:
         topic = topic_of(loop)
         with pytest.raises(LoopBusyError, match="was not entered"):

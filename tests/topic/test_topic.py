@@ -1,4 +1,4 @@
-"""Topics: what is published comes to whoever has subscribed, in order, and nothing else does."""
+"""Topics: every event reaches every subscriber, in order."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from bandstand.scope import Channel
 from bandstand.topic import Policy, Topic
 from tests.actor.players import elsewhere, ride, turns
 from tests.core.support import settle
-from tests.topic.players import Event, Gated, Listener, heard_by, publish, topic_of
+from tests.topic.subscribers import Event, Gated, Listener, heard_by, publish, topic_of
 
 LoopMaker = Callable[..., ActorSystem]
 
 
 @pytest.mark.guarantee("G207")
-def test_each_subscriber_has_each_event_in_order(loop: ActorSystem) -> None:
+def test_each_subscriber_gets_each_event_in_order(loop: ActorSystem) -> None:
     topic = topic_of(loop)
     books: list[list[Any]] = [[], [], []]
     subscriptions = [topic.subscribe(loop.spawn(Listener, book).hear) for book in books]
@@ -48,7 +48,7 @@ def test_each_subscriber_has_each_event_in_order(loop: ActorSystem) -> None:
 
 
 @pytest.mark.guarantee("G207")
-def test_nobody_there_is_nobody(loop: ActorSystem) -> None:
+def test_publishing_without_subscribers(loop: ActorSystem) -> None:
     assert topic_of(loop).publish(Event(1)) == 0
 
 
@@ -67,7 +67,7 @@ def test_an_event_of_another_class_is_refused(loop: ActorSystem) -> None:
 
 
 @pytest.mark.guarantee("G207")
-def test_a_generic_class_is_looked_at_as_the_class(loop: ActorSystem) -> None:
+def test_a_generic_class_is_checked_as_its_origin(loop: ActorSystem) -> None:
     topic = Topic(loop, list[int], name="lists")
     topic.publish([1])
     with pytest.raises(InvalidArgumentError):
@@ -93,7 +93,7 @@ def test_a_subscriber_that_publishes_keeps_the_order(loop: ActorSystem) -> None:
 
 
 @pytest.mark.guarantee("G207")
-def test_what_is_published_inside_a_publishing_comes_after_it_for_all(loop: ActorSystem) -> None:
+def test_nested_events_come_after_the_outer_one(loop: ActorSystem) -> None:
     """The first subscriber's lag is told in the middle, and whoever hears of it publishes."""
     topic = topic_of(loop)
     first: list[int] = []
@@ -112,7 +112,7 @@ def test_what_is_published_inside_a_publishing_comes_after_it_for_all(loop: Acto
 
 
 @pytest.mark.guarantee("G207")
-def test_publishing_for_everything_that_is_published_is_bounded(loop: ActorSystem) -> None:
+def test_recursive_publishing_is_bounded(loop: ActorSystem) -> None:
     topic = topic_of(loop)
     errors: list[Exception] = []
 
@@ -133,7 +133,7 @@ def test_publishing_for_everything_that_is_published_is_bounded(loop: ActorSyste
 
 
 @pytest.mark.guarantee("G207")
-def test_context_variables_of_the_publisher_are_seen_where_it_is_handled(loop: ActorSystem) -> None:
+def test_context_variables_reach_the_subscriber(loop: ActorSystem) -> None:
     topic = topic_of(loop)
     variable: ContextVar[str] = ContextVar("variable", default="none")
     book: list[str] = []
@@ -157,7 +157,7 @@ def test_context_variables_of_the_publisher_are_seen_where_it_is_handled(loop: A
 
 
 @pytest.mark.guarantee("G207")
-def test_what_cannot_subscribe(loop: ActorSystem, make_loop: LoopMaker) -> None:
+def test_wrong_subscribers_are_refused(loop: ActorSystem, make_loop: LoopMaker) -> None:
     topic = topic_of(loop)
     listener = loop.spawn(Listener, [])
     ended = loop.spawn(Listener, [])
@@ -202,7 +202,7 @@ class Loose(Protocol):
 @pytest.mark.parametrize(
     "kind", [int | str, int | None, list[int] | int, Change[int] | int, Annotated[int, "n"]]
 )
-def test_a_kind_is_whatever_isinstance_can_tell(loop: ActorSystem, kind: Any) -> None:
+def test_any_class_for_isinstance_is_a_kind(loop: ActorSystem, kind: Any) -> None:
     topic = Topic[Any](loop, kind, name="any")
     topic.publish(1)
     with pytest.raises(InvalidArgumentError, match="and b'x' is not one"):
@@ -211,13 +211,13 @@ def test_a_kind_is_whatever_isinstance_can_tell(loop: ActorSystem, kind: Any) ->
 
 @pytest.mark.guarantee("G207")
 @pytest.mark.parametrize("kind", [Any, Literal["a"], Loose, Loose | None, None, "int"])
-def test_a_kind_that_nobody_can_tell_is_refused_at_once(loop: ActorSystem, kind: Any) -> None:
+def test_other_kinds_are_refused(loop: ActorSystem, kind: Any) -> None:
     with pytest.raises(InvalidArgumentError, match=r"kind is .*each of which works with isinstance\(\)"):
         Topic(loop, kind, name="any")
 
 
 @pytest.mark.guarantee("G207")
-def test_only_on_the_loops_thread_and_while_it_is_open(loop: ActorSystem) -> None:
+def test_calls_need_the_thread_of_an_open_loop(loop: ActorSystem) -> None:
     topic = topic_of(loop)
     subscription = topic.subscribe(loop.spawn(Listener, []).hear)
     for deed in (
@@ -237,7 +237,7 @@ def test_only_on_the_loops_thread_and_while_it_is_open(loop: ActorSystem) -> Non
 
 
 @pytest.mark.guarantee("G215")
-def test_other_threads_publish_at_the_next_tick_in_their_order(loop: ActorSystem) -> None:
+def test_threads_publish_at_the_next_tick(loop: ActorSystem) -> None:
     topic = topic_of(loop)
     book: list[int] = []
     topic.subscribe(loop.spawn(Listener, book).hear)
@@ -253,7 +253,7 @@ def test_other_threads_publish_at_the_next_tick_in_their_order(loop: ActorSystem
 
 
 @pytest.mark.guarantee("G215")
-def test_what_other_threads_publish_is_bounded(loop: ActorSystem) -> None:
+def test_events_of_threads_are_bounded(loop: ActorSystem) -> None:
     topic = topic_of(loop)
     book: list[int] = []
     topic.subscribe(loop.spawn(Listener, book).hear, room=2000)
@@ -271,7 +271,7 @@ def test_what_other_threads_publish_is_bounded(loop: ActorSystem) -> None:
 
 
 @pytest.mark.guarantee("G215")
-def test_what_arrives_after_the_close_finds_nobody(loop: ActorSystem) -> None:
+def test_events_after_the_close_are_dropped(loop: ActorSystem) -> None:
     topic = topic_of(loop)
     book: list[int] = []
     topic.subscribe(loop.spawn(Listener, book).hear)
@@ -284,7 +284,7 @@ def test_what_arrives_after_the_close_finds_nobody(loop: ActorSystem) -> None:
 
 
 @pytest.mark.guarantee("G211")
-def test_a_closed_topic_delivers_what_it_has_taken_and_takes_nothing(loop: ActorSystem) -> None:
+def test_a_closed_topic_delivers_accepted_events(loop: ActorSystem) -> None:
     topic = topic_of(loop)
     book: list[int] = []
     subscription = topic.subscribe(loop.spawn(Listener, book).hear)
@@ -304,7 +304,7 @@ def test_a_closed_topic_delivers_what_it_has_taken_and_takes_nothing(loop: Actor
 
 
 @pytest.mark.guarantee("G211")
-def test_a_topic_that_is_drained_has_delivered_everything(loop: ActorSystem) -> None:
+def test_a_drained_topic_has_delivered_everything(loop: ActorSystem) -> None:
     async def body() -> None:
         topic = topic_of(loop)
         book: list[int] = []

@@ -1,0 +1,320 @@
+"""Exit hooks: what an actor runs when it ends, unless it is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextvars import copy_context
+from typing import Any
+
+import pytest
+
+from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Loop, Verdict
+from bandstand.errors import ActorNotLocalError, LoopBusyError, NoSuchActorError
+from bandstand.testing import VirtualClock
+from tests.core.support import (
+    Boom,
+    LoopMaker,
+    RecordingObserver,
+    Seen,
+    call_in,
+    exits,
+    idle,
+    record,
+    run_message,
+    settle,
+)
+
+pytestmark = pytest.mark.guarantee("G65")
+
+Told = list[tuple[ExitReason, BaseException | None]]
+
+
+def spawn(loop: Loop, told: Told, **options: Any) -> ActorId:
+    actor = loop.spawn(run_message, **options)
+    loop.kernel.actors.set_exit_hook(actor, lambda reason, cause: told.append((reason, cause)))
+    return actor
+
+
+def spin(loop: Loop) -> None:
+    for _ in range(30):
+        loop.poll_once()
+
+
+def crash(ctx: Context[Any]) -> None:
+    raise Boom("crash")
+
+
+ENDS: dict[str, tuple[Callable[[Loop, ActorId], None], ExitReason]] = {
+    "stop": (lambda loop, actor: loop.stop_actor(actor), ExitReason.NORMAL),
+    "verdict": (lambda loop, actor: call_in(loop, actor, lambda ctx: Verdict.STOP), ExitReason.NORMAL),
+    "fail": (lambda loop, actor: loop.fail_actor(actor), ExitReason.FAIL),
+    "fail verdict": (lambda loop, actor: call_in(loop, actor, lambda ctx: Verdict.FAIL), ExitReason.FAIL),
+    "panic": (lambda loop, actor: call_in(loop, actor, crash), ExitReason.PANIC),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_it_is_called_once_with_reason_and_cause(loop: Loop, diary: RecordingObserver, end: str) -> None:
+    deed, reason = ENDS[end]
+    told: Told = []
+    actor = spawn(loop, told)
+    deed(loop, actor)
+    settle(loop)
+    ((why, cause),) = told
+    assert why is reason
+    assert isinstance(cause, Boom) == (reason is ExitReason.PANIC)
+    assert diary.stopped == [(actor, reason)]
+
+
+def test_a_killed_actor_has_no_exit_hook(loop: Loop, diary: RecordingObserver) -> None:
+    told: Told = []
+    loop.kill_actor(spawn(loop, told))
+    inside = spawn(loop, told)
+    call_in(loop, inside, lambda ctx: loop.kill_actor(inside))
+    settle(loop)
+    assert told == []
+    assert len(diary.stopped) == 2
+
+
+def test_it_runs_before_children_end_and_exits_are_sent(loop: Loop, diary: RecordingObserver) -> None:
+    seen: list[Seen] = []
+    above = loop.spawn(record, seen)
+    actor = loop.spawn(idle, supervisor=above)
+    watcher = loop.spawn(record, seen)
+    loop.monitor(watcher, actor)
+    during: list[Any] = []
+
+    def epilogue(reason: ExitReason, cause: BaseException | None) -> None:
+        during.append((loop.status(actor), list(diary.stopped)))
+
+    loop.kernel.actors.set_exit_hook(actor, epilogue)
+    loop.stop_actor(actor)
+    assert during == [(ActorStatus.STOPPING, [])]
+    settle(loop)
+    assert len(seen) == 2
+    assert len(exits(seen)) == 1
+
+
+def test_an_actor_that_is_ending_accepts_nothing(loop: Loop, diary: RecordingObserver) -> None:
+    actor = loop.spawn(idle)
+    caught: list[BaseException] = []
+
+    def epilogue(reason: ExitReason, cause: BaseException | None) -> None:
+        for deed in (lambda: loop.send(actor, "x"), lambda: loop.send_after(actor, 0.001, "x")):
+            with pytest.raises(NoSuchActorError) as info:
+                deed()
+            caught.append(info.value)
+        assert loop.try_send(actor, "x") is False
+
+    loop.kernel.actors.set_exit_hook(actor, epilogue)
+    loop.stop_actor(actor)
+    assert len(caught) == 2
+
+
+def test_a_coroutine_is_waited_for(loop: Loop, diary: RecordingObserver) -> None:
+    steps: list[str] = []
+
+    async def epilogue(reason: ExitReason, cause: BaseException | None) -> None:
+        steps.append("begin")
+        for _ in range(3):
+            await asyncio.sleep(0)
+        steps.append("end")
+
+    actor = loop.spawn(idle)
+    loop.kernel.actors.set_exit_hook(actor, epilogue)
+    loop.send(actor, "never handled")
+    loop.stop_actor(actor)
+    assert loop.status(actor) is ActorStatus.STOPPING
+    assert diary.stopped == []
+    assert diary.dead == []
+    spin(loop)
+    assert steps == ["begin", "end"]
+    assert diary.stopped == [(actor, ExitReason.NORMAL)]
+    assert len(diary.dead) == 1
+
+
+@pytest.mark.parametrize("returned", [None, Verdict.FAIL, Verdict.STOP, 7])
+def test_what_it_returns_changes_nothing(loop: Loop, diary: RecordingObserver, returned: Any) -> None:
+    async def later(reason: ExitReason, cause: BaseException | None) -> Any:
+        return returned
+
+    one, two = loop.spawn(idle), loop.spawn(idle)
+    loop.kernel.actors.set_exit_hook(one, lambda reason, cause: returned)
+    loop.kernel.actors.set_exit_hook(two, later)
+    loop.stop_actor(one)
+    loop.stop_actor(two)
+    spin(loop)
+    assert diary.stopped == [(one, ExitReason.NORMAL), (two, ExitReason.NORMAL)]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_an_exception_is_logged(
+    loop: Loop, diary: RecordingObserver, caplog: pytest.LogCaptureFixture, is_async: bool
+) -> None:
+    def plain(reason: ExitReason, cause: BaseException | None) -> None:
+        raise Boom("goodbye")
+
+    async def later(reason: ExitReason, cause: BaseException | None) -> None:
+        await asyncio.sleep(0)
+        raise Boom("goodbye")
+
+    actor = loop.spawn(run_message, name="rude")
+    loop.kernel.actors.set_exit_hook(actor, later if is_async else plain)
+    call_in(loop, actor, lambda ctx: Verdict.STOP)
+    spin(loop)
+    assert diary.stopped == [(actor, ExitReason.NORMAL)]
+    errors = [entry for entry in caplog.records if entry.levelno >= logging.ERROR]
+    assert len(errors) == 1
+    assert "rude" in errors[0].getMessage()
+
+
+def test_a_keyboard_interrupt_in_it_ends_the_loop(make_loop: LoopMaker) -> None:
+    loop = make_loop()
+
+    def epilogue(reason: ExitReason, cause: BaseException | None) -> None:
+        raise KeyboardInterrupt
+
+    actor = loop.spawn(run_message)
+    loop.kernel.actors.set_exit_hook(actor, epilogue)
+    call_in(loop, actor, lambda ctx: Verdict.STOP)
+    with pytest.raises(KeyboardInterrupt):
+        loop.run()
+
+
+def test_a_kill_ends_one_in_the_middle(loop: Loop, diary: RecordingObserver) -> None:
+    steps: list[str] = []
+
+    async def epilogue(reason: ExitReason, cause: BaseException | None) -> None:
+        steps.append("begin")
+        await asyncio.Event().wait()
+
+    actor = loop.spawn(idle)
+    loop.kernel.actors.set_exit_hook(actor, epilogue)
+    loop.stop_actor(actor)
+    loop.poll_once()
+    loop.poll_once()
+    assert steps == ["begin"]
+    loop.kill_actor(actor)
+    assert [who for who, _ in diary.stopped] == [actor]
+    spin(loop)
+    assert len(diary.stopped) == 1
+
+
+def test_a_second_stop_does_not_disturb_it(loop: Loop, diary: RecordingObserver) -> None:
+    steps: list[str] = []
+
+    async def epilogue(reason: ExitReason, cause: BaseException | None) -> None:
+        await asyncio.sleep(0)
+        steps.append("end")
+
+    actor = loop.spawn(idle)
+    loop.kernel.actors.set_exit_hook(actor, epilogue)
+    loop.stop_actor(actor)
+    loop.poll_once()
+    with pytest.raises(NoSuchActorError):
+        loop.stop_actor(actor)
+    spin(loop)
+    assert steps == ["end"]
+    assert len(diary.stopped) == 1
+
+
+def test_it_cannot_drive_its_loop(loop: Loop) -> None:
+    caught: list[BaseException] = []
+
+    def epilogue(reason: ExitReason, cause: BaseException | None) -> None:
+        with pytest.raises(LoopBusyError) as info:
+            loop.poll_once()
+        caught.append(info.value)
+
+    actor = loop.spawn(run_message)
+    loop.kernel.actors.set_exit_hook(actor, epilogue)
+    call_in(loop, actor, lambda ctx: Verdict.STOP)
+    settle(loop)
+    assert len(caught) == 1
+
+
+def test_the_last_one_that_was_set_counts(loop: Loop) -> None:
+    told: list[str] = []
+    actor = loop.spawn(idle)
+    loop.kernel.actors.set_exit_hook(actor, lambda reason, cause: told.append("first"))
+    loop.kernel.actors.set_exit_hook(actor, lambda reason, cause: told.append("second"))
+    loop.stop_actor(actor)
+    assert told == ["second"]
+
+
+def test_it_needs_a_living_local_actor(loop: Loop, make_loop: LoopMaker) -> None:
+    told: Told = []
+    actor = loop.spawn(idle)
+    loop.stop_actor(actor)
+    loop.kernel.actors.set_exit_hook(actor, lambda reason, cause: told.append((reason, cause)))
+    other = make_loop().spawn(idle)
+    with pytest.raises(ActorNotLocalError):
+        loop.kernel.actors.set_exit_hook(other, lambda reason, cause: told.append((reason, cause)))
+    assert told == []
+
+
+def test_an_exit_hook_is_not_inherited_by_a_reused_slot(loop: Loop) -> None:
+    told: Told = []
+    for _ in range(5):
+        loop.kill_actor(spawn(loop, told))
+    for _ in range(5):
+        loop.stop_actor(loop.spawn(idle))
+    assert told == []
+
+
+def test_a_child_has_its_own_exit_hook(loop: Loop) -> None:
+    told: list[str] = []
+
+    def init(ctx: Context[Any]) -> None:
+        loop.kernel.actors.set_exit_hook(ctx.self_id, lambda reason, cause: told.append("child"))
+
+    parent = loop.spawn(idle)
+    actor = loop.kernel.actors.spawn_child(
+        idle,
+        init,
+        name="c",
+        cap=loop.kernel.actors.checked_cap(None),
+        supervisor=parent,
+        context=copy_context(),
+    )
+    loop.stop_actor(actor)
+    assert told == ["child"]
+
+
+def test_the_end_of_run_waits_for_exit_hooks(make_loop: LoopMaker, clock: VirtualClock) -> None:
+    loop = make_loop(loop_factory=clock.new_event_loop)
+    steps: list[str] = []
+
+    async def epilogue(reason: ExitReason, cause: BaseException | None) -> None:
+        await asyncio.sleep(0.01)
+        steps.append("end")
+
+    for _ in range(3):
+        loop.kernel.actors.set_exit_hook(loop.spawn(idle), epilogue)
+    ender = loop.spawn(run_message)
+    call_in(loop, ender, lambda ctx: loop.request_stop())
+    start = clock.now_ns()
+    loop.run()
+    assert steps == ["end"] * 3
+    # And for nothing else: the time that a stop may take is not used up.
+    assert clock.now_ns() - start < 1_000_000_000
+
+
+def test_the_end_of_async_with_waits_for_exit_hooks(make_loop: LoopMaker, clock: VirtualClock) -> None:
+    loop = make_loop()
+    steps: list[str] = []
+
+    async def epilogue(reason: ExitReason, cause: BaseException | None) -> None:
+        await asyncio.sleep(0.01)
+        steps.append("end")
+
+    async def main() -> None:
+        async with loop:
+            loop.kernel.actors.set_exit_hook(loop.spawn(idle), epilogue)
+
+    start = clock.now_ns()
+    clock.run(main())
+    assert steps == ["end"]
+    assert clock.now_ns() - start < 1_000_000_000

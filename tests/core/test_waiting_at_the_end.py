@@ -1,0 +1,210 @@
+"""Coroutines that wait inside the loop when it ends: their waits end at once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from asyncio import Event
+from typing import Any
+
+import pytest
+
+from bandstand.actor import Actor, ActorSystem, Reply, tell
+from bandstand.core import ExitReason
+from bandstand.errors import BandstandError, TargetEndedError
+from bandstand.testing import VirtualClock
+from tests.actor.asking import Oracle, RunSystem, turns
+from tests.core.waiting_actors import (
+    CROWDED,
+    LONG,
+    CoroutineActor,
+    StopHookActor,
+    Work,
+    spawn_busy,
+    wait_for,
+)
+from tests.loops import loops_of
+
+
+class Ender(Actor):
+    """Ends its loop."""
+
+    def __init__(self, loop: ActorSystem) -> None:
+        self.loop = loop
+
+    @tell
+    def end(self) -> None:
+        self.loop.request_stop()
+
+
+def complaints(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+def last_words(log: list[Any], oracle: Oracle, slow: StopHookActor) -> Work:
+    async def farewell() -> None:
+        try:
+            log.append(await oracle.plain(1))
+        except BandstandError as error:
+            log.append(type(error).__name__)
+        log.append(await slow.ended())
+
+    return farewell
+
+
+async def a_while() -> None:
+    await asyncio.sleep(0.05)
+
+
+def check_end(log: list[Any], took: int, caplog: pytest.LogCaptureFixture) -> None:
+    """Somebody who ended with the loop has heard at once that one has ended, and waited for the other."""
+    assert len(log) == 2, log
+    assert log[0] in {1, "NoSuchActorError", "TargetEndedError", "LoopClosedError"}
+    assert log[1] is ExitReason.NORMAL
+    assert took < 1_000_000_000
+    assert complaints(caplog) == []
+
+
+@pytest.mark.guarantee("G65")
+@pytest.mark.parametrize("where", ["on_stop", "finally", "before"])
+def test_waits_in_on_stop_end(
+    run_virtual: RunSystem, clock: VirtualClock, caplog: pytest.LogCaptureFixture, where: str
+) -> None:
+    log: list[Any] = []
+    began: list[int] = []
+
+    async def story(loop: ActorSystem) -> None:
+        oracle = loop.spawn(Oracle)
+        slow = loop.spawn(StopHookActor, a_while)
+        farewell = last_words(log, oracle, slow)
+
+        async def work() -> None:
+            try:
+                await asyncio.sleep(LONG)
+            finally:
+                await farewell()
+
+        if where == "finally":
+            reply = loop.spawn(CoroutineActor, work).play()
+            assert not reply.done()
+        else:
+            player = loop.spawn(StopHookActor, farewell)
+            if where == "before":
+                # It waits already when the loop ends.
+                player.stop()
+        await turns()
+        assert len(log) == (where == "before")
+        began.append(clock.now_ns())
+
+    run_virtual(story, stop_timeout=LONG)
+    check_end(log, clock.now_ns() - began[0], caplog)
+
+
+@pytest.mark.guarantee("G65")
+def test_waits_in_on_stop_end_with_run(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
+    log: list[Any] = []
+    with loops_of(ActorSystem, clock, clock.new_event_loop) as make:
+        loop = make(stop_timeout=LONG)
+        oracle = loop.spawn(Oracle)
+        slow = loop.spawn(StopHookActor, a_while)
+        loop.spawn(StopHookActor, last_words(log, oracle, slow))
+        began = clock.now_ns()
+        loop.spawn(Ender, loop).end()
+        loop.run()
+        loop.destroy()
+        check_end(log, clock.now_ns() - began, caplog)
+
+
+@pytest.mark.guarantee("G65")
+def test_a_ready_waiter(
+    run_virtual: RunSystem, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    log: list[Any] = []
+    asked: list[Reply[int]] = []
+    before = clock.now_ns()
+
+    async def story(loop: ActorSystem) -> None:
+        oracle = loop.spawn(Oracle)
+
+        async def farewell() -> None:
+            asked.append(oracle.plain(1))
+            log.append(await asked[0])
+            await turns()
+            log.append("goes on")
+
+        loop.spawn(StopHookActor, farewell).stop()
+        spawn_busy(loop, 20, 100)
+        for _ in range(1000):
+            if asked and asked[0].done():
+                break
+            await asyncio.sleep(0)
+        # Answered, and in the run queue behind the others.
+        assert asked[0].done()
+        assert log == []
+
+    run_virtual(story, stop_timeout=LONG, **CROWDED)
+    assert log == [1, "goes on"]
+    assert clock.now_ns() == before
+    assert complaints(caplog) == []
+
+
+@pytest.mark.guarantee("G60")
+def test_a_waiting_handler(
+    run_virtual: RunSystem, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    log: list[Any] = []
+    asks: list[Reply[Any]] = []
+    before = clock.now_ns()
+
+    async def story(loop: ActorSystem) -> None:
+        oracle = loop.spawn(Oracle, log)
+        asks.append(loop.spawn(CoroutineActor, lambda: wait_for(oracle, log, Event())).play())
+        await turns()
+        assert log == ["begins 0"]
+
+    run_virtual(story, stop_timeout=LONG)
+    assert sorted(log) == ["begins 0", "cancelled 0", "gone"]
+    with pytest.raises(TargetEndedError):
+        asks[0].result()
+    assert clock.now_ns() == before
+    assert complaints(caplog) == []
+
+
+async def late_words(log: list[Any]) -> None:
+    await turns()
+    log.append("farewell")
+
+
+@pytest.mark.guarantee("G65")
+def test_on_stop_after_it(
+    run_virtual: RunSystem, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    log: list[Any] = []
+    before = clock.now_ns()
+
+    async def story(loop: ActorSystem) -> None:
+        reply = loop.spawn(StopHookActor, lambda: late_words(log)).hold()
+        await turns()
+        assert not reply.done()
+
+    run_virtual(story, stop_timeout=LONG)
+    assert log == ["farewell"]
+    assert clock.now_ns() == before
+    assert complaints(caplog) == []
+
+
+@pytest.mark.guarantee("G65")
+def test_on_stop_runs_after_a_cancelled_handler(
+    clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    log: list[Any] = []
+    before = clock.now_ns()
+    with loops_of(ActorSystem, clock, clock.new_event_loop) as make:
+        loop = make(stop_timeout=LONG)
+        reply = loop.spawn(StopHookActor, lambda: late_words(log)).hold()
+        loop.spawn(Ender, loop).end()
+        loop.run()
+        assert reply.done()
+        assert log == ["farewell"]
+        assert clock.now_ns() == before
+        assert complaints(caplog) == []

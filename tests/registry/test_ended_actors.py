@@ -1,0 +1,168 @@
+"""An actor that has ended is never found, and its name is free before anyone hears of its end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from bandstand.actor import ActorSystem, id_of
+from bandstand.core import ActorStatus
+from bandstand.errors import NameTakenError, NoSuchNameError
+from bandstand.registry import Registry
+from tests.actor.players import ride, turns
+from tests.core.support import settle
+from tests.registry.actors import Database, Slow, Usher, Witness, crash
+
+pytestmark = pytest.mark.guarantee("G203")
+
+ENDS: dict[str, Callable[[ActorSystem, Database], object]] = {
+    "stop": lambda loop, handle: handle.stop(),
+    "kill": lambda loop, handle: handle.kill(),
+    "crash": crash,
+    "fail": lambda loop, handle: loop.fail_actor(id_of(handle)),
+    "drain": lambda loop, handle: handle.stop(drain=True),
+}
+
+
+def heir_of(loop: ActorSystem, registry: Registry) -> Callable[[], object]:
+    """What somebody does who hears of the death: looks the name up, and takes it."""
+    heir = loop.spawn(Database)
+
+    def inherit() -> object:
+        found = registry.find("db", Database)
+        if found is None:
+            registry.register("db", heir)
+            return registry.get("db", Database) is heir
+        return "it is found" if found is not heir else "again"
+
+    return inherit
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_an_ended_actor_is_not_found(loop: ActorSystem, end: str) -> None:
+    registry = Registry(loop)
+    database = loop.spawn(Database)
+    registry.register("db", database)
+    ENDS[end](loop, database)
+    settle(loop)
+    assert registry.find("db", Database) is None
+    assert registry.names() == ()
+    with pytest.raises(NoSuchNameError):
+        registry.get("db", Database)
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_the_name_is_free_in_a_down_message(loop: ActorSystem, end: str) -> None:
+    registry, book = Registry(loop), list[Any]()
+    database = loop.spawn(Database)
+    registry.register("db", database)
+    witness = loop.spawn(Witness, heir_of(loop, registry), book)
+    loop.monitor(id_of(witness), id_of(database))
+    ENDS[end](loop, database)
+    settle(loop)
+    assert book == [("Down", True)]
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_the_name_is_free_in_a_child_exit(loop: ActorSystem, end: str) -> None:
+    registry, book = Registry(loop), list[Any]()
+    witness = loop.spawn(Witness, heir_of(loop, registry), book)
+    database = loop.options(supervisor=witness).spawn(Database)
+    registry.register("db", database)
+    ENDS[end](loop, database)
+    settle(loop)
+    assert book == [("ChildExit", True)]
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_the_name_is_free_in_the_observer(loop: ActorSystem, end: str) -> None:
+    registry, book = Registry(loop), list[Any]()
+    database = loop.spawn(Database)
+    registry.register("db", database)
+    loop.set_observer(Usher(heir_of(loop, registry), book))
+    ENDS[end](loop, database)
+    database_is_busy = end in {"crash", "drain"}
+    if database_is_busy:
+        settle(loop)
+    loop.set_observer(None)
+    assert book == [("stop", True)]
+
+
+def test_the_name_is_free_before_dead_letters(loop: ActorSystem) -> None:
+    registry, book = Registry(loop), list[Any]()
+    database = loop.spawn(Database)
+    registry.register("db", database)
+    loop.set_observer(Usher(heir_of(loop, registry), book))
+    database.store("a row")
+    database.stop()
+    loop.set_observer(None)
+    assert book == [("dead", True), ("stop", "again")]
+
+
+def test_the_name_is_free_after_ended(loop: ActorSystem) -> None:
+    registry = Registry(loop)
+
+    async def body() -> object:
+        database = loop.spawn(Database)
+        registry.register("db", database)
+        inherit = heir_of(loop, registry)
+        database.crash()
+        await database.ended()
+        return inherit()
+
+    assert ride(loop, body) is True
+
+
+def test_the_name_is_free_in_an_earlier_exit_callback(loop: ActorSystem) -> None:
+    """The last to wait for an end is the first to be told of it: here, a future of another thread's, before the registry."""
+    registry, book = Registry(loop), list[Any]()
+    database = loop.spawn(Database)
+    registry.register("db", database)
+    inherit = heir_of(loop, registry)
+    future = database.ended.future()
+    future.add_done_callback(lambda _: book.append(inherit()))
+    settle(loop)
+    database.stop()
+    assert book == [True]
+    assert registry.names() == (
+        "db",
+    )  # the registry, told of the first one's end, has not taken it from the second
+
+
+def test_an_actor_in_on_stop_keeps_its_name(loop: ActorSystem) -> None:
+    registry = Registry(loop)
+
+    async def body() -> None:
+        gate = asyncio.Event()
+        slow = loop.spawn(Slow, gate)
+        registry.register("db", slow)
+        slow.stop()
+        await turns()
+        assert loop.status(id_of(slow)) is ActorStatus.STOPPING
+        assert registry.find("db", Database) is None
+        with pytest.raises(NoSuchNameError, match=r"'db' is the name of <Slow .*>, which is down or ending"):
+            registry.get("db", Database)
+        with pytest.raises(NameTakenError, match="ending"):
+            registry.register("db", loop.spawn(Database))
+        assert registry.names() == ("db",)
+        gate.set()
+        await slow.ended()
+        assert registry.names() == ()
+
+    ride(loop, body)
+
+
+def test_an_actor_registers_itself_in_on_start(loop: ActorSystem) -> None:
+    registry = Registry(loop)
+
+    class Starter(Database):
+        def on_start(self) -> None:
+            registry.register("db", self.me)
+
+    starter = loop.spawn(Starter)
+    assert registry.get("db", Starter) == starter
+    starter.stop()
+    assert registry.names() == ()
