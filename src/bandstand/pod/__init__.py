@@ -50,12 +50,9 @@ from bandstand.pod.status import PodStats
 from bandstand.pod.status import PodStatus as PodStatus
 from bandstand.pod.status import RoleStatus as RoleStatus
 from bandstand.pod.status import TroupeStatus as TroupeStatus
-from bandstand.pool import ByKey as ByKey
-from bandstand.pool import Routing as Routing
 from bandstand.supervision import RestartPolicy as RestartPolicy
 
 __all__ = (
-    "ByKey",
     "Directory",
     "ExposedRole",
     "Health",
@@ -75,7 +72,6 @@ __all__ = (
     "RoleOptions",
     "RoleSpec",
     "RoleStatus",
-    "Routing",
     "ThreadModel",
     "Troupe",
     "TroupeSpec",

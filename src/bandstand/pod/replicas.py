@@ -196,7 +196,7 @@ class ReplicaSlot:
 
 
 @final
-class ReplicaCounters:
+class StatsCorrection:
     """Corrects the counters of a proxy loop and its links for the messages that pass through dispatchers."""
 
     __slots__ = ("accepted", "dead", "handled", "turns")
@@ -229,7 +229,7 @@ class ReplicaDispatcher:
         pod: the pod, as it was declared.
         role: the role.
         names: the names of the replicas.
-        counters: counts its messages.
+        correction: corrects the counts of the proxy loop and its links.
         why_gone: returns why a replica will not be restarted; None if it may be.
         on_end: called when the actor has ended, with the role and the reason.
 
@@ -238,7 +238,7 @@ class ReplicaDispatcher:
     """
 
     __slots__ = (
-        "_counters",
+        "_correction",
         "_is_open",
         "_loop",
         "_methods",
@@ -259,7 +259,7 @@ class ReplicaDispatcher:
         pod: PodSpec,
         role: RoleSpec,
         names: Sequence[str],
-        counters: ReplicaCounters,
+        correction: StatsCorrection,
         why_gone: Callable[[str], str | None],
         on_end: Callable[[str, ExitReason], object],
     ) -> None:
@@ -268,7 +268,7 @@ class ReplicaDispatcher:
         self._role = role
         self._name = f"{role.name} in {pod.name}"
         self._methods = frozenset(methods_of(role.kind))
-        self._counters = counters
+        self._correction = correction
         self._why_gone = why_gone
         routing = role.routing
         self._picker = WorkerPicker(routing if isinstance(routing, Routing) else Routing.LEAST_LOADED)
@@ -299,7 +299,7 @@ class ReplicaDispatcher:
 
     def __call__(self, turn: Context[Any], data: object) -> None:
         """Handle a message to the role."""
-        self._counters.turns += 1
+        self._correction.turns += 1
         method: object = turn.tag
         sender: object = turn.sender
         if not isinstance(method, Method) or method not in self._methods:
@@ -321,8 +321,8 @@ class ReplicaDispatcher:
     def _make_job(
         self, method: Method, data: object, asked: ReplyCallback | None, broadcast: Broadcast | None = None
     ) -> ReplicaJob:
-        self._counters.accepted += 1
-        return ReplicaJob(self, method, data, asked, self._counters.accepted, broadcast)
+        self._correction.accepted += 1
+        return ReplicaJob(self, method, data, asked, self._correction.accepted, broadcast)
 
     def _broadcast(self, method: Method, data: object, asked: ReplyCallback | None) -> None:
         slots = [slot for slot in self._slots if self._why_gone(slot.name) is None]
@@ -390,9 +390,9 @@ class ReplicaDispatcher:
         if slot is not None:
             slot.jobs.pop(job)
         elif outcome is JobOutcome.DEAD:
-            self._counters.dead += 1
+            self._correction.dead += 1
         else:
-            self._counters.handled += 1
+            self._correction.handled += 1
         if job.broadcast is None or job.broadcast.settle(ending):
             self._loop.kernel.free_slots(self.actor, job.method.lane, 1)
         if slot is not None:
@@ -545,7 +545,7 @@ class ReplicaPool:
         self._loop = loop
         self._address_book = address_book
         self._packer = packer
-        self._counters = ReplicaCounters()
+        self._correction = StatsCorrection()
         # The proxies of the replicas that can be reached, by name and role.
         self._proxies: dict[str, Mapping[str, RemoteProxy]] = {}
         self._dispatchers: dict[str, ReplicaDispatcher] = {}
@@ -594,7 +594,7 @@ class ReplicaPool:
 
     def stats(self) -> PodStats:
         """Return what to add to the counts of the proxy loop and its links."""
-        return self._counters.stats(self._waiting)
+        return self._correction.stats(self._waiting)
 
     @property
     def _waiting(self) -> int:
@@ -606,7 +606,7 @@ class ReplicaPool:
             self._pod,
             role,
             self._names,
-            self._counters,
+            self._correction,
             self._address_book.why_gone,
             self._on_dispatcher_end,
         )
