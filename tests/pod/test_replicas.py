@@ -162,7 +162,12 @@ class Replicas:
 
 @asynccontextmanager
 async def replicas(
-    count: int = 2, *up: int, kind: type[Listener] = Worker, down_timeout: float = 5.0, **options: Any
+    count: int = 2,
+    *up: int,
+    kind: type[Listener] = Worker,
+    down_timeout: float = 5.0,
+    more: tuple[RoleSpec, ...] = (),
+    **options: Any,
 ) -> AsyncGenerator[Replicas]:
     """Replicas that are declared, and of which some run: all if nothing is said."""
     role = RoleSpec(name="worker", kind=kind, is_exposed=True, **options)
@@ -171,7 +176,7 @@ async def replicas(
         pods=(
             PodSpec(
                 name="workers",
-                roles=(role,),
+                roles=(role, *more),
                 thread=ThreadModel.PROCESS,
                 replicas=count,
                 down_timeout=down_timeout,
@@ -188,8 +193,8 @@ async def replicas(
         await made.stop()
 
 
-def by_first(what: object, *_more: object) -> str:
-    return str(what)
+def before_colon(what: object) -> str:
+    return str(what).partition(":")[0]
 
 
 def key_of(number: int, count: int = 2) -> str:
@@ -252,7 +257,7 @@ def test_a_replica_has_no_more_messages_than_ahead_and_higher_lanes_go_first() -
 @pytest.mark.guarantee("G402")
 def test_messages_of_a_key_go_to_one_replica_in_order() -> None:
     async def main() -> None:
-        async with replicas(3, routing=ByKey(by_first)) as shop:
+        async with replicas(3, routing=ByKey(before_colon)) as shop:
             keys = [str(number) for number in range(20)]
             for _ in range(3):
                 for key in keys:
@@ -356,24 +361,25 @@ def test_a_message_that_was_given_to_a_replica_but_not_sent_goes_to_another_one(
 @pytest.mark.guarantee("G404")
 def test_messages_of_a_key_that_were_not_sent_wait_for_its_replica_in_order() -> None:
     async def main() -> None:
-        async with replicas(2, routing=ByKey(by_first), ahead=5) as shop:
+        async with replicas(2, routing=ByKey(before_colon), ahead=5) as shop:
             key = key_of(0)
             shop.deafen(0)
             large = asyncio.ensure_future(shop.worker.echo(LargeText(key)))
-            for _ in range(3):
-                shop.worker.note(key)
+            for number in range(3):
+                shop.worker.note(f"{key}:{number}")
             await until(lambda: shop.caller.links.link_stats().sent == 4)
             await shop.kill(0)
             with pytest.raises(TargetEndedError):
                 await soon(large)
-            for _ in range(3):
-                shop.worker.command(key)
+            for number in range(3, 6):
+                shop.worker.note(f"{key}:{number}")
             # The key of another replica does not wait.
             assert await soon(shop.worker.echo(key_of(1))) == key_of(1)
             assert shop.caller.stats().waiting == 6
             shop.check_stats()
             await shop.start(0)
             await until(lambda: len(shop[0].notes) == 6)
+            assert shop[0].notes == [f"{key}:{number}" for number in range(6)]
             assert shop[1].notes == []
 
     play(main)
@@ -390,6 +396,48 @@ class LargeText(str):
 
 def _text_of(text: str, _ballast: str) -> str:
     return text
+
+
+@pytest.mark.guarantee("G402")
+def test_messages_that_were_not_sent_to_a_replica_that_is_gone_go_to_others() -> None:
+    async def main() -> None:
+        async with replicas(2, routing=ByKey(before_colon), ahead=5) as shop:
+            shop.deafen(0)
+            large = asyncio.ensure_future(shop.worker.echo(LargeText(key_of(0))))
+            reply = asyncio.ensure_future(shop.worker.echo(key_of(0)))
+            await until(lambda: shop.caller.links.link_stats().sent == 2)
+            # The kubelet tells of a pod that fails for good before its process has ended.
+            shop.retire("workers-0")
+            await shop.kill(0)
+            assert await soon(reply) == key_of(0)
+            with pytest.raises(TargetEndedError):
+                await soon(large)
+            shop.check_stats()
+
+    play(main)
+
+
+@pytest.mark.guarantee("G404")
+def test_a_replica_whose_actor_has_ended_gets_no_more_messages() -> None:
+    async def main() -> None:
+        # Another role keeps the pod running.
+        other = RoleSpec(name="other", kind=Listener)
+        async with replicas(2, more=(other,)) as shop:
+            actors = shop.runtimes[0].actors
+            assert actors is not None
+            handle: Any = actors.handles["worker"]
+            handle.stop()
+            await until(lambda: not handle.__actor_id__().is_alive)
+            ends = [
+                await soon(asyncio.gather(shop.worker.echo(number), return_exceptions=True))
+                for number in range(20)
+            ]
+            failed = [end for (end,) in ends if isinstance(end, TargetEndedError)]
+            assert len(failed) == 1
+            assert "has ended" in str(failed[0].__cause__)
+            shop.check_stats()
+
+    play(main)
 
 
 @pytest.mark.guarantee("G404")
@@ -412,7 +460,7 @@ def test_an_actor_that_fails_takes_only_its_own_messages_with_it() -> None:
 @pytest.mark.real_time(reason="a timeout of a tenth of a second passes")
 def test_a_message_for_a_replica_that_is_down_waits_as_long_as_the_pod_says() -> None:
     async def main() -> None:
-        async with replicas(2, 1, routing=ByKey(by_first), down_timeout=0.1) as shop:
+        async with replicas(2, 1, routing=ByKey(before_colon), down_timeout=0.1) as shop:
             shop.worker.note(key_of(0))
             with pytest.raises(PodTimeoutError, match="pod 'workers-0', which the message is for"):
                 await soon(shop.worker.echo(key_of(0)))
@@ -425,9 +473,28 @@ def test_a_message_for_a_replica_that_is_down_waits_as_long_as_the_pod_says() ->
 
 
 @pytest.mark.guarantee("G402")
+@pytest.mark.real_time(reason="a timeout of a tenth of a second passes")
+def test_a_message_for_a_replica_that_is_busy_is_not_limited() -> None:
+    async def main() -> None:
+        async with replicas(3, 2, routing=ByKey(before_colon), down_timeout=0.1, ahead=1) as shop:
+            for number in range(2):
+                shop.worker.slowly(f"{key_of(0, 3)}:{number}")
+            await until(lambda: shop.caller.stats().waiting == 2)
+            await shop.start(0)
+            with pytest.raises(PodTimeoutError):
+                await soon(shop.worker.echo(key_of(1, 3)))
+            # By now the limit of the others would have passed, too.
+            shop[0].gate.set()
+            await until(lambda: len(shop[0].notes) == 2)
+            shop.check_stats()
+
+    play(main)
+
+
+@pytest.mark.guarantee("G402")
 def test_the_keys_of_a_replica_that_is_gone_go_to_others() -> None:
     async def main() -> None:
-        async with replicas(3, 1, 2, routing=ByKey(by_first), broadcast=("command",)) as shop:
+        async with replicas(3, 1, 2, routing=ByKey(before_colon), broadcast=("command",)) as shop:
             keys = [str(number) for number in range(30)]
             for key in keys:
                 shop.worker.note(key)
