@@ -49,7 +49,7 @@ class Membership:
         # The replicated pod that a pod belongs to, and the names of all its replicas.
         self._replica_of = {pod.name: pod.replica_of for pod in spec.members if pod.replica_of is not None}
         self._replicas = {
-            pod.name: [each.name for each in pod.members()] for pod in spec.pods if pod.replicas is not None
+            pod.name: [each.name for each in pod.members] for pod in spec.pods if pod.replicas is not None
         }
         self._placements: dict[str | None, Placement] = {}
         self._running: set[str | None] = set()

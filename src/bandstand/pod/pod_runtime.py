@@ -662,10 +662,10 @@ class PodLinks:
         # For each replicated pod that can be reached from here.
         self._pools = {
             each.name: ReplicaPool(
-                each, [member.name for member in each.members()], proxy_loop, address_book, packer
+                each, [member.name for member in each.members], proxy_loop, address_book, packer
             )
             for each in spec.pods
-            if each.replicas is not None and pod not in {member.name for member in each.members()}
+            if each.replicas is not None and pod not in {member.name for member in each.members}
         }
 
     def __contains__(self, peer: object) -> bool:

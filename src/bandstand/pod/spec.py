@@ -250,8 +250,9 @@ class PodSpec:
                     f"outside of its mailbox; pass Overflow.REJECT"
                 )
 
+    @property
     def members(self) -> tuple[PodSpec, ...]:
-        """Return the pods that run: one for each replica, or the pod itself."""
+        """The pods that run: one for each replica, or the pod itself."""
         if self.replicas is None:
             return (self,)
         return tuple(
@@ -309,7 +310,7 @@ class TroupeSpec:
             if not isinstance(variable, ContextVar):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
                 raise InvalidArgumentError(f"{where}: carries has {safe_repr(variable)}: pass ContextVars")
         # The class is frozen; these follow from its fields.
-        members = tuple(member for pod in self.pods for member in pod.members())
+        members = tuple(member for pod in self.pods for member in pod.members)
         object.__setattr__(self, "_members", members)
         object.__setattr__(self, "_by_name", {pod.name: pod for pod in (*self.pods, *members)})
         exposed = {role.name: (pod, role) for pod in self.pods for role in pod.roles if role.is_exposed}
