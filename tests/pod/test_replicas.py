@@ -7,6 +7,7 @@ import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from random import Random
 from typing import Any
 
 import pytest
@@ -91,6 +92,8 @@ class Replicas:
     def __init__(self, spec: TroupeSpec) -> None:
         self.spec = spec
         self.lost: list[Undelivered] = []
+        # Of all incarnations.
+        self.notes: list[list[Any]] = []
         self.caller = PodRuntime(spec, None, 1, on_undelivered=self.lost.append)
         self.worker: Any = self.caller.handle("worker")
         self.runtimes: dict[int, PodRuntime] = {}
@@ -115,6 +118,7 @@ class Replicas:
             runtime.attach(None, theirs)
             self.caller.attach(name, ours)
             await until(partial(self.caller.address_book.find, name, "worker"))
+            self.notes.append(self[number].notes)
 
     def __getitem__(self, number: int) -> Worker:
         """The actor of a replica."""
@@ -654,8 +658,7 @@ def test_a_cancelled_ask_never_begins_or_is_cancelled_where_it_is() -> None:
 @pytest.mark.guarantee("G408")
 def test_the_mailbox_of_the_sender_bounds_what_replicas_have_and_what_waits() -> None:
     async def main() -> None:
-        async with replicas(2, ahead=1, mailbox_cap=10) as shop:
-            # Four slots are the system's.
+        async with replicas(2, ahead=1, mailbox=6) as shop:
             for number in range(6):
                 shop.worker.slowly(number)
                 await until(shop.caller.proxy_loop.kernel.is_quiet)
@@ -707,5 +710,77 @@ def test_a_broadcast_counts_its_bytes_once_and_until_the_last_copy_has_ended() -
             shop[1].gate.set()
             await soon(shop.worker.slowly.when_room(b"x" * 2000))
             await until(lambda: len(shop[0].notes) == len(shop[1].notes) == 3)
+
+    play(main)
+
+
+# -- everything at once ------------------------------------------------------------------------------------------------------
+
+
+ROUTINGS: dict[str, dict[str, Any]] = {
+    "least loaded": {},
+    "in turn": {"routing": Routing.ROUND_ROBIN, "ahead": 1},
+    "by key": {"routing": ByKey(before_colon), "ahead": 3},
+    "with broadcasts": {"broadcast": ("command",), "mailbox": 40},
+}
+
+
+@pytest.mark.guarantee("G404")
+@pytest.mark.parametrize("routing", ROUTINGS)
+@pytest.mark.parametrize("seed", range(5))
+def test_whatever_happens_each_message_has_one_fate(seed: int, routing: str) -> None:
+    """Replicas start and die at random while messages are sent, asked and taken back."""
+    random = Random(f"{seed} {routing}")
+    handled: list[Any] = []
+
+    async def main() -> None:
+        ended = 0
+        async with replicas(3, **ROUTINGS[routing]) as shop:
+            up = {0, 1, 2}
+            asks: list[asyncio.Future[Any]] = []
+
+            def note_end(_ask: object) -> None:
+                nonlocal ended
+                ended += 1
+
+            for step in range(300):
+                what = f"{random.randrange(5)}:{step}"
+                match random.randrange(20):
+                    case 0 if len(up) > 1:
+                        number = random.choice(sorted(up))
+                        up.remove(number)
+                        await shop.kill(number)
+                    case 1 if len(up) < 3:
+                        number = random.choice(sorted({0, 1, 2} - up))
+                        await shop.start(number)
+                        up.add(number)
+                    case 2 if asks:
+                        random.choice(asks).cancel()
+                    case 3 | 4 | 5 | 6:
+                        shop.worker.note.try_send(what)
+                    case 7:
+                        shop.worker.command.try_send(what)
+                    case 8 | 9:
+                        # Partly sent when its replica dies, and in the way of others.
+                        shop.worker.note.try_send(what + "x" * random.randrange(300_000))
+                    case 10:
+                        await asyncio.sleep(0)
+                    case _:
+                        with suppress(MailboxFullError):
+                            asks.append(asyncio.ensure_future(shop.worker.echo(what)))
+                            asks[-1].add_done_callback(note_end)
+                shop.check_stats()
+            for number in sorted({0, 1, 2} - up):
+                await shop.start(number)
+            ends = await soon(asyncio.gather(*asks, return_exceptions=True))
+            await until(lambda: shop.caller.stats().waiting == 0)
+            handled.extend(what for notes in shop.notes for what in notes)
+            assert ended == len(asks)
+            for one, end in zip(asks, ends, strict=True):
+                assert one.cancelled() or isinstance(end, str | TargetEndedError)
+            lost_in_doubt = sum(each.is_in_doubt for each in shop.lost)
+            assert shop.caller.stats().in_doubt == lost_in_doubt
+        if routing != "with broadcasts":
+            assert len(handled) == len(set(handled))
 
     play(main)
