@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import threading
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
@@ -23,6 +24,7 @@ from bandstand.pod import (
     Directory,
     PodPhase,
     PodSpec,
+    PodStats,
     Troupe,
     Undelivered,
     WhenDown,
@@ -352,6 +354,23 @@ def test_a_stop_delivers_what_waits_for_a_replica() -> None:
         shop.stop()
     stats = shop.stats()
     # Each counts here, and in its process, where there are a few of the pod's own.
+    assert stats.sent == stats.handled >= 1000
+
+
+@pytest.mark.guarantee("G409")
+def test_a_stop_waits_for_a_program_that_has_not_sent_everything() -> None:
+    async def main() -> PodStats:
+        async with shop_of(replicas=2) as shop:
+            ending = threading.Event()
+            shop.on_phase(lambda event: ending.set() if event.phase is PodPhase.TERMINATING else None)
+            for number in range(500):
+                shop.worker.note(str(number))
+            shop.stop()
+            # The program's event loop does not turn, and the replicas have nothing to do.
+            assert not ending.wait(0.3)
+        return shop.stats()
+
+    stats = asyncio.run(main())
     assert stats.sent == stats.handled >= 1000
 
 

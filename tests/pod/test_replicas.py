@@ -725,6 +725,7 @@ ROUTINGS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G404")
 @pytest.mark.parametrize("routing", ROUTINGS)
 @pytest.mark.parametrize("seed", range(5))
