@@ -15,6 +15,7 @@ HOMES = {
     "counters of messages that balance": ("core.counters", "MessageCounters"),
     "counters of asks that balance": ("actor.reply", "AskTable"),
     "counters of a pool that balance": ("pool.status", "PoolCounters"),
+    "choice of one of several workers": ("pool.routing", "WorkerPicker"),
     "counters of a channel that balance": ("scope.channel", "ChannelStatistics"),
     "delivery callback": ("core.delivery", "DeliveryCallback"),
     "one-shot event for any thread": ("scope.event", "OneShotEvent"),

@@ -19,6 +19,7 @@ import pytest
 
 import bandstand.pod
 from bandstand.actor import Actor
+from bandstand.core import Overflow
 from bandstand.errors import BandstandError
 from bandstand.pod import (
     Directory,
@@ -35,8 +36,10 @@ from bandstand.pod import (
     pod,
     spec,
 )
+from bandstand.pool import ByKey, Routing
 from tests.error_texts import Shown, TextFiles, missing_raises, provoke, texts_in_source
 from tests.pod.declaring import (
+    Config,
     Display,
     EnginePeers,
     Studio,
@@ -114,6 +117,12 @@ def unhidden(name: str, **changes: Any) -> dict[str, PodSpec]:
     """Return one pod of the layout of Studio with changes in its first role."""
     known = Studio.layout()[name]
     return {name: replace(known, roles=(replace(known.roles[0], **changes), *known.roles[1:]))}
+
+
+def replicated(role: RoleSpec = ROLE, **changes: Any) -> PodSpec:
+    """Return a pod with replicas."""
+    options: dict[str, Any] = {"thread": ThreadModel.PROCESS, "replicas": 4, **changes}
+    return PodSpec(name="it", roles=(role,), **options)
 
 
 def one_twice() -> object:
@@ -206,6 +215,23 @@ ERRORS: dict[str, Callable[[], object]] = {
     "a process pod that sees a local class": process_of(other=pod().expose(local_class())),
     "a process pod with an argument that cannot be pickled": process_of(Unpicklable()),
     "a process pod and context variables of a local class": process_of(carries=(ContextVar("x"),)),
+    "a process pod that sees a role with a key that cannot be pickled": process_of(
+        kind=Vsync,
+        other=pod(thread=ThreadModel.PROCESS, replicas=2).role(routing=ByKey(lambda: 1)).expose(Vsync),
+    ),
+    # Replicas.
+    "no replicas": lambda: replicated(replicas=0),
+    "replicas on threads": lambda: replicated(thread=ThreadModel.DEDICATED),
+    "replicas on one core": lambda: replicated(core=1),
+    "replicas of a role that drops messages": lambda: replicated(
+        replace(ROLE, overflow=Overflow.DROP_OLDEST)
+    ),
+    "routing that is a text": lambda: replace(ROLE, routing="by key"),  # type: ignore[arg-type]
+    "no messages ahead": lambda: replace(ROLE, ahead=0),
+    "broadcast of a text": lambda: replace(ROLE, broadcast="tick"),  # type: ignore[arg-type]
+    "broadcast of an unknown method": lambda: replace(ROLE, broadcast=("tock",)),
+    "broadcast of an ask": lambda: replace(ROLE, kind=Config, routing=Routing.BROADCAST),
+    "a routing without replicas": made(vsync=pod().role(routing=Routing.ROUND_ROBIN).of(Vsync)),
     # Specs.
     "a name with a space": lambda: PodSpec(name="one two"),
     "a core below 0": lambda: PodSpec(name="it", core=-1),

@@ -354,7 +354,7 @@ def test_a_handle_travels_by_its_passport() -> None:
             scribe.note(scribe)
             await until(lambda: near.link.stats().handled == 1)
             assert instance(far.ours["scribe"]).notes == [far.ours["scribe"]]
-            passport = ("token", "Studio", "scribe", Scribe, WhenDown.FAIL, 5.0)
+            passport = ("token", "Studio", "scribe", Scribe, WhenDown.FAIL, 5.0, "")
             assert asked == [passport]
             assert checked == [(passport, None)]
             with pytest.raises(TypeError, match="cannot be pickled"):

@@ -29,6 +29,7 @@ from bandstand.pod import (
     when_down,
 )
 from bandstand.pod.declaration import ExposedRole, HiddenRole, NestedTroupe, Unexposed
+from bandstand.pool import ByKey, Routing
 from bandstand.supervision import Backoff
 
 request_id = ContextVar("request_id", default="")
@@ -196,3 +197,28 @@ async def play(callback: Callable[[PodEvent], object]) -> None:
 
 
 def bury(letter: Undelivered) -> None: ...
+
+
+def page_of(page: str, *_more: object) -> str:
+    return page
+
+
+class Farm(Troupe):
+    """Pods with replicas: their handles have the types of those of one pod."""
+
+    workers = pod(thread=ThreadModel.PROCESS, replicas=4)
+    worker = workers.role(routing=Routing.ROUND_ROBIN, broadcast=("tick",), ahead=1).expose(Vsync, 50)
+    store = pod(thread=ThreadModel.PROCESS, replicas=2).role(routing=ByKey(page_of)).expose(Config, "x")
+    single = pod(replicas=None).expose(Vsync)
+
+
+async def share(farm: Farm) -> None:
+    assert_type(farm.worker, Vsync)
+    assert_type(await farm.worker.rate(), int)
+    farm.worker.tick(5.0)
+    assert_type(farm.store, Settings)
+    assert_type(await farm.store.find("page"), str)
+    layout = Farm.layout()
+    layout["workers"] = replace(layout["workers"], replicas=8)
+    assert_type(layout["workers"].replicas, int | None)
+    assert_type(layout["workers"].roles[0].routing, Routing | ByKey)

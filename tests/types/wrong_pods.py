@@ -86,6 +86,14 @@ class Other(Studio):
 
 def declare() -> None:
     pod(thread="main")  # E:
+    pod(replicas="4")  # E:
+    pod(replicas=4.0)  # E:
+    pod().role(routing="by key")  # E:
+    pod().role(routing=len)  # E:
+    pod().role(broadcast="tick")  # E:
+    pod().role(broadcast=5)  # E:
+    pod().role(ahead=1.5)  # E:
+    pod(replicas=4).expose(Vsync, "60")  # E:
     pod().of()  # E:
     pod().of(5)  # E:
     pod().of(int)  # E:

@@ -182,6 +182,13 @@ class ReplyCallback(DeliveryCallback):
         """Note that the message was held back, and now goes to this actor."""
         self.actor = actor
 
+    def withdrawn(self) -> None:
+        """Take note that the actor, which runs in another process, will not answer, because the asker has cancelled."""
+
+    def reroute(self) -> bool:
+        """Return whether the message goes another way, after its link was lost and before it was sent. Then `lost` is not called."""
+        return False
+
 
 class AskTable:
     """The asks of one loop: counters, and the waits between its actors.

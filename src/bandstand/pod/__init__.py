@@ -14,7 +14,8 @@
 
 A troupe is declared as a class. Its roles are actors; its pods are groups of actors that share a thread or a process and are restarted
 together. The thread model of a pod is one option: classes, handles and calls do not depend on it. A handle of a role is valid as long
-as the troupe runs: it sends to the current incarnation, and waits, fails or queues the message while the pod is down.
+as the troupe runs: it sends to the current incarnation, and waits, fails or queues the message while the pod is down. A process pod with
+`replicas=4` runs in four processes behind the same handles.
 `docs/guarantees.md` lists the guarantees.
 
 The modules that a reader starts with: `declaration` reads a class into the specs of `spec`, `deployment` runs it, `controller` supervises

@@ -39,6 +39,7 @@ from bandstand.errors import BandstandError, InvalidArgumentError, PodDownError,
 from bandstand.errors.formatting import safe_repr
 from bandstand.pod.handle_pickling import DeploymentId, HandleToken, reduce_handle
 from bandstand.pod.link.codec import Packet
+from bandstand.pod.replicas import KeyedData
 from bandstand.pod.status import PodStats
 from bandstand.pod.threads import CallLater, call_later_here
 
@@ -561,7 +562,8 @@ class RoleRef:
             # In the call, as with every message to another process: what cannot be pickled is an error of the call, and later
             # changes of the arguments are not sent.
             packed = self._pack(handle, method, data)
-            if isinstance(packed, Packet) and packed.is_over_budget:
+            packet = packed.data if isinstance(packed, KeyedData) else packed
+            if isinstance(packet, Packet) and packet.is_over_budget:
                 raise PodDownError(
                     f"pod {self.pod!r} is down, and the messages that wait for {self.role!r} have reached its byte limit "
                     f"(mailbox_bytes): slow down, or try again when it is back"
@@ -582,7 +584,13 @@ class RoleRef:
         deployment = self._address_book.deployment
         return reduce_handle(
             HandleToken(
-                deployment.token, deployment.path, self.role, self._kind, self._policy, self._timeout_ms
+                deployment.token,
+                deployment.path,
+                self.role,
+                self._kind,
+                self._policy,
+                self._timeout_ms,
+                self.pod,
             )
         )
 
@@ -599,7 +607,12 @@ class RoleRef:
         if not isinstance(other, RoleRef):
             return NotImplemented
         # The address books may differ: handles of one role are equal wherever they are held.
-        return self._address_book.deployment == other._address_book.deployment and self.role == other.role
+        # A replica's handle of its own actor is not that of the replicated pod.
+        return (
+            self._address_book.deployment == other._address_book.deployment
+            and self.role == other.role
+            and self.pod == other.pod
+        )
 
     def __hash__(self) -> int:
         return hash((self._address_book.deployment, self.role))

@@ -136,7 +136,7 @@ class Controller:
             is_stopping=lambda: self.is_stopping,
         )
         self._extra = {name: each.directory for name, each in self._nested.items()}
-        self._not_started = {pod.name for pod in spec.pods} | set(self._nested)
+        self._not_started = {pod.name for pod in spec.members} | set(self._nested)
         self._lifecycles: list[Stoppable] = []
         self._pods: dict[str, PodLifecycle] = {}
         # How many lifecycles have not ended.
@@ -202,7 +202,7 @@ class Controller:
             return {}
         return {
             pod.name: self.caller.ping(pod.name)
-            for pod in self.spec.pods
+            for pod in self.spec.members
             if pod.thread is ThreadModel.PROCESS
             and any(role.is_exposed for role in pod.roles)
             and self.phases.of(pod.name).phase is PodPhase.RUNNING
@@ -230,7 +230,7 @@ class Controller:
         self.membership.add(self.caller)
         # Nested deployments start before the pods that use them, and stop after them.
         self._lifecycles += [NestedLifecycle(each, self) for each in self._nested.values()]
-        self._pods = {pod.name: PodLifecycle(pod, self) for pod in self.spec.pods}
+        self._pods = {pod.name: PodLifecycle(pod, self) for pod in self.spec.members}
         self._lifecycles += self._pods.values()
         self._left = len(self._lifecycles)
         for lifecycle in self._lifecycles:
@@ -239,7 +239,9 @@ class Controller:
         if not self._is_nested:
             self.caller.close("its troupe is stopping")
         assert self._deadline is not None
-        await shut_down(self.spec.name, self._lifecycles, self._deadline)
+        # What the program has sent to replicas may still wait on its side.
+        feeds = [self.caller.activity] if any(pod.replicas is not None for pod in self.spec.pods) else []
+        await shut_down(self.spec.name, self._lifecycles, self._deadline, feeds)
         self.membership.close("its troupe has ended")
         for caller in callers:
             caller.kill(PodEnding(PodPhase.COMPLETED, "the troupe has ended"))

@@ -61,6 +61,7 @@ from bandstand.pod.spec import (
     check_attribute_name,
     checked_restart_limits,
 )
+from bandstand.pool import ByKey, Routing
 from bandstand.supervision import Backoff, Intensity, RestartPolicy
 
 if TYPE_CHECKING:
@@ -237,6 +238,9 @@ class PodOptions(RoleOptions):
         mailbox_bytes: int | None = MAILBOX_BYTES,
         overflow: Overflow = Overflow.REJECT,
         ask_timeout: Seconds | None = UNSET_TIMEOUT,
+        routing: Routing | ByKey = Routing.LEAST_LOADED,
+        broadcast: tuple[str, ...] = (),
+        ahead: int = 4,
     ) -> RoleOptions:
         """Set options of a role in this pod: `engine_pod.role(ask_timeout=0.5).of(Config)`.
 
@@ -245,6 +249,10 @@ class PodOptions(RoleOptions):
             mailbox_bytes: how many bytes from other processes may be in flight to one of its lanes; None for no limit.
             overflow: what a full lane does with a new message.
             ask_timeout: the timeout of asks, in seconds; None for no timeout. By default, that of the actor class.
+            routing: which replica gets a message, if the pod has `replicas`.
+            broadcast: the names of one-way methods whose messages go to all replicas.
+            ahead: how many messages a replica may have at a time from one sending pod, including the one that it is handling. With 1, no
+                message waits behind a slow one while another replica is free; with more, a replica need not wait for the next message.
         """
         return RoleOptions(
             self,
@@ -253,6 +261,9 @@ class PodOptions(RoleOptions):
                 "mailbox_bytes": mailbox_bytes,
                 "overflow": overflow,
                 "ask_timeout": ask_timeout,
+                "routing": routing,
+                "broadcast": broadcast,
+                "ahead": ahead,
             },
         )
 
@@ -276,6 +287,7 @@ def pod(
     down_timeout: Seconds = 5.0,
     stop_timeout: Seconds = 5.0,
     limits: LoopConfig = LoopConfig(),  # noqa: B008  # frozen
+    replicas: int | None = None,
 ) -> PodOptions:
     """Declare a pod: actors that share a thread and are restarted together. `PodSpec` has the same options.
 
@@ -290,6 +302,7 @@ def pod(
         down_timeout: the timeout of that, in seconds.
         stop_timeout: how long it may take to handle the messages it has when it is stopped, in seconds.
         limits: the limits of its loop.
+        replicas: how many processes run the pod, behind the same handles; None for a pod that is not replicated.
     """
     return PodOptions(
         {
@@ -303,6 +316,7 @@ def pod(
             "down_timeout": down_timeout,
             "stop_timeout": stop_timeout,
             "limits": limits,
+            "replicas": replicas,
         }
     )
 
@@ -558,7 +572,19 @@ def read_plan(cls: type[TroupeClass]) -> DeploymentPlan:
     except InvalidArgumentError as error:
         raise DeclarationError(f"{cls.__qualname__}: {safe_str(error)}") from None
     _raise_first_problem(f"{cls.__qualname__}: ", DeclarationError, spec, nested)
+    _check_routing(cls, spec)
     return DeploymentPlan(spec, nested)
+
+
+def _check_routing(cls: type, spec: TroupeSpec) -> None:
+    """Check that only roles of pods with replicas declare a routing. In a layout it has no effect in other pods."""
+    for pod in spec.pods:
+        for role in pod.roles:
+            if pod.replicas is None and (role.routing is not Routing.LEAST_LOADED or role.broadcast):
+                raise DeclarationError(
+                    f"{cls.__qualname__}: role {role.name!r} has a routing, but pod {pod.name!r} has no replicas: pass replicas= to the pod, or "
+                    f"leave routing and broadcast out"
+                )
 
 
 def _raise_first_problem(
@@ -852,6 +878,14 @@ def _process_problems(spec: TroupeSpec, pod: PodSpec) -> Iterator[str]:
         if why := _why_not_importable(checked_actor_class(role.kind)):
             is_own = home.name == pod.name
             yield f"role {role.name!r} {'of' if is_own else 'is visible to'} process pod {pod.name!r}: {why}"
+        if home.name != pod.name and home.replicas is not None and isinstance(role.routing, ByKey):
+            try:
+                pickle.dumps(role.routing, protocol=5)
+            except Exception as error:  # noqa: BLE001  # pickling may raise anything
+                yield (
+                    f"role {role.name!r} is visible to process pod {pod.name!r}: the key of its routing cannot be pickled ({safe_str(error)}): "
+                    f"pass a function that is declared at the top of a module"
+                )
     for role in pod.roles:
         yield from _pickle_problems(pod, role)
 

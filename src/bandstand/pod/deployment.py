@@ -324,7 +324,7 @@ class Deployment:
         identity = DeploymentId(plan.spec.name)
         self.plan = replace(plan, spec=replace(plan.spec, identity=identity))
         self._troupe = troupe
-        self.phases = Phases(pod.name for pod in plan.spec.pods)
+        self.phases = Phases(pod.name for pod in plan.spec.members)
         self._lock = threading.Lock()
         self._undelivered_callbacks: tuple[Callable[[Undelivered], object], ...] = ()
         self.caller = CallerPlacement(self.spec, self._report_undelivered)
@@ -452,8 +452,8 @@ class Deployment:
 
     def _remake_kubelet(self) -> Controller:
         """Return a kubelet for the next incarnation of a nested troupe."""
-        for pod in self.spec.pods:
-            self.caller.runtime.address_book.revive(pod.name)
+        for pod in self.spec.by_name:
+            self.caller.runtime.address_book.revive(pod)
         if self.kubelet is not None:
             self._past += self.kubelet.ended_stats()
         return self._make_kubelet()
@@ -472,7 +472,7 @@ class Deployment:
         self.kubelet = None
         self._lock = threading.Lock()
         atexit.unregister(self.stop_at_exit)
-        self.phases = Phases(pod.name for pod in self.spec.pods)
+        self.phases = Phases(pod.name for pod in self.spec.members)
         self.phases.close()
         self.caller.runtime.address_book.abandon(
             f"this process is a fork of the one that runs troupe {self.name!r}: use its handles there"
@@ -497,7 +497,7 @@ class Deployment:
         """Check that all pods run, after this long. Raises what `wait_up` raises."""
         if not kubelet.ready.done():
             pending = [
-                pod.name for pod in self.spec.pods if self.phases.of(pod.name).phase is PodPhase.PENDING
+                pod.name for pod in self.spec.members if self.phases.of(pod.name).phase is PodPhase.PENDING
             ]
             raise PodTimeoutError(
                 f"troupe {self.name!r} was not up within {timeout_ms / 1000:g} s: {', '.join(pending) or 'a nested troupe'} did not run; it "

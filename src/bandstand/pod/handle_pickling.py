@@ -70,6 +70,8 @@ class HandleToken(NamedTuple):
     """The class of the actor."""
     when_down: WhenDown
     down_ms: float
+    pod: str = ""
+    """The pod of the role. For a replica that sends a handle of one of its own actors, the replica; then the handle means that one."""
 
     def __str__(self) -> str:
         return f"the handle of role {self.role!r} of troupe {safe_repr(self.path)}"

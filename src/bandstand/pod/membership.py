@@ -40,10 +40,17 @@ class Membership:
         # outlive the actor.
         self.address_books = {
             pod.name: address_book_for(spec, call_later, self._local, pod.name)
-            for pod in spec.pods
+            for pod in spec.members
             if pod.thread is not ThreadModel.PROCESS
         }
-        self._has_exposed_roles = {pod.name: any(role.is_exposed for role in pod.roles) for pod in spec.pods}
+        self._has_exposed_roles = {
+            pod.name: any(role.is_exposed for role in pod.roles) for pod in spec.members
+        }
+        # The replicated pod that a pod belongs to, and the names of all its replicas.
+        self._replica_of = {pod.name: pod.replica_of for pod in spec.members if pod.replica_of is not None}
+        self._replicas = {
+            pod.name: [each.name for each in pod.members] for pod in spec.pods if pod.replicas is not None
+        }
         self._placements: dict[str | None, Placement] = {}
         self._running: set[str | None] = set()
         self._gone: dict[str, str] = {}
@@ -157,13 +164,20 @@ class Membership:
         self._local.withdraw(placement.pod)
 
     def retire(self, pod: str, reason: str) -> None:
-        """Inform all placements that a pod will not be restarted."""
+        """Inform all placements that a pod will not be restarted. With its last replica, a replicated pod is retired."""
         self._gone[pod] = reason
-        caller = self._placements.get(None)
-        for other in (*self._processes.values(), *(() if caller is None else (caller,))):
-            if other.pod != pod:
-                other.retire(pod, reason)
         self._local.retire(pod, reason)
+        caller = self._placements.get(None)
+        is_replica = pod in self._replica_of
+        # Address books of this process know it already, but not their dispatchers.
+        others = self._placements.values() if is_replica else (*self._processes.values(), caller)
+        for other in list(others):
+            if other is not None and other.pod != pod:
+                other.retire(pod, reason)
+        if is_replica:
+            replicated = self._replica_of[pod]
+            if all(name in self._gone for name in self._replicas[replicated]):
+                self.retire(replicated, f"all its replicas have ended; the last one was {pod!r}: {reason}")
 
     def close(self, reason: str) -> None:
         """Close all address books: handles fail from now on."""
@@ -199,5 +213,8 @@ class Membership:
                 del self._link_numbers[end]
 
     def _needs_link(self, placement: Placement, other: Placement) -> bool:
-        """Return whether one of them has a role that the other may send to."""
+        """Return whether one of them has a role that the other may send to. Replicas of one pod do not send to each other."""
+        replicated = self._replica_of.get(placement.pod or "")
+        if replicated is not None and self._replica_of.get(other.pod or "") == replicated:
+            return False
         return any(end.pod is not None and self._has_exposed_roles[end.pod] for end in (placement, other))

@@ -43,7 +43,7 @@ def read_status(
         name=name,
         is_running=is_running,
         up_s=monotonic() - kubelet.ready_at if kubelet is not None and is_running else None,
-        pods=tuple(_pod_status(pod, phases, kubelet, answers.get(pod.name)) for pod in spec.pods),
+        pods=tuple(_pod_status(pod, phases, kubelet, answers.get(pod.name)) for pod in spec.members),
         nested=nested,
     )
 
@@ -74,7 +74,7 @@ def check_health(
     else:
         pings = {}
     gone = kubelet.membership.gone
-    events = {pod.name: phases.of(pod.name) for pod in spec.pods}
+    events = {pod.name: phases.of(pod.name) for pod in spec.members}
     return Health(
         troupe=name,
         is_kubelet_alive=True,

@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
@@ -35,6 +35,7 @@ from bandstand.pod.directory import fill_directories, requests_in
 from bandstand.pod.enums import PodPhase, ThreadModel
 from bandstand.pod.handle_pickling import HandleToken
 from bandstand.pod.link import Link, LinkStats, Packer
+from bandstand.pod.replicas import ReplicaPool, key_packing
 from bandstand.pod.restart import PodEnding
 from bandstand.pod.status import PodStats
 from bandstand.pod.threads import call_later_on_loop
@@ -115,6 +116,8 @@ class PodRuntime:
         self.address_book = address_book or address_book_for(spec, call_later_on_loop(self.proxy_loop))
         """What its handles look in."""
         packer = Packer(spec.carries, self._why_unresolvable, spec.byte_limits)
+        self._pack = key_packing(packer, spec)
+        self.proxy_loop.set_packing(self._pack)
         self.links = PodLinks(
             spec,
             pod,
@@ -130,7 +133,6 @@ class PodRuntime:
         )
         """Its links to other processes."""
         self._visible = spec.visible_to(pod)
-        self._pack = packer.pack
         self._extra = dict(extra or {})
         self._on_phase = on_phase
         self._on_failing = on_failing
@@ -150,8 +152,20 @@ class PodRuntime:
         """The name of the pod, for display."""
         return CALLER if self.pod is None else self.pod.name
 
-    def handle(self, role: str, policy: WhenDown | None = None, timeout_ms: float | None = None) -> Handle:
+    def handle(
+        self,
+        role: str,
+        policy: WhenDown | None = None,
+        timeout_ms: float | None = None,
+        replica: PodSpec | None = None,
+    ) -> Handle:
         """Make a handle of a role that is visible here. From any thread.
+
+        Args:
+            role: the role.
+            policy: what to do with a message while the pod is down; None for what the pod declares.
+            timeout_ms: how long a message may wait; None for what the pod declares.
+            replica: for a handle of one replica of the role's pod.
 
         Raises:
             InvalidArgumentError: the role is not visible here, or does not exist.
@@ -162,6 +176,8 @@ class PodRuntime:
                 f"role {role!r} is in pod {pod.name!r} and not exposed: {describe_pod(None if self.pod is None else self.pod.name)} cannot have a handle of it"
             )
         pod, known = self._visible[role]
+        if replica is not None:
+            pod = replica
         role_ref = RoleRef(
             self.address_book,
             pod.name,
@@ -188,7 +204,9 @@ class PodRuntime:
         problem = self._why_unresolvable(token, None if self.pod is None else self.pod.name)
         if problem is not None:
             raise InvalidArgumentError(f"{token} cannot be used here: {problem}")
-        return self.handle(token.role, token.when_down, token.down_ms)
+        member = self.spec.by_name[token.pod] if token.pod else None
+        replica = member if member is not None and member.replica_of is not None else None
+        return self.handle(token.role, token.when_down, token.down_ms, replica)
 
     def _why_unresolvable(self, token: HandleToken, pod: str | None) -> str | None:
         """Return why a pod of this deployment (None: the calling program) cannot resolve a token; None if it can."""
@@ -208,6 +226,21 @@ class PodRuntime:
             return f"the role is in pod {safe_repr(owners[0])} and not exposed, so {receiver} cannot have a handle of it: expose it"
         if found[1].kind is not token.kind:
             return f"there the role is a {found[1].kind.__qualname__}, and the handle is of a {token.kind.__qualname__}"
+        return self._why_wrong_replica(token, pod, found[0])
+
+    def _why_wrong_replica(self, token: HandleToken, pod: str | None, home: PodSpec) -> str | None:
+        """Return why a pod cannot resolve a token because of the replicas of `home`, the pod of the role as it sees it."""
+        if not token.pod or (token.pod == home.name and home.replicas is None):
+            return None
+        member = self.spec.by_name.get(token.pod)
+        if member is None or (member.replica_of or member.name) != (home.replica_of or home.name):
+            return f"there the role is in pod {safe_repr(home.name)}, and the handle is of pod {safe_repr(token.pod)}"
+        # The receiver is a replica of that pod, or any of them.
+        if home.replica_of is not None or home.name == pod:
+            return (
+                f"{describe_pod(pod)} has the role itself, and the replicas of a pod do not reach each other: let another pod pass the "
+                f"messages on"
+            )
         return None
 
     def _is_other_process(self, pod: PodSpec) -> bool:
@@ -408,7 +441,10 @@ class PodRuntime:
             in_doubt=links.in_doubt + links.waiting,
         )
         held = self.address_book.stats() if self._owns_address_book else PodStats()
-        return local + remote + held
+        pools = self.links.pool_stats()
+        # What waited for a replica is dead with its dispatcher.
+        pools = replace(pools, dead=pools.dead + pools.waiting, waiting=0)
+        return local + remote + pools + held
 
     def waiting(self) -> Mapping[str, int]:
         """Return how many messages wait for each of its roles."""
@@ -623,6 +659,14 @@ class PodLinks:
         self._published: dict[str, Mapping[str, ActorId]] = {}
         # The counts of links that are down.
         self._past = LinkStats()
+        # For each replicated pod that can be reached from here.
+        self._pools = {
+            each.name: ReplicaPool(
+                each, [member.name for member in each.members], proxy_loop, address_book, packer
+            )
+            for each in spec.pods
+            if each.replicas is not None and pod not in {member.name for member in each.members}
+        }
 
     def __contains__(self, peer: object) -> bool:
         return peer in self._links
@@ -675,6 +719,8 @@ class PodLinks:
             check=self._check,
             pod=peer,
             packer=self._packer,
+            # Those of a replicated pod are those of its dispatchers.
+            limits_bytes=self._pool_of(peer) is None,
         )
         if down_reasons:
             # The peer had closed its end already.
@@ -688,6 +734,12 @@ class PodLinks:
         addresses = self._unannounced.pop(peer, None)
         if addresses is not None:
             self._publish(peer, addresses)
+
+    def retire(self, peer: str, reason: str) -> None:
+        """Note that a pod will not be restarted."""
+        pool = self._pool_of(peer)
+        if pool is not None:
+            pool.retire(peer, reason)
 
     def ping(self, peer: str, callback: Callable[[], object]) -> None:
         """Call `callback` when a pod has answered over its link. Without a link nothing happens."""
@@ -709,8 +761,10 @@ class PodLinks:
     @property
     def are_idle(self) -> bool:
         """Whether everything that was sent over them has arrived or failed."""
-        return self._proxy_loop.kernel.is_quiet() and all(
-            link.stats().waiting == 0 for link in self._links.values()
+        return (
+            self._proxy_loop.kernel.is_quiet()
+            and all(link.stats().waiting == 0 for link in self._links.values())
+            and all(pool.is_idle for pool in self._pools.values())
         )
 
     @property
@@ -730,15 +784,27 @@ class PodLinks:
         links = self.link_stats()
         proxies = self._proxy_loop.statistics()
         # What the proxies have handled, they have forwarded: the links count it.
-        return PodStats(
-            sent=proxies.sent,
-            handled=links.handled,
-            refused=proxies.refused,
-            dead=proxies.dead + links.dead,
-            dropped=proxies.dropped + links.dropped,
-            in_doubt=links.in_doubt,
-            waiting=proxies.waiting + links.waiting,
+        return (
+            PodStats(
+                sent=proxies.sent,
+                handled=links.handled,
+                refused=proxies.refused,
+                dead=proxies.dead + links.dead,
+                dropped=proxies.dropped + links.dropped,
+                in_doubt=links.in_doubt,
+                waiting=proxies.waiting + links.waiting,
+            )
+            + self.pool_stats()
         )
+
+    def pool_stats(self) -> PodStats:
+        """Return what to add to the counts of the proxy loop and the links for messages to replicated pods."""
+        return sum((pool.stats() for pool in self._pools.values()), PodStats())
+
+    def _pool_of(self, peer: str | None) -> ReplicaPool | None:
+        """Return the pool that a pod is a replica of; None if it is none."""
+        member = None if peer is None else self._spec.by_name.get(peer)
+        return None if member is None or member.replica_of is None else self._pools.get(member.replica_of)
 
     def _on_up(self, peer: str | None, addresses: Mapping[str, ActorId]) -> None:
         if peer is None:
@@ -751,6 +817,9 @@ class PodLinks:
     def _publish(self, peer: str, addresses: Mapping[str, ActorId]) -> None:
         self._published[peer] = addresses
         self._address_book.publish(peer, addresses)
+        pool = self._pool_of(peer)
+        if pool is not None:
+            pool.add(peer, self._links[peer].proxies)
         self._on_reachable(peer)
 
     def _remove(self, peer: str | None, reason: str) -> None:
@@ -764,6 +833,9 @@ class PodLinks:
             if addresses is not None:
                 # Only these: an abandoned thread may return after the next incarnation was published.
                 self._address_book.withdraw(peer, addresses)
+            pool = self._pool_of(peer)
+            if pool is not None:
+                pool.remove(peer, reason)
         logger.debug("the link from %r to %r is down: %s", self._name, peer or CALLER, reason)
 
 

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol, final
@@ -114,13 +114,19 @@ class Deadline:
         return True
 
 
-async def shut_down(troupe: str, parts: Sequence[Stoppable], deadline: Deadline) -> None:
+async def shut_down(
+    troupe: str,
+    parts: Sequence[Stoppable],
+    deadline: Deadline,
+    feeds: Sequence[Callable[[], Future[PodActivity]]] = (),
+) -> None:
     """Run phases 2 to 5 of the module docstring. The caller has closed the intake.
 
     Args:
         troupe: the name of the troupe, for logs.
         parts: its nested troupes and pods, in the order in which they were started.
         deadline: when to kill the rest.
+        feeds: ask others, which do not stop here, whether what they have sent has arrived.
     """
     parts = [part for part in reversed(parts) if not part.task.done()]
     if parts:
@@ -131,7 +137,7 @@ async def shut_down(troupe: str, parts: Sequence[Stoppable], deadline: Deadline)
             ", ".join(part.name for part in parts),
         )
     began = monotonic()
-    await _drain(parts, deadline)
+    await _drain(parts, deadline, feeds)
     for part in parts:
         # The drain has used some of its time.
         ms = max(0.0, min(part.stop_ms - (monotonic() - began) * 1000, deadline.left_ms))
@@ -143,7 +149,9 @@ async def shut_down(troupe: str, parts: Sequence[Stoppable], deadline: Deadline)
     logger.info("troupe %r has stopped", troupe)
 
 
-async def _drain(parts: Sequence[Stoppable], deadline: Deadline) -> None:
+async def _drain(
+    parts: Sequence[Stoppable], deadline: Deadline, feeds: Sequence[Callable[[], Future[PodActivity]]]
+) -> None:
     """Wait until all parts are quiet, each at most as long as its own limit.
 
     A part that was quiet when it was asked may receive a message from one that is asked later. So the drain ends when all parts are
@@ -157,6 +165,7 @@ async def _drain(parts: Sequence[Stoppable], deadline: Deadline) -> None:
         asked = [answer for part in busy if (answer := part.activity()) is not None]
         if not asked:
             return
+        asked += [ask() for ask in feeds]
         left_ms = min(max(part.stop_ms for part in busy) - spent, deadline.left_ms, ROUND_TIMEOUT_MS)
         answers = await _collect_answers(asked, left_ms / 1000)
         sent = sum(answer.stats.sent for answer in answers)

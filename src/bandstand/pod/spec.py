@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bandstand.actor.declaration import checked_actor_class
+from bandstand.actor.declaration import checked_actor_class, methods_of
 from bandstand.actor.reply import UNSET_TIMEOUT
 from bandstand.actor.when_down import WhenDown
 from bandstand.core import LoopConfig, Overflow
@@ -22,6 +22,7 @@ from bandstand.errors.formatting import safe_repr
 from bandstand.errors.validation import Seconds, check_member, to_seconds
 from bandstand.pod.enums import ThreadModel
 from bandstand.pod.handle_pickling import DeploymentId
+from bandstand.pool import ByKey, Routing
 from bandstand.supervision import Backoff, Intensity, RestartPolicy
 
 __all__ = (
@@ -35,6 +36,8 @@ __all__ = (
 )
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+MAX_REPLICAS = 1000
+MAX_AHEAD = 1 << 20
 DEFAULT_LIMITS = LoopConfig()
 MAILBOX_BYTES = 64 << 20
 """The default of `mailbox_bytes`."""
@@ -102,6 +105,16 @@ class RoleSpec:
     """What a full lane does with a new message."""
     ask_timeout: Seconds | None = UNSET_TIMEOUT
     """The timeout of asks, in seconds; None for no timeout. By default, that of the actor class."""
+    routing: Routing | ByKey = Routing.LEAST_LOADED
+    """Which replica gets a message. This and the next two have no effect in a pod without replicas."""
+    broadcast: tuple[str, ...] = ()
+    """The one-way methods whose messages go to all replicas, whatever the routing of the others is."""
+    ahead: int = 4
+    """How many messages of one sending pod a replica may have at a time, including the one that it is handling."""
+
+    def is_broadcast(self, method: str) -> bool:
+        """Return whether messages of a method go to all replicas."""
+        return self.routing is Routing.BROADCAST or method in self.broadcast
 
     def __post_init__(self) -> None:
         check_attribute_name("RoleSpec", self.name)
@@ -123,6 +136,34 @@ class RoleSpec:
             raise InvalidArgumentError(
                 f"{where}: mailbox_bytes is {safe_repr(self.mailbox_bytes)}: pass a number of bytes, or None"
             )
+        self._check_routing(where)
+
+    def _check_routing(self, where: str) -> None:
+        if not isinstance(self.routing, Routing | ByKey):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
+            raise InvalidArgumentError(
+                f"{where}: routing is {safe_repr(self.routing)}: pass a member of Routing, or ByKey(function)"
+            )
+        if type(self.ahead) is not int or not 1 <= self.ahead <= MAX_AHEAD:
+            raise InvalidArgumentError(
+                f"{where}: ahead is {safe_repr(self.ahead)}: pass an int from 1 to {MAX_AHEAD}"
+            )
+        if not isinstance(self.broadcast, tuple):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
+            raise InvalidArgumentError(
+                f"{where}: broadcast is {safe_repr(self.broadcast)}: pass a tuple of the names of one-way methods"
+            )
+        methods = {method.name: method for method in methods_of(checked_actor_class(self.kind))}
+        for name in methods if self.routing is Routing.BROADCAST else self.broadcast:
+            method = methods.get(name)
+            if method is None:
+                raise InvalidArgumentError(
+                    f"{where}: broadcast has {safe_repr(name)}, which is no method of {self.kind.__qualname__}: pass one of "
+                    f"{', '.join(sorted(methods)) or 'none'}"
+                )
+            if method.is_ask:
+                raise InvalidArgumentError(
+                    f"{where}: {method.owner}.{method.name}() is an ask, which cannot be broadcast, because each replica would answer: make "
+                    f"it one-way, or choose another routing"
+                )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,9 +195,16 @@ class PodSpec:
     """How long it may take to handle the messages it has when it is stopped, in seconds."""
     limits: LoopConfig = DEFAULT_LIMITS
     """The limits of its loop."""
+    replicas: int | None = None
+    """How many processes run the pod, behind the same handles; None for a pod that is not replicated. A replica is restarted by
+    itself, and `max_restarts` counts for each."""
+    replica_of: str | None = None
+    """For one of the pods that `TroupeSpec.members` makes of a replicated pod: the name of that pod. Leave it out."""
 
     def __post_init__(self) -> None:
-        check_attribute_name("PodSpec", self.name)
+        check_attribute_name(
+            "PodSpec", self.name if self.replica_of is None else self.name.rpartition("-")[0]
+        )
         where = f"pod {self.name!r}"
         check_member(f"{where}: thread", self.thread, ThreadModel)
         check_member(f"{where}: restart", self.restart, RestartPolicy)
@@ -177,6 +225,40 @@ class PodSpec:
             )
         if (taken := _duplicate([role.name for role in self.roles])) is not None:
             raise InvalidArgumentError(f"{where}: role {taken!r} is there twice")
+        if self.replicas is not None:
+            self._check_replicas(where)
+
+    def _check_replicas(self, where: str) -> None:
+        count = self.replicas
+        if type(count) is not int or not 1 <= count <= MAX_REPLICAS:
+            raise InvalidArgumentError(
+                f"{where}: replicas is {safe_repr(count)}: pass an int from 1 to {MAX_REPLICAS}, or None for a pod that is not replicated"
+            )
+        if self.thread is not ThreadModel.PROCESS:
+            raise InvalidArgumentError(
+                f"{where}: replicas is {count} and thread is {self.thread.name}: only processes are replicated; pass "
+                f"ThreadModel.PROCESS, or use a pool of actors inside the pod (bandstand.pool)"
+            )
+        if self.core is not None:
+            raise InvalidArgumentError(
+                f"{where}: core is {self.core} and replicas is {count}: all of them would be pinned to that core; leave core out"
+            )
+        for role in self.roles:
+            if role.overflow is not Overflow.REJECT:
+                raise InvalidArgumentError(
+                    f"{where}: role {role.name!r} has overflow {role.overflow.name}, and the pod has replicas: messages wait for a replica "
+                    f"outside of its mailbox; pass Overflow.REJECT"
+                )
+
+    @property
+    def members(self) -> tuple[PodSpec, ...]:
+        """The pods that run: one for each replica, or the pod itself."""
+        if self.replicas is None:
+            return (self,)
+        return tuple(
+            replace(self, name=f"{self.name}-{number}", replicas=None, replica_of=self.name)
+            for number in range(self.replicas)
+        )
 
     @property
     def restarts(self) -> Intensity:
@@ -203,6 +285,7 @@ class TroupeSpec:
     identity: DeploymentId = field(default_factory=lambda: DeploymentId(""), compare=False, repr=False)
     """Which troupe object the spec belongs to. Specs derived from this one, for its processes, keep it."""
     # Each pod looks these up when it starts. Computing them once keeps a start independent of the number of pods.
+    _members: tuple[PodSpec, ...] = field(init=False, repr=False, compare=False)
     _by_name: Mapping[str, PodSpec] = field(init=False, repr=False, compare=False)
     _exposed: dict[str, tuple[PodSpec, RoleSpec]] = field(init=False, repr=False, compare=False)
     _lane_capacities: Mapping[str, int] = field(init=False, repr=False, compare=False)
@@ -227,7 +310,9 @@ class TroupeSpec:
             if not isinstance(variable, ContextVar):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
                 raise InvalidArgumentError(f"{where}: carries has {safe_repr(variable)}: pass ContextVars")
         # The class is frozen; these follow from its fields.
-        object.__setattr__(self, "_by_name", {pod.name: pod for pod in self.pods})
+        members = tuple(member for pod in self.pods for member in pod.members)
+        object.__setattr__(self, "_members", members)
+        object.__setattr__(self, "_by_name", {pod.name: pod for pod in (*self.pods, *members)})
         exposed = {role.name: (pod, role) for pod in self.pods for role in pod.roles if role.is_exposed}
         object.__setattr__(self, "_exposed", exposed)
         capacities = {
@@ -240,8 +325,13 @@ class TroupeSpec:
         object.__setattr__(self, "_byte_limits", limits)
 
     @property
+    def members(self) -> tuple[PodSpec, ...]:
+        """The pods that run. In place of a replicated pod there are its replicas: `workers-0`, `workers-1` and so on."""
+        return self._members
+
+    @property
     def by_name(self) -> Mapping[str, PodSpec]:
-        """The pods by name."""
+        """The pods by name, those that were declared and those that run."""
         return self._by_name
 
     @property
@@ -269,7 +359,7 @@ class TroupeSpec:
     def visible_to(self, pod: str | None) -> Mapping[str, tuple[PodSpec, RoleSpec]]:
         """Return the roles that a pod can have handles of, by name: its own and the exposed ones.
 
-        None stands for the calling program, which sees the exposed roles.
+        None stands for the calling program, which sees the exposed roles. For a replica, the roles of its pod are its own.
         """
         home = None if pod is None else self._by_name.get(pod)
         if home is None:
@@ -280,19 +370,32 @@ class TroupeSpec:
 def spec_for_process(spec: TroupeSpec, pod: str) -> TroupeSpec:
     """Return the part of a troupe's spec that the process of one pod needs.
 
-    Other pods keep their exposed roles, without arguments. `carries` is empty, because a context variable cannot be pickled: the
+    Other pods keep their exposed roles, without arguments. The roles of the pod itself, and of pods without replicas, have no routing:
+    its key may not be picklable, and nothing there uses it. `carries` is empty, because a context variable cannot be pickled: the
     process finds it through the import path of the troupe class.
     """
+    member = spec.by_name[pod]
+    own = member.replica_of or member.name
     return replace(
         spec,
         carries=(),
         pods=tuple(
-            each
-            if each.name == pod
-            else replace(
+            replace(
                 each,
-                roles=tuple(replace(role, args=(), kwargs={}) for role in each.roles if role.is_exposed),
+                roles=tuple(
+                    _role_for_process(each, role, is_own=each.name == own)
+                    for role in each.roles
+                    if role.is_exposed or each.name == own
+                ),
             )
             for each in spec.pods
         ),
+    )
+
+
+def _role_for_process(pod: PodSpec, role: RoleSpec, *, is_own: bool) -> RoleSpec:
+    if not is_own:
+        role = replace(role, args=(), kwargs={})
+    return (
+        replace(role, routing=Routing.LEAST_LOADED, broadcast=()) if is_own or pod.replicas is None else role
     )

@@ -19,7 +19,7 @@ Cost: one object and one more turn for each message.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Protocol, final
 
 from bandstand.actor.context_vars import Envelope
 from bandstand.actor.declaration import methods_of
@@ -51,7 +51,6 @@ Ending = tuple["ActorId | None", "str | None", int, BaseException | None]
 """How an actor ended: its id, name, exit reason and cause."""
 
 
-@final
 class Broadcast:
     """What the copies of one broadcast message share: its sender, and its slot in the mailbox."""
 
@@ -76,7 +75,22 @@ class Broadcast:
         return True
 
 
-@final
+class JobOwner(Protocol):
+    """What a job reports to: the dispatcher of a pool."""
+
+    def settle(self, job: Any, outcome: JobOutcome, ending: Ending | None = None) -> None:
+        """The job has ended."""
+        ...
+
+    def recall(self, job: Any) -> None:
+        """The asker has taken a waiting job back."""
+        ...
+
+    def worker_lost(self, job: Any, ending: Ending, *, was_started: bool) -> None:
+        """The worker that had the job has ended."""
+        ...
+
+
 class Job(ReplyCallback):
     """One message of a pool: it waits in the pool (`slot` is None), a worker has it, or it is over.
 
@@ -99,7 +113,7 @@ class Job(ReplyCallback):
 
     def __init__(
         self,
-        dispatcher: Dispatcher,
+        dispatcher: JobOwner,
         actor: ActorId,
         method: Method,
         data: object,
@@ -113,7 +127,8 @@ class Job(ReplyCallback):
         self.asked = asked
         self.broadcast = broadcast
         self.key: str | bytes | int = 0
-        self.slot: WorkerSlot | None = None
+        # The place of the worker that has it.
+        self.slot: Any = None
         # How many workers have died while handling it.
         self.tries = 0
         self.is_over = False

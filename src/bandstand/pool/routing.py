@@ -14,20 +14,37 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, final
 
 from bandstand.errors import InvalidArgumentError
 from bandstand.errors.formatting import safe_repr
 from bandstand.supervision.supervisor import consistent_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Sequence, Sized
 
     from bandstand.pool.dispatcher import Job, WorkerSlot
 
-__all__ = ("ByKey", "KeyRouter", "OnDeath", "Routing", "WorkerPicker")
+__all__ = ("ByKey", "Key", "KeyRouter", "OnDeath", "Routing", "Slot", "WorkerPicker")
 
 Key = str | bytes | int
+
+
+class Slot(Protocol):
+    """The place of a worker, as far as choosing one needs to know it."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the worker may get another message."""
+        ...
+
+    @property
+    def jobs(self) -> Sized:
+        """The messages that the worker has."""
+        ...
+
+
+S = TypeVar("S", bound=Slot)
 
 
 class Routing(Enum):
@@ -88,7 +105,7 @@ class WorkerPicker:
         self._is_by_load = routing is Routing.LEAST_LOADED
         self._last = -1
 
-    def pick(self, slots: Sequence[WorkerSlot]) -> WorkerSlot | None:
+    def pick(self, slots: Sequence[S]) -> S | None:
         """Return the worker that gets the next message, or None if no worker can take one."""
         count = len(slots)
         in_turn = [(self._last + step) % count for step in range(1, count + 1)]

@@ -83,7 +83,8 @@ class Link:
         resolver: finds the handles among received arguments; None if there are none.
         check: returns why a pod could not resolve a handle that is sent. Without it, no handle can be sent.
         pod: the other end, as `check` knows it; None for the calling program.
-        packer: packs what is sent from the proxy loop; None for one without byte limits.
+        packer: packs what is sent from the proxy loop, and is set there; None for one without byte limits, which the link sets.
+        limits_bytes: whether the byte limits of the roles are those of the proxies of this link.
 
     Attributes:
         there: the name of the other end.
@@ -108,6 +109,7 @@ class Link:
         check: HandleCheck | None = None,
         pod: str | None = None,
         packer: Packer | None = None,
+        limits_bytes: bool = True,
     ) -> None:
         self._proxy_loop = proxy_loop
         self._here = here
@@ -136,7 +138,9 @@ class Link:
         self._sender.probes = self._probes
         self._receiver.attach(self.transport, self._probes.report_busy)
         self._packer = packer or Packer(carries, check)
-        proxy_loop.set_packing(self._packer.pack)
+        self._limits_bytes = limits_bytes
+        if packer is None:
+            proxy_loop.set_packing(self._packer.pack)
         self._queue.append_urgent(frame(HELLO, encode((VERSION, here, self._remote_methods()))))
         self.transport.flush()
 
@@ -165,6 +169,11 @@ class Link:
         return self.transport.is_writable and (
             self._receiver.has_pending or self._queue.is_ready or self.transport.is_writing
         )
+
+    @property
+    def proxies(self) -> Mapping[str, RemoteProxy]:
+        """The proxies of the roles of the other end, by role. Empty until the link is up."""
+        return {proxy.role: proxy for proxy in self._proxies}
 
     def ping(self, on_pong: Callable[[], object]) -> None:
         """Ask the other end for a sign of life, and call `on_pong` when it arrives. It is not called if the link ends first."""
@@ -207,6 +216,8 @@ class Link:
         self.transport.close()
         unsent += self.transport.unsent_batches()
         cause = ActorKilledError(f"the link from {self._here!r} to pod {self.there!r} has ended: {reason}")
+        for proxy in self._proxies:
+            proxy.mark_lost()
         self._in_flight.end_all(reason, unsent, is_certain=is_certain)
         for proxy in self._proxies:
             proxy.close(cause)
@@ -272,6 +283,7 @@ class Link:
             RemoteProxy(self._proxy_loop, role, spec, self.there, self._in_flight, self._sender)
             for role, spec in self._theirs.items()
         ]
-        for proxy in self._proxies:
-            self._packer.attach(proxy.role, self._proxy_loop, proxy.actor)
+        if self._limits_bytes:
+            for proxy in self._proxies:
+                self._packer.attach(proxy.role, self._proxy_loop, proxy.actor)
         self._on_up({proxy.role: proxy.actor for proxy in self._proxies})

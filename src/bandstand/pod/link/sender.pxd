@@ -106,4 +106,6 @@ cdef class RemoteProxy:
 
     @cython.locals(method=RemoteMethod, reply=ReplyCallback)
     cpdef object forward(self, ActorContext turn, object data)
+    @cython.locals(remote_method=RemoteMethod)
+    cpdef object send(self, Method method, object data, ReplyCallback callback)
     cdef object free_slots(self, int lane, Py_ssize_t count)

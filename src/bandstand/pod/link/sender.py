@@ -27,6 +27,7 @@ from msgspec.msgpack import Ext
 
 from bandstand.actor.declaration import methods_of
 from bandstand.actor.dispatch import Method
+from bandstand.actor.handle import is_draining
 from bandstand.actor.reply import ReplyCallback
 from bandstand.actor.wait_graph import REMOTE_ARRIVALS
 from bandstand.core import ExitReason, Lane, Overflow
@@ -362,6 +363,7 @@ class InFlightTable:
         reply = ask.reply
         if outcome == WITHDRAWN:
             self.handled += 1
+            reply.withdrawn()
         elif outcome == FAILED:
             reply.fail(unpack_error(self._unpack(value)[0]))
             self.handled += 1
@@ -392,18 +394,27 @@ class InFlightTable:
             pending = list(method.pending)
             method.pending.clear()
             doubtful = 0 if is_certain else len(pending) - tells.get(method.code, 0)
-            self.in_doubt += doubtful
-            self.dead += len(pending) - doubtful
             for index, message in enumerate(pending):
-                self._lose_tell(method, message, reason, is_in_doubt=index < doubtful)
+                is_in_doubt = index < doubtful
+                if is_in_doubt:
+                    self.in_doubt += 1
+                elif type(message) is TrackedTell and message.callback.reroute():
+                    self.sent -= 1
+                    continue
+                else:
+                    self.dead += 1
+                self._lose_tell(method, message, reason, is_in_doubt=is_in_doubt)
         pending_asks, self.asks = self.asks, {}
         for number, ask in pending_asks.items():
             is_in_doubt = ask.is_queued and number not in asks and not is_certain
+            ask.reply.relay = None
             if is_in_doubt:
                 self.in_doubt += 1
+            elif ask.reply.reroute():
+                self.sent -= 1
+                continue
             else:
                 self.dead += 1
-            ask.reply.relay = None
             self._report(ask.remote_method, ask.data, reason, is_in_doubt=is_in_doubt)
             self._lose_callback(ask.remote_method, ask.reply, reason, is_in_doubt=is_in_doubt)
 
@@ -630,7 +641,7 @@ class RemoteProxy:
         """Handle a message: send it to the remote actor."""
         method = self._methods.get(turn.tag)
         if method is None:
-            self._refuse(turn)
+            refuse_unknown(self.role, turn)
             return None
         if self.holds_slots:
             # The message counts as if it were still in the mailbox, until the other side reports its outcome.
@@ -644,16 +655,20 @@ class RemoteProxy:
             return self._sender.wait_unblocked()
         return None
 
-    def _refuse(self, turn: Context[Any]) -> None:
-        """Refuse a message that is not a method of the class: a raw message, or a query that every local actor answers."""
-        sender: object = turn.sender
-        if isinstance(sender, ReplyCallback):
-            sender.fail(
-                UnknownMessageError(
-                    f"{self.role!r} runs in another process, where only the methods of its class can be asked, not {turn.tag!r}: "
-                    f"declare a method with @ask"
-                )
-            )
+    @property
+    def is_open(self) -> bool:
+        """Whether the remote actor accepts messages, as far as this process knows."""
+        return not self._is_lost and self.actor.is_alive and not is_draining(self.actor)
+
+    def send(self, method: Method, data: object, callback: ReplyCallback) -> None:
+        """Send a message that was not in the mailbox of this proxy. `callback` learns its outcome."""
+        remote_method = self._methods[method]
+        if self.holds_slots:
+            self._loop.kernel.hold_slot(self.actor, method.lane)
+        if method.is_ask:
+            self._sender.ask(remote_method, callback, data)
+        else:
+            self._sender.tell(remote_method, callback, data)
 
     def free_slots(self, lane: LaneNumber, count: Count) -> None:
         """Free the slots of messages that have ended."""
@@ -679,7 +694,23 @@ class RemoteProxy:
             self._is_draining = False
             self._sender.end_role(self.role, DRAIN)
 
+    def mark_lost(self) -> None:
+        """Note that the link is lost, before the messages that were sent over it end."""
+        self._is_lost = True
+
     def close(self, cause: BaseException) -> None:
         """End the proxy: the link is lost, and the messages in its mailbox are dead."""
         self._is_lost = True
         self._loop.kernel.actors.stop_or_kill(self.actor, cause)
+
+
+def refuse_unknown(role: str, turn: Context[Any]) -> None:
+    """Refuse a message that is not a method of the class: a raw message, or a query that every local actor answers."""
+    sender: object = turn.sender
+    if isinstance(sender, ReplyCallback):
+        sender.fail(
+            UnknownMessageError(
+                f"{role!r} runs in another process, where only the methods of its class can be asked, not {turn.tag!r}: "
+                f"declare a method with @ask"
+            )
+        )

@@ -303,6 +303,7 @@ class LocalPlacement:
     def retire(self, pod: str, reason: str) -> None:
         """Mark a pod as gone for good."""
         self.runtime.address_book.retire(pod, reason)
+        self.call_runtime(partial(self.runtime.links.retire, pod, reason))
 
     def attach(self, peer: str | None, end: socket.socket, *, is_running: bool, number: int = 0) -> None:
         """Add one end of a link to a pod, or to the caller's part for None."""

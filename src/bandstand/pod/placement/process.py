@@ -337,6 +337,7 @@ class _PodProcess:
                 self._runtime.detach(pod, reason)
             case PeerRemoved(pod, reason), ():
                 self._runtime.address_book.retire(pod, reason)
+                self._runtime.links.retire(pod, reason)
             case StopPod(within_ms), ():
                 self._is_stop_requested = True
                 self.is_terminated = False
