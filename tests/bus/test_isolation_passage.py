@@ -835,6 +835,19 @@ class TestChild:
 
         self.run(act)
 
+    def test_a_run_that_is_cancelled_ends_with_that_alone(self) -> None:
+        async def act(theirs: socket.socket, ours: socket.socket) -> None:
+            running = asyncio.ensure_future(CapabilityRuntime(theirs, Player, START).run())
+            async with ActorSystem() as loop:
+                node = NodeEnd()
+                node.connect(ours, loop)
+                assert await node.is_worker is False
+                running.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await running
+
+        self.run(act)
+
 
 class TestProcess:
     """What the process does, in this one."""

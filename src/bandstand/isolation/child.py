@@ -313,10 +313,11 @@ class CapabilityRuntime:
         async with self._loop as loop:
             link = connect(self._sock, loop, self._role, NodeRole, begin, ended.set_result)
             try:
-                failure = await ended
+                # Not `await ended`: if this is cancelled, the role still ends.
+                await asyncio.wait([ended])
                 if self.node is not None:
                     # The answer says that the node has handled everything. The node may be gone.
                     with suppress(BandstandError):
-                        await self.node.end(*describe_failure(failure))
+                        await self.node.end(*describe_failure(ended.result()))
             finally:
                 link.close("the capability has ended")

@@ -306,8 +306,9 @@ class IsolatedHost:
                 link = connect(sock, loop, role, CapabilityRole, self._on_up, drained.set_result)
                 exiting = asyncio.ensure_future(process.wait())
                 exiting.add_done_callback(lambda _exit: link.close_after_peer("its process has ended"))
-                cause = await drained
-                if cause is not None:
+                # Not `await drained`: if this is cancelled, the role still ends.
+                await asyncio.wait([drained])
+                if (cause := drained.result()) is not None:
                     self.failure = ContractViolationError(
                         f"{self.slot.id} has sent something that cannot be read: {safe_str(cause)}"
                     )

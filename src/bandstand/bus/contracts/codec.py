@@ -91,7 +91,7 @@ def leaf_classes(shape: shapes.Type) -> frozenset[type]:
     if isinstance(shape, shapes.Metadata):
         return leaf_classes(shape.type)
     if isinstance(shape, shapes.UnionType):
-        return frozenset().union(*map(leaf_classes, shape.types))
+        return frozenset(each for kind in shape.types for each in leaf_classes(kind))
     for kind, classes in _LEAVES:
         # Equal to a shape without limits, such as a pattern or a lowest value.
         if type(shape) is kind and shape == kind():
