@@ -609,7 +609,15 @@ def test_mailbox_full_says_who_how_deep_and_what_to_do(loop: Loop) -> None:
             depth,
             7,
         )
-        for part in (repr(actor), "'ingest'", "CONTROL", "3 messages", "cap 7", "try_send", "a larger mailbox"):
+        for part in (
+            repr(actor),
+            "'ingest'",
+            "CONTROL",
+            "3 messages",
+            "cap 7",
+            "try_send",
+            "a larger mailbox",
+        ):
             assert part in str(error)
 
 
