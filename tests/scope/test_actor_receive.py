@@ -12,7 +12,9 @@ from weakref import ref
 import pytest
 
 from bandstand.core import Loop, Verdict
-from bandstand.scope import UNBOUNDED, Channel, EndedBy, consume
+from bandstand.scope import UNBOUNDED, Channel, Consumer, EndedBy, consume
+from bandstand.scope._consumer import ActorReceive, ItemCoroutine
+from bandstand.supervision import ChildSpec, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock, run_async
 from tests.core.support import Boom, settle
 from tests.scope.support import SlowFunction, filled_channel, in_thread, wait_until
@@ -232,3 +234,58 @@ def test_no_element_is_lost_to_an_actor_whose_event_loop_was_closed(*, is_afar: 
     assert [channel.try_receive(), channel.try_receive()] == [1, 2]
     for loop in loops:
         loop.destroy()
+
+
+def test_scheduling_twice_gives_one_turn(loop: Loop) -> None:
+    """A call from another thread may arrive after the actor has already looked at its channel."""
+    receive = ActorReceive(Channel[int](), idle_element, loop.kernel, loop.spawn(lambda ctx, data: None))
+    receive.schedule()
+    receive.schedule()
+    assert receive.is_scheduled
+    assert loop.statistics().waiting == 1
+    receive.detach()
+
+
+def test_a_spurious_message_leaves_it_in_the_queue(loop: Loop) -> None:
+    channel, got = Channel[int](UNBOUNDED), list[int]()
+    work = Consumer(channel, got.append)
+    receives: list[ActorReceive] = []
+
+    def init(ctx: Any) -> Any:
+        state = work.init(ctx)
+        receives.append(state.receive)
+        return state
+
+    spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("x", run=work.run, init=init)]))
+    settle(loop)
+    receives[0].schedule()
+    settle(loop)
+    assert channel.statistics().receivers == 1
+    channel.try_send(1)
+    settle(loop)
+    assert got == [1]
+
+
+@pytest.mark.parametrize("verdict", [None, Verdict.OK, Verdict.STOP, Verdict.FAIL], ids=str)
+def test_the_wrapper_can_be_awaited(verdict: Any, loop: Loop) -> None:
+    """Compiled, it is stepped this way; interpreted, through `send`."""
+    receive = ActorReceive(Channel[int](), idle_element, loop.kernel, loop.spawn(lambda ctx, data: None))
+
+    async def job() -> Any:
+        await asyncio.sleep(0)
+        return verdict
+
+    async def main() -> Any:
+        return await ItemCoroutine(receive, job())
+
+    with asyncio.Runner() as runner:
+        assert runner.run(main()) == (None if verdict is Verdict.OK else verdict)
+    assert receive.is_scheduled is (verdict in {None, Verdict.OK})
+    assert receive.has_returned_stop is (verdict is Verdict.STOP)
+    assert list(iter(ItemCoroutine(receive, NeverYielding()))) == []  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # a coroutine as far as that goes
+    receive.detach()
+
+
+class NeverYielding:
+    def send(self, _value: object) -> Any:
+        raise StopIteration

@@ -238,3 +238,13 @@ def test_set_by_many_threads_it_is_set_once_and_wakes_all() -> None:
             assert len(won) == 1
             assert woken == won * 7
             assert called == won * 20
+
+
+def test_a_wait_that_is_over_cannot_be_resumed() -> None:
+    event = OneShotEvent[int]("it")
+    event.set(1)
+    steps = event.wait().__await__()
+    with pytest.raises(StopIteration):
+        next(steps)
+    with pytest.raises(InvalidArgumentError, match="once"):
+        next(steps)
