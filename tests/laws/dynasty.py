@@ -84,7 +84,7 @@ def workers(is_async: st.SearchStrategy[bool]) -> st.SearchStrategy[Plan]:
     return st.builds(
         Plan,
         kind=st.just("worker"),
-        restart=modes,
+        mode=modes,
         delays=delays,
         keeps=st.booleans(),
         shutdown=shutdowns,
@@ -114,7 +114,7 @@ def trees(
     supervisor = st.builds(
         Plan,
         kind=st.sampled_from(kinds),
-        restart=modes,
+        mode=modes,
         delays=delays,
         shutdown=shutdowns,
         significant=st.booleans(),
