@@ -27,7 +27,7 @@ from bandstand.bus.capability_host import CapabilityProcessError
 from bandstand.bus.faults import OVERLOADED
 from bandstand.bus.request import DONE, NO_REQUESTER, Delivery, PendingRequest
 from bandstand.bus.wire import read_frame, write_frame
-from bandstand.core import Overflow
+from bandstand.core import LoopConfig, Overflow
 from bandstand.errors import ContractViolationError, InvalidMessageError, RefusedError
 from bandstand.errors.formatting import describe_exception, safe_str
 from bandstand.pod.link import Link
@@ -310,7 +310,7 @@ class IsolatedHost:
 
     async def _run(self, process: ChildProcess, sock: socket.socket) -> None:
         try:
-            async with ActorSystem() as loop:
+            async with ActorSystem(LoopConfig()) as loop:
                 await self._take_messages(loop, process, sock)
         except Exception as error:  # noqa: BLE001  # whatever it is, the incarnation must not go on without a link
             self.failure = CapabilityProcessError(
