@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import traceback
 from typing import Any
 
 import pytest
 
 from bandstand.actor import Actor, ActorSystem, ask, batch, child, tell
 from bandstand.core import Context
+from bandstand.errors import TargetEndedError
 from bandstand.supervision import ChildSpec, RestartPolicy, SupervisorSpec, spawn_supervisor
 from tests.core.support import settle
 
@@ -182,4 +184,26 @@ def test_the_traceback_starts_in_the_users_code(
     settle(loop)
     frames = [line for line in report_of(caplog).splitlines() if line.startswith('  File "')]
     assert "in add" in frames[-1]
+    assert (len(frames) > 1) is debug
+
+
+@pytest.mark.guarantee("G326")
+@pytest.mark.parametrize("debug", [False, True])
+def test_the_cause_of_a_failed_ask_starts_in_the_users_code(
+    loop: ActorSystem, monkeypatch: pytest.MonkeyPatch, debug: bool
+) -> None:
+    class Broken(Actor):
+        @ask
+        def value(self) -> int:
+            raise KeyError("x")
+
+    monkeypatch.setenv("BANDSTAND_DEBUG", "1" if debug else "0")
+    reply = loop.spawn(Broken).value()
+    settle(loop)
+    with pytest.raises(TargetEndedError) as caught:
+        reply.result()
+    cause = caught.value.__cause__
+    assert cause is not None
+    frames = [frame.name for frame in traceback.extract_tb(cause.__traceback__)]
+    assert frames[-1] == "value"
     assert (len(frames) > 1) is debug

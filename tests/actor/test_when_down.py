@@ -163,15 +163,68 @@ def test_a_cancelled_ask_is_not_delivered(loop: ActorSystem, clock: VirtualClock
     assert loop.statistics().handled - handled <= 2
 
 
-def test_an_ask_that_was_delivered_ends_with_the_incarnation(loop: ActorSystem) -> None:
-    root = one_for_one(loop, child("worker").of(Worker, []))
+@pytest.mark.guarantee("G442")
+def test_asks_that_wait_behind_a_crash_are_answered_by_the_next_incarnation(loop: ActorSystem) -> None:
+    book: Book = []
+    root = one_for_one(loop, child("worker").of(Worker, book))
     settle(loop)
     handle = root.handle(Worker, "worker")
+    before = [handle.incarnation() for _ in range(500)]
     handle.crash()
-    reply = handle.incarnation()  # queued behind the crash
+    behind = [handle.incarnation() for _ in range(500)]
+    handle.note(1)  # a one-way message, which is a dead letter
     settle(loop)
-    with pytest.raises(TargetEndedError):
-        reply.result()
+    assert [reply.result() for reply in before] == [1] * 500
+    assert [reply.result() for reply in behind] == [2] * 500
+    assert book == []
+    assert loop.statistics().dead == 1
+    check_statistics(loop)
+
+
+@pytest.mark.guarantee("G442")
+def test_an_ask_that_was_begun_ends_with_the_incarnation(run_virtual: RunSystem) -> None:
+    class Slow(Worker):
+        @ask
+        async def wait(self) -> int:
+            await asyncio.sleep(1)
+            return 5
+
+    async def body(loop: ActorSystem) -> None:
+        handle = one_for_one(loop, child("slow").of(Slow, [])).handle(Slow, "slow")
+        begun = handle.wait()
+        await asyncio.sleep(0.1)
+        behind = handle.incarnation()
+        handle.kill()
+        with pytest.raises(TargetEndedError):
+            await begun
+        assert await behind == 2
+
+    run_virtual(body)
+
+
+@pytest.mark.guarantee("G442")
+def test_asks_behind_a_crash_fail_if_the_child_is_not_restarted(loop: ActorSystem) -> None:
+    never = child("worker", restart=RestartPolicy.NEVER).of(Worker, [])
+    given_up = child("worker", max_restarts=0).of(Worker, [])
+    for spec in (never, given_up):
+        handle = one_for_one(loop, spec).handle(Worker, "worker")
+        handle.crash()
+        reply = handle.incarnation()
+        settle(loop)
+        with pytest.raises(TargetEndedError) as caught:
+            reply.result()
+        assert isinstance(caught.value.__cause__, Boom)
+    check_statistics(loop)
+
+
+def test_cancelled_asks_behind_a_crash_are_not_kept(loop: ActorSystem) -> None:
+    handle = one_for_one(loop, child("worker").of(Worker, [])).handle(Worker, "worker")
+    handle.crash()
+    handle.incarnation().cancel()
+    settle(loop)
+    assert loop.ask_statistics().cancelled == 1
+    assert loop.statistics().dead == 1
+    check_statistics(loop)
 
 
 def test_an_ask_waits_while_a_nested_supervisor_is_down(loop: ActorSystem, clock: VirtualClock) -> None:

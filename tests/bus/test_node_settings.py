@@ -31,10 +31,10 @@ def test_durations_may_be_timedeltas_and_are_kept_in_seconds() -> None:
     assert [getattr(config, name) for name in fields] == [1.0] * 8
 
 
-def test_without_them_a_loop_has_its_own_defaults() -> None:
+def test_without_them_a_loop_has_its_own_defaults_and_a_watchdog() -> None:
     node = Node([Memory])
     seen = node.loop.config
-    assert (seen.stall_timeout, seen.max_msgs_per_actor, seen.max_tick) == (None, 64, 0.005)
+    assert (seen.stall_timeout, seen.max_msgs_per_actor, seen.max_tick) == (1.0, 64, 0.005)
     node.loop.destroy()
 
 

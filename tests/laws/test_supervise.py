@@ -10,6 +10,7 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from traceback import format_exception
 from typing import Any, NamedTuple
 
@@ -324,13 +325,13 @@ class SupervisionMachine(RuleBasedStateMachine):
             name = f"{parent.name}.+{self.count}"
             spec = child_of(plan, name, Actors(self.behavior, self.init))
             is_refused = parent.is_in_sequence
-            begin: Callable[[], ActorId] = lambda: overseer.start_child(spec)  # noqa: E731 -- a action, not a function
+            begin: Callable[[], ActorId] = partial(overseer.start_child, spec)
         elif isinstance(overseer, DynamicSupervisor):
             is_refused = parent.plan.most is not None and len(parent.children) >= parent.plan.most
             parent.serial += not is_refused
             number = parent.serial
             name, plan = f"{parent.name}.k-{number}", parent.plan.children[0]
-            begin = lambda: overseer.start_child(number)  # noqa: E731 -- same
+            begin = partial(overseer.start_child, number)
         else:
             return
         if is_refused:

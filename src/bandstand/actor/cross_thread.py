@@ -144,6 +144,10 @@ class CrossThreadCallback(ReplyCallback):
         if self._claim_result():
             self.future.set_result(None)
 
+    def may_go_to_next(self) -> bool:
+        """Return whether this is an ask that has not ended."""
+        return self.is_ask and not self.future.done()
+
     def lost(
         self,
         actor: ActorId | None,  # noqa: ARG002  # the handle has it

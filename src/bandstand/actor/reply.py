@@ -403,6 +403,10 @@ class LocalReply(ReplyCallback):
         """Take note that the message has its room in the mailbox."""
         self.end_wait(ANSWERED, None)
 
+    def may_go_to_next(self) -> bool:
+        """Return whether this is an ask that has not ended."""
+        return self.kind == ASK and self.state == PENDING
+
     def lose(self, error: BaseException) -> None:
         """End a pending reply with an error although the handler may still answer. Such an answer counts as late."""
         if self.kind == ASK:

@@ -55,6 +55,8 @@ P = ParamSpec("P")
 State = TypeVar("State")
 
 REJECT = Overflow.REJECT
+# The watchdog's limit in a system without a config: far above a pause of the garbage collector, far below the 5 s of an ask.
+STALL_TIMEOUT = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ class ActorSystem(core.Loop):
     """A single-threaded loop of actors, typed ones and raw ones.
 
     Args:
-        config: its limits; None for the defaults.
+        config: its limits; None for the defaults, with a watchdog that reports an actor which blocks the thread for longer than 1 s.
         clock: where its time comes from; None for the machine's monotonic clock.
         carry_context: whether a handler sees the context variables that were set where the message was sent. Only a context that
             differs from the loop's own travels with a message.
@@ -98,6 +100,8 @@ class ActorSystem(core.Loop):
     def __init__(
         self, config: LoopConfig | None = None, *, clock: Clock | None = None, carry_context: bool = True
     ) -> None:
+        if config is None and clock is None:
+            config = LoopConfig(stall_timeout=STALL_TIMEOUT)
         super().__init__(config, clock=clock)
         self.ask_table = AskTable()
         self.ask_table.reentrancy = Reentrancy(self)

@@ -834,6 +834,11 @@ class CapabilitySlot:
         self._timeouts = 0
 
     @property
+    def __behavior_name__(self) -> str:
+        """Its capability's name, for crash reports."""
+        return self.id
+
+    @property
     def is_unresponsive(self) -> bool:
         """Whether requests time out and it has finished none for at least the timeout of a request.
 

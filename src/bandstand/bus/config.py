@@ -48,7 +48,7 @@ class NodeConfig:
     """The number of messages that one capability handles before the next one runs: `LoopConfig.max_msgs_per_actor`."""
     max_tick: Seconds = 0.005
     """How many seconds capabilities run before timers and sockets are polled again: see `LoopConfig`."""
-    stall_timeout: Seconds = 0.0
+    stall_timeout: Seconds = 1.0
     """Report a handler that blocks the thread for more seconds than this: see `LoopConfig`; 0 for no watchdog."""
     health_period: Seconds = 10.0
     """The period of `Sys.HealthTick` in seconds; 0 for no ticks."""

@@ -193,6 +193,9 @@ class PendingRequest:
         # Requests with the same id and content, which get the same answer.
         self.duplicates: list[PendingRequest] | None = None
 
+    def __repr__(self) -> str:
+        return describe_item(self)
+
 
 def new_client_request(
     requester: Requester, frame: Frame, credit: CreditLimit, route: Route | None
@@ -230,6 +233,9 @@ class Delivery:
         self.route = route
         self.payload = payload
 
+    def __repr__(self) -> str:
+        return describe_item(self)
+
 
 class DeferredTurn(Delivery):
     """A call that a capability makes in a turn of its own, for a timer or for the result of background work.
@@ -250,3 +256,10 @@ def item_name(item: PendingRequest | Delivery) -> str:
     """Return the type of a message, or the name of the function that a timer or background work has called."""
     name: str = item.payload.description if isinstance(item, DeferredTurn) else item.frame.type
     return name
+
+
+def describe_item(item: PendingRequest | Delivery) -> str:
+    """Return the type of a message and its data as JSON, for crash reports, which shorten it."""
+    if isinstance(item, DeferredTurn):
+        return item_name(item)
+    return f"{item.frame.type} {bytes(item.frame.data).decode(errors='replace')}"

@@ -28,7 +28,8 @@ cdef object LARGEST_CAP
 cdef object REJECT
 cdef bint WITH_INIT
 cdef bint WITHOUT_INIT
-cdef bint KEEPS_NOTHING
+cdef int KEEPS_NOTHING
+cdef int KEEPS_ASKS
 
 cdef extern from "Python.h":
     ctypedef struct _Type "PyTypeObject":
@@ -66,11 +67,11 @@ cdef class Actors:
     @cython.locals(actor=ActorId)
     cpdef ActorId spawn(self, object behavior, object state, object name, Py_ssize_t cap, object overflow, object supervisor, object context)
     @cython.locals(actor=ActorId, cell=ActorCell)
-    cpdef ActorId spawn_child(self, object behavior, object init, object name, Py_ssize_t cap, object supervisor, object context, bint keeps=*, ActorCell kept_mailbox=*, object overflow=*)
+    cpdef ActorId spawn_child(self, object behavior, object init, object name, Py_ssize_t cap, object supervisor, object context, int keeps=*, ActorCell kept_mailbox=*, object overflow=*)
     cpdef object take_init_error(self)
     cdef object _max_actors_error(self)
     @cython.locals(parent=ActorCell, cell=ActorCell, actor=ActorId)
-    cdef ActorId _create(self, object behavior, object state, object name, Py_ssize_t cap, object overflow, object supervisor, object context, bint with_init, bint keeps, ActorCell kept_mailbox)
+    cdef ActorId _create(self, object behavior, object state, object name, Py_ssize_t cap, object overflow, object supervisor, object context, bint with_init, int keeps, ActorCell kept_mailbox)
     @cython.locals(ctx=ActorContext, before=ActorCell)
     cdef object _run_init(self, ActorCell cell, object init)
     @cython.locals(actor=ActorId)

@@ -35,6 +35,8 @@ from bandstand.core.enums import (
     FAIL_REASON,
     FAILED,
     INIT,
+    KEEPS_ASKS,
+    KEEPS_NOTHING,
     NORMAL,
     PANIC,
     RUNNING,
@@ -77,10 +79,9 @@ REASONS = tuple(ExitReason)
 REJECT = Overflow.REJECT
 CHILD_EXIT = SystemTag.CHILD_EXIT
 CHILD_START = SystemTag.CHILD_START
-# For `_create`: whether the actor stays INIT until its init has finished, and whether its unread messages are kept.
+# For `_create`: whether the actor stays INIT until its init has finished.
 WITH_INIT = True
 WITHOUT_INIT = False
-KEEPS_NOTHING = False
 # What an init returns that goes on by messages, such as a supervisor's, which waits for its children.
 NOT_YET = object()
 ARGS_OF = BaseException.__dict__["args"].__get__
@@ -208,7 +209,7 @@ class Actors:
         cap: Count,
         supervisor: ActorId | int | None,
         context: Context | None,
-        keeps: bool = False,
+        keeps: Count = 0,
         kept_mailbox: ActorCell | None = None,
         overflow: Overflow | None = None,
     ) -> ActorId:
@@ -224,7 +225,8 @@ class Actors:
             cap: its mailbox cap, from `checked_cap`.
             supervisor: the actor that gets its `ChildStart` and `ChildExit`.
             context: where the context variables of its coroutines start from.
-            keeps: whether its unread messages go to the supervisor's `ChildGroup.keep` instead of the dead letters.
+            keeps: which of its unread messages go to the supervisor's `ChildGroup.keep` instead of the dead letters: KEEPS_NOTHING, KEEPS_ASKS or
+                KEEPS_ALL.
             kept_mailbox: what an earlier incarnation left unread; it is handled first.
             overflow: what a full lane does with one more message; None is `Overflow.REJECT`.
 
@@ -277,7 +279,7 @@ class Actors:
         supervisor: object,
         context: Context | None,
         with_init: bool,
-        keeps: bool,
+        keeps: Count,
         kept_mailbox: ActorCell | None,
     ) -> ActorId | None:
         """Make an actor; None if the table is full. With an init it stays INIT and outside the run queue."""
@@ -669,13 +671,20 @@ class Actors:
             # Stashed messages share the outcome of waiting ones, and go first.
             self._kernel.unstash_cell(cell, None)
         if (
-            cell.keeps_mailbox
+            cell.keeps_mailbox != KEEPS_NOTHING
             and supervisor is not None
             and supervisor.children is not None
             and not self.is_ending_all
         ):
-            dead = self._kernel.discard_lanes(cell, SYSTEM)
-            if not self._kernel.call_hook(supervisor.children.keep, (actor, cell)):
+            if cell.keeps_mailbox == KEEPS_ASKS:
+                dead = self._kernel.discard_all_but_asks(cell)
+                if cell.waiting() == 0:
+                    cell.keeps_mailbox = KEEPS_NOTHING
+            else:
+                dead = self._kernel.discard_lanes(cell, SYSTEM)
+            if cell.keeps_mailbox != KEEPS_NOTHING and not self._kernel.call_hook(
+                supervisor.children.keep, (actor, cell)
+            ):
                 dead += self._kernel.discard_messages(cell)
         else:
             dead = self._kernel.discard_messages(cell)
@@ -698,7 +707,7 @@ class Actors:
         cell.state = None
         cell.ctx = None
         cell.context = None
-        if not cell.keeps_mailbox:
+        if cell.keeps_mailbox == KEEPS_NOTHING:
             # Its traceback may hold this cell. A cell that is kept still has messages whose callbacks need the cause.
             cell.cause = None
         if self._kernel.on_actor_stop is not None:

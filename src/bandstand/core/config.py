@@ -46,7 +46,7 @@ class LoopConfig:
     stop_timeout: Seconds = 5.0
     """How long a stop waits for suspended coroutines before it ends their actors without them."""
     stall_timeout: Seconds | None = None
-    """Report a behavior that blocks the thread for longer than this; None for no watchdog, which costs nothing. 1 second is a good value for a service."""
+    """Report a behavior that blocks the thread for longer than this; None for no watchdog, which costs nothing. An `ActorSystem` without a config has 1 s."""
     fd_sweep_period: Seconds = 1.0
     """How often the loop checks, a part at a time, whether watched descriptors were closed without `unwatch_fd`."""
     loop_factory: Callable[[], AbstractEventLoop] | None = None

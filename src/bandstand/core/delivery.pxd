@@ -5,6 +5,7 @@ cdef class DeliveryCallback:
     cpdef object interrupted(self, object actor, object name, int reason, object cause)
     cpdef object dropped(self, object actor, object name)
     cpdef object accepted(self)
+    cpdef bint may_go_to_next(self) except -1
 
 @cython.final
 cdef class ExitCallback(DeliveryCallback):

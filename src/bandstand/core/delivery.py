@@ -43,6 +43,10 @@ class DeliveryCallback:
     def accepted(self) -> None:
         """The message waited for room in the mailbox and is in it now."""
 
+    def may_go_to_next(self) -> bool:
+        """Return whether the next incarnation may handle the message, if its supervisor restarts the actor: a caller waits for the answer."""
+        return False
+
 
 class ExitCallback(DeliveryCallback):
     """Calls `callback(reason, cause)` when an actor exits. The callback runs during the exit and must not raise."""

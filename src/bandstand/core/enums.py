@@ -117,6 +117,11 @@ CONTROL: Final[int] = Lane.CONTROL.value
 MANAGEMENT: Final[int] = Lane.MANAGEMENT.value
 DATA: Final[int] = Lane.DATA.value
 
+# Which unread messages of a child its supervisor's next child of that name gets: none; all; those whose callers wait for an answer.
+KEEPS_NOTHING: Final[int] = 0
+KEEPS_ALL: Final[int] = 1
+KEEPS_ASKS: Final[int] = 2
+
 INIT: Final[int] = ActorStatus.INIT.value
 RUNNING: Final[int] = ActorStatus.RUNNING.value
 STOPPING: Final[int] = ActorStatus.STOPPING.value

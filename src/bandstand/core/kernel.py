@@ -725,6 +725,31 @@ class Kernel:
             lane += 1
         return count
 
+    def discard_all_but_asks(self, cell: ActorCell) -> Count:
+        """Make the unread messages of an actor dead letters, except for those that the next incarnation may handle; return how many."""
+        before = cell.waiting()
+        if before == 0:
+            return 0
+        asks: list[tuple[LaneNumber, object, object, object]] = []
+        lane = CONTROL
+        while lane <= DATA:
+            ring = cell.ring(lane)
+            left = 0 if ring is None else ring.count
+            while ring is not None and left > 0:
+                left -= 1
+                message = ring.shift()
+                if isinstance(message[2], DeliveryCallback) and message[2].may_go_to_next():
+                    asks.append((lane, message[0], message[1], message[2]))
+                    if lane != DATA:
+                        cell.urgent -= 1
+                else:
+                    ring.push(message[0], message[1], message[2])
+            lane += 1
+        self.discard_lanes(cell, DATA)
+        for number, data, tag, sender in reversed(asks):
+            cell.put_back(number, data, tag, sender)
+        return before - cell.waiting()
+
     def discard_mailbox(self, mailbox: ActorCell) -> None:
         """Make dead letters of a mailbox that was kept for a next child that will not come."""
         if type(mailbox) is not ActorCell:

@@ -306,7 +306,7 @@ cdef class ActorCell(Lanes):
     cdef Py_ssize_t fds
     cdef object children
     cdef object exit_hook
-    cdef bint keeps_mailbox
+    cdef int keeps_mailbox
     cdef bint exit_observed
     cdef bint traps
     cdef dict links

@@ -688,8 +688,8 @@ class ActorCell(Lanes):
         self.exit_hook: Callable[[ExitReason, BaseException | None], object] | None = None
         # Something other than a supervisor observes its exit, so the log need not report it.
         self.exit_observed = False
-        # Its unread messages are kept for the supervisor's next child of that name.
-        self.keeps_mailbox = False
+        # Which of its unread messages the supervisor's next child of that name gets: see KEEPS_NOTHING and others in `actors`.
+        self.keeps_mailbox: Count = 0
         # The actors it is linked with. If it traps exits, it gets messages about them and does not exit with them.
         self.links: dict[ActorCell, None] | None = None
         self.traps = False

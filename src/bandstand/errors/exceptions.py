@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Final, Self
 
-from bandstand.errors.formatting import describe_exception, safe_repr
+from bandstand.errors.formatting import describe_exception, leave_out_runtime_frames, safe_repr
 
 
 class BandstandError(Exception):
@@ -362,6 +362,8 @@ class TargetEndedError(AskError, TryAgainError):
         """Build the error for one ask, or for a message that waited for a free slot."""
         why = "" if cause is None else f" ({describe_exception(cause)})"
         error = cls(f"{target} has ended with reason {reason}{why} {when} {method}")
+        if cause is not None:
+            leave_out_runtime_frames(cause)
         error.target, error.method, error.reason = target, method, reason
         error.__cause__ = cause
         return error

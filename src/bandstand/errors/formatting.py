@@ -151,6 +151,18 @@ def safe_traceback(error: BaseException, limit: int = TRACEBACK_LIMIT) -> str:
     return _plain_traceback(error, limit)
 
 
+def leave_out_runtime_frames(error: BaseException) -> None:
+    """Let the traceback of an exception begin with the first frame of the program, unless `shows_runtime_frames()`.
+
+    For an exception that the program gets as the cause of another one: the frames above are those of the loop.
+    """
+    if not shows_runtime_frames():
+        trace = _traceback_of(error)
+        first = None if trace is None else _first_user_frame(trace)
+        if first is not trace:
+            BaseException.with_traceback(error, first)
+
+
 def _plain_traceback(error: BaseException, limit: int) -> str:
     """Return the stack, the message and the causes, without using attributes that the exception class can override."""
     text: list[str] = []

@@ -24,6 +24,7 @@ from bandstand.bus.capability_host import CapabilityProcessError
 from bandstand.bus.faults import OVERLOADED
 from bandstand.bus.request import NO_REQUESTER, Delivery, NoRequester, PendingRequest
 from bandstand.bus.wire import read_frame, write_frame
+from bandstand.core import LoopConfig
 from bandstand.errors import ContractViolationError, InvalidMessageError, RefusedError
 from bandstand.errors.formatting import describe_exception, safe_str
 from bandstand.pod.link import Link
@@ -300,7 +301,7 @@ class IsolatedHost:
         # Done when everything that the process has sent is handled.
         drained: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
         try:
-            async with ActorSystem() as loop:
+            async with ActorSystem(LoopConfig()) as loop:
                 role = loop.options(name="node", mailbox=1 << 30).spawn(NodeRole, self)
                 self._role = loop.instance_of(id_of(role))
                 link = connect(sock, loop, role, CapabilityRole, self._on_up, drained.set_result)

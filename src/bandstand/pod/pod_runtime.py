@@ -110,7 +110,7 @@ class PodRuntime:
         self.phase = PodPhase.PENDING
         self.loop = ActorSystem(LoopConfig() if self.pod is None else self.pod.limits)
         """The loop of its actors."""
-        self.proxy_loop = ActorSystem()
+        self.proxy_loop = ActorSystem(LoopConfig())
         """The loop of its remote proxies."""
         self._owns_address_book = address_book is None
         self.address_book = address_book or address_book_for(spec, call_later_on_loop(self.proxy_loop))

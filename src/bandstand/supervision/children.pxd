@@ -3,6 +3,9 @@ from bandstand.core.mailbox cimport ActorCell
 from bandstand.core.ids cimport ActorId
 from bandstand.supervision.restart cimport History
 
+cdef int KEEPS_ALL
+cdef int KEEPS_ASKS
+cdef int KEEPS_NOTHING
 cdef object DOWN
 cdef object UP
 cdef object STOPPING
@@ -20,7 +23,7 @@ cdef class ChildSlot:
     cdef public object init
     cdef readonly tuple exit_actions
     cdef readonly object backoff
-    cdef readonly bint keeps_mailbox
+    cdef readonly int keeps_mailbox
     cdef public Py_ssize_t mailbox_cap
     cdef readonly object context
     cdef public ActorId actor

@@ -12,6 +12,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
 from bandstand.core import ExitReason
+from bandstand.core.enums import KEEPS_ALL, KEEPS_ASKS, KEEPS_NOTHING
 from bandstand.errors import InvalidTimerError
 from bandstand.supervision.restart import (
     ExitAction,
@@ -24,7 +25,7 @@ from bandstand.supervision.restart import (
     exit_action,
     restart_group,
 )
-from bandstand.supervision.spec import PartitionSpec, SupervisorSpec
+from bandstand.supervision.spec import PartitionSpec, SupervisorSpec, class_of_child
 
 if TYPE_CHECKING:
     from contextvars import Context as ContextVars
@@ -149,7 +150,10 @@ class ChildSlot:
         self.exit_actions = tuple(exit_action(spec.restart, reason) for reason in ExitReason)
         self.is_temporary = spec.restart is RestartPolicy.NEVER
         self.backoff = spec.backoff
-        self.keeps_mailbox = spec.keep_mailbox
+        # What the next incarnation gets of its unread messages: all, or only the asks of a typed actor.
+        self.keeps_mailbox: Count = KEEPS_ALL if spec.keep_mailbox else KEEPS_NOTHING
+        if self.keeps_mailbox == KEEPS_NOTHING and not self.is_temporary and class_of_child(spec) is not None:
+            self.keeps_mailbox = KEEPS_ASKS
         # 0 until the first start, which asks the loop for its default.
         self.mailbox_cap: Count = 0
         # The context variables with which its coroutines start.

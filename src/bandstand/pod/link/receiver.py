@@ -232,6 +232,10 @@ class IncomingAsk(ReplyCallback):
         """Return whether the asker has cancelled, or is gone."""
         return self._is_over
 
+    def may_go_to_next(self) -> bool:
+        """Return whether the ask has not ended."""
+        return not self._is_over
+
     def withdraw(self) -> None:
         """Cancel the ask: its handler never starts, or is cancelled."""
         self._is_over = True

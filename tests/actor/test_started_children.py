@@ -1,0 +1,124 @@
+"""`start_child` of a child that is a typed actor returns a handle that stays valid over restarts."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from bandstand.actor import Actor, ActorSystem, ask, child, id_of, tell
+from bandstand.core import ActorId, Loop
+from bandstand.errors import InvalidArgumentError, NoSuchActorError, NoSuchChildError
+from bandstand.supervision import (
+    ChildSpec,
+    DynamicSpec,
+    DynamicSupervisor,
+    PartitionSpec,
+    RestartPolicy,
+    SupervisorSpec,
+    spawn_supervisor,
+)
+from tests.core.support import settle
+
+pytestmark = pytest.mark.guarantee("G441")
+
+
+class Session(Actor):
+    def __init__(self, user: str = "nobody") -> None:
+        self.user = user
+
+    @ask
+    def who(self) -> str:
+        return self.user
+
+    @tell
+    def crash(self) -> None:
+        raise ConnectionError(self.user)
+
+
+def test_a_dynamic_child_is_a_handle_that_survives_a_restart(loop: ActorSystem) -> None:
+    async def story() -> None:
+        async with loop:
+            sessions = spawn_supervisor(loop, DynamicSpec(child=child("session").each_of(Session)))
+            ann = sessions.start_child("ann", name="ann")
+            before = id_of(ann)
+            ann.crash()
+            await asyncio.sleep(0)
+            assert await ann.who() == "ann"
+            assert id_of(ann) != before
+            assert ann == sessions.handle(Session, "ann")
+            assert sessions.name_of(ann) == "ann"
+            assert sessions.stop_child(ann)
+            with pytest.raises(NoSuchActorError):
+                ann.crash()
+
+    asyncio.run(story())
+
+
+def test_a_child_of_a_plain_supervisor_is_a_handle_that_survives_a_restart(loop: ActorSystem) -> None:
+    async def story() -> None:
+        async with loop:
+            root = spawn_supervisor(loop, SupervisorSpec())
+            ann = root.start_child(child("ann").of(Session, "ann"))
+            ann.crash()
+            await asyncio.sleep(0)
+            assert await ann.who() == "ann"
+            assert ann == root.handle(Session, "ann")
+
+    asyncio.run(story())
+
+
+def test_a_partition_is_a_handle_that_survives_a_restart(loop: ActorSystem) -> None:
+    class Shard(Session):
+        def __init__(self, number: int) -> None:
+            self.user = str(number)
+
+    async def story() -> None:
+        async with loop:
+            shards = spawn_supervisor(loop, PartitionSpec(child=child("shard").each_of(Shard), partitions=3))
+            shard = shards.route("key")
+            assert shard is not None
+            number = await shard.who()
+            shard.crash()
+            await asyncio.sleep(0)
+            assert await shard.who() == number
+            assert shard == shards.handle(Shard, f"shard-{number}")
+
+    asyncio.run(story())
+
+
+def test_the_children_of_a_nested_supervisor_are_handles(loop: ActorSystem) -> None:
+    async def story() -> None:
+        async with loop:
+            crowd: ChildSpec[None] = ChildSpec("crowd", DynamicSpec(child=child("session").each_of(Session)))
+            root = spawn_supervisor(loop, SupervisorSpec(children=[crowd]))
+            sessions = root.supervisor("crowd", DynamicSupervisor[Session])
+            assert sessions is not None
+            assert await sessions.start_child("ann").who() == "ann"
+
+    asyncio.run(story())
+
+
+def test_a_raw_child_is_an_id(loop: ActorSystem) -> None:
+    raw = ChildSpec("raw", lambda _ctx, _data: None, restart=RestartPolicy.NEVER)
+    crowd, root = spawn_supervisor(loop, DynamicSpec(child=raw)), spawn_supervisor(loop, SupervisorSpec())
+    assert isinstance(crowd.start_child(), ActorId)
+    assert isinstance(root.start_child(raw), ActorId)
+    settle(loop)
+
+
+@pytest.mark.once
+def test_a_raw_loop_has_no_handles() -> None:
+    with Loop() as loop:
+        root = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("raw", lambda _ctx, _data: None)]))
+        with pytest.raises(
+            InvalidArgumentError, match=r"which has no typed actors: use bandstand\.ActorSystem"
+        ):
+            root.handle(Session, "raw")
+
+
+@pytest.mark.once
+def test_an_unknown_handle_is_no_child(loop: ActorSystem) -> None:
+    sessions = spawn_supervisor(loop, DynamicSpec(child=child("session").each_of(Session)))
+    with pytest.raises(NoSuchChildError, match="is not a child of supervisor"):
+        sessions.name_of(loop.spawn(Session))
