@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -86,8 +87,10 @@ def test_a_role_of_a_pod_has_room_for_as_many_messages_as_the_option_says() -> N
 
 @pytest.mark.once
 def test_a_raw_child_counts_the_reserved_slots(loop: ActorSystem) -> None:
-    raw = ChildSpec("raw", lambda _ctx, _data: None, mailbox_cap=loop.config.sys_reserved + ROOM)
-    typed = ChildSpec("typed", lambda _ctx, _data: None, mailbox=ROOM)
+    raw: ChildSpec[Any] = ChildSpec(
+        "raw", lambda _ctx, _data: None, mailbox_cap=loop.config.sys_reserved + ROOM
+    )
+    typed: ChildSpec[Any] = ChildSpec("typed", lambda _ctx, _data: None, mailbox=ROOM)
     root = spawn_supervisor(loop, SupervisorSpec(children=[raw, typed]))
     for name in ("raw", "typed"):
         for number in range(ROOM):

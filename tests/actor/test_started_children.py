@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -100,7 +101,7 @@ def test_the_children_of_a_nested_supervisor_are_handles(loop: ActorSystem) -> N
 
 
 def test_a_raw_child_is_an_id(loop: ActorSystem) -> None:
-    raw = ChildSpec("raw", lambda _ctx, _data: None, restart=RestartPolicy.NEVER)
+    raw: ChildSpec[Any] = ChildSpec("raw", lambda _ctx, _data: None, restart=RestartPolicy.NEVER)
     crowd, root = spawn_supervisor(loop, DynamicSpec(child=raw)), spawn_supervisor(loop, SupervisorSpec())
     assert isinstance(crowd.start_child(), ActorId)
     assert isinstance(root.start_child(raw), ActorId)

@@ -10,9 +10,8 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import partial
 from traceback import format_exception
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 from hypothesis import given, settings
@@ -325,13 +324,21 @@ class SupervisionMachine(RuleBasedStateMachine):
             name = f"{parent.name}.+{self.count}"
             spec = child_of(plan, name, Actors(self.behavior, self.init))
             is_refused = parent.is_in_sequence
-            begin: Callable[[], ActorId] = partial(overseer.start_child, spec)
+            supervisor: Supervisor = overseer
+
+            def begin() -> ActorId:
+                return supervisor.start_child(spec)
+
         elif isinstance(overseer, DynamicSupervisor):
             is_refused = parent.plan.most is not None and len(parent.children) >= parent.plan.most
             parent.serial += not is_refused
             number = parent.serial
             name, plan = f"{parent.name}.k-{number}", parent.plan.children[0]
-            begin = partial(overseer.start_child, number)
+            crowd = cast("DynamicSupervisor[ActorId]", overseer)
+
+            def begin() -> ActorId:
+                return crowd.start_child(number)
+
         else:
             return
         if is_refused:

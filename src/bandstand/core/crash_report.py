@@ -7,7 +7,7 @@ limited in length, is one line, and is made without raising, whatever the progra
 from __future__ import annotations
 
 from inspect import iscoroutine
-from typing import TYPE_CHECKING, Any, TypeAlias, final
+from typing import TYPE_CHECKING, TypeAlias, final
 
 from bandstand.errors.formatting import safe_repr, safe_str, single_line, type_name
 
@@ -46,9 +46,9 @@ class CrashReport:
 
 def name_of_behavior(behavior: object) -> str:
     """Return the name of a raw behavior: a function, or an object that is called. An object with `__behavior_name__` names its methods itself."""
-    owner: Any = getattr(behavior, "__self__", None)
+    owner: object = getattr(behavior, "__self__", None)
     if hasattr(type(owner), "__behavior_name__"):
-        return str(owner.__behavior_name__)
+        return str(getattr(owner, "__behavior_name__", ""))
     name = getattr(behavior, "__qualname__", None)
     return name if type(name) is str else type_name(behavior, qualified=True)
 
