@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from traceback import format_exception
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 from hypothesis import given, settings
@@ -324,13 +324,14 @@ class SupervisionMachine(RuleBasedStateMachine):
             name = f"{parent.name}.+{self.count}"
             spec = child_of(plan, name, Actors(self.behavior, self.init))
             is_refused = parent.is_in_sequence
-            begin: Callable[[], ActorId] = lambda: overseer.start_child(spec)  # noqa: E731 -- a action, not a function
+            begin: Callable[[], ActorId] = lambda: overseer.start_child(spec)  # noqa: E731 -- it is called once
         elif isinstance(overseer, DynamicSupervisor):
             is_refused = parent.plan.most is not None and len(parent.children) >= parent.plan.most
             parent.serial += not is_refused
             number = parent.serial
             name, plan = f"{parent.name}.k-{number}", parent.plan.children[0]
-            begin = lambda: overseer.start_child(number)  # noqa: E731 -- same
+            dynamic = cast("DynamicSupervisor[ActorId]", overseer)
+            begin = lambda: dynamic.start_child(number)  # noqa: E731 -- same
         else:
             return
         if is_refused:
