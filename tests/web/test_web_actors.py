@@ -106,6 +106,7 @@ async def test_children_have_started_when_the_server_is_ready_and_drain_when_it_
             assert actors.health == WebHealth(WebStatus.OK, actors=2)
             assert actors.root.name == "root"
             assert actors.system.statistics().alive == 2
+            assert not actors.system.kernel.notify_idle, "the start still watches every tick"
             till = actors.handle(Till, "till")
             for _ in range(10):
                 till.pay(5)
