@@ -158,6 +158,24 @@ def test_it_is_seen_and_never_early_while_an_event_loop_without_a_loop_is_blocke
 
 
 @pytest.mark.guarantee("G103")
+@pytest.mark.real_time(reason="an event loop that keeps real time, and calls before its time")
+def test_a_timer_of_the_event_loop_that_is_early_is_set_again() -> None:
+    """uvloop counts whole milliseconds from the one in which a timer was set, so its timers are early by less than that."""
+
+    class EarlyEventLoop(asyncio.SelectorEventLoop):
+        def call_later(self, delay: float, *arguments: Any, **options: Any) -> asyncio.TimerHandle:
+            return super().call_later(delay / 2, *arguments, **options)
+
+    async def main() -> None:
+        start = time.monotonic()
+        await CancelToken(timeout=0.02).wait()
+        assert time.monotonic() - start >= 0.02
+
+    with asyncio.Runner(loop_factory=EarlyEventLoop) as runner:
+        runner.run(main())
+
+
+@pytest.mark.guarantee("G103")
 async def test_a_parents_cancellation_has_priority_over_an_unnoticed_own_deadline(
     clock: VirtualClock,
 ) -> None:

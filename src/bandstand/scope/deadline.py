@@ -225,13 +225,21 @@ class CancelDeadline:
                 left, partial(self._on_timer, expire), partial(self._on_loop_exit, has_listeners, expire)
             )
         if self._host is not None and running_event_loop() is self._host:
-            return self._host.call_later(left / 1000, self._on_timer, expire).cancel
+            return self._host.call_later(left / 1000, self._on_host_timer, has_listeners, expire).cancel
         expire("the loop that kept its deadline has ended")
         return None
 
     def _on_timer(self, expire: Expire) -> None:
         self._cancel = None
         expire(self.reason)
+
+    def _on_host_timer(self, has_listeners: HasListeners, expire: Expire) -> None:
+        """Expire, unless the timer was early: uvloop counts whole milliseconds, from the one in which a timer was set."""
+        if round(self.remaining_ms, 6) <= 0:
+            self._on_timer(expire)
+        else:
+            self._cancel = None
+            self.update_timer(has_listeners, expire)
 
     def _on_loop_exit(self, has_listeners: HasListeners, expire: Expire) -> None:
         """Continue on the event loop. The ending loop calls this, so nothing may be raised."""
