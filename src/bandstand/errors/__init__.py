@@ -61,6 +61,13 @@
     │   ├── ListenError             -125   (also an OSError) an adapter cannot start
     │   ├── NodeGoneError           -135   (also a ConnectionError) there is no connection to a node of the bus
     │   └── RefusedError            -123   raised in a handler: answer with an error and continue
+    ├── JournalError                   a journal cannot be opened, read or written
+    │   ├── JournalClosedError      -160   the journal is not open
+    │   ├── JournalLockedError      -161   another process has the journal open for writing
+    │   ├── JournalFullError        -162   the disk is full; nothing was written
+    │   ├── JournalOverloadedError  -163   too many bytes wait for the disk; nothing was written
+    │   ├── JournalFailedError      -164   the disk has failed, and nothing can be written any more
+    │   └── JournalCorruptError     -165   a record has changed, or a page is missing
     └── ConfigError                    an argument, a declaration or a setting is not valid
         ├── InvalidArgumentError      -3   (also a ValueError) an argument is never valid for this call
         ├── DeclarationError        -117   (also a TypeError) an actor class contradicts itself or its interface
@@ -68,7 +75,7 @@
         └── InvalidTransitionError  -147   a state machine cannot make this transition
 
 `TryAgainError` is a second base class of errors after which the same call may succeed later: `MailboxFullError`, `ActorRestartingError`,
-`TargetEndedError`, `MessageDroppedError`, `PodDownError`, `PodTimeoutError`, `NodeGoneError`.
+`TargetEndedError`, `MessageDroppedError`, `PodDownError`, `PodTimeoutError`, `NodeGoneError`, `JournalFullError`, `JournalOverloadedError`.
 
 Codes down to -99 belong to errors that any actor loop can have; those that only bandstand has start at -100. A message says what
 happened, where, and what to do. Exceptions can be pickled: they hold numbers and names, never live objects.
@@ -104,6 +111,13 @@ from bandstand.errors.exceptions import (
     InvalidVerdictError,
     IoNotWatchedError,
     IoRegistrationError,
+    JournalClosedError,
+    JournalCorruptError,
+    JournalError,
+    JournalFailedError,
+    JournalFullError,
+    JournalLockedError,
+    JournalOverloadedError,
     LinkBrokenError,
     ListenError,
     LoopBusyError,
@@ -174,6 +188,13 @@ __all__ = (
     "InvalidVerdictError",
     "IoNotWatchedError",
     "IoRegistrationError",
+    "JournalClosedError",
+    "JournalCorruptError",
+    "JournalError",
+    "JournalFailedError",
+    "JournalFullError",
+    "JournalLockedError",
+    "JournalOverloadedError",
     "LinkBrokenError",
     "ListenError",
     "LoopBusyError",

@@ -48,6 +48,10 @@ class BusError(BandstandError):
     """A message of the bus is not valid or was answered with an error, or a node cannot start or be reached."""
 
 
+class JournalError(BandstandError):
+    """A journal cannot be opened, read or written."""
+
+
 class ConfigError(BandstandError):
     """An argument, a declaration or a setting is not valid. The message says what to write instead."""
 
@@ -581,6 +585,60 @@ class NodeGoneError(BusError, TryAgainError, ConnectionError):
     """
 
     code = -135
+
+
+# --- journal ----------------------------------------------------------------------------------------------------------
+
+
+class JournalClosedError(JournalError):
+    """The journal is not open."""
+
+    code = -160
+
+
+class JournalLockedError(JournalError):
+    """Another process has the journal open for writing."""
+
+    code = -161
+
+
+class JournalFullError(JournalError, TryAgainError):
+    """The disk is full. Nothing was written; the same write succeeds when there is room."""
+
+    code = -162
+
+
+class JournalOverloadedError(JournalError, TryAgainError):
+    """Too many bytes wait for the disk. Nothing was written."""
+
+    code = -163
+
+
+class JournalFailedError(JournalError):
+    """The disk has failed. What was not reported as written is in the journal or not, and nothing can be written any more."""
+
+    code = -164
+
+
+class JournalCorruptError(JournalError):
+    """The journal is damaged: a record has changed, or a page is missing. The message says where.
+
+    Nothing is repaired, and nothing behind the damage is read: restore the journal from a copy.
+    """
+
+    code = -165
+
+    page: int = 0
+    """The number of the damaged or missing page; 0 if the database itself cannot be read."""
+    record: int = 0
+    """The place of the damaged record in its page, from 1; 0 if it is the page."""
+
+    @classmethod
+    def at(cls, text: str, page: int, record: int = 0) -> Self:
+        """Build the error for a page, or for a record of it."""
+        error = cls(text)
+        error.page, error.record = page, record
+        return error
 
 
 # --- pods -------------------------------------------------------------------------------------------------------------

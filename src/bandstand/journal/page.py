@@ -1,0 +1,109 @@
+"""The format of a page: records with a checksum each, and a checksum that chains the pages.
+
+A page is what one commit makes durable. Its body is a sequence of records:
+
+    length u32 | crc32 u32 | kind u8 | data        little-endian; the checksum covers kind and data
+
+The chain of a page is the CRC-32 of its number, its time, the number of its records and its body, continued from the chain of the page
+before. SQLite returns a record in which a bit has flipped as if nothing had happened, so these checksums are the only thing that notices; and
+a page that is missing, or in the wrong place, breaks the chain.
+
+Everything here is pure: bytes in, bytes or records out.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+from zlib import crc32
+
+from bandstand.errors import InvalidArgumentError, JournalCorruptError
+from bandstand.errors.formatting import safe_repr
+
+__all__ = ("LARGEST_RECORD", "Page", "Record", "chain_of", "decode_body", "encode_records")
+
+LARGEST_RECORD: Final = 64 << 20
+"""The most bytes of data that a record may have."""
+
+_RECORD = struct.Struct("<IIB")
+_PAGE = struct.Struct("<QqI")
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One entry of the journal: a kind from 0 to 255, whose meaning the writer chooses, and bytes."""
+
+    kind: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The records of one commit."""
+
+    number: int
+    """Its place in the journal: 1 for the first page, without gaps."""
+    at: int
+    """When it was written, in milliseconds since 1970."""
+    records: tuple[Record, ...]
+    chain: int
+    """The checksum of this page and all pages before it."""
+
+
+def encode_records(records: Iterable[Record]) -> bytes:
+    """Return the bytes of some records, as they stand in the body of a page.
+
+    Raises:
+        InvalidArgumentError: the kind or the data of a record is not valid.
+    """
+    parts: list[bytes] = []
+    for record in records:
+        kind, data = record.kind, record.data
+        if type(kind) is not int or not 0 <= kind <= 255:
+            raise InvalidArgumentError(
+                f"the kind of a record is {safe_repr(kind)}: pass an int from 0 to 255"
+            )
+        if type(data) is not bytes or len(data) > LARGEST_RECORD:
+            what = f"{len(data)} bytes" if type(data) is bytes else f"of type {type(data).__name__}"
+            raise InvalidArgumentError(
+                f"the data of a record is {what}: pass an object of type bytes, with at most {LARGEST_RECORD} bytes"
+            )
+        parts.append(_RECORD.pack(len(data), crc32(data, kind), kind))
+        parts.append(data)
+    return b"".join(parts)
+
+
+def chain_of(previous: int, number: int, at: int, count: int, body: bytes) -> int:
+    """Return the chain of a page, from the chain of the page before it."""
+    return crc32(body, crc32(_PAGE.pack(number, at, count), previous))
+
+
+def decode_body(number: int, count: int, body: bytes) -> Iterator[Record]:
+    """Yield the records of a page.
+
+    Raises:
+        JournalCorruptError: a record is damaged, or there are more or fewer than `count`. The error names the page and the record.
+    """
+    start, end = 0, len(body)
+    for place in range(1, count + 1):
+        if end - start < _RECORD.size:
+            raise _damaged(number, place, f"the page ends after {place - 1} of {count} records")
+        length, checksum, kind = _RECORD.unpack_from(body, start)
+        start += _RECORD.size
+        data = body[start : start + length]
+        if len(data) < length:
+            raise _damaged(number, place, f"it has {length} bytes, and the page ends after {len(data)}")
+        if crc32(data, kind) != checksum:
+            raise _damaged(number, place, "its checksum does not match")
+        start += length
+        yield Record(kind, data)
+    if start != end:
+        raise JournalCorruptError.at(
+            f"page {number} is damaged: {end - start} bytes follow its last record", number
+        )
+
+
+def _damaged(page: int, record: int, reason: str) -> JournalCorruptError:
+    return JournalCorruptError.at(f"record {record} of page {page} is damaged: {reason}", page, record)

@@ -1,0 +1,439 @@
+"""The files of a journal: an SQLite database in WAL mode, a lock, and a mark of the last page.
+
+    DIRECTORY/journal.sqlite    the pages; -wal and -shm beside it while it is open
+    DIRECTORY/lock              locked by the one process that writes
+    DIRECTORY/last              number and chain of the last page that is known to be durable
+
+**Why SQLite.** With WAL and `synchronous=FULL` a commit costs one fsync, as with a plain file, and others have tested for twenty years what it does after
+a crash. Until 3.51.3 it has a bug that can lose a transaction if two connections write or checkpoint at the same instant. So exactly one
+connection writes and checkpoints, and the lock keeps other processes out. Readers open the database read-only.
+
+**Why the mark.** SQLite takes a damaged frame of its write-ahead log for the end of the log, and drops the commits behind it without an error. The mark
+is written after each commit, without fsync. So it is never ahead of the disk, and a journal that ends before its mark has lost pages. After a power
+cut the mark may be old or empty; then less is noticed.
+
+**Errors.** A full disk fails the commit, which SQLite has rolled back; a later commit may succeed. Every other error of the disk ends the journal: after a
+failed fsync the kernel may have dropped what it could not write, and a second fsync would report success.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import sqlite3
+import struct
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Final, Self, TypeAlias, final
+from zlib import crc32
+
+from bandstand.errors import (
+    JournalCorruptError,
+    JournalError,
+    JournalFailedError,
+    JournalFullError,
+    JournalLockedError,
+)
+from bandstand.errors.formatting import describe_exception
+from bandstand.journal.page import Page, chain_of, decode_body
+
+__all__ = ("JournalReader", "Storage")
+
+DATABASE: Final = "journal.sqlite"
+LOCK: Final = "lock"
+MARK: Final = "last"
+
+_Row: TypeAlias = tuple[int, int, int, int, bytes]
+_Mark: TypeAlias = tuple[int, int]
+
+_APPLICATION_ID: Final = 0x62736A6C
+_FORMAT: Final = 1
+_SCHEMA: Final = """
+CREATE TABLE page (number INTEGER PRIMARY KEY, at INTEGER NOT NULL, count INTEGER NOT NULL, chain INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE TABLE deleted (number INTEGER NOT NULL, chain INTEGER NOT NULL);
+INSERT INTO deleted VALUES (0, 0);
+"""
+_INSERT: Final = "INSERT INTO page (number, at, count, chain, body) VALUES (?, ?, ?, ?, ?)"
+_PAGES: Final = "SELECT number, at, count, chain, body FROM page WHERE number >= ? ORDER BY number"
+
+# A reader fetches about this many bytes at a time: between two fetches it holds no snapshot, which would stop checkpoints.
+_FETCH_BYTES: Final = 4 << 20
+
+
+_MARK: Final = struct.Struct("<QI")
+_CHECKSUM: Final = struct.Struct("<I")
+
+
+# -- the writer ------------------------------------------------------------------------------------------------------------------
+
+
+@final
+class Storage:
+    """The one writer of a journal. Use it from the thread that opened it.
+
+    Args:
+        directory: where the journal is. It is created if it does not exist; its parent must.
+
+    Raises:
+        JournalLockedError: another process has the journal open for writing.
+        JournalCorruptError: the last page is damaged, or pages at the end are missing.
+        JournalFullError, JournalFailedError: the disk is full or fails.
+        JournalError: the directory is not that of a journal, or a newer version of bandstand has written it.
+    """
+
+    __slots__ = ("_connection", "_lock", "_mark", "chain", "directory", "first", "last")
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._lock = self._mark = -1
+        self._connection: sqlite3.Connection | None = None
+        self.first = 1
+        """The number of the first page that is kept, or that the first page will have."""
+        self.last = 0
+        """The number of the last page; 0 if there is none."""
+        self.chain = 0
+        """The chain of the last page."""
+        try:
+            with _translated(f"open the journal {directory}"):
+                self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self) -> None:
+        directory = self.directory
+        is_new = not directory.exists()
+        directory.mkdir(exist_ok=True)
+        if is_new:
+            _sync_directory(directory.parent)
+        self._take_lock()
+        connection = self._connection = sqlite3.connect(directory / DATABASE, isolation_level=None)
+        connection.execute("PRAGMA journal_mode = WAL")
+        # Commits are durable one by one. The second is for macOS, whose fsync does not flush the disk's own cache.
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA fullfsync = ON")
+        connection.execute("PRAGMA checkpoint_fullfsync = ON")
+        # Checkpoints are explicit: the error of an automatic one would look like the error of a commit.
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
+        connection.execute("PRAGMA cell_size_check = ON")
+        if connection.execute("PRAGMA user_version").fetchone() == (0,):
+            connection.executescript(
+                f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {_FORMAT}; COMMIT"
+            )
+            _sync_directory(directory)
+        _check_format(connection, directory)
+        mark = _read_mark(directory)
+        self.first, self.last, self.chain = _read_end(connection, directory, mark)
+        self._mark = os.open(directory / MARK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._write_mark()
+
+    def _take_lock(self) -> None:
+        path = self.directory / LOCK
+        self._lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(self._lock, 32, 0).decode("ascii", "replace").strip()
+            raise JournalLockedError(
+                f"the journal {self.directory} is open in another process{f' ({holder})' if holder else ''}: stop it, or use another directory"
+            ) from None
+        os.ftruncate(self._lock, 0)
+        os.pwrite(self._lock, f"pid {os.getpid()}\n".encode(), 0)
+
+    def commit(self, at: int, count: int, body: bytes) -> int:
+        """Write a page, and return its number when it is durable.
+
+        Raises:
+            JournalFullError: the disk is full. The page was not written.
+            JournalFailedError: the disk has failed. The page may have been written or not.
+        """
+        number = self.last + 1
+        chain = chain_of(self.chain, number, at, count, body)
+        with _translated(f"write page {number} of the journal {self.directory}"):
+            self._connected.execute(_INSERT, (number, at, count, chain, body))
+            self.last, self.chain = number, chain
+            self._write_mark()
+        return number
+
+    def checkpoint(self) -> None:
+        """Copy the write-ahead log into the database, as far as readers allow.
+
+        Raises:
+            JournalFullError: the disk is full. The log stays as it is.
+            JournalFailedError: the disk has failed.
+        """
+        with _translated(f"checkpoint the journal {self.directory}"):
+            self._connected.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+
+    def delete_before(self, number: int, limit: int) -> int:
+        """Delete pages before this number, at most `limit`, and return how many were deleted. The last page is always kept.
+
+        Raises:
+            JournalFullError, JournalFailedError: as for `commit`. No page was deleted.
+        """
+        end = min(number, self.last, self.first + limit)
+        count = end - self.first
+        if count <= 0:
+            return 0
+        connection = self._connected
+        with _translated(f"delete pages of the journal {self.directory}"):
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                connection.execute(
+                    "UPDATE deleted SET number = ?, chain = (SELECT chain FROM page WHERE number = ?)",
+                    (end - 1, end - 1),
+                )
+                connection.execute("DELETE FROM page WHERE number < ?", (end,))
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+        self.first = end
+        return count
+
+    def close(self) -> None:
+        """Close the files. Closing again does nothing.
+
+        Raises:
+            JournalFailedError: the last checkpoint failed. Every page that was committed is durable all the same.
+        """
+        connection, self._connection = self._connection, None
+        try:
+            if connection is not None:
+                with _translated(f"close the journal {self.directory}"):
+                    connection.close()
+        finally:
+            for descriptor in (self._mark, self._lock):
+                if descriptor >= 0:
+                    os.close(descriptor)
+            self._mark = self._lock = -1
+
+    @property
+    def _connected(self) -> sqlite3.Connection:
+        if self._connection is None:
+            raise JournalError(f"the journal {self.directory} is closed")
+        return self._connection
+
+    def _write_mark(self) -> None:
+        mark = _MARK.pack(self.last, self.chain)
+        os.pwrite(self._mark, mark + _CHECKSUM.pack(crc32(mark)), 0)
+
+
+# -- readers -----------------------------------------------------------------------------------------------------------------------
+
+
+@final
+class JournalReader:
+    """Reads the pages of a journal, while it is written or not, in any process. Use it from the thread that made it.
+
+        with JournalReader("data/journal") as reader:
+            for page in reader.pages():
+                print(page.number, len(page.records))
+
+    Args:
+        directory: where the journal is.
+
+    Raises:
+        JournalError: there is no journal in this directory, or a newer version of bandstand has written it.
+        JournalCorruptError: the database cannot be read.
+    """
+
+    __slots__ = ("_connection", "directory")
+
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
+        self.directory = directory = Path(directory)
+        path = directory / DATABASE
+        if not path.exists():
+            raise JournalError(f"there is no journal in {directory}: {DATABASE} does not exist")
+        with _translated(f"read the journal {directory}"):
+            connection = sqlite3.connect(
+                f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None
+            )
+            try:
+                connection.execute("PRAGMA cell_size_check = ON")
+                _check_format(connection, directory)
+            except BaseException:
+                connection.close()
+                raise
+        self._connection = connection
+
+    @property
+    def first(self) -> int:
+        """The number of the first page that is kept, or that the first page will have."""
+        with _translated(f"read the journal {self.directory}"):
+            return _read_deleted(self._connection, self.directory)[0] + 1
+
+    def pages(self, since: int = 0) -> Iterator[Page]:
+        """Yield the pages from number `since` on, or from the first one that is kept, up to the last one that is durable now.
+
+        Every record and the chain are checked.
+
+        Raises:
+            JournalCorruptError: a page is damaged or missing. The error names it. The pages before it have been yielded.
+            JournalFailedError: the disk has failed.
+            JournalError: the next page was deleted while this iterator waited.
+        """
+        mark = _read_mark(self.directory)
+        number, chain = self._before(since)
+        while True:
+            fetched = self._fetch(number + 1)
+            for row in fetched:
+                page = _checked_page(row, number, chain)
+                number, chain = page.number, page.chain
+                if number >= since:
+                    yield page
+            if not fetched:
+                break
+        _check_mark(mark, number, chain)
+
+    def _before(self, since: int) -> tuple[int, int]:
+        """Return number and chain of the page before the first one to read."""
+        with _translated(f"read the journal {self.directory}"):
+            number, chain = _read_deleted(self._connection, self.directory)
+            if since <= number + 1:
+                return number, chain
+            row = self._connection.execute(
+                "SELECT number, chain FROM page WHERE number < ? ORDER BY number DESC LIMIT 1", (since,)
+            ).fetchone()
+        return (number, chain) if row is None else (row[0], row[1])
+
+    def _fetch(self, number: int) -> list[_Row]:
+        rows: list[_Row] = []
+        size = 0
+        with _translated(f"read page {number} of the journal {self.directory}"):
+            with closing(self._connection.execute(_PAGES, (number,))) as cursor:
+                for row in cursor:
+                    rows.append(row)
+                    size += len(row[-1])
+                    if size >= _FETCH_BYTES:
+                        break
+            if rows and rows[0][0] > number and _read_deleted(self._connection, self.directory)[0] >= number:
+                raise JournalError(
+                    f"page {number} of the journal {self.directory} was deleted before it was read: keep pages longer, or read faster"
+                )
+        return rows
+
+    def close(self) -> None:
+        """Close the database."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+
+# -- what both do ------------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _translated(doing: str) -> Generator[None]:
+    """Raise the errors of SQLite and of the operating system as those of the journal."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        text = f"cannot {doing}: {describe_exception(error)}"
+        # The low byte is the kind of error, the rest says where it happened.
+        match getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF:
+            case sqlite3.SQLITE_FULL:
+                raise JournalFullError(text) from error
+            case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
+                raise JournalCorruptError(text) from error
+            case _:
+                raise JournalFailedError(text) from error
+    except OSError as error:
+        kind = JournalFullError if error.errno in {errno.ENOSPC, errno.EDQUOT} else JournalFailedError
+        raise kind(f"cannot {doing}: {describe_exception(error)}") from error
+
+
+def _sync_directory(directory: Path) -> None:
+    """Make the entries of a directory durable."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _check_format(connection: sqlite3.Connection, directory: Path) -> None:
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if application != _APPLICATION_ID:
+        raise JournalError(f"{directory / DATABASE} is not a journal of bandstand: choose another directory")
+    if version > _FORMAT:
+        raise JournalError(
+            f"the journal {directory} has format {version}, and this version of bandstand reads formats up to {_FORMAT}: use a newer version"
+        )
+
+
+def _read_deleted(connection: sqlite3.Connection, directory: Path) -> _Mark:
+    """Return number and chain of the last page that was deleted; (0, 0) if none was."""
+    rows: list[_Mark] = connection.execute("SELECT number, chain FROM deleted").fetchall()
+    if len(rows) != 1:
+        raise JournalCorruptError(f"the journal {directory} does not say where it begins")
+    return rows[0]
+
+
+def _read_mark(directory: Path) -> _Mark | None:
+    """Read the mark; None if it is missing or was not written completely."""
+    try:
+        content = (directory / MARK).read_bytes()
+    except FileNotFoundError:
+        return None
+    mark, checksum = content[: _MARK.size], content[_MARK.size :]
+    if len(mark) < _MARK.size or checksum != _CHECKSUM.pack(crc32(mark)):
+        return None
+    number, chain = _MARK.unpack(mark)
+    return number, chain
+
+
+def _read_end(connection: sqlite3.Connection, directory: Path, mark: _Mark | None) -> tuple[int, int, int]:
+    """Check the last page, and return the number of the first page, and number and chain of the last one."""
+    number, chain = _read_deleted(connection, directory)
+    first = number + 1
+    rows: list[_Row] = connection.execute(
+        "SELECT number, at, count, chain, body FROM page ORDER BY number DESC LIMIT 2"
+    ).fetchall()
+    if len(rows) == 2:
+        number, chain = rows[1][0], rows[1][3]
+    if rows:
+        last = _checked_page(rows[0], number, chain)
+        number, chain = last.number, last.chain
+    _check_mark(mark, number, chain)
+    return first, number, chain
+
+
+def _checked_page(row: _Row, previous: int, chain: int) -> Page:
+    """Return a page, after checking that it follows the previous one and is not damaged."""
+    number, at, count, its_chain, body = row
+    if number != previous + 1:
+        missing = (
+            f"page {previous + 1} is"
+            if number == previous + 2
+            else f"pages {previous + 1} to {number - 1} are"
+        )
+        raise JournalCorruptError.at(f"{missing} missing", previous + 1)
+    records = tuple(decode_body(number, count, body))
+    if chain_of(chain, number, at, count, body) != its_chain:
+        raise JournalCorruptError.at(
+            f"page {number} is damaged: its checksum does not match, or it does not follow the page before it",
+            number,
+        )
+    return Page(number, at, records, its_chain)
+
+
+def _check_mark(mark: _Mark | None, number: int, chain: int) -> None:
+    """Check that the journal does not end before the last page that is known to be durable."""
+    if mark is None:
+        return
+    if mark[0] > number:
+        raise JournalCorruptError.at(
+            f"the journal ends at page {number}, but page {mark[0]} was written: its end is damaged or was cut off",
+            number + 1,
+        )
+    if mark[0] == number and mark[1] != chain:
+        raise JournalCorruptError.at(f"page {number} is not the page that was written", number)

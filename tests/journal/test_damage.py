@@ -1,0 +1,189 @@
+"""A damaged journal: every flipped bit and every missing page is found and named, and never read over."""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bandstand.errors import JournalCorruptError, JournalError
+from bandstand.journal import Journal, JournalReader, Page, Record
+from bandstand.journal.page import chain_of, decode_body, encode_records
+from tests.journal.journals import flip_bit, read_pages, with_journal, write_pages
+
+DATABASE = "journal.sqlite"
+PAGES = [[Record(1, f"page {n} record {k}".encode() * 20) for k in range(3)] for n in range(1, 9)]
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """A journal of eight pages, closed, so that all of them are in the database."""
+    directory = tmp_path / "journal"
+    write_pages(directory, PAGES)
+    return directory
+
+
+def sound_pages(directory: Path) -> tuple[list[Page], JournalError | None]:
+    """Return the pages up to the first damage, and the damage."""
+    pages: list[Page] = []
+    try:
+        with JournalReader(directory) as reader:
+            for page in reader.pages():
+                pages.append(page)  # noqa: PERF402  # those before the damage are kept
+    except JournalError as damage:
+        return pages, damage
+    return pages, None
+
+
+def change(directory: Path, statement: str, *values: object) -> None:
+    connection = sqlite3.connect(directory / DATABASE)
+    with connection:
+        connection.execute(statement, values)
+    connection.close()
+
+
+@pytest.mark.guarantee("G443")
+class TestFlippedBits:
+    @pytest.mark.slow
+    @pytest.mark.parametrize("seed", range(8))
+    def test_a_flipped_bit_is_found_or_changes_nothing(
+        self, directory: Path, seed: int, tmp_path: Path
+    ) -> None:
+        """Bits of free space and of SQLite's own counters do not matter. Every other bit must be found."""
+        original, random_ = read_pages(directory), random.Random(seed)
+        size = (directory / DATABASE).stat().st_size
+        found = 0
+        for number in range(60):
+            copy = tmp_path / f"copy{number}"
+            shutil.copytree(directory, copy)
+            flip_bit(copy / DATABASE, random_.randrange(size * 8))
+            pages, damage = sound_pages(copy)
+            assert pages == original[: len(pages)]
+            assert damage is not None or pages == original
+            found += damage is not None
+            shutil.rmtree(copy)
+        assert found > 5
+
+    @given(data=st.data())
+    def test_every_bit_of_a_page_is_covered_by_a_checksum(self, data: st.DataObject) -> None:
+        body = encode_records(PAGES[0])
+        chain = chain_of(7, 1, 1000, 3, body)
+        bit = data.draw(st.integers(0, len(body) * 8 - 1))
+        damaged = bytearray(body)
+        damaged[bit // 8] ^= 1 << bit % 8
+        assert chain_of(7, 1, 1000, 3, bytes(damaged)) != chain
+        with pytest.raises(JournalCorruptError, match=r"page 1 is damaged"):
+            list(decode_body(1, 3, bytes(damaged)))
+
+    def test_the_error_names_the_record(self, directory: Path) -> None:
+        (body,) = (
+            sqlite3.connect(directory / DATABASE).execute("SELECT body FROM page WHERE number = 5").fetchone()
+        )
+        place = body.index(b"page 5 record 1")
+        change(
+            directory, "UPDATE page SET body = ? WHERE number = 5", body[:place] + b"P" + body[place + 1 :]
+        )
+        pages, damage = sound_pages(directory)
+        assert [page.number for page in pages] == [1, 2, 3, 4]
+        assert isinstance(damage, JournalCorruptError)
+        assert (damage.page, damage.record) == (5, 2)
+        assert str(damage) == "record 2 of page 5 is damaged: its checksum does not match"
+
+    @pytest.mark.parametrize("column", ["at", "count", "chain"])
+    def test_the_fields_of_a_page_are_covered(self, directory: Path, column: str) -> None:
+        change(directory, f"UPDATE page SET {column} = {column} + 1 WHERE number = 3")
+        pages, damage = sound_pages(directory)
+        assert len(pages) == 2
+        assert isinstance(damage, JournalCorruptError)
+        assert damage.page == 3
+
+    def test_a_page_from_another_place_is_noticed(self, directory: Path) -> None:
+        change(
+            directory,
+            "UPDATE page SET (at, count, chain, body) = (SELECT at, count, chain, body FROM page WHERE number = 2) WHERE number = 6",
+        )
+        pages, damage = sound_pages(directory)
+        assert len(pages) == 5
+        assert damage is not None
+        assert (
+            "page 6 is damaged: its checksum does not match, or it does not follow the page before it"
+            in str(damage)
+        )
+
+
+@pytest.mark.guarantee("G443")
+class TestMissingPages:
+    @pytest.mark.parametrize(
+        ("gone", "text"),
+        [
+            ("number = 4", "page 4 is missing"),
+            ("number BETWEEN 2 AND 5", "pages 2 to 5 are missing"),
+            ("number = 1", "page 1 is missing"),
+        ],
+    )
+    def test_a_gap_is_named(self, directory: Path, gone: str, text: str) -> None:
+        change(directory, f"DELETE FROM page WHERE {gone}")
+        _, damage = sound_pages(directory)
+        assert str(damage) == text
+
+    @pytest.mark.parametrize("gone", ["number = 8", "number > 3", "number > 0"])
+    def test_a_missing_end_is_noticed_by_readers_and_by_the_next_writer(
+        self, directory: Path, gone: str
+    ) -> None:
+        change(directory, f"DELETE FROM page WHERE {gone}")
+        _, damage = sound_pages(directory)
+        assert re.fullmatch(
+            r"the journal ends at page \d, but page 8 was written: its end is damaged or was cut off",
+            str(damage),
+        )
+        with pytest.raises(JournalCorruptError, match="but page 8 was written"):
+            write_pages(directory, [])
+
+    def test_a_damaged_write_ahead_log_does_not_hide_its_end(self, tmp_path: Path) -> None:
+        """SQLite stops at a damaged frame as if the log ended there."""
+        directory, copy = tmp_path / "journal", tmp_path / "copy"
+
+        async def write_and_copy(journal: Journal) -> None:
+            for records in PAGES:
+                await journal.append(*records)
+            shutil.copytree(directory, copy)
+
+        with_journal(directory, write_and_copy)
+        log = copy / f"{DATABASE}-wal"
+        flip_bit(log, log.stat().st_size * 4)
+        (copy / f"{DATABASE}-shm").unlink()
+        with pytest.raises(JournalCorruptError, match="but page 8 was written"):
+            write_pages(copy, [])
+
+    def test_another_last_page_is_noticed(self, directory: Path) -> None:
+        other = directory.with_name("other")
+        write_pages(other, [*PAGES[:7], [Record(1, b"another end")]])
+        shutil.copy(other / DATABASE, directory / DATABASE)
+        with pytest.raises(JournalCorruptError, match="page 8 is not the page that was written"):
+            write_pages(directory, [])
+
+    @pytest.mark.parametrize("content", [b"", b"short", bytes(16)])
+    def test_an_unfinished_mark_is_ignored(self, directory: Path, content: bytes) -> None:
+        """After a power cut the mark may be empty: the pages are durable, it is not."""
+        (directory / "last").write_bytes(content)
+        assert len(read_pages(directory)) == 8
+        write_pages(directory, [[Record(1, b"9")]])
+        assert len(read_pages(directory)) == 9
+
+    def test_an_old_mark_is_no_damage(self, directory: Path) -> None:
+        mark = (directory / "last").read_bytes()
+        write_pages(directory, [[Record(1, b"9")]])
+        (directory / "last").write_bytes(mark)
+        assert len(read_pages(directory)) == 9
+        write_pages(directory, [])
+
+    def test_a_file_that_is_no_database_is_refused(self, directory: Path) -> None:
+        (directory / DATABASE).write_bytes(b"nonsense" * 4096)
+        with pytest.raises(JournalCorruptError, match=r"cannot read the journal .*file is not a database"):
+            read_pages(directory)
