@@ -48,7 +48,7 @@ def change(directory: Path, statement: str, *values: object) -> None:
     connection.close()
 
 
-@pytest.mark.guarantee("G443")
+@pytest.mark.guarantee("G453")
 class TestFlippedBits:
     @pytest.mark.slow
     @pytest.mark.parametrize("seed", range(8))
@@ -117,7 +117,7 @@ class TestFlippedBits:
         )
 
 
-@pytest.mark.guarantee("G443")
+@pytest.mark.guarantee("G453")
 class TestMissingPages:
     @pytest.mark.parametrize(
         ("gone", "text"),

@@ -49,7 +49,7 @@ def largest_file(size: int) -> Generator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-@pytest.mark.guarantee("G442")
+@pytest.mark.guarantee("G452")
 @pytest.mark.slow
 def test_what_was_reported_is_there_after_kill(tmp_path: Path) -> None:
     directory, random_ = tmp_path / "journal", random.Random(1)
@@ -68,7 +68,7 @@ def test_what_was_reported_is_there_after_kill(tmp_path: Path) -> None:
     assert [page.number for page in pages] == list(range(1, len(pages) + 1))
 
 
-@pytest.mark.guarantee("G444")
+@pytest.mark.guarantee("G454")
 class TestFailingDisk:
     def test_a_failed_disk_ends_the_journal(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         failures: list[JournalFailedError] = []
@@ -106,7 +106,7 @@ class TestFailingDisk:
         assert with_journal(directory, lambda journal: journal.append(Record(1, b"after"))) == 2
 
 
-@pytest.mark.guarantee("G444")
+@pytest.mark.guarantee("G454")
 class TestFullDisk:
     def test_writes_are_refused_while_the_disk_is_full_and_not_afterwards(self, tmp_path: Path) -> None:
         storage = Storage(tmp_path / "journal")

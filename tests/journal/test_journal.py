@@ -35,7 +35,7 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path / "journal"
 
 
-@pytest.mark.guarantee("G440")
+@pytest.mark.guarantee("G450")
 class TestWriting:
     def test_records_are_read_back_in_the_order_of_their_writes(self, directory: Path) -> None:
         async def write(journal: Journal) -> None:
@@ -133,7 +133,7 @@ class TestWriting:
         with_journal(directory, write)
 
 
-@pytest.mark.guarantee("G441")
+@pytest.mark.guarantee("G451")
 class TestOneWriter:
     def test_a_second_writer_is_refused_and_told_who_the_first_is(self, directory: Path) -> None:
         async def write(journal: Journal) -> None:
@@ -223,7 +223,7 @@ class TestWrongUse:
                 use()
 
 
-@pytest.mark.guarantee("G445")
+@pytest.mark.guarantee("G455")
 class TestOverload:
     def test_too_many_waiting_bytes_are_refused_and_later_ones_are_not(self, directory: Path) -> None:
         async def write(journal: Journal) -> None:
@@ -242,7 +242,7 @@ class TestOverload:
         assert [len(page.records[0].data) for page in read_pages(directory)] == [2000, 1]
 
 
-@pytest.mark.guarantee("G446")
+@pytest.mark.guarantee("G456")
 class TestDeleting:
     def test_deleted_pages_are_gone_and_the_rest_is_still_checked(self, directory: Path) -> None:
         write_pages(directory, [[line(str(n))] for n in range(1, 11)])
@@ -316,7 +316,7 @@ class TestDeleting:
                 list(pages)
 
 
-@pytest.mark.guarantee("G447")
+@pytest.mark.guarantee("G457")
 class TestReading:
     def test_a_reader_follows_a_writer(self, directory: Path) -> None:
         async def run(journal: Journal) -> None:
