@@ -700,3 +700,57 @@ def test_an_ask_that_waits_fails_when_the_child_is_given_up(loop: ActorSystem, c
     with pytest.raises(NoSuchActorError, match=text):
         pump.crash()
     check_statistics(loop)
+
+
+@pytest.mark.guarantee("G442")
+def test_asks_that_are_kept_come_behind_what_on_start_sends_to_itself(
+    run_virtual: RunSystem,
+) -> None:
+    class Prepared(Actor):
+        def __init__(self, book: list[str]) -> None:
+            self.book = book
+
+        def on_start(self) -> None:
+            self.me.prepare()
+
+        @tell
+        def prepare(self) -> None:
+            self.book.append("prepared")
+
+        @tell
+        def crash(self) -> None:
+            raise Boom("crash")
+
+        @ask
+        def read(self) -> list[str]:
+            self.book.append("read")
+            return self.book
+
+    async def body(loop: ActorSystem) -> None:
+        book: list[str] = []
+        prepared = one_for_one(loop, child("prepared").of(Prepared, book)).handle(Prepared, "prepared")
+        await asyncio.sleep(0.1)
+        prepared.crash()
+        await prepared.read()
+        assert book == ["prepared", "prepared", "read"]
+
+    run_virtual(body)
+
+
+@pytest.mark.guarantee("G442")
+def test_kept_asks_outlive_an_init_that_fails(run_virtual: RunSystem) -> None:
+    class Stubborn(Worker):
+        def on_start(self) -> None:
+            if type(self).born in {2, 3}:
+                raise Boom("not yet")
+
+    async def body(loop: ActorSystem) -> None:
+        handle = one_for_one(loop, child("stubborn", backoff=BACKOFF).of(Stubborn, [])).handle(
+            Stubborn, "stubborn"
+        )
+        handle.crash()
+        replies = [handle.incarnation() for _ in range(10)]
+        assert [await reply for reply in replies] == [4] * 10
+        check_statistics(loop)
+
+    run_virtual(body)

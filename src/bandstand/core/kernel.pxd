@@ -196,6 +196,8 @@ cdef class Kernel:
     cdef Py_ssize_t discard_lanes(self, ActorCell cell, int last) except -1
     @cython.locals(before=Py_ssize_t, asks=list, lane=int, ring=Ring, left=Py_ssize_t, message=tuple)
     cdef Py_ssize_t discard_all_but_asks(self, ActorCell cell) except -1
+    @cython.locals(cell=ActorCell)
+    cpdef bint append_mailbox(self, ActorId actor, ActorCell mailbox) except -1
     cpdef object discard_mailbox(self, object mailbox)
     cdef object _stash(self, ActorCell cell, ActorContext ctx, object data, object stash)
     @cython.locals(stashed=list, left=list, count=Py_ssize_t, message=tuple)

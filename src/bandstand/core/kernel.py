@@ -750,6 +750,16 @@ class Kernel:
             cell.put_back(number, data, tag, sender)
         return before - cell.waiting()
 
+    def append_mailbox(self, actor: ActorId, mailbox: ActorCell) -> bool:
+        """Put messages that were kept behind those of the next child. Return False if it has ended."""
+        cell = actor.cell
+        if cell is None:
+            return False
+        cell.append_messages_of(mailbox)
+        if not cell.queued and cell.waiting() > 0:
+            self.make_ready(cell)
+        return True
+
     def discard_mailbox(self, mailbox: ActorCell) -> None:
         """Make dead letters of a mailbox that was kept for a next child that will not come."""
         if type(mailbox) is not ActorCell:

@@ -252,6 +252,8 @@ cdef class Lanes:
     cdef object took_system(self, int tag)
     @cython.final
     cdef object take_messages_of(self, Lanes other)
+    @cython.locals(lane=int, source=Ring, ring=Ring, message=tuple)
+    cpdef object append_messages_of(self, Lanes other)
     @cython.final
     @cython.locals(ring=Ring, made=Ring)
     cdef Ring lane(self, int lane)

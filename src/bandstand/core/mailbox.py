@@ -497,6 +497,21 @@ class Lanes:
         self.control, other.control = other.control, None
         self.urgent, other.urgent = other.urgent, 0
 
+    def append_messages_of(self, other: Lanes) -> None:
+        """Put the user messages of a mailbox that is not used any more behind those of this one, in their order. Always succeeds."""
+        lane = CONTROL
+        while lane <= DATA:
+            source = other.ring(lane)
+            if source is not None and source.count > 0:
+                ring = self.lane(lane)
+                if lane != DATA:
+                    self.urgent += source.count
+                while source.count > 0:
+                    message = source.shift()
+                    ring.push(message[0], message[1], message[2])
+            lane += 1
+        other.urgent = 0
+
     def lane(self, lane: LaneNumber) -> Ring:
         """Return the ring of one lane; make it if this is its first message."""
         ring = self.ring(lane)

@@ -52,6 +52,7 @@ cdef class ChildSlot:
 
     cpdef object clear(self, object loop)
     cpdef object cancel_timer(self, object loop)
+    cpdef object keep_before(self, ActorCell mailbox)
     cpdef object discard_mailbox(self, object loop)
     cpdef object notify_watchers(self)
 

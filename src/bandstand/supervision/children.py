@@ -235,6 +235,12 @@ class ChildSlot:
             with suppress(InvalidTimerError):
                 loop.cancel_timer(timer)
 
+    def keep_before(self, mailbox: ActorCell) -> None:
+        """Keep messages for the next incarnation, before those that the last one left."""
+        if self.kept_mailbox is not None:
+            mailbox.append_messages_of(self.kept_mailbox)
+        self.kept_mailbox = mailbox
+
     def discard_mailbox(self, loop: Loop) -> None:
         """Turn the messages kept for the next incarnation into dead letters: there is no next incarnation."""
         if self.kept_mailbox is not None:

@@ -6,6 +6,7 @@ from bandstand.core.context cimport ActorContext
 from bandstand.supervision.children cimport Children, ChildSlot
 from bandstand.supervision.restart cimport History, RestartPlan, plan_restart
 
+cdef int KEEPS_ASKS
 cdef int RUNNING
 cdef int STOPPED
 cdef int SYSTEM
@@ -62,6 +63,6 @@ cdef class SupervisorActor:
     cpdef object reconcile(self)
     @cython.locals(now=double, chance=double, plan=RestartPlan)
     cpdef object decide_restart(self, ChildSlot slot, tuple failure)
-    @cython.locals(actor=ActorId, mailbox=ActorCell)
+    @cython.locals(actor=ActorId, kept=ActorCell, only_asks=bint)
     cpdef object start(self, ChildSlot slot)
     cpdef object on_up(self, ChildSlot slot, ActorId actor)

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from bandstand.core import ActorStatus, ChildExit, ChildStart, ExitReason, SystemTag
 from bandstand.core.actors import NOT_YET
-from bandstand.core.enums import RUNNING, STOPPED, SYSTEM
+from bandstand.core.enums import KEEPS_ASKS, RUNNING, STOPPED, SYSTEM
 from bandstand.core.kernel import whole_ms
 from bandstand.core.messages import ChildSummary
 from bandstand.errors import (
@@ -595,8 +595,10 @@ class SupervisorActor:
         """Start a child and return its id; the slot's phase says how it went. None if there is no actor: see `on_no_actor`."""
         slot.phase = STARTING
         slot.started_at = NEVER
-        mailbox = slot.kept_mailbox
+        kept = slot.kept_mailbox
         slot.kept_mailbox = None
+        # A mailbox that is kept whole comes first. Asks come behind what the init sends to the child, as those that wait in a queue do.
+        only_asks = slot.keeps_mailbox == KEEPS_ASKS
         self.starting_slot = slot
         try:
             if slot.is_supervisor:
@@ -612,18 +614,22 @@ class SupervisorActor:
                     self.actor_id,
                     slot.context,
                     slot.keeps_mailbox,
-                    mailbox,
+                    None if only_asks else kept,
                 )
         except BandstandError as error:
             self.starting_slot = slot.supervisor = None
-            slot.kept_mailbox = mailbox
+            slot.kept_mailbox = kept
             slot.phase = WAITING
             self.on_no_actor(slot, error)
             return None
         self.starting_slot = None
+        if only_asks and kept is not None and not self.loop.kernel.append_mailbox(actor, kept):
+            # It has ended in its init.
+            slot.keep_before(kept)
         if self.state is SUPERVISOR_ENDED:
             # The child's init has ended the supervisor, and this child was not yet among those that ended with it.
             self.end_orphan(actor)
+            slot.discard_mailbox(self.loop)
             slot.phase = WAITING
             self.on_no_actor(
                 slot,
