@@ -229,7 +229,7 @@ class Worker(Actor):
 def classes(setting: Setting) -> Outcome:
     books, loop, workers = Books(setting.size), typed.make(), list[Worker]()
     master = loop.spawn(Master, books, workers)
-    roomy = loop.options(mailbox=books.terms)
+    roomy = loop.options(mailbox=books.terms + 4)
     for number in range(SERIES):
         workers.append(roomy.spawn(Worker, books, number, master, loop.spawn(Computer, books, number)))
     elapsed = raw.drain(loop, master.begin)
