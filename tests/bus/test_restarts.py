@@ -18,6 +18,13 @@ from tests.core.support import Boom
 pytestmark = [pytest.mark.spec("C20", "C19"), pytest.mark.guarantee("G80")]
 
 
+class Impatient(Player):
+    """Has little room, and gives its requests little time."""
+
+    mailbox = 8
+    timeout = 0.5
+
+
 class TestCrash:
     @pytest.mark.parametrize("how", ["Cast.Do", "Cast.Wait"])
     def test_the_message_at_hand_is_answered_and_the_rest_waits(self, how: str) -> None:
@@ -96,6 +103,17 @@ class TestCrash:
         after = client.query("Cast.Echo")
         await stage.settle()
         client.reply(after)
+
+    @staged(Impatient)
+    async def test_a_mailbox_full_of_expired_requests_takes_new_ones(self, stage: Stage) -> None:
+        client = stage.connect()
+        client.command("Cast.Do", {"what": "raise"})
+        for _ in range(16):
+            client.command("Cast.Do")
+        await stage.wait(1500)
+        asked = client.command("Cast.Do")
+        await stage.settle()
+        client.reply(asked)
 
     @staged(Player)
     async def test_an_actor_that_is_killed_has_crashed(self, stage: Stage) -> None:

@@ -171,6 +171,18 @@ class TestSubscribing:
         await stage.settle()
         assert client.events() == []
 
+    @pytest.mark.spec("C30")
+    @pytest.mark.guarantee("G81")
+    @staged(Memory)
+    async def test_the_subscriptions_of_a_closed_connection_are_removed(self, stage: Stage) -> None:
+        for _ in range(3):
+            client = stage.connect()
+            client.command("Syscall.Subscribe", {"types": ["*"]})
+            await stage.settle()
+            client.close()
+        fanout = stage.node._fanout  # pyright: ignore[reportPrivateUsage]  # what is kept is what this is about
+        assert fanout._listeners == []  # pyright: ignore[reportPrivateUsage]  # likewise
+
     @staged(Player)
     async def test_only_connections_can(self, stage: Stage) -> None:
         with pytest.raises(RequestFailedError, match="only a connection"):
