@@ -9,8 +9,8 @@ import pytest
 
 from bandstand.bus import Capability, Command
 from bandstand.errors import RequestFailedError
-from tests.bus.cast import Told
-from tests.bus.stage import Stage, play, staged
+from tests.bus.capabilities import Told
+from tests.bus.virtual_node import Stage, play, staged
 
 pytestmark = [pytest.mark.spec("C11"), pytest.mark.guarantee("G90")]
 

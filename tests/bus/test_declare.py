@@ -20,7 +20,7 @@ from bandstand.bus.syscall import HealthTick
 from bandstand.errors import ContractError
 from tests.bus import declared as d
 from tests.bus import envelopes as e
-from tests.bus.cast import Do
+from tests.bus.capabilities import Do
 from tests.bus.models import Order
 
 

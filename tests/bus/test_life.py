@@ -12,8 +12,8 @@ from bandstand.bus import Capability, Contract, Ingress, Node, NodeConfig, Resta
 from bandstand.bus.memory import Changed, Memory
 from bandstand.errors import BootError, InvalidArgumentError, LoopClosedError
 from bandstand.testing import VirtualClock, leaks_of
-from tests.bus.cast import Echo, Echoed, Player, Told, Wait
-from tests.bus.stage import ScriptedAdapter, hushed
+from tests.bus.capabilities import Echo, Echoed, Player, Told, Wait
+from tests.bus.virtual_node import ScriptedAdapter, hushed
 from tests.core.support import Boom
 
 DIARY: list[str] = []

@@ -9,8 +9,8 @@ import pytest
 
 from bandstand.bus import BufferedWorker, Capability, Command, Contract, Message
 from bandstand.errors import ContractViolationError
-from tests.bus.cast import Do, Echo, Echoed, Player, Told, Unsaid
-from tests.bus.stage import Stage, play, staged
+from tests.bus.capabilities import Do, Echo, Echoed, Player, Told, Unsaid
+from tests.bus.virtual_node import Stage, play, staged
 
 pytestmark = [pytest.mark.spec("C14", "C19"), pytest.mark.guarantee("G79")]
 

@@ -8,8 +8,8 @@ import pytest
 
 from bandstand.bus import Capability
 from bandstand.errors import MailboxFullError, RequestFailedError
-from tests.bus.cast import Do, Echo, Echoed, Player, Told, Wait
-from tests.bus.stage import Stage, play, staged
+from tests.bus.capabilities import Do, Echo, Echoed, Player, Told, Wait
+from tests.bus.virtual_node import Stage, play, staged
 
 
 class Small(Player):

@@ -39,8 +39,8 @@ from bandstand.errors import (
     MailboxFullError,
 )
 from bandstand.testing import VirtualClock
-from tests.bus.cast import Do, Echo, Echoed, Player, Told
-from tests.bus.stage import ScriptedAdapter, Stage, hushed, play, staged
+from tests.bus.capabilities import Do, Echo, Echoed, Player, Told
+from tests.bus.virtual_node import ScriptedAdapter, Stage, hushed, play, staged
 from tests.core.support import Boom
 
 # The tests look at what is kept where nobody should look: whether all of it is given back.

@@ -11,8 +11,8 @@ from bandstand.bus import BufferedWorker, Capability, Contract, Message, Restart
 from bandstand.bus.contracts.capability import read_capability
 from bandstand.bus.syscall import Reset
 from bandstand.errors import BootError, ContractError, IgnoreChild, RefusedError, RequestFailedError
-from tests.bus.cast import Do, Player, Told, told
-from tests.bus.stage import Stage, hushed, play, staged
+from tests.bus.capabilities import Do, Player, Told, told
+from tests.bus.virtual_node import Stage, hushed, play, staged
 from tests.core.support import Boom
 
 pytestmark = [pytest.mark.spec("C20", "C19"), pytest.mark.guarantee("G80")]

@@ -7,8 +7,8 @@ from msgspec import Raw
 
 from bandstand.bus import Capability, Contract, Message
 from bandstand.bus.memory import Memory
-from tests.bus.cast import Do, Player, Told, told, watch
-from tests.bus.stage import Stage, play, staged
+from tests.bus.capabilities import Do, Player, Told, told, watch
+from tests.bus.virtual_node import Stage, play, staged
 
 
 class Listener(Capability):

@@ -14,9 +14,9 @@ from msgspec import Raw
 from bandstand.bus import Capability, Memory
 from bandstand.bus.syscall import Describe, HealthTick, Ping, Subscribe
 from bandstand.errors import RequestFailedError
-from tests.bus.cast import Player, Told
+from tests.bus.capabilities import Player, Told
 from tests.bus.generating import from_schema
-from tests.bus.stage import Stage, hushed, play, staged
+from tests.bus.virtual_node import Stage, hushed, play, staged
 
 
 class TestTelling:

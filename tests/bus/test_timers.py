@@ -15,8 +15,8 @@ from bandstand.bus.frame import Metadata
 from bandstand.bus.memory import Get, Memory
 from bandstand.bus.scheduler import Cancel, InnerMessage, Schedule
 from bandstand.errors import RequestFailedError
-from tests.bus.cast import Do, Player, told, watch
-from tests.bus.stage import ScriptedLine, Stage, play, staged
+from tests.bus.capabilities import Do, Player, told, watch
+from tests.bus.virtual_node import ScriptedLine, Stage, play, staged
 
 pytestmark = [pytest.mark.spec("C7"), pytest.mark.guarantee("G84")]
 

@@ -9,8 +9,8 @@ import pytest
 from bandstand.bus import Filter, Frame, MemoryLog
 from bandstand.bus.memory import Memory
 from bandstand.errors import InvalidMessageError
-from tests.bus.cast import Player, watch
-from tests.bus.stage import Stage, hushed, play, staged
+from tests.bus.capabilities import Player, watch
+from tests.bus.virtual_node import Stage, hushed, play, staged
 
 pytestmark = [pytest.mark.spec("C26"), pytest.mark.guarantee("G88")]
 
