@@ -17,7 +17,7 @@ from bandstand.core import Clock
 from bandstand.isolation.child import CapabilityRuntime, CapabilityStart
 from bandstand.isolation.host import IsolatedHost
 from bandstand.pod.process import ProcessExit
-from tests.bus.stage import Source
+from tests.bus.virtual_node import Source
 
 
 class End:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.bus.crowd import Hall, frame, ping
+from tests.bus.socket_clients import Hall, frame, ping
 from tests.core.support import HostFactory
 
 pytestmark = [

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bandstand.bus.client import config as module
-from bandstand.bus.client.config import Address, default_address
+from bandstand.bus.client.config import Address, default_address, parse_int
 from bandstand.errors import InvalidArgumentError
 
 pytestmark = [pytest.mark.spec("C17")]
@@ -69,6 +69,24 @@ class TestAnAddress:
         except InvalidArgumentError:
             return
         assert Address.parse(str(found)) == found
+
+
+class TestAPort:
+    @pytest.mark.parametrize(
+        ("text", "number"),
+        [
+            ("1", 1),
+            ("0007", 7),
+            ("65535", 65535),
+            ("65536", None),
+            ("0000199999", None),
+            ("", None),
+            ("-1", None),
+            ("١", None),
+        ],
+    )
+    def test_is_a_number_in_ascii_digits_and_in_range(self, text: str, number: int | None) -> None:
+        assert parse_int(text, 1, 65535) == number
 
 
 class TestTheDefault:

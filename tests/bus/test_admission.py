@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from bandstand.bus import Memory, NodeConfig
-from tests.bus.cast import Echo, Player, Wait
-from tests.bus.crowd import Hall, frame
-from tests.bus.stage import ScriptedLine, Stage, play, staged
+from tests.bus.capabilities import Echo, Player, Wait
+from tests.bus.socket_clients import Hall, frame
+from tests.bus.virtual_node import ScriptedLine, Stage, play, staged
 from tests.core.support import HostFactory
 
 pytestmark = pytest.mark.guarantee("G299")

@@ -15,7 +15,7 @@ from bandstand.bus.message_log import MemoryLog
 from bandstand.errors import ContractError, LoopBusyError, RefusedError
 from bandstand.testing import VirtualClock
 from tests.bus.nearby import nearby
-from tests.bus.stage import Stage, hushed, play
+from tests.bus.virtual_node import Stage, hushed, play
 from tests.core.support import Boom
 
 

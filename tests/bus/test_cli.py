@@ -500,6 +500,31 @@ class TestBatch:
         assert by_cause["3"]["data"] == {"value": {"deep": [1]}}
         assert by_cause["6"]["data"]["path"] == "$.data.key"
 
+    def test_what_a_capability_prints_goes_to_stderr(self, tmp_path: Path) -> None:
+        (tmp_path / "loud.py").write_text(
+            "from bandstand.bus import Capability, Command\n"
+            "print('imported')\n"
+            "class Go(Command[None], type='Loud.Go'):\n"
+            "    'Go.'\n"
+            "class Loud(Capability):\n"
+            "    'Prints.'\n"
+            "    def go(self, msg: Go) -> None:\n"
+            "        print('going')\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-m", "bandstand", "serve", "loud", "--batch"],
+            cwd=tmp_path,
+            input=json.dumps(self.frame("command", "Loud.Go", "1")) + "\n",
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=True,
+        )
+        types = [json.loads(line)["type"] for line in done.stdout.splitlines()]
+        assert types == ["Sys.BootComplete", "Loud.Go"]
+        assert "imported" in done.stderr
+        assert "going" in done.stderr
+
     def test_with_nothing_to_do_it_ends_at_once(self) -> None:
         (boot,) = self.batch(options=("bandstand.bus.memory:Memory",))
         assert [each["id"] for each in boot["data"]["capabilities"]] == ["Memory", "Syscall", "Timer", "Dead"]

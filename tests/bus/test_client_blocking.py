@@ -312,6 +312,10 @@ class TestWhatGoesWrong:
         with pytest.raises(OSError, match=r"cannot connect to unix:.*too long"):
             caller_of(Address(path="/" + "x" * 500)).__enter__()
 
+    def test_an_invalid_host_name(self) -> None:
+        with pytest.raises(OSError, match="is not a host name"), connect_blocking("tcp:a..b:80"):
+            pass
+
     def test_the_node_hangs_up(self, serve: Serve) -> None:
         def leave(request: dict[str, Any], client: socket.socket) -> None:
             client.sendall(b'{"kind":')

@@ -13,10 +13,10 @@ from bandstand.bus.syscall import Describe
 from bandstand.bus.worker import BufferedWorker
 from bandstand.errors import BandstandError, ContractError, RefusedError
 from bandstand.testing import VirtualClock
-from tests.bus import stage as stage_module
-from tests.bus.cast import watch
+from tests.bus import virtual_node
+from tests.bus.capabilities import watch
 from tests.bus.nearby import nearby
-from tests.bus.stage import Act, Source, Stage, hushed, play, staged
+from tests.bus.virtual_node import Act, Source, Stage, hushed, play, staged
 from tests.core.support import Boom
 
 pytestmark = [pytest.mark.guarantee("G356"), pytest.mark.guarantee("G393")]
@@ -31,9 +31,9 @@ def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
         play_on_node(act, *(nearby(each, clock) for each in capabilities), clock=clock, **fields)
 
     where: str = request.param
-    play_on_node = stage_module.play
+    play_on_node = virtual_node.play
     if where == "isolated":
-        monkeypatch.setattr(stage_module, "play", play_isolated)
+        monkeypatch.setattr(virtual_node, "play", play_isolated)
         monkeypatch.setitem(globals(), "play", play_isolated)
     return where
 

@@ -9,8 +9,8 @@ import pytest
 
 from bandstand.bus import Capability, Command
 from bandstand.errors import RequestFailedError
-from tests.bus.cast import Told
-from tests.bus.stage import Stage, play, staged
+from tests.bus.capabilities import Told
+from tests.bus.virtual_node import Stage, play, staged
 
 pytestmark = [pytest.mark.spec("C11"), pytest.mark.guarantee("G90")]
 
@@ -99,7 +99,50 @@ def test_who_would_wait_for_itself_is_told_the_way(way: list[str], words: str) -
     play(act, A, B, C)
 
 
+class Left(Command[None], type="Left.Go"):
+    """Ask the right side."""
+
+
+class Right(Command[None], type="Right.Go"):
+    """Ask the left side."""
+
+
+class LeftSide(Capability):
+    """Asks the right side after a while."""
+
+    id = "Left"
+    outbound = Right
+
+    async def go(self, _msg: Left) -> None:
+        await asyncio.sleep(0.01)
+        await self.bus.ask(Right())
+
+
+class RightSide(Capability):
+    """Asks the left side after a while."""
+
+    id = "Right"
+    outbound = Left
+
+    async def go(self, _msg: Right) -> None:
+        await asyncio.sleep(0.01)
+        await self.bus.ask(Left())
+
+
 class TestOthers:
+    @staged(LeftSide, RightSide)
+    async def test_two_handlers_of_separate_requests_that_ask_each_other_are_a_cycle(
+        self, stage: Stage
+    ) -> None:
+        client = stage.connect()
+        asked = [client.command("Left.Go"), client.command("Right.Go")]
+        await stage.wait(100)
+        answers = [client.answer(name) for name in asked]
+        # A handler that is not answered refuses its request, and does not fail.
+        assert all(answer.type == "Sys.Refused" for answer in answers)
+        assert (await stage.health("Left")).crashes == (await stage.health("Right")).crashes == 0
+        assert any(b"Sys.Cycle" in bytes(answer.data) for answer in answers)
+
     @staged(A, B, C)
     async def test_a_long_way_is_no_cycle(self, stage: Stage) -> None:
         assert await stage.bus.ask(ToA(["B", "C"])) == "the end"

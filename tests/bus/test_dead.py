@@ -14,8 +14,8 @@ from bandstand.bus import Capability, Frame, Metadata, RestartLimits
 from bandstand.bus.dead_letters import DeadLetterStore
 from bandstand.bus.syscall import StatsQuery
 from bandstand.supervision import Backoff
-from tests.bus.cast import Echo, Player, Told, told, watch
-from tests.bus.stage import ScriptedLine, Stage, play, staged
+from tests.bus.capabilities import Echo, Player, Told, told, watch
+from tests.bus.virtual_node import ScriptedLine, Stage, play, staged
 
 pytestmark = [pytest.mark.spec("C24")]
 

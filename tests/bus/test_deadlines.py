@@ -8,8 +8,8 @@ import pytest
 
 from bandstand.bus.memory import Set
 from bandstand.errors import InvalidArgumentError, RequestFailedError
-from tests.bus.cast import Do, Player, Wait, told
-from tests.bus.stage import Stage, play, staged
+from tests.bus.capabilities import Do, Player, Wait, told
+from tests.bus.virtual_node import Stage, play, staged
 
 pytestmark = [pytest.mark.spec("C8", "C19"), pytest.mark.guarantee("G75")]
 

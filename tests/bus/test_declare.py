@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from bandstand.bus.contracts.capability import (
+    Capability,
     CapabilitySpec,
     Contract,
     RestartLimits,
@@ -19,6 +20,7 @@ from bandstand.bus.syscall import HealthTick
 from bandstand.errors import ContractError
 from tests.bus import declared as d
 from tests.bus import envelopes as e
+from tests.bus.capabilities import Do
 from tests.bus.models import Order
 
 
@@ -233,6 +235,18 @@ class TestRefusals:
     def test_what_cannot_be_served_is_refused_with_a_sentence(self, source: Any, sentence: str) -> None:
         with pytest.raises(ContractError, match=sentence):
             read(source)
+
+    @pytest.mark.parametrize("annotation", ["msgspec.Nope", "1 +", "Do[int, str]", "Nope"])
+    def test_an_annotation_that_cannot_be_resolved_is_refused(self, annotation: str) -> None:
+        class Odd(Capability):
+            """Odd."""
+
+            def do(self, msg: Do) -> None:
+                pass
+
+        Odd.do.__annotations__["msg"] = annotation
+        with pytest.raises(ContractError, match="cannot be resolved"):
+            read(Odd)
 
     def test_the_runtimes_own_may_use_the_runtimes_names(self) -> None:
         assert read(d.Clock, is_builtin=True).handles == ("command:Timer.Nap",)

@@ -21,7 +21,7 @@ from bandstand.bus.adapters.unix import UnixEndpoint
 from bandstand.bus.protocols import Adapter
 from bandstand.errors import InvalidArgumentError
 from tests.bus.adapters import PATIENCE, Client, Venue, open_descriptors, request, venue_of
-from tests.bus.crowd import Hall, frame, neighbour_of
+from tests.bus.socket_clients import Hall, frame, neighbour_of
 from tests.core.support import HostFactory
 
 pytestmark = pytest.mark.spec("C17")

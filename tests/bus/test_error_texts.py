@@ -41,10 +41,10 @@ from bandstand.bus.faults import BOOT_FAILED, FAULTS
 from bandstand.errors import BandstandError, BootError, InvalidMessageError
 from tests.bus import declared as d
 from tests.bus import envelopes as e
-from tests.bus.cast import Player, watch
+from tests.bus.capabilities import Player, watch
 from tests.bus.kinds import REFUSED, Custom, Point
 from tests.bus.models import Item, Ruled
-from tests.bus.stage import ScriptedLine, Stage, hushed, play
+from tests.bus.virtual_node import ScriptedLine, Stage, hushed, play
 from tests.error_texts import Shown, TextFiles, missing_raises, provoke
 
 FILES = TextFiles(__file__)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bus.crowd import Guest, Hall, frame, ping
+from tests.bus.socket_clients import Guest, Hall, frame, ping
 from tests.core.support import HostFactory
 
 pytestmark = [

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from bandstand.bus import NodeConfig
-from tests.bus.crowd import MEBIBYTE, Guest, Hall, descriptors, frame, neighbour_of, ping, resident
+from tests.bus.socket_clients import MEBIBYTE, Guest, Hall, descriptors, frame, neighbour_of, ping, resident
 from tests.core.support import HostFactory
 
 pytestmark = [

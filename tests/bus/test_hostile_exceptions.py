@@ -10,7 +10,7 @@ import pytest
 from bandstand.bus import Capability, Command, Event, Node, NodeConfig, Query, RestartLimits
 from bandstand.errors import RequestFailedError
 from bandstand.isolation import isolated
-from tests.bus.stage import Stage, play
+from tests.bus.virtual_node import Stage, play
 from tests.hostile import HOW, hostile
 
 pytestmark = [pytest.mark.guarantee("G282"), pytest.mark.parametrize("how", HOW)]

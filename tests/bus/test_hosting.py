@@ -10,8 +10,8 @@ import pytest
 from bandstand.bus import Contract, ErrorEvent, Listeners, Message, MessageEvent, Metadata
 from bandstand.bus.worker import EventName, Listener, WorkerEvent
 from bandstand.errors import BootError
-from tests.bus.cast import Do, Echo, Echoed, Told, watch
-from tests.bus.stage import Stage, hushed, play
+from tests.bus.capabilities import Do, Echo, Echoed, Told, watch
+from tests.bus.virtual_node import Stage, hushed, play
 from tests.core.support import Boom
 
 pytestmark = [pytest.mark.spec("C13"), pytest.mark.guarantee("G74", "G80")]

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from bandstand.bus import BufferedWorker, Capability, Command, Contract, Event, Message, Query, provide
 from bandstand.bus.memory import Get, Memory, Set
-from tests.bus.cast import watch
-from tests.bus.stage import Stage, play, staged
+from tests.bus.capabilities import watch
+from tests.bus.virtual_node import Stage, play, staged
 
 pytestmark = [pytest.mark.spec("C13"), pytest.mark.guarantee("G78")]
 

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bandstand.testing import VirtualClock
-from tests.bus.cast import told
+from tests.bus.capabilities import told
 from tests.bus.nearby import nearby
-from tests.bus.stage import ScriptedLine, Stage, hushed, play
 from tests.bus.test_isolation_passage import Mortal, Relaying
+from tests.bus.virtual_node import ScriptedLine, Stage, hushed, play
 
 pytestmark = pytest.mark.spec("C27")
 

@@ -58,9 +58,9 @@ from bandstand.isolation.launch import child_stdout
 from bandstand.pod.link import Link
 from bandstand.pod.process import ControlChannel
 from bandstand.testing import VirtualClock
-from tests.bus.cast import Do, Echo, Player, Told, Wait, told
+from tests.bus.capabilities import Do, Echo, Player, Told, Wait, told
 from tests.bus.nearby import Nearby, Quarters, nearby
-from tests.bus.stage import Source, Stage, hushed, play
+from tests.bus.virtual_node import Source, Stage, hushed, play
 
 pytestmark = pytest.mark.spec("C27")
 

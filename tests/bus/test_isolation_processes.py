@@ -36,7 +36,7 @@ from bandstand.core.asyncio_host import new_event_loop
 from bandstand.errors import BootError, ContractError, RequestFailedError
 from bandstand.isolation import host, isolated
 from bandstand.testing import leaks_of
-from tests.bus.mortal import (
+from tests.bus.failing_capabilities import (
     FUNCTION,
     WORKER,
     Ask,
@@ -55,7 +55,7 @@ from tests.bus.mortal import (
     Unstartable,
     Where,
 )
-from tests.bus.stage import hushed
+from tests.bus.virtual_node import hushed
 from tests.core.support import guarded
 
 pytestmark = [
@@ -375,7 +375,7 @@ PROGRAM = '''
 import asyncio
 from bandstand.bus import Capability, Node, Query
 from bandstand.isolation import host, isolated
-from tests.bus.mortal import Begun, Hang, Mortal, Where
+from tests.bus.failing_capabilities import Begun, Hang, Mortal, Where
 
 class Other(Mortal):
     """Another one, declared in the program itself."""

@@ -14,23 +14,23 @@ import pytest
 
 from bandstand.bus import Node
 from tests.bus import (
-    stage,
     test_cycles,
     test_deadlines,
     test_hosting,
     test_isolation,
     test_lineage,
-    test_mended,
     test_outbound,
     test_overload,
     test_rare,
     test_restarts,
+    test_routing,
     test_timers,
     test_watching,
+    virtual_node,
 )
 from tests.bus.nearby import nearby
-from tests.bus.stage import Source
 from tests.bus.test_hosting import show
+from tests.bus.virtual_node import Source
 
 pytestmark = pytest.mark.spec("C27")
 
@@ -40,11 +40,11 @@ MODULES = (
     test_hosting,
     test_isolation,
     test_lineage,
-    test_mended,
     test_outbound,
     test_overload,
     test_rare,
     test_restarts,
+    test_routing,
     test_timers,
     test_watching,
 )
@@ -66,7 +66,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         moved.extend(str(each) for each in sources)
         return Node(sources, **more)
 
-    monkeypatch.setattr(stage, "Node", make)
+    monkeypatch.setattr(virtual_node, "Node", make)
     return moved
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from bandstand.bus import Capability, Contract, Ingress, Node, NodeConfig, RestartLimits
-from bandstand.bus.memory import Memory
-from bandstand.errors import BootError, InvalidArgumentError
+from bandstand.bus.memory import Changed, Memory
+from bandstand.errors import BootError, InvalidArgumentError, LoopClosedError
 from bandstand.testing import VirtualClock, leaks_of
-from tests.bus.cast import Echo, Echoed, Player, Told, Wait
-from tests.bus.stage import ScriptedAdapter, hushed
+from tests.bus.capabilities import Echo, Echoed, Player, Told, Wait
+from tests.bus.virtual_node import ScriptedAdapter, hushed
 from tests.core.support import Boom
 
 DIARY: list[str] = []
@@ -180,6 +180,10 @@ class TestBoot:
 
         clock.run(main())
 
+    def test_the_bus_of_a_node_that_has_not_started_refuses_to_emit(self) -> None:
+        with pytest.raises(LoopClosedError, match="has not started"):
+            Node([Memory]).bus.emit(Changed(key="a"))
+
 
 @pytest.mark.spec("C5", "C4")
 @pytest.mark.guarantee("G87")
@@ -296,6 +300,22 @@ class TestStopping:
 
         clock.run(main())
         assert "capabilities did not stop in time: Lingering" in caplog.text
+        assert leaks_of(node.loop) == []
+
+    def test_a_node_that_is_cancelled_while_it_drains_stops_completely(
+        self, bandstand_clock: VirtualClock
+    ) -> None:
+        adapter = ScriptedAdapter()
+        node = Node([Player], adapters=[adapter], clock=bandstand_clock)
+
+        async def main() -> None:
+            async with asyncio.timeout(1), node:
+                adapter.connect().command("Cast.Wait", {"ms": 10**8})
+                await asyncio.sleep(0.01)
+
+        with pytest.raises(TimeoutError):
+            bandstand_clock.run(main())
+        assert adapter.life == ["start", "stop", "close"]
         assert leaks_of(node.loop) == []
 
     def test_who_asks_inside_is_answered_as_well(self) -> None:

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from bandstand.bus import BufferedWorker, Capability, Command, Contract, Frame, Message, provide
-from tests.bus.cast import Do, Echo, Player, Told, watch
-from tests.bus.stage import Stage, play, staged
+from tests.bus.capabilities import Do, Echo, Player, Told, watch
+from tests.bus.virtual_node import Stage, play, staged
 
 pytestmark = [pytest.mark.spec("C11"), pytest.mark.guarantee("G76")]
 

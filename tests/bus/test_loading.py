@@ -291,6 +291,7 @@ class TestWhatIsNoCapability:
             ("def x(): return x", "shop:x() is <function x"),
             ("def x(a): ...", "shop:x cannot be called without arguments: missing a required argument: 'a'"),
             ("def x(): 1 // 0", "shop:x raised ZeroDivisionError"),
+            ("def x(): raise SystemExit(3)", "shop:x raised SystemExit"),
             ("x = dir", "shop:x()[0] is '"),
             ("x = getattr", "shop:x raised TypeError"),
             ("async def x(): ...", "shop:x is an async function"),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bandstand.bus import provide
 from bandstand.bus.memory import Delete, Get, List, Memory, Set
 from bandstand.errors import RequestFailedError
-from tests.bus.stage import Stage, play, staged
+from tests.bus.virtual_node import Stage, play, staged
 
 pytestmark = pytest.mark.spec("C12")
 

@@ -183,6 +183,41 @@ class TestReading:
 
         play(body)
 
+    @pytest.mark.guarantee("G85")
+    @pytest.mark.parametrize(
+        ("window", "size", "more"),
+        [
+            # 4 MiB of answers may be unsent, and the latest were 1 MiB each.
+            pytest.param(512, 1 << 20, 4, id="large"),
+            pytest.param(64, 100, 64, id="small"),
+        ],
+    )
+    def test_the_window_follows_the_size_of_the_answers(
+        self, play: Play, window: int, size: int, more: int
+    ) -> None:
+        async def body() -> None:
+            booth = Booth(window=window)
+            booth.desk.is_holding = True
+            booth.line.data_received(b"".join(request(n) for n in range(1000)))
+            # The window of a client that has not been answered yet.
+            assert len(booth.said) == 32
+            for _ in range(32):
+                booth.line.reader.settle(size)
+            booth.line.resume()
+            await turn()
+            assert len(booth.said) == 32 + more
+
+        play(body)
+
+    def test_an_http_request_line_after_the_first_message_is_an_invalid_line(self, play: Play) -> None:
+        async def body() -> None:
+            booth = Booth()
+            booth.line.data_received(request(1) + b"GET / HTTP/1.1\r\n" + request(2))
+            assert booth.said == ids(1, 2)
+            assert not booth.wire.is_closed
+
+        play(body)
+
     def test_what_comes_though_it_has_paused_is_kept_in_order(self, play: Play) -> None:
         async def body() -> None:
             booth = Booth()
@@ -370,6 +405,19 @@ class TestEnds:
             assert not booth.wire.is_closed
             # A transport that has come to its end is not asked to pause or to read on.
             assert booth.wire.pauses == 1
+
+        play(body)
+
+    def test_a_client_that_takes_nothing_is_dropped_when_too_much_is_unsent(self, play: Play) -> None:
+        async def body() -> None:
+            booth = Booth(write_high=100, write_most=10_000)
+            booth.line.data_received(request(1))
+            await turn()
+            assert not booth.wire.is_aborted
+            booth.wire.waiting = 10_001
+            booth.line.data_received(request(2))
+            await turn()
+            assert booth.wire.is_aborted
 
         play(body)
 

@@ -15,7 +15,7 @@ from bandstand.bus.syscall import HealthQuery
 from bandstand.bus.worker import BufferedWorker
 from bandstand.errors import BandstandError, ContractError
 from tests.bus.nearby import nearby
-from tests.bus.stage import Stage, hushed, play
+from tests.bus.virtual_node import Stage, hushed, play
 from tests.core.support import Boom
 
 pytestmark = pytest.mark.guarantee("G357")

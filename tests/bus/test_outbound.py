@@ -9,8 +9,8 @@ import pytest
 
 from bandstand.bus import BufferedWorker, Capability, Command, Contract, Message
 from bandstand.errors import ContractViolationError
-from tests.bus.cast import Do, Echo, Echoed, Player, Told, Unsaid
-from tests.bus.stage import Stage, play, staged
+from tests.bus.capabilities import Do, Echo, Echoed, Player, Told, Unsaid
+from tests.bus.virtual_node import Stage, play, staged
 
 pytestmark = [pytest.mark.spec("C14", "C19"), pytest.mark.guarantee("G79")]
 
@@ -149,3 +149,17 @@ class TestFunctions:
             assert client.events() == []
 
         play(act, SAYING)
+
+    def test_a_function_need_not_return_an_empty_reply(self) -> None:
+        def speak(_do: Do) -> Told:
+            return Told("x")
+
+        contract = Contract(id="Mouth", description="Speaks.", inbound=Do, outbound=Told, spawn=lambda: speak)
+
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            asked = client.command("Cast.Do")
+            await stage.settle()
+            client.reply(asked)
+
+        play(act, contract)

@@ -8,8 +8,8 @@ import pytest
 
 from bandstand.bus import Capability
 from bandstand.errors import MailboxFullError, RequestFailedError
-from tests.bus.cast import Do, Echo, Player, Told, Wait
-from tests.bus.stage import Stage, play, staged
+from tests.bus.capabilities import Do, Echo, Echoed, Player, Told, Wait
+from tests.bus.virtual_node import Stage, play, staged
 
 
 class Small(Player):
@@ -26,6 +26,17 @@ class Slow(Capability):
     async def told(self, msg: Told) -> None:
         if msg.text == "hold":
             await asyncio.sleep(1)
+
+
+class Stuck(Capability):
+    """Never answers."""
+
+    async def do(self, msg: Do) -> None:
+        await asyncio.Event().wait()
+
+    async def echo(self, msg: Echo) -> Echoed:
+        await asyncio.Event().wait()
+        return Echoed("")
 
 
 @pytest.mark.spec("C30")
@@ -112,6 +123,42 @@ class TestCredit:
         other.reply(asked)
         stats = await stage.stats()
         assert (stats.abandoned, stats.in_flight) == (2, 0)
+
+    @staged(Stuck, max_in_flight=2)
+    async def test_several_closed_connections_that_wait_do_not_block_the_next_one(self, stage: Stage) -> None:
+        greedy = stage.connect()
+        for _ in range(2):
+            greedy.command("Cast.Do", timeout=100)
+        waiting = [stage.connect() for _ in range(5)]
+        asked = [client.command("Cast.Do", timeout=10) for client in waiting]
+        await stage.settle()
+        for client in waiting[:4]:
+            client.close()
+        await stage.wait(500)
+        waiting[4].fault(asked[4], "Sys.Timeout")
+
+    @staged(Stuck, max_in_flight=8)
+    async def test_queries_of_a_closed_connection_give_their_credit_back(self, stage: Stage) -> None:
+        greedy, other = stage.connect(), stage.connect()
+        for _ in range(8):
+            greedy.query("Cast.Echo", timeout=86_400_000)
+        await stage.settle()
+        greedy.close()
+        await stage.settle()
+        asked = [other.command("Cast.Do", timeout=10) for _ in range(7)]
+        await stage.wait(20)
+        for name in asked:
+            other.fault(name, "Sys.Timeout")
+
+    @staged(Stuck, max_in_flight=8)
+    async def test_health_is_answered_when_all_credit_is_used(self, stage: Stage) -> None:
+        greedy, operator = stage.connect(), stage.connect()
+        for _ in range(20):
+            greedy.command("Cast.Do", timeout=86_400_000)
+        await stage.settle()
+        asked = operator.query("Syscall.Health")
+        await stage.settle()
+        assert operator.reply(asked)["capabilities"]["Stuck"]["at"] == "Cast.Do"
 
     @staged(Player, max_in_flight=2)
     async def test_events_need_credit_as_well(self, stage: Stage) -> None:

@@ -14,7 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Meta, Raw, Struct
 
+from bandstand.bus.contracts import schema as schemas
 from bandstand.bus.contracts.codec import PayloadCodec
+from bandstand.bus.contracts.schema import example_of, is_hashable
 from bandstand.errors import ContractError, ContractViolationError, InvalidMessageError
 from tests.bus.generating import check, check_schema, payloads_of
 from tests.bus.kinds import ALL, REFUSED, Address, Chain, Color, Frozen, Point, Strict, Tree
@@ -49,6 +51,15 @@ class Careless(Struct):
 
     def __post_init__(self) -> None:
         raise KeyError(self.key)
+
+
+class Ring(Struct, frozen=True):
+    next: Ring | None = None
+
+
+class RingWithList(Struct, frozen=True):
+    next: RingWithList | None = None
+    names: list[str] = []
 
 
 class Counted(Struct):
@@ -216,6 +227,24 @@ class TestExamples:
         kind = Annotated[str, Meta(extra_json_schema={"pattern": r"\p{L}+"})]
         assert of(kind).example == "example"
 
+    def test_each_part_is_made_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        made: list[str] = []
+        example_string = schemas.example_string
+
+        def counted(schema: dict[str, Any], name: str) -> str:
+            made.append(name)
+            return example_string(schema, name)
+
+        monkeypatch.setattr(schemas, "example_string", counted)
+        schema: dict[str, Any] = {"type": "string"}
+        for _ in range(5):
+            schema = {"type": "array", "items": schema}
+        assert example_of(schema) == [[[[["example"]]]]]
+        assert len(made) == 1
+
+    def test_a_huge_one_is_not_made(self) -> None:
+        assert len(example_of({"type": "string", "minLength": 10**9})) < 1000
+
 
 class TestReading:
     def test_a_payload_becomes_its_type(self) -> None:
@@ -379,3 +408,7 @@ class TestRefusals:
 
     def test_hashable_things_can_be_in_a_set(self) -> None:
         assert of(set[Frozen | None]).read(b'[{"key": "a"}, null]') == {Frozen("a"), None}
+
+    def test_a_recursive_frozen_struct_is_hashable(self) -> None:
+        assert is_hashable(msgspec.inspect.type_info(Ring))
+        assert not is_hashable(msgspec.inspect.type_info(RingWithList))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
@@ -38,8 +39,8 @@ from bandstand.errors import (
     MailboxFullError,
 )
 from bandstand.testing import VirtualClock
-from tests.bus.cast import Do, Echo, Echoed, Player, Told
-from tests.bus.stage import ScriptedAdapter, Stage, hushed, play, staged
+from tests.bus.capabilities import Do, Echo, Echoed, Player, Told
+from tests.bus.virtual_node import ScriptedAdapter, Stage, hushed, play, staged
 from tests.core.support import Boom
 
 # The tests look at what is kept where nobody should look: whether all of it is given back.
@@ -247,7 +248,35 @@ class Shaped(Capability):
         return sum(msg.data.values())
 
 
+@dataclass
+class KeepColour:
+    """Keep a colour."""
+
+    kind: Literal["command"]
+    type: Literal["Painter.Keep"]
+    data: dict[str, str]
+
+    def __post_init__(self) -> None:
+        self.data["colour"]
+
+
+class Painter(Capability):
+    """Keeps colours."""
+
+    def keep(self, msg: KeepColour) -> None:
+        pass
+
+
 class TestShapes:
+    @staged(Painter)
+    async def test_any_exception_of_an_envelope_is_a_schema_error(self, stage: Stage) -> None:
+        client = stage.connect()
+        for _ in range(5):
+            asked = client.command("Painter.Keep", {"color": "red"})
+            await stage.settle()
+            client.fault(asked, "Sys.SchemaError")
+        assert (await stage.health("Painter")).crashes == 0
+
     @staged(Shaped)
     async def test_a_check_of_the_envelopes_own_is_a_schema_error(self, stage: Stage) -> None:
         client = stage.connect()

@@ -15,8 +15,8 @@ from bandstand.bus.contracts.capability import read_capability
 from bandstand.bus.request_table import has_same_content
 from bandstand.bus.syscall import StatsQuery
 from bandstand.errors import ContractError
-from tests.bus.cast import Echo, Echoed, Player, told, watch
-from tests.bus.stage import ScriptedLine, Stage, play, staged
+from tests.bus.capabilities import Echo, Echoed, Player, told, watch
+from tests.bus.virtual_node import ScriptedLine, Stage, play, staged
 
 pytestmark = [pytest.mark.spec("C23")]
 

@@ -11,11 +11,18 @@ from bandstand.bus import BufferedWorker, Capability, Contract, Message, Restart
 from bandstand.bus.contracts.capability import read_capability
 from bandstand.bus.syscall import Reset
 from bandstand.errors import BootError, ContractError, IgnoreChild, RefusedError, RequestFailedError
-from tests.bus.cast import Do, Player, Told, told
-from tests.bus.stage import Stage, hushed, play, staged
+from tests.bus.capabilities import Do, Player, Told, told
+from tests.bus.virtual_node import Stage, hushed, play, staged
 from tests.core.support import Boom
 
 pytestmark = [pytest.mark.spec("C20", "C19"), pytest.mark.guarantee("G80")]
+
+
+class Impatient(Player):
+    """Has little room, and gives its requests little time."""
+
+    mailbox = 8
+    timeout = 0.5
 
 
 class TestCrash:
@@ -96,6 +103,17 @@ class TestCrash:
         after = client.query("Cast.Echo")
         await stage.settle()
         client.reply(after)
+
+    @staged(Impatient)
+    async def test_a_mailbox_full_of_expired_requests_takes_new_ones(self, stage: Stage) -> None:
+        client = stage.connect()
+        client.command("Cast.Do", {"what": "raise"})
+        for _ in range(16):
+            client.command("Cast.Do")
+        await stage.wait(1500)
+        asked = client.command("Cast.Do")
+        await stage.settle()
+        client.reply(asked)
 
     @staged(Player)
     async def test_an_actor_that_is_killed_has_crashed(self, stage: Stage) -> None:

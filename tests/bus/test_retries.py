@@ -14,7 +14,7 @@ from bandstand.bus.contracts.capability import read_capability
 from bandstand.bus.syscall import Describe, StatsQuery
 from bandstand.errors import ContractError, InvalidArgumentError, RefusedError
 from bandstand.supervision import Backoff
-from tests.bus.stage import ScriptedLine, Stage, play
+from tests.bus.virtual_node import ScriptedLine, Stage, play
 from tests.core.support import Boom
 
 pytestmark = [pytest.mark.spec("C24")]

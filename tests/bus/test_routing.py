@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec import Raw
 
-from bandstand.bus import Capability
-from tests.bus.cast import Do, Player, Told, told, watch
-from tests.bus.stage import Stage, play, staged
+from bandstand.bus import Capability, Contract, Message
+from bandstand.bus.memory import Memory
+from tests.bus.capabilities import Do, Player, Told, told, watch
+from tests.bus.virtual_node import Stage, play, staged
 
 
 class Listener(Capability):
@@ -68,6 +69,37 @@ class TestDestinations:
         assert client.frames == []
         assert (await stage.stats()).undelivered == 0
 
+    def test_an_event_subscribed_to_without_a_class_comes_as_a_message_with_its_type(self) -> None:
+        received: list[object] = []
+        contract = Contract(
+            id="Recorder",
+            description="Keeps what it receives.",
+            inbound=Do,
+            subscribes=["Cast.Told", "Cast.Else"],
+            spawn=lambda: received.append,
+        )
+
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            client.event("Cast.Told", {"text": "x"})
+            client.event("Cast.Else", {"n": 1})
+            asked = client.command("Cast.Do")
+            await stage.settle()
+            client.reply(asked)
+            events = [(one.type, one.data) for one in received if isinstance(one, Message)]
+            assert events == [("Cast.Told", {"text": "x"}), ("Cast.Else", {"n": 1})]
+
+        play(act, contract)
+
+    @staged(Memory)
+    async def test_an_event_with_an_unknown_field_is_delivered(self, stage: Stage) -> None:
+        client = stage.connect()
+        client.command("Syscall.Subscribe", {"types": ["Memory.*"]})
+        await stage.settle()
+        client.event("Memory.Changed", {"key": "a", "value": 1, "by": "ada"})
+        await stage.settle()
+        assert client.events("Memory.Changed") == [{"key": "a", "value": 1, "by": "ada"}]
+
     @staged(Player)
     async def test_the_answer_goes_to_whoever_asked_even_by_the_same_id(self, stage: Stage) -> None:
         first, second = stage.connect(), stage.connect()
@@ -124,6 +156,15 @@ class TestNeverDispatched:
             assert (await stage.health("Cast")).handled == 0
 
         play(act, Player)
+
+    @staged(Memory)
+    async def test_an_unknown_field_of_a_request_is_a_schema_error_that_names_it(self, stage: Stage) -> None:
+        client = stage.connect()
+        asked = client.query("Memory.List", {"perfix": "a"})
+        await stage.settle()
+        fault = client.fault(asked, "Sys.SchemaError")
+        assert "perfix" in fault.message
+        assert fault.path == "$.data"
 
     @pytest.mark.parametrize("kind", ["reply", "error"])
     @pytest.mark.guarantee("G85")

@@ -9,7 +9,7 @@ import pytest
 
 from bandstand.bus import Capability, Command, Query
 from bandstand.testing import VirtualClock
-from tests.bus.stage import Stage, play
+from tests.bus.virtual_node import Stage, play
 
 pytestmark = [pytest.mark.guarantee("G75", "G270"), pytest.mark.spec("C8")]
 

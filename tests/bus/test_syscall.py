@@ -14,9 +14,9 @@ from msgspec import Raw
 from bandstand.bus import Capability, Memory
 from bandstand.bus.syscall import Describe, HealthTick, Ping, Subscribe
 from bandstand.errors import RequestFailedError
-from tests.bus.cast import Player, Told
+from tests.bus.capabilities import Player, Told
 from tests.bus.generating import from_schema
-from tests.bus.stage import Stage, hushed, play, staged
+from tests.bus.virtual_node import Stage, hushed, play, staged
 
 
 class TestTelling:
@@ -170,6 +170,18 @@ class TestSubscribing:
         stage.bus.emit(Told())
         await stage.settle()
         assert client.events() == []
+
+    @pytest.mark.spec("C30")
+    @pytest.mark.guarantee("G81")
+    @staged(Memory)
+    async def test_the_subscriptions_of_a_closed_connection_are_removed(self, stage: Stage) -> None:
+        for _ in range(3):
+            client = stage.connect()
+            client.command("Syscall.Subscribe", {"types": ["*"]})
+            await stage.settle()
+            client.close()
+        fanout = stage.node._fanout  # pyright: ignore[reportPrivateUsage]  # what is kept is what this is about
+        assert fanout._listeners == []  # pyright: ignore[reportPrivateUsage]  # likewise
 
     @staged(Player)
     async def test_only_connections_can(self, stage: Stage) -> None:

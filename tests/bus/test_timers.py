@@ -10,11 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
+from bandstand.bus import Capability
 from bandstand.bus.frame import Metadata
+from bandstand.bus.memory import Get, Memory
 from bandstand.bus.scheduler import Cancel, InnerMessage, Schedule
 from bandstand.errors import RequestFailedError
-from tests.bus.cast import Do, Player, told, watch
-from tests.bus.stage import ScriptedLine, Stage, play, staged
+from tests.bus.capabilities import Do, Player, told, watch
+from tests.bus.virtual_node import ScriptedLine, Stage, play, staged
 
 pytestmark = [pytest.mark.spec("C7"), pytest.mark.guarantee("G84")]
 
@@ -36,6 +38,19 @@ def message(
 
 def schedule(client: ScriptedLine, delay: int, inner: dict[str, Any], **more: Any) -> str:
     return client.command("Timer.Schedule", {"delay": delay, "message": inner}, **more)
+
+
+class SchedulesAtStart(Capability):
+    """Asks, and sends itself a message, while it starts."""
+
+    outbound = Do | Get
+
+    async def on_start(self) -> None:
+        self.found = await self.bus.ask(Get(key="a"))
+        self.bus.send_later(Do("later"), 0.01)
+
+    def do(self, msg: Do) -> None:
+        pass
 
 
 class TestSchedule:
@@ -99,6 +114,22 @@ class TestSchedule:
         await stage.wait(20)
         assert texts == ["do it"]
         assert (await stage.stats()).unclaimed == 1
+
+    @staged(Memory, SchedulesAtStart)
+    async def test_a_capability_may_ask_and_schedule_while_it_starts(self, stage: Stage) -> None:
+        await stage.wait(20)
+        assert (await stage.health("SchedulesAtStart")).handled == 1
+
+    @staged(Memory)
+    async def test_a_scheduled_subscription_of_a_closed_connection_has_no_effect(self, stage: Stage) -> None:
+        client, other = stage.connect(), stage.connect()
+        schedule(client, 10, message("command", "Syscall.Subscribe", {"types": ["*"]}))
+        await stage.settle()
+        client.close()
+        await stage.wait(20)
+        other.command("Memory.Set", {"key": "a", "value": 1})
+        await stage.settle()
+        assert client.events("Memory.Changed") == []
 
     @given(delays=st.lists(st.integers(0, 20), min_size=1, max_size=20))
     @settings(max_examples=20)

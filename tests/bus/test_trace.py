@@ -12,8 +12,8 @@ from msgspec import Raw
 
 from bandstand.bus import Capability, Command, Frame, Kind, MemoryLog, Metadata
 from bandstand.bus.tracing import Step, Trace, lineage_of, trace
-from tests.bus.cast import Do, Echo, Player, Told
-from tests.bus.stage import ScriptedLine, Stage, play, staged
+from tests.bus.capabilities import Do, Echo, Player, Told
+from tests.bus.virtual_node import ScriptedLine, Stage, play, staged
 
 pytestmark = [pytest.mark.spec("C11"), pytest.mark.guarantee("G184")]
 

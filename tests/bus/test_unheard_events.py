@@ -8,7 +8,7 @@ import pytest
 
 from bandstand.bus import Capability, Command, Event
 from tests.bus.nearby import nearby
-from tests.bus.stage import Stage, play
+from tests.bus.virtual_node import Stage, play
 
 pytestmark = pytest.mark.guarantee("G355")
 

@@ -10,9 +10,9 @@ import pytest
 from bandstand.bus import Capability, Contract, Message, MessageEvent, Query
 from bandstand.bus.syscall import HealthQuery
 from bandstand.bus.worker import Listeners
-from tests.bus.cast import Player, Told
+from tests.bus.capabilities import Player, Told
 from tests.bus.nearby import nearby
-from tests.bus.stage import ScriptedLine, Stage, play, staged
+from tests.bus.virtual_node import ScriptedLine, Stage, play, staged
 
 pytestmark = pytest.mark.guarantee("G301")
 

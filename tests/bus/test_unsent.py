@@ -11,7 +11,7 @@ import pytest
 
 from bandstand.bus import NodeConfig
 from bandstand.bus.admission import SendBudget
-from tests.bus.crowd import MEBIBYTE, Guest, Hall, frame, neighbour_of, ping, resident
+from tests.bus.socket_clients import MEBIBYTE, Guest, Hall, frame, neighbour_of, ping, resident
 from tests.core.support import HostFactory
 
 BUDGET = 16 * MEBIBYTE

@@ -8,8 +8,9 @@ import pytest
 
 from bandstand.bus import Filter, Frame, MemoryLog
 from bandstand.bus.memory import Memory
-from tests.bus.cast import Player, watch
-from tests.bus.stage import Stage, hushed, play, staged
+from bandstand.errors import InvalidMessageError
+from tests.bus.capabilities import Player, watch
+from tests.bus.virtual_node import Stage, hushed, play, staged
 
 pytestmark = [pytest.mark.spec("C26"), pytest.mark.guarantee("G88")]
 
@@ -83,6 +84,19 @@ class TestTap:
         await stage.settle()
         assert len(seen) == 2
 
+    @staged(Player)
+    async def test_it_sees_the_answers_to_refused_messages_and_so_does_the_log(self, stage: Stage) -> None:
+        client = stage.connect()
+        seen: list[tuple[str, str]] = []
+        stage.node.tap(lambda frame, where: seen.append((frame.type, where)))
+        stage.adapter.ingress.refuse(client, InvalidMessageError.of("not a message"))
+        client.say("reply", "Cast.Do")
+        client.event("Sys.HealthTick")
+        await stage.settle()
+        assert seen.count(("Sys.SchemaError", client.name)) == 2
+        assert ("Sys.RoutingError", "requester") in seen
+        assert sum(frame.type == "Sys.SchemaError" for frame in stage.node.recent()) == 2
+
 
 class Book:
     """A log of somebody's own, which can fail."""
@@ -147,6 +161,20 @@ class TestLog:
         with hushed():
             play(act, Memory, log=book)
         assert book.is_closed
+
+    @pytest.mark.guarantee("G80")
+    @staged(Memory)
+    async def test_a_log_that_cannot_be_read_is_a_refusal_and_no_crash(self, stage: Stage) -> None:
+        class Broken(MemoryLog):
+            def recent(self, limit: int) -> tuple[Frame, ...]:
+                raise OSError("disk")
+
+        client = stage.connect()
+        stage.node._router.log = Broken()  # pyright: ignore[reportPrivateUsage]  # the stage has no door for it
+        asked = client.query("Syscall.Recent")
+        await stage.settle()
+        assert "disk" in client.fault(asked, "Sys.Refused").message
+        assert (await stage.health("Syscall")).crashes == 0
 
     def test_a_small_one_forgets(self) -> None:
         async def act(stage: Stage) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from bandstand.bus.frame import KINDS, LONGEST_TIMEOUT_MS, Frame, Metadata
-from bandstand.bus.wire import DECODE_ERRORS, read_frame, read_plain, split_problem, write_frame
+from bandstand.bus.wire import DECODE_ERRORS, is_deeper, read_frame, read_plain, split_problem, write_frame
 from bandstand.errors import InvalidMessageError
 
 pytestmark = [pytest.mark.spec("C1"), pytest.mark.guarantee("G72")]
@@ -236,6 +236,9 @@ class TestWrongFields:
     def test_data_that_is_no_json_is_found_though_nobody_decodes_it(self, data: bytes) -> None:
         problem_of(b'{"kind":"event","type":"A.B","data":' + data + b',"metadata":{"id":"x","timestamp":1}}')
 
+    def test_an_error_does_not_repeat_a_value_of_a_megabyte(self) -> None:
+        assert len(str(problem_of(line(kind="x" * 500_000)))) < 600
+
     def test_no_error_of_another_library_shows_as_its_cause(self) -> None:
         assert problem_of(line(kind=5)).__cause__ is None
 
@@ -288,6 +291,22 @@ class TestBrokenBytes:
                 msgspec.json.decode(text)
             assert isinstance(caught.value, DECODE_ERRORS)
             assert split_problem(caught.value)[0]
+
+
+class TestDepth:
+    @pytest.mark.parametrize(
+        ("text", "is_deep"),
+        [
+            ('{"a":"' + '\\"' + "[" * 200 + '"}', False),
+            ('{"a":"\\\\"' + ',"b":' + "[" * 200, True),
+            ('"' + "[" * 200 + '"', False),
+            ("[" * 129, True),
+            ("[" * 128, False),
+            ("[]" * 500, False),
+        ],
+    )
+    def test_brackets_inside_strings_do_not_count(self, text: str, is_deep: bool) -> None:
+        assert is_deeper(text.encode(), 128) is is_deep
 
 
 class TestPinning:

@@ -20,7 +20,7 @@ from bandstand.bus import Node, NodeConfig
 from bandstand.bus.syscall import Reset
 from bandstand.errors import RequestFailedError
 from bandstand.testing import leaks_of
-from tests.bus.stage import ScriptedAdapter, ScriptedLine, Stage
+from tests.bus.virtual_node import ScriptedAdapter, ScriptedLine, Stage
 from tests.laws.async_machine import AsyncMachine, on_event_loop
 from tests.laws.bus_capabilities import ACTS, ASKING, CAP, PLAIN, SLOW, Record, capabilities
 

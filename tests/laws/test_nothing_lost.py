@@ -24,7 +24,7 @@ from bandstand.bus.syscall import NodeStats, StatsQuery
 from bandstand.errors import RefusedError
 from bandstand.supervision import Backoff
 from bandstand.testing import leaks_of
-from tests.bus.stage import ScriptedAdapter, ScriptedLine, Stage
+from tests.bus.virtual_node import ScriptedAdapter, ScriptedLine, Stage
 from tests.core.support import Boom
 from tests.laws.async_machine import AsyncMachine, on_event_loop
 

@@ -32,7 +32,7 @@ from bandstand.pod.placement.process import (
 from bandstand.pod.process import ControlChannel, spawn_child
 from bandstand.pod.spec import TroupeSpec
 from tests.pod.child_targets import Unreadable, is_zombie_or_alive, runner_of
-from tests.pod.playing import Painter, Played, Stillborn, heard_from, pipe_in, played, request_id, studio
+from tests.pod.process_pod import Painter, Played, Stillborn, heard_from, pipe_in, played, request_id, studio
 
 pytestmark = [
     pytest.mark.spec("S19"),
@@ -128,7 +128,7 @@ def test_it_reports_its_activity(run: Run) -> None:
 def test_context_variables_are_carried_if_the_deployment_declares_them(run: Run) -> None:
     async def body() -> None:
         spec = replace(RED, carries=(request_id,))
-        async with played(spec, troupe="tests.pod.playing:Gallery") as pod:
+        async with played(spec, troupe="tests.pod.process_pod:Gallery") as pod:
             request_id.set("42")
             assert (await pod.painter.paint("tree"))[2] == "42"
 
@@ -296,7 +296,7 @@ def test_invalid_messages_without_a_process(run: Run) -> None:
 
 def test_a_cancellation_without_a_process(run: Run) -> None:
     async def body() -> None:
-        local = LocalRun(deployment_class="tests.pod.playing:Gallery")
+        local = LocalRun(deployment_class="tests.pod.process_pod:Gallery")
         running = asyncio.create_task(local.run())
         assert (await local.control.receive()).body == PhaseChanged(PodPhase.RUNNING, "")
         running.cancel()
@@ -437,13 +437,13 @@ def test_a_fork_of_an_actor_does_not_keep_the_link_open(run: Run, tmp_path: Path
 
 @pytest.mark.slow
 def test_a_spec_that_cannot_be_unpickled_is_a_failed_start(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.pod import playing
+    from tests.pod import process_pod
 
     class Passing(Painter):
         pass
 
-    Passing.__module__, Passing.__qualname__ = "tests.pod.playing", "Passing"
-    monkeypatch.setattr(playing, "Passing", Passing, raising=False)
+    Passing.__module__, Passing.__qualname__ = "tests.pod.process_pod", "Passing"
+    monkeypatch.setattr(process_pod, "Passing", Passing, raising=False)
 
     async def body() -> None:
         with pytest.raises(StartError, match="Can't get attribute 'Passing'"):

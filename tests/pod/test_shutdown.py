@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from bandstand.actor import Actor, tell
+from bandstand.actor import Actor, ask, tell
 from bandstand.errors import InvalidArgumentError, PodGoneError, PodTimeoutError
 from bandstand.pod.declaration import pod
 from bandstand.pod.deployment import Troupe
@@ -403,6 +403,37 @@ def test_a_stuck_process_is_killed() -> None:
     assert "killed" in event.reason
 
 
+class ByteSource(Actor):
+    """Answers with as many bytes as it is asked for."""
+
+    @ask
+    def read(self, size: int) -> bytes:
+        return bytes(size)
+
+    @ask
+    def is_there(self) -> bool:
+        return True
+
+
+class LargeAnswers(Troupe):
+    source = pod(thread=PROCESS).role(ask_timeout=PATIENCE).expose(ByteSource)
+
+
+@pytest.mark.guarantee("G165")
+def test_a_large_answer_is_written_completely_before_its_process_ends() -> None:
+    size = 20_000_000
+
+    async def main() -> int:
+        async with LargeAnswers() as troupe:
+            answer = asyncio.ensure_future(troupe.source.read(size))
+            # The small answer arrives while the large one is being written.
+            assert await troupe.source.is_there()
+            assert not answer.done()
+        return len(await answer)
+
+    assert asyncio.run(main()) == size
+
+
 class Spinner(Actor):
     @tell
     def spin(self) -> None:
@@ -580,6 +611,51 @@ def test_a_second_interrupt_is_raised_at_once(tmp_path: Path) -> None:
         finally:
             process.kill()
     assert "interrupted True\n" in out, log
+
+
+STUCK_MAIN_POD = """
+import time
+from bandstand import Actor
+from bandstand.pod import ThreadModel, Troupe, pod
+
+
+class Clock(Actor):
+    def on_start(self) -> None:
+        self.after(0.001, self.tick)
+
+    def tick(self) -> None:
+        print("stuck", flush=True)
+        while True:
+            time.sleep(1000)
+
+
+class Tower(Troupe):
+    stop_timeout = 0.2
+    clock = pod(thread=ThreadModel.MAIN, stop_timeout=0.1).of(Clock)
+
+
+if __name__ == "__main__":
+    Tower().play()
+"""
+
+
+@pytest.mark.once
+@pytest.mark.guarantee("G165")
+def test_sigterm_ends_a_program_whose_main_pod_is_stuck(tmp_path: Path) -> None:
+    script = tmp_path / "tower.py"
+    script.write_text(STUCK_MAIN_POD, "utf-8")
+    with subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "stuck\n"
+            process.send_signal(signal.SIGTERM)
+            _, log = process.communicate(timeout=PATIENCE)
+        finally:
+            process.kill()
+    assert process.returncode == 1
+    assert "PodTimeoutError: the main pod of troupe 'Tower' did not end in time" in log
 
 
 # -- both ways ---------------------------------------------------------------------------------------------------------

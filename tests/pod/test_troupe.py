@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import subprocess
 import sys
 import threading
@@ -113,6 +114,12 @@ def test_a_troupe_that_never_plays_leaves_nothing_behind() -> None:
 
 
 @pytest.mark.spec("S6")
+def test_a_handle_of_a_troupe_that_never_plays_waits_until_its_time_is_up() -> None:
+    troupe = solo(DEDICATED, down_timeout=0.02)
+    with pytest.raises(PodTimeoutError, match="was not back within 20 ms"):
+        troupe.counter.value.blocking()
+
+
 def test_the_hot_path_asks_nobody() -> None:
     with solo(DEDICATED) as troupe:
         troupe.counter.add(1)
@@ -247,6 +254,16 @@ def test_a_failure_comes_out_at_the_end_of_the_block() -> None:
             troupe.counter.crash()
             wait_phase(troupe, "counter", FAILED)
     assert isinstance(caught.value.__cause__, Boom)
+
+
+@pytest.mark.guarantee("G158")
+def test_a_block_raises_and_logs_the_failure_of_the_last_pod(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "bandstand.pod"), pytest.raises(PodFailedError, match="crash"):
+        with solo(DEDICATED, NEVER) as troupe:
+            troupe.counter.crash()
+            troupe.wait(timeout=PATIENCE)
+    # The log has the traceback.
+    assert 'raise Boom("crash")' in caplog.text
 
 
 @pytest.mark.guarantee("G158")
@@ -475,6 +492,15 @@ def test_play_raises_the_failure_of_the_troupe() -> None:
     troupe.counter.crash()
     with pytest.raises(PodFailedError, match="counter"):
         playing()
+
+
+@pytest.mark.guarantee("G158")
+def test_play_raises_when_the_last_pod_has_failed_and_is_not_restarted() -> None:
+    troupe = solo(DEDICATED, NEVER)
+    troupe.counter.crash.try_send()
+    with pytest.raises(PodFailedError, match=r"pod 'counter', whose actor 'counter' failed: .*crash"):
+        troupe.play()
+    assert troupe.failure is not None
 
 
 def test_start_refuses_a_troupe_with_a_main_pod() -> None:

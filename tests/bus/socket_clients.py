@@ -1,5 +1,5 @@
-"""What the tests of hostile clients play with: a hall, which is a node on a thread of its own with an open door, and two kinds of
-guests: one that can speak and listen at the same time, and a neighbour that asks and asks, and checks every answer."""
+"""Clients on real sockets for tests: a `Guest` sends and receives at the same time, a `Neighbour` asks and checks every answer. A `Hall` is
+a node on a thread of its own that they connect to."""
 
 from __future__ import annotations
 

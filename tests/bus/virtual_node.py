@@ -1,4 +1,4 @@
-"""What the tests of a node play with: a node in virtual time, and clients that need no sockets.
+"""A node in virtual time for tests, and clients that need no sockets.
 
 A test is a coroutine that is given a `Stage`. When it has ended the node is stopped, and whatever the test was about, the books must
 balance, nothing may be left on the loop, and no exception may have escaped into the event loop.

@@ -1,4 +1,4 @@
-"""Capabilities for the tests of a node: they do what the message tells them to, and tell by events that they have begun."""
+"""Capabilities for the tests of a node: they do what the message says, and emit an event when they begin."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from bandstand.bus import Capability, Command, Event, Failure, Frame, Query
 from bandstand.errors import RefusedError
-from tests.bus.stage import Stage
+from tests.bus.virtual_node import Stage
 from tests.core.support import Boom
 
 

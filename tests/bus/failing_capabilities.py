@@ -1,4 +1,4 @@
-"""Capabilities that die in every way there is, for tests of processes. A module of its own: processes import it by its name."""
+"""Capabilities that fail in many ways, for tests of processes. They have a module of their own because processes import it by name."""
 
 from __future__ import annotations
 
