@@ -54,11 +54,6 @@ class AskRetry:
         if self.timeout is not None:
             to_ms("AskRetry: timeout", self.timeout, otherwise=", or None")
 
-    @property
-    def timeout_ms(self) -> float | None:
-        """`timeout` in milliseconds."""
-        return None if self.timeout is None else to_ms("AskRetry: timeout", self.timeout)
-
 
 def checked_retry(retry: AskRetry) -> AskRetry:
     """Return the argument if it is an `AskRetry`.
@@ -84,8 +79,7 @@ async def ask_until_answered(handle: Handle, ask: Callable[[int], Reply[R]], ms:
         TryAgainError: the error of the last attempt.
         LoopClosedError: the loop ended during a delay.
     """
-    timeout_ms = retry.timeout_ms
-    deadline = None if timeout_ms is None else _now_ms(handle) + timeout_ms
+    deadline = None if retry.timeout is None else _now_ms(handle) + to_ms("AskRetry: timeout", retry.timeout)
     attempt = 0
     stored_ms = 0.0
     while True:

@@ -113,9 +113,7 @@ class Bus:
             InvalidArgumentError: the timeout is invalid.
         """
         kind, type_name = self._check_message(request, "command", TypedRequest)
-        timeout_ms = None if timeout is None else checked_timeout_ms(timeout)
-        raw = self._encode(kind, type_name, request)
-        answer = await self.ask_encoded(kind, type_name, raw, timeout_ms)
+        answer = await self.ask_encoded(kind, type_name, self._encode(kind, type_name, request), timeout)
         if answer.kind == "error":
             raise request_error(type_name, answer)
         value: Reply = reply_codec(type(request)).read(answer.data)
@@ -196,8 +194,9 @@ class Bus:
                 f"NodeConfig a larger max_inside."
             )
 
-    async def ask_encoded(self, kind: Kind, type_name: str, data: Raw, timeout_ms: int | None) -> Frame:
-        """Send a request with encoded data, and return the answer, a reply or an error."""
+    async def ask_encoded(self, kind: Kind, type_name: str, data: Raw, timeout: Seconds | None) -> Frame:
+        """Send a request with encoded data, and return the answer, a reply or an error. The timeout is that of `ask`."""
+        timeout_ms = None if timeout is None else checked_timeout_ms(timeout)
         requester = FutureRequester(asyncio.get_running_loop().create_future())
         pending = self._request(kind, type_name, data, timeout_ms, requester)
         if not self._router.submit(pending):

@@ -327,15 +327,15 @@ class AddressBook:
         """Return why a pod will not be restarted; None if it may be."""
         return self._entry(pod).gone
 
-    def wait_for(self, pod: str, role: str, timeout_ms: float) -> ActorId:
-        """Block the thread until a role has an actor that accepts messages.
+    def wait_for(self, pod: str, role: str, timeout: float) -> ActorId:
+        """Block the thread until a role has an actor that accepts messages, for at most `timeout` seconds.
 
         Raises:
             PodGoneError: the pod has ended for good.
             PodTimeoutError: the timeout has passed.
         """
         entry = self._entry(pod)
-        until = monotonic() + timeout_ms / 1000
+        until = monotonic() + timeout
         with self._changed:
             while True:
                 if entry.gone is not None:
@@ -348,10 +348,10 @@ class AddressBook:
                     actor = self.find(pod, role)
                     if actor is not None:
                         return actor
-                    raise self._timeout_error(pod, entry, role, timeout_ms)
+                    raise self._timeout_error(pod, entry, role, timeout * 1000)
 
-    def hold(self, pod: str, message: PendingMessage, timeout_ms: float) -> int:
-        """Queue a message for a pod that is down.
+    def hold(self, pod: str, message: PendingMessage, timeout: float) -> int:
+        """Queue a message for a pod that is down, for at most `timeout` seconds.
 
         Returns:
             HELD, or RETRY if the pod is back.
@@ -374,6 +374,7 @@ class AddressBook:
                     f"or try again when it is back"
                 )
             queue.append(message)
+        timeout_ms = timeout * 1000
         expire = partial(self._expire, pod, entry, message, timeout_ms)
         message.cancels.append(self._call_later(timeout_ms, expire))
         call_later = call_later_here()
@@ -571,9 +572,9 @@ class RoleRef:
             message = PendingMessage(self.role, handle, method, packed, callback, None)
         timeout_ms = min(self._timeout_ms, message.left_ms)
         if self._policy is WhenDown.WAIT and may_wait and is_plain_thread():
-            address_book.wait_for(self.pod, self.role, timeout_ms)
+            address_book.wait_for(self.pod, self.role, timeout_ms / 1000)
             return RETRY
-        return address_book.hold(self.pod, message, timeout_ms)
+        return address_book.hold(self.pod, message, timeout_ms / 1000)
 
     def reduce(self) -> tuple[Any, ...]:
         """Return what `pickle` needs to make an equal handle in another process.
