@@ -1,4 +1,4 @@
-"""A pod that is played in a process, and the outside that speaks to it, without a kubelet."""
+"""A pod that runs in a child process, and the side of its parent, without a controller."""
 
 from __future__ import annotations
 
