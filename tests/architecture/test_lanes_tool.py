@@ -285,5 +285,6 @@ def test_a_lane_fails_if_a_part_does_and_the_log_of_the_part_is_printed(
     assert outcomes[short].summary == "pytest did not finish"
     out = capsys.readouterr().out
     for name in ("compiled-uvloop.one", "compiled-uvloop.rest", "compiled-asyncio"):
-        assert f"---- {name} ----" in out
-    assert out.count("AssertionError: assert 'uvloop' == 'asyncio'") == 1
+        assert out.count(f"---- {name} ----") == 1
+    # With CI set, pytest prints it twice: in the traceback and, in full, in its summary.
+    assert "AssertionError: assert 'uvloop' == 'asyncio'" in out

@@ -495,6 +495,7 @@ CATEGORIES = {
     errors.AskError,
     errors.BusError,
     errors.ConfigError,
+    errors.JournalError,
     errors.LoopError,
     errors.PodError,
     errors.ScopeError,
@@ -565,6 +566,8 @@ def test_errors_after_which_a_retry_may_help_have_one_base() -> None:
     found = {name for name, kind in kinds().items() if issubclass(kind, errors.TryAgainError)}
     assert found == {
         "ActorRestartingError",
+        "JournalFullError",
+        "JournalOverloadedError",
         "MailboxFullError",
         "MessageDroppedError",
         "NodeGoneError",
