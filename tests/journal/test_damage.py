@@ -6,6 +6,7 @@ import random
 import re
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -42,10 +43,8 @@ def sound_pages(directory: Path) -> tuple[list[Page], JournalError | None]:
 
 
 def change(directory: Path, statement: str, *values: object) -> None:
-    connection = sqlite3.connect(directory / DATABASE)
-    with connection:
+    with closing(sqlite3.connect(directory / DATABASE)) as connection, connection:
         connection.execute(statement, values)
-    connection.close()
 
 
 @pytest.mark.guarantee("G453")
@@ -82,13 +81,10 @@ class TestFlippedBits:
             list(decode_body(1, 3, bytes(damaged)))
 
     def test_the_error_names_the_record(self, directory: Path) -> None:
-        (body,) = (
-            sqlite3.connect(directory / DATABASE).execute("SELECT body FROM page WHERE number = 5").fetchone()
-        )
-        place = body.index(b"page 5 record 1")
-        change(
-            directory, "UPDATE page SET body = ? WHERE number = 5", body[:place] + b"P" + body[place + 1 :]
-        )
+        with closing(sqlite3.connect(directory / DATABASE)) as connection:
+            (body,) = connection.execute("SELECT body FROM page WHERE number = 5").fetchone()
+        damaged = body.replace(b"page 5 record 1", b"Page 5 record 1")
+        change(directory, "UPDATE page SET body = ? WHERE number = 5", damaged)
         pages, damage = sound_pages(directory)
         assert [page.number for page in pages] == [1, 2, 3, 4]
         assert isinstance(damage, JournalCorruptError)
