@@ -18,6 +18,7 @@ from bandstand import _build_mode
 from bandstand.core import (
     STOP,
     ActorId,
+    ActorStatus,
     Context,
     Interest,
     Lane,
@@ -1028,3 +1029,30 @@ def test_signals_are_left_alone_by_threads(make_loop: LoopMaker) -> None:
         assert signal.getsignal(signal.SIGINT) is before
     with pytest.raises(InvalidArgumentError):
         raise elsewhere(lambda: make_loop().run(handle_signals=True))
+
+
+def test_an_actor_can_be_killed_after_an_interrupt_before_its_first_message(loop: Loop) -> None:
+    """The visit of the actor has begun, and another thread interrupts it before it takes a message."""
+    seen: list[object] = []
+    actor = loop.spawn(lambda _ctx, data: seen.append(data))
+    other = loop.spawn(idle)
+    loop.send(actor, "never handled")
+
+    def interrupt(_count: int) -> int:
+        thread = threading.Thread(
+            target=loop.send_async, args=(other, "urgent"), kwargs={"lane": Lane.CONTROL}
+        )
+        thread.start()
+        thread.join()
+        loop.kernel.pick_next = kill
+        return 0
+
+    def kill(_count: int) -> int:
+        loop.kernel.pick_next = None
+        loop.kill_actor(actor)
+        return 0
+
+    loop.kernel.pick_next = interrupt
+    settle(loop)
+    assert loop.status(actor) is ActorStatus.FAILED
+    assert seen == []

@@ -1050,6 +1050,9 @@ class Kernel:
         ctx.self_id = cell.actor  # type: ignore[assignment]  # a living actor has an id
         ctx.loop = self.loop
         ctx.state = cell.state
+        if not cython.compiled:
+            # Compiled, they begin as None. The actor may end before its first message fills them in.
+            ctx.tag = ctx.sender = None
         cell.ctx = ctx
         cell.state = None
         return ctx
