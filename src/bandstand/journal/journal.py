@@ -100,7 +100,7 @@ class Journal:
         self._writer = writer = JournalWriter(self._directory, self._now, self._on_written, self._on_failure)
         try:
             await writer.start()
-        except BaseException:
+        except BaseException:  # nothing may stay open, or half done, also after a cancellation or Ctrl-C
             self._writer = None
             await writer.stop()
             raise
@@ -127,8 +127,8 @@ class Journal:
     def write(self, records: Sequence[Record], done: Done) -> None:
         """Write records, all in one page, and call `done` when they are durable or have failed. Calls come in the order of the writes.
 
-        The error is a `JournalFullError` if the disk is full, and a `JournalFailedError` if it fails. After the latter nobody knows whether the records
-        are in the journal.
+        The error is a `JournalFullError` if the disk is full, and a `JournalFailedError` if it fails. After the latter, the records may
+        be in the journal or not.
 
         Raises:
             InvalidArgumentError: there are no records, or one of them is not valid.

@@ -98,7 +98,7 @@ class Storage:
         try:
             with _translated(f"open the journal {directory}"):
                 self._open()
-        except BaseException:
+        except BaseException:  # nothing may stay open, or half done, also after a cancellation or Ctrl-C
             self.close()
             raise
 
@@ -187,7 +187,7 @@ class Storage:
                 )
                 connection.execute("DELETE FROM page WHERE number < ?", (end,))
                 connection.execute("COMMIT")
-            except BaseException:
+            except BaseException:  # nothing may stay open, or half done, also after a cancellation or Ctrl-C
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
@@ -255,7 +255,7 @@ class JournalReader:
             try:
                 connection.execute("PRAGMA cell_size_check = ON")
                 _check_format(connection, directory)
-            except BaseException:
+            except BaseException:  # nothing may stay open, or half done, also after a cancellation or Ctrl-C
                 connection.close()
                 raise
         self._connection = connection

@@ -123,7 +123,7 @@ class JournalWriter:
         closed: BaseException | None = None
         try:
             storage = Storage(self._directory)
-        except BaseException as error:  # noqa: BLE001  # whoever waits must get it
+        except BaseException as error:  # noqa: BLE001  # `start` raises it
             self._settle(self._opened, None, error)
         else:
             self.first, self.last = storage.first, storage.last
@@ -165,13 +165,13 @@ class JournalWriter:
         page, count = 0, sum(write.count for write in writes)
         error: JournalError | None = self.failed()
         if error is None:
-            body = b"".join([write.body for write in writes])
             try:
+                body = b"".join([write.body for write in writes])
                 page = storage.commit(int(self._now() * 1000), count, body)
             except JournalFullError as full:
                 error = full
                 self.refused += len(writes)
-            except Exception as failure:  # noqa: BLE001  # whatever it is, nobody knows what is on the disk
+            except Exception as failure:  # noqa: BLE001  # after any other error, what is on the disk is unknown
                 error = self._fail(failure)
             else:
                 self.last, self.pages, self.records = page, self.pages + 1, self.records + count
