@@ -82,6 +82,9 @@ class Bus:
     def emit(self, event: Event) -> None:
         """Publish an event to all its subscribers, without waiting for them. Each gets its own copy.
 
+        On a node with a journal, what the handler of a command emits, sends and schedules takes effect together with its answer; if the handler
+        fails, nothing of it does.
+
         Raises:
             ContractViolationError: the contract does not declare it, or a field has a value that its type does not allow.
             MailboxFullError: more events wait to be routed than the node allows.
@@ -136,7 +139,7 @@ class Bus:
         scheduler = self._router.scheduler
         assert scheduler is not None
         try:
-            return scheduler.add(frame, delay_ms, NO_REQUESTER, "$")
+            return scheduler.add(frame, delay_ms, NO_REQUESTER, "$", self._durable_parent)
         except RefusedError as refusal:
             answer = refusal.answer
             assert isinstance(answer, FaultAnswer)
@@ -173,6 +176,15 @@ class Bus:
             return None
         return item
 
+    @property
+    def _durable_parent(self) -> PendingRequest | None:
+        """The command that is being handled, if what its handler sends takes effect together with its answer."""
+        durable = self._router.durable
+        if durable is None:
+            return None
+        item = self.current_message
+        return item if isinstance(item, PendingRequest) and durable.is_open(item) else None
+
     def send_encoded(
         self, kind: Kind, type_name: str, data: Raw, requester: Requester = NO_REQUESTER
     ) -> None:
@@ -180,15 +192,24 @@ class Bus:
         if kind == "event":
             self.emit_encoded(type_name, data)
             return
+        router = self._router
         pending = self._request(kind, type_name, data, None, requester)
-        if not self._router.submit(pending):
+        parent = None
+        if requester is NO_REQUESTER:
+            # No one would learn that it was refused.
+            pending.is_owed = True
+            parent = self._durable_parent
+        if not (router.submit(pending) if parent is None else router.hold(pending, parent)):
             raise NodeOverloadedError(
                 f"{type_name} was not sent: {_limit_text(pending)}. Wait for some of them, or give NodeConfig a larger max_inside."
             )
 
     def emit_encoded(self, type_name: str, data: Raw) -> None:
         """Emit an event with encoded data."""
-        if not self._router.post_event(self._frame("event", type_name, data, None)):
+        router = self._router
+        frame = self._frame("event", type_name, data, None)
+        parent = self._durable_parent
+        if not (router.post_event(frame) if parent is None else router.hold_event(frame, parent)):
             raise NodeOverloadedError(
                 f"{type_name} was not emitted: as many events wait to be routed as the node allows. Emit less at once, or give "
                 f"NodeConfig a larger max_inside."

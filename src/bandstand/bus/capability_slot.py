@@ -236,8 +236,8 @@ class CapabilitySlot:
             pending = item
             timer = pending.timer
             # A timer with a negative place has fired: the router is about to answer with a timeout.
-            if pending.stage == DONE or (timer is not None and timer.place < 0):
-                # It has timed out, or its requester has gone: skip it.
+            if pending.stage == DONE or pending.is_answered or (timer is not None and timer.place < 0):
+                # It has timed out, or its requester has gone, or its answer is on its way to the journal: skip it.
                 self.router.counters.expired += 1
                 if self.held:
                     self.deliver_held()

@@ -14,19 +14,22 @@ because a replay takes as long as the handler of the message, and other requests
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Raw, Struct
 
 from bandstand.bus.contracts.capability import Contract, RestartLimits
 from bandstand.bus.contracts.messages import Command, Message, Query, TypePattern
 from bandstand.bus.faults import (
     ACTOR_CRASH,
     ACTOR_FAULT,
+    IN_DOUBT,
     OVERLOADED,
+    REFUSED,
     ROUTING_ERROR,
+    SCHEMA_ERROR,
     SHUTTING_DOWN,
     TIMEOUT,
     UNHEALTHY,
@@ -58,6 +61,8 @@ __all__ = (
     "Reason",
     "Replay",
     "Replayed",
+    "Settle",
+    "Settled",
     "Show",
     "dead_letters_contract",
 )
@@ -72,6 +77,7 @@ Reason: TypeAlias = Literal[
     "shuttingDown",
     "undelivered",
     "abandoned",
+    "inDoubt",
 ]
 """Why a message became a dead letter."""
 
@@ -79,6 +85,7 @@ REASONS: Final[dict[str, Reason]] = {
     ACTOR_CRASH: "crashed",
     ACTOR_FAULT: "fault",
     OVERLOADED: "overloaded",
+    IN_DOUBT: "inDoubt",
     ROUTING_ERROR: "unrouted",
     SHUTTING_DOWN: "shuttingDown",
     TIMEOUT: "timeout",
@@ -94,7 +101,6 @@ class DeadLetterEntry:
     """One dead letter in the store."""
 
     __slots__ = (
-        "_said",
         "answer",
         "at_ms",
         "attempts",
@@ -103,6 +109,7 @@ class DeadLetterEntry:
         "id",
         "is_replayed",
         "reason",
+        "text",
     )
 
     def __init__(
@@ -126,13 +133,14 @@ class DeadLetterEntry:
         self.attempts = attempts
         self.is_replayed = False
         """Whether a replay is in progress."""
-        self._said = said
+        self.text = said
+        """What went wrong, if the answer does not say it."""
 
     @property
     def said(self) -> str:
         """What went wrong, in one sentence."""
-        if self._said or self.answer is None:
-            return self._said
+        if self.text or self.answer is None:
+            return self.text
         # Decoded on demand: most dead letters are never looked at.
         return msgspec.json.decode(self.answer.data, type=Fault).message
 
@@ -184,7 +192,17 @@ class DeadLetterStore:
         max_bytes: the number of bytes of data to keep.
     """
 
-    __slots__ = ("_entries", "_max_bytes", "_max_count", "fallen", "held_bytes", "made", "removed")
+    __slots__ = (
+        "_entries",
+        "_max_bytes",
+        "_max_count",
+        "fallen",
+        "held_bytes",
+        "made",
+        "on_added",
+        "on_gone",
+        "removed",
+    )
 
     def __init__(self, max_count: int, max_bytes: int) -> None:
         self._max_count = max_count
@@ -197,6 +215,10 @@ class DeadLetterStore:
         """The number of dead letters dropped because the store was full."""
         self.removed = 0
         """The number of dead letters replayed successfully, purged, or claimed by a repeated request."""
+        self.on_added: Callable[[DeadLetterEntry], object] | None = None
+        """Called with each dead letter that is added."""
+        self.on_gone: Callable[[str], object] | None = None
+        """Called with the id of each dead letter that is removed or dropped."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -239,10 +261,25 @@ class DeadLetterStore:
             return
         self._entries[entry.id] = entry
         self.held_bytes += entry.size
+        if self.on_added is not None:
+            self.on_added(entry)
+        self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
         while len(self._entries) > self._max_count or self.held_bytes > self._max_bytes:
-            _, oldest = self._entries.popitem(last=False)
+            name, oldest = self._entries.popitem(last=False)
             self.held_bytes -= oldest.size
             self.fallen += 1
+            if self.on_gone is not None:
+                self.on_gone(name)
+
+    def restore(self, name: str, entry: DeadLetterEntry) -> None:
+        """Add a dead letter from the journal."""
+        entry.id = name
+        self.made += 1
+        self._entries[name] = entry
+        self.held_bytes += entry.size
+        self._drop_oldest()
 
     def remove(self, entry: DeadLetterEntry) -> bool:
         """Remove a dead letter; return False if it is not in the store any more."""
@@ -251,6 +288,8 @@ class DeadLetterStore:
         del self._entries[entry.id]
         self.held_bytes -= entry.size
         self.removed += 1
+        if self.on_gone is not None:
+            self.on_gone(entry.id)
         return True
 
     def claim(self, name: str) -> None:
@@ -351,12 +390,35 @@ class Replay(Command[Replayed], type="Dead.Replay"):
     id: DeadLetterId
 
 
-class Purge(Command[Purged], type="Dead.Purge"):
+class Purge(Command[Purged], type="Dead.Purge", retry_safe=True):
     """Delete the dead letters with this id, type and reason; all of them by default."""
 
     id: DeadLetterId | None = None
     type: TypePattern | None = None
     reason: Reason | None = None
+
+
+class Settled(Struct):
+    """The id of a command that is no longer in doubt."""
+
+    id: str
+
+
+class Settle(Command[Settled], type="Dead.Settle", retry_safe=True):
+    """Say what has become of a command that was answered with Sys.InDoubt. A repeat with its id gets that answer from now on."""
+
+    id: Annotated[str, Meta(min_length=1, max_length=200, description="The id of the command.", examples=["mine-1"])]
+    outcome: Annotated[
+        Literal["done", "failed", "again"],
+        Meta(
+            description="done: it was carried out, and `data` is its reply; failed: it was not, and must not be; again: a repeat is carried out.",
+            examples=["done"],
+        ),
+    ]
+    data: Raw = Raw(b"null")
+    """The reply, if the outcome is `done`."""
+    message: str = ""
+    """Why it has failed, if the outcome is `failed`."""
 
 
 # -- the capability ----------------------------------------------------------------------------------------------------
@@ -367,7 +429,7 @@ def dead_letters_contract(router: Router, fanout: EventFanout) -> Contract:
     return Contract(
         id="Dead",
         description="Keeps messages that could not be delivered or answered: list, show, replay or delete them.",
-        inbound=ListDeadLetters | Show | Replay | Purge,
+        inbound=ListDeadLetters | Show | Replay | Purge | Settle,
         spawn=lambda: DeadLetterWorker(router, fanout),
         restarts=RestartLimits(max_restarts=1_000_000, backoff=Backoff(initial=0.1, maximum=0.1)),
         # A replayed message has its own deadline.
@@ -396,6 +458,8 @@ class DeadLetterWorker(Listeners):
                 self._reply(request_id, Purge, self._purge(data))
             elif isinstance(data, Replay):
                 self._replay(request_id, self._find(data.id))
+            elif isinstance(data, Settle):
+                self._reply(request_id, Settle, self._settle(data))
         except RefusedError as refusal:
             self.dispatch_event(ErrorEvent(refusal, request_id))
 
@@ -439,6 +503,36 @@ class DeadLetterWorker(Listeners):
             self._store.remove(entry) for entry in entries if entry.matches(command.type, command.reason)
         ]
         return Purged(len(purged))
+
+    def _settle(self, command: Settle) -> Settled:
+        router = self._router
+        durable = router.durable
+        doubt = None if durable is None else durable.find_doubt(command.id)
+        if durable is None or doubt is None:
+            raise RefusedError(f"no command with the id {command.id} is in doubt; Dead.List lists those that are")
+        durable.settle(doubt, self._outcome(command, doubt.frame()))
+        entry = self._store.find(command.id)
+        if entry is not None and entry.reason in {"inDoubt", "timeout"}:
+            self._store.remove(entry)
+        return Settled(command.id)
+
+    def _outcome(self, command: Settle, request: Frame) -> Frame | None:
+        """Return the answer that a repeat gets; None if it is carried out."""
+        router = self._router
+        if command.outcome == "again":
+            return None
+        if command.outcome == "failed":
+            return router.faults.make(REFUSED, command.message or "it was not carried out", request=request)
+        route = router.find(request.kind, request.type)
+        if route is not None and route.reply is not None:
+            try:
+                route.reply.read(command.data)
+            except InvalidMessageError as problem:
+                where = f"$.data.data{problem.path.removeprefix('$')}"
+                raise RefusedError(FaultAnswer(SCHEMA_ERROR, str(problem), where)) from None
+        own = request.metadata
+        metadata = Metadata(router.ids(), router.ids.last_ms, own.id, own.correlation)
+        return Frame(kind="reply", type=request.type, data=command.data.copy(), metadata=metadata)
 
     # -- replays -------------------------------------------------------------------------------------------------------
 

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 from bandstand.bus.capability_slot import CapabilityState
 from bandstand.bus.contracts.capability import SYSTEM_PREFIX
-from bandstand.bus.faults import ROUTING_ERROR, SCHEMA_ERROR, FaultAnswer
+from bandstand.bus.faults import FULL_DISK, ROUTING_ERROR, SCHEMA_ERROR, UNAVAILABLE, FaultAnswer
 from bandstand.bus.request import Delivery
 from bandstand.core.logs import RateLimitedLog, SafeLogger
 from bandstand.errors import InvalidMessageError, RefusedError
 
 if TYPE_CHECKING:
+    from bandstand.bus.admission import CreditLimit
     from bandstand.bus.contracts.codec import PayloadCodec
     from bandstand.bus.frame import Frame
     from bandstand.bus.ingress import Peer
@@ -102,20 +103,46 @@ class EventFanout:
 
     # -- events ------------------------------------------------------------------------------------------------------------
 
-    def publish(self, frame: Frame, peer: Peer | None) -> None:
-        """Route an event. An event of a client is checked first, and answered with an error if it is wrong."""
+    def publish(self, frame: Frame, peer: Peer | None, credit: CreditLimit | None = None) -> None:
+        """Route an event. An event of a client is checked first, and answered with an error if it is wrong.
+
+        Args:
+            frame: the event.
+            peer: the client that has sent it; None if a capability or the node has.
+            credit: the limit that it takes a slot of until it is routed.
+        """
         router = self._router
         routes = self._subscribers.get(frame.type, ())
         # The names are needed only for taps.
         names = ", ".join([route.slot.id for route in routes]) if router.taps.entries else ""
         router.note(frame, names or "none")
+        durable = router.durable
         if peer is not None:
             try:
                 self.check(frame, "$")
+                if durable is not None and durable.is_full:
+                    raise RefusedError(FaultAnswer(UNAVAILABLE, FULL_DISK))
             except RefusedError as refusal:
+                self._release(credit)
                 self._reject(peer, frame, refusal)
                 return
         router.counters.events += 1
+        if durable is not None and not frame.type.startswith(SYSTEM_PREFIX):
+            durable.publish(frame, peer, credit)
+        else:
+            self._release(credit)
+            self.send(frame, peer)
+
+    def _release(self, credit: CreditLimit | None) -> None:
+        if credit is not None:
+            credit.used -= 1
+            if self._router.on_credit is not None:
+                self._router.on_credit()
+
+    def send(self, frame: Frame, peer: Peer | None) -> None:
+        """Send an event to its subscribers. On a node with a journal it is durable by now."""
+        router = self._router
+        routes = self._subscribers.get(frame.type, ())
         for route in routes:
             try:
                 payload = route.read(frame.data)

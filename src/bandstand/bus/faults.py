@@ -20,6 +20,8 @@ __all__ = (
     "CONFLICT",
     "CYCLE",
     "FAULTS",
+    "FULL_DISK",
+    "IN_DOUBT",
     "OVERLOADED",
     "REFUSED",
     "ROUTING_ERROR",
@@ -29,6 +31,7 @@ __all__ = (
     "TOO_MANY_CONNECTIONS",
     "TRANSIENT",
     "UNAUTHORIZED",
+    "UNAVAILABLE",
     "UNHEALTHY",
     "Fault",
     "FaultAnswer",
@@ -40,6 +43,7 @@ ACTOR_FAULT: Final = "Sys.ActorFault"
 BOOT_FAILED: Final = "Sys.BootFailed"
 CONFLICT: Final = "Sys.Conflict"
 CYCLE: Final = "Sys.Cycle"
+IN_DOUBT: Final = "Sys.InDoubt"
 OVERLOADED: Final = "Sys.Overloaded"
 REFUSED: Final = "Sys.Refused"
 ROUTING_ERROR: Final = "Sys.RoutingError"
@@ -48,6 +52,7 @@ SHUTTING_DOWN: Final = "Sys.ShuttingDown"
 TIMEOUT: Final = "Sys.Timeout"
 TOO_MANY_CONNECTIONS: Final = "Sys.TooManyConnections"
 UNAUTHORIZED: Final = "Sys.Unauthorized"
+UNAVAILABLE: Final = "Sys.Unavailable"
 UNHEALTHY: Final = "Sys.Unhealthy"
 
 FAULTS: Final = {
@@ -55,6 +60,7 @@ FAULTS: Final = {
     ACTOR_FAULT: "The capability sent a message that its contract does not allow; it is restarted.",
     CONFLICT: "Another request has the same id and different content. That request is not affected: send this one with a new id.",
     CYCLE: "The request would wait for a capability that waits for this request.",
+    IN_DOUBT: "The node has died while the command was handled, so it may have been carried out or not. Find out, then settle it with Dead.Settle, or send it with a new id.",
     OVERLOADED: "The node has no capacity for the request. Nothing was done: try again later.",
     REFUSED: "The handler refuses the request; the message says why.",
     ROUTING_ERROR: "No capability handles this kind and type. Do not retry; Syscall.Describe lists the types.",
@@ -63,11 +69,15 @@ FAULTS: Final = {
     TIMEOUT: "No answer before the deadline. The handler may still be running; its answer will be discarded.",
     TOO_MANY_CONNECTIONS: "The adapter has reached its limit of connections and closes this one. Nothing was done: try again later.",
     UNAUTHORIZED: "The client is not allowed to connect, or has not sent the token; the connection is closed.",
+    UNAVAILABLE: "The node cannot write its journal, so it accepts no commands. Nothing was done: try again later.",
     UNHEALTHY: "The capability has failed too often and is out of service. It is restarted after its restart window, or immediately with Syscall.Reset. Nothing was done.",
 }
 """Every fault that can be an answer, and its meaning."""
 
-RETRYABLE = frozenset({OVERLOADED, SHUTTING_DOWN, TOO_MANY_CONNECTIONS, UNHEALTHY})
+FULL_DISK: Final = "the disk of the journal is full, so the node accepts nothing that changes it; nothing was done: try again later"
+"""The text of `UNAVAILABLE`."""
+
+RETRYABLE = frozenset({OVERLOADED, SHUTTING_DOWN, TOO_MANY_CONNECTIONS, UNAVAILABLE, UNHEALTHY})
 
 TRANSIENT: Final = frozenset(
     {
@@ -78,6 +88,7 @@ TRANSIENT: Final = frozenset(
         SCHEMA_ERROR,
         SHUTTING_DOWN,
         TIMEOUT,
+        UNAVAILABLE,
         UNHEALTHY,
     }
 )

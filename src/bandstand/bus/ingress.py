@@ -299,10 +299,7 @@ class ClientIngress:
 
     def route_event(self, event: ClientEvent) -> None:
         """Route an event of a client."""
-        self._credit.used -= 1
-        self._fanout.publish(event.frame, event.peer)
-        if self._router.on_credit is not None:
-            self._router.on_credit()
+        self._fanout.publish(event.frame, event.peer, self._credit)
 
     def tell(self, line: Line, frame: Frame, *, settles: bool = False) -> None:
         """Send a client a message of the node itself. It is logged like all others."""

@@ -3,7 +3,7 @@
     async with Node([Memory, Greeter], adapters=[UnixAdapter("/run/x.sock")]) as node:
         value = await node.bus.ask(Get(key="greeting"))
 
-A node boots in seven phases: LOAD, DISCOVER, BUILD, SPAWN, ATTACH, ADAPT, READY. If a phase fails, the node stops what it has started,
+A node boots in seven phases: LOAD, DISCOVER, BUILD, SPAWN, ATTACH, ADAPT, READY. With a journal there is RECOVER before SPAWN. If a phase fails, the node stops what it has started,
 in reverse order, and leaves nothing behind. It stops in reverse order too: the adapters accept no more input, requests in flight are
 finished or answered, the capabilities stop, and the adapters get time to write their output.
 """
@@ -35,6 +35,7 @@ from bandstand.bus.contracts.capability import (
     read_capability,
 )
 from bandstand.bus.dead_letters import dead_letters_contract
+from bandstand.bus.durable.node_journal import NodeJournal
 from bandstand.bus.durations import to_whole_ms
 from bandstand.bus.fanout import EventFanout
 from bandstand.bus.frame import Frame, IdGenerator, Metadata
@@ -55,6 +56,7 @@ from bandstand.errors.formatting import describe_exception, safe_repr, safe_str
 from bandstand.errors.validation import to_seconds
 
 if TYPE_CHECKING:
+    import os
     from contextlib import AbstractAsyncContextManager
 
 __all__ = ("Node",)
@@ -74,7 +76,9 @@ class Node:
         capabilities: subclasses of `Capability`, results of `provide(...)`, or `Contract`s.
         adapters: connect clients to the node; none for a node that only its own program uses.
         config: the limits of the node; None for the defaults.
-        log: records all messages; None for a ring buffer in memory.
+        log: keeps the last messages, for traces; None for a ring buffer in memory.
+        journal: the directory of the node's journal. What the node accepts is on the disk before it is handled, and a node that dies
+            continues where it was: see the guide. None for no journal.
         clock: the source of time; None for the clock of the system.
         load: returns more capabilities; called when the node boots.
         on_ready: called with the node when it is ready, before it accepts the first client.
@@ -90,6 +94,7 @@ class Node:
         adapters: Iterable[Adapter] = (),
         config: NodeConfig | None = None,
         log: Log | None = None,
+        journal: str | os.PathLike[str] | None = None,
         clock: Clock | None = None,
         load: Callable[[], Iterable[type[Capability] | Provision | Contract]] | None = None,
         on_ready: Callable[[Node], object] | None = None,
@@ -127,7 +132,9 @@ class Node:
         self._health_ticker = HealthTicker(
             self._router, self._fanout, now_ms, to_whole_ms("health_period", config.health_period)
         )
+        self._journal = None if journal is None else NodeJournal(self._router, journal)
         self._router.on_event = self._fanout.publish
+        self._router.on_durable_event = self._fanout.send
         self._router.check_event = self._fanout.check
         self._capabilities = CapabilitySet(self._router, self._monitor)
         self._router.handlers = {
@@ -225,6 +232,10 @@ class Node:
         slots = self._capabilities.create_slots(specs)
         self._router.install_slots(index, slots)
         self._fanout.install_subscribers()
+        if self._journal is not None:
+            # Before the capabilities start: what was open comes before what they send then.
+            self._phase = "RECOVER"
+            await self._journal.open()
         self._phase = "SPAWN"
         self._router.is_running = True
         await self._capabilities.start(slots)
@@ -262,6 +273,8 @@ class Node:
                 await self._drain(drain_timeout)
                 self._scheduler.cancel_all()
                 self._router.dismiss_all()
+                if self._journal is not None:
+                    await self._attempt("write its journal", self._journal.drain)
                 await self._attempt("stop the capabilities", self._capabilities.stop)
         finally:
             # Also if the task that stops the node is cancelled.
@@ -278,6 +291,8 @@ class Node:
                     partial(adapter.close, to_seconds("flush_timeout", self._config.flush_timeout)),
                 )
         finally:
+            if self._journal is not None:
+                await self._attempt("close its journal", self._journal.close)
             try:
                 self._router.log.close()
             except Exception:

@@ -18,6 +18,20 @@ cdef class Route:
     cdef readonly object timeout_ms
     cdef readonly object retry
     cdef readonly bint remembers
+    cdef readonly bint is_durable
+    cdef readonly bint is_retry_safe
+
+@cython.final
+cdef class OpenRequest:
+    cdef readonly long long number
+    cdef readonly long long at
+    cdef readonly long long flags
+    cdef readonly bytes line
+    cdef public long long begun
+    cdef public long long page
+    cdef public bint is_marked
+    cdef public bint has_place
+    cdef public list outputs
 
 @cython.final
 cdef class PendingRequest:
@@ -38,6 +52,8 @@ cdef class PendingRequest:
     cdef public Timer timer
     cdef public int retries
     cdef public list duplicates
+    cdef public OpenRequest entry
+    cdef public bint is_owed
 
 @cython.locals(pending=PendingRequest)
 cpdef PendingRequest new_client_request(object requester, object frame, CreditLimit credit, Route route)

@@ -28,6 +28,7 @@ __all__ = (
     "DeferredTurn",
     "Delivery",
     "NoRequester",
+    "OpenRequest",
     "PendingRequest",
     "RedeliveryRequester",
     "Requester",
@@ -101,6 +102,8 @@ class Route:
         "retry",
         "slot",
         "envelope",
+        "is_durable",
+        "is_retry_safe",
         "timeout_ms",
         "type",
     )
@@ -124,6 +127,38 @@ class Route:
         self.retry = entry.retry
         # Whether answers are remembered, so that a request with a known id is a duplicate.
         self.remembers = remembers and entry.is_remembered
+        # Whether it is written to the journal, if the node has one. Those of `Syscall` are about the connection, or the node as it runs now.
+        self.is_durable = entry.kind == "command" and not entry.type.startswith("Syscall.")
+        self.is_retry_safe = entry.is_retry_safe
+
+
+@cython.freelist(512)
+@cython.cclass
+class OpenRequest:
+    """A command that is in the journal, and has no answer there.
+
+    Args:
+        number: its number.
+        at: when it was accepted, in milliseconds since 1970.
+        flags: those of its record.
+        line: its wire line.
+    """
+
+    __slots__ = ("at", "begun", "flags", "has_place", "is_marked", "line", "number", "outputs", "page")
+
+    def __init__(self, number: Count, at: Count, flags: Count, line: bytes) -> None:
+        self.number = number
+        self.at = at
+        self.flags = flags
+        self.line = line
+        # How often a handler may have begun on it, and the page that has its record; 0 if none is durable yet.
+        self.begun: Count = 0
+        self.page: Count = 0
+        # While the node runs. Whether a record that is not durable yet marks it as begun; whether it takes one of the places of its capability;
+        # and what its handler has sent.
+        self.is_marked: Flag = False
+        self.has_place: Flag = False
+        self.outputs: list[Any] | None = None
 
 
 @cython.freelist(512)
@@ -139,10 +174,12 @@ class PendingRequest:
         "counted_route",
         "credit",
         "duplicates",
+        "entry",
         "frame",
         "holds_id",
         "is_answered",
         "is_begun",
+        "is_owed",
         "is_queued",
         "parent",
         "payload",
@@ -192,6 +229,10 @@ class PendingRequest:
         self.retries: Count = 0
         # Requests with the same id and content, which get the same answer.
         self.duplicates: list[PendingRequest] | None = None
+        # What the journal says of it; None if it is not journaled.
+        self.entry: OpenRequest | None = None
+        # Whether it follows from something in the journal, or nobody waits for its answer, so that it cannot be refused.
+        self.is_owed: Flag = False
 
     def __repr__(self) -> str:
         return describe_item(self)
@@ -219,6 +260,8 @@ def new_client_request(
     pending.timer = None
     pending.retries = 0
     pending.duplicates = None
+    pending.entry = None
+    pending.is_owed = False
     return pending
 
 

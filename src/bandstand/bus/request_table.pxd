@@ -53,8 +53,8 @@ cdef class RememberedAnswer:
     cpdef bytes request_data(self)
     cpdef object answer_data(self)
 
-@cython.locals(route=Route, remembered=RememberedAnswer)
-cdef RememberedAnswer remembered_answer(PendingRequest pending, object answer, double until_ms)
+@cython.locals(remembered=RememberedAnswer)
+cdef RememberedAnswer remembered_answer(object frame, Route route, object answer, double until_ms)
 
 @cython.final
 cdef class RequestTable:
@@ -75,8 +75,12 @@ cdef class RequestTable:
     cpdef Py_ssize_t count_open(self) except -1
     cpdef list open_requests(self)
     cpdef object leave(self, PendingRequest pending)
-    @cython.locals(size=Py_ssize_t, place=Py_ssize_t, remembered=RememberedAnswer)
+    @cython.locals(remembered=RememberedAnswer)
     cpdef object keep(self, PendingRequest pending, object answer, double now_ms)
+    @cython.locals(place=Py_ssize_t)
+    cdef object _add(self, RememberedAnswer remembered, double now_ms)
+    @cython.locals(remembered=RememberedAnswer)
+    cpdef object restore(self, object request, object answer, double now_ms, double age_ms=*)
     @cython.locals(oldest=RememberedAnswer)
     cpdef object expire(self, double now_ms)
     @cython.locals(oldest=RememberedAnswer, start=Py_ssize_t)

@@ -44,6 +44,7 @@ except ModuleNotFoundError:  # interpreted, without Cython installed
 
 if TYPE_CHECKING:
     from bandstand.bus.frame import Kind
+    from bandstand.bus.request import Route
     from bandstand.bus.router import Router
     from bandstand.core import TimerId
 
@@ -107,10 +108,8 @@ class RememberedAnswer:
         return Raw(self.data[self.request_size :])
 
 
-def remembered_answer(pending: PendingRequest, answer: Frame, until_ms: Moment) -> RememberedAnswer:
+def remembered_answer(frame: Frame, route: Route | None, answer: Frame, until_ms: Moment) -> RememberedAnswer:
     """Make what is remembered of a request and its answer. Not `__init__`: compiled, that would be a Python call."""
-    frame = pending.frame
-    route = pending.route
     request_data = data_of(frame)
     remembered = RememberedAnswer.__new__(RememberedAnswer)
     remembered.id = id_of(metadata_of(frame))
@@ -214,14 +213,16 @@ class RequestTable:
         if self._limit == 0:
             self.leave(pending)
             return
-        remembered = remembered_answer(pending, answer, now_ms + self._keep_ms)
-        size = len(remembered.data)
-        if size > self._limit_bytes:
+        remembered = remembered_answer(pending.frame, pending.route, answer, now_ms + self._keep_ms)
+        if len(remembered.data) > self._limit_bytes:
             self.leave(pending)
             return
         pending.holds_id = False
+        self._add(remembered, now_ms)
+
+    def _add(self, remembered: RememberedAnswer, now_ms: Moment) -> None:
         self._known[remembered.id] = remembered
-        self.held_bytes += size
+        self.held_bytes += len(remembered.data)
         if self._count == self._limit:
             self._forget_oldest()
             self._prefetch()
@@ -236,6 +237,21 @@ class RequestTable:
         while self.held_bytes > self._limit_bytes:
             self._forget_oldest()
         self.expire(now_ms)
+
+    def restore(self, request: Frame, answer: Frame, now_ms: Moment, age_ms: Moment = 0.0) -> None:
+        """Remember an answer from the journal, unless its id is in use.
+
+        Args:
+            request: the request.
+            answer: its answer.
+            now_ms: the time, on the loop's clock.
+            age_ms: how long ago it was answered.
+        """
+        if self._limit == 0 or age_ms >= self._keep_ms or id_of(metadata_of(request)) in self._known:
+            return
+        remembered = remembered_answer(request, None, answer, now_ms + self._keep_ms - age_ms)
+        if len(remembered.data) <= self._limit_bytes:
+            self._add(remembered, now_ms)
 
     def expire(self, now_ms: Moment) -> None:
         """Forget the answers whose time is over."""
@@ -415,6 +431,9 @@ class RetryQueue:
         pending.retries += 1
         router.counters.retries += 1
         pending.is_begun = pending.is_answered = False
+        if pending.entry is not None:
+            assert router.durable is not None
+            router.durable.pause(pending)
         # The timer message needs no credit of its own: the request holds a slot of the router's mailbox, which is free now.
         self._waiting[pending] = router.loop.send_after(router.actor, wait_ms / 1000, RetryDue(pending))
         return True
@@ -432,9 +451,11 @@ class RetryQueue:
         except InvalidMessageError as problem:
             router.fail_unread(pending, problem)
             return
-        slot = route.slot
-        if slot.actor is None or slot.held or not router.loop.try_send(slot.actor, pending):
-            router.dispatch_otherwise(slot, pending)
+        if pending.entry is None:
+            router.deliver(pending)
+        else:
+            assert router.durable is not None
+            router.durable.resume(pending)
 
     def cancel(self, pending: PendingRequest) -> None:
         """Cancel the next attempt of a request, if there is one."""

@@ -51,8 +51,10 @@ cdef class Router:
     cdef public bint is_running
     cdef bint is_tapped
     cdef public object scheduler
+    cdef public object durable
     cdef public object on_credit
     cdef public object on_capacity
+    cdef public object on_durable_event
     cdef public object on_event
     cdef public object check_event
     cdef readonly object departing
@@ -72,16 +74,23 @@ cdef class Router:
     @cython.locals(slot=CapabilitySlot)
     cpdef bint admit_to(self, object requester, object frame, CreditLimit credit, Route route) except -1
     cpdef bint post_event(self, object frame) except -1
+    cpdef bint hold_event(self, object frame, PendingRequest parent) except -1
     cpdef object answer(self, PendingRequest pending, object frame)
     @cython.locals(pending=PendingRequest)
     cpdef object turn(self, ActorContext ctx, object item)
-    @cython.locals(route=Route, slot=CapabilitySlot)
+    @cython.locals(route=Route)
     cpdef object take(self, PendingRequest pending)
+    cpdef object enter(self, PendingRequest pending)
+    cpdef bint hold(self, PendingRequest pending, PendingRequest parent) except -1
+    @cython.locals(route=Route, slot=CapabilitySlot)
+    cpdef object deliver(self, PendingRequest pending)
     @cython.locals(kernel=Kernel, cell=ActorCell)
     cdef object _start_deadline(self, PendingRequest pending, int64_t timeout_ms)
     cpdef object dispatch_otherwise(self, CapabilitySlot slot, PendingRequest pending)
     @cython.locals(is_final=bint, route=Route)
     cpdef object conclude(self, PendingRequest pending, object frame)
+    @cython.locals(route=Route)
+    cpdef object finish(self, PendingRequest pending, object frame, bint is_final)
     @cython.locals(peer=Peer)
     cpdef bint settle(self, PendingRequest pending, object frame) except -1
     @cython.locals(timer=Timer)
@@ -96,4 +105,5 @@ cdef class Router:
     cpdef bint goes_again(self, PendingRequest pending, object frame) except -1
     cdef bint _count_failure(self, PendingRequest pending, object frame) except -1
     cpdef object withdraw(self, PendingRequest pending)
+    cpdef object abandon(self, PendingRequest pending)
     cpdef object leave_unsettled(self, PendingRequest pending, object frame)

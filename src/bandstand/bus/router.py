@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from bandstand.bus.config import NodeConfig
     from bandstand.bus.contracts.capability import HandlerIndex
     from bandstand.bus.dead_letters import Reason
+    from bandstand.bus.durable.lane import DurableLane
     from bandstand.bus.frame import IdGenerator, Kind
     from bandstand.bus.protocols import Log
     from bandstand.bus.request import Delivery, Requester, Route
@@ -157,6 +158,7 @@ class Router:
         "client_credit",
         "config",
         "departing",
+        "durable",
         "duplicates",
         "event_credit",
         "faults",
@@ -172,6 +174,7 @@ class Router:
         "loop",
         "on_capacity",
         "on_credit",
+        "on_durable_event",
         "on_event",
         "requests",
         "retries",
@@ -225,12 +228,17 @@ class Router:
         self.is_draining: Flag = False
         self.is_running: Flag = False
         self.scheduler: Scheduler | None = None
+        # The way of commands through the journal; None if the node has none.
+        self.durable: DurableLane | None = None
         # Called when credit may have been released; None while no one waits for it.
         self.on_credit: Callable[[], None] | None = None
         # Called with a capability when a client's request to it is done; None while no client waits for capacity.
         self.on_capacity: Callable[[CapabilitySlot], None] | None = None
-        # Routes an event; the second argument is its client, if it came from one. Any: a `Peer`, or None.
-        self.on_event: Callable[[Frame, Any], object] | None = None
+        # Routes an event; the other arguments are its client, if it came from one, and the credit that it takes until it is routed. Any: a `Peer`, or
+        # None.
+        self.on_event: Callable[[Frame, Any, CreditLimit | None], object] | None = None
+        # Sends an event that is in the journal to its subscribers, with the same arguments.
+        self.on_durable_event: Callable[[Frame, Any], object] | None = None
         # Refuses an event that cannot be published: see `check`.
         self.check_event: Callable[[Frame, str], None] | None = None
         # The tasks that wait for killed processes of capabilities.
@@ -364,10 +372,34 @@ class Router:
         self.event_credit.used += 1
         return True
 
+    def hold_event(self, frame: Frame, parent: PendingRequest) -> bool:
+        """Admit an event that is sent together with the answer to a request. Return False if too many wait to be routed."""
+        if self.event_credit.used >= self.event_credit.limit:
+            return False
+        self.event_credit.used += 1
+        assert self.durable is not None
+        self.durable.hold(parent, frame)
+        return True
+
     def fan_out(self, frame: Frame) -> None:
         """Route an event of the node itself at once: it has taken no credit to wait."""
         assert self.on_event is not None
-        self.on_event(frame, None)
+        self.on_event(frame, None, None)
+
+    def enter(self, pending: PendingRequest) -> None:
+        """Admit a request of the node itself, whether or not there is credit. The caller routes it."""
+        pending.credit.used += 1
+        self.counters.admitted += 1
+        self.requests.enter(pending)
+
+    def hold(self, pending: PendingRequest, parent: PendingRequest) -> bool:
+        """Admit a request that is sent together with the answer to its parent. Return False, without any effect, if there is no credit."""
+        if pending.credit.used >= pending.credit.limit:
+            return False
+        self.enter(pending)
+        assert self.durable is not None
+        self.durable.hold(parent, pending)
+        return True
 
     def answer(self, pending: PendingRequest, frame: Frame) -> None:
         """Take the answer to a request. A second answer, or one that is late, is discarded and counted."""
@@ -376,6 +408,8 @@ class Router:
             return
         if pending.is_answered or pending.stage == DONE:
             self.counters.late += 1
+            if self.durable is not None:
+                self.durable.note_late(pending, frame)
             return
         pending.is_answered = pending.is_queued = True
         pending.answer = frame
@@ -444,9 +478,8 @@ class Router:
                     self.counters.late += 1
                 self.release(pending)
         elif kind is Frame:
-            self.event_credit.used -= 1
             assert self.on_event is not None
-            self.on_event(item, None)
+            self.on_event(item, None, self.event_credit)
         else:
             handler = self.handlers.get(kind)  # pyright: ignore[reportUnknownArgumentType]  # same
             if handler is None:
@@ -477,6 +510,15 @@ class Router:
         self._start_deadline(pending, route.timeout_ms if timeout is None else timeout)
         if pending.parent is not None and self._fail_cycle(pending):
             return
+        if self.durable is None:
+            self.deliver(pending)
+        else:
+            self.durable.accept(pending)
+
+    def deliver(self, pending: PendingRequest) -> None:
+        """Send a request to its capability."""
+        route = pending.route
+        assert route is not None
         slot = route.slot
         if (
             slot.actor is None
@@ -530,12 +572,21 @@ class Router:
         is_final = kind_of(frame) == "reply"
         if not is_final and route is not None and route.retry is not None and self.goes_again(pending, frame):
             return
+        if not is_final:
+            is_final = self._count_failure(pending, frame)
+        if pending.entry is not None:
+            assert self.durable is not None
+            self.durable.answer(pending, frame, is_final)
+        else:
+            self.finish(pending, frame, is_final)
+
+    def finish(self, pending: PendingRequest, frame: Frame, is_final: Flag) -> None:
+        """Send the answer to a request, and remember it if a repeat would have the same one."""
+        route = pending.route
         self.close(pending)
         self._log(frame)
-        if is_final:
+        if kind_of(frame) == "reply":
             self.counters.answered += 1
-        else:
-            is_final = self._count_failure(pending, frame)
         if self.is_tapped:
             self.taps.notify(frame, "requester")
         if not self.settle(pending, frame):
@@ -609,7 +660,7 @@ class Router:
         """End a request with a fault of the runtime; `sinks` if the fault goes to the error sink too."""
         frame = self.faults.make(type_name, message, request=pending.frame, path=path, capability=capability)
         self.conclude(pending, frame)
-        if sinks and pending.stage == DONE:
+        if sinks and (pending.stage == DONE or pending.is_answered):
             self.sink(frame)
 
     def fail_unrouted(self, pending: PendingRequest) -> None:
@@ -678,8 +729,10 @@ class Router:
         if pending.stage != DONE and not pending.duplicates:
             # Duplicates that have joined it still wait for the answer.
             self.retries.cancel(pending)
-            self.close(pending)
-            self.requests.leave(pending)
+            if pending.entry is not None:
+                assert self.durable is not None
+                self.durable.withdraw(pending)
+            self.abandon(pending)
             self.counters.withdrawn += 1
             route = pending.route
             if route is not None:
@@ -689,11 +742,21 @@ class Router:
         if self.upstream is not None:
             self.upstream.withdraw(pending)
 
+    def abandon(self, pending: PendingRequest) -> None:
+        """End a request without an answer."""
+        self.close(pending)
+        self.requests.leave(pending)
+
     def dismiss_all(self) -> None:
         """End every open request with a fault: the node is stopping."""
         for pending in self.open_requests():
             # A duplicate ends together with the request that it has joined.
-            if pending.stage != DONE:
+            if pending.stage == DONE:
+                continue
+            if pending.entry is not None:
+                assert self.durable is not None
+                self.durable.dismiss(pending)
+            else:
                 self.fail(pending, SHUTTING_DOWN, "the node stopped before it was answered")
 
     # -- answers without a requester ---------------------------------------------------------------------------------------

@@ -44,14 +44,20 @@ MAX_BYTES = 64 << 20
 class ScheduledMessage:
     """A message that is sent later. It is also the timer message that the router gets when it is due."""
 
-    __slots__ = ("credit", "frame", "id", "requester", "timer")
+    __slots__ = ("credit", "due", "frame", "id", "is_journaled", "requester", "timer")
 
-    def __init__(self, timer_id: str, requester: Requester, frame: Frame, credit: CreditLimit) -> None:
+    def __init__(
+        self, timer_id: str, requester: Requester, frame: Frame, credit: CreditLimit, due: int
+    ) -> None:
         self.credit = credit
         self.id = timer_id
         self.requester = requester
         self.frame = frame
+        # When it is sent, in milliseconds since 1970.
+        self.due = due
         self.timer: TimerId | None = None
+        # Whether the journal has it, or will.
+        self.is_journaled = False
 
 
 class Scheduler:
@@ -73,7 +79,17 @@ class Scheduler:
     def __len__(self) -> int:
         return len(self._messages)
 
-    def add(self, frame: Frame, delay_ms: int, requester: Requester, path: str) -> str:
+    def __contains__(self, timer_id: str) -> bool:
+        return timer_id in self._messages
+
+    def add(
+        self,
+        frame: Frame,
+        delay_ms: int,
+        requester: Requester,
+        path: str,
+        parent: PendingRequest | None = None,
+    ) -> str:
         """Schedule a message to be sent in `delay_ms` milliseconds; the answer goes to `requester`.
 
         Args:
@@ -81,6 +97,7 @@ class Scheduler:
             delay_ms: the delay.
             requester: gets the answer.
             path: where the message is in the request, for errors.
+            parent: the journaled command that schedules it: the message is scheduled together with the answer. None if it is scheduled now.
 
         Returns:
             The id of the timer, for `cancel`.
@@ -103,16 +120,45 @@ class Scheduler:
                     OVERLOADED, "the node has reached its limit of scheduled messages; try again later"
                 )
             )
-        credit.used += 1
-        self._bytes += size
-        self._counts[requester] = self._counts.get(requester, 0) + 1
-        message = ScheduledMessage(router.ids(), requester, frame, credit)
-        message.timer = router.loop.send_after(router.actor, delay_ms / 1000, message)
-        self._messages[message.id] = message
+        message = ScheduledMessage(router.ids(), requester, frame, credit, router.ids.last_ms + delay_ms)
+        self._enter(message)
         router.counters.timers_scheduled += 1
+        durable = router.durable
+        if durable is None:
+            self.start(message, delay_ms)
+        elif parent is None:
+            durable.schedule(message)
+        else:
+            durable.hold(parent, message)
         if router.upstream is not None:
             router.upstream.schedule(frame, delay_ms)
         return message.id
+
+    def _enter(self, message: ScheduledMessage) -> None:
+        message.credit.used += 1
+        self._bytes += len(message.frame.data)
+        self._counts[message.requester] = self._counts.get(message.requester, 0) + 1
+        self._messages[message.id] = message
+
+    def start(self, message: ScheduledMessage, delay_ms: int | None = None) -> None:
+        """Start the timer of a message; with no delay, by the clock of the system. Do nothing if the message was cancelled meanwhile."""
+        router = self._router
+        if message.id in self._messages and message.timer is None:
+            if delay_ms is None:
+                delay_ms = max(0, message.due - router.ids.now_ms())
+            message.timer = router.loop.send_after(router.actor, delay_ms / 1000, message)
+
+    def restore(self, timer_id: str, frame: Frame, due: int, *, is_of_client: bool) -> None:
+        """Schedule a message from the journal. Its client is gone."""
+        credit = self._client_credit if is_of_client else self._internal_credit
+        message = ScheduledMessage(timer_id, NO_REQUESTER, frame, credit, due)
+        message.is_journaled = True
+        self._enter(message)
+        self.start(message)
+
+    def is_of_client(self, message: ScheduledMessage) -> bool:
+        """Return whether a client has scheduled a message."""
+        return message.credit is self._client_credit
 
     def cancel(self, timer_id: str) -> bool:
         """Cancel a message; return False if it was sent already, or never scheduled."""
@@ -123,6 +169,8 @@ class Scheduler:
             self._router.loop.cancel_timer(message.timer)
         self._release(message)
         self._router.counters.timers_cancelled += 1
+        if message.is_journaled and self._router.durable is not None:
+            self._router.durable.end_timer(timer_id)
         if self._router.upstream is not None:
             self._router.upstream.unschedule(message.frame)
         return True
@@ -135,9 +183,10 @@ class Scheduler:
             self._counts[message.requester] = left
 
     def cancel_all(self) -> None:
-        """Cancel all messages: the node stops."""
-        for timer_id in list(self._messages):
-            self.cancel(timer_id)
+        """Cancel all messages: the node stops. Those in the journal stay there for its next start."""
+        for message in list(self._messages.values()):
+            message.is_journaled = False
+            self.cancel(message.id)
 
     def fire(self, message: ScheduledMessage) -> None:
         """Send a message that is due.
@@ -152,10 +201,19 @@ class Scheduler:
         router.counters.timers_fired += 1
         self._release(message)
         frame = with_timestamp(message.frame, router.ids)
+        if message.is_journaled and router.durable is not None:
+            # In the page that has the message itself.
+            router.durable.end_timer(message.id)
         if frame.kind == "event":
             router.fan_out(frame)
             return
-        router.submit(PendingRequest(message.requester, frame, message.credit, False))  # noqa: FBT003  # by position, as elsewhere
+        pending = PendingRequest(message.requester, frame, message.credit, False)  # noqa: FBT003  # by position, as elsewhere
+        if router.durable is None:
+            router.submit(pending)
+        else:
+            pending.is_owed = True
+            router.enter(pending)
+            router.take(pending)
 
 
 def inherit(frame: Frame, parent: Metadata) -> Frame:
@@ -192,7 +250,7 @@ class Scheduled(Struct, rename="camel"):
     timer_id: str
 
 
-class Schedule(Command[Scheduled], type="Timer.Schedule"):
+class Schedule(Command[Scheduled], type="Timer.Schedule", retry_safe=True):
     """Send a message after `delay` milliseconds, never earlier. The answer goes to the connection that scheduled it."""
 
     delay: Annotated[int, Meta(ge=0, le=LONGEST_DELAY_MS, description="The delay in milliseconds.")]
@@ -209,7 +267,7 @@ class CancelResult(Struct):
     """False if it was sent already, or never scheduled."""
 
 
-class Cancel(Command[CancelResult], type="Timer.Cancel", rename="camel"):
+class Cancel(Command[CancelResult], type="Timer.Cancel", retry_safe=True, rename="camel"):
     """Cancel a scheduled message that was not sent yet."""
 
     timer_id: Annotated[str, Meta(description="The timerId from the reply to Timer.Schedule.")]
@@ -232,7 +290,8 @@ class TimerCapability(Capability):
         inner = msg.message
         frame = Frame(kind=inner.kind, type=inner.type, data=inner.data, metadata=inner.metadata)
         asked = item.frame.metadata
-        timer_id = self._scheduler.add(inherit(frame, asked), msg.delay, requester, "$.data.message")
+        parent = item if item.entry is not None else None
+        timer_id = self._scheduler.add(inherit(frame, asked), msg.delay, requester, "$.data.message", parent)
         return Scheduled(timer_id)
 
     def cancel(self, msg: Cancel) -> CancelResult:

@@ -152,6 +152,8 @@ class Contract:
     """Retry policies by message type. They override those of the message classes."""
     remember: Mapping[str, bool] = field(default_factory=dict[str, bool])
     """By message type: whether a repeated request gets the first answer. Overrides the message classes."""
+    retry_safe: Mapping[str, bool] = field(default_factory=dict[str, bool])
+    """By message type: whether a command may be handled again if the node has died meanwhile. Overrides the message classes."""
     mailbox: int | None = None
     """How many messages may wait for it; None for the node's default."""
     timeout: Seconds | None = None
@@ -298,6 +300,8 @@ class HandlerSpec:
     """The retry policy; None for no retries."""
     is_remembered: bool = True
     """Whether a repeated request gets the first answer."""
+    is_retry_safe: bool = False
+    """Whether it may be handled again if the node has died meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -485,8 +489,9 @@ def _read_contract(contract: Contract, *, is_builtin: bool) -> CapabilitySpec:
 
 def _override(handlers: _Handlers, contract: Contract, where: str) -> None:
     """Replace what the message classes declare about retries and repeats by what the contract declares."""
+    retry_safe = _check_flags("retry_safe", contract.retry_safe, handlers, where)
     retried = _check_retry(contract.retry, handlers, where)
-    remembered = _check_remember(contract.remember, handlers, where)
+    remembered = _check_flags("remember", contract.remember, handlers, where)
     for key, handler in handlers.items():
         if handler.kind == "event":
             continue
@@ -494,6 +499,8 @@ def _override(handlers: _Handlers, contract: Contract, where: str) -> None:
             handlers[key] = replace(handlers[key], retry=contract.retry[handler.type])
         if handler.type in remembered:
             handlers[key] = replace(handlers[key], is_remembered=contract.remember[handler.type])
+        if handler.type in retry_safe:
+            handlers[key] = replace(handlers[key], is_retry_safe=contract.retry_safe[handler.type])
 
 
 def _read_class(kind: type[Capability], make: Callable[[], Any], *, is_builtin: bool) -> CapabilitySpec:
@@ -580,6 +587,7 @@ def _handler(
         reply_codec=reply_codec,
         retry=message.retry,
         is_remembered=message.is_remembered,
+        is_retry_safe=message.is_retry_safe,
     )
 
 
@@ -863,20 +871,22 @@ def _check_retry(retry: Any, handled: Collection[tuple[str, str]], where: str) -
     return tuple(cast("Mapping[str, Retry]", retry))
 
 
-def _check_remember(remember: Any, handled: Collection[tuple[str, str]], where: str) -> tuple[str, ...]:
-    """Return the types that `Contract.remember` names."""
-    if not isinstance(remember, Mapping):
+def _check_flags(
+    option: str, flags: Any, handled: Collection[tuple[str, str]], where: str
+) -> tuple[str, ...]:
+    """Return the types that `Contract.remember` or `Contract.retry_safe` names."""
+    if not isinstance(flags, Mapping):
         raise ContractError(
-            f"{where}: remember is {safe_repr(remember)}: pass a dict, as in {{'Memory.Get': True}}"
+            f"{where}: {option} is {safe_repr(flags)}: pass a dict, as in {{'Memory.Get': True}}"
         )
-    for name, value in cast("Mapping[object, object]", remember).items():
+    for name, value in cast("Mapping[object, object]", flags).items():
         if ("command", name) not in handled and ("query", name) not in handled:
             raise ContractError(
-                f"{where}: remember has {safe_repr(name)}, which is not a command or query of its inbound"
+                f"{where}: {option} has {safe_repr(name)}, which is not a command or query of its inbound"
             )
         if not isinstance(value, bool):
-            raise ContractError(f"{where}: remember has {safe_repr(value)} for {name}: pass True or False")
-    return tuple(cast("Mapping[str, bool]", remember))
+            raise ContractError(f"{where}: {option} has {safe_repr(value)} for {name}: pass True or False")
+    return tuple(cast("Mapping[str, bool]", flags))
 
 
 def _check_subscribes(types: Any, where: str) -> tuple[str, ...]:

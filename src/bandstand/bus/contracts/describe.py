@@ -71,6 +71,8 @@ class MessageDescription(Struct, rename="camel", omit_defaults=True):
     """The retry policy of the node; omitted if there are no retries."""
     is_remembered: bool = True
     """Whether a repeated request with the same id gets the first answer; omitted if True."""
+    retry_safe: bool = False
+    """Whether it may be handled again if the node has died meanwhile; omitted if False."""
 
 
 class EventDescription(Struct, rename="camel", omit_defaults=True):
@@ -205,6 +207,7 @@ def _describe_request(
         example,
         None if handler.retry is None else _describe_retry(handler.retry),
         handler.is_remembered,
+        handler.is_retry_safe,
     )
 
 

@@ -121,7 +121,7 @@ class Retry:
 
 @dataclass_transform(field_specifiers=(msgspec.field,))
 class TypedMessageMeta(StructMeta):
-    """Adds the keywords `type`, `retry` and `remember` to those of `msgspec.Struct`."""
+    """Adds the keywords `type`, `retry`, `remember` and `retry_safe` to those of `msgspec.Struct`."""
 
     # Any: the signature of a metaclass, and the options of msgspec.
     def __new__(
@@ -133,12 +133,13 @@ class TypedMessageMeta(StructMeta):
         type: str = "",  # noqa: A002  # its name on the wire
         retry: Retry | None = None,
         remember: bool | None = None,
+        retry_safe: bool | None = None,
         **options: Any,
     ) -> Any:
         """Create the class.
 
         Raises:
-            ContractError: the type is malformed, or `retry` or `remember` is wrong.
+            ContractError: the type is malformed, or `retry`, `remember` or `retry_safe` is wrong.
         """
         if type and not TYPE_NAME.fullmatch(type):
             raise ContractError(
@@ -146,25 +147,29 @@ class TypedMessageMeta(StructMeta):
             )
         made: Any = super().__new__(cls, name, bases, namespace, **options)
         made.message_type = type
-        if retry is not None or remember is not None:
+        if retry is not None or remember is not None or retry_safe is not None:
             if made.message_kind not in {"command", "query"}:
                 raise ContractError(
-                    f"class {name}: retry and remember apply to commands and queries only: remove them"
+                    f"class {name}: retry, remember and retry_safe apply to commands and queries only: remove them"
                 )
-            _check_request_options(name, retry, remember)
+            _check_request_options(name, retry, remember, retry_safe)
         # Without the keyword, the class inherits the setting.
         if retry is not None:
             made.message_retry = retry
         if remember is not None:
             made.is_message_remembered = remember
+        if retry_safe is not None:
+            made.is_message_retry_safe = retry_safe
         return made
 
 
-def _check_request_options(name: str, retry: object, remember: object) -> None:
+def _check_request_options(name: str, retry: object, remember: object, retry_safe: object) -> None:
     if retry is not None and not isinstance(retry, Retry):
         raise ContractError(f"class {name}: retry is {safe_repr(retry)}: pass a Retry")
     if remember is not None and not isinstance(remember, bool):
         raise ContractError(f"class {name}: remember is {safe_repr(remember)}: pass True or False")
+    if retry_safe is not None and not isinstance(retry_safe, bool):
+        raise ContractError(f"class {name}: retry_safe is {safe_repr(retry_safe)}: pass True or False")
 
 
 class TypedMessage(Struct, metaclass=TypedMessageMeta, gc=False):
@@ -182,6 +187,9 @@ class TypedMessage(Struct, metaclass=TypedMessageMeta, gc=False):
     is_message_remembered: ClassVar[bool] = True
     """Whether a repeated request (same id, same content) gets the first answer. The default is True for commands and False for
     queries; the keyword `remember` overrides it."""
+    is_message_retry_safe: ClassVar[bool] = False
+    """Whether a command may be handled again if the node has died while it was handled, as in
+    `class Put(Command[None], type="Files.Put", retry_safe=True)`. If not, its answer is `Sys.InDoubt`. It matters on a node with a journal."""
 
 
 # The metaclass is repeated here and below: type checkers then allow derived classes to be frozen.

@@ -77,6 +77,8 @@ class MessageDeclaration:
     """The retry policy; None for no retries."""
     is_remembered: bool = True
     """Whether a repeated request gets the first answer."""
+    is_retry_safe: bool = False
+    """Whether it may be handled again if the node has died meanwhile."""
 
 
 def declared_messages(annotation: Any, where: str) -> tuple[MessageDeclaration, ...]:
@@ -188,6 +190,7 @@ def _typed_message(member: Any, origin: type[TypedMessage], where: str) -> Messa
         description_of(origin),
         origin.message_retry,
         origin.is_message_remembered,
+        origin.is_message_retry_safe,
     )
 
 

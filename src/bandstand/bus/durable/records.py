@@ -32,6 +32,7 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
+from bandstand.bus.dead_letters import Reason
 from bandstand.bus.frame import Frame
 from bandstand.bus.wire import DECODE_ERRORS
 from bandstand.errors import JournalCorruptError
@@ -48,6 +49,7 @@ __all__ = (
     "ENDED",
     "ENTITY_EVENT",
     "EVENT",
+    "FROM_CLIENT",
     "IS_BEGUN",
     "IS_DOUBTFUL",
     "IS_REMEMBERED",
@@ -63,7 +65,7 @@ __all__ = (
     "EntityHead",
     "RequestRecord",
     "TimerEntry",
-    "answer_record",
+    "answer_data",
     "entity_record",
     "json_record",
     "line_of",
@@ -74,7 +76,7 @@ __all__ = (
     "read_line",
     "read_numbers",
     "read_request",
-    "request_record",
+    "request_data",
 )
 
 BOOT: Final = 1
@@ -113,7 +115,9 @@ IS_BEGUN: Final = 1
 IS_REMEMBERED: Final = 2
 """Flag of an answer: a repeat of the request gets it again."""
 IS_DOUBTFUL: Final = 4
-"""Flag of an answer: it is `Sys.InDoubt`, and stays until it is settled."""
+"""Flag of an answer: whether the command was carried out is unknown. A repeat gets this answer until the request is settled."""
+FROM_CLIENT: Final = 8
+"""Flag of a request: a client has sent it, and may repeat it with the same id."""
 
 T = TypeVar("T", bound=Struct)
 
@@ -167,7 +171,7 @@ class DeadEntry(Struct, frozen=True, omit_defaults=True):
     """A dead letter."""
 
     id: str
-    reason: str
+    reason: Reason
     at: int
     attempts: int
     message: Frame
@@ -182,7 +186,7 @@ class Checkpoint(Struct, frozen=True):
     next_number: int
     """The number of the next request."""
     read_from: int
-    """The page from which on the answers are that are still remembered."""
+    """The lowest page with a request whose answer is remembered; 0 if there is none."""
 
 
 class DataEntry(Struct, frozen=True):
@@ -204,9 +208,9 @@ class EntityHead(Struct, frozen=True):
     """The number of the event among those of the entity, from 1."""
 
 
-def request_record(number: int, at: int, flags: int, line: bytes) -> Record:
-    """Return the record of an accepted command."""
-    return Record(REQUEST, _REQUEST.pack(number, at, flags) + line)
+def request_data(number: int, at: int, flags: int, line: bytes) -> bytes:
+    """Return the data of the record of an accepted command."""
+    return _REQUEST.pack(number, at, flags) + line
 
 
 def read_request(data: bytes) -> RequestRecord:
@@ -221,9 +225,9 @@ def read_request(data: bytes) -> RequestRecord:
     return RequestRecord(number, at, flags, data[_REQUEST.size :])
 
 
-def answer_record(number: int, flags: int, line: bytes) -> Record:
-    """Return the record of an answer."""
-    return Record(ANSWER, _ANSWER.pack(number, flags) + line)
+def answer_data(number: int, flags: int, line: bytes) -> bytes:
+    """Return the data of the record of an answer."""
+    return _ANSWER.pack(number, flags) + line
 
 
 def read_answer(data: bytes) -> AnswerRecord:

@@ -1,7 +1,7 @@
 """What is open in a node, as far as its journal says: the fold over its records.
 
-The same code runs in two places. At boot it reads the journal. While the node runs, `DurableLane` passes it every record that it writes, so a
-checkpoint is a dump of this state, and cannot differ from what the records say.
+At boot, `apply` reads the journal. While the node runs, `DurableLane` makes the same changes whenever a page is durable: for frequent records
+directly, for the others by `apply`. So a checkpoint is a dump of this state.
 
 The data of other parts of the node, such as entities and reminders, are in `DATA` records. A part registers a `DataOwner`, which folds its own.
 
@@ -10,7 +10,7 @@ Everything here is pure: records in, state out.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, final
@@ -33,21 +33,25 @@ from bandstand.bus.durable.records import (
     DataEntry,
     DeadEntry,
     TimerEntry,
-    answer_record,
+    answer_data,
     json_record,
     numbers_record,
     read_answer,
     read_json,
+    read_line,
     read_numbers,
     read_request,
-    request_record,
+    request_data,
 )
+from bandstand.bus.request import OpenRequest
 from bandstand.journal import Record
 
 if TYPE_CHECKING:
     from msgspec import Raw
 
-__all__ = ("DataOwner", "DoubtfulRequest", "DurableState", "OpenRequest", "RecoveredAnswer")
+    from bandstand.bus.frame import Frame
+
+__all__ = ("DataOwner", "DoubtfulRequest", "DurableState", "RecoveredAnswer", "RememberedPages")
 
 
 class DataOwner(Protocol):
@@ -67,27 +71,16 @@ class DataOwner(Protocol):
 
 
 @final
-@dataclass(slots=True)
-class OpenRequest:
-    """An accepted command without an answer."""
-
-    number: int
-    at: int
-    """When it was accepted, in milliseconds since 1970."""
-    line: bytes
-    begun: int = 0
-    """How often a handler may have begun on it."""
-    page: int = 0
-    """The page of its record; 0 if that is not written yet."""
-
-
-@final
 @dataclass(frozen=True, slots=True)
 class DoubtfulRequest:
     """A command of which it is not known whether it was executed: its answer is `Sys.InDoubt`, until it is settled."""
 
     request: OpenRequest
     answer: bytes
+
+    def frame(self) -> Frame:
+        """Return the command."""
+        return read_line(REQUEST, self.request.line)
 
 
 @final
@@ -99,6 +92,47 @@ class RecoveredAnswer:
     answer: bytes
     at: int
     """When it was answered, in milliseconds since 1970."""
+
+
+@final
+class RememberedPages:
+    """Which pages have the answers that are remembered, so that a boot reads no others.
+
+    Args:
+        limit: how many answers are remembered.
+        keep_ms: for how long.
+    """
+
+    __slots__ = ("_count", "_keep_ms", "_limit", "_pages")
+
+    def __init__(self, limit: int, keep_ms: int) -> None:
+        self._limit = limit
+        self._keep_ms = keep_ms
+        # For each page with answers: the lowest page of their requests, how many they are, and when they were written.
+        self._pages: deque[tuple[int, int, int]] = deque()
+        self._count = 0
+
+    def note(self, lowest: int, at: int, count: int) -> None:
+        """Note a page with answers.
+
+        Args:
+            lowest: the lowest page that has one of their requests.
+            at: when it was written, in milliseconds since 1970.
+            count: how many answers it has.
+        """
+        self._pages.append((lowest, count, at))
+        self._count += count
+        self._forget(at)
+
+    def _forget(self, now: int) -> None:
+        pages = self._pages
+        while pages and (self._count - pages[0][1] >= self._limit or pages[0][2] + self._keep_ms < now):
+            self._count -= pages.popleft()[1]
+
+    def read_from(self, now: int) -> int:
+        """Return the lowest page that is needed; 0 if there are no answers to remember."""
+        self._forget(now)
+        return min((lowest for lowest, _, _ in self._pages), default=0)
 
 
 @final
@@ -171,8 +205,10 @@ class DurableState:
     def _apply_request(self, data: bytes, page: int) -> None:
         found = read_request(data)
         self.next_number = max(self.next_number, found.number + 1)
-        begun = 1 if found.flags & IS_BEGUN else 0
-        self.open[found.number] = OpenRequest(found.number, found.at, found.line, begun, page)
+        request = OpenRequest(found.number, found.at, found.flags, found.line)
+        request.begun = 1 if found.flags & IS_BEGUN else 0
+        request.page = page
+        self.open[found.number] = request
 
     def _apply_answer(self, data: bytes, at: int) -> None:
         found = read_answer(data)
@@ -208,12 +244,12 @@ class DurableState:
         """Yield the records of a checkpoint: from them, `apply` makes this state.
 
         Args:
-            read_from: the page from which on the answers are that are still remembered.
+            read_from: the lowest page with a request whose answer is remembered; 0 if there is none.
         """
         yield json_record(CHECKPOINT, Checkpoint(self.next_number, read_from))
         for doubtful in self.doubtful.values():
             yield from _request_records(doubtful.request)
-            yield answer_record(doubtful.request.number, IS_DOUBTFUL, doubtful.answer)
+            yield Record(ANSWER, answer_data(doubtful.request.number, IS_DOUBTFUL, doubtful.answer))
         for request in self.open.values():
             yield from _request_records(request)
         for timer in self.timers.values():
@@ -229,6 +265,7 @@ class DurableState:
 
 
 def _request_records(request: OpenRequest) -> Iterator[Record]:
-    yield request_record(request.number, request.at, IS_BEGUN if request.begun else 0, request.line)
+    flags = request.flags | IS_BEGUN if request.begun else request.flags & ~IS_BEGUN
+    yield Record(REQUEST, request_data(request.number, request.at, flags, request.line))
     for _ in range(request.begun - 1):
         yield numbers_record(BEGAN, [request.number])
