@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from bandstand.bus.capability_slot import CapabilityState
 from bandstand.bus.contracts.capability import SYSTEM_PREFIX
-from bandstand.bus.faults import FULL_DISK, ROUTING_ERROR, SCHEMA_ERROR, UNAVAILABLE, FaultAnswer
+from bandstand.bus.faults import ROUTING_ERROR, SCHEMA_ERROR, FaultAnswer
 from bandstand.bus.request import Delivery
 from bandstand.core.logs import RateLimitedLog, SafeLogger
 from bandstand.errors import InvalidMessageError, RefusedError
@@ -120,8 +120,8 @@ class EventFanout:
         if peer is not None:
             try:
                 self.check(frame, "$")
-                if durable is not None and durable.is_full:
-                    raise RefusedError(FaultAnswer(UNAVAILABLE, FULL_DISK))
+                if durable is not None:
+                    durable.check_room()
             except RefusedError as refusal:
                 self._release(credit)
                 self._reject(peer, frame, refusal)

@@ -20,7 +20,6 @@ __all__ = (
     "CONFLICT",
     "CYCLE",
     "FAULTS",
-    "FULL_DISK",
     "IN_DOUBT",
     "OVERLOADED",
     "REFUSED",
@@ -73,9 +72,6 @@ FAULTS: Final = {
     UNHEALTHY: "The capability has failed too often and is out of service. It is restarted after its restart window, or immediately with Syscall.Reset. Nothing was done.",
 }
 """Every fault that can be an answer, and its meaning."""
-
-FULL_DISK: Final = "the disk of the journal is full, so the node accepts nothing that changes it; nothing was done: try again later"
-"""The text of `UNAVAILABLE`."""
 
 RETRYABLE = frozenset({OVERLOADED, SHUTTING_DOWN, TOO_MANY_CONNECTIONS, UNAVAILABLE, UNHEALTHY})
 

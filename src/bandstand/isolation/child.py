@@ -134,7 +134,7 @@ class CapabilityRole(Actor):
             loop, config, ids=ids, log=log, taps=taps, counters=counters, upstream=self
         )
         router.scheduler = scheduler = Scheduler(router)
-        router.on_event = lambda frame, _client: node.emit.try_send(write_frame(frame))
+        router.on_event = lambda frame, _client, _credit: node.emit.try_send(write_frame(frame))
         router.handlers = {
             ChildExit: self._on_exit,
             ChildStart: lambda _start: None,

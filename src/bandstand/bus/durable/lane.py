@@ -53,14 +53,14 @@ from bandstand.bus.durable.records import (
     request_data,
 )
 from bandstand.bus.durable.state import DoubtfulRequest
-from bandstand.bus.faults import CONFLICT, FULL_DISK, IN_DOUBT, OVERLOADED, SHUTTING_DOWN, TIMEOUT, UNAVAILABLE
+from bandstand.bus.faults import CONFLICT, IN_DOUBT, OVERLOADED, SHUTTING_DOWN, TIMEOUT, UNAVAILABLE, FaultAnswer
 from bandstand.bus.frame import Frame, kind_of, type_of
 from bandstand.bus.request import DONE, NoRequester, OpenRequest, PendingRequest
 from bandstand.bus.request_table import has_same_content
 from bandstand.bus.wire import write_frame
-from bandstand.core.enums import CONTROL
+from bandstand.core import Lane
 from bandstand.core.logs import SafeLogger
-from bandstand.errors import JournalError, JournalFullError
+from bandstand.errors import JournalError, JournalFullError, RefusedError
 from bandstand.journal import Record
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ logger = SafeLogger("bandstand.bus")
 _CHECKPOINT_BYTES: Final = 4 << 20
 # How long the node waits before it tries a full disk again, in seconds.
 _RETRY_S: Final = 0.25
+_FULL: Final = "the disk of the journal is full, so the node accepts only queries; nothing was done: try again later"
 
 
 class PageDue:
@@ -284,7 +285,7 @@ class DurableLane:
             self._router.deliver(pending)
 
     def _refuse(self, pending: PendingRequest) -> None:
-        self._router.fail(pending, UNAVAILABLE, FULL_DISK)
+        self._router.fail(pending, UNAVAILABLE, _FULL)
 
     def answer(self, pending: PendingRequest, frame: Frame, is_final: Flag) -> None:
         """Take the answer to a journaled command. It is sent once it is durable, together with what the handler has sent.
@@ -423,10 +424,14 @@ class DurableLane:
 
     # -- events, timers and dead letters -----------------------------------------------------------------------------------
 
-    @property
-    def is_full(self) -> bool:
-        """Whether the disk is full, and new work is refused."""
-        return self._is_full
+    def check_room(self) -> None:
+        """Refuse a message that need not be taken.
+
+        Raises:
+            RefusedError: the disk is full.
+        """
+        if self._is_full:
+            raise RefusedError(FaultAnswer(UNAVAILABLE, _FULL))
 
     def publish(self, frame: Frame, peer: Peer | None, credit: CreditLimit | None) -> None:
         """Publish an event once it is durable, and release its credit then."""
@@ -562,6 +567,7 @@ class DurableLane:
         if not records:
             # Queries whose commands have gone another way.
             self._complete(batch, 0)
+            self._note_drained()
             return
         self._writing = batch
         self._size += batch.size
@@ -570,7 +576,7 @@ class DurableLane:
     def _on_written(self, page: int, error: JournalError | None) -> None:
         # Called by the event loop: the rest happens in a turn of the router.
         router = self._router
-        router.loop.kernel.post(router.actor, CONTROL, PageWritten(page, error), 0, 0)
+        router.loop.send(router.actor, PageWritten(page, error), lane=Lane.CONTROL)
 
     def handle_written(self, written: PageWritten) -> None:
         """Let the page take effect, and write the next one."""
@@ -758,7 +764,7 @@ class DurableLane:
 
     async def drain(self) -> None:
         """Wait until everything is on the disk and has taken effect; or until the disk has failed, or is full."""
-        if self._writing is None and not self._is_due:
+        if not self._router.actor.is_alive or (self._writing is None and not self._is_due):
             return
         self._drained = asyncio.get_running_loop().create_future()
         await self._drained
