@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self, final
 from bandstand.core.logs import SafeLogger
 from bandstand.errors import InvalidArgumentError, JournalClosedError, JournalError, JournalOverloadedError
 from bandstand.errors.validation import check_int
-from bandstand.journal.page import encode_records
+from bandstand.journal.page import RecordBatch
 from bandstand.journal.writer import JournalWriter, PendingWrite
 
 if TYPE_CHECKING:
@@ -136,21 +136,35 @@ class Journal:
             JournalClosedError: the journal is not open.
             JournalFailedError: the disk has failed before. Nothing was written.
         """
+        batch = RecordBatch(records)
+        self._put(batch.count, batch.encode(), done)
+
+    def write_batch(self, batch: RecordBatch, done: Done) -> None:
+        """Write the records of a batch, as `write` does, and empty it: it can be filled again.
+
+        Raises:
+            InvalidArgumentError, JournalOverloadedError, JournalClosedError, JournalFailedError: as for `write`. The batch is as before.
+        """
+        self._put(batch.count, batch.encode(), done)
+        batch.clear()
+
+    def _put(self, count: int, body: bytes, done: Done) -> None:
+        """Hand records to the writer, unless they must be refused."""
         writer = self._open_writer
         if (failed := writer.failed()) is not None:
             raise failed
-        if not records:
-            raise InvalidArgumentError("records is empty: pass at least one Record")
-        body = encode_records(records)
+        if not count:
+            raise InvalidArgumentError("there are no records: pass at least one Record")
+        waiting_bytes = self._waiting_bytes
         # One write is taken whatever its size.
-        if self._waiting_bytes and self._waiting_bytes + len(body) > self._max_waiting_bytes:
+        if waiting_bytes and waiting_bytes + len(body) > self._max_waiting_bytes:
             writer.refused += 1
             raise JournalOverloadedError(
-                f"{self._waiting_bytes} bytes wait for the disk, and the journal {self._directory} allows {self._max_waiting_bytes}: write less "
+                f"{waiting_bytes} bytes wait for the disk, and the journal {self._directory} allows {self._max_waiting_bytes}: write less "
                 f"at a time, or raise max_waiting_bytes"
             )
-        self._waiting_bytes += len(body)
-        writer.put(PendingWrite(len(records), body, done))
+        self._waiting_bytes = waiting_bytes + len(body)
+        writer.put(PendingWrite(count, body, done))
 
     async def append(self, *records: Record) -> int:
         """Write records, all in one page, and return the number of that page when they are durable.
@@ -222,8 +236,8 @@ class Journal:
 
     def _on_written(self, writes: list[PendingWrite], page: int, error: JournalError | None) -> None:
         """Report a page to those who have written it."""
+        self._waiting_bytes -= sum([len(write.body) for write in writes])
         for write in writes:
-            self._waiting_bytes -= len(write.body)
             try:
                 write.done(page, error)
             except Exception:  # one caller's mistake must not keep the answer from the others

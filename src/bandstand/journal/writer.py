@@ -42,7 +42,10 @@ Done: TypeAlias = Callable[[int, JournalError | None], object]
 logger = SafeLogger("bandstand.journal")
 
 
-@dataclass(frozen=True, slots=True)
+@final
+@dataclass(
+    slots=True, eq=False
+)  # not frozen: that would take four times as long to make, and there is one for each write
 class PendingWrite:
     """Records that become durable together, in one page."""
 
@@ -150,19 +153,20 @@ class JournalWriter:
     def _page_from(self, write: PendingWrite) -> list[PendingWrite]:
         """Return the writes of a page: this one, and what has arrived since."""
         writes, size = [write], len(write.body)
+        next_entry, add = self._queue.get_nowait, writes.append
         with suppress(Empty):
             while size < _PAGE_BYTES:
-                entry = self._queue.get_nowait()
-                if not isinstance(entry, PendingWrite):
+                entry = next_entry()
+                if type(entry) is not PendingWrite:
                     self._held.append(entry)
                     break
-                writes.append(entry)
+                add(entry)
                 size += len(entry.body)
         return writes
 
     def _commit(self, storage: Storage, writes: list[PendingWrite]) -> None:
         """Write a page, and report it."""
-        page, count = 0, sum(write.count for write in writes)
+        page, count = 0, sum([write.count for write in writes])
         error: JournalError | None = self.failed()
         if error is None:
             try:
