@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from bandstand.errors import JournalCorruptError, JournalError
 from bandstand.journal import Journal, JournalReader, Page, Record
-from bandstand.journal.page import RecordBatch, chain_of, decode_body
+from bandstand.journal.page import chain_of, decode_body, encode_records
 from tests.journal.journals import flip_bit, read_pages, with_journal, write_pages
 
 DATABASE = "journal.sqlite"
@@ -71,7 +71,7 @@ class TestFlippedBits:
 
     @given(data=st.data())
     def test_every_bit_of_a_page_is_covered_by_a_checksum(self, data: st.DataObject) -> None:
-        body = RecordBatch(PAGES[0]).encode()
+        body = encode_records(PAGES[0])
         chain = chain_of(7, 1, 1000, 3, body)
         bit = data.draw(st.integers(0, len(body) * 8 - 1))
         damaged = bytearray(body)

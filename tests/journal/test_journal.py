@@ -21,6 +21,7 @@ from bandstand.errors import (
     JournalOverloadedError,
 )
 from bandstand.journal import Journal, JournalReader, Record, RecordBatch
+from bandstand.journal.page import encode_records
 from tests.journal.journals import read_pages, with_journal, write_pages
 
 records = st.lists(st.builds(Record, st.integers(0, 255), st.binary(max_size=300)), min_size=1, max_size=5)
@@ -99,7 +100,8 @@ class TestWriting:
 
     def test_a_batch_is_written_in_one_page_and_can_be_filled_again(self, directory: Path) -> None:
         async def write(journal: Journal) -> None:
-            batch, pages = RecordBatch([line("a")]), list[int]()
+            batch, pages = RecordBatch(), list[int]()
+            batch.add(1, b"a")
             batch.add(2, b"b")
             journal.write_batch(batch, lambda page, _error: pages.append(page))
             assert batch.count == 0
@@ -206,13 +208,14 @@ class TestWrongUse:
         assert read_pages(directory) == []
 
     def test_a_batch_that_was_refused_is_as_before(self, directory: Path) -> None:
-        batch = RecordBatch([line("a")])
+        batch = RecordBatch()
+        batch.add(1, b"a")
         with pytest.raises(InvalidArgumentError, match="the kind of a record is 256"):
             batch.add(256, b"")
         with pytest.raises(JournalClosedError):
             Journal(directory).write_batch(batch, lambda _page, _error: None)
         assert batch.count == 1
-        assert batch.encode() == RecordBatch([line("a")]).encode()
+        assert batch.encode() == encode_records([line("a")])
         batch.clear()
         assert (batch.count, batch.encode()) == (0, b"")
 

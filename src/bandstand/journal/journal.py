@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self, final
 from bandstand.core.logs import SafeLogger
 from bandstand.errors import InvalidArgumentError, JournalClosedError, JournalError, JournalOverloadedError
 from bandstand.errors.validation import check_int
-from bandstand.journal.page import RecordBatch
+from bandstand.journal.page import encode_records
 from bandstand.journal.writer import JournalWriter, PendingWrite
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from bandstand.errors import JournalFailedError
-    from bandstand.journal.page import Record
+    from bandstand.journal.page import Record, RecordBatch
     from bandstand.journal.writer import Done
 
 __all__ = ("Journal", "JournalStats")
@@ -136,8 +136,7 @@ class Journal:
             JournalClosedError: the journal is not open.
             JournalFailedError: the disk has failed before. Nothing was written.
         """
-        batch = RecordBatch(records)
-        self._put(batch.count, batch.encode(), done)
+        self._put(len(records), encode_records(records), done)
 
     def write_batch(self, batch: RecordBatch, done: Done) -> None:
         """Write the records of a batch, as `write` does, and empty it: it can be filled again.
@@ -148,11 +147,11 @@ class Journal:
         self._put(batch.count, batch.encode(), done)
         batch.clear()
 
-    def _put(self, count: int, body: bytes, done: Done) -> None:
+    def _put(self, count: int, body: bytes, done: Done | asyncio.Future[int]) -> None:
         """Hand records to the writer, unless they must be refused."""
-        writer = self._open_writer
-        if (failed := writer.failed()) is not None:
-            raise failed
+        writer = self._writer or self._open_writer
+        if writer.failure is not None:
+            raise writer.failed_before(writer.failure)
         if not count:
             raise InvalidArgumentError("there are no records: pass at least one Record")
         waiting_bytes = self._waiting_bytes
@@ -177,16 +176,7 @@ class Journal:
             InvalidArgumentError, JournalOverloadedError, JournalClosedError: as for `write`.
         """
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-
-        def done(page: int, error: JournalError | None) -> None:
-            if future.done():
-                return
-            if error is None:
-                future.set_result(page)
-            else:
-                future.set_exception(error)
-
-        self.write(records, done)
+        self._put(len(records), encode_records(records), future)
         return await future
 
     async def delete_before(self, page: int) -> int:
@@ -238,7 +228,15 @@ class Journal:
         """Report a page to those who have written it."""
         self._waiting_bytes -= sum([len(write.body) for write in writes])
         for write in writes:
+            done = write.done
             try:
-                write.done(page, error)
+                if not isinstance(done, asyncio.Future):
+                    done(page, error)
+                elif done.done():
+                    pass
+                elif error is None:
+                    done.set_result(page)
+                else:
+                    done.set_exception(error)
             except Exception:  # one caller's mistake must not keep the answer from the others
                 logger.exception("the callback of a write to the journal %s has failed", self._directory)

@@ -22,7 +22,7 @@ from zlib import crc32
 from bandstand.errors import InvalidArgumentError, JournalCorruptError
 from bandstand.errors.formatting import safe_repr
 
-__all__ = ("LARGEST_RECORD", "Page", "Record", "RecordBatch", "chain_of", "decode_body")
+__all__ = ("LARGEST_RECORD", "Page", "Record", "RecordBatch", "chain_of", "decode_body", "encode_records")
 
 LARGEST_RECORD: Final = 64 << 20
 """The most bytes of data that a record may have."""
@@ -65,12 +65,10 @@ class RecordBatch:
 
     __slots__ = ("_parts", "count")
 
-    def __init__(self, records: Iterable[Record] = ()) -> None:
+    def __init__(self) -> None:
         self._parts: list[bytes] = []
         self.count = 0
         """The number of the records."""
-        for record in records:
-            self.add(record.kind, record.data)
 
     def add(self, kind: int, data: bytes) -> None:
         """Add a record.
@@ -96,6 +94,26 @@ class RecordBatch:
     def encode(self) -> bytes:
         """Return the bytes of the records, as they stand in the body of a page."""
         return b"".join(self._parts)
+
+
+def encode_records(records: Iterable[Record]) -> bytes:
+    """Return the bytes of some records, as they stand in the body of a page.
+
+    Raises:
+        InvalidArgumentError: the kind or the data of a record is not valid.
+    """
+    parts: list[bytes] = []
+    for record in records:
+        kind, data = record.kind, record.data
+        if (
+            type(kind) is not int
+            or not 0 <= kind <= 255
+            or type(data) is not bytes
+            or len(data) > LARGEST_RECORD
+        ):
+            raise _invalid(kind, data)
+        parts += (_RECORD.pack(len(data), crc32(data, kind), kind), data)
+    return b"".join(parts)
 
 
 def _invalid(kind: object, data: object) -> InvalidArgumentError:
