@@ -1,20 +1,21 @@
 """Group commit without a journal: a thread makes durable what has arrived during its last commit, as bytes in an SQLite database or a plain file.
 
 This is the least that a program does which waits for the disk: no checksums, no limit of what waits, no mark, no error but the first. The
-database is set up as the journal's.
+database is set up as the journal's, and of the same SQLite.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Protocol
+
+from bandstand.journal.engine import journal_engine
 
 CHECKPOINT_BYTES = 4 << 20
 PAGE_BYTES = 1 << 20
@@ -34,9 +35,9 @@ class Database:
     """A row for each commit."""
 
     def __init__(self, folder: Path) -> None:
-        self._connection = connection = sqlite3.connect(folder / "bare.sqlite", isolation_level=None)
+        self._connection = connection = journal_engine().connect(folder / "bare.sqlite", "write")
         for pragma in ("journal_mode = WAL", "synchronous = FULL", "wal_autocheckpoint = 0"):
-            connection.execute(f"PRAGMA {pragma}")
+            connection.execute(f"PRAGMA {pragma}").fetchall()
         connection.execute("CREATE TABLE page (number INTEGER PRIMARY KEY, body BLOB NOT NULL)")
         self._grown = 0
 
@@ -52,7 +53,7 @@ class Database:
 
     @staticmethod
     def read(folder: Path) -> Iterator[bytes]:
-        with closing(sqlite3.connect(folder / "bare.sqlite")) as connection:
+        with closing(journal_engine().connect(folder / "bare.sqlite", "read")) as connection:
             for (body,) in connection.execute("SELECT body FROM page ORDER BY number"):
                 yield body
 

@@ -18,6 +18,8 @@ from bandstand.journal import Journal, JournalReader, Page, Record
 from bandstand.journal.page import chain_of, decode_body, encode_records
 from tests.journal.journals import flip_bit, read_pages, with_journal, write_pages
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 DATABASE = "journal.sqlite"
 PAGES = [[Record(1, f"page {n} record {k}".encode() * 20) for k in range(3)] for n in range(1, 9)]
 

@@ -24,6 +24,8 @@ from bandstand.journal import Journal, JournalReader, Record, RecordBatch
 from bandstand.journal.page import encode_records
 from tests.journal.journals import read_pages, with_journal, write_pages
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 records = st.lists(st.builds(Record, st.integers(0, 255), st.binary(max_size=300)), min_size=1, max_size=5)
 
 

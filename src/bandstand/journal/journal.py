@@ -230,7 +230,7 @@ class Journal:
         for write in writes:
             done = write.done
             try:
-                if not isinstance(done, asyncio.Future):
+                if callable(done):
                     done(page, error)
                 elif done.done():
                     pass

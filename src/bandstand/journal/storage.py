@@ -26,7 +26,7 @@ import struct
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Final, Self, TypeAlias, final
+from typing import TYPE_CHECKING, Final, Self, TypeAlias, final
 from zlib import crc32
 
 from bandstand.errors import (
@@ -37,7 +37,11 @@ from bandstand.errors import (
     JournalLockedError,
 )
 from bandstand.errors.formatting import describe_exception
+from bandstand.journal.engine import journal_engine
 from bandstand.journal.page import Page, chain_of, decode_body
+
+if TYPE_CHECKING:
+    from bandstand.journal.engine import Connection, Engine
 
 __all__ = ("JournalReader", "Storage")
 
@@ -50,11 +54,25 @@ _Mark: TypeAlias = tuple[int, int]
 
 _APPLICATION_ID: Final = 0x62736A6C
 _FORMAT: Final = 1
-_SCHEMA: Final = """
-CREATE TABLE page (number INTEGER PRIMARY KEY, at INTEGER NOT NULL, count INTEGER NOT NULL, chain INTEGER NOT NULL, body BLOB NOT NULL);
-CREATE TABLE deleted (number INTEGER NOT NULL, chain INTEGER NOT NULL);
-INSERT INTO deleted VALUES (0, 0);
-"""
+_CREATE: Final = (
+    "BEGIN IMMEDIATE",
+    "CREATE TABLE page (number INTEGER PRIMARY KEY, at INTEGER NOT NULL, count INTEGER NOT NULL, chain INTEGER NOT NULL, body BLOB NOT NULL)",
+    "CREATE TABLE deleted (number INTEGER NOT NULL, chain INTEGER NOT NULL)",
+    "INSERT INTO deleted VALUES (0, 0)",
+    f"PRAGMA application_id = {_APPLICATION_ID}",
+    f"PRAGMA user_version = {_FORMAT}",
+    "COMMIT",
+)
+# The third is for macOS, whose fsync does not flush the disk's own cache. Checkpoints are explicit: the error of an automatic one would look like the
+# error of a commit.
+_SETTINGS: Final = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = FULL",
+    "PRAGMA fullfsync = ON",
+    "PRAGMA checkpoint_fullfsync = ON",
+    "PRAGMA wal_autocheckpoint = 0",
+    "PRAGMA cell_size_check = ON",
+)
 _INSERT: Final = "INSERT INTO page (number, at, count, chain, body) VALUES (?, ?, ?, ?, ?)"
 _PAGES: Final = "SELECT number, at, count, chain, body FROM page WHERE number >= ? ORDER BY number"
 
@@ -83,12 +101,13 @@ class Storage:
         JournalError: the directory is not that of a journal, or a newer version of bandstand has written it.
     """
 
-    __slots__ = ("_connection", "_lock", "_mark", "chain", "directory", "first", "last")
+    __slots__ = ("_connection", "_engine", "_lock", "_mark", "chain", "directory", "first", "last")
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self._engine = journal_engine()
         self._lock = self._mark = -1
-        self._connection: sqlite3.Connection | None = None
+        self._connection: Connection | None = None
         self.first = 1
         """The number of the first page that is kept, or that the first page will have."""
         self.last = 0
@@ -96,7 +115,7 @@ class Storage:
         self.chain = 0
         """The chain of the last page."""
         try:
-            with _translated(f"open the journal {directory}"):
+            with _translated(f"open the journal {directory}", self._engine):
                 self._open()
         except BaseException:  # nothing may stay open, or half done, also after a cancellation or Ctrl-C
             self.close()
@@ -109,19 +128,12 @@ class Storage:
         if is_new:
             _sync_directory(directory.parent)
         self._take_lock()
-        connection = self._connection = sqlite3.connect(directory / DATABASE, isolation_level=None)
-        connection.execute("PRAGMA journal_mode = WAL")
-        # Commits are durable one by one. The second is for macOS, whose fsync does not flush the disk's own cache.
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA fullfsync = ON")
-        connection.execute("PRAGMA checkpoint_fullfsync = ON")
-        # Checkpoints are explicit: the error of an automatic one would look like the error of a commit.
-        connection.execute("PRAGMA wal_autocheckpoint = 0")
-        connection.execute("PRAGMA cell_size_check = ON")
+        connection = self._connection = self._engine.connect(directory / DATABASE, "write")
+        for setting in _SETTINGS:
+            connection.execute(setting).fetchall()
         if connection.execute("PRAGMA user_version").fetchone() == (0,):
-            connection.executescript(
-                f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {_FORMAT}; COMMIT"
-            )
+            for statement in _CREATE:
+                connection.execute(statement)
             _sync_directory(directory)
         _check_format(connection, directory)
         mark = _read_mark(directory)
@@ -151,7 +163,7 @@ class Storage:
         """
         number = self.last + 1
         chain = chain_of(self.chain, number, at, count, body)
-        with _translated(f"write page {number} of the journal {self.directory}"):
+        with _translated(f"write page {number} of the journal {self.directory}", self._engine):
             self._connected.execute(_INSERT, (number, at, count, chain, body))
             self.last, self.chain = number, chain
             self._write_mark()
@@ -164,7 +176,7 @@ class Storage:
             JournalFullError: the disk is full. The log stays as it is.
             JournalFailedError: the disk has failed.
         """
-        with _translated(f"checkpoint the journal {self.directory}"):
+        with _translated(f"checkpoint the journal {self.directory}", self._engine):
             self._connected.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
 
     def delete_before(self, number: int, limit: int) -> int:
@@ -178,7 +190,7 @@ class Storage:
         if count <= 0:
             return 0
         connection = self._connected
-        with _translated(f"delete pages of the journal {self.directory}"):
+        with _translated(f"delete pages of the journal {self.directory}", self._engine):
             connection.execute("BEGIN IMMEDIATE")
             try:
                 connection.execute(
@@ -203,7 +215,7 @@ class Storage:
         connection, self._connection = self._connection, None
         try:
             if connection is not None:
-                with _translated(f"close the journal {self.directory}"):
+                with _translated(f"close the journal {self.directory}", self._engine):
                     connection.close()
         finally:
             for descriptor in (self._mark, self._lock):
@@ -212,7 +224,7 @@ class Storage:
             self._mark = self._lock = -1
 
     @property
-    def _connected(self) -> sqlite3.Connection:
+    def _connected(self) -> Connection:
         if self._connection is None:
             raise JournalError(f"the journal {self.directory} is closed")
         return self._connection
@@ -241,17 +253,16 @@ class JournalReader:
         JournalCorruptError: the database cannot be read.
     """
 
-    __slots__ = ("_connection", "directory")
+    __slots__ = ("_connection", "_engine", "directory")
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         self.directory = directory = Path(directory)
+        self._engine = journal_engine()
         path = directory / DATABASE
         if not path.exists():
             raise JournalError(f"there is no journal in {directory}: {DATABASE} does not exist")
-        with _translated(f"read the journal {directory}"):
-            connection = sqlite3.connect(
-                f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None
-            )
+        with _translated(f"read the journal {directory}", self._engine):
+            connection = self._engine.connect(path, "read")
             try:
                 connection.execute("PRAGMA cell_size_check = ON")
                 _check_format(connection, directory)
@@ -263,7 +274,7 @@ class JournalReader:
     @property
     def first(self) -> int:
         """The number of the first page that is kept, or that the first page will have."""
-        with _translated(f"read the journal {self.directory}"):
+        with _translated(f"read the journal {self.directory}", self._engine):
             return _read_deleted(self._connection, self.directory)[0] + 1
 
     def pages(self, since: int = 0) -> Iterator[Page]:
@@ -291,7 +302,7 @@ class JournalReader:
 
     def _before(self, since: int) -> tuple[int, int]:
         """Return number and chain of the page before the first one to read."""
-        with _translated(f"read the journal {self.directory}"):
+        with _translated(f"read the journal {self.directory}", self._engine):
             number, chain = _read_deleted(self._connection, self.directory)
             if since <= number + 1:
                 return number, chain
@@ -303,7 +314,7 @@ class JournalReader:
     def _fetch(self, number: int) -> list[_Row]:
         rows: list[_Row] = []
         size = 0
-        with _translated(f"read page {number} of the journal {self.directory}"):
+        with _translated(f"read page {number} of the journal {self.directory}", self._engine):
             with closing(self._connection.execute(_PAGES, (number,))) as cursor:
                 for row in cursor:
                     rows.append(row)
@@ -331,14 +342,14 @@ class JournalReader:
 
 
 @contextmanager
-def _translated(doing: str) -> Generator[None]:
+def _translated(doing: str, engine: Engine) -> Generator[None]:
     """Raise the errors of SQLite and of the operating system as those of the journal."""
     try:
         yield
-    except sqlite3.Error as error:
+    except engine.error as error:
         text = f"cannot {doing}: {describe_exception(error)}"
         # The low byte is the kind of error, the rest says where it happened.
-        match getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF:
+        match engine.code_of(error) & 0xFF:
             case sqlite3.SQLITE_FULL:
                 raise JournalFullError(text) from error
             case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
@@ -359,7 +370,7 @@ def _sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
-def _check_format(connection: sqlite3.Connection, directory: Path) -> None:
+def _check_format(connection: Connection, directory: Path) -> None:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application != _APPLICATION_ID:
@@ -370,7 +381,7 @@ def _check_format(connection: sqlite3.Connection, directory: Path) -> None:
         )
 
 
-def _read_deleted(connection: sqlite3.Connection, directory: Path) -> _Mark:
+def _read_deleted(connection: Connection, directory: Path) -> _Mark:
     """Return number and chain of the last page that was deleted; (0, 0) if none was."""
     rows: list[_Mark] = connection.execute("SELECT number, chain FROM deleted").fetchall()
     if len(rows) != 1:
@@ -391,7 +402,7 @@ def _read_mark(directory: Path) -> _Mark | None:
     return number, chain
 
 
-def _read_end(connection: sqlite3.Connection, directory: Path, mark: _Mark | None) -> tuple[int, int, int]:
+def _read_end(connection: Connection, directory: Path, mark: _Mark | None) -> tuple[int, int, int]:
     """Check the last page, and return the number of the first page, and number and chain of the last one."""
     number, chain = _read_deleted(connection, directory)
     first = number + 1
