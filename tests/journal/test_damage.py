@@ -101,6 +101,30 @@ class TestFlippedBits:
         assert isinstance(damage, JournalCorruptError)
         assert damage.page == 3
 
+    @pytest.mark.parametrize("column", ["at", "count", "chain", "body"])
+    @pytest.mark.parametrize("value", ["text", "CAST(x'ff' AS TEXT)", -1, 1 << 40, b"bytes"])
+    def test_a_field_of_another_type_or_size_is_noticed(
+        self, directory: Path, column: str, value: object
+    ) -> None:
+        if str(value).startswith("CAST"):
+            change(directory, f"UPDATE page SET {column} = {value} WHERE number = 3")
+        else:
+            change(directory, f"UPDATE page SET {column} = ? WHERE number = 3", value)
+        pages, damage = sound_pages(directory)
+        assert len(pages) == 2
+        assert isinstance(damage, JournalCorruptError)
+        assert damage.page == 3
+
+    @pytest.mark.parametrize("column", ["number", "chain"])
+    @pytest.mark.parametrize("value", ["text", -1, b"bytes"])
+    def test_a_damaged_beginning_is_noticed(self, directory: Path, column: str, value: object) -> None:
+        change(directory, f"UPDATE deleted SET {column} = ?", value)
+        _, damage = sound_pages(directory)
+        assert isinstance(damage, JournalCorruptError)
+        assert "does not say where it begins" in str(damage)
+        with pytest.raises(JournalCorruptError, match="does not say where it begins"):
+            write_pages(directory, [])
+
     def test_a_page_from_another_place_is_noticed(self, directory: Path) -> None:
         change(
             directory,

@@ -103,7 +103,10 @@ def python_engine() -> Engine:
 
     def connect(path: Path, access: Access) -> Connection:
         uri = f"{path.absolute().as_uri()}?mode={'ro' if access == 'read' else 'rwc'}"
-        return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_MS / 1000)
+        connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_MS / 1000)
+        # A journal has no texts. In a damaged one there may be some that are not valid.
+        connection.text_factory = bytes
+        return connection
 
     def code_of(error: Exception) -> int:
         return int(getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR))

@@ -26,7 +26,7 @@ import struct
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, final
 from zlib import crc32
 
 from bandstand.errors import (
@@ -49,7 +49,8 @@ DATABASE: Final = "journal.sqlite"
 LOCK: Final = "lock"
 MARK: Final = "last"
 
-_Row: TypeAlias = tuple[int, int, int, int, bytes]
+# In a damaged database a value may have any type.
+_Row: TypeAlias = tuple[Any, Any, Any, Any, Any]
 _Mark: TypeAlias = tuple[int, int]
 
 _APPLICATION_ID: Final = 0x62736A6C
@@ -80,6 +81,7 @@ _PAGES: Final = "SELECT number, at, count, chain, body FROM page WHERE number >=
 _FETCH_BYTES: Final = 4 << 20
 
 
+_LARGEST_COUNT: Final = 0xFFFFFFFF
 _MARK: Final = struct.Struct("<QI")
 _CHECKSUM: Final = struct.Struct("<I")
 
@@ -314,13 +316,18 @@ class JournalReader:
     def _fetch(self, number: int) -> list[_Row]:
         rows: list[_Row] = []
         size = 0
-        with _translated(f"read page {number} of the journal {self.directory}", self._engine):
+        with _translated(f"read page {number} of the journal {self.directory}", self._engine, number):
             with closing(self._connection.execute(_PAGES, (number,))) as cursor:
-                for row in cursor:
-                    rows.append(row)
-                    size += len(row[-1])
-                    if size >= _FETCH_BYTES:
-                        break
+                try:
+                    for row in cursor:
+                        rows.append(row)
+                        size += len(row[-1]) if type(row[-1]) is bytes else 0
+                        if size >= _FETCH_BYTES:
+                            break
+                except (self._engine.error, UnicodeDecodeError):
+                    # The pages before the damage are yielded first; the next fetch begins with it.
+                    if not rows:
+                        raise
             if rows and rows[0][0] > number and _read_deleted(self._connection, self.directory)[0] >= number:
                 raise JournalError(
                     f"page {number} of the journal {self.directory} was deleted before it was read: keep pages longer, or read faster"
@@ -342,8 +349,8 @@ class JournalReader:
 
 
 @contextmanager
-def _translated(doing: str, engine: Engine) -> Generator[None]:
-    """Raise the errors of SQLite and of the operating system as those of the journal."""
+def _translated(doing: str, engine: Engine, page: int = 0) -> Generator[None]:
+    """Raise the errors of SQLite and of the operating system as those of the journal; `page` is the one that is read, if any."""
     try:
         yield
     except engine.error as error:
@@ -353,9 +360,11 @@ def _translated(doing: str, engine: Engine) -> Generator[None]:
             case sqlite3.SQLITE_FULL:
                 raise JournalFullError(text) from error
             case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
-                raise JournalCorruptError(text) from error
+                raise JournalCorruptError.at(text, page) from error
             case _:
                 raise JournalFailedError(text) from error
+    except UnicodeDecodeError as error:  # of apsw, for a number that has become a text
+        raise JournalCorruptError.at(f"cannot {doing}: {describe_exception(error)}", page) from error
     except OSError as error:
         kind = JournalFullError if error.errno in {errno.ENOSPC, errno.EDQUOT} else JournalFailedError
         raise kind(f"cannot {doing}: {describe_exception(error)}") from error
@@ -383,10 +392,12 @@ def _check_format(connection: Connection, directory: Path) -> None:
 
 def _read_deleted(connection: Connection, directory: Path) -> _Mark:
     """Return number and chain of the last page that was deleted; (0, 0) if none was."""
-    rows: list[_Mark] = connection.execute("SELECT number, chain FROM deleted").fetchall()
-    if len(rows) != 1:
-        raise JournalCorruptError(f"the journal {directory} does not say where it begins")
-    return rows[0]
+    rows: list[tuple[Any, Any]] = connection.execute("SELECT number, chain FROM deleted").fetchall()
+    if len(rows) == 1:
+        number, chain = rows[0]
+        if type(number) is int and type(chain) is int and number >= 0 and chain >= 0:
+            return number, chain
+    raise JournalCorruptError(f"the journal {directory} does not say where it begins")
 
 
 def _read_mark(directory: Path) -> _Mark | None:
@@ -421,6 +432,10 @@ def _read_end(connection: Connection, directory: Path, mark: _Mark | None) -> tu
 def _checked_page(row: _Row, previous: int, chain: int) -> Page:
     """Return a page, after checking that it follows the previous one and is not damaged."""
     number, at, count, its_chain, body = row
+    if tuple(map(type, row)) != (int, int, int, int, bytes) or not 0 <= count <= _LARGEST_COUNT:
+        raise JournalCorruptError.at(
+            f"page {previous + 1} is damaged: its fields are not those of a page", previous + 1
+        )
     if number != previous + 1:
         missing = (
             f"page {previous + 1} is"
