@@ -41,13 +41,16 @@ and the same client in another process, with plain sockets and without asyncio: 
 checks every answer by the id of its request when it has stopped. `echo` is the least that a server in Python can do for such a
 request, uvicorn with Starlette what people take for it, set up as fast as it goes, with as many requests under way; what is divided there are rates, so more is better.
 
+The journal has a table of its own, beside what a program does that makes bytes durable by group commit without one. Its figures are those of
+the disk as well: only their ratios say something about the journal.
+
 How it is laid out: `cases/` has one file for each thing measured, listed by hand in its `__init__`; `case` says what a case
 is, `system` what a column is; `stage` says what a program may say, `stages/` has the systems that play programs; `limit`, `raw`, `typed`, `queues`,
 `threads` (Pykka), `asking` (asks of Thespian and xoscar) and `otp` (Erlang) are the ways to run actors; `pods` has the actors and troupes of the pods' cases, `processes` what the standard
 library has in their place, `clusters` is Ray, `latency` makes a figure of single times;
 `dice` draws the same numbers in every system, `walk` and `workers` are what two cases each have in common, `barbers` the typed actors of one that would not fit into its file;
 `lines` (the bus, and the bare protocol) and `web` (uvicorn) are servers, `caller` is their client and `calling` brings
-the two together; `target` is what a figure must reach; `scale` says how often a cell is measured, `child` measures it, `runner` runs children in rounds, `progress` says how far it is, `report` holds the
+the two together; `commits` is group commit without a journal; `target` is what a figure must reach; `scale` says how often a cell is measured, `child` measures it, `runner` runs children in rounds, `progress` says how far it is, `report` holds the
 result, `ranking` makes one number of it for each system, `figure` writes numbers, `table` shows it all, `record` makes JSON of it, `machine` says
 where it was measured. From the JSON, which `figures` reads, `chart` draws and `page` writes into the documentation. `instructions/` measures no time at
 all: it counts instructions, and is the gate (`make counts`).

@@ -34,6 +34,9 @@ Kind: TypeAlias = Literal[
     "shared",
     "threads",
     "ray",
+    "journal",
+    "sqlite",
+    "file",
 ]
 
 

@@ -12,13 +12,20 @@ from bench.scale import Scale
 from bench.system import Table, table_of
 from bench.target import Target, at_most
 
-BASES: dict[Table, str] = {"actors": "limit", "channels": "Queue", "pods": "bare", "bus": "echo"}
+BASES: dict[Table, str] = {
+    "actors": "limit",
+    "channels": "Queue",
+    "pods": "bare",
+    "bus": "echo",
+    "journal": "SQLite",
+}
 """The least there can be: what targets are multiples of."""
 JUDGED: dict[Table, tuple[str, ...]] = {
     "actors": ("compiled", "typed"),
     "channels": ("channel",),
     "pods": ("pod",),
     "bus": ("bus",),
+    "journal": ("journal",),
 }
 """The columns that are ours: targets hold for them, and the first that has a figure is what the others are divided by."""
 HEADINGS = {
@@ -72,7 +79,7 @@ class Report:
         return theirs / ours if ours and theirs is not None else None
 
     def multiple(self, case: Case, system: str) -> float | None:
-        """How many times `limit`, `Queue`, `bare` or `echo` it takes. Only for times."""
+        """How many times `limit`, `Queue`, `bare`, `echo` or `SQLite` it takes. Only for times."""
         value, base = self.value(case, system), self.value(case, BASES[table_of(case)])
         return value / base if case.unit == "ns" and value is not None and base else None
 

@@ -13,7 +13,7 @@ from bench import clusters, otp, threads, web
 from bench.case import Case, Kind, Measure
 from bench.stages import thespian, xoscar
 
-Table: TypeAlias = Literal["actors", "channels", "pods", "bus"]
+Table: TypeAlias = Literal["actors", "channels", "pods", "bus", "journal"]
 """Which table a column stands in."""
 
 
@@ -267,6 +267,28 @@ SYSTEMS = (
         environment={**APART, "PYTHONPATH": "src"},
         python=threads.PYTHON,
         table="bus",
+    ),
+    System(
+        "journal",
+        "journal",
+        "bandstand's journal",
+        mode="compiled",
+        environment={"BANDSTAND_PURE": "0"},
+        table="journal",
+    ),
+    System(
+        "SQLite",
+        "sqlite",
+        "group commit of the same bytes into SQLite, set up as the journal's, on the same event loop",
+        environment=APART,
+        table="journal",
+    ),
+    System(
+        "file",
+        "file",
+        "group commit of the same bytes into a file, with fdatasync",
+        environment=APART,
+        table="journal",
     ),
 )
 

@@ -29,6 +29,7 @@ from bench.cases import (
     forkjoin,
     growth,
     importing,
+    journal,
     lanes,
     logistic,
     memory,
@@ -95,6 +96,7 @@ CASES: tuple[Case, ...] = (
     *bus_requests.CASES,
     *bus_ask.CASES,
     *bus_fanout.CASES,
+    *journal.CASES,
 )
 
 

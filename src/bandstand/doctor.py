@@ -11,11 +11,15 @@ from typing import Final
 
 from bandstand import __version__, _build_mode
 from bandstand.errors.formatting import describe_exception
+from bandstand.journal.engine import has_wal_reset_bug, journal_engine
 
 __all__ = ("EXTRAS", "Diagnosis", "diagnose", "render")
 
-EXTRAS: Final = {"fast": ("uvloop",)}
+EXTRAS: Final = {"fast": ("uvloop",), "sqlite": ("apsw",)}
 """Each optional extra with the distributions that it installs."""
+
+
+_WAL_RESET_BUG: Final = ", which has the WAL-reset bug: it cannot harm a journal, which has one writing connection; [sqlite] installs a newer version"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,10 @@ class Diagnosis:
     interpreted: tuple[str, ...]
     stale: tuple[str, ...]
     event_loop: str
+    journal: str
+    """The SQLite that journals use."""
+    has_wal_reset_bug: bool
+    """Whether that version of SQLite can lose a transaction if two connections write. A journal has one."""
     python: str
     platform: str
     extras: dict[str, dict[str, str | None]]
@@ -50,6 +58,7 @@ def diagnose() -> Diagnosis:
     extras = {extra: {name: _version(name) for name in names} for extra, names in EXTRAS.items()}
     uvloop = extras["fast"]["uvloop"]
     running = _build_mode.mode()
+    engine = journal_engine()
     return Diagnosis(
         version=__version__,
         mode=running,
@@ -57,6 +66,8 @@ def diagnose() -> Diagnosis:
         interpreted=tuple(sorted(_build_mode.modules_with_pxd() - compiled)),
         stale=stale,
         event_loop=f"uvloop {uvloop}" if uvloop else "asyncio",
+        journal=engine.describe,
+        has_wal_reset_bug=has_wal_reset_bug(engine.version),
         python=f"{platform.python_implementation()} {platform.python_version()} ({sys.executable})",
         platform=platform.platform(),
         extras=extras,
@@ -72,6 +83,7 @@ def render(diagnosis: Diagnosis) -> str:
         ("mode", f"{diagnosis.mode}{note}"),
         ("compiled", _compiled(diagnosis)),
         ("event loop", diagnosis.event_loop),
+        ("journal", f"{diagnosis.journal}{_WAL_RESET_BUG if diagnosis.has_wal_reset_bug else ''}"),
         ("python", diagnosis.python),
         ("platform", diagnosis.platform),
     ]

@@ -46,9 +46,11 @@ def test_doctor_reports_all_it_should(capsys: pytest.CaptureFixture[str]) -> Non
         "mode",
         "compiled",
         "event loop",
+        "journal",
         "python",
         "platform",
         "[fast]",
+        "[sqlite]",
     ):
         assert f"\n{label}" in f"\n{shown}"
     assert "No problems found." in shown

@@ -442,9 +442,11 @@ def test_doctor() -> None:
         compiled=("bandstand.core.ids", "bandstand.core.kernel"),
         interpreted=(),
         event_loop="uvloop 0.21.0",
+        journal="SQLite 3.54.1 of apsw",
+        has_wal_reset_bug=False,
         python="CPython 3.11.7 (/usr/bin/python)",
         platform="Linux",
-        extras={"fast": {"uvloop": "0.21.0"}},
+        extras={"fast": {"uvloop": "0.21.0"}, "sqlite": {"apsw": "3.54.1.0"}},
         problems=(),
     )
     mixed = dataclasses.replace(
@@ -453,7 +455,9 @@ def test_doctor() -> None:
         compiled=("bandstand.core.ids",),
         interpreted=("bandstand.core.kernel",),
         event_loop="asyncio",
-        extras={"fast": {"uvloop": None}},
+        journal="SQLite 3.40.1 of Python",
+        has_wal_reset_bug=True,
+        extras={"fast": {"uvloop": None}, "sqlite": {"apsw": None}},
         problems=tuple(doctor._build_problems("mixed", ("bandstand.core.ids",))),  # pyright: ignore[reportPrivateUsage]
     )
     slow = dataclasses.replace(sound, mode="interpreted", compiled=(), interpreted=sound.compiled)

@@ -18,6 +18,8 @@ from bandstand.journal import Journal, JournalReader, Page, Record
 from bandstand.journal.page import chain_of, decode_body, encode_records
 from tests.journal.journals import flip_bit, read_pages, with_journal, write_pages
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 DATABASE = "journal.sqlite"
 PAGES = [[Record(1, f"page {n} record {k}".encode() * 20) for k in range(3)] for n in range(1, 9)]
 
@@ -98,6 +100,30 @@ class TestFlippedBits:
         assert len(pages) == 2
         assert isinstance(damage, JournalCorruptError)
         assert damage.page == 3
+
+    @pytest.mark.parametrize("column", ["at", "count", "chain", "body"])
+    @pytest.mark.parametrize("value", ["text", "CAST(x'ff' AS TEXT)", -1, 1 << 40, b"bytes"])
+    def test_a_field_of_another_type_or_size_is_noticed(
+        self, directory: Path, column: str, value: object
+    ) -> None:
+        if str(value).startswith("CAST"):
+            change(directory, f"UPDATE page SET {column} = {value} WHERE number = 3")
+        else:
+            change(directory, f"UPDATE page SET {column} = ? WHERE number = 3", value)
+        pages, damage = sound_pages(directory)
+        assert len(pages) == 2
+        assert isinstance(damage, JournalCorruptError)
+        assert damage.page == 3
+
+    @pytest.mark.parametrize("column", ["number", "chain"])
+    @pytest.mark.parametrize("value", ["text", -1, b"bytes"])
+    def test_a_damaged_beginning_is_noticed(self, directory: Path, column: str, value: object) -> None:
+        change(directory, f"UPDATE deleted SET {column} = ?", value)
+        _, damage = sound_pages(directory)
+        assert isinstance(damage, JournalCorruptError)
+        assert "does not say where it begins" in str(damage)
+        with pytest.raises(JournalCorruptError, match="does not say where it begins"):
+            write_pages(directory, [])
 
     def test_a_page_from_another_place_is_noticed(self, directory: Path) -> None:
         change(

@@ -69,6 +69,7 @@ def test_what_was_reported_is_there_after_kill(tmp_path: Path) -> None:
 
 
 @pytest.mark.guarantee("G454")
+@pytest.mark.usefixtures("engine")
 class TestFailingDisk:
     def test_a_failed_disk_ends_the_journal(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         failures: list[JournalFailedError] = []
@@ -107,6 +108,7 @@ class TestFailingDisk:
 
 
 @pytest.mark.guarantee("G454")
+@pytest.mark.usefixtures("engine")
 class TestFullDisk:
     def test_writes_are_refused_while_the_disk_is_full_and_not_afterwards(self, tmp_path: Path) -> None:
         storage = Storage(tmp_path / "journal")

@@ -20,8 +20,11 @@ from bandstand.errors import (
     JournalLockedError,
     JournalOverloadedError,
 )
-from bandstand.journal import Journal, JournalReader, Record
+from bandstand.journal import Journal, JournalReader, Record, RecordBatch
+from bandstand.journal.page import encode_records
 from tests.journal.journals import read_pages, with_journal, write_pages
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 records = st.lists(st.builds(Record, st.integers(0, 255), st.binary(max_size=300)), min_size=1, max_size=5)
 
@@ -96,6 +99,22 @@ class TestWriting:
         with_journal(directory, write)
         assert done == [(True, None)] * 50
         assert sum(len(page.records) for page in read_pages(directory)) == 50
+
+    def test_a_batch_is_written_in_one_page_and_can_be_filled_again(self, directory: Path) -> None:
+        async def write(journal: Journal) -> None:
+            batch, pages = RecordBatch(), list[int]()
+            batch.add(1, b"a")
+            batch.add(2, b"b")
+            journal.write_batch(batch, lambda page, _error: pages.append(page))
+            assert batch.count == 0
+            batch.add(1, b"c")
+            journal.write_batch(batch, lambda page, _error: pages.append(page))
+            await journal.append(line("d"))
+            assert pages in ([1, 1], [1, 2])
+
+        with_journal(directory, write)
+        read = [record for page in read_pages(directory) for record in page.records]
+        assert read == [line("a"), Record(2, b"b"), line("c"), line("d")]
 
     def test_a_cancelled_append_is_written_all_the_same(self, directory: Path) -> None:
         async def write(journal: Journal) -> None:
@@ -184,11 +203,23 @@ class TestWrongUse:
         async def write(journal: Journal) -> None:
             with pytest.raises(InvalidArgumentError, match=text):
                 await journal.append(line("valid"), record)
-            with pytest.raises(InvalidArgumentError, match="records is empty"):
+            with pytest.raises(InvalidArgumentError, match="there are no records"):
                 await journal.append()
 
         with_journal(directory, write)
         assert read_pages(directory) == []
+
+    def test_a_batch_that_was_refused_is_as_before(self, directory: Path) -> None:
+        batch = RecordBatch()
+        batch.add(1, b"a")
+        with pytest.raises(InvalidArgumentError, match="the kind of a record is 256"):
+            batch.add(256, b"")
+        with pytest.raises(JournalClosedError):
+            Journal(directory).write_batch(batch, lambda _page, _error: None)
+        assert batch.count == 1
+        assert batch.encode() == encode_records([line("a")])
+        batch.clear()
+        assert (batch.count, batch.encode()) == (0, b"")
 
     @pytest.mark.parametrize("limit", [0, -1, True, 1.5])
     def test_an_invalid_limit_is_refused(self, limit: int, directory: Path) -> None:

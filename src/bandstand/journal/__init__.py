@@ -10,7 +10,7 @@ It is one SQLite database in WAL mode with `synchronous=FULL`; `page` describes 
 """
 
 from bandstand.journal.journal import Journal, JournalStats
-from bandstand.journal.page import Page, Record
+from bandstand.journal.page import Page, Record, RecordBatch
 from bandstand.journal.storage import JournalReader
 
-__all__ = ("Journal", "JournalReader", "JournalStats", "Page", "Record")
+__all__ = ("Journal", "JournalReader", "JournalStats", "Page", "Record", "RecordBatch")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from bandstand.errors import JournalFailedError
-    from bandstand.journal.page import Record
+    from bandstand.journal.page import Record, RecordBatch
     from bandstand.journal.writer import Done
 
 __all__ = ("Journal", "JournalStats")
@@ -136,21 +136,34 @@ class Journal:
             JournalClosedError: the journal is not open.
             JournalFailedError: the disk has failed before. Nothing was written.
         """
-        writer = self._open_writer
-        if (failed := writer.failed()) is not None:
-            raise failed
-        if not records:
-            raise InvalidArgumentError("records is empty: pass at least one Record")
-        body = encode_records(records)
+        self._put(len(records), encode_records(records), done)
+
+    def write_batch(self, batch: RecordBatch, done: Done) -> None:
+        """Write the records of a batch, as `write` does, and empty it: it can be filled again.
+
+        Raises:
+            InvalidArgumentError, JournalOverloadedError, JournalClosedError, JournalFailedError: as for `write`. The batch is as before.
+        """
+        self._put(batch.count, batch.encode(), done)
+        batch.clear()
+
+    def _put(self, count: int, body: bytes, done: Done | asyncio.Future[int]) -> None:
+        """Hand records to the writer, unless they must be refused."""
+        writer = self._writer or self._open_writer
+        if writer.failure is not None:
+            raise writer.failed_before(writer.failure)
+        if not count:
+            raise InvalidArgumentError("there are no records: pass at least one Record")
+        waiting_bytes = self._waiting_bytes
         # One write is taken whatever its size.
-        if self._waiting_bytes and self._waiting_bytes + len(body) > self._max_waiting_bytes:
+        if waiting_bytes and waiting_bytes + len(body) > self._max_waiting_bytes:
             writer.refused += 1
             raise JournalOverloadedError(
-                f"{self._waiting_bytes} bytes wait for the disk, and the journal {self._directory} allows {self._max_waiting_bytes}: write less "
+                f"{waiting_bytes} bytes wait for the disk, and the journal {self._directory} allows {self._max_waiting_bytes}: write less "
                 f"at a time, or raise max_waiting_bytes"
             )
-        self._waiting_bytes += len(body)
-        writer.put(PendingWrite(len(records), body, done))
+        self._waiting_bytes = waiting_bytes + len(body)
+        writer.put(PendingWrite(count, body, done))
 
     async def append(self, *records: Record) -> int:
         """Write records, all in one page, and return the number of that page when they are durable.
@@ -163,16 +176,7 @@ class Journal:
             InvalidArgumentError, JournalOverloadedError, JournalClosedError: as for `write`.
         """
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-
-        def done(page: int, error: JournalError | None) -> None:
-            if future.done():
-                return
-            if error is None:
-                future.set_result(page)
-            else:
-                future.set_exception(error)
-
-        self.write(records, done)
+        self._put(len(records), encode_records(records), future)
         return await future
 
     async def delete_before(self, page: int) -> int:
@@ -222,9 +226,17 @@ class Journal:
 
     def _on_written(self, writes: list[PendingWrite], page: int, error: JournalError | None) -> None:
         """Report a page to those who have written it."""
+        self._waiting_bytes -= sum([len(write.body) for write in writes])
         for write in writes:
-            self._waiting_bytes -= len(write.body)
+            done = write.done
             try:
-                write.done(page, error)
+                if callable(done):
+                    done(page, error)
+                elif done.done():
+                    pass
+                elif error is None:
+                    done.set_result(page)
+                else:
+                    done.set_exception(error)
             except Exception:  # one caller's mistake must not keep the answer from the others
                 logger.exception("the callback of a write to the journal %s has failed", self._directory)

@@ -26,7 +26,7 @@ import struct
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Final, Self, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, final
 from zlib import crc32
 
 from bandstand.errors import (
@@ -37,7 +37,11 @@ from bandstand.errors import (
     JournalLockedError,
 )
 from bandstand.errors.formatting import describe_exception
+from bandstand.journal.engine import journal_engine
 from bandstand.journal.page import Page, chain_of, decode_body
+
+if TYPE_CHECKING:
+    from bandstand.journal.engine import Connection, Engine
 
 __all__ = ("JournalReader", "Storage")
 
@@ -45,16 +49,31 @@ DATABASE: Final = "journal.sqlite"
 LOCK: Final = "lock"
 MARK: Final = "last"
 
-_Row: TypeAlias = tuple[int, int, int, int, bytes]
+# In a damaged database a value may have any type.
+_Row: TypeAlias = tuple[Any, Any, Any, Any, Any]
 _Mark: TypeAlias = tuple[int, int]
 
 _APPLICATION_ID: Final = 0x62736A6C
 _FORMAT: Final = 1
-_SCHEMA: Final = """
-CREATE TABLE page (number INTEGER PRIMARY KEY, at INTEGER NOT NULL, count INTEGER NOT NULL, chain INTEGER NOT NULL, body BLOB NOT NULL);
-CREATE TABLE deleted (number INTEGER NOT NULL, chain INTEGER NOT NULL);
-INSERT INTO deleted VALUES (0, 0);
-"""
+_CREATE: Final = (
+    "BEGIN IMMEDIATE",
+    "CREATE TABLE page (number INTEGER PRIMARY KEY, at INTEGER NOT NULL, count INTEGER NOT NULL, chain INTEGER NOT NULL, body BLOB NOT NULL)",
+    "CREATE TABLE deleted (number INTEGER NOT NULL, chain INTEGER NOT NULL)",
+    "INSERT INTO deleted VALUES (0, 0)",
+    f"PRAGMA application_id = {_APPLICATION_ID}",
+    f"PRAGMA user_version = {_FORMAT}",
+    "COMMIT",
+)
+# The third is for macOS, whose fsync does not flush the disk's own cache. Checkpoints are explicit: the error of an automatic one would look like the
+# error of a commit.
+_SETTINGS: Final = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = FULL",
+    "PRAGMA fullfsync = ON",
+    "PRAGMA checkpoint_fullfsync = ON",
+    "PRAGMA wal_autocheckpoint = 0",
+    "PRAGMA cell_size_check = ON",
+)
 _INSERT: Final = "INSERT INTO page (number, at, count, chain, body) VALUES (?, ?, ?, ?, ?)"
 _PAGES: Final = "SELECT number, at, count, chain, body FROM page WHERE number >= ? ORDER BY number"
 
@@ -62,6 +81,7 @@ _PAGES: Final = "SELECT number, at, count, chain, body FROM page WHERE number >=
 _FETCH_BYTES: Final = 4 << 20
 
 
+_LARGEST_COUNT: Final = 0xFFFFFFFF
 _MARK: Final = struct.Struct("<QI")
 _CHECKSUM: Final = struct.Struct("<I")
 
@@ -83,12 +103,13 @@ class Storage:
         JournalError: the directory is not that of a journal, or a newer version of bandstand has written it.
     """
 
-    __slots__ = ("_connection", "_lock", "_mark", "chain", "directory", "first", "last")
+    __slots__ = ("_connection", "_engine", "_lock", "_mark", "chain", "directory", "first", "last")
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self._engine = journal_engine()
         self._lock = self._mark = -1
-        self._connection: sqlite3.Connection | None = None
+        self._connection: Connection | None = None
         self.first = 1
         """The number of the first page that is kept, or that the first page will have."""
         self.last = 0
@@ -96,7 +117,7 @@ class Storage:
         self.chain = 0
         """The chain of the last page."""
         try:
-            with _translated(f"open the journal {directory}"):
+            with _translated(f"open the journal {directory}", self._engine):
                 self._open()
         except BaseException:  # nothing may stay open, or half done, also after a cancellation or Ctrl-C
             self.close()
@@ -109,19 +130,12 @@ class Storage:
         if is_new:
             _sync_directory(directory.parent)
         self._take_lock()
-        connection = self._connection = sqlite3.connect(directory / DATABASE, isolation_level=None)
-        connection.execute("PRAGMA journal_mode = WAL")
-        # Commits are durable one by one. The second is for macOS, whose fsync does not flush the disk's own cache.
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA fullfsync = ON")
-        connection.execute("PRAGMA checkpoint_fullfsync = ON")
-        # Checkpoints are explicit: the error of an automatic one would look like the error of a commit.
-        connection.execute("PRAGMA wal_autocheckpoint = 0")
-        connection.execute("PRAGMA cell_size_check = ON")
+        connection = self._connection = self._engine.connect(directory / DATABASE, "write")
+        for setting in _SETTINGS:
+            connection.execute(setting).fetchall()
         if connection.execute("PRAGMA user_version").fetchone() == (0,):
-            connection.executescript(
-                f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {_FORMAT}; COMMIT"
-            )
+            for statement in _CREATE:
+                connection.execute(statement)
             _sync_directory(directory)
         _check_format(connection, directory)
         mark = _read_mark(directory)
@@ -151,7 +165,7 @@ class Storage:
         """
         number = self.last + 1
         chain = chain_of(self.chain, number, at, count, body)
-        with _translated(f"write page {number} of the journal {self.directory}"):
+        with _translated(f"write page {number} of the journal {self.directory}", self._engine):
             self._connected.execute(_INSERT, (number, at, count, chain, body))
             self.last, self.chain = number, chain
             self._write_mark()
@@ -164,7 +178,7 @@ class Storage:
             JournalFullError: the disk is full. The log stays as it is.
             JournalFailedError: the disk has failed.
         """
-        with _translated(f"checkpoint the journal {self.directory}"):
+        with _translated(f"checkpoint the journal {self.directory}", self._engine):
             self._connected.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
 
     def delete_before(self, number: int, limit: int) -> int:
@@ -178,7 +192,7 @@ class Storage:
         if count <= 0:
             return 0
         connection = self._connected
-        with _translated(f"delete pages of the journal {self.directory}"):
+        with _translated(f"delete pages of the journal {self.directory}", self._engine):
             connection.execute("BEGIN IMMEDIATE")
             try:
                 connection.execute(
@@ -203,7 +217,7 @@ class Storage:
         connection, self._connection = self._connection, None
         try:
             if connection is not None:
-                with _translated(f"close the journal {self.directory}"):
+                with _translated(f"close the journal {self.directory}", self._engine):
                     connection.close()
         finally:
             for descriptor in (self._mark, self._lock):
@@ -212,7 +226,7 @@ class Storage:
             self._mark = self._lock = -1
 
     @property
-    def _connected(self) -> sqlite3.Connection:
+    def _connected(self) -> Connection:
         if self._connection is None:
             raise JournalError(f"the journal {self.directory} is closed")
         return self._connection
@@ -241,17 +255,16 @@ class JournalReader:
         JournalCorruptError: the database cannot be read.
     """
 
-    __slots__ = ("_connection", "directory")
+    __slots__ = ("_connection", "_engine", "directory")
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         self.directory = directory = Path(directory)
+        self._engine = journal_engine()
         path = directory / DATABASE
         if not path.exists():
             raise JournalError(f"there is no journal in {directory}: {DATABASE} does not exist")
-        with _translated(f"read the journal {directory}"):
-            connection = sqlite3.connect(
-                f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None
-            )
+        with _translated(f"read the journal {directory}", self._engine):
+            connection = self._engine.connect(path, "read")
             try:
                 connection.execute("PRAGMA cell_size_check = ON")
                 _check_format(connection, directory)
@@ -263,7 +276,7 @@ class JournalReader:
     @property
     def first(self) -> int:
         """The number of the first page that is kept, or that the first page will have."""
-        with _translated(f"read the journal {self.directory}"):
+        with _translated(f"read the journal {self.directory}", self._engine):
             return _read_deleted(self._connection, self.directory)[0] + 1
 
     def pages(self, since: int = 0) -> Iterator[Page]:
@@ -291,7 +304,7 @@ class JournalReader:
 
     def _before(self, since: int) -> tuple[int, int]:
         """Return number and chain of the page before the first one to read."""
-        with _translated(f"read the journal {self.directory}"):
+        with _translated(f"read the journal {self.directory}", self._engine):
             number, chain = _read_deleted(self._connection, self.directory)
             if since <= number + 1:
                 return number, chain
@@ -303,13 +316,18 @@ class JournalReader:
     def _fetch(self, number: int) -> list[_Row]:
         rows: list[_Row] = []
         size = 0
-        with _translated(f"read page {number} of the journal {self.directory}"):
+        with _translated(f"read page {number} of the journal {self.directory}", self._engine, number):
             with closing(self._connection.execute(_PAGES, (number,))) as cursor:
-                for row in cursor:
-                    rows.append(row)
-                    size += len(row[-1])
-                    if size >= _FETCH_BYTES:
-                        break
+                try:
+                    for row in cursor:
+                        rows.append(row)
+                        size += len(row[-1]) if type(row[-1]) is bytes else 0
+                        if size >= _FETCH_BYTES:
+                            break
+                except (self._engine.error, UnicodeDecodeError):
+                    # The pages before the damage are yielded first; the next fetch begins with it.
+                    if not rows:
+                        raise
             if rows and rows[0][0] > number and _read_deleted(self._connection, self.directory)[0] >= number:
                 raise JournalError(
                     f"page {number} of the journal {self.directory} was deleted before it was read: keep pages longer, or read faster"
@@ -331,20 +349,22 @@ class JournalReader:
 
 
 @contextmanager
-def _translated(doing: str) -> Generator[None]:
-    """Raise the errors of SQLite and of the operating system as those of the journal."""
+def _translated(doing: str, engine: Engine, page: int = 0) -> Generator[None]:
+    """Raise the errors of SQLite and of the operating system as those of the journal; `page` is the one that is read, if any."""
     try:
         yield
-    except sqlite3.Error as error:
+    except engine.error as error:
         text = f"cannot {doing}: {describe_exception(error)}"
         # The low byte is the kind of error, the rest says where it happened.
-        match getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF:
+        match engine.code_of(error) & 0xFF:
             case sqlite3.SQLITE_FULL:
                 raise JournalFullError(text) from error
             case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
-                raise JournalCorruptError(text) from error
+                raise JournalCorruptError.at(text, page) from error
             case _:
                 raise JournalFailedError(text) from error
+    except UnicodeDecodeError as error:  # of apsw, for a number that has become a text
+        raise JournalCorruptError.at(f"cannot {doing}: {describe_exception(error)}", page) from error
     except OSError as error:
         kind = JournalFullError if error.errno in {errno.ENOSPC, errno.EDQUOT} else JournalFailedError
         raise kind(f"cannot {doing}: {describe_exception(error)}") from error
@@ -359,7 +379,7 @@ def _sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
-def _check_format(connection: sqlite3.Connection, directory: Path) -> None:
+def _check_format(connection: Connection, directory: Path) -> None:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application != _APPLICATION_ID:
@@ -370,12 +390,14 @@ def _check_format(connection: sqlite3.Connection, directory: Path) -> None:
         )
 
 
-def _read_deleted(connection: sqlite3.Connection, directory: Path) -> _Mark:
+def _read_deleted(connection: Connection, directory: Path) -> _Mark:
     """Return number and chain of the last page that was deleted; (0, 0) if none was."""
-    rows: list[_Mark] = connection.execute("SELECT number, chain FROM deleted").fetchall()
-    if len(rows) != 1:
-        raise JournalCorruptError(f"the journal {directory} does not say where it begins")
-    return rows[0]
+    rows: list[tuple[Any, Any]] = connection.execute("SELECT number, chain FROM deleted").fetchall()
+    if len(rows) == 1:
+        number, chain = rows[0]
+        if type(number) is int and type(chain) is int and number >= 0 and chain >= 0:
+            return number, chain
+    raise JournalCorruptError(f"the journal {directory} does not say where it begins")
 
 
 def _read_mark(directory: Path) -> _Mark | None:
@@ -391,7 +413,7 @@ def _read_mark(directory: Path) -> _Mark | None:
     return number, chain
 
 
-def _read_end(connection: sqlite3.Connection, directory: Path, mark: _Mark | None) -> tuple[int, int, int]:
+def _read_end(connection: Connection, directory: Path, mark: _Mark | None) -> tuple[int, int, int]:
     """Check the last page, and return the number of the first page, and number and chain of the last one."""
     number, chain = _read_deleted(connection, directory)
     first = number + 1
@@ -410,6 +432,10 @@ def _read_end(connection: sqlite3.Connection, directory: Path, mark: _Mark | Non
 def _checked_page(row: _Row, previous: int, chain: int) -> Page:
     """Return a page, after checking that it follows the previous one and is not damaged."""
     number, at, count, its_chain, body = row
+    if tuple(map(type, row)) != (int, int, int, int, bytes) or not 0 <= count <= _LARGEST_COUNT:
+        raise JournalCorruptError.at(
+            f"page {previous + 1} is damaged: its fields are not those of a page", previous + 1
+        )
     if number != previous + 1:
         missing = (
             f"page {previous + 1} is"

@@ -42,13 +42,16 @@ Done: TypeAlias = Callable[[int, JournalError | None], object]
 logger = SafeLogger("bandstand.journal")
 
 
-@dataclass(frozen=True, slots=True)
+@final
+@dataclass(
+    slots=True, eq=False
+)  # not frozen: that would take four times as long to make, and there is one for each write
 class PendingWrite:
     """Records that become durable together, in one page."""
 
     count: int
     body: bytes
-    done: Done
+    done: Done | asyncio.Future[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,8 @@ class JournalWriter:
         self._on_failure = on_failure
         self._event_loop = asyncio.get_running_loop()
         self._queue: SimpleQueue[PendingWrite | _Call | None] = SimpleQueue()
+        # Write records. No method of ours: there is one call for each write.
+        self.put: Callable[[PendingWrite], None] = self._queue.put
         self._opened: asyncio.Future[None] = self._event_loop.create_future()
         self._closed: asyncio.Future[None] = self._event_loop.create_future()
         # How much the write-ahead log has grown since the last checkpoint.
@@ -106,10 +111,6 @@ class JournalWriter:
         self._queue.put(None)
         await asyncio.shield(self._closed)
         self._thread.join()
-
-    def put(self, write: PendingWrite) -> None:
-        """Write records."""
-        self._queue.put(write)
 
     async def call(self, function: Callable[[Storage], int]) -> int:
         """Call a function on the thread, after what waits has been written."""
@@ -150,21 +151,24 @@ class JournalWriter:
     def _page_from(self, write: PendingWrite) -> list[PendingWrite]:
         """Return the writes of a page: this one, and what has arrived since."""
         writes, size = [write], len(write.body)
+        next_entry, add = self._queue.get_nowait, writes.append
         with suppress(Empty):
             while size < _PAGE_BYTES:
-                entry = self._queue.get_nowait()
-                if not isinstance(entry, PendingWrite):
+                entry = next_entry()
+                if type(entry) is not PendingWrite:
                     self._held.append(entry)
                     break
-                writes.append(entry)
+                add(entry)
                 size += len(entry.body)
         return writes
 
     def _commit(self, storage: Storage, writes: list[PendingWrite]) -> None:
         """Write a page, and report it."""
-        page, count = 0, sum(write.count for write in writes)
-        error: JournalError | None = self.failed()
-        if error is None:
+        page, count = 0, sum([write.count for write in writes])
+        error: JournalError | None = None
+        if self.failure is not None:
+            error = self.failed_before(self.failure)
+        else:
             try:
                 body = b"".join([write.body for write in writes])
                 page = storage.commit(int(self._now() * 1000), count, body)
@@ -195,9 +199,11 @@ class JournalWriter:
 
     def _make(self, storage: Storage, call: _Call) -> None:
         """Make a call, and report its result."""
-        error: BaseException | None = self.failed()
+        error: BaseException | None = None
         result = 0
-        if error is None:
+        if self.failure is not None:
+            error = self.failed_before(self.failure)
+        else:
             try:
                 result = call.function(storage)
             except JournalFullError as full:
@@ -207,13 +213,9 @@ class JournalWriter:
             self.first = storage.first
         self._settle(call.future, result, error)
 
-    def failed(self) -> JournalFailedError | None:
-        """Return an error if the disk has failed before."""
-        if self.failure is None:
-            return None
-        return JournalFailedError(
-            f"the journal {self._directory} has failed before: {safe_str(self.failure)}"
-        )
+    def failed_before(self, failure: JournalFailedError) -> JournalFailedError:
+        """Return the error of a write after the disk has failed."""
+        return JournalFailedError(f"the journal {self._directory} has failed before: {safe_str(failure)}")
 
     def _fail(self, failure: Exception) -> JournalFailedError:
         """Write nothing any more, and report why."""
