@@ -68,7 +68,7 @@ class Journal:
         now: the source of the time of pages, in seconds since 1970.
     """
 
-    __slots__ = ("_directory", "_max_waiting_bytes", "_now", "_on_failure", "_waiting_bytes", "_writer")
+    __slots__ = ("_directory", "_max_waiting_bytes", "_now", "_on_failure", "_writer")
 
     def __init__(
         self,
@@ -83,7 +83,6 @@ class Journal:
         self._max_waiting_bytes = max_waiting_bytes
         self._on_failure = on_failure
         self._now = now
-        self._waiting_bytes = 0
         self._writer: JournalWriter | None = None
 
     async def open(self) -> Self:
@@ -154,7 +153,7 @@ class Journal:
             raise writer.failed_before(writer.failure)
         if not count:
             raise InvalidArgumentError("there are no records: pass at least one Record")
-        waiting_bytes = self._waiting_bytes
+        waiting_bytes = writer.waiting_bytes
         # One write is taken whatever its size.
         if waiting_bytes and waiting_bytes + len(body) > self._max_waiting_bytes:
             writer.refused += 1
@@ -162,7 +161,7 @@ class Journal:
                 f"{waiting_bytes} bytes wait for the disk, and the journal {self._directory} allows {self._max_waiting_bytes}: write less "
                 f"at a time, or raise max_waiting_bytes"
             )
-        self._waiting_bytes = waiting_bytes + len(body)
+        writer.waiting_bytes = waiting_bytes + len(body)
         writer.put(PendingWrite(count, body, done))
 
     async def append(self, *records: Record) -> int:
@@ -212,7 +211,7 @@ class Journal:
             pages=writer.pages,
             records=writer.records,
             refused=writer.refused,
-            waiting_bytes=self._waiting_bytes,
+            waiting_bytes=writer.waiting_bytes,
             is_full=writer.is_full,
         )
 
@@ -226,7 +225,6 @@ class Journal:
 
     def _on_written(self, writes: list[PendingWrite], page: int, error: JournalError | None) -> None:
         """Report a page to those who have written it."""
-        self._waiting_bytes -= sum([len(write.body) for write in writes])
         for write in writes:
             done = write.done
             try:

@@ -64,7 +64,7 @@ class _Call:
 
 @final
 class JournalWriter:
-    """Runs the thread. The thread writes the public attributes, except `refused`, and the event loop reads them.
+    """Runs the thread. The thread writes the public attributes, except `refused` and `waiting_bytes`, and the event loop reads them.
 
     Args:
         directory: where the journal is.
@@ -95,6 +95,12 @@ class JournalWriter:
         # An entry that was taken from the queue and comes after the page.
         self._held: list[_Call | None] = []
         self._thread = threading.Thread(target=self._run, name=f"journal {directory.name}", daemon=True)
+        # The event loop of a test stops its virtual time while one of these is busy.
+        self._thread_checks: list[Callable[[], bool]] = getattr(self._event_loop, "thread_checks", [])
+        # How many callers wait for the thread, apart from those who write.
+        self._waiting = 0
+        self.waiting_bytes = 0
+        """The bytes that were handed to the thread and not reported; the event loop counts them."""
         self.failure: JournalFailedError | None = None
         self.is_full = False
         self.first = self.last = self.pages = self.records = self.refused = 0
@@ -103,20 +109,37 @@ class JournalWriter:
 
     async def start(self) -> None:
         """Start the thread, and wait until the journal is open."""
+        self._thread_checks.append(self._is_busy)
         self._thread.start()
-        await self._opened
+        await self._wait(self._opened)
 
     async def stop(self) -> None:
         """Write what waits, close the journal, and end the thread. If this is cancelled, the thread ends all the same."""
         self._queue.put(None)
-        await asyncio.shield(self._closed)
+        await self._wait(asyncio.shield(self._closed))
         self._thread.join()
+        self._thread_checks.remove(self._is_busy)
+
+    async def _wait(self, future: asyncio.Future[T]) -> T:
+        self._waiting += 1
+        try:
+            return await future
+        finally:
+            self._waiting -= 1
+
+    def _report(self, writes: list[PendingWrite], page: int, error: JournalError | None) -> None:
+        self.waiting_bytes -= sum([len(write.body) for write in writes])
+        self._on_written(writes, page, error)
+
+    def _is_busy(self) -> bool:
+        """Return whether somebody waits for the thread."""
+        return self.waiting_bytes > 0 or self._waiting > 0
 
     async def call(self, function: Callable[[Storage], int]) -> int:
         """Call a function on the thread, after what waits has been written."""
         call = _Call(function, self._event_loop.create_future())
         self._queue.put(call)
-        return await call.future
+        return await self._wait(call.future)
 
     # -- on the thread --------------------------------------------------------------------------------------------------------------
 
@@ -181,7 +204,7 @@ class JournalWriter:
                 self.last, self.pages, self.records = page, self.pages + 1, self.records + count
                 self._log_bytes += len(body)
             self._set_full(isinstance(error, JournalFullError))
-        self._post(partial(self._on_written, writes, page, error))
+        self._post(partial(self._report, writes, page, error))
 
     def _checkpoint(self, storage: Storage) -> None:
         """Copy the write-ahead log into the database if it has become long."""

@@ -130,6 +130,8 @@ class VirtualEventLoop(asyncio.SelectorEventLoop):
     Attributes:
         clock: the clock that it runs on.
         virtual_time: True; real event loops have no such attribute.
+        thread_checks: one function for each thread that works for the event loop on its own: it returns whether the thread is busy. Time stands still
+            while one of them is.
     """
 
     virtual_time = True
@@ -138,6 +140,7 @@ class VirtualEventLoop(asyncio.SelectorEventLoop):
         self.clock = clock
         self._origin = clock.now_ns()
         self._executor_jobs = 0
+        self.thread_checks: list[Callable[[], bool]] = []
         super().__init__(_JumpingSelector(self._jump))
 
     def time(self) -> float:
@@ -190,7 +193,7 @@ class VirtualEventLoop(asyncio.SelectorEventLoop):
 
     def _jump(self, seconds: float) -> bool:
         """Move the clock to the end of a wait; return False if time must stand still."""
-        if self._executor_jobs > 0 or self._has_busy_anyio_worker():
+        if self._executor_jobs > 0 or self._has_busy_anyio_worker() or any(is_busy() for is_busy in self.thread_checks):
             return False
         now = self.clock.now_ns()
         error = 2 * ulp(now / 1e9 + seconds)

@@ -228,7 +228,9 @@ class DurableLane:
         slot = route.slot
         queue = self._queues.get(slot)
         if queue is None:
-            queue = self._queues[slot] = CommandQueue(slot.spec.concurrency)
+            # A worker takes every message at once.
+            least = slot.spec.concurrency if slot.spec.is_class else slot.mailbox
+            queue = self._queues[slot] = CommandQueue(least)
         if not route.is_durable:
             self._accept_query(queue, pending)
             return
