@@ -44,17 +44,18 @@ MAX_BYTES = 64 << 20
 class ScheduledMessage:
     """A message that is sent later. It is also the timer message that the router gets when it is due."""
 
-    __slots__ = ("credit", "due", "frame", "id", "is_journaled", "requester", "timer")
+    __slots__ = ("credit", "due", "due_ms", "frame", "id", "is_journaled", "requester", "timer")
 
     def __init__(
-        self, timer_id: str, requester: Requester, frame: Frame, credit: CreditLimit, due: int
+        self, timer_id: str, requester: Requester, frame: Frame, credit: CreditLimit, due: int, due_ms: float
     ) -> None:
         self.credit = credit
         self.id = timer_id
         self.requester = requester
         self.frame = frame
-        # When it is sent, in milliseconds since 1970.
+        # When it is sent, in milliseconds since 1970, and on the loop's clock.
         self.due = due
+        self.due_ms = due_ms
         self.timer: TimerId | None = None
         # Whether the journal has it, or will.
         self.is_journaled = False
@@ -120,12 +121,14 @@ class Scheduler:
                     OVERLOADED, "the node has reached its limit of scheduled messages; try again later"
                 )
             )
-        message = ScheduledMessage(router.ids(), requester, frame, credit, router.ids.last_ms + delay_ms)
+        timer_id = router.ids()
+        due, due_ms = router.ids.last_ms + delay_ms, router.now_ms() + delay_ms
+        message = ScheduledMessage(timer_id, requester, frame, credit, due, due_ms)
         self._enter(message)
         router.counters.timers_scheduled += 1
         durable = router.durable
         if durable is None:
-            self.start(message, delay_ms)
+            self._start(message, delay_ms)
         elif parent is None:
             durable.schedule(message)
         else:
@@ -140,21 +143,27 @@ class Scheduler:
         self._counts[message.requester] = self._counts.get(message.requester, 0) + 1
         self._messages[message.id] = message
 
-    def start(self, message: ScheduledMessage, delay_ms: int | None = None) -> None:
-        """Start the timer of a message; with no delay, by the clock of the system. Do nothing if the message was cancelled meanwhile."""
+    def start(self, message: ScheduledMessage) -> None:
+        """Start the timer of a message that is durable now, unless it was cancelled meanwhile."""
+        if message.id in self._messages:
+            self._start(message, max(0.0, message.due_ms - self._router.now_ms()))
+
+    def _start(self, message: ScheduledMessage, delay_ms: float) -> None:
         router = self._router
-        if message.id in self._messages and message.timer is None:
-            if delay_ms is None:
-                delay_ms = max(0, message.due - router.ids.now_ms())
-            message.timer = router.loop.send_after(router.actor, delay_ms / 1000, message)
+        message.timer = router.loop.send_after(router.actor, delay_ms / 1000, message)
 
     def restore(self, timer_id: str, frame: Frame, due: int, *, is_of_client: bool) -> None:
         """Schedule a message from the journal. Its client is gone."""
         credit = self._client_credit if is_of_client else self._internal_credit
-        message = ScheduledMessage(timer_id, NO_REQUESTER, frame, credit, due)
+        router = self._router
+        # The clock of the system: how long the node was down is not known otherwise.
+        delay_ms = max(0, due - router.ids.now_ms())
+        message = ScheduledMessage(
+            timer_id, NO_REQUESTER, frame, credit, due, router.now_ms() + delay_ms
+        )
         message.is_journaled = True
         self._enter(message)
-        self.start(message)
+        self._start(message, delay_ms)
 
     def is_of_client(self, message: ScheduledMessage) -> bool:
         """Return whether a client has scheduled a message."""
