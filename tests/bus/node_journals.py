@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
 from msgspec import Raw
 
+from bandstand.bus.dead_letters import Reason
 from bandstand.bus.durable.records import (
+    ANSWER,
     DEAD,
     EVENT,
+    REQUEST,
     TIMER,
     DeadEntry,
     EntityHead,
     TimerEntry,
-    answer_record,
     entity_record,
     json_record,
-    request_record,
 )
 from bandstand.bus.durable.state import DurableState
 from bandstand.bus.frame import Frame, Kind, Metadata
@@ -46,11 +48,11 @@ def line(message: Frame) -> bytes:
 
 
 def request(number: int, message: Frame, flags: int = 0) -> Record:
-    return request_record(number, NOON, flags, line(message))
+    return Record(REQUEST, struct.pack("<QQB", number, NOON, flags) + line(message))
 
 
 def answer(number: int, message: Frame, flags: int = 0) -> Record:
-    return answer_record(number, flags, line(message))
+    return Record(ANSWER, struct.pack("<QB", number, flags) + line(message))
 
 
 def event(message: Frame) -> Record:
@@ -65,7 +67,7 @@ def timer(id: str, message: Frame) -> Record:  # noqa: A002  # its name in the r
     return json_record(TIMER, TimerEntry(id, NOON + 60_000, client=True, message=message))
 
 
-def dead(message: Frame, reason: str = "crashed") -> Record:
+def dead(message: Frame, reason: Reason = "crashed") -> Record:
     return json_record(DEAD, DeadEntry(message.metadata.id, reason, NOON, 1, message, said="it broke"))
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -242,6 +244,24 @@ class TestSelections:
     def test_selections(self, where: Selection, expected: list[int]) -> None:
         page = Page(1, NOON, self.ENTRIES, 0)
         assert [entry.offset.place for entry in entries_of(page, where)] == expected
+
+    @pytest.mark.guarantee("G501")
+    @pytest.mark.parametrize("text", ["é", 'a"b', "a\\b", "a/b"])
+    def test_texts_are_found_however_json_writes_them(self, text: str) -> None:
+        message = frame(text, correlation=text)
+        escaped = json.dumps(msgspec.to_builtins(message, builtin_types=(msgspec.Raw,)), default=lambda _: {})
+        found = [
+            event(message),
+            Record(EVENT, escaped.replace("/", "\\/").encode()),
+            entity_event(text, 1, SOLD),
+        ]
+        page = Page(1, NOON, tuple(found), 0)
+        for where, places in (
+            (Selection(id=text), [1, 2]),
+            (Selection(correlation=text), [1, 2]),
+            (Selection(key=text), [3]),
+        ):
+            assert [entry.offset.place for entry in entries_of(page, where)] == places
 
     @pytest.mark.parametrize(
         ("given", "text"),

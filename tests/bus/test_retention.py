@@ -98,6 +98,7 @@ class TestWhatIsKept:
     def test_a_checkpoint_needs_the_answers_before_it(self) -> None:
         assert needed_from(9, Checkpoint(next_number=1, read_from=4)) == 4
         assert needed_from(9, Checkpoint(next_number=1, read_from=12)) == 9
+        assert needed_from(9, Checkpoint(next_number=1, read_from=0)) == 9
 
     @given(
         records=st.lists(

@@ -172,7 +172,7 @@ def _select(
     offset: Offset, at: int, record: Record, where: Selection | None, *, is_copy: bool
 ) -> Entry | None:
     """Decode a record; None if it is not selected."""
-    if where is not None and not where.accepts(record.kind, at, is_copy=is_copy):
+    if where is not None and not where.accepts(record, at, is_copy=is_copy):
         return None
     try:
         entry = _read_entry(offset, at, record, is_copy=is_copy)
@@ -280,21 +280,26 @@ class Selection:
     def _has_message_kinds(self) -> bool:
         return any(kind in KINDS for kind in self.kinds)
 
-    def accepts(self, kind: int, at: int, *, is_copy: bool) -> bool:
-        """Return False if a record is not selected, whatever it contains: it need not be decoded then."""
+    @cached_property
+    def _texts(self) -> tuple[bytes, ...]:
+        return tuple(text.encode() for text in (self.id, self.key, self.correlation) if text)
+
+    def accepts(self, record: Record, at: int, *, is_copy: bool) -> bool:
+        """Return False if a record cannot be selected: then it need not be decoded."""
+        data = record.data
         return (
             (self.has_copies or not is_copy)
             and (self.since is None or at >= self.since)
             and (self.until is None or at < self.until)
-            and (not self.kinds or self._has_message_kinds or kind in self._record_kinds)
+            and (not self.kinds or self._has_message_kinds or record.kind in self._record_kinds)
+            # With a backslash, JSON can have a text in other characters.
+            and (all(text in data for text in self._texts) or b"\\" in data)
         )
 
     def matches(self, entry: Entry) -> bool:
-        """Return whether a record is selected."""
+        """Return whether a record is selected that `accepts` has let pass."""
         message, content = entry.message, entry.content
         own = None if message is None else message.metadata
-        if not self.accepts(entry.kind, entry.at, is_copy=entry.is_copy):
-            return False
         is_of_kind = (
             not self.kinds
             or entry.kind in self._record_kinds

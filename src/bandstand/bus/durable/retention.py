@@ -51,7 +51,7 @@ def needed_from(page: int, checkpoint: Checkpoint) -> int:
         page: the page of the newest checkpoint.
         checkpoint: that checkpoint.
     """
-    return min(page, checkpoint.read_from)
+    return min(page, checkpoint.read_from or page)
 
 
 @final
