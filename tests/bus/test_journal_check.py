@@ -37,19 +37,38 @@ def request_of(number: int, flags: int = 0) -> Record:
     return request(number, frame(f"id-{number}"), flags)
 
 
+def ended(kind: int, number: int) -> Record:
+    return numbers_record(kind, [number])
+
+
+def answer_of(number: int, flags: int) -> Record:
+    return answer(number, frame("a", "reply", cause=f"id-{number}"), flags)
+
+
+def timer_of(number: int) -> Record:
+    return timer(f"t-{number}", frame("late"))
+
+
+def timer_ended(number: int) -> Record:
+    return Record(TIMER_ENDED, f"t-{number}".encode())
+
+
+def dead_of(number: int) -> Record:
+    return dead(frame(f"id-{number}"))
+
+
+def dead_ended(number: int) -> Record:
+    return Record(DEAD_ENDED, f"id-{number}".encode())
+
+
 steps = st.one_of(
     st.builds(request_of, numbers, st.sampled_from([0, IS_BEGUN])),
-    st.builds(lambda number: numbers_record(BEGAN, [number]), numbers),
-    st.builds(lambda number: numbers_record(ENDED, [number]), numbers),
-    st.builds(
-        lambda number, flags: answer(number, frame("a", "reply", cause=f"id-{number}"), flags),
-        numbers,
-        st.sampled_from([0, IS_REMEMBERED, IS_DOUBTFUL]),
-    ),
-    st.builds(lambda number: timer(f"t-{number}", frame("late")), numbers),
-    st.builds(lambda number: Record(TIMER_ENDED, f"t-{number}".encode()), numbers),
-    st.builds(lambda number: dead(frame(f"id-{number}")), numbers),
-    st.builds(lambda number: Record(DEAD_ENDED, f"id-{number}".encode()), numbers),
+    st.builds(ended, st.sampled_from([BEGAN, ENDED]), numbers),
+    st.builds(answer_of, numbers, st.sampled_from([0, IS_REMEMBERED, IS_DOUBTFUL])),
+    st.builds(timer_of, numbers),
+    st.builds(timer_ended, numbers),
+    st.builds(dead_of, numbers),
+    st.builds(dead_ended, numbers),
     st.just(event(frame("e", "event"))),
     st.just(Record(DATA, b'{"owner":"entities","data":1}')),
 )

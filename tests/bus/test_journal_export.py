@@ -55,6 +55,12 @@ KINDS = {name: number for number, name in KIND_NAMES.items()}
 texts = st.text(min_size=1, max_size=20)
 messages = st.builds(frame, texts, st.sampled_from(["command", "event", "reply"]), texts)
 values = st.integers(0, (1 << 64) - 1)
+
+
+def ended(kind: int, name: str) -> Record:
+    return Record(kind, name.encode())
+
+
 records = st.one_of(
     st.builds(request, values, messages, st.integers(0, 255)),
     st.builds(answer, values, messages, st.sampled_from([0, IS_REMEMBERED, IS_DOUBTFUL])),
@@ -63,9 +69,7 @@ records = st.one_of(
     st.builds(timer, texts, messages),
     st.builds(dead, messages),
     st.builds(entity_event, texts, st.integers(1, 9), messages),
-    st.builds(
-        lambda kind, name: Record(kind, name.encode()), st.sampled_from([TIMER_ENDED, DEAD_ENDED]), texts
-    ),
+    st.builds(ended, st.sampled_from([TIMER_ENDED, DEAD_ENDED]), texts),
     st.just(Record(BOOT, b'{"version":"1","at":5,"pid":7}')),
     st.just(Record(DATA, b'{"owner":"entities","data":{"a":[1,null]}}')),
     st.builds(Record, st.integers(100, 255), st.binary()),
