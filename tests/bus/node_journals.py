@@ -71,7 +71,7 @@ def dead(message: Frame, reason: Reason = "crashed") -> Record:
     return json_record(DEAD, DeadEntry(message.metadata.id, reason, NOON, 1, message, said="it broke"))
 
 
-def checkpoint(*records: Record, read_from: int = 1) -> list[Record]:
+def checkpoint(*records: Record, read_from: int = 0) -> list[Record]:
     """The records of a checkpoint after these records."""
     state = DurableState()
     for record in records:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from bandstand.bus.durable.check import Content, Replayed, check_replay, count_content
+from bandstand.bus.durable.check import Content, ReplayReport, check_replay, count_content
 from bandstand.bus.durable.records import (
     BEGAN,
     BOOT,
@@ -170,7 +170,7 @@ class TestReplay:
         assert (found.disagreements, found.compared, found.open) == ([], 1, ["id-2", "id-3"])
 
     def test_an_empty_journal_has_nothing_open(self) -> None:
-        assert check_replay([]) == Replayed()
+        assert check_replay([]) == ReplayReport()
 
     def test_starts_are_counted(self) -> None:
         boot = Record(BOOT, b'{"version":"1","at":5,"pid":7}')

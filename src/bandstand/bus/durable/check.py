@@ -24,7 +24,7 @@ from bandstand.journal import Record
 if TYPE_CHECKING:
     from bandstand.journal import Page
 
-__all__ = ("Content", "Disagreement", "Replayed", "check_replay", "count_content")
+__all__ = ("Content", "Disagreement", "ReplayReport", "check_replay", "count_content")
 
 # How many differences of a checkpoint are listed.
 _LISTED: Final = 20
@@ -82,7 +82,7 @@ class Disagreement(Struct):
 
 
 @final
-class Replayed(Struct, rename="camel"):
+class ReplayReport(Struct, rename="camel"):
     """The state that follows from a journal."""
 
     pages: int = 0
@@ -106,7 +106,7 @@ class Replayed(Struct, rename="camel"):
     dead: list[str] = msgspec.field(default_factory=list[str])
 
 
-def check_replay(pages: Iterable[Page]) -> Replayed:
+def check_replay(pages: Iterable[Page]) -> ReplayReport:
     """Fold all records, and compare the result with every checkpoint.
 
     The data of parts of the node with data of their own, such as entities, are not compared: only those parts know what they mean.
@@ -125,7 +125,7 @@ class _Replay:
     """The fold over a journal, with a comparison at each checkpoint."""
 
     def __init__(self) -> None:
-        self.report = Replayed()
+        self.report = ReplayReport()
         # What follows from the records so far. None until it is known what was open before the first page.
         self._state: DurableState | None = None
         # What the present checkpoint says.
@@ -164,7 +164,7 @@ class _Replay:
                 self.report.disagreements.append(Disagreement(page, differences))
         self._state, self._claimed = claimed, None
 
-    def finish(self) -> Replayed:
+    def finish(self) -> ReplayReport:
         """Return the report."""
         report, state = self.report, self._state
         if state is not None:

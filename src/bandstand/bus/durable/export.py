@@ -55,7 +55,7 @@ class _Line(Struct, omit_defaults=True, rename="camel"):
     is_copy: bool = msgspec.field(name="copy", default=False)
     number: int | None = None
     accepted_at: int | None = None
-    flags: list[str] = msgspec.field(default_factory=list[str])
+    flags: tuple[str, ...] = ()
     entity: EntityHead | None = None
     message: Raw | None = None
     numbers: tuple[int, ...] | None = None
@@ -78,7 +78,9 @@ def entry_line(entry: Entry) -> bytes:
     if kind in {REQUEST, ANSWER}:
         line.number = entry.numbers[0]
         line.accepted_at = entry.accepted_at if kind == REQUEST else None
-        line.flags = [_FLAGS.get(1 << bit, str(1 << bit)) for bit in range(8) if entry.flags >> bit & 1]
+        line.flags = tuple(
+            [_FLAGS.get(1 << bit, str(1 << bit)) for bit in range(8) if entry.flags >> bit & 1]
+        )
     elif kind in {BEGAN, ENDED}:
         line.numbers = entry.numbers
     elif kind in {TIMER_ENDED, DEAD_ENDED}:
