@@ -216,13 +216,14 @@ class TestTokens:
         ("5s", 5),
         ("2 min", 120),
         ("1h", 3600),
+        ("2d", 172_800),
     ],
 )
 def test_a_duration_has_a_unit_or_is_in_seconds(text: str, seconds: float) -> None:
     assert parse_duration(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "-1", "5d", "ms", "1e3", "nan", "5 s s", "\u0665"])
+@pytest.mark.parametrize("text", ["", "-1", "5w", "ms", "1e3", "nan", "5 s s", "\u0665"])
 def test_what_is_not_a_duration_is_refused(text: str) -> None:
     with pytest.raises(InvalidArgumentError, match="is not a time: pass seconds, or a number with a unit"):
         parse_duration(text)

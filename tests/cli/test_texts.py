@@ -19,7 +19,7 @@ import shlex
 import socket
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -30,8 +30,31 @@ import bandstand
 from bandstand import doctor
 from bandstand.__main__ import main
 from bandstand.bus import TcpAdapter, Token, serving
+from bandstand.bus.durable.records import (
+    BEGAN,
+    BOOT,
+    DATA,
+    DEAD_ENDED,
+    ENDED,
+    IS_BEGUN,
+    IS_DOUBTFUL,
+    TIMER_ENDED,
+    numbers_record,
+)
 from bandstand.cli import make_parser
+from bandstand.journal import Record
 from tests import snapshots
+from tests.bus.node_journals import (
+    answer,
+    checkpoint,
+    dead,
+    entity_event,
+    event,
+    frame,
+    request,
+    timer,
+    write_journal,
+)
 from tests.cli.node_thread import served
 from tests.core.support import HostFactory
 
@@ -46,6 +69,7 @@ TRANSCRIPTS = (
     "answers",
     "connection_errors",
     "doctor",
+    "log",
     "node_errors",
     "serve",
     "settings_errors",
@@ -56,6 +80,7 @@ VARIABLE = re.compile(r"[A-Z_]+=.*")
 MASKS = (
     (r"\b[0-9A-HJKMNP-TV-Z]{26}\b", "<id>"),
     (r"\b\d\d:\d\d:\d\d\.\d{3}\b", "<time>"),
+    (r"\b\d{4}-\d\d-\d\d <time>", "<date> <time>"),
     (r"\b\d{13}(\.\d+)?\b", "<timestamp>"),
     (r"\+[\d.e-]+ ms\b", "+<ms> ms"),
     (r"\bready in \d+ ms\b", "ready in <ms> ms"),
@@ -432,6 +457,68 @@ def test_answers(transcript: Transcript, loop_factory: HostFactory) -> None:
         transcript.run("bandstand bench --count 20")
     transcript.run("bandstand config")
     compare("answers", transcript.text)
+
+
+def test_log(transcript: Transcript) -> None:
+    def write(*pages: Sequence[Record]) -> None:
+        write_journal(transcript.folder / "journal", pages)
+
+    place = frame("place-1", correlation="task")
+    late = frame("late-1", type="Orders.Cancel", cause="place-1", correlation="task", data=b'{"order":1}')
+    waiting = request(3, frame("place-2", data=b'{"item":"cup\\u001b[2J"}'), IS_BEGUN)
+    failed = frame("failed-1", "error", "Sys.InDoubt", cause="place-3")
+    write(
+        [
+            Record(BOOT, b'{"version":"1.0","at":1767960000000,"pid":7}'),
+            request(1, place),
+            numbers_record(BEGAN, [1]),
+        ],
+        [
+            event(frame("sold-1", "event", "Shelf.Sold", cause="place-1", correlation="task")),
+            timer("t-1", late),
+            answer(1, frame("done-1", "reply", cause="place-1", correlation="task")),
+        ],
+        [Record(TIMER_ENDED, b"t-1"), request(2, late), numbers_record(ENDED, [2]), waiting, dead(late)],
+    )
+    write(checkpoint(waiting, dead(late)))
+    write(
+        [
+            request(4, frame("place-3", correlation="task"), IS_BEGUN),
+            answer(4, failed, IS_DOUBTFUL),
+            entity_event("ada", 7, frame("credited-1", "event", "Account.Credited")),
+            Record(DATA, b'{"owner":"reminders","data":{"due":1}}'),
+            Record(DEAD_ENDED, b"late-1"),
+            Record(200, b"later"),
+        ]
+    )
+    for line in (
+        "tail",
+        "tail --last 1 --json",
+        "find Orders.Cancel",
+        "find --kind request --copies",
+        "find --key bob",
+        "find --limit 2 --kind request",
+        "lineage place-1",
+        "lineage sold-1",
+        "lineage failed-1",
+        "lineage nothing",
+        "verify",
+        "export old.ndjson.gz --pages 2-3",
+        "export old.ndjson.gz",
+        "export other.ndjson.gz --pages 1-9",
+        "replay --check",
+        "compact",
+        "compact --keep-for 1h --dry-run",
+        "compact --keep-for 1h --export deleted.ndjson.gz",
+        "compact --keep-bytes 1GB",
+        "verify --journal nowhere",
+        "find --since soon",
+        "find --after here",
+        "compact --keep-bytes many",
+    ):
+        transcript.run(f"BANDSTAND_JOURNAL=journal bandstand log {line}")
+    transcript.run("BANDSTAND_JOURNAL= bandstand log verify")
+    compare("log", transcript.text)
 
 
 def test_doctor() -> None:

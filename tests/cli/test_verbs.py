@@ -18,7 +18,7 @@ from msgspec import Raw
 from bandstand.__main__ import main
 from bandstand.bus import Frame, Gap, Metadata, Passed, connect_blocking
 from bandstand.bus.dead_letters import Reason
-from bandstand.cli.commands.bench import BenchOptions, ProgressBar
+from bandstand.cli.commands.bench import BenchOptions, Progress
 from bandstand.cli.commands.status import duration
 from bandstand.cli.commands.tail import TailOptions, format_message, report_gap
 from bandstand.cli.output import (
@@ -334,7 +334,7 @@ class TestBench:
 
         now = [0.0]
         seen = Terminal()
-        bar = ProgressBar(BenchOptions(duration=1.0), seen, lambda: now[0])
+        bar = Progress(BenchOptions(duration=1.0), seen, lambda: now[0])
         for moment in (0.0, 0.05, 0.5):
             now[0] = moment
             bar.draw(int(moment * 1000))

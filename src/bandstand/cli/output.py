@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, TextIO, final
@@ -29,8 +30,10 @@ __all__ = (
     "Colours",
     "ErrorReporter",
     "ExitCode",
+    "ProgressBar",
     "answer_data",
     "clock_time",
+    "date_time",
     "error_text",
     "format_table",
     "one_line",
@@ -64,6 +67,9 @@ _COLOUR_CODES: Final = {
 }
 # The width of a terminal that does not report one.
 _DEFAULT_WIDTH: Final = 110
+# The time between two updates of a progress bar, in seconds.
+_REDRAW_S: Final = 0.1
+_BAR_WIDTH: Final = 24
 # Python cannot convert larger integers to a float, and would print all of their digits.
 _MAX_FLOAT: Final = 1e308
 
@@ -118,8 +124,17 @@ def truncate(text: str, width: int) -> str:
 
 def clock_time(ms: float) -> str:
     """Return a Unix time in milliseconds as the local time of day."""
+    return _local_time(ms, "%H:%M:%S.%f")
+
+
+def date_time(ms: float) -> str:
+    """Return a Unix time in milliseconds as the local date and time."""
+    return _local_time(ms, "%Y-%m-%d %H:%M:%S.%f")
+
+
+def _local_time(ms: float, form: str) -> str:
     try:
-        return datetime.fromtimestamp(ms / 1000).strftime("%H:%M:%S.%f")[:-3]  # noqa: DTZ006  # local time, for people
+        return datetime.fromtimestamp(ms / 1000).strftime(form)[:-3]  # noqa: DTZ006  # local time, for people
     except (OverflowError, ValueError, OSError):
         # Clients set the timestamps of their messages, so they can be out of range.
         return f"{ms:g}" if -_MAX_FLOAT < ms < _MAX_FLOAT else "?"
@@ -141,12 +156,50 @@ def print_line(stream: TextIO, text: str) -> None:
     stream.flush()
 
 
+@final
+class ProgressBar:
+    """A progress bar on standard error, if that is a terminal.
+
+    Args:
+        err: standard error.
+        now: the time in seconds.
+        is_on: whether to draw at all.
+    """
+
+    def __init__(
+        self, err: TextIO, now: Callable[[], float] = time.perf_counter, *, is_on: bool = True
+    ) -> None:
+        self._err = err
+        self._now = now
+        self._is_on = is_on and err.isatty()
+        self._due = 0.0
+
+    def is_due(self) -> bool:
+        """Return False if there is no bar, or the last update was a moment ago."""
+        return self._is_on and self._now() >= self._due
+
+    def draw(self, share: float, text: str) -> None:
+        """Draw the bar: a share of the work, from 0 to 1, and what has been done."""
+        if self._is_on:
+            self._due = self._now() + _REDRAW_S
+            share = min(1.0, max(0.0, share))
+            done = int(share * _BAR_WIDTH)
+            self._err.write(f"\r[{'█' * done}{'·' * (_BAR_WIDTH - done)}] {share:4.0%}  {text} ")
+            self._err.flush()
+
+    def clear(self) -> None:
+        """Erase the bar."""
+        if self._is_on:
+            self._err.write("\r\x1b[K")
+            self._err.flush()
+
+
 # --- exit codes and errors --------------------------------------------------------------------------------------------
 
 
 @final
 class ExitCode(IntEnum):
-    """The exit codes of commands that connect to a node."""
+    """The exit codes of commands."""
 
     SUCCESS = 0
     FAILED = 1
@@ -156,6 +209,8 @@ class ExitCode(IntEnum):
     TIMEOUT = 5
     NO_NODE = 6
     OUTPUT = CannotWrite.exit_code
+    DAMAGED = 8
+    NO_JOURNAL = 9
 
 
 _FAULT_CODES: Final = {

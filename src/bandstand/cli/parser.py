@@ -10,7 +10,9 @@ import argparse
 import os
 import shutil
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TextIO, TypeAlias, cast
 
 import bandstand
@@ -32,6 +34,14 @@ EXIT_CODES = """exit codes:
   5  no answer before the timeout
   6  no connection: no node listens at the address, or the connection was lost
   7  the output could not be written; a request that was sent is not undone"""
+
+LOG_EXIT_CODES = """exit codes:
+  0  success
+  1  nothing was found, or (replay --check) a checkpoint is wrong
+  2  the command line or a setting is invalid
+  7  the output or the file could not be written
+  8  the journal is damaged: the error names the page and the record
+  9  the journal cannot be opened: there is none, or (compact) a node has it open"""
 
 DATA = """data:
   key=greeting value=hello           fields; the node knows their types
@@ -56,8 +66,27 @@ REASONS = (
     "abandoned",
 )
 
+# The same as the names in `bandstand.bus.durable.records`, and the kinds of messages.
+RECORD_KINDS = (
+    "boot",
+    "request",
+    "began",
+    "answer",
+    "ended",
+    "event",
+    "timer",
+    "timerEnded",
+    "dead",
+    "deadEnded",
+    "checkpoint",
+    "data",
+    "entityEvent",
+    *(kind for kind in KINDS if kind != "event"),
+)
+
 # The key of the setting that each option sets.
 OPTION_KEYS = {
+    "journal": "journal",
     "to": "address",
     "timeout": "timeout",
     "token_file": "token_file",
@@ -105,6 +134,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_trace(add)
     _add_bench(add)
     _add_dead(add)
+    _add_log(add)
     _add_config(add)
     _add_completion(add)
     return parser
@@ -356,6 +386,138 @@ def _add_dead(add: _Adder) -> None:
         _add_node_options(verb)
 
 
+def _add_log(add: _Adder) -> None:
+    about = "It works while the node runs and when it does not, and changes nothing, except `compact`."
+    log = add(
+        "log",
+        run_log,
+        "show, check, export and shorten the journal of a node",
+        about,
+        "log tail --follow\nlog find 'Orders.*' --since 10min\nlog lineage 01K5D3Z0J8Q4M7T2X9W6V1B3NC\nlog verify\n"
+        "log export old.ndjson.gz --pages 1-500\nlog replay --check\nlog compact --keep-for 30d",
+        LOG_EXIT_CODES,
+    )
+    add_inner = _adder(log.add_subparsers(metavar="verb", required=True).add_parser)
+
+    def add_verb(verb: str, about: str, description: str, examples: str) -> argparse.ArgumentParser:
+        parser = add_inner(verb, run_log, about, description, examples, LOG_EXIT_CODES)
+        parser.set_defaults(verb=verb)
+        return parser
+
+    tail = add_verb(
+        "tail",
+        "show the last records",
+        "",
+        "log tail\nlog tail --last 100 'Orders.*'\nlog tail --follow --kind error",
+    )
+    _add_selection(tail)
+    tail.add_argument(
+        "--last", type=_number, default=20, metavar="N", help="show the last N records (default: 20)"
+    )
+    tail.add_argument("--follow", action="store_true", help="go on with what is written, until Ctrl-C")
+    find = add_verb(
+        "find",
+        "show the records that match",
+        "With several options, all of them must match. The oldest records come first.",
+        "log find 'Orders.*' --since 2026-01-09T12:00 --until 2026-01-09T13:00\nlog find --kind dead --kind error\n"
+        "log find --id 01K5D3Z0J8Q4M7T2X9W6V1B3NC --json",
+    )
+    _add_selection(find)
+    find.add_argument("--id", metavar="ID", help="a message and its answer, a timer or a dead letter")
+    find.add_argument("--key", metavar="KEY", help="the events of the entities with this key")
+    find.add_argument("--correlation", metavar="ID", help="the messages of one task")
+    _add_times(find)
+    find.add_argument(
+        "--copies", action="store_true", help="also what checkpoints repeat; the kind of a copy has a *"
+    )
+    find.add_argument("--after", metavar="OFFSET", help="only records behind this one, such as 12-3")
+    find.add_argument(
+        "--limit", type=_number, default=1000, metavar="N", help="show at most N records (default: 1000)"
+    )
+    lineage = add_verb(
+        "lineage",
+        "show what caused a message and what it has caused, as a tree",
+        "Behind each message are the records that are about it, and other messages with the same correlation come last.",
+        "log lineage 01K5D3Z0J8Q4M7T2X9W6V1B3NC",
+    )
+    lineage.add_argument("id", metavar="ID", help="the id of the message; `bandstand log tail` shows the ids")
+    lineage.add_argument(
+        "--limit", type=_number, default=1000, metavar="N", help="show at most N messages (default: 1000)"
+    )
+    verify = add_verb(
+        "verify",
+        "read every page and every record, and report the first damage",
+        "",
+        "log verify\nlog verify --json",
+    )
+    export = add_verb(
+        "export",
+        "write records to a compressed file, one line of JSON for each",
+        "The file appears when it is complete.",
+        "log export all.ndjson.gz\nlog export january.ndjson.gz --since 2026-01-01 --until 2026-02-01",
+    )
+    export.add_argument("file", metavar="FILE", help="the file, such as old.ndjson.gz")
+    export.add_argument(
+        "--pages", type=_pages, metavar="RANGE", help="only these pages: 3-120, 3-, -120 or 7"
+    )
+    _add_times(export)
+    # An export is complete.
+    export.set_defaults(copies=True)
+    export.add_argument("--force", action="store_true", help="replace the file if it exists")
+    replay = add_verb(
+        "replay",
+        "show what a start of the node would find open",
+        "It compares every checkpoint with the records before it.",
+        "log replay\nlog replay --check --json",
+    )
+    replay.add_argument("--check", action="store_true", help="exit with 1 if a checkpoint is wrong")
+    compact = add_verb(
+        "compact",
+        "delete old pages",
+        "A page is deleted if one of --keep-for and --keep-bytes says so, and never if a start of the node needs it.\n"
+        "The node must be stopped; a node that runs deletes old pages itself.",
+        "log compact --keep-for 30d --dry-run\nlog compact --keep-bytes 2GB --export old.ndjson.gz",
+    )
+    compact.add_argument(
+        "--keep-for", type=_keep_for, metavar="TIME", help="keep pages for TIME: 30d, 12h, 30min"
+    )
+    compact.add_argument("--keep-bytes", type=_size, metavar="SIZE", help="keep at most SIZE: 500MB, 2GiB")
+    compact.add_argument(
+        "--export", dest="file", metavar="FILE", help="first export what is deleted to this file"
+    )
+    compact.add_argument("--force", action="store_true", help="replace the file if it exists")
+    compact.add_argument("--dry-run", action="store_true", help="only say what would be deleted")
+    for parser in (tail, find, lineage, verify, export, replay, compact):
+        parser.add_argument(
+            "--journal", metavar="DIR", help="the directory of the journal (default: $BANDSTAND_JOURNAL)"
+        )
+        parser.add_argument("--json", action="store_true", help="print JSON, and no progress")
+        _add_source_options(parser)
+
+
+def _add_selection(parser: argparse.ArgumentParser) -> None:
+    """Add the options that select records by their messages and kinds."""
+    parser.add_argument(
+        "patterns", nargs="*", metavar="PATTERN", help="a type, or the beginning of types, such as Memory.*"
+    )
+    parser.add_argument(
+        "--kind",
+        action="append",
+        choices=RECORD_KINDS,
+        metavar="KIND",
+        help=f"only this kind of record or message; can be repeated: {', '.join(RECORD_KINDS)}",
+    )
+
+
+def _add_times(parser: argparse.ArgumentParser) -> None:
+    """Add the options that select records by time."""
+    form = "2026-01-09T12:30, or 10min for ten minutes ago"
+    parser.add_argument(
+        "--since", type=_time, metavar="TIME", help=f"only what was written since TIME: {form}"
+    )
+    parser.add_argument("--until", type=_time, metavar="TIME", help="only what was written before TIME")
+
+
 def _add_config(add: _Adder) -> None:
     config = add(
         "config",
@@ -390,12 +552,9 @@ def _add_completion(add: _Adder) -> None:
 
 def _seconds(text: str) -> float:
     from bandstand.cli.settings import parse_duration
-    from bandstand.errors import InvalidArgumentError
 
-    try:
+    with _usage_errors():
         found = parse_duration(text)
-    except InvalidArgumentError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
     if not 0.001 <= found <= 86_400:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time from 1ms to 24h")
     return found
@@ -408,6 +567,43 @@ def _number(text: str) -> int:
     if found is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to 1000000000")
     return found
+
+
+def _time(text: str) -> int:
+    from bandstand.cli.ranges import parse_time
+
+    with _usage_errors():
+        return parse_time(text, time.time())
+
+
+def _size(text: str) -> int:
+    from bandstand.cli.ranges import parse_size
+
+    with _usage_errors():
+        return parse_size(text)
+
+
+def _pages(text: str) -> tuple[int, int | None]:
+    from bandstand.cli.ranges import parse_pages
+
+    with _usage_errors():
+        return parse_pages(text)
+
+
+def _keep_for(text: str) -> float:
+    from bandstand.cli.settings import parse_duration
+
+    with _usage_errors():
+        return parse_duration(text)
+
+
+@contextmanager
+def _usage_errors() -> Generator[None]:
+    """Raise an invalid argument as the error that argparse reports with the name of the option."""
+    try:
+        yield
+    except InvalidArgumentError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _add_source_options(parser: argparse.ArgumentParser) -> None:
@@ -597,6 +793,57 @@ def run_dead(options: argparse.Namespace) -> int:
     if wanted.verb == "purge" and not (wanted.id or wanted.type or wanted.reason or options.all):
         raise InvalidArgumentError("nothing is selected: pass an ID, --type, --reason or --all")
     return dead(wanted, _target(options), _stdout(), _stderr())
+
+
+def run_log(options: argparse.Namespace) -> int:
+    """Read a journal, or delete its old pages."""
+    from bandstand.bus.durable.reader import Selection
+    from bandstand.bus.durable.retention import Retention
+    from bandstand.cli.commands.log import LogOptions, log
+
+    if options.verb == "compact" and options.keep_for is None and options.keep_bytes is None:
+        raise InvalidArgumentError("it is not said what to keep: pass --keep-for, --keep-bytes, or both")
+    where = Selection(
+        **_given(
+            options,
+            types="patterns",
+            kinds="kind",
+            id="id",
+            key="key",
+            correlation="correlation",
+            since="since",
+            until="until",
+            has_copies="copies",
+        )
+    )
+    wanted = LogOptions(
+        verb=options.verb,
+        journal=_settings(options).journal(),
+        where=where,
+        retention=Retention(**_given(options, keep_for="keep_for", keep_bytes="keep_bytes")),
+        is_json=options.json,
+        **_given(
+            options,
+            last="last",
+            is_following="follow",
+            limit="limit",
+            after="after",
+            id="id",
+            pages="pages",
+            file="file",
+            is_replacing="force",
+            is_checking="check",
+            is_trial="dry_run",
+        ),
+    )
+    return log(wanted, _stdout(), _stderr())
+
+
+def _given(options: argparse.Namespace, **names: str) -> dict[str, Any]:
+    """Return the options that the command has and the user has set, under the names of fields."""
+    return {
+        name: value for name, option in names.items() if (value := getattr(options, option, None)) is not None
+    }
 
 
 def run_health(options: argparse.Namespace) -> int:

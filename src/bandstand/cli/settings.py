@@ -71,8 +71,8 @@ RENAMED: Final[Mapping[str, str]] = {
 }
 """The keys that were in milliseconds until version 1.0, and what they are called now."""
 
-_DURATION: Final = re.compile(r"(\d[\d_]*(?:\.\d+)?|\.\d+) ?(ms|s|min|h)?", re.ASCII)
-_UNITS: Final = {"s": 1.0, "min": 60.0, "h": 3600.0}
+_DURATION: Final = re.compile(r"(\d[\d_]*(?:\.\d+)?|\.\d+) ?(ms|s|min|h|d)?", re.ASCII)
+_UNITS: Final = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 
 _BOOLEANS: Final = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False, "": False}
 _KIND_NAMES: Final[Mapping[type, str]] = {
@@ -85,7 +85,7 @@ _KIND_NAMES: Final[Mapping[type, str]] = {
 
 
 def parse_duration(text: str) -> float:
-    """Parse a duration, and return it in seconds: `"5"`, `"0.5"`, `"500ms"`, `"5s"`, `"2min"`, `"1h"`.
+    """Parse a duration, and return it in seconds: `"5"`, `"0.5"`, `"500ms"`, `"5s"`, `"2min"`, `"1h"`, `"30d"`.
 
     Raises:
         InvalidArgumentError: the text is not a duration.
@@ -175,6 +175,7 @@ KEYS: Final[Mapping[str, SettingKey]] = {
         SettingKey("address", str, None, "--to", "BANDSTAND_BUS"),
         SettingKey("timeout", float, 30.0, "--timeout", "BANDSTAND_TIMEOUT", is_duration=True),
         SettingKey("token_file", str, "", "--token-file", "BANDSTAND_TOKEN_FILE"),
+        SettingKey("journal", str, None, "--journal", "BANDSTAND_JOURNAL"),
         SettingKey("serve.module", str, None, "MODULE", "BANDSTAND_SERVE_MODULE"),
         SettingKey("serve.unix", str, None, "--unix", "BANDSTAND_SERVE_UNIX"),
         SettingKey("serve.tcp", str, None, "--tcp", "BANDSTAND_SERVE_TCP"),
@@ -274,6 +275,19 @@ class Settings:
                 raise
             where = setting.where if setting.source == "variable" else f"{setting.where}: address"
             raise InvalidArgumentError(f"{where}: {error}") from None
+
+    def journal(self) -> str:
+        """Return the directory of the journal.
+
+        Raises:
+            InvalidArgumentError: it is not set.
+        """
+        directory = self.values["journal"].value
+        if not directory:
+            raise InvalidArgumentError(
+                f"it is not known where the journal is: pass --journal DIR, or set {KEYS['journal'].variable} or `journal` in {FILE}"
+            )
+        return str(directory)
 
     def serving_token_file(self) -> str | None:
         """Return the file with the token that clients of a node must send; None for no token.

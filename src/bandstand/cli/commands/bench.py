@@ -19,7 +19,7 @@ import msgspec
 from bandstand.bus.client.connection import Connection, connect
 from bandstand.cli.arguments import parse_data
 from bandstand.cli.commands.describe import read_description
-from bandstand.cli.output import ErrorReporter, ExitCode, printable
+from bandstand.cli.output import ErrorReporter, ExitCode, ProgressBar, printable
 from bandstand.core.asyncio_host import new_event_loop
 from bandstand.errors import AskTimeoutError, InvalidArgumentError, RequestFailedError
 
@@ -29,11 +29,8 @@ if TYPE_CHECKING:
     from bandstand.bus.frame import Kind
     from bandstand.cli.settings import Target
 
-__all__ = ("BenchOptions", "BenchResult", "ProgressBar", "bench")
+__all__ = ("BenchOptions", "BenchResult", "Progress", "bench")
 
-# The time between two updates of the progress bar, in seconds.
-_REDRAW_S: Final = 0.1
-_BAR_WIDTH: Final = 24
 # The number of latencies to keep; over this limit, new ones replace the oldest.
 _MAX_TIMES: Final = 1_000_000
 
@@ -80,7 +77,7 @@ def bench(options: BenchOptions, target: Target, out: TextIO, err: TextIO) -> Ex
             json.loads(options.expect)
         except ValueError as error:
             raise InvalidArgumentError(f"--expect {options.expect} is not valid JSON: {error}") from None
-    progress = ProgressBar(options, err)
+    progress = Progress(options, err)
     with ErrorReporter(err) as reporter:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             found = runner.run(_measure(options, target, progress))
@@ -100,7 +97,7 @@ def _text(found: BenchResult) -> str:
     return "\n".join(lines) + "\n"
 
 
-async def _measure(options: BenchOptions, target: Target, progress: ProgressBar) -> BenchResult:
+async def _measure(options: BenchOptions, target: Target, progress: Progress) -> BenchResult:
     config = target.config()
     async with AsyncExitStack() as stack:
         buses = [
@@ -144,7 +141,7 @@ async def _prepare(options: BenchOptions, bus: Connection) -> tuple[Kind, bytes]
 class _Run:
     """A running measurement."""
 
-    def __init__(self, options: BenchOptions, kind: Kind, data: bytes, progress: ProgressBar) -> None:
+    def __init__(self, options: BenchOptions, kind: Kind, data: bytes, progress: Progress) -> None:
         self._options = options
         self._kind: Kind = kind
         self._data = data
@@ -195,36 +192,25 @@ class _Run:
 
 
 @final
-class ProgressBar:
-    """A progress bar, if standard error is a terminal."""
+class Progress:
+    """Shows how far a measurement is, if standard error is a terminal."""
 
     def __init__(
         self, options: BenchOptions, err: TextIO, now: Callable[[], float] = time.perf_counter
     ) -> None:
         self._options = options
-        self._err = err
+        self._bar = ProgressBar(err, now)
         self._now = now
-        self._is_on = err.isatty()
         self._began = now()
-        self._due = 0.0
 
     def draw(self, answered: int) -> None:
         """Draw the bar, unless the last update was a moment ago."""
-        if not self._is_on or (now := self._now()) < self._due:
-            return
-        self._due = now + _REDRAW_S
-        past = now - self._began
-        share = min(
-            1.0, answered / self._options.count if self._options.count else past / self._options.duration
-        )
-        done = int(share * _BAR_WIDTH)
-        self._err.write(
-            f"\r[{'█' * done}{'·' * (_BAR_WIDTH - done)}] {share:4.0%}  {answered / max(past, 1e-9):,.0f}/s "
-        )
-        self._err.flush()
+        if self._bar.is_due():
+            past = self._now() - self._began
+            options = self._options
+            share = answered / options.count if options.count else past / options.duration
+            self._bar.draw(share, f"{answered / max(past, 1e-9):,.0f}/s")
 
     def clear(self) -> None:
         """Erase the bar."""
-        if self._is_on:
-            self._err.write("\r\x1b[K")
-            self._err.flush()
+        self._bar.clear()
