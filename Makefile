@@ -35,7 +35,7 @@ ready: python
 RUNNABLE = pure=$$($(PYTHON) tools/environment.py --run) && export BANDSTAND_PURE=$$pure
 
 run: python ## start a node with a small shop on it, and print commands to try
-	@$(RUNNABLE) && exec .venv/bin/bandstand serve examples/orders.py
+	@$(RUNNABLE) && mkdir -p build && exec .venv/bin/bandstand serve examples/orders.py --journal build/journal
 
 tour: python ## show what is installed, then a supervision tree that restarts its children
 	@$(RUNNABLE) && .venv/bin/bandstand doctor && echo && $(PY) examples/healing.py

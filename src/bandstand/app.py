@@ -48,6 +48,8 @@ class ServeOptions:
     """HOST:PORT to listen on, or only PORT."""
     isolated: tuple[str, ...] = ()
     """The ids of the capabilities that run in separate processes."""
+    journal: str | None = None
+    """The directory of the node's journal; None for no journal."""
     address: Address | None = None
     """The address to listen on if neither `unix` nor `tcp` is given; None for the default one."""
     config: NodeConfig | None = None
@@ -90,6 +92,7 @@ def run_node(options: ServeOptions, out: TextIO, err: TextIO) -> int:
         load=load,
         adapters=adapters,
         config=options.config,
+        journal=options.journal,
         is_batch=options.is_batch,
         advice=None if quiet else advice,
         is_quiet=options.is_json,

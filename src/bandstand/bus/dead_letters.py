@@ -407,7 +407,9 @@ class Settled(Struct):
 class Settle(Command[Settled], type="Dead.Settle", retry_safe=True):
     """Say what has become of a command that was answered with Sys.InDoubt. A repeat with its id gets that answer from now on."""
 
-    id: Annotated[str, Meta(min_length=1, max_length=200, description="The id of the command.", examples=["mine-1"])]
+    id: Annotated[
+        str, Meta(min_length=1, max_length=200, description="The id of the command.", examples=["mine-1"])
+    ]
     outcome: Annotated[
         Literal["done", "failed", "again"],
         Meta(
@@ -509,7 +511,9 @@ class DeadLetterWorker(Listeners):
         durable = router.durable
         doubt = None if durable is None else durable.find_doubt(command.id)
         if durable is None or doubt is None:
-            raise RefusedError(f"no command with the id {command.id} is in doubt; Dead.List lists those that are")
+            raise RefusedError(
+                f"no command with the id {command.id} is in doubt; Dead.List lists those that are"
+            )
         durable.settle(doubt, self._outcome(command, doubt.frame()))
         entry = self._store.find(command.id)
         if entry is not None and entry.reason in {"inDoubt", "timeout"}:

@@ -158,9 +158,7 @@ class Scheduler:
         router = self._router
         # The clock of the system: how long the node was down is not known otherwise.
         delay_ms = max(0, due - router.ids.now_ms())
-        message = ScheduledMessage(
-            timer_id, NO_REQUESTER, frame, credit, due, router.now_ms() + delay_ms
-        )
+        message = ScheduledMessage(timer_id, NO_REQUESTER, frame, credit, due, router.now_ms() + delay_ms)
         message.is_journaled = True
         self._enter(message)
         self._start(message, delay_ms)

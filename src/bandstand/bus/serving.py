@@ -48,6 +48,8 @@ class Service:
     adapters: Sequence[Adapter]
     config: NodeConfig | None = None
     """The limits of the node; None for the defaults."""
+    journal: str | None = None
+    """The directory of the node's journal; None for no journal."""
     is_batch: bool = False
     """Whether to stop when there is nothing left to do."""
     advice: Callable[[BootSummary], str] | None = None
@@ -159,7 +161,11 @@ async def _run_node(service: Service, out: TextIO | None, err: TextIO) -> None:
         event_loop.add_signal_handler(number, on_signal, number)
     try:
         async with Node(
-            adapters=service.adapters, config=service.config, load=service.load, on_ready=on_ready
+            adapters=service.adapters,
+            config=service.config,
+            journal=service.journal,
+            load=service.load,
+            on_ready=on_ready,
         ) as node:
             await _serve_until(stop, node if service.is_batch else None)
     finally:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO, final
 
 import msgspec
 
-from bandstand.bus.faults import ROUTING_ERROR, SCHEMA_ERROR, TIMEOUT
+from bandstand.bus.faults import IN_DOUBT, ROUTING_ERROR, SCHEMA_ERROR, TIMEOUT
 from bandstand.bus.wire import write_frame
 from bandstand.errors import InvalidArgumentError, InvalidMessageError, RequestFailedError
 from bandstand.streams import CannotWrite
@@ -208,12 +208,14 @@ class ExitCode(IntEnum):
     SCHEMA = 4
     TIMEOUT = 5
     NO_NODE = 6
+    IN_DOUBT = 10
     OUTPUT = CannotWrite.exit_code
     DAMAGED = 8
     NO_JOURNAL = 9
 
 
 _FAULT_CODES: Final = {
+    IN_DOUBT: ExitCode.IN_DOUBT,
     ROUTING_ERROR: ExitCode.ROUTING,
     SCHEMA_ERROR: ExitCode.SCHEMA,
     TIMEOUT: ExitCode.TIMEOUT,

@@ -33,7 +33,8 @@ EXIT_CODES = """exit codes:
   4  the data does not match the schema of the type
   5  no answer before the timeout
   6  no connection: no node listens at the address, or the connection was lost
-  7  the output could not be written; a request that was sent is not undone"""
+  7  the output could not be written; a request that was sent is not undone
+  10 the node died while the command was handled: it was carried out or not"""
 
 LOG_EXIT_CODES = """exit codes:
   0  success
@@ -675,6 +676,11 @@ def _add_serve_options(parser: argparse.ArgumentParser) -> None:
         "--tcp", metavar="HOST:PORT", help="listen on a TCP port; HOST is 127.0.0.1 if omitted"
     )
     parser.add_argument(
+        "--journal",
+        metavar="DIR",
+        help="keep a journal in this directory: the node continues where it was after a crash (default: $BANDSTAND_JOURNAL, or no journal)",
+    )
+    parser.add_argument(
         "--isolate",
         action="append",
         metavar="CAPABILITY",
@@ -720,6 +726,7 @@ def run_serve(options: argparse.Namespace) -> int:
         unix=values["serve.unix"],
         tcp=values["serve.tcp"],
         isolated=values["serve.isolate"],
+        journal=values["journal"] or None,
         address=settings.address(),
         config=settings.node_config(),
         limits=settings.limits(),

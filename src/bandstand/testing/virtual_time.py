@@ -193,7 +193,11 @@ class VirtualEventLoop(asyncio.SelectorEventLoop):
 
     def _jump(self, seconds: float) -> bool:
         """Move the clock to the end of a wait; return False if time must stand still."""
-        if self._executor_jobs > 0 or self._has_busy_anyio_worker() or any(is_busy() for is_busy in self.thread_checks):
+        if (
+            self._executor_jobs > 0
+            or self._has_busy_anyio_worker()
+            or any(is_busy() for is_busy in self.thread_checks)
+        ):
             return False
         now = self.clock.now_ns()
         error = 2 * ulp(now / 1e9 + seconds)

@@ -17,7 +17,7 @@ from typing import Protocol, final
 import msgspec
 from msgspec import Raw
 
-from bandstand.bus.faults import OVERLOADED
+from bandstand.bus.faults import OVERLOADED, UNAVAILABLE
 from bandstand.bus.frame import Frame, IdGenerator, Kind, Metadata
 from bandstand.bus.wire import DECODE_ERRORS, MAX_DEPTH, is_deeper, split_problem, write_frame
 from bandstand.errors import AskTimeoutError, InvalidArgumentError, NodeGoneError
@@ -30,7 +30,7 @@ __all__ = ("CallTable", "FrameMaker", "PendingCall", "encode_data", "encode_fram
 GRACE_S = 2.0
 # If less than this share of its time is left when a call is sent, the timeout in its frame is reduced.
 FRESH_SHARE = 0.99
-# The delays before a call is sent again that got `Sys.Overloaded`.
+# The delays before a call is sent again that got `Sys.Overloaded` or `Sys.Unavailable`.
 OVERLOADED_BACKOFF = Backoff(initial=0.01, maximum=1.0, jitter=0.01)
 
 
@@ -200,7 +200,7 @@ class CallTable:
     Args:
         window: the maximum number of calls that are sent and have no reply.
         disconnected_reason: returns why there is no connection, for error messages.
-        retry_overloaded: send a call again that got `Sys.Overloaded`, before its deadline.
+        retry_overloaded: send a call again that got `Sys.Overloaded` or `Sys.Unavailable`, before its deadline.
     """
 
     def __init__(
@@ -252,7 +252,7 @@ class CallTable:
         call = self._longest_sent() if causation is None else self._by_id.get(causation)
         if call is None:
             return False
-        if frame.type == OVERLOADED and frame.kind == "error" and self._retry_later(call):
+        if frame.type in {OVERLOADED, UNAVAILABLE} and frame.kind == "error" and self._retry_later(call):
             self.send_waiting()
             return True
         self._remove(call)
@@ -262,7 +262,7 @@ class CallTable:
         return True
 
     def _retry_later(self, call: PendingCall) -> bool:
-        """Schedule another attempt after `Sys.Overloaded`; return False if that is not allowed, or the deadline is too near."""
+        """Schedule another attempt after `Sys.Overloaded` or `Sys.Unavailable`; return False if that is not allowed, or the deadline is too near."""
         if not self._retry_overloaded or call.ping is not None or call.is_abandoned or call.future.done():
             return False
         wait = OVERLOADED_BACKOFF.after(call.backoff_s, chance=random.random())  # noqa: S311  # not a secret

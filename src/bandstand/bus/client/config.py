@@ -159,8 +159,8 @@ class ClientConfig:
     backoff: Backoff = field(default_factory=lambda: Backoff(initial=0.05, maximum=2.0, jitter=0.025))
     """The delays between connection attempts."""
     retry_overloaded: bool = True
-    """Whether to resend a call that gets `Sys.Overloaded`, first after 10 ms and then at growing intervals, until it gets another reply or times
-    out. This is safe: such a request was not handled."""
+    """Whether to resend a call that gets `Sys.Overloaded` or `Sys.Unavailable`, first after 10 ms and then at growing intervals, until it gets another
+    reply or times out. This is safe: such a request was not handled."""
     token: str | None = field(default=None, repr=False)
     """The token for a node at a TCP port that requires one; `$BANDSTAND_TOKEN` if None."""
 

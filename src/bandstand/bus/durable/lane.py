@@ -53,7 +53,15 @@ from bandstand.bus.durable.records import (
     request_data,
 )
 from bandstand.bus.durable.state import DoubtfulRequest
-from bandstand.bus.faults import CONFLICT, IN_DOUBT, OVERLOADED, SHUTTING_DOWN, TIMEOUT, UNAVAILABLE, FaultAnswer
+from bandstand.bus.faults import (
+    CONFLICT,
+    IN_DOUBT,
+    OVERLOADED,
+    SHUTTING_DOWN,
+    TIMEOUT,
+    UNAVAILABLE,
+    FaultAnswer,
+)
 from bandstand.bus.frame import Frame, kind_of, type_of
 from bandstand.bus.request import DONE, NoRequester, OpenRequest, PendingRequest
 from bandstand.bus.request_table import has_same_content
@@ -86,7 +94,9 @@ logger = SafeLogger("bandstand.bus")
 _CHECKPOINT_BYTES: Final = 4 << 20
 # How long the node waits before it tries a full disk again, in seconds.
 _RETRY_S: Final = 0.25
-_FULL: Final = "the disk of the journal is full, so the node accepts only queries; nothing was done: try again later"
+_FULL: Final = (
+    "the disk of the journal is full, so the node accepts only queries; nothing was done: try again later"
+)
 
 
 class PageDue:
@@ -203,8 +213,7 @@ class DurableLane:
         self._next_number: Count = state.next_number
         # The commands of which it is not known whether they were carried out: their numbers, by the ids of the messages.
         self._doubts: dict[str, int] = {
-            doubt.frame().metadata.id: number
-            for number, doubt in state.doubtful.items()
+            doubt.frame().metadata.id: number for number, doubt in state.doubtful.items()
         }
         self._queues: dict[CapabilitySlot, CommandQueue] = {}
         self._batch = Batch()

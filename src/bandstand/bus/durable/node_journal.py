@@ -102,7 +102,9 @@ class NodeJournal:
         now, now_ms = router.ids.now_ms(), router.now_ms()
         for answer in contents.answers:
             request = read_line(REQUEST, answer.request)
-            router.requests.restore(request, read_line(ANSWER, answer.answer), now_ms, max(0, now - answer.at))
+            router.requests.restore(
+                request, read_line(ANSWER, answer.answer), now_ms, max(0, now - answer.at)
+            )
         letters = router.dead_letters
         lane = router.durable
         assert lane is not None
@@ -146,7 +148,9 @@ class NodeJournal:
         pending.route = route
         pending.stage = ROUTED
         if fate is Fate.TIMED_OUT:
-            router.fail(pending, TIMEOUT, f"the node was down, and {frame.type} has waited longer than its deadline")
+            router.fail(
+                pending, TIMEOUT, f"the node was down, and {frame.type} has waited longer than its deadline"
+            )
         elif fate is Fate.IN_DOUBT:
             router.fail(
                 pending,
@@ -164,7 +168,9 @@ class NodeJournal:
     def _is_overdue(self, entry: OpenRequest, frame: Frame, route: Route | None) -> bool:
         timeout = frame.metadata.timeout
         if timeout is None:
-            timeout = int(to_ms("timeout", self._router.config.timeout)) if route is None else route.timeout_ms
+            timeout = (
+                int(to_ms("timeout", self._router.config.timeout)) if route is None else route.timeout_ms
+            )
         return entry.at + timeout <= self._router.ids.now_ms()
 
     async def drain(self) -> None:

@@ -66,9 +66,7 @@ class JournalContents:
     """The answers that may still be remembered, the oldest first."""
 
 
-def read_journal(
-    directory: str | os.PathLike[str], last: int, limit: int, keep_ms: int
-) -> JournalContents:
+def read_journal(directory: str | os.PathLike[str], last: int, limit: int, keep_ms: int) -> JournalContents:
     """Read what is open from the last checkpoint on, and the answers to remember.
 
     Args:
