@@ -63,12 +63,14 @@ class RecordBatch:
     It costs half of what a `Record` for each of them does.
     """
 
-    __slots__ = ("_parts", "count")
+    __slots__ = ("_parts", "count", "size")
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
         self.count = 0
         """The number of the records."""
+        self.size = 0
+        """The bytes of their data."""
 
     def add(self, kind: int, data: bytes) -> None:
         """Add a record.
@@ -85,11 +87,18 @@ class RecordBatch:
             raise _invalid(kind, data)
         self._parts += (_RECORD.pack(len(data), crc32(data, kind), kind), data)
         self.count += 1
+        self.size += len(data)
+
+    def extend(self, other: RecordBatch) -> None:
+        """Add the records of another batch, which stays as it is."""
+        self._parts += other._parts
+        self.count += other.count
+        self.size += other.size
 
     def clear(self) -> None:
         """Remove all records."""
         self._parts.clear()
-        self.count = 0
+        self.count = self.size = 0
 
     def encode(self) -> bytes:
         """Return the bytes of the records, as they stand in the body of a page."""

@@ -48,7 +48,7 @@ from bandstand.bus.durable.records import (
     TimerEntry,
     answer_data,
     json_record,
-    numbers_record,
+    numbers_data,
     read_line,
     request_data,
 )
@@ -69,7 +69,7 @@ from bandstand.bus.wire import write_frame
 from bandstand.core import Lane
 from bandstand.core.logs import SafeLogger
 from bandstand.errors import JournalError, JournalFullError, RefusedError
-from bandstand.journal import Record
+from bandstand.journal import Record, RecordBatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -155,25 +155,25 @@ class CommandQueue:
 class Batch:
     """The records of a page, and what happens once they are durable."""
 
-    __slots__ = ("begun", "commands", "effects", "records", "requests", "size")
+    __slots__ = ("begun", "commands", "effects", "records", "requests")
 
     def __init__(self) -> None:
         # The records of commands that are refused if the disk is full, and these commands with the queries behind them.
-        self.commands: list[Record] = []
+        self.commands = RecordBatch()
         self.requests: list[PendingRequest] = []
         # The records that must not get lost, and what follows: a request is delivered, a tuple is an answer to send, the rest is called.
-        self.records: list[Record] = []
+        self.records = RecordBatch()
         self.effects: list[Any] = []
         # The numbers of the commands that are marked as begun.
         self.begun: list[int] = []
-        # The bytes of the records.
-        self.size: Count = 0
 
-    def all_records(self) -> list[Record]:
+    def join(self) -> RecordBatch:
         """Return the records in their order: an answer never comes before its request."""
+        records = self.commands
         if self.begun:
-            return [*self.commands, numbers_record(BEGAN, self.begun), *self.records]
-        return [*self.commands, *self.records]
+            records.add(BEGAN, numbers_data(self.begun))
+        records.extend(self.records)
+        return records
 
 
 class DurableLane:
@@ -274,13 +274,12 @@ class DurableLane:
         else:
             queue.unmarked += 1
         batch = self._batch
-        record = Record(REQUEST, request_data(number, entry.at, flags, line))
-        batch.size += len(line)
+        data = request_data(number, entry.at, flags, line)
         if pending.is_owed:
-            batch.records.append(record)
+            batch.records.add(REQUEST, data)
             batch.effects.append(pending)
         else:
-            batch.commands.append(record)
+            batch.commands.add(REQUEST, data)
             batch.requests.append(pending)
         self._want_page()
 
@@ -319,8 +318,7 @@ class DurableLane:
                 flags = IS_DOUBTFUL
         line = write_frame(frame)
         batch = self._batch
-        batch.records.append(Record(ANSWER, answer_data(entry.number, flags, line)))
-        batch.size += len(line)
+        batch.records.add(ANSWER, answer_data(entry.number, flags, line))
         if entry.outputs is not None:
             self._release_outputs(entry, is_kept=kind_of(frame) == "reply" or type_of(frame) not in REASONS)
         batch.effects.append((pending, frame, flags))
@@ -334,7 +332,7 @@ class DurableLane:
         if not pending.is_answered:
             self._drop_outputs(entry)
             number = entry.number
-            self.write(numbers_record(ENDED, [number]), partial(self._state.open.pop, number, None))
+            self.write(ENDED, numbers_data([number]), partial(self._state.open.pop, number, None))
             self._leave(pending, entry)
 
     def pause(self, pending: PendingRequest) -> None:
@@ -446,9 +444,7 @@ class DurableLane:
 
     def publish(self, frame: Frame, peer: Peer | None, credit: CreditLimit | None) -> None:
         """Publish an event once it is durable, and release its credit then."""
-        line = write_frame(frame)
-        self._batch.size += len(line)
-        self.write(Record(EVENT, line), partial(self._publish, frame, peer, credit))
+        self.write(EVENT, write_frame(frame), partial(self._publish, frame, peer, credit))
 
     def _publish(self, frame: Frame, peer: Peer | None, credit: CreditLimit | None) -> None:
         router = self._router
@@ -492,17 +488,15 @@ class DurableLane:
         """Write that a dead letter was removed."""
         self._write_state(Record(DEAD_ENDED, name.encode()))
 
-    def write(self, record: Record, effect: Callable[[], object] | None = None) -> None:
+    def write(self, kind: int, data: bytes, effect: Callable[[], object]) -> None:
         """Write a record that must not get lost, and call `effect` when it is durable."""
-        self._batch.records.append(record)
-        if effect is not None:
-            self._batch.effects.append(effect)
+        self._batch.records.add(kind, data)
+        self._batch.effects.append(effect)
         self._want_page()
 
     def _write_state(self, record: Record, effect: Callable[[], object] | None = None) -> None:
         """Write a record that changes the state."""
-        self._batch.size += len(record.data)
-        self.write(record, partial(self._state.apply, record, 0))
+        self.write(record.kind, record.data, partial(self._state.apply, record, 0))
         if effect is not None:
             self._batch.effects.append(effect)
 
@@ -542,11 +536,10 @@ class DurableLane:
         """End the doubt about a command. A repeat gets this answer from now on; with None, it is carried out."""
         number = doubt.request.number
         if answer is None:
-            self.write(numbers_record(ENDED, [number]), partial(self._end_doubt, number, None))
+            self.write(ENDED, numbers_data([number]), partial(self._end_doubt, number, None))
             return
-        record = Record(ANSWER, answer_data(number, IS_REMEMBERED, write_frame(answer)))
-        self._batch.size += len(record.data)
-        self.write(record, partial(self._end_doubt, number, answer))
+        data = answer_data(number, IS_REMEMBERED, write_frame(answer))
+        self.write(ANSWER, data, partial(self._end_doubt, number, answer))
 
     def _end_doubt(self, number: int, answer: Frame | None) -> None:
         doubt = self._state.doubtful.pop(number, None)
@@ -574,15 +567,15 @@ class DurableLane:
         if self._writing is not None or self._retry_timer is not None:
             return
         batch, self._batch = self._batch, Batch()
-        records = batch.all_records()
-        if not records:
+        records = batch.join()
+        if not records.count:
             # Queries whose commands have gone another way.
             self._complete(batch, 0)
             self._note_drained()
             return
         self._writing = batch
-        self._size += batch.size
-        self._journal.write(records, self._on_written)
+        self._size += records.size
+        self._journal.write_batch(records, self._on_written)
 
     def _on_written(self, page: int, error: JournalError | None) -> None:
         # Called by the event loop: the rest happens in a turn of the router.
@@ -611,7 +604,7 @@ class DurableLane:
 
     def _write_next(self) -> None:
         batch = self._batch
-        if batch.records or batch.commands or batch.begun or batch.requests or batch.effects:
+        if batch.requests or batch.effects:
             self.write_page()
 
     def _complete(self, batch: Batch, page: int) -> None:
@@ -710,11 +703,10 @@ class DurableLane:
             logger.error("the disk of the journal is full: the node accepts no commands until there is room")
         collected, self._batch = self._batch, batch
         refused = [*batch.requests, *collected.requests]
-        batch.commands, batch.requests = [], []
-        batch.records += collected.records
+        batch.commands, batch.requests = RecordBatch(), []
+        batch.records.extend(collected.records)
         batch.effects += collected.effects
         batch.begun += collected.begun
-        batch.size += collected.size
         router = self._router
         self._retry_timer = router.loop.send_after(router.actor, _RETRY_S, DiskRetryDue())
         for pending in refused:
@@ -748,7 +740,7 @@ class DurableLane:
         """Try to write what the node owes."""
         self._retry_timer = None
         batch = self._batch
-        if batch.records or batch.begun:
+        if batch.effects:
             self.write_page()
         else:
             # Nothing is owed: the next command finds out whether there is room.

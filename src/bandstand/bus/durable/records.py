@@ -69,7 +69,7 @@ __all__ = (
     "entity_record",
     "json_record",
     "line_of",
-    "numbers_record",
+    "numbers_data",
     "read_answer",
     "read_entity_event",
     "read_json",
@@ -242,10 +242,10 @@ def read_answer(data: bytes) -> AnswerRecord:
     return AnswerRecord(number, flags, data[_ANSWER.size :])
 
 
-def numbers_record(kind: int, numbers: Iterable[int]) -> Record:
-    """Return a record of the numbers of requests: `BEGAN` or `ENDED`."""
+def numbers_data(numbers: Iterable[int]) -> bytes:
+    """Return the data of a record of the numbers of requests: `BEGAN` or `ENDED`."""
     found = tuple(numbers)
-    return Record(kind, struct.pack(f"<{len(found)}Q", *found))
+    return struct.pack(f"<{len(found)}Q", *found)
 
 
 def read_numbers(kind: int, data: bytes) -> tuple[int, ...]:
