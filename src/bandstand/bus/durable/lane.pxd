@@ -1,0 +1,69 @@
+cimport cython
+from bandstand.bus.capability_slot cimport CapabilitySlot
+from bandstand.bus.frame cimport IdGenerator, kind_of, type_of
+from bandstand.bus.request cimport OpenRequest, PendingRequest, Route
+from bandstand.bus.router cimport Router
+from bandstand.bus.wire cimport write_frame
+
+cdef int DONE
+
+@cython.final
+cdef class CommandQueue:
+    cdef public long long in_progress
+    cdef public long long places
+    cdef readonly long long least
+    cdef public long long entering
+    cdef public long long unmarked
+    cdef public object ready
+    cdef public long long answered
+
+    cdef object adapt(self)
+
+@cython.final
+cdef class Batch:
+    cdef public object commands
+    cdef public list requests
+    cdef public object records
+    cdef public list effects
+    cdef public list begun
+
+@cython.final
+cdef class DurableLane:
+    cdef Router _router
+    cdef object _journal
+    cdef object _state
+    cdef object _remembered
+    cdef long long _next_number
+    cdef dict _doubts
+    cdef dict _queues
+    cdef Batch _batch
+    cdef Batch _writing
+    cdef bint _is_due
+    cdef bint _is_full
+    cdef object _retry_timer
+    cdef long long _size
+    cdef object _drained
+
+    @cython.locals(route=Route, slot=CapabilitySlot, queue=CommandQueue, entry=OpenRequest, batch=Batch, flags=cython.int, number=cython.longlong, is_marked=bint, line=bytes, at=cython.longlong)
+    cpdef object accept(self, PendingRequest pending)
+    cdef object _accept_query(self, CommandQueue queue, PendingRequest pending)
+    @cython.locals(route=Route, entry=OpenRequest, batch=Batch, flags=cython.int, line=bytes)
+    cpdef object answer(self, PendingRequest pending, object frame, bint is_final)
+    cdef CommandQueue _queue_of(self, PendingRequest pending)
+    @cython.locals(queue=CommandQueue)
+    cdef object _leave(self, PendingRequest pending, OpenRequest entry)
+    @cython.locals(pending=PendingRequest, entry=OpenRequest, batch=Batch)
+    cdef object _fill(self, CommandQueue queue)
+    cpdef bint is_open(self, PendingRequest pending) except -1
+    cdef object _want_page(self)
+    @cython.locals(batch=Batch)
+    cpdef object write_page(self, object _due=*)
+    @cython.locals(batch=Batch)
+    cpdef object handle_written(self, object written)
+    cdef object _write_next(self)
+    @cython.locals(pending=PendingRequest, queue=CommandQueue, flags=cython.int, lowest=Py_ssize_t, lowest_page=Py_ssize_t, count=Py_ssize_t)
+    cdef object _complete(self, Batch batch, long long page)
+    @cython.locals(entry=OpenRequest, queue=CommandQueue)
+    cdef object _on_durable(self, PendingRequest pending, long long page)
+    @cython.locals(entry=OpenRequest)
+    cdef Py_ssize_t _finish(self, PendingRequest pending, object frame, int flags) except -1
