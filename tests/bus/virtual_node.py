@@ -234,12 +234,12 @@ class Stage:
 
 
 def play(act: Act, *capabilities: Source, clock: VirtualClock | None = None, **fields: Any) -> None:
-    """Run a test on a node of its own, in virtual time. `fields` are the node's limits; `log` its log."""
+    """Run a test on a node of its own, in virtual time. `fields` are the node's limits; `log` its log, and `journal` its journal."""
     clock = VirtualClock() if clock is None else clock
     adapter = ScriptedAdapter()
-    log = fields.pop("log", None)
+    log, journal = fields.pop("log", None), fields.pop("journal", None)
     fields.setdefault("health_period", 0)
-    node = Node(capabilities, adapters=[adapter], config=NodeConfig(**fields), log=log, clock=clock)
+    node = Node(capabilities, adapters=[adapter], config=NodeConfig(**fields), log=log, journal=journal, clock=clock)
 
     async def main() -> None:
         async with node:

@@ -103,7 +103,7 @@ cdef class Router:
     cpdef object expire(self, PendingRequest pending)
     cdef bint _fail_cycle(self, PendingRequest pending) except -1
     cpdef bint goes_again(self, PendingRequest pending, object frame) except -1
-    cdef bint _count_failure(self, PendingRequest pending, object frame) except -1
+    cdef bint _note_failure(self, PendingRequest pending, object frame) except -1
     cpdef object withdraw(self, PendingRequest pending)
     cpdef object abandon(self, PendingRequest pending)
     cpdef object leave_unsettled(self, PendingRequest pending, object frame)

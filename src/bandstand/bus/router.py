@@ -573,7 +573,7 @@ class Router:
         if not is_final and route is not None and route.retry is not None and self.goes_again(pending, frame):
             return
         if not is_final:
-            is_final = self._count_failure(pending, frame)
+            is_final = self._note_failure(pending, frame)
         if pending.entry is not None:
             assert self.durable is not None
             self.durable.answer(pending, frame, is_final)
@@ -587,6 +587,8 @@ class Router:
         self._log(frame)
         if kind_of(frame) == "reply":
             self.counters.answered += 1
+        else:
+            self.counters.fail(type_of(frame))
         if self.is_tapped:
             self.taps.notify(frame, "requester")
         if not self.settle(pending, frame):
@@ -713,10 +715,9 @@ class Router:
         """Schedule a retry of a request that has failed. Return False if it is not retried."""
         return self.retries.plan(pending, frame)
 
-    def _count_failure(self, pending: PendingRequest, frame: Frame) -> bool:
-        """Count a request that ends with an error. Return whether the same request would always end so: then the answer is remembered."""
+    def _note_failure(self, pending: PendingRequest, frame: Frame) -> bool:
+        """Make a dead letter of a request that ends with an error. Return whether the same request would always end so: then the answer is remembered."""
         name = frame.type
-        self.counters.fail(name)
         self.retries.cancel(pending)
         reason = REASONS.get(name)
         # A fault of a built-in capability may be a refusal: that is an answer, and no dead letter.

@@ -22,7 +22,6 @@ cdef class CommandQueue:
 @cython.final
 cdef class Batch:
     cdef public object commands
-    cdef public list requests
     cdef public object records
     cdef public list effects
     cdef public list begun

@@ -155,14 +155,13 @@ class CommandQueue:
 class Batch:
     """The records of a page, and what happens once they are durable."""
 
-    __slots__ = ("begun", "commands", "effects", "records", "requests")
+    __slots__ = ("begun", "commands", "effects", "records")
 
     def __init__(self) -> None:
-        # The records of commands that are refused if the disk is full, and these commands with the queries behind them.
+        # The records of commands that are refused if the disk is full; and those that must not get lost.
         self.commands = RecordBatch()
-        self.requests: list[PendingRequest] = []
-        # The records that must not get lost, and what follows: a request is delivered, a tuple is an answer to send, the rest is called.
         self.records = RecordBatch()
+        # What follows, in the order in which it came: a request is delivered, a tuple is an answer to send, the rest is called.
         self.effects: list[Any] = []
         # The numbers of the commands that are marked as begun.
         self.begun: list[int] = []
@@ -274,20 +273,16 @@ class DurableLane:
         else:
             queue.unmarked += 1
         batch = self._batch
-        data = request_data(number, entry.at, flags, line)
-        if pending.is_owed:
-            batch.records.add(REQUEST, data)
-            batch.effects.append(pending)
-        else:
-            batch.commands.add(REQUEST, data)
-            batch.requests.append(pending)
+        records = batch.records if pending.is_owed else batch.commands
+        records.add(REQUEST, request_data(number, entry.at, flags, line))
+        batch.effects.append(pending)
         self._want_page()
 
     def _accept_query(self, queue: CommandQueue, pending: PendingRequest) -> None:
         if self._is_full:
             self._router.deliver(pending)
         elif queue.entering:
-            self._batch.requests.append(pending)
+            self._batch.effects.append(pending)
             self._want_page()
         elif queue.ready:
             queue.ready.append(pending)
@@ -310,12 +305,12 @@ class DurableLane:
         pending.is_answered = True
         flags = 0
         if route is not None and route.remembers and entry.flags & FROM_CLIENT:
-            if is_final:
-                flags = IS_REMEMBERED
-            elif type_of(frame) == IN_DOUBT or (
+            if type_of(frame) == IN_DOUBT or (
                 type_of(frame) == TIMEOUT and pending.is_begun and not route.is_retry_safe
             ):
                 flags = IS_DOUBTFUL
+            elif is_final:
+                flags = IS_REMEMBERED
         line = write_frame(frame)
         batch = self._batch
         batch.records.add(ANSWER, answer_data(entry.number, flags, line))
@@ -373,7 +368,8 @@ class DurableLane:
             elif entry is None:
                 ready.popleft()
                 if queue.entering:
-                    batch.effects.append(pending)
+                    # Behind the commands that have just been given a place.
+                    batch.effects.append(partial(self._router.deliver, pending))
                     self._want_page()
                 else:
                     self._router.deliver(pending)
@@ -604,7 +600,7 @@ class DurableLane:
 
     def _write_next(self) -> None:
         batch = self._batch
-        if batch.requests or batch.effects:
+        if batch.effects:
             self.write_page()
 
     def _complete(self, batch: Batch, page: int) -> None:
@@ -613,8 +609,6 @@ class DurableLane:
             queue.adapt()
         now = self._router.ids.now_ms()
         lowest = count = 0
-        for pending in batch.requests:
-            self._on_durable(pending, page)
         for effect in batch.effects:
             kind = type(effect)
             if kind is tuple:
@@ -636,11 +630,13 @@ class DurableLane:
     def _on_durable(self, pending: PendingRequest, page: Count) -> None:
         """Deliver a request, or let it wait for a place."""
         entry = pending.entry
+        queue = self._queue_of(pending)
         if entry is None:
-            if pending.stage != DONE:
+            if queue.ready:
+                queue.ready.append(pending)
+            elif pending.stage != DONE:
                 self._router.deliver(pending)
             return
-        queue = self._queue_of(pending)
         queue.entering -= 1
         if not entry.page:
             entry.page = page
@@ -702,11 +698,12 @@ class DurableLane:
             self._is_full = True
             logger.error("the disk of the journal is full: the node accepts no commands until there is room")
         collected, self._batch = self._batch, batch
-        refused = [*batch.requests, *collected.requests]
-        batch.commands, batch.requests = RecordBatch(), []
+        batch.commands = RecordBatch()
         batch.records.extend(collected.records)
-        batch.effects += collected.effects
         batch.begun += collected.begun
+        effects = batch.effects + collected.effects
+        batch.effects = [effect for effect in effects if not _is_refusable(effect)]
+        refused = [effect for effect in effects if _is_refusable(effect)]
         router = self._router
         self._retry_timer = router.loop.send_after(router.actor, _RETRY_S, DiskRetryDue())
         for pending in refused:
@@ -777,3 +774,11 @@ class DurableLane:
             is_idle = self._writing is None and not self._is_due
             if is_idle or self._is_full:
                 self._drained.set_result(None)
+
+
+def _is_refusable(effect: object) -> bool:
+    """Return whether an effect is the delivery of a query, or of a new command that may be refused."""
+    if not isinstance(effect, PendingRequest):
+        return False
+    entry = effect.entry
+    return entry is None or (not effect.is_owed and not entry.page)
