@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable, Coroutine
+import subprocess
+from collections.abc import Callable, Coroutine, Generator, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +18,18 @@ import pytest
 
 from bandstand.bus import Capability, Command, Event, Query, Retry
 from bandstand.bus.dead_letters import ListDeadLetters, Settle
-from bandstand.bus.durable.records import ANSWER, BEGAN, EVENT, KIND_NAMES, REQUEST, read_numbers, read_request
-from bandstand.errors import RefusedError, RequestFailedError
+from bandstand.bus.durable.records import (
+    ANSWER,
+    BEGAN,
+    EVENT,
+    KIND_NAMES,
+    REQUEST,
+    read_numbers,
+    read_request,
+)
+from bandstand.errors import JournalFailedError, RefusedError, RequestFailedError
 from bandstand.journal import JournalReader
+from bandstand.journal.storage import Storage
 from tests.bus.virtual_node import Stage, hushed, play
 
 Act = Callable[[Stage], Coroutine[Any, Any, None]]
@@ -654,3 +665,116 @@ def test_a_retry_keeps_its_request(disk: Disk) -> None:
 
     with hushed():
         play(act, Flaky, journal=disk.journal)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of one megabyte."""
+    disk = tmp_path / "small"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if mounted.returncode:
+        pytest.skip(f"cannot mount a small file system: {mounted.stderr.strip()}")
+    try:
+        yield disk
+    finally:
+        subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+def fill(disk: Path) -> Path:
+    """Leave no room on a file system."""
+    ballast = disk / "ballast"
+    with ballast.open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(b"x" * 4096)
+    return ballast
+
+
+@pytest.mark.guarantee("G467")
+class TestFullDisk:
+    def test_commands_are_refused_until_there_is_room_and_queries_go_on(self, small_disk: Path) -> None:
+        disk = Disk(small_disk)
+
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            owed = client.command("Bank.Deposit", {"cents": 1, "then": "wait"})
+            await stage.settle()
+            ballast = fill(small_disk)
+            # The answer is owed, and too large for what is left in the files.
+            refused = [
+                client.command("Bank.Notify", {"text": "x" * 100_000}, name=f"n{number}")
+                for number in range(3)
+            ]
+            await stage.wait(100)
+            for name in refused:
+                assert client.fault(name, "Sys.Unavailable").retryable
+            event = client.event("Bank.Noise", {"text": "x" * 100_000})
+            look = client.query("Bank.Look")
+            await stage.wait(12_000)
+            assert client.reply(look) == {"cents": 1}
+            ballast.unlink()
+            await stage.wait(1000)
+            assert client.reply(owed) == {"cents": 1}
+            again = client.command("Bank.Notify", {"text": "y"})
+            await stage.settle()
+            assert client.reply(again) == {}
+            assert Bank.ledger == ["deposit 1", "notify y"]
+            assert event
+
+        with hushed("bus", "journal"):
+            play(act, Bank, journal=disk.journal)
+
+
+@pytest.mark.guarantee("G468")
+def test_a_failing_disk_ends_the_node(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def act(stage: Stage) -> None:
+        client = stage.connect()
+        client.command("Bank.Deposit", {"cents": 1})
+        await stage.settle()
+        with damaged_storage(monkeypatch):
+            client.command("Bank.Deposit", {"cents": 1})
+            await stage.wait(1000)
+
+    with hushed("bus", "journal"), pytest.raises(JournalFailedError, match="cannot write"):
+        play(act, Bank, journal=disk.journal)
+
+
+@contextmanager
+def damaged_storage(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
+    """Every commit fails, as after an error of the disk. `tests/journal` has real ones."""
+
+    def fail(*_args: object) -> int:
+        raise JournalFailedError("cannot write: Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Storage, "commit", fail)
+        yield
+
+
+@pytest.mark.guarantee("G469")
+def test_old_pages_are_deleted(disk: Disk) -> None:
+    async def act(stage: Stage) -> None:
+        client = stage.connect()
+        client.command("Bank.Deposit", {"cents": 4, "then": "hang"}, name="open")
+        for number in range(200):
+            stage.connect().event("Bank.Noise", {"text": "x" * 100_000, "number": number})
+            await stage.settle()
+        await stage.wait(1)
+
+    disk.play(act, journal_keep_bytes=5_000_000, timeout=600)
+    with JournalReader(disk.journal) as reader:
+        assert reader.first > 100
+        assert sum(size for _, _, size in reader.sizes()) < 10_000_000
+
+    async def after(stage: Stage) -> None:
+        client = stage.connect()
+        client.command("Bank.Deposit", {"cents": 4, "then": "hang"}, name="open")
+        await stage.settle()
+        client.fault("open", "Sys.InDoubt")
+
+    disk.play(after)

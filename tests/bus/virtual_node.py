@@ -239,7 +239,9 @@ def play(act: Act, *capabilities: Source, clock: VirtualClock | None = None, **f
     adapter = ScriptedAdapter()
     log, journal = fields.pop("log", None), fields.pop("journal", None)
     fields.setdefault("health_period", 0)
-    node = Node(capabilities, adapters=[adapter], config=NodeConfig(**fields), log=log, journal=journal, clock=clock)
+    node = Node(
+        capabilities, adapters=[adapter], config=NodeConfig(**fields), log=log, journal=journal, clock=clock
+    )
 
     async def main() -> None:
         async with node:

@@ -9,7 +9,7 @@ from bandstand.bus.frame import LONGEST_TIMEOUT_MS
 from bandstand.core import LoopConfig
 from bandstand.errors import InvalidArgumentError
 from bandstand.errors.formatting import safe_repr
-from bandstand.errors.validation import Seconds, to_seconds
+from bandstand.errors.validation import LONGEST_MS, Seconds, to_seconds
 
 __all__ = ("NodeConfig",)
 
@@ -66,6 +66,10 @@ class NodeConfig:
     """The number of messages in the in-memory log, if the node has no other log. It limits how far back a trace reaches."""
     log_bytes: int = 8 << 20
     """The number of bytes of data in the in-memory log."""
+    journal_keep_for: Seconds | None = None
+    """How many seconds the journal keeps what the node does not need any more, for an audit; None for no limit."""
+    journal_keep_bytes: int | None = 1 << 30
+    """The number of bytes of records that the journal keeps; None for no limit. Whichever of the two limits is reached first counts."""
     drain_timeout: Seconds = 5.0
     """How many seconds a stopping node waits for requests in progress."""
     flush_timeout: Seconds = 5.0
@@ -90,6 +94,10 @@ class NodeConfig:
         self._keep_seconds("stall_timeout")
         for field in ("remember_bytes", "dead_bytes", "log_bytes"):
             self._check(field, 1, MAX_BYTES)
+        if self.journal_keep_for is not None:
+            self._keep_seconds("journal_keep_for", most=LONGEST_MS)
+        if self.journal_keep_bytes is not None:
+            self._check("journal_keep_bytes", 0, 1 << 62)
         self._keep_seconds("drain_timeout")
         self._keep_seconds("flush_timeout")
 

@@ -75,6 +75,7 @@ _SETTINGS: Final = (
     "PRAGMA cell_size_check = ON",
 )
 _INSERT: Final = "INSERT INTO page (number, at, count, chain, body) VALUES (?, ?, ?, ?, ?)"
+_SIZES: Final = "SELECT number, at, length(body) FROM page WHERE number > ? ORDER BY number LIMIT 4096"
 _PAGES: Final = "SELECT number, at, count, chain, body FROM page WHERE number >= ? ORDER BY number"
 
 # A reader fetches about this many bytes at a time: between two fetches it holds no snapshot, which would stop checkpoints.
@@ -301,6 +302,21 @@ class JournalReader:
             if not fetched:
                 break
         _check_mark(mark, number, chain)
+
+    def sizes(self) -> Iterator[tuple[int, int, int]]:
+        """Yield number, time and bytes of each page, without reading the pages.
+
+        Raises:
+            JournalFailedError: the disk has failed.
+        """
+        number = 0
+        while True:
+            with _translated(f"read the journal {self.directory}", self._engine):
+                rows: list[tuple[int, int, int]] = self._connection.execute(_SIZES, (number,)).fetchall()
+            yield from rows
+            if not rows:
+                return
+            number = rows[-1][0]
 
     def _before(self, since: int) -> tuple[int, int]:
         """Return number and chain of the page before the first one to read."""

@@ -39,9 +39,11 @@ cdef class DurableLane:
     cdef Batch _writing
     cdef bint _is_due
     cdef bint _is_full
+    cdef bint _is_stopping
     cdef object _retry_timer
     cdef long long _size
     cdef object _drained
+    cdef public object on_checkpoint
 
     @cython.locals(route=Route, slot=CapabilitySlot, queue=CommandQueue, entry=OpenRequest, batch=Batch, flags=cython.int, number=cython.longlong, is_marked=bint, line=bytes, at=cython.longlong)
     cpdef object accept(self, PendingRequest pending)

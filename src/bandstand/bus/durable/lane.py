@@ -191,6 +191,7 @@ class DurableLane:
         "_drained",
         "_is_due",
         "_is_full",
+        "_is_stopping",
         "_journal",
         "_next_number",
         "_queues",
@@ -200,6 +201,7 @@ class DurableLane:
         "_size",
         "_state",
         "_writing",
+        "on_checkpoint",
     )
 
     def __init__(
@@ -223,9 +225,13 @@ class DurableLane:
         # Whether the last page has found the disk full, and what it owes is still in memory.
         self._is_full: Flag = False
         self._retry_timer: TimerId | None = None
+        # Whether the node stops: what waits for a place stays in the journal.
+        self._is_stopping: Flag = False
         # The bytes of records since the last checkpoint.
         self._size: Count = 0
         self._drained: asyncio.Future[None] | None = None
+        self.on_checkpoint: Callable[[int], object] | None = None
+        """Called when a checkpoint is durable, with the first page that a start of the node would read."""
 
     # -- requests ----------------------------------------------------------------------------------------------------------
 
@@ -360,7 +366,7 @@ class DurableLane:
     def _fill(self, queue: CommandQueue) -> None:
         """Give the free places to what waits."""
         ready, batch = queue.ready, self._batch
-        while ready:
+        while ready and not self._is_stopping:
             pending = ready[0]
             entry = pending.entry
             if pending.stage == DONE or pending.is_answered:
@@ -675,20 +681,22 @@ class DurableLane:
         """Write everything that is open, so that a boot need not read what came before."""
         state = self._state
         state.next_number = self._next_number
-        now = self._router.ids.now_ms()
-        records = list(state.checkpoint(self._remembered.read_from(now)))
+        read_from = self._remembered.read_from(self._router.ids.now_ms())
+        records = list(state.checkpoint(read_from))
         self._writing = Batch()
-        self._writing.effects.append(self._note_checkpoint)
+        self._writing.effects.append(partial(self._note_checkpoint, read_from))
         self._size = 0
         self._journal.write(records, self._on_written)
 
-    def _note_checkpoint(self) -> None:
+    def _note_checkpoint(self, read_from: int) -> None:
         # The page of the checkpoint has them all.
         page = self._journal.stats().last
         for request in self._state.open.values():
             request.page = page
         for doubtful in self._state.doubtful.values():
             doubtful.request.page = page
+        if self.on_checkpoint is not None:
+            self.on_checkpoint(min(page, read_from or page))
 
     # -- a full disk -------------------------------------------------------------------------------------------------------
 
@@ -747,6 +755,7 @@ class DurableLane:
 
     def dismiss(self, pending: PendingRequest) -> None:
         """End a command whose node stops."""
+        self._is_stopping = True
         router, route = self._router, pending.route
         if pending.is_answered or route is None:
             return

@@ -19,10 +19,13 @@ from bandstand.bus.durable.records import (
     read_line,
 )
 from bandstand.bus.durable.recovery import Fate, fate_of, read_journal
+from bandstand.bus.durable.retention import PageSummary, Retention, slices
 from bandstand.bus.faults import ACTOR_CRASH, IN_DOUBT, TIMEOUT
 from bandstand.bus.request import NO_REQUESTER, ROUTED, OpenRequest, PendingRequest, Requester
+from bandstand.core.logs import SafeLogger
+from bandstand.errors import JournalError
 from bandstand.errors.validation import to_ms
-from bandstand.journal import Journal
+from bandstand.journal import Journal, JournalReader
 
 if TYPE_CHECKING:
     from bandstand.bus.durable.recovery import JournalContents
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
     from bandstand.bus.router import Router
 
 __all__ = ("NodeJournal",)
+
+logger = SafeLogger("bandstand.bus")
 
 
 class RecoveredClient:
@@ -60,6 +65,8 @@ class NodeJournal:
         self._router = router
         self._journal = Journal(directory, on_failure=router.loop.kernel.fail)
         self._lane: DurableLane | None = None
+        # Deletes old pages.
+        self._shortening: asyncio.Task[None] | None = None
 
     @property
     def last_page(self) -> int:
@@ -93,6 +100,7 @@ class NodeJournal:
         boot = Boot(__version__, router.ids.now_ms(), os.getpid())
         await self._journal.append(json_record(BOOT, boot))
         self._lane = router.durable = lane
+        lane.on_checkpoint = self._shorten
         self._restore(contents)
         for request in open_requests:
             self._recover(request)
@@ -173,6 +181,31 @@ class NodeJournal:
             )
         return entry.at + timeout <= self._router.ids.now_ms()
 
+    def _shorten(self, needed: int) -> None:
+        """Delete the pages that are neither needed nor kept for an audit; `needed` is the first one that is needed."""
+        config = self._router.config
+        is_limited = config.journal_keep_for is not None or config.journal_keep_bytes is not None
+        if is_limited and (self._shortening is None or self._shortening.done()):
+            self._shortening = asyncio.create_task(self._delete_before(needed))
+
+    async def _delete_before(self, needed: int) -> None:
+        config = self._router.config
+        retention = Retention(keep_for=config.journal_keep_for, keep_bytes=config.journal_keep_bytes)
+        try:
+            pages = await asyncio.to_thread(self._summaries)
+            first = retention.first_kept(pages, needed, self._router.ids.now_ms())
+            for before in slices(pages, first):
+                await self._journal.delete_before(before)
+        except JournalError:
+            logger.exception(
+                "could not delete old pages of the journal %s; the next checkpoint tries again",
+                self.directory,
+            )
+
+    def _summaries(self) -> list[PageSummary]:
+        with JournalReader(self.directory) as reader:
+            return [PageSummary(number, at, size) for number, at, size in reader.sizes()]
+
     async def drain(self) -> None:
         """Wait until everything that was answered is on the disk and sent."""
         if self._lane is not None:
@@ -181,4 +214,7 @@ class NodeJournal:
     async def close(self) -> None:
         """Write what waits, and close the journal."""
         await self.drain()
+        if self._shortening is not None:
+            self._shortening.cancel()
+            await asyncio.wait([self._shortening])
         await self._journal.close()

@@ -70,6 +70,7 @@ __all__ = (
     "json_record",
     "line_of",
     "numbers_data",
+    "numbers_record",
     "read_answer",
     "read_entity_event",
     "read_json",
@@ -246,6 +247,11 @@ def numbers_data(numbers: Iterable[int]) -> bytes:
     """Return the data of a record of the numbers of requests: `BEGAN` or `ENDED`."""
     found = tuple(numbers)
     return struct.pack(f"<{len(found)}Q", *found)
+
+
+def numbers_record(kind: int, numbers: Iterable[int]) -> Record:
+    """Return a record of the numbers of requests: `BEGAN` or `ENDED`."""
+    return Record(kind, numbers_data(numbers))
 
 
 def read_numbers(kind: int, data: bytes) -> tuple[int, ...]:

@@ -35,7 +35,7 @@ from bandstand.bus.durable.records import (
     TimerEntry,
     answer_data,
     json_record,
-    numbers_data,
+    numbers_record,
     read_answer,
     read_json,
     read_line,
@@ -268,4 +268,4 @@ def _request_records(request: OpenRequest) -> Iterator[Record]:
     flags = request.flags | IS_BEGUN if request.begun else request.flags & ~IS_BEGUN
     yield Record(REQUEST, request_data(request.number, request.at, flags, request.line))
     for _ in range(request.begun - 1):
-        yield Record(BEGAN, numbers_data([request.number]))
+        yield numbers_record(BEGAN, [request.number])
