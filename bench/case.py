@@ -37,6 +37,7 @@ Kind: TypeAlias = Literal[
     "journal",
     "sqlite",
     "file",
+    "memory",
 ]
 
 

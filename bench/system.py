@@ -277,6 +277,14 @@ SYSTEMS = (
         table="journal",
     ),
     System(
+        "memory",
+        "memory",
+        "the same node without a journal",
+        mode="compiled",
+        environment={"BANDSTAND_PURE": "0"},
+        table="journal",
+    ),
+    System(
         "SQLite",
         "sqlite",
         "group commit of the same bytes into SQLite, set up as the journal's, on the same event loop",

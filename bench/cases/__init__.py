@@ -23,6 +23,7 @@ from bench.cases import (
     create,
     cross_thread,
     dictionary,
+    durable,
     fanin,
     fibonacci,
     flood,
@@ -97,6 +98,7 @@ CASES: tuple[Case, ...] = (
     *bus_ask.CASES,
     *bus_fanout.CASES,
     *journal.CASES,
+    *durable.CASES,
 )
 
 

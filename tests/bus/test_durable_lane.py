@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
@@ -19,9 +19,7 @@ import pytest
 from bandstand.bus import Capability, Command, Event, Query, Retry
 from bandstand.bus.dead_letters import ListDeadLetters, Settle
 from bandstand.bus.durable.records import (
-    ANSWER,
     BEGAN,
-    EVENT,
     KIND_NAMES,
     REQUEST,
     read_numbers,
@@ -78,7 +76,7 @@ class Bank(Capability):
     id = "Bank"
     outbound = Deposited | Notify
 
-    ledger: list[str] = []
+    ledger: ClassVar[list[str]] = []
     """What the handlers of all incarnations have done, newest last. A test clears it."""
     hook: Callable[[], object] | None = None
     """Called by a handler whose command says `hook`."""

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -38,7 +40,8 @@ from bandstand.bus.contracts.capability import HandlerIndex, read_capability
 from bandstand.bus.contracts.codec import PayloadCodec
 from bandstand.bus.contracts.types import declared_messages, message_parts
 from bandstand.bus.faults import BOOT_FAILED, FAULTS
-from bandstand.errors import BandstandError, BootError, InvalidMessageError
+from bandstand.errors import BandstandError, BootError, InvalidMessageError, JournalFullError
+from bandstand.journal.storage import Storage
 from tests.bus import declared as d
 from tests.bus import envelopes as e
 from tests.bus.capabilities import Player, watch
@@ -175,6 +178,24 @@ class Faults:
         await stage.settle()
         asyncio.get_running_loop().call_later(0.05, lambda: client.query("Cast.Echo", name="late"))
 
+    async def dying(self, stage: Stage) -> None:
+        """The copy of the journal is what a kill would leave."""
+        journal = stage.node.journal
+        assert journal is not None
+        stage.connect().command("Cast.Wait", {"ms": 10**6}, name="begun")
+        await stage.settle()
+        shutil.copytree(journal, journal.parent / "copy")
+
+    async def in_doubt(self, stage: Stage) -> None:
+        client = stage.connect()
+        client.command("Cast.Wait", {"ms": 10**6}, name="begun")
+        await stage.settle()
+        self.answer("the node has died while the command was handled", client, "begun")
+        with patch.object(Storage, "commit", side_effect=JournalFullError("the disk is full")):
+            name = client.command("Cast.Do", {"what": "x"})
+            await stage.wait(100)
+            self.answer("the disk of the journal is full", client, name)
+
     def boot(self, situation: str, *sources: Any) -> None:
         async def main() -> None:
             async with Node(sources):
@@ -229,6 +250,8 @@ def test_faults(tmp_path: Path) -> None:
         play(faults.unhealthy, Brittle)
         play(faults.overloaded, Small, hold_timeout=0)
         play(stopping, Player, drain_timeout=0.2)
+        play(faults.dying, Player, journal=tmp_path / "journal", drain_timeout=0.2)
+        play(faults.in_doubt, Player, journal=tmp_path / "copy")
         faults.answer("the node stops while the request is handled", lines[0], "begun")
         faults.answer("the node stops while the request waits", lines[0], "waiting")
         faults.answer("the node is stopping", lines[0], "late")
@@ -309,6 +332,7 @@ ERRORS: dict[str, Callable[[], object]] = {
             *(("subscribes", "Memory.Changed"), ("subscribes", ["Memory"])),
             *(("retry", 3), ("retry", {"Memory.Get": 3}), ("retry", {"Memory.Set": 3})),
             *(("remember", 3), ("remember", {"Memory.Get": True}), ("remember", {"Memory.Set": 3})),
+            ("retry_safe", {"Memory.Set": 3}),
         )
     },
     "a reply in inbound": lambda: read_capability(contract(inbound=e.SetReply)),
@@ -332,6 +356,7 @@ ERRORS: dict[str, Callable[[], object]] = {
     "retry of an event": lambda: define(Event, type="A.B", retry=Retry()),
     "retry=3": lambda: define(Query, type="A.B", retry=3),
     "remember=3": lambda: define(Query, type="A.B", remember=3),
+    "retry_safe=3": lambda: define(Command, type="A.B", retry_safe=3),
     **{
         f"envelope {kind.__name__}": lambda kind=kind: declared_messages(kind, "capability X")  # type: ignore[misc]
         for kind in (

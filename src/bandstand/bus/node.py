@@ -58,6 +58,7 @@ from bandstand.errors.validation import to_seconds
 if TYPE_CHECKING:
     import os
     from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
 
 __all__ = ("Node",)
 
@@ -173,6 +174,11 @@ class Node:
         """The `Sys.BootComplete` event that the node has published."""
         assert self._boot_frame is not None
         return self._boot_frame
+
+    @property
+    def journal(self) -> Path | None:
+        """The directory of its journal; None if it has none."""
+        return None if self._journal is None else self._journal.directory
 
     def tap(self, function: TapFunction, where: Filter | None = None) -> Tap:
         """Call a function with every message that passes, or those that `where` selects, and with their destinations.
