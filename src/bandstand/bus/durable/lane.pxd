@@ -25,6 +25,7 @@ cdef class Batch:
     cdef public object records
     cdef public list effects
     cdef public list begun
+    cdef public bint is_checkpoint
 
 @cython.final
 cdef class DurableLane:
@@ -37,6 +38,7 @@ cdef class DurableLane:
     cdef dict _queues
     cdef Batch _batch
     cdef Batch _writing
+    cdef bint _has_failed
     cdef bint _is_due
     cdef bint _is_full
     cdef bint _is_stopping
@@ -61,7 +63,6 @@ cdef class DurableLane:
     cpdef object write_page(self, object _due=*)
     @cython.locals(batch=Batch)
     cpdef object handle_written(self, object written)
-    cdef object _write_next(self)
     @cython.locals(pending=PendingRequest, queue=CommandQueue, flags=cython.int, lowest=Py_ssize_t, lowest_page=Py_ssize_t, count=Py_ssize_t)
     cdef object _complete(self, Batch batch, long long page)
     @cython.locals(entry=OpenRequest, queue=CommandQueue)

@@ -62,7 +62,7 @@ from bandstand.bus.faults import (
     UNAVAILABLE,
     FaultAnswer,
 )
-from bandstand.bus.frame import Frame, kind_of, type_of
+from bandstand.bus.frame import Frame, Metadata, kind_of, type_of
 from bandstand.bus.request import DONE, NoRequester, OpenRequest, PendingRequest
 from bandstand.bus.request_table import has_same_content
 from bandstand.bus.wire import write_frame
@@ -155,7 +155,7 @@ class CommandQueue:
 class Batch:
     """The records of a page, and what happens once they are durable."""
 
-    __slots__ = ("begun", "commands", "effects", "records")
+    __slots__ = ("begun", "commands", "effects", "is_checkpoint", "records")
 
     def __init__(self) -> None:
         # The records of commands that are refused if the disk is full; and those that must not get lost.
@@ -165,6 +165,8 @@ class Batch:
         self.effects: list[Any] = []
         # The numbers of the commands that are marked as begun.
         self.begun: list[int] = []
+        # Whether the page is a checkpoint, and has nothing else.
+        self.is_checkpoint: Flag = False
 
     def join(self) -> RecordBatch:
         """Return the records in their order: an answer never comes before its request."""
@@ -189,6 +191,7 @@ class DurableLane:
         "_batch",
         "_doubts",
         "_drained",
+        "_has_failed",
         "_is_due",
         "_is_full",
         "_is_stopping",
@@ -225,6 +228,8 @@ class DurableLane:
         # Whether the last page has found the disk full, and what it owes is still in memory.
         self._is_full: Flag = False
         self._retry_timer: TimerId | None = None
+        # Whether the disk has failed.
+        self._has_failed: Flag = False
         # Whether the node stops: what waits for a place stays in the journal.
         self._is_stopping: Flag = False
         # The bytes of records since the last checkpoint.
@@ -518,7 +523,10 @@ class DurableLane:
             router.fail(pending, CONFLICT, text)
             return True
         router.counters.repeated += 1
-        router.finish(pending, read_line(ANSWER, doubt.answer), False)  # noqa: FBT003  # by position: it is compiled
+        answer, own = read_line(ANSWER, doubt.answer), frame.metadata
+        metadata = Metadata(router.ids(), router.ids.last_ms, own.id, own.correlation)
+        again = Frame(kind=answer.kind, type=answer.type, data=answer.data, metadata=metadata)
+        router.finish(pending, again, False)  # noqa: FBT003  # by position: it is compiled
         return True
 
     def note_late(self, pending: PendingRequest, frame: Frame) -> None:
@@ -592,22 +600,24 @@ class DurableLane:
             if self._is_full:
                 self._is_full = False
                 logger.warning("the disk of the journal has room again: the node accepts commands")
-            if self._size >= _CHECKPOINT_BYTES:
+            if batch.is_checkpoint:
+                self._note_checkpoint(written.page)
+            elif self._size >= _CHECKPOINT_BYTES:
+                # A checkpoint has what the pages before it have changed.
                 self._complete(batch, written.page)
                 self._write_checkpoint()
-            else:
+                return
+            if self._batch.effects:
                 # The disk has work while the effects of this page run.
-                self._write_next()
-                self._complete(batch, written.page)
-                self._write_next()
+                self.write_page()
+            self._complete(batch, written.page)
         elif isinstance(written.error, JournalFullError):
             self._retry_later(batch)
+        else:
+            # The node ends: nothing is written any more.
+            self._writing = batch
+            self._has_failed = True
         self._note_drained()
-
-    def _write_next(self) -> None:
-        batch = self._batch
-        if batch.effects:
-            self.write_page()
 
     def _complete(self, batch: Batch, page: int) -> None:
         """Let a durable page take effect."""
@@ -684,18 +694,18 @@ class DurableLane:
         read_from = self._remembered.read_from(self._router.ids.now_ms())
         records = list(state.checkpoint(read_from))
         self._writing = Batch()
-        self._writing.effects.append(partial(self._note_checkpoint, read_from))
+        self._writing.is_checkpoint = True
         self._size = 0
         self._journal.write(records, self._on_written)
 
-    def _note_checkpoint(self, read_from: int) -> None:
-        # The page of the checkpoint has them all.
-        page = self._journal.stats().last
+    def _note_checkpoint(self, page: int) -> None:
+        # The page of the checkpoint has the requests of all that is open.
         for request in self._state.open.values():
             request.page = page
         for doubtful in self._state.doubtful.values():
             doubtful.request.page = page
         if self.on_checkpoint is not None:
+            read_from = self._remembered.read_from(self._router.ids.now_ms())
             self.on_checkpoint(min(page, read_from or page))
 
     # -- a full disk -------------------------------------------------------------------------------------------------------
@@ -705,6 +715,10 @@ class DurableLane:
         if not self._is_full:
             self._is_full = True
             logger.error("the disk of the journal is full: the node accepts no commands until there is room")
+        if batch.is_checkpoint:
+            # It is written after another page.
+            batch = Batch()
+            self._size = _CHECKPOINT_BYTES
         collected, self._batch = self._batch, batch
         batch.commands = RecordBatch()
         batch.records.extend(collected.records)
@@ -725,9 +739,9 @@ class DurableLane:
             if not entry.is_marked:
                 queue.unmarked -= 1
             self._leave(pending, entry)
-            pending.entry = None
-            if pending.stage != DONE:
-                pending.is_answered = False
+            # It may have been answered while it waited for the disk.
+            if pending.stage != DONE and not pending.is_answered:
+                pending.entry = None
                 self._refuse(pending)
         for queue in self._queues.values():
             self._deliver_queries(queue)
@@ -773,7 +787,7 @@ class DurableLane:
 
     async def drain(self) -> None:
         """Wait until everything is on the disk and has taken effect; or until the disk has failed, or is full."""
-        if not self._router.actor.is_alive or (self._writing is None and not self._is_due):
+        if self._has_failed or not self._router.actor.is_alive or (self._writing is None and not self._is_due):
             return
         self._drained = asyncio.get_running_loop().create_future()
         await self._drained
@@ -781,7 +795,7 @@ class DurableLane:
     def _note_drained(self) -> None:
         if self._drained is not None and not self._drained.done():
             is_idle = self._writing is None and not self._is_due
-            if is_idle or self._is_full:
+            if is_idle or self._is_full or self._has_failed:
                 self._drained.set_result(None)
 
 
