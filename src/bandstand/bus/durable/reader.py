@@ -67,6 +67,9 @@ __all__ = (
     "read_batch",
 )
 
+# The kinds of records with a message that has passed the router.
+_PASSED: Final = frozenset({REQUEST, ANSWER, EVENT})
+
 _OFFSET: Final = re.compile(r"(\d{1,18})-(\d{1,9})", re.ASCII)
 
 # How many bytes of pages `pages_backward` reads at a time, about.
@@ -261,6 +264,8 @@ class Selection:
     """Only pages written before this time, in milliseconds since 1970."""
     has_copies: bool = False
     """Whether to select the copies in checkpoints too."""
+    is_passed: bool = False
+    """Whether to select only messages that have passed the router: requests, answers and events. A timer or a dead letter repeats one."""
     _filter: Filter | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -289,6 +294,7 @@ class Selection:
         data = record.data
         return (
             (self.has_copies or not is_copy)
+            and (not self.is_passed or record.kind in _PASSED)
             and (self.since is None or at >= self.since)
             and (self.until is None or at < self.until)
             and (not self.kinds or self._has_message_kinds or record.kind in self._record_kinds)
@@ -367,28 +373,34 @@ def read_batch(
 
     Raises:
         JournalCorruptError: a page or a record is damaged, or a page is missing.
-        JournalError: the offset is behind the end, so it belongs to another journal; or a page was deleted while it was read.
+        JournalError: the offset is behind the end, so it belongs to another journal.
     """
     selection = Selection() if where is None else where
     found: list[Entry] = []
     size = searched = first = 0
     position = after
-    for page in reader.pages(after.page):
-        first = first or page.number
-        has_gap = 0 < after.page < first
-        for offset, record, is_copy in _marked(page):
-            if offset <= after:
-                continue
-            entry = _select(offset, page.at, record, selection, is_copy=is_copy)
-            is_too_much = entry is not None and found and size + len(record.data) > max_bytes
-            if is_too_much or len(found) >= limit or searched >= max_searched:
-                return Batch(tuple(found), position, is_end=False, has_gap=has_gap)
-            searched += 1
-            position = offset
-            if entry is not None:
-                found.append(entry)
-                size += len(record.data)
-        position = Offset(page.number + 1, 0)
+    try:
+        for page in reader.pages(after.page):
+            first = first or page.number
+            position = max(position, Offset(page.number, 0))
+            for offset, record, is_copy in _marked(page):
+                if offset <= after:
+                    continue
+                entry = _select(offset, page.at, record, selection, is_copy=is_copy)
+                is_too_much = entry is not None and found and size + len(record.data) > max_bytes
+                if is_too_much or len(found) >= limit or searched >= max_searched:
+                    return Batch(tuple(found), position, is_end=False, has_gap=0 < after.page < first)
+                searched += 1
+                position = offset
+                if entry is not None:
+                    found.append(entry)
+                    size += len(record.data)
+            position = Offset(page.number + 1, 0)
+    except JournalError:
+        if not first or reader.first <= position.page:
+            raise
+        # The next pages were deleted meanwhile. The next batch begins behind them, and has a gap.
+        return Batch(tuple(found), position, is_end=False, has_gap=0 < after.page < first)
     if not first:
         _check_end(reader, after)
     return Batch(tuple(found), position, is_end=True, has_gap=0 < after.page < first)
