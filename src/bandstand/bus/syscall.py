@@ -32,7 +32,7 @@ from bandstand.bus.stats import NodeStats, collect_node_stats
 from bandstand.bus.tap import Filter
 from bandstand.bus.tracing import Trace, Traced, trace
 from bandstand.errors import ActorKilledError, JournalError, RefusedError, StartError
-from bandstand.errors.formatting import describe_exception
+from bandstand.errors.formatting import describe_exception, safe_str
 from bandstand.supervision import Backoff
 
 if TYPE_CHECKING:
@@ -518,7 +518,7 @@ class Syscall(Capability):
         try:
             batch = await history.read(Offset.parse(after), where, msg.limit)
         except JournalError as error:
-            raise RefusedError(f"the journal cannot be read: {error}") from error
+            raise RefusedError(f"the journal cannot be read: {safe_str(error)}") from error
         return MessageHistory(
             [entry.message for entry in batch.entries if entry.message is not None],
             [str(entry.offset) for entry in batch.entries],

@@ -51,7 +51,7 @@ from bandstand.bus.durable.records import (
 from bandstand.bus.frame import KINDS, Frame
 from bandstand.bus.tap import Filter
 from bandstand.errors import InvalidArgumentError, JournalCorruptError, JournalError
-from bandstand.errors.formatting import safe_repr
+from bandstand.errors.formatting import safe_repr, safe_str
 from bandstand.journal import JournalReader, Page, Record
 
 __all__ = (
@@ -186,7 +186,9 @@ def _select(
 
 def _unreadable(offset: Offset, error: Exception) -> JournalCorruptError:
     return JournalCorruptError.at(
-        f"record {offset.place} of page {offset.page} cannot be read: {error}", offset.page, offset.place
+        f"record {offset.place} of page {offset.page} cannot be read: {safe_str(error)}",
+        offset.page,
+        offset.place,
     )
 
 

@@ -59,6 +59,7 @@ from bandstand.cli.output import (
 )
 from bandstand.core.asyncio_host import new_event_loop
 from bandstand.errors import InvalidArgumentError, JournalCorruptError, JournalError, JournalLockedError
+from bandstand.errors.formatting import safe_str
 from bandstand.journal import Journal, JournalReader
 
 if TYPE_CHECKING:
@@ -507,7 +508,7 @@ def _delete(
             runner.run(journal.open())
         except JournalLockedError as error:
             raise JournalLockedError(
-                f"{error}. A node that runs deletes old pages itself; `compact` needs the journal of a node that is stopped"
+                f"{safe_str(error)}. A node that runs deletes old pages itself; `compact` needs the journal of a node that is stopped"
             ) from None
         # The journal is locked from here on, so that no node starts. What follows is not on the event loop: Ctrl-C ends it at once.
         try:
