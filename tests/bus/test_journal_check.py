@@ -23,12 +23,11 @@ from bandstand.bus.durable.records import (
     TIMER_ENDED,
     Checkpoint,
     json_record,
-    numbers_record,
 )
 from bandstand.bus.durable.state import DurableState
 from bandstand.errors import JournalCorruptError
 from bandstand.journal import Page, Record
-from tests.bus.node_journals import NOON, answer, dead, event, frame, request, timer
+from tests.bus.node_journals import NOON, answer, dead, event, frame, numbers_record, request, timer
 
 numbers = st.integers(1, 6)
 

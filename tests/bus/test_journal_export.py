@@ -34,7 +34,6 @@ from bandstand.bus.durable.records import (
     TIMER_ENDED,
     EntityHead,
     entity_record,
-    numbers_record,
 )
 from bandstand.errors import JournalError
 from bandstand.journal import Page, Record
@@ -46,6 +45,7 @@ from tests.bus.node_journals import (
     entity_event,
     event,
     frame,
+    numbers_record,
     request,
     timer,
 )

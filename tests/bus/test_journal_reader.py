@@ -38,7 +38,6 @@ from bandstand.bus.durable.records import (
     TIMER,
     TIMER_ENDED,
     Boot,
-    numbers_record,
 )
 from bandstand.errors import InvalidArgumentError, JournalCorruptError, JournalError
 from bandstand.journal import Journal, JournalReader, Page, Record
@@ -51,6 +50,7 @@ from tests.bus.node_journals import (
     entity_event,
     event,
     frame,
+    numbers_record,
     request,
     timer,
     write_journal,

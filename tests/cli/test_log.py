@@ -28,7 +28,6 @@ from bandstand.bus.durable.records import (
     TIMER_ENDED,
     Checkpoint,
     json_record,
-    numbers_record,
 )
 from bandstand.bus.frame import KINDS
 from bandstand.cli.commands.log import LogOptions, Verb, log
@@ -45,6 +44,7 @@ from tests.bus.node_journals import (
     delete_before,
     event,
     frame,
+    numbers_record,
     request,
     timer,
     write_journal,
