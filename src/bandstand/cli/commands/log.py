@@ -387,6 +387,8 @@ def _print_content(content: Content, out: TextIO) -> None:
         (f"  {name}", f"{count:,}")
         for name, count in sorted(content.kinds.items(), key=lambda pair: -pair[1])
     ]
+    if content.copies:
+        rows.append(("  copies in checkpoints", f"{content.copies:,}"))
     out.write(format_table(rows) + "\n")
     if content.unknown:
         out.write(f"records of a later version: {content.unknown:,}\n")
