@@ -38,6 +38,8 @@ from bandstand.bus.durable.records import (
     TIMER,
     TIMER_ENDED,
     Boot,
+    EntityHead,
+    entity_record,
 )
 from bandstand.errors import InvalidArgumentError, JournalCorruptError, JournalError
 from bandstand.journal import Journal, JournalReader, Page, Record
@@ -140,10 +142,22 @@ class TestEntries:
         assert (by_kind["timerEnded"].ended, by_kind["deadEnded"].ended) == ("t", "place-1")
         assert (by_kind["200"].message, by_kind["200"].content) == (None, None)
 
+    def test_an_event_of_an_actor_has_no_envelope(self, directory: Path) -> None:
+        write_journal(
+            directory,
+            [[entity_record(EntityHead("Account", "ada", 3), b'{"type":"Credited","data":{"by":5}}')]],
+        )
+        (entry,) = read_all(directory, Selection(types=["Credited"], key="ada"))
+        assert entry.content == EntityHead("Account", "ada", 3)
+        assert entry.message is not None
+        assert (entry.message.kind, entry.message.metadata.id) == ("event", "Account/ada/3")
+        assert bytes(entry.message.data) == b'{"by":5}'
+
     @pytest.mark.parametrize(
         "record",
         [
             Record(REQUEST, b"short"),
+            entity_record(EntityHead("Account", "ada", 3), b'{"type":"Credited"}'),
             Record(ANSWER, b"short"),
             Record(BEGAN, b"123"),
             Record(EVENT, b"no line"),

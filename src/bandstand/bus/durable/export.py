@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 __all__ = ("Exported", "entry_line", "export")
 
-# A flag of a later version is shown as its number.
-_FLAGS: Final = {IS_BEGUN: "begun", IS_REMEMBERED: "remembered", IS_DOUBTFUL: "doubtful"}
+# 8 marks a request that its client may repeat. A flag of a later version is shown as its number.
+_FLAGS: Final = {IS_BEGUN: "begun", IS_REMEMBERED: "remembered", IS_DOUBTFUL: "doubtful", 8: "fromClient"}
 
 
 @final

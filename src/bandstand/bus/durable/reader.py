@@ -19,6 +19,8 @@ from functools import cached_property
 from itertools import takewhile
 from typing import Final, NamedTuple, Self, TypeAlias, final
 
+from msgspec import Raw, Struct
+
 from bandstand.bus.durable.records import (
     ANSWER,
     BEGAN,
@@ -48,7 +50,7 @@ from bandstand.bus.durable.records import (
     read_numbers,
     read_request,
 )
-from bandstand.bus.frame import KINDS, Frame
+from bandstand.bus.frame import KINDS, Frame, Metadata
 from bandstand.bus.tap import Filter
 from bandstand.errors import InvalidArgumentError, JournalCorruptError, JournalError
 from bandstand.errors.formatting import safe_repr, safe_str
@@ -122,7 +124,7 @@ class Entry:
     is_copy: bool = False
     """Whether it is part of a checkpoint, which repeats what is open."""
     message: Frame | None = None
-    """The message in it; None if its kind has none."""
+    """The message in it; None if its kind has none. The event of an actor has no id: its entity, key and version stand for it."""
     numbers: tuple[int, ...] = ()
     """The numbers of the requests that it is about."""
     accepted_at: int = 0
@@ -215,7 +217,7 @@ def _read_entry(offset: Offset, at: int, record: Record, *, is_copy: bool) -> En
         return Entry(offset, at, kind, data, is_copy, read_line(kind, data))
     if kind == ENTITY_EVENT:
         head, line = read_entity_event(data)
-        return Entry(offset, at, kind, data, is_copy, read_line(kind, line), content=head)
+        return Entry(offset, at, kind, data, is_copy, _entity_message(head, at, line), content=head)
     if kind in {BEGAN, ENDED}:
         return Entry(offset, at, kind, data, is_copy, numbers=read_numbers(kind, data))
     if kind == TIMER:
@@ -229,6 +231,23 @@ def _read_entry(offset: Offset, at: int, record: Record, *, is_copy: bool) -> En
     form = _FORMS.get(kind)
     content = None if form is None else read_json(kind, data, form)
     return Entry(offset, at, kind, data, is_copy, content=content)
+
+
+def _entity_message(head: EntityHead, at: int, line: bytes) -> Frame:
+    """Return the event of an entity: one of the bus as it was on the wire, or one of an actor, which has no envelope."""
+    try:
+        return read_line(ENTITY_EVENT, line)
+    except JournalCorruptError:
+        event = read_json(ENTITY_EVENT, line, _ActorEvent)
+        name = f"{head.entity}/{head.key}/{head.version}"
+        return Frame(kind="event", type=event.type, data=event.data, metadata=Metadata(name, at))
+
+
+class _ActorEvent(Struct, frozen=True):
+    """An event of an actor."""
+
+    type: str
+    data: Raw
 
 
 _FORMS: Final[dict[int, type[Boot | Checkpoint | DataEntry]]] = {
