@@ -1,4 +1,7 @@
-"""Journals as a node writes them, for tests: records with messages, in pages with a time."""
+"""Journals as a node writes them, for tests: records with messages, in pages with a time.
+
+The bytes of frequent records are written down here, and not made by `bandstand.bus.durable.records`: a journal must stay readable.
+"""
 
 from __future__ import annotations
 
@@ -53,6 +56,11 @@ def request(number: int, message: Frame, flags: int = 0) -> Record:
 
 def answer(number: int, message: Frame, flags: int = 0) -> Record:
     return Record(ANSWER, struct.pack("<QB", number, flags) + line(message))
+
+
+def numbers_record(kind: int, numbers: Sequence[int]) -> Record:
+    """A record of the numbers of requests: `BEGAN` or `ENDED`."""
+    return Record(kind, struct.pack(f"<{len(numbers)}Q", *numbers))
 
 
 def event(message: Frame) -> Record:

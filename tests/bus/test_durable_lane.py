@@ -582,6 +582,33 @@ class TestWhatSurvives:
         disk.play(after)
 
 
+def test_a_client_continues_behind_the_last_event_it_got(disk: Disk) -> None:
+    offsets: list[str] = []
+
+    async def first(stage: Stage) -> None:
+        client, follower = stage.connect(), stage.connect()
+        follower.command("Syscall.Subscribe", {"types": ["Bank.Deposited"], "after": "0-0"})
+        for cents in (1, 2):
+            client.command("Bank.Deposit", {"cents": cents})
+        await stage.wait(1000)
+        logged = follower.events("Sys.Logged")
+        assert [each["message"]["data"]["cents"] for each in logged] == [1, 2]
+        offsets.append(logged[-1]["offset"])
+        client.command("Bank.Deposit", {"cents": 3})
+        follower.close()
+        await stage.settle()
+
+    async def second(stage: Stage) -> None:
+        client, follower = stage.connect(), stage.connect()
+        client.command("Bank.Deposit", {"cents": 4})
+        follower.command("Syscall.Subscribe", {"types": ["Bank.Deposited"], "after": offsets[0]})
+        await stage.wait(1000)
+        assert [each["message"]["data"]["cents"] for each in follower.events("Sys.Logged")] == [3, 4]
+
+    disk.play(first)
+    disk.play(second)
+
+
 @pytest.mark.guarantee("G465")
 class TestOrder:
     def test_a_query_sees_the_commands_before_it(self, disk: Disk) -> None:

@@ -23,12 +23,11 @@ from bandstand.bus.durable.records import (
     TIMER_ENDED,
     Checkpoint,
     json_record,
-    numbers_record,
 )
 from bandstand.bus.durable.state import DurableState
 from bandstand.errors import JournalCorruptError
 from bandstand.journal import Page, Record
-from tests.bus.node_journals import NOON, answer, dead, event, frame, request, timer
+from tests.bus.node_journals import NOON, answer, dead, event, frame, numbers_record, request, timer
 
 numbers = st.integers(1, 6)
 
@@ -191,5 +190,12 @@ class TestContent:
         assert (content.first, content.last, content.pages, content.records) == (4, 5, 2, 3)
         assert (content.since, content.until) == (NOON + 4, NOON + 5)
         assert (dict(content.kinds), content.unknown) == ({"request": 1, "event": 1, "200": 1}, 1)
+        assert content.copies == 0
         assert content.bytes == sum(len(record.data) for each in pages[:2] for record in each.records)
         assert msgspec.json.decode(msgspec.json.encode(content))["kinds"] == content.kinds
+
+    def test_copies_are_counted_apart(self) -> None:
+        content = Content()
+        list(count_content(pages_of([[request_of(1), timer_of(2)], [numbers_record(ENDED, [1])]]), content))
+        assert dict(content.kinds) == {"request": 1, "timer": 1, "checkpoint": 2, "ended": 1}
+        assert (content.copies, content.records) == (3, 8)

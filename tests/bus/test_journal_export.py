@@ -34,7 +34,6 @@ from bandstand.bus.durable.records import (
     TIMER_ENDED,
     EntityHead,
     entity_record,
-    numbers_record,
 )
 from bandstand.errors import JournalError
 from bandstand.journal import Page, Record
@@ -46,6 +45,7 @@ from tests.bus.node_journals import (
     entity_event,
     event,
     frame,
+    numbers_record,
     request,
     timer,
 )
@@ -86,7 +86,7 @@ def record_of(line: bytes) -> Record:
     # As bytes: a message is in the line as it was on the wire.
     raw = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
     kind = KINDS.get(fields["kind"]) or int(fields["kind"])
-    names = {"begun": IS_BEGUN, "remembered": IS_REMEMBERED, "doubtful": IS_DOUBTFUL}
+    names = {"begun": IS_BEGUN, "remembered": IS_REMEMBERED, "doubtful": IS_DOUBTFUL, "fromClient": 8}
     flags = sum(names.get(name) or int(name) for name in fields.get("flags", ()))
     if kind == REQUEST:
         head = struct.pack("<QQB", fields["number"], fields["acceptedAt"], flags)

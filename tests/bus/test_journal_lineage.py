@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bandstand.bus.durable.lineage import Lineage, find_lineage
-from bandstand.bus.durable.records import BEGAN, DEAD_ENDED, IS_BEGUN, TIMER_ENDED, numbers_record
+from bandstand.bus.durable.records import BEGAN, DEAD_ENDED, IS_BEGUN, TIMER_ENDED
 from bandstand.journal import JournalReader, Record
 from tests.bus.node_journals import (
     NOON,
@@ -19,6 +19,7 @@ from tests.bus.node_journals import (
     delete_before,
     event,
     frame,
+    numbers_record,
     request,
     timer,
     write_journal,

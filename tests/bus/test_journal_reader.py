@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -38,7 +38,8 @@ from bandstand.bus.durable.records import (
     TIMER,
     TIMER_ENDED,
     Boot,
-    numbers_record,
+    EntityHead,
+    entity_record,
 )
 from bandstand.errors import InvalidArgumentError, JournalCorruptError, JournalError
 from bandstand.journal import Journal, JournalReader, Page, Record
@@ -51,6 +52,7 @@ from tests.bus.node_journals import (
     entity_event,
     event,
     frame,
+    numbers_record,
     request,
     timer,
     write_journal,
@@ -140,10 +142,22 @@ class TestEntries:
         assert (by_kind["timerEnded"].ended, by_kind["deadEnded"].ended) == ("t", "place-1")
         assert (by_kind["200"].message, by_kind["200"].content) == (None, None)
 
+    def test_an_event_of_an_actor_has_no_envelope(self, directory: Path) -> None:
+        write_journal(
+            directory,
+            [[entity_record(EntityHead("Account", "ada", 3), b'{"type":"Credited","data":{"by":5}}')]],
+        )
+        (entry,) = read_all(directory, Selection(types=["Credited"], key="ada"))
+        assert entry.content == EntityHead("Account", "ada", 3)
+        assert entry.message is not None
+        assert (entry.message.kind, entry.message.metadata.id) == ("event", "Account/ada/3")
+        assert bytes(entry.message.data) == b'{"by":5}'
+
     @pytest.mark.parametrize(
         "record",
         [
             Record(REQUEST, b"short"),
+            entity_record(EntityHead("Account", "ada", 3), b'{"type":"Credited"}'),
             Record(ANSWER, b"short"),
             Record(BEGAN, b"123"),
             Record(EVENT, b"no line"),
@@ -232,6 +246,8 @@ class TestSelections:
             (Selection(id="t-1"), [6, 7]),
             (Selection(id="later"), [6]),
             (Selection(key="ada"), [5]),
+            (Selection(is_passed=True), [1, 3, 4]),
+            (Selection(is_passed=True, kinds=["command", "error"]), [1, 3]),
             (Selection(correlation="task"), [1, 3, 4]),
             (Selection(correlation="task", kinds=["event"]), [4]),
             (Selection(since=NOON), [1, 2, 3, 4, 5, 6, 7, 8]),
@@ -342,6 +358,49 @@ class TestBatches:
                     offset for page in range(4, 7) for offset in ((page, 1), (page, 2)) if offset > after
                 ]
             assert read_batch(reader, Offset(2, 1), limit=1).has_gap
+
+    def test_pages_that_are_deleted_while_they_are_read_are_a_gap(self, directory: Path) -> None:
+        large = Record(200, bytes(1 << 20))
+        write_journal(directory, [[event(SOLD), large] for _ in range(12)])
+
+        class Overtaken:
+            """A reader that is overtaken behind its first page. It has fetched some more pages already."""
+
+            directory = ""
+
+            def __init__(self, reader: JournalReader) -> None:
+                self._reader = reader
+
+            @property
+            def first(self) -> int:
+                return self._reader.first
+
+            def pages(self, since: int) -> Iterator[Page]:
+                for page in self._reader.pages(since):
+                    if page.number == 1:
+                        delete_before(directory, 11)
+                    yield page
+
+        where = Selection(kinds=["event"])
+        with JournalReader(directory) as reader:
+            first = read_batch(cast("JournalReader", Overtaken(reader)), where=where)
+            assert [entry.offset for entry in first.entries] == [
+                (page, 1) for page in range(1, first.next.page)
+            ]
+            assert (first.is_end, first.has_gap) == (False, False)
+            assert 1 < first.next.page < 11
+            second = read_batch(reader, first.next, where=where)
+            assert [entry.offset for entry in second.entries] == [(11, 1), (12, 1)]
+            assert (second.is_end, second.has_gap) == (True, True)
+
+    def test_damage_behind_a_gap_is_an_error(self, directory: Path) -> None:
+        write_journal(directory, [[event(SOLD)], [event(SOLD)], [Record(EVENT, b"odd")]])
+        delete_before(directory, 3)
+        with (
+            JournalReader(directory) as reader,
+            pytest.raises(JournalCorruptError, match="record 1 of page 3"),
+        ):
+            read_batch(reader, Offset(1, 1))
 
     @pytest.mark.parametrize("after", [Offset(3, 1), Offset(4, 0), Offset(9, 9)])
     def test_an_offset_of_another_journal_is_refused(self, after: Offset, directory: Path) -> None:

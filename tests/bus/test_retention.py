@@ -9,8 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bandstand.bus.durable.records import Checkpoint
-from bandstand.bus.durable.retention import PageSummary, Retention, needed_from, slices, summary_of
+from bandstand.bus.durable.records import CHECKPOINT, DATA, ENTITY_EVENT, EVENT, Checkpoint
+from bandstand.bus.durable.retention import (
+    PageSummary,
+    Retention,
+    has_owned_records,
+    needed_from,
+    slices,
+    summary_of,
+)
 from bandstand.errors import InvalidArgumentError
 from bandstand.journal import Page, Record
 from bandstand.journal.page import encode_records
@@ -99,6 +106,14 @@ class TestWhatIsKept:
         assert needed_from(9, Checkpoint(next_number=1, read_from=4)) == 4
         assert needed_from(9, Checkpoint(next_number=1, read_from=12)) == 9
         assert needed_from(9, Checkpoint(next_number=1, read_from=0)) == 9
+
+    @pytest.mark.parametrize(
+        ("kinds", "expected"),
+        [([], False), ([EVENT, CHECKPOINT, DATA], False), ([EVENT, ENTITY_EVENT], True), ([200], True)],
+    )
+    def test_some_records_belong_to_a_part_of_the_node(self, kinds: list[int], expected: bool) -> None:
+        page = Page(1, 2, tuple([Record(kind, b"") for kind in kinds]), 0)
+        assert has_owned_records(page) is expected
 
     @given(
         records=st.lists(

@@ -28,7 +28,6 @@ from bandstand.bus.durable.records import (
     TIMER_ENDED,
     Checkpoint,
     json_record,
-    numbers_record,
 )
 from bandstand.bus.frame import KINDS
 from bandstand.cli.commands.log import LogOptions, Verb, log
@@ -43,8 +42,10 @@ from tests.bus.node_journals import (
     checkpoint,
     dead,
     delete_before,
+    entity_event,
     event,
     frame,
+    numbers_record,
     request,
     timer,
     write_journal,
@@ -408,6 +409,17 @@ class TestCompact:
         code, out, _ = run("compact", "--keep-for", "1h")
         assert (code, out.splitlines()[0]) == (0, "nothing to delete")
         assert run("replay", "--check")[0] == 0
+
+    @pytest.mark.parametrize("record", [entity_event("ada", 1, frame("own", "event")), Record(200, b"later")])
+    def test_what_only_the_node_can_give_up_is_kept(self, record: Record, tmp_path: Path, run: Run) -> None:
+        """The events of an entity that has no snapshot, for example."""
+        write_journal(tmp_path / "journal", [[PLACE], [record], [PLACE], checkpoint()])
+        code, out, _ = run("compact", "--keep-for", "0")
+        assert code == 0
+        assert out.startswith(
+            "page 2 has events of entities or records of a later version, which only the node deletes\n"
+        )
+        assert [page.number for page in read_pages(tmp_path / "journal")] == [2, 3, 4]
 
     def test_a_trial_deletes_nothing(self, directory: Path, run: Run) -> None:
         code, out, _ = run("compact", "--keep-bytes", "0", "--dry-run", "--json")

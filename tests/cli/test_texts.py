@@ -39,7 +39,6 @@ from bandstand.bus.durable.records import (
     IS_BEGUN,
     IS_DOUBTFUL,
     TIMER_ENDED,
-    numbers_record,
 )
 from bandstand.cli import make_parser
 from bandstand.journal import Record
@@ -51,6 +50,7 @@ from tests.bus.node_journals import (
     entity_event,
     event,
     frame,
+    numbers_record,
     request,
     timer,
     write_journal,

@@ -134,6 +134,8 @@ class Node:
             self._router, self._fanout, now_ms, to_whole_ms("health_period", config.health_period)
         )
         self._journal = None if journal is None else NodeJournal(self._router, journal)
+        if self._journal is not None:
+            self._internals.history = self._journal.history
         self._router.on_event = self._fanout.publish
         self._router.on_durable_event = self._fanout.send
         self._router.check_event = self._fanout.check
@@ -281,6 +283,7 @@ class Node:
                 self._router.dismiss_all()
                 if self._journal is not None:
                     await self._attempt("write its journal", self._journal.drain)
+                    await self._attempt("stop the followers of its journal", self._journal.history.close)
                 await self._attempt("stop the capabilities", self._capabilities.stop)
         finally:
             # Also if the task that stops the node is cancelled.

@@ -22,6 +22,7 @@ from bandstand.bus.capability_slot import CapabilityState
 from bandstand.bus.contracts.capability import Capability, RestartLimits
 from bandstand.bus.contracts.describe import Description, describe
 from bandstand.bus.contracts.messages import Command, Event, Query, TypePattern
+from bandstand.bus.durable.reader import Offset, Selection
 from bandstand.bus.faults import ROUTING_ERROR, FaultAnswer
 from bandstand.bus.frame import KINDS, Frame, Kind, Metadata
 from bandstand.bus.health import CapabilityHealth, HealthReport, HealthTick, health_of
@@ -30,13 +31,15 @@ from bandstand.bus.request import PendingRequest
 from bandstand.bus.stats import NodeStats, collect_node_stats
 from bandstand.bus.tap import Filter
 from bandstand.bus.tracing import Trace, Traced, trace
-from bandstand.errors import ActorKilledError, RefusedError, StartError
-from bandstand.errors.formatting import describe_exception
+from bandstand.errors import ActorKilledError, JournalError, RefusedError, StartError
+from bandstand.errors.formatting import describe_exception, safe_str
 from bandstand.supervision import Backoff
 
 if TYPE_CHECKING:
     from bandstand.bus.capability_monitor import CapabilityMonitor
     from bandstand.bus.contracts.capability import CapabilitySpec
+    from bandstand.bus.durable.history import JournalHistory
+    from bandstand.bus.durable.reader import Entry
     from bandstand.bus.fanout import EventFanout
     from bandstand.bus.ingress import ClientIngress
     from bandstand.bus.router import Router
@@ -48,6 +51,8 @@ __all__ = (
     "Describe",
     "HealthQuery",
     "HealthTick",
+    "LogEnded",
+    "Logged",
     "NodeInternals",
     "NodeStats",
     "Ping",
@@ -65,8 +70,20 @@ __all__ = (
 
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 
+OffsetText = Annotated[
+    str,
+    Meta(
+        # The lookahead excludes the trailing newline that Python's `$` allows.
+        pattern=r"^[0-9]{1,18}-[0-9]{1,9}$(?!\n)",
+        description="An offset in the journal: 0-0 is before the oldest message.",
+        examples=["12-3"],
+    ),
+]
+
 # How many logged messages `Recent` searches.
 MAX_SEARCHED = 10_000
+# How many reads of the journal run at once: other requests do not wait for them.
+MAX_READS = 8
 # How many connections may watch at once: each one adds to the cost of every message.
 MAX_WATCHERS = 64
 
@@ -81,6 +98,8 @@ class NodeInternals:
     scheduler: Scheduler
     monitor: CapabilityMonitor
     uptime_ms: Callable[[], float]
+    history: JournalHistory | None = None
+    """The journal of the node; None if it has none."""
     specs: tuple[CapabilitySpec, ...] = ()
     watchers: dict[Peer, TrafficWatcher] = field(default_factory=dict["Peer", "TrafficWatcher"])
     """The connections that watch. Kept here, so that they survive a restart of the capability."""
@@ -104,10 +123,18 @@ class Subscribed(Struct, omit_defaults=True):
     """Types among them that no capability declares: perhaps misspelled."""
 
 
-class MessageHistory(Struct):
+class MessageHistory(Struct, omit_defaults=True):
     """Logged messages, the oldest first."""
 
     messages: list[Frame]
+    offsets: list[str] = msgspec.field(default_factory=list[str])
+    """The places of the messages in the journal, if they come from there."""
+    next: str | None = None
+    """Pass it as `after` to continue."""
+    end: bool = False
+    """Whether the journal has nothing behind them now."""
+    gap: bool = False
+    """Whether messages behind `after` were deleted before they were read."""
 
 
 class Watching(Struct):
@@ -141,13 +168,18 @@ class StatsQuery(Query[NodeStats], type="Syscall.Stats", remember=False):
 
 
 class Subscribe(Command[Subscribed], type="Syscall.Subscribe", remember=False):
-    """Subscribe this connection to events, in addition to its present subscriptions."""
+    """Subscribe this connection to events, in addition to its present subscriptions.
+
+    With `after`, it gets these events from the journal of the node: those behind that offset, and then those that are written later, each as Sys.Logged
+    with its offset. That replaces what it got from the journal before, and is no subscription to the events themselves.
+    """
 
     types: Annotated[list[TypePattern], Meta(min_length=1, max_length=1000)]
+    after: OffsetText | None = None
 
 
 class Unsubscribe(Command[Subscribed], type="Syscall.Unsubscribe", remember=False):
-    """Remove subscriptions of this connection; all of them if `types` is empty."""
+    """Remove subscriptions of this connection; all of them, and that to the journal, if `types` is empty."""
 
     types: Annotated[list[TypePattern], Meta(max_length=1000)] = msgspec.field(default_factory=list[str])
 
@@ -159,11 +191,12 @@ class Reset(Command[None], type="Syscall.Reset"):
 
 
 class Recent(Query[MessageHistory], type="Syscall.Recent", remember=False):
-    """Read the last messages from the log of this node."""
+    """Read the last messages from the log of this node; with `after`, the commands, answers and events in its journal from there on."""
 
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
     kinds: list[Kind] = msgspec.field(default_factory=list[Kind])
     types: list[TypePattern] = msgspec.field(default_factory=list[str])
+    after: OffsetText | None = None
 
 
 class Watch(Command[Watching], type="Syscall.Watch", remember=False):
@@ -184,6 +217,24 @@ class Traffic(Event, type="Sys.Traffic"):
 
     message: Frame
     to: Annotated[str, Meta(description="The destination of the message.")] = ""
+
+
+class Logged(Event, type="Sys.Logged"):
+    """An event in the journal. Only connections that have sent Syscall.Subscribe with `after` get it."""
+
+    message: Frame
+    offset: Annotated[
+        str, Meta(description="Its place in the journal: pass it as `after` to continue behind it.")
+    ]
+    gap: Annotated[
+        bool, Meta(description="Whether events before it were deleted before they could be sent.")
+    ] = False
+
+
+class LogEnded(Event, type="Sys.LogEnded"):
+    """No more events come from the journal: it cannot be read. Only connections that have sent Syscall.Subscribe with `after` get it."""
+
+    reason: str
 
 
 # -- traffic ---------------------------------------------------------------------------------------------------------------
@@ -222,6 +273,45 @@ class TrafficWatcher:
             client.publish(Frame(kind="event", type=Traffic.message_type, data=data, metadata=metadata))
 
 
+@final
+class LogFollower:
+    """Sends events of the journal to one connection.
+
+    The journal is read only while the client keeps up, so it misses no event.
+    """
+
+    def __init__(self, internals: NodeInternals, client: Peer) -> None:
+        self._internals = internals
+        self.client = client
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the client is connected."""
+        return self.client.is_open
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether the client keeps up."""
+        return self.client.line.is_writable
+
+    def send(self, entry: Entry, *, has_gap: bool) -> None:
+        """Send an event."""
+        assert entry.message is not None
+        self._deliver(Logged(entry.message, str(entry.offset), has_gap), entry.message.metadata.id)
+
+    def end(self, reason: str) -> None:
+        """Say that no more events come."""
+        self._deliver(LogEnded(reason), None)
+
+    def _deliver(self, event: Logged | LogEnded, cause: str | None) -> None:
+        ids = self._internals.router.ids
+        metadata = Metadata(ids(), ids.last_ms, cause)
+        data = Raw(msgspec.json.encode(event))
+        self.client.line.deliver(
+            Frame(kind="event", type=event.message_type, data=data, metadata=metadata), settles=False
+        )
+
+
 # -- the capability --------------------------------------------------------------------------------------------------------
 
 
@@ -229,9 +319,10 @@ class Syscall(Capability):
     """Describes the node, reports its health, statistics and traffic, and sends events to connections that subscribe."""
 
     # The node publishes these events; they are declared here, so that they are described.
-    outbound = BootSummary | HealthTick | EventsMissed | Traffic
+    outbound = BootSummary | HealthTick | EventsMissed | Traffic | Logged | LogEnded
     # It is restarted however often it fails: it is what resets the other capabilities.
     restarts = RestartLimits(max_restarts=1_000_000, backoff=Backoff(initial=0.1, maximum=0.1))
+    concurrency = MAX_READS
 
     def __init__(self, internals: NodeInternals) -> None:
         self._internals = internals
@@ -305,8 +396,10 @@ class Syscall(Capability):
     # -- connections -------------------------------------------------------------------------------------------------------
 
     def subscribe(self, msg: Subscribe) -> Subscribed:
-        """Add subscriptions to the connection."""
+        """Add subscriptions to the connection, or send it the journal."""
         client = self._client()
+        if msg.after is not None:
+            return self._follow(client, msg.types, Offset.parse(msg.after))
         types = client.wants | set(msg.types)
         limit = self._internals.router.config.max_subscriptions
         if len(types) > limit:
@@ -319,13 +412,45 @@ class Syscall(Capability):
         """Remove subscriptions of the connection."""
         client = self._client()
         types = client.wants - set(msg.types) if msg.types else frozenset[str]()
+        if not msg.types:
+            self._unfollow(client)
         return self._set_subscriptions(client, types)
+
+    def _follow(self, client: Peer, types: list[str], after: Offset) -> Subscribed:
+        history = self._history()
+        self._unfollow(client)
+        followers = [each for each in history.followers if each.is_open]
+        if len(followers) >= MAX_WATCHERS:
+            raise RefusedError(
+                f"{MAX_WATCHERS} connections follow the journal already, which is the limit: try again later"
+            )
+        where = Selection(types=types, kinds=["event"], is_passed=True)
+        history.follow(LogFollower(self._internals, client), after, where)
+        return self._subscribed(frozenset(types))
+
+    def _unfollow(self, client: Peer) -> None:
+        """Send a connection no more of the journal, and forget those that have disconnected."""
+        history = self._internals.history
+        for each in () if history is None else history.followers:
+            if not each.is_open or (isinstance(each, LogFollower) and each.client is client):
+                assert history is not None
+                history.stop(each)
+
+    def _history(self) -> JournalHistory:
+        history = self._internals.history
+        if history is None:
+            raise RefusedError(
+                "this node has no journal: leave out `after`, or start the node with a journal"
+            )
+        return history
 
     def _set_subscriptions(self, client: Peer, types: frozenset[str]) -> Subscribed:
         client.subscribe(types)
-        fanout = self._internals.fanout
-        fanout.update_listener(client)
-        known = fanout.known
+        self._internals.fanout.update_listener(client)
+        return self._subscribed(types)
+
+    def _subscribed(self, types: frozenset[str]) -> Subscribed:
+        known = self._internals.fanout.known
         unknown = [name for name in types if "*" not in name and name not in known]
         return Subscribed(sorted(types), sorted(unknown))
 
@@ -366,8 +491,10 @@ class Syscall(Capability):
 
     # -- the log -----------------------------------------------------------------------------------------------------------
 
-    def recent(self, msg: Recent) -> MessageHistory:
-        """Read messages from the log."""
+    async def recent(self, msg: Recent) -> MessageHistory:
+        """Read messages from the log, or from the journal."""
+        if msg.after is not None:
+            return await self._recent_after(msg, msg.after)
         where = Filter(kinds=msg.kinds or KINDS, types=msg.types)
         try:
             frames = self._internals.router.log.recent(MAX_SEARCHED)
@@ -380,6 +507,25 @@ class Syscall(Capability):
             if where.matches(frame) and (frame.type != Recent.message_type or frame.kind != "reply")
         ]
         return MessageHistory(found[-msg.limit :])
+
+    async def _recent_after(self, msg: Recent, after: str) -> MessageHistory:
+        history = self._internals.history
+        if history is None:
+            raise RefusedError(
+                "this node has no journal: leave out `after`, or start the node with a journal"
+            )
+        where = Selection(types=msg.types, kinds=msg.kinds, is_passed=True)
+        try:
+            batch = await history.read(Offset.parse(after), where, msg.limit)
+        except JournalError as error:
+            raise RefusedError(f"the journal cannot be read: {safe_str(error)}") from error
+        return MessageHistory(
+            [entry.message for entry in batch.entries if entry.message is not None],
+            [str(entry.offset) for entry in batch.entries],
+            str(batch.next),
+            batch.is_end,
+            batch.has_gap,
+        )
 
     def trace(self, msg: Trace) -> Traced:
         """Find the causes and effects of a message in the log."""

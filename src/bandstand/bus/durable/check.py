@@ -44,7 +44,9 @@ class Content(Struct, rename="camel"):
     """When the first page was written, in milliseconds since 1970."""
     until: int | None = None
     kinds: dict[str, int] = msgspec.field(default_factory=Counter[str])
-    """How many records there are of each kind."""
+    """How many records there are of each kind, without copies."""
+    copies: int = 0
+    """How many records repeat others, as part of a checkpoint."""
     unknown: int = 0
     """How many records have a kind that this version does not know."""
 
@@ -64,7 +66,10 @@ def count_content(pages: Iterable[Page], content: Content) -> Iterator[Page]:
         content.records += len(entries)
         for entry in entries:
             content.bytes += len(entry.data)
-            content.kinds[entry.kind_name] += 1
+            if entry.is_copy:
+                content.copies += 1
+            else:
+                content.kinds[entry.kind_name] += 1
             content.unknown += entry.kind not in KIND_NAMES
         yield page
 

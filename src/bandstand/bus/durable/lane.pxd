@@ -46,6 +46,7 @@ cdef class DurableLane:
     cdef long long _size
     cdef object _drained
     cdef public object on_checkpoint
+    cdef public object on_page
 
     @cython.locals(route=Route, slot=CapabilitySlot, queue=CommandQueue, entry=OpenRequest, batch=Batch, flags=cython.int, number=cython.longlong, is_marked=bint, line=bytes, at=cython.longlong)
     cpdef object accept(self, PendingRequest pending)

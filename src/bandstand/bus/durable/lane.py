@@ -205,6 +205,7 @@ class DurableLane:
         "_state",
         "_writing",
         "on_checkpoint",
+        "on_page",
     )
 
     def __init__(
@@ -235,6 +236,8 @@ class DurableLane:
         # The bytes of records since the last checkpoint.
         self._size: Count = 0
         self._drained: asyncio.Future[None] | None = None
+        self.on_page: Callable[[], object] = lambda: None
+        """Called when a page is durable."""
         self.on_checkpoint: Callable[[int], object] | None = None
         """Called when a checkpoint is durable, with the first page that a start of the node would read."""
 
@@ -597,6 +600,7 @@ class DurableLane:
         batch, self._writing = self._writing, None
         assert batch is not None
         if written.error is None:
+            self.on_page()
             if self._is_full:
                 self._is_full = False
                 logger.warning("the disk of the journal has room again: the node accepts commands")
@@ -787,7 +791,11 @@ class DurableLane:
 
     async def drain(self) -> None:
         """Wait until everything is on the disk and has taken effect; or until the disk has failed, or is full."""
-        if self._has_failed or not self._router.actor.is_alive or (self._writing is None and not self._is_due):
+        if (
+            self._has_failed
+            or not self._router.actor.is_alive
+            or (self._writing is None and not self._is_due)
+        ):
             return
         self._drained = asyncio.get_running_loop().create_future()
         await self._drained

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, final
 
 from bandstand.bus.dead_letters import DeadLetterEntry
+from bandstand.bus.durable.history import JournalHistory
 from bandstand.bus.durable.lane import DiskRetryDue, DurableLane, PageDue, PageWritten
 from bandstand.bus.durable.records import (
     ANSWER,
@@ -65,6 +66,8 @@ class NodeJournal:
         self._router = router
         self._journal = Journal(directory, on_failure=router.loop.kernel.fail)
         self._lane: DurableLane | None = None
+        self.history = JournalHistory(directory)
+        """The journal, as the clients of the node see it."""
         # Deletes old pages.
         self._shortening: asyncio.Task[None] | None = None
 
@@ -101,6 +104,7 @@ class NodeJournal:
         await self._journal.append(json_record(BOOT, boot))
         self._lane = router.durable = lane
         lane.on_checkpoint = self._shorten
+        lane.on_page = self.history.note_page
         self._restore(contents)
         for request in open_requests:
             self._recover(request)

@@ -19,6 +19,8 @@ from functools import cached_property
 from itertools import takewhile
 from typing import Final, NamedTuple, Self, TypeAlias, final
 
+from msgspec import Raw, Struct
+
 from bandstand.bus.durable.records import (
     ANSWER,
     BEGAN,
@@ -48,10 +50,10 @@ from bandstand.bus.durable.records import (
     read_numbers,
     read_request,
 )
-from bandstand.bus.frame import KINDS, Frame
+from bandstand.bus.frame import KINDS, Frame, Metadata
 from bandstand.bus.tap import Filter
 from bandstand.errors import InvalidArgumentError, JournalCorruptError, JournalError
-from bandstand.errors.formatting import safe_repr
+from bandstand.errors.formatting import safe_repr, safe_str
 from bandstand.journal import JournalReader, Page, Record
 
 __all__ = (
@@ -66,6 +68,9 @@ __all__ = (
     "pages_backward",
     "read_batch",
 )
+
+# The kinds of records with a message that has passed the router.
+_PASSED: Final = frozenset({REQUEST, ANSWER, EVENT})
 
 _OFFSET: Final = re.compile(r"(\d{1,18})-(\d{1,9})", re.ASCII)
 
@@ -119,7 +124,7 @@ class Entry:
     is_copy: bool = False
     """Whether it is part of a checkpoint, which repeats what is open."""
     message: Frame | None = None
-    """The message in it; None if its kind has none."""
+    """The message in it; None if its kind has none. The event of an actor has no id: its entity, key and version stand for it."""
     numbers: tuple[int, ...] = ()
     """The numbers of the requests that it is about."""
     accepted_at: int = 0
@@ -183,7 +188,9 @@ def _select(
 
 def _unreadable(offset: Offset, error: Exception) -> JournalCorruptError:
     return JournalCorruptError.at(
-        f"record {offset.place} of page {offset.page} cannot be read: {error}", offset.page, offset.place
+        f"record {offset.place} of page {offset.page} cannot be read: {safe_str(error)}",
+        offset.page,
+        offset.place,
     )
 
 
@@ -210,7 +217,7 @@ def _read_entry(offset: Offset, at: int, record: Record, *, is_copy: bool) -> En
         return Entry(offset, at, kind, data, is_copy, read_line(kind, data))
     if kind == ENTITY_EVENT:
         head, line = read_entity_event(data)
-        return Entry(offset, at, kind, data, is_copy, read_line(kind, line), content=head)
+        return Entry(offset, at, kind, data, is_copy, _entity_message(head, at, line), content=head)
     if kind in {BEGAN, ENDED}:
         return Entry(offset, at, kind, data, is_copy, numbers=read_numbers(kind, data))
     if kind == TIMER:
@@ -224,6 +231,23 @@ def _read_entry(offset: Offset, at: int, record: Record, *, is_copy: bool) -> En
     form = _FORMS.get(kind)
     content = None if form is None else read_json(kind, data, form)
     return Entry(offset, at, kind, data, is_copy, content=content)
+
+
+def _entity_message(head: EntityHead, at: int, line: bytes) -> Frame:
+    """Return the event of an entity: one of the bus as it was on the wire, or one of an actor, which has no envelope."""
+    try:
+        return read_line(ENTITY_EVENT, line)
+    except JournalCorruptError:
+        event = read_json(ENTITY_EVENT, line, _ActorEvent)
+        name = f"{head.entity}/{head.key}/{head.version}"
+        return Frame(kind="event", type=event.type, data=event.data, metadata=Metadata(name, at))
+
+
+class _ActorEvent(Struct, frozen=True):
+    """An event of an actor."""
+
+    type: str
+    data: Raw
 
 
 _FORMS: Final[dict[int, type[Boot | Checkpoint | DataEntry]]] = {
@@ -261,6 +285,8 @@ class Selection:
     """Only pages written before this time, in milliseconds since 1970."""
     has_copies: bool = False
     """Whether to select the copies in checkpoints too."""
+    is_passed: bool = False
+    """Whether to select only messages that have passed the router: requests, answers and events. A timer or a dead letter repeats one."""
     _filter: Filter | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -289,6 +315,7 @@ class Selection:
         data = record.data
         return (
             (self.has_copies or not is_copy)
+            and (not self.is_passed or record.kind in _PASSED)
             and (self.since is None or at >= self.since)
             and (self.until is None or at < self.until)
             and (not self.kinds or self._has_message_kinds or record.kind in self._record_kinds)
@@ -367,28 +394,34 @@ def read_batch(
 
     Raises:
         JournalCorruptError: a page or a record is damaged, or a page is missing.
-        JournalError: the offset is behind the end, so it belongs to another journal; or a page was deleted while it was read.
+        JournalError: the offset is behind the end, so it belongs to another journal.
     """
     selection = Selection() if where is None else where
     found: list[Entry] = []
     size = searched = first = 0
     position = after
-    for page in reader.pages(after.page):
-        first = first or page.number
-        has_gap = 0 < after.page < first
-        for offset, record, is_copy in _marked(page):
-            if offset <= after:
-                continue
-            entry = _select(offset, page.at, record, selection, is_copy=is_copy)
-            is_too_much = entry is not None and found and size + len(record.data) > max_bytes
-            if is_too_much or len(found) >= limit or searched >= max_searched:
-                return Batch(tuple(found), position, is_end=False, has_gap=has_gap)
-            searched += 1
-            position = offset
-            if entry is not None:
-                found.append(entry)
-                size += len(record.data)
-        position = Offset(page.number + 1, 0)
+    try:
+        for page in reader.pages(after.page):
+            first = first or page.number
+            position = max(position, Offset(page.number, 0))
+            for offset, record, is_copy in _marked(page):
+                if offset <= after:
+                    continue
+                entry = _select(offset, page.at, record, selection, is_copy=is_copy)
+                is_too_much = entry is not None and found and size + len(record.data) > max_bytes
+                if is_too_much or len(found) >= limit or searched >= max_searched:
+                    return Batch(tuple(found), position, is_end=False, has_gap=0 < after.page < first)
+                searched += 1
+                position = offset
+                if entry is not None:
+                    found.append(entry)
+                    size += len(record.data)
+            position = Offset(page.number + 1, 0)
+    except JournalError:
+        if not first or reader.first <= position.page:
+            raise
+        # The next pages were deleted meanwhile. The next batch begins behind them, and has a gap.
+        return Batch(tuple(found), position, is_end=False, has_gap=0 < after.page < first)
     if not first:
         _check_end(reader, after)
     return Batch(tuple(found), position, is_end=True, has_gap=0 < after.page < first)

@@ -43,7 +43,14 @@ from bandstand.bus.durable.records import (
     TimerEntry,
     read_json,
 )
-from bandstand.bus.durable.retention import PageSummary, Retention, needed_from, slices, summary_of
+from bandstand.bus.durable.retention import (
+    PageSummary,
+    Retention,
+    has_owned_records,
+    needed_from,
+    slices,
+    summary_of,
+)
 from bandstand.cli.output import (
     KIND_COLOURS,
     Colours,
@@ -59,6 +66,7 @@ from bandstand.cli.output import (
 )
 from bandstand.core.asyncio_host import new_event_loop
 from bandstand.errors import InvalidArgumentError, JournalCorruptError, JournalError, JournalLockedError
+from bandstand.errors.formatting import safe_str
 from bandstand.journal import Journal, JournalReader
 
 if TYPE_CHECKING:
@@ -386,6 +394,8 @@ def _print_content(content: Content, out: TextIO) -> None:
         (f"  {name}", f"{count:,}")
         for name, count in sorted(content.kinds.items(), key=lambda pair: -pair[1])
     ]
+    if content.copies:
+        rows.append(("  copies in checkpoints", f"{content.copies:,}"))
     out.write(format_table(rows) + "\n")
     if content.unknown:
         out.write(f"records of a later version: {content.unknown:,}\n")
@@ -477,6 +487,8 @@ class _Plan:
     pages: list[PageSummary]
     needed: int
     """The first page that the node needs; 0 if there is no checkpoint."""
+    owned: int
+    """The first page that only a part of the node can give up; 0 if there is none."""
     first_kept: int
 
     @property
@@ -507,7 +519,7 @@ def _delete(
             runner.run(journal.open())
         except JournalLockedError as error:
             raise JournalLockedError(
-                f"{error}. A node that runs deletes old pages itself; `compact` needs the journal of a node that is stopped"
+                f"{safe_str(error)}. A node that runs deletes old pages itself; `compact` needs the journal of a node that is stopped"
             ) from None
         # The journal is locked from here on, so that no node starts. What follows is not on the event loop: Ctrl-C ends it at once.
         try:
@@ -527,15 +539,19 @@ def _delete(
 def _plan(options: LogOptions, reader: JournalReader, err: TextIO, now: Callable[[], float]) -> _Plan:
     """Read the whole journal, which checks it too, and decide what to delete."""
     pages: list[PageSummary] = []
-    needed = 0
+    needed = owned = 0
     with _Progress(options, reader, err) as progress:
         for page in reader.pages():
             pages.append(summary_of(page))
+            if not owned and has_owned_records(page):
+                owned = page.number
             for record in page.records:
                 if record.kind == CHECKPOINT:
                     needed = needed_from(page.number, read_json(CHECKPOINT, record.data, Checkpoint))
             progress.draw(page)
-    return _Plan(pages, needed, options.retention.first_kept(pages, needed, int(now() * 1000)))
+    first_needed = min(needed, owned) if owned else needed
+    first_kept = options.retention.first_kept(pages, first_needed, int(now() * 1000))
+    return _Plan(pages, needed, owned, first_kept)
 
 
 def _report_compact(options: LogOptions, plan: _Plan, exported: Exported | None, out: TextIO) -> ExitCode:
@@ -550,6 +566,7 @@ def _report_compact(options: LogOptions, plan: _Plan, exported: Exported | None,
             "kept": len(kept),
             "keptBytes": left,
             "needed": plan.needed or None,
+            "owned": plan.owned or None,
             "exported": None if exported is None else exported.records,
             "trial": options.is_trial,
         }
@@ -557,6 +574,10 @@ def _report_compact(options: LogOptions, plan: _Plan, exported: Exported | None,
         return ExitCode.SUCCESS
     if not plan.needed:
         out.write("there is no checkpoint, so every page is needed to start the node\n")
+    elif plan.owned and plan.owned == plan.first_kept < plan.needed:
+        out.write(
+            f"page {plan.owned:,} has events of entities or records of a later version, which only the node deletes\n"
+        )
     if exported is not None:
         out.write(f"{exported.records:,} records are in {printable(options.file)}\n")
     if deleted:
