@@ -100,6 +100,26 @@ class RecordingObserver:
         self.entries.append("dropped")
 
 
+class OnStart:
+    """An observer that calls a function with the id of each actor that starts."""
+
+    def __init__(self, deed: Callable[[ActorId], object]) -> None:
+        self._deed = deed
+
+    def on_actor_start(self, id: ActorId, name: str | None) -> None:  # noqa: A002 -- the hook's own name
+        self._deed(id)
+
+
+class OnStop:
+    """An observer that calls a function with the id of each actor that ends, and the reason."""
+
+    def __init__(self, deed: Callable[[ActorId, ExitReason], object]) -> None:
+        self._deed = deed
+
+    def on_actor_stop(self, id: ActorId, reason: ExitReason) -> None:  # noqa: A002 -- the hook's own name
+        self._deed(id, reason)
+
+
 class BreakableClock:
     """A virtual clock that can be made to raise an error."""
 
