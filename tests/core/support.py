@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from bandstand.testing import VirtualClock
 LoopMaker = Callable[..., Loop]
 HostFactory = Callable[[], asyncio.AbstractEventLoop]
 
+PATIENCE = 30  # seconds to wait for what must come
 USER_LANES = (Lane.CONTROL, Lane.MANAGEMENT, Lane.DATA)
 
 
@@ -207,6 +209,39 @@ def python(program: str, *, timeout: float = 50) -> subprocess.CompletedProcess[
         text=True,
         timeout=timeout,
     )
+
+
+def in_thread(act: Callable[[], object], name: str = "elsewhere") -> Any:
+    """Call a function in a thread of its own; return what it returns or raises."""
+    outcome: list[Any] = []
+
+    def body() -> None:
+        try:
+            outcome.append(act())
+        except BaseException as error:  # noqa: BLE001 -- handed to the caller
+            outcome.append(error)
+
+    thread = threading.Thread(target=body, name=name)
+    thread.start()
+    thread.join(PATIENCE)
+    assert not thread.is_alive(), "it hangs"
+    return outcome[0]
+
+
+async def forever() -> None:
+    await asyncio.Event().wait()
+
+
+async def turns(count: int = 5) -> None:
+    """Let the event loop go round."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Let the event loop go round until something holds; the timeout of the test ends what never comes true."""
+    while not condition():  # noqa: ASYNC110 -- any condition, most have no event
+        await asyncio.sleep(0)
 
 
 LOOP_THREAD_CALLS: dict[str, Callable[[Loop, ActorId], object]] = {
