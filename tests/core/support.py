@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import re
 import subprocess
 import sys
 import threading
@@ -172,6 +174,12 @@ def settle(loop: Loop) -> int:
             return total
 
 
+def spin(loop: Loop) -> None:
+    """Run ticks, for coroutines that wait a few turns."""
+    for _ in range(30):
+        loop.poll_once()
+
+
 def fill(loop: Loop, actor: ActorId, lane: Lane = Lane.DATA, data: object = "filler") -> int:
     """Send until the lane is full; return how many messages it accepted."""
     count = 0
@@ -198,6 +206,28 @@ def exits(seen: list[Seen]) -> list[ChildExit]:
 
 def downs(seen: list[Seen]) -> list[Down]:
     return [message.data for message in seen if isinstance(message.data, Down)]
+
+
+def numbers_logged(records: list[logging.LogRecord], word: str) -> list[tuple[int, int]]:
+    """Return (since the last line, in all) for each warning that contains `word`."""
+    lines = [entry.getMessage() for entry in records if entry.levelno == logging.WARNING]
+    found = [re.search(r"(\d+)\D+\((\d+) in all\)", line) for line in lines if word in line]
+    return [(int(match[1]), int(match[2])) for match in found if match]
+
+
+class StallListener(logging.Handler):
+    """Keeps the reports of the watchdog, and lets others wait for them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reports: list[str] = []
+        self.heard = threading.Semaphore(0)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "blocked the loop" in record.getMessage():
+            assert record.levelno == logging.WARNING
+            self.reports.append(record.getMessage())
+            self.heard.release()
 
 
 def python(program: str, *, timeout: float = 50) -> subprocess.CompletedProcess[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextvars import ContextVar, copy_context
 from typing import Any, cast
 
@@ -62,23 +62,6 @@ from tests.core.support import (
 )
 
 LETTERS = ("a", "b", "c")
-
-
-@pytest.fixture
-def notes() -> list[Seen]:
-    return []
-
-
-@pytest.fixture
-def boss(loop: Loop, notes: list[Seen]) -> ActorId:
-    return loop.spawn(record, notes)
-
-
-@pytest.fixture
-def stubborn(loop: Loop) -> Iterator[Stubborn]:
-    stubborn = Stubborn()
-    yield stubborn
-    stubborn.release.set()
 
 
 ENDS: dict[str, Callable[[Loop, ActorId], object]] = {

@@ -28,6 +28,7 @@ from tests.core.support import (
     Boom,
     BreakableClock,
     LoopMaker,
+    OnStart,
     RecordingObserver,
     Seen,
     call_in,
@@ -69,35 +70,24 @@ def raising(error: BaseException) -> Any:
     return act
 
 
+class Awaitable_:  # noqa: N801 -- an instance is meant
+    def __await__(self) -> Any:
+        yield
+
+
 @pytest.mark.spec("J11", "J3")
 @pytest.mark.guarantee("G22", "G3")
-def test_the_numbers_of_the_reasons_are_the_specifications() -> None:
+def test_verdicts(loop: Loop) -> None:
     assert (ExitReason.NORMAL, ExitReason.FAIL, ExitReason.PANIC) == (0, 1, 2)
-
-
-@pytest.mark.spec("J11", "J3")
-@pytest.mark.guarantee("G22", "G3")
-@pytest.mark.parametrize("verdict", [None, OK, Verdict.OK])
-def test_none_and_ok_go_on(loop: Loop, verdict: Verdict | None) -> None:
-    actor = loop.spawn(lambda ctx, data: verdict)
-    for _ in range(3):
-        loop.send(actor, "x")
-    assert settle(loop) == 3
-    assert loop.status(actor) is ActorStatus.RUNNING
-
-
-@pytest.mark.spec("J11", "J3")
-@pytest.mark.guarantee("G22", "G3")
-def test_stop_is_normal(loop: Loop) -> None:
     note, status = end_of(loop, returning(STOP))
     assert (note.reason, note.cause, status) == (ExitReason.NORMAL, None, ActorStatus.STOPPED)
-
-
-@pytest.mark.spec("J11", "J3")
-@pytest.mark.guarantee("G22", "G3")
-def test_fail_is_fail(loop: Loop) -> None:
     note, status = end_of(loop, returning(FAIL))
     assert (note.reason, note.cause, status) == (ExitReason.FAIL, None, ActorStatus.FAILED)
+    actor = loop.spawn(run_message)
+    for verdict in (None, OK, Verdict.OK):
+        loop.send(actor, returning(verdict))
+    assert settle(loop) == 3
+    assert loop.status(actor) is ActorStatus.RUNNING
 
 
 @pytest.mark.spec("J11", "J3")
@@ -117,7 +107,9 @@ def test_an_exception_of_a_function_is_a_panic(loop: Loop, error: BaseException)
 @pytest.mark.spec("J11")
 @pytest.mark.guarantee("G22")
 @pytest.mark.parametrize(
-    "verdict", [0, 1, True, False, "ok", "stop", object(), ExitReason.NORMAL, Verdict], ids=repr
+    "verdict",
+    [0, 1, True, False, "ok", "stop", object(), ExitReason.NORMAL, Verdict, Awaitable_()],
+    ids=repr,
 )
 def test_a_wrong_verdict_is_a_panic(loop: Loop, verdict: object) -> None:
     note, status = end_of(loop, returning(verdict))
@@ -225,11 +217,7 @@ def test_an_interrupt_in_the_kernel_is_raised(make_loop: LoopMaker, error: BaseE
 @pytest.mark.spec("J11")
 @pytest.mark.guarantee("G22")
 def test_an_interrupt_in_a_hook_is_not_lost(loop: Loop) -> None:
-    class Interrupting:
-        def on_actor_start(self, id: ActorId, name: str | None) -> None:  # noqa: A002 -- the hook's own name
-            raise KeyboardInterrupt
-
-    loop.set_observer(Interrupting())
+    loop.set_observer(OnStart(raising(KeyboardInterrupt())))
 
     def spawn_and_run() -> None:
         loop.spawn(idle)
@@ -342,28 +330,12 @@ def test_an_id_remembers_how_its_actor_ended(loop: Loop) -> None:
 def test_an_actor_is_init_while_its_start_is_told(loop: Loop) -> None:
     during: list[ActorStatus] = []
 
-    class Curious:
-        def on_actor_start(self, id: ActorId, name: str | None) -> None:  # noqa: A002 -- the hook's own name
-            during.append(loop.status(id))
-
-    loop.set_observer(Curious())
+    loop.set_observer(OnStart(lambda actor: during.append(loop.status(actor))))
     actor = loop.spawn(idle)
     assert during == [ActorStatus.INIT]
     assert loop.status(actor) is ActorStatus.RUNNING
     assert list(ActorStatus) == sorted(ActorStatus)
     assert [status.name for status in ActorStatus] == ["INIT", "RUNNING", "STOPPING", "STOPPED", "FAILED"]
-
-
-@pytest.mark.guarantee("G15", "G21")
-def test_an_actor_ended_by_another_while_it_stood_in_the_queue_handles_nothing(loop: Loop) -> None:
-    victim_saw: list[object] = []
-    killer = loop.spawn(run_message)
-    victim = loop.spawn(lambda ctx, data: victim_saw.append(data))
-    call_in(loop, killer, lambda ctx: ctx.loop.stop_actor(victim))
-    loop.send(victim, "x")
-    settle(loop)
-    assert victim_saw == []
-    assert loop.statistics().dead == 1
 
 
 @pytest.mark.guarantee("G21")

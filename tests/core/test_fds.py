@@ -25,7 +25,6 @@ from bandstand.core import (
     Verdict,
 )
 from bandstand.errors import (
-    ActorNotLocalError,
     InvalidArgumentError,
     IoNotWatchedError,
     IoRegistrationError,
@@ -356,28 +355,6 @@ def test_order_of_a_tick(
 
 
 # --- refusals -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.guarantee("G35")
-def test_an_unknown_owner_is_refused(make_loop: LoopMaker, descriptors: Descriptors) -> None:
-    loop = make_loop()
-    read, _ = descriptors.pipe()
-    dead = loop.spawn(idle)
-    loop.stop_actor(dead)
-    foreign = make_loop().spawn(idle)
-    for owner, error in (
-        (dead, NoSuchActorError),
-        (int(dead), NoSuchActorError),
-        (0, NoSuchActorError),
-        (foreign, ActorNotLocalError),
-    ):
-        with pytest.raises(error):
-            loop.watch_fd(read, owner, READ)
-    with pytest.raises(InvalidArgumentError):
-        loop.watch_fd(read, "me", READ)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # on purpose
-    assert loop.statistics().fds == 0
-    loop.watch_fd(read, int(loop.spawn(idle)), READ)
-    assert loop.statistics().fds == 1
 
 
 @pytest.mark.guarantee("G35")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bandstand.core import ActorStatus, Context, ExitReason, Loop
-from tests.core.support import LoopMaker, exits, idle, record, settle
+from tests.core.support import LoopMaker, exits, idle, record, settle, spin
 from tests.hostile import HOW, hostile
 
 pytestmark = [pytest.mark.guarantee("G282"), pytest.mark.parametrize("how", HOW)]
@@ -21,11 +21,6 @@ def raiser(_ctx: Context[Any], how: str) -> None:
 async def async_raiser(_ctx: Context[Any], how: str) -> None:
     await asyncio.sleep(0)
     raise hostile(how)
-
-
-def spin(loop: Loop) -> None:
-    for _ in range(30):
-        loop.poll_once()
 
 
 @pytest.mark.parametrize("behavior", [raiser, async_raiser])
