@@ -60,17 +60,6 @@ def test_a_loop_owns_its_own_event_loop(make_loop: LoopMaker, loop_factory: Host
     assert found == [True, False, False]
 
 
-def test_a_stopped_loop_is_not_running(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
-    async def main() -> None:
-        async with make_loop() as loop:
-            loop.request_stop()
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-            assert running_loops() == []
-
-    run_async(main, loop_factory=loop_factory)
-
-
 # -- hearing of an end -------------------------------------------------------------------------------------------------
 
 
@@ -78,53 +67,30 @@ def raising(_ctx: Context[None], error: BaseException) -> None:
     raise error
 
 
-def stopped(loop: Loop, actor: ActorId) -> None:
-    loop.stop_actor(actor)
-
-
-def failed(loop: Loop, actor: ActorId) -> None:
-    loop.fail_actor(actor, "because")
-
-
-def killed(loop: Loop, actor: ActorId) -> None:
-    loop.kill_actor(actor)
-
-
 def raised(loop: Loop, actor: ActorId) -> None:
     loop.send(actor, OSError("x"))
     settle(loop)
 
 
-def destroyed(loop: Loop, _actor: ActorId) -> None:
-    loop.destroy()
-
-
 @pytest.mark.parametrize(
     ("end", "reason"),
     [
-        (stopped, ExitReason.NORMAL),
-        (failed, ExitReason.FAIL),
-        (killed, ExitReason.FAIL),
+        (lambda loop, actor: loop.stop_actor(actor), ExitReason.NORMAL),
+        (lambda loop, actor: loop.fail_actor(actor, "because"), ExitReason.FAIL),
+        (lambda loop, actor: loop.kill_actor(actor), ExitReason.FAIL),
         (raised, ExitReason.PANIC),
-        (destroyed, ExitReason.NORMAL),
+        (lambda loop, actor: loop.destroy(), ExitReason.NORMAL),
     ],
+    ids=["stop", "fail", "kill", "raise", "destroy"],
 )
 def test_exit_callbacks_run(loop: Loop, end: Callable[[Loop, ActorId], None], reason: ExitReason) -> None:
     heard: list[tuple[ExitReason, BaseException | None]] = []
     actor = loop.spawn(raising)
     loop.kernel.actors.on_exit(actor, lambda why, cause: heard.append((why, cause)))
-    assert heard == []
     end(loop, actor)
-    assert [why for why, _cause in heard] == [reason]
-    assert (heard[0][1] is None) == (reason is ExitReason.NORMAL)
-
-
-def test_an_exit_callback_of_an_ended_actor_runs_at_once(loop: Loop) -> None:
-    heard: list[ExitReason] = []
-    actor = loop.spawn(idle)
-    loop.fail_actor(actor)
-    loop.kernel.actors.on_exit(actor, lambda why, _cause: heard.append(why))
-    assert heard == [ExitReason.FAIL]
+    ((why, cause),) = heard
+    assert why is reason
+    assert (cause is None) == (reason is ExitReason.NORMAL)
 
 
 @pytest.mark.guarantee("G203")
@@ -156,9 +122,10 @@ def test_an_exit_callback_can_be_removed_twice(loop: Loop) -> None:
     forget = loop.kernel.actors.on_exit(actor, lambda why, _cause: heard.append(why))
     forget()
     forget()
-    loop.stop_actor(actor)
+    loop.fail_actor(actor)
+    assert heard == []
     loop.kernel.actors.on_exit(actor, lambda why, _cause: heard.append(why))()
-    assert heard == [ExitReason.NORMAL]
+    assert heard == [ExitReason.FAIL], "for an ended actor it runs at once"
 
 
 def test_end_callbacks_of_a_loop_run_once(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
@@ -205,25 +172,16 @@ def test_a_channel_notification_needs_no_room(loop: Loop, seen: list[tuple[Any, 
 # -- a budget ----------------------------------------------------------------------------------------------------------
 
 
-def test_two_actors_with_a_budget_of_one_alternate(loop: Loop, seen: list[str]) -> None:
+@pytest.mark.parametrize(("budget", "order"), [(1, "ababab"), (0, "aaabbb")])
+def test_a_budget_of_0_is_the_loops_own(loop: Loop, seen: list[str], budget: int, order: str) -> None:
     actors = [loop.spawn(lambda ctx, data: seen.append(data)) for _ in range(2)]
     for actor, name in zip(actors, "ab", strict=True):
         loop.kernel.set_budget(actor, 1)
+        loop.kernel.set_budget(actor, budget)
         for _ in range(3):
             loop.send(actor, name)
     settle(loop)
-    assert "".join(seen) == "ababab"
-
-
-def test_a_budget_of_none_is_the_loops_own(loop: Loop, seen: list[str]) -> None:
-    actors = [loop.spawn(lambda ctx, data: seen.append(data)) for _ in range(2)]
-    for actor, name in zip(actors, "ab", strict=True):
-        loop.kernel.set_budget(actor, 1)
-        loop.kernel.set_budget(actor, 0)
-        for _ in range(3):
-            loop.send(actor, name)
-    settle(loop)
-    assert "".join(seen) == "aaabbb"
+    assert "".join(seen) == order
 
 
 # -- whose turn it is --------------------------------------------------------------------------------------------------
@@ -295,10 +253,11 @@ def test_tick_hooks_can_be_removed_in_any_order(loop: Loop, order: tuple[int, ..
     left = list(names)
     for place in order:
         take_back[place]()
-        # Once is enough, and twice is no harm.
         take_back[place]()
         left.remove(names[place])
         assert seen_in_a_round(loop, seen) == ["park", *left]
+    loop.runner.set_tick_hook(None)
+    assert seen_in_a_round(loop, seen) == []
 
 
 def test_a_tick_hook_may_remove_another(loop: Loop, seen: list[str]) -> None:
@@ -311,14 +270,4 @@ def test_a_tick_hook_may_remove_another(loop: Loop, seen: list[str]) -> None:
     stop_second = loop.runner.watch_ticks(lambda: seen.append("second"))
     assert seen_in_a_round(loop, seen) == ["first"]
     stop_first()
-    assert seen_in_a_round(loop, seen) == []
-
-
-def test_the_main_tick_hook_stays(loop: Loop, seen: list[str]) -> None:
-    stop = loop.runner.watch_ticks(lambda: seen.append("watch"))
-    loop.runner.set_tick_hook(lambda: seen.append("park"))
-    assert seen_in_a_round(loop, seen) == ["park", "watch"]
-    stop()
-    assert seen_in_a_round(loop, seen) == ["park"]
-    loop.runner.set_tick_hook(None)
     assert seen_in_a_round(loop, seen) == []

