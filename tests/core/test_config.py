@@ -101,12 +101,6 @@ def test_a_config_is_frozen_and_takes_keywords_only() -> None:
         LoopConfig(5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]  # on purpose
 
 
-def test_a_loop_shows_its_config() -> None:
-    config = LoopConfig(max_actors=5)
-    with Loop(config) as loop:
-        assert loop.config is config
-
-
 @pytest.mark.parametrize("config", [{}, {"max_actors": 5}, 5, "default", LoopConfig], ids=repr)
 def test_what_is_no_config_is_an_invalid_argument(config: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="config"):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +23,7 @@ from tests.core.support import (
     collect,
     failer,
     idle,
+    in_thread,
     panicker,
     settle,
     stopper,
@@ -31,7 +31,6 @@ from tests.core.support import (
 
 pytestmark = pytest.mark.guarantee("G60")
 
-PATIENCE = 30
 REASONS = tuple(ExitReason)
 
 
@@ -65,19 +64,8 @@ def send_afar(loop: Loop, actor: ActorId, count: int) -> list[Slip]:
         for place, slip in enumerate(slips):
             loop.kernel.inbox.post(actor, Lane.DATA.value, place, 0, slip)
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join(PATIENCE)
-    assert not thread.is_alive()
+    assert in_thread(work) is None
     return slips
-
-
-def test_a_message_that_is_handled_leaves_its_receipt_alone(loop: Loop) -> None:
-    actor = loop.spawn(idle)
-    slip = send(loop, actor)
-    settle(loop)
-    loop.stop_actor(actor)
-    assert slip.told == []
 
 
 @pytest.mark.parametrize("lane", USER_LANES)
@@ -105,10 +93,11 @@ def test_the_cause_is_told(loop: Loop) -> None:
 def test_a_message_that_stops_is_handled(
     loop: Loop, behavior: Callable[[Context[Any], object], Verdict]
 ) -> None:
-    actor = loop.spawn(behavior)
-    at_hand, behind = send(loop, actor), send(loop, actor)
+    actor, other = loop.spawn(behavior), loop.spawn(idle)
+    at_hand, behind, handled = send(loop, actor), send(loop, actor), send(loop, other)
     settle(loop)
-    assert at_hand.told == []
+    loop.stop_actor(other)
+    assert at_hand.told == handled.told == []
     assert [told[0] for told in behind.told] == ["lost"]
 
 
@@ -164,15 +153,6 @@ def test_a_refused_message_is_its_senders_to_deal_with(loop: Loop) -> None:
     assert slip.told == []
 
 
-def test_messages_from_other_threads_are_told_of_too(loop: Loop) -> None:
-    actor = loop.spawn(idle, name="far")
-    slips = send_afar(loop, actor, 3)
-    loop.stop_actor(actor)
-    settle(loop)  # they come in now, and find nobody
-    assert [len(slip.told) for slip in slips] == [1, 1, 1]
-    assert slips[0].told[0][:2] == ("lost", actor)
-
-
 @pytest.mark.parametrize("overflow", [Overflow.DROP_OLDEST, Overflow.DROP_NEWEST, Overflow.CONFLATE])
 def test_callbacks_run_once_for_threads(loop: Loop, diary: RecordingObserver, overflow: Overflow) -> None:
     # Many times the cap, so that the inbox itself is thinned out on the sender's thread.
@@ -185,24 +165,6 @@ def test_callbacks_run_once_for_threads(loop: Loop, diary: RecordingObserver, ov
         assert [told[0] for told in slip.told] == ([] if place in got else ["dropped"])
     assert got == sorted(got)
     assert 0 < len(got) < 200
-
-
-def test_a_receipt_may_send_when_it_is_told(loop: Loop) -> None:
-    got: list[Any] = []
-    other = loop.spawn(collect, got)
-
-    class Passing(DeliveryCallback):
-        def lost(
-            self, actor: ActorId | None, name: str | None, reason: int, cause: BaseException | None
-        ) -> None:
-            loop.send(other, "told")
-
-    actor = loop.spawn(idle)
-    for _ in range(3):
-        loop.kernel.send_with_callback(actor, Lane.DATA.value, "x", 0, Passing())
-    loop.stop_actor(actor)
-    settle(loop)
-    assert got == ["told"] * 3
 
 
 @pytest.mark.slow

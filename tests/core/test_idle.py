@@ -114,31 +114,6 @@ def test_two_idle_seconds_cost_no_tick_no_wakeup_and_no_time(make_loop: LoopMake
 
 @real_time
 @pytest.mark.slow
-@pytest.mark.guarantee("G28")
-def test_a_guest_is_idle_too(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
-    loop = make_loop(clock=MonotonicClock())
-
-    async def main() -> tuple[Look, Look]:
-        async with loop:
-            actors = [loop.spawn(idle) for _ in range(100)]
-            for actor in actors:
-                loop.send(actor, "once")
-            a_far_timer(loop)
-            for _ in range(10):
-                await asyncio.sleep(0)
-            first = look_at(loop)
-            await asyncio.sleep(SPAN)
-            return first, look_at(loop)
-
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        first, last = runner.run(main())
-    assert first.books == last.books, "not a tick, not a wake-up"
-    assert first.books.handled == 100
-    assert last.thread - first.thread < ALLOWED
-
-
-@real_time
-@pytest.mark.slow
 @pytest.mark.guarantee("G36")
 def test_a_watched_descriptor_costs_one_wakeup(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
     """Ready for two seconds, and its owner in flight all the while: a level-triggered poll would spin."""

@@ -12,13 +12,14 @@ from bandstand.core import ActorId, ActorStatus, ExitReason, Loop, Observer
 from bandstand.errors import InvalidArgumentError, MailboxFullError
 from tests.core.support import (
     Boom,
-    LoopMaker,
+    OnStop,
     RecordingObserver,
     Seen,
     check_statistics,
     exits,
     failer,
     idle,
+    in_thread,
     panicker,
     record,
     settle,
@@ -108,51 +109,17 @@ def test_a_hook_that_raises_is_logged(loop: Loop, hook: str, caplog: pytest.LogC
 
 @pytest.mark.spec("J16")
 @pytest.mark.guarantee("G24")
-def test_hooks_run_on_the_loops_thread(make_loop: LoopMaker) -> None:
-    loop = make_loop()
+def test_the_latest_observer_is_told_on_the_thread_of_the_loop(loop: Loop) -> None:
+    """It may have only some of the hooks."""
     threads: list[str] = []
-
-    class Where(Observer):
-        def on_actor_start(self, id: ActorId, name: str | None) -> None:  # noqa: A002 -- the hook's own name
-            threads.append(threading.current_thread().name)
-
-        def on_actor_stop(self, id: ActorId, reason: ExitReason) -> None:  # noqa: A002 -- the hook's own name
-            threads.append(threading.current_thread().name)
-
-    loop.set_observer(Where())
-    loop.send(loop.spawn(stopper), "x")
-    thread = threading.Thread(target=lambda: loop.run(until_idle=True), name="runner")
-    thread.start()
-    thread.join(30)
-    assert threads == [threading.current_thread().name, "runner"]
-
-
-@pytest.mark.spec("J16")
-def test_an_observer_may_have_only_some_of_the_hooks_and_may_be_taken_away(loop: Loop) -> None:
-    class Partial(Observer):
-        def __init__(self) -> None:
-            self.stopped: list[ActorId] = []
-
-        def on_actor_stop(self, id: ActorId, reason: ExitReason) -> None:  # noqa: A002 -- the hook's own name
-            self.stopped.append(id)
-
-    partial = Partial()
-    loop.set_observer(partial)
-    first, second = loop.spawn(idle), loop.spawn(idle)
-    loop.stop_actor(first)
-    loop.set_observer(None)
-    loop.stop_actor(second)
-    assert partial.stopped == [first]
-
-
-@pytest.mark.spec("J16")
-def test_the_latest_observer_is_the_one(loop: Loop) -> None:
-    first, second = RecordingObserver(), RecordingObserver()
+    first = RecordingObserver()
     loop.set_observer(first)
-    loop.spawn(idle)
-    loop.set_observer(second)
-    loop.spawn(idle)
-    assert (len(first.started), len(second.started)) == (1, 1)
+    actor = loop.spawn(stopper)
+    loop.set_observer(OnStop(lambda actor, reason: threads.append(threading.current_thread().name)))
+    loop.send(actor, "x")
+    in_thread(lambda: loop.run(until_idle=True), name="runner")
+    assert threads == ["runner"]
+    assert (len(first.started), first.stopped) == (1, [])
 
 
 class Misspelt:

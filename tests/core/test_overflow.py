@@ -53,20 +53,6 @@ def test_a_full_lane_follows_its_policy(
 
 @pytest.mark.guarantee("G9")
 @pytest.mark.parametrize("policy", DROPPING)
-def test_only_the_full_lane_drops(loop: Loop, diary: RecordingObserver, policy: Overflow) -> None:
-    seen: list[Seen] = []
-    actor = loop.spawn(record, seen, mailbox_cap=CAP, overflow=policy)
-    loop.send(actor, "control", lane=Lane.CONTROL)
-    loop.send(actor, "management", lane=Lane.MANAGEMENT)
-    for number in range(20):
-        loop.send(actor, number)
-    settle(loop)
-    assert [message.data for message in seen][:2] == ["control", "management"]
-    assert {lane for _, lane, *_ in diary.dropped} == {Lane.DATA}
-
-
-@pytest.mark.guarantee("G9")
-@pytest.mark.parametrize("policy", DROPPING)
 def test_no_policy_touches_the_system_lane(loop: Loop, diary: RecordingObserver, policy: Overflow) -> None:
     seen: list[Seen] = []
     boss = loop.spawn(record, seen, mailbox_cap=5, overflow=policy)

@@ -7,19 +7,17 @@ from typing import Any, cast
 
 import pytest
 
-from bandstand.core import Context, Lane, Loop, Overflow, Statistics
+from bandstand.core import Context, Lane, Loop, Overflow
 from bandstand.errors import BandstandError, InvalidArgumentError, LoopClosedError
 from bandstand.testing import VirtualClock
 from tests.core.support import (
     call_in,
     check_statistics,
-    failer,
     fill,
     idle,
     panicker,
     run_message,
     settle,
-    stopper,
 )
 
 
@@ -121,18 +119,6 @@ def test_the_books_are_right_inside_a_behavior_too(loop: Loop, seen: list[tuple[
     assert seen == [(4, 1, 3), (4, 2, 2), (4, 3, 1)]
 
 
-@pytest.mark.guarantee("G10")
-def test_nothing_is_waiting_and_nobody_ready_when_all_is_over(loop: Loop) -> None:
-    boss = loop.spawn(idle)
-    for behavior in (stopper, failer, panicker, idle):
-        actor = loop.spawn(behavior, supervisor=boss)
-        loop.send(actor, "x")
-        loop.send(actor, "y")
-    loop.destroy()
-    books = loop.statistics()
-    assert (books.waiting, books.ready, books.alive, books.timers_pending) == (0, 0, 0, 0)
-
-
 def test_ticks_and_wakeups_are_counted(loop: Loop) -> None:
     loop.poll_once()
     loop.poll_once()
@@ -142,8 +128,3 @@ def test_ticks_and_wakeups_are_counted(loop: Loop) -> None:
     books = loop.statistics()
     assert books.ticks == 2 + books.wakeups
     assert books.wakeups >= 1
-
-
-def test_a_snapshot_has_a_word_for_every_number() -> None:
-    source = Statistics.__doc__ or ""
-    assert "sent == handled + refused + dead + dropped + waiting" in source
