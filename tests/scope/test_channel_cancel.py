@@ -20,7 +20,6 @@ from tests.scope.support import (
     iterate,
     pending_timers,
     result_of,
-    sleep_virtual,
     start_waiting,
 )
 
@@ -112,36 +111,6 @@ async def test_returned_elements_keep_their_order(number: int, is_reversed: bool
 
 
 @pytest.mark.guarantee("G96")
-async def test_a_returned_element_goes_to_a_waiting_receiver() -> None:
-    channel = Channel[str]()
-    first = begin_by_hand(channel.receive())
-    channel.try_send("hot potato")
-    second = await start_waiting(channel.receive())
-    third = await start_waiting(channel.receive())
-    first.close()
-    assert await second == "hot potato"
-    assert not third.done()
-    check_counters(channel)
-    assert channel.statistics().received == 1
-    third.cancel()
-    await iterate()
-
-
-@pytest.mark.guarantee("G96")
-async def test_an_element_may_be_returned_repeatedly() -> None:
-    channel = Channel[int](1)
-    chain = [begin_by_hand(channel.receive()) for _ in range(5)]
-    for number in (1, 2):
-        channel.try_send(number)
-    # The first returns its element to the third, the second to the fourth, the third to the fifth.
-    for receiver in chain:
-        receiver.close()
-        check_counters(channel)
-    assert drain(channel) == [1, 2]
-    assert channel.statistics().received == 2
-
-
-@pytest.mark.guarantee("G96")
 async def test_in_a_conflated_channel_the_newer_of_two_stays() -> None:
     channel = Channel[int](CONFLATED)
     task = await start_waiting(channel.receive())
@@ -169,19 +138,6 @@ async def test_in_a_conflated_channel_the_newer_of_two_stays() -> None:
 
 
 @pytest.mark.guarantee("G96")
-async def test_an_element_returned_to_a_closed_channel_can_be_received() -> None:
-    channel = Channel[int]()
-    task = await start_waiting(channel.receive())
-    channel.try_send(1)
-    channel.close()
-    task.cancel()
-    await iterate()
-    assert drain(channel) == [1]
-    with pytest.raises(ChannelClosedError):
-        channel.try_receive()
-
-
-@pytest.mark.guarantee("G96")
 async def test_a_returned_element_leaves_senders_waiting() -> None:
     channel = Channel[int](1)
     receiver = begin_by_hand(channel.receive())
@@ -198,18 +154,6 @@ async def test_a_returned_element_leaves_senders_waiting() -> None:
     assert not sender.done()
     assert drain(channel) == [1, 2]
     await sender
-
-
-@pytest.mark.guarantee("G96")
-async def test_a_send_that_is_received_at_the_moment_of_its_cancellation_was_sent() -> None:
-    channel = Channel[int]()
-    sender = await start_waiting(channel.send(1))
-    assert channel.try_receive() == 1
-    sender.cancel()
-    assert await result_of(sender) is asyncio.CancelledError
-    assert drain(channel) == []
-    assert channel.statistics().sent == 1
-    check_counters(channel)
 
 
 @pytest.mark.guarantee("G96")
@@ -245,26 +189,6 @@ async def test_timeouts_of_asyncio_around_a_receive_lose_nothing() -> None:
     sending.cancel()
     assert got + drain(channel) == list(range(len(got) + (301 - len(got)))) or got == list(range(len(got)))
     check_counters(channel)
-
-
-@pytest.mark.guarantee("G96")
-async def test_a_task_can_receive_after_an_uncancelled_cancellation() -> None:
-    channel = Channel[int](1)
-
-    async def stubborn() -> int:
-        try:
-            return await channel.receive()
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            assert task is not None
-            task.uncancel()
-            return await channel.receive()
-
-    task = asyncio.create_task(stubborn())
-    await iterate()
-    channel.try_send(1)
-    task.cancel()
-    assert await task == 1
 
 
 # -- by a token --------------------------------------------------------------------------------------------------------
@@ -323,23 +247,6 @@ async def test_a_token_and_an_element_at_the_same_moment_are_one_or_the_other(is
         assert drain(channel) == []
     check_counters(channel)
     assert channel.statistics().received == 1
-
-
-@pytest.mark.guarantee("G97")
-@pytest.mark.virtual_time
-async def test_a_timeout_a_token_and_a_close_at_the_same_moment_are_one_of_them() -> None:
-    channel = Channel[int]()
-    token = CancelToken(timeout=0.01)
-    both = await start_waiting(channel.receive(timeout=0.01, token=token))
-    assert await result_of(both) in {TokenCancelledError, ChannelTimeoutError}
-    stats = channel.statistics()
-    assert stats.cancelled + stats.timed_out == 1
-    token = CancelToken()
-    task = await start_waiting(channel.receive(timeout=0.01, token=token))
-    channel.close()
-    token.cancel()
-    await sleep_virtual(20)
-    assert await result_of(task) is ChannelClosedError
 
 
 @pytest.mark.guarantee("G97")
@@ -459,31 +366,6 @@ async def test_a_coroutine_that_is_closed_while_it_waits_leaves_the_queue(end: s
         ended(sender)
     assert drain(channel) == [0]
     check_counters(channel)
-
-
-@pytest.mark.guarantee("G96")
-async def test_throw_accepts_the_old_signature() -> None:
-    channel = Channel[int](1)
-    for error in ((KeyError("x"),), (KeyError,), (KeyError, "x"), (KeyError, KeyError("x"), None)):
-        by_hand: Any = channel.receive()
-        by_hand.send(None)
-        with pytest.raises(KeyError):
-            by_hand.throw(*error)
-        assert channel.statistics().receivers == 0
-
-
-@pytest.mark.guarantee("G96")
-async def test_a_channel_is_freed_with_its_waiting_operations() -> None:
-    import weakref
-
-    channel = Channel[int]()
-    seen = weakref.ref(channel)
-    task = await start_waiting(channel.receive())
-    task.cancel()
-    await iterate()
-    del channel, task
-    gc.collect()
-    assert seen() is None
 
 
 # -- nothing is left behind --------------------------------------------------------------------------------------------

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 from collections.abc import Callable
 from typing import Any
-from weakref import ref
 
 import pytest
 
@@ -153,19 +151,6 @@ async def test_the_same_with_an_attached_loop_where_the_body_waits_for_it(way: W
     assert play.recorder.outcomes == [outcome]
 
 
-@pytest.mark.spec("K5")
-@pytest.mark.guarantee("G110")
-@pytest.mark.no_loop
-async def test_the_end_of_the_loops_block_stops_it(clock: VirtualClock) -> None:
-    slow, recorder = SlowFunction[int](), OutcomeRecorder()
-    async with Loop(clock=clock) as loop:
-        play = Play(loop)
-        consume(filled_channel(1), slow, on_done=recorder)
-        await wait_until(lambda: slow.begun == [1])
-    assert play.recorder.ended_by is recorder.ended_by is EndedBy.STOPPED
-    assert slow.cancelled == [1]
-
-
 @pytest.mark.guarantee("G110")
 async def test_the_loop_asked_to_stop_ends_one_in_flight_and_the_body_can_wait_for_it(loop: Loop) -> None:
     """The loop does not tick any more, but the outcome must not wait for the end of the block."""
@@ -244,19 +229,6 @@ def test_on_done_may_do_anything(loop: Loop) -> None:
 
 @pytest.mark.spec("K3")
 @pytest.mark.guarantee("G108")
-def test_close_ends_it_when_it_has_drained_the_channel(loop: Loop) -> None:
-    channel, got = filled_channel(1, 2, 3), list[int]()
-    actor = consume(channel, got.append, loop=loop)
-    channel.close()
-    settle(loop)
-    assert got == [1, 2, 3]
-    assert actor.outcome == Outcome(NORMAL, None, EndedBy.CLOSED)
-    assert loop.status(actor.id) is ActorStatus.STOPPED
-    check_statistics(loop)
-
-
-@pytest.mark.spec("K3")
-@pytest.mark.guarantee("G108")
 async def test_close_lets_an_element_in_flight_be_finished(clock: VirtualClock, loop: Loop) -> None:
     slow = SlowFunction[int]()
     channel = filled_channel(1)
@@ -303,22 +275,6 @@ def test_stop_ends_an_idle_consumer_inside_the_call(loop: Loop) -> None:
     assert wait.blocking() == Outcome(NORMAL, None, EndedBy.STOPPED)
     assert channel.try_send(1)
     assert len(channel) == 1
-
-
-@pytest.mark.spec("K4")
-@pytest.mark.guarantee("G108")
-@pytest.mark.parametrize("is_async", [False, True], ids=["def", "async def"])
-async def test_stop_ends_a_consumer_that_is_idle_again_at_once(is_async: bool) -> None:
-    channel, got = filled_channel(1, 2), list[int]()
-
-    async def process(number: int) -> None:
-        await asyncio.sleep(0)
-        got.append(number)
-
-    actor = consume(channel, process if is_async else got.append)
-    await wait_until(lambda: got == [1, 2])
-    await wait_until(lambda: channel.statistics().receivers == 1)
-    assert (await actor.stop(timeout=1.0)).ended_by is EndedBy.STOPPED
 
 
 @pytest.mark.spec("K4")
@@ -372,17 +328,6 @@ async def test_a_wait_for_the_end_can_time_out_and_the_request_stands(
             await wait
     slow.gate.set()
     assert (await actor.ended()).ended_by is EndedBy.STOPPED
-
-
-@pytest.mark.spec("K4")
-async def test_cancel_after_stop_does_not_wait_for_the_element() -> None:
-    slow = SlowFunction[int]()
-    actor = consume(filled_channel(1), slow)
-    await wait_until(lambda: slow.begun == [1])
-    stopped = actor.stop()
-    assert (await actor.cancel("no more patience")).ended_by is EndedBy.CANCELLED
-    assert (await stopped).ended_by is EndedBy.CANCELLED
-    assert slow.cancelled == [1]
 
 
 # --- cancel --------------------------------------------------------------------------------------------------------------
@@ -466,29 +411,6 @@ async def test_a_parent_token_cancels_all_actors_and_an_actors_token_only_itself
     assert other.token.origin == token.number
 
 
-@pytest.mark.spec("K4")
-async def test_a_deadline_ends_it() -> None:
-    token = CancelToken(timeout=0.1)
-    actor = consume(Channel[int](), print, token=token)
-    assert (await actor.ended()).ended_by is EndedBy.CANCELLED
-    assert isinstance(actor.token.cause, TimeoutError)
-
-
-@pytest.mark.slow
-@pytest.mark.spec("K4")
-@pytest.mark.guarantee("G108")
-async def test_an_ended_actor_leaves_no_listener_on_the_token() -> None:
-    token = CancelToken()
-    actors = [consume(Channel[int](), print, token=token) for _ in range(10)]
-    own = [ref(actor.token) for actor in actors]
-    while actors:
-        await actors.pop().stop()
-    await asyncio.sleep(0)
-    gc.collect()
-    assert [token() for token in own] == [None] * 10
-    token.cancel()
-
-
 # --- from inside ---------------------------------------------------------------------------------------------------------
 
 
@@ -560,51 +482,6 @@ async def test_from_its_own_async_function_cancel_requests_and_the_next_await_is
     assert seen == [EndedBy.NOT_YET, "cancelled"]
 
 
-@pytest.mark.spec("K4")
-def test_a_failure_after_its_own_request_is_a_failure(loop: Loop) -> None:
-    def process(number: int) -> None:
-        _ = actor.cancel()
-        raise Boom("nevertheless")
-
-    actor = consume(filled_channel(1), process, loop=loop)
-    settle(loop)
-    assert actor.outcome is not None
-    assert actor.outcome.ended_by is EndedBy.FAILED
-    assert isinstance(actor.outcome.cause, Boom)
-
-
-@pytest.mark.spec("K4")
-@pytest.mark.guarantee("G111")
-async def test_an_actor_ends_another_one_and_waits_for_it() -> None:
-    """The function of another actor can wait."""
-    seen: list[EndedBy] = []
-    victim = consume(Channel[int](), print)
-
-    async def process(number: int) -> None:
-        seen.append((await victim.cancel()).ended_by)
-        seen.append((await actor.stop()).ended_by)
-
-    actor = consume(filled_channel(1), process)
-    assert (await actor.ended()).ended_by is EndedBy.STOPPED
-    assert seen == [EndedBy.CANCELLED, EndedBy.NOT_YET]
-
-
-@pytest.mark.guarantee("G111")
-def test_an_ordinary_actor_can_end_it_from_its_turn(loop: Loop) -> None:
-    actor = consume(Channel[int](), print, loop=loop)
-    seen: list[bool] = []
-
-    def behavior(ctx: Context[None], data: object) -> None:
-        _ = actor.cancel("by another actor")
-        seen.append(actor.done)
-
-    loop.send(loop.spawn(behavior), "go")
-    settle(loop)
-    assert seen == [True]
-    assert actor.outcome is not None
-    assert actor.outcome.ended_by is EndedBy.CANCELLED
-
-
 def test_blocking_on_the_thread_of_its_own_loop_is_refused(loop: Loop) -> None:
     """The loop could not run meanwhile."""
     actor = consume(filled_channel(1), print, loop=loop)
@@ -660,29 +537,7 @@ def test_an_element_handed_over_too_late_goes_to_a_waiting_receiver(loop: Loop) 
     assert second.processed == 1
 
 
-@pytest.mark.guarantee("G112")
-def test_an_element_handed_over_to_a_loop_that_ends_is_returned(make_loop: LoopMaker) -> None:
-    loop = make_loop()
-    channel = Channel[int](UNBOUNDED)
-    consume(channel, print, loop=loop)
-    settle(loop)
-    channel.try_send(1)
-    channel.try_send(2)
-    loop.destroy()
-    assert [channel.try_receive(), channel.try_receive()] == [1, 2]
-
-
 # --- STOP ----------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.spec("K7")
-@pytest.mark.guarantee("G109")
-def test_the_returned_verdict_decides(loop: Loop) -> None:
-    channel = filled_channel(None, Verdict.OK, None, Verdict.STOP, None)
-    actor = consume(channel, lambda verdict: verdict, loop=loop)
-    settle(loop)
-    assert (actor.processed, len(channel)) == (4, 1)
-    assert actor.outcome == Outcome(NORMAL, None, EndedBy.RETURNED)
 
 
 @pytest.mark.spec("K7")

@@ -8,9 +8,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import weakref
-from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -139,26 +136,6 @@ async def test_actors_run_until_all_tasks_and_channel_actors_have_ended(loop: Lo
     assert seen == list(range(20))
 
 
-async def test_an_actor_that_is_finishing_may_start_others(loop: Loop) -> None:
-    seen: list[object] = []
-
-    def child(ctx: Context[Any], data: object) -> None:
-        seen.append(data)
-
-    async def late() -> None:
-        await asyncio.sleep(0)
-        seen.append("task")
-
-    async with Scope() as scope:
-
-        def starter(ctx: Context[Any], data: object) -> None:
-            loop.send(scope.spawn(child), "actor")
-            scope.launch(late())
-
-        loop.send(scope.spawn(starter), "go")
-    assert sorted(map(str, seen)) == ["actor", "task"]
-
-
 async def test_a_supervisor_is_adopted_and_ends_with_its_children(loop: Loop) -> None:
     async with Scope() as scope:
         supervisor = spawn_supervisor(
@@ -188,20 +165,6 @@ async def test_an_actor_that_is_adopted_twice_is_one_child(
     assert "abandoned" not in caplog.text
 
 
-async def test_a_channel_actor_that_is_adopted_by_its_id_is_one_child() -> None:
-    def process(number: int) -> None:
-        raise Boom(number)
-
-    with raises_errors(Boom(1)):
-        async with Scope() as scope:
-            channel = Channel[int](UNBOUNDED)
-            consumer = scope.consume(channel, process)
-            scope.adopt(consumer.id)
-            assert scope.children == (consumer,)
-            await channel.send(1)
-            await hang()
-
-
 async def test_a_child_that_has_ended_is_removed_at_once(loop: Loop) -> None:
     channel = Channel[int](UNBOUNDED)
 
@@ -220,61 +183,6 @@ async def test_a_child_that_has_ended_is_removed_at_once(loop: Loop) -> None:
         await iterate()
         assert "0 in it" in repr(scope)
         assert not scope.children
-
-
-@pytest.mark.slow
-async def test_a_child_is_not_kept_alive_by_the_scope() -> None:
-    before = len(gc.get_objects())
-    async with Scope() as scope:
-        for _ in range(20):
-            for _ in range(100):
-                scope.launch(asyncio.sleep(0))
-            await scope.wait_all()
-        gc.collect()
-        assert len(gc.get_objects()) - before < 500
-
-
-@pytest.mark.slow
-async def test_a_scope_that_is_over_is_not_kept_alive_by_the_token_above() -> None:
-    token = CancelToken()
-
-    async def once() -> weakref.ref[Scope]:
-        async with Scope(token=token) as scope:
-            scope.launch(asyncio.sleep(0))
-            scope.consume(Channel[int](), idle_process).token.cancel()
-        return weakref.ref(scope)
-
-    over = await once()
-    await iterate()
-    gc.collect()
-    assert over() is None
-    assert not token.cancelled
-
-
-async def test_children_inherit_the_context_of_their_launcher() -> None:
-    who: ContextVar[str] = ContextVar("who")
-
-    async def look() -> str:
-        return who.get()
-
-    who.set("me")
-    async with Scope() as scope:
-        task = scope.launch(look())
-    assert task.result() == "me"
-
-
-async def test_children_may_launch_children_while_the_block_ends() -> None:
-    log: list[int] = []
-
-    async def dig(depth: int) -> None:
-        await asyncio.sleep(0)
-        log.append(depth)
-        if depth:
-            scope.launch(dig(depth - 1))
-
-    async with Scope() as scope:
-        scope.launch(dig(5))
-    assert log == [5, 4, 3, 2, 1, 0]
 
 
 # --- wait_all ---------------------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from bandstand.supervision import (
 )
 from bandstand.supervision.supervisor import BaseSupervisor
 from bandstand.testing import VirtualClock, run_async
-from tests.scope.support import Boom, hang, idle, iterate, raises_errors
+from tests.scope.support import Boom, hang, idle, iterate
 
 pytestmark = [pytest.mark.spec("K6"), pytest.mark.guarantee("G113")]
 
@@ -94,15 +94,6 @@ async def test_a_typed_actor_processes_its_mailbox_and_ends_with_the_scope(loop:
         assert scope.children == (id_of(clerk), id_of(scribe))
         clerk.write("last words")
     assert log == ["last words"]
-
-
-async def test_a_typed_actor_that_fails_fails_the_scope(loop: ActorSystem) -> None:
-    with raises_errors(Boom("clerk")):
-        async with Scope() as scope:
-            clerk = loop.spawn(Clerk)
-            scope.adopt(clerk)
-            clerk.fail()
-            await hang()
 
 
 async def test_an_actor_can_have_itself_adopted(loop: ActorSystem) -> None:

@@ -56,37 +56,6 @@ async def test_a_thread_cancels_a_scope_and_waits_for_its_children() -> None:
     assert sorted(log) == ["body ended", "child ended", "joined"]
 
 
-async def test_the_body_that_waits_for_the_thread_that_cancels_is_cancelled(loop: Loop) -> None:
-    log: list[str] = []
-    answers: list[bool] = []
-    has_answered = threading.Event()
-    async with Scope() as scope:
-
-        def ask() -> None:
-            answers.append(scope.cancel().blocking())
-            has_answered.set()
-
-        scope.launch(hang(log))
-        await iterate()
-        await asyncio.to_thread(ask)
-        pytest.fail("the body was not cancelled")
-    assert log == ["child ended"]
-    check_nothing_left(loop)
-    await asyncio.to_thread(lambda: has_answered.wait(PATIENCE))
-    assert answers == [True]
-
-
-async def test_a_child_that_cancels_its_scope_from_a_thread_does_not_wait_for_itself() -> None:
-    async with Scope() as scope:
-
-        async def child() -> None:
-            await asyncio.to_thread(lambda: scope.cancel("by a child's thread").blocking())
-
-        scope.launch(child())
-        await hang()
-    assert scope.token.reason == "by a child's thread"
-
-
 async def test_a_thread_cancels_the_token_above() -> None:
     token = CancelToken()
     log: list[str] = []

@@ -80,34 +80,6 @@ async def test_a_rendezvous_with_a_select() -> None:
     check_counters(left, right)
 
 
-async def test_the_elements_of_the_other_operations_stay_where_they_are() -> None:
-    channels = [Channel[int](UNBOUNDED) for _ in range(5)]
-    for number, channel in enumerate(channels):
-        for element in range(10):
-            channel.try_send(10 * number + element)
-    got: list[int] = []
-    for _ in range(25):
-        index, element = await select(*(channel.receive() for channel in channels))
-        assert element // 10 == index
-        got.append(element)
-    rest = [element for channel in channels for element in drain(channel)]
-    assert sorted(got + rest) == list(range(50))
-    check_counters(*channels)
-
-
-async def test_an_element_that_was_not_sent_can_be_sent_again() -> None:
-    left, right = pair(0)
-    element = [1]
-    anything = Channel[Any]()
-    task = await start_waiting(select(left.receive(), anything.send(element)))
-    left.try_send(0)
-    assert await task == (0, 0)
-    again = await start_waiting(anything.send(element))
-    assert await anything.receive() is element
-    await again
-    check_counters(left, right, anything)
-
-
 # -- fairness ----------------------------------------------------------------------------------------------------------
 
 
@@ -138,16 +110,6 @@ async def test_the_least_recently_selected_channel_is_next() -> None:
     rare.try_send(1)
     rare.try_send(2)
     assert [(await select(busy.receive(), rare.receive()))[0] for _ in range(3)] == [1, 0, 1]
-
-
-async def test_a_waiting_select_keeps_its_place_in_the_queue() -> None:
-    left, right = pair(0)
-    first = await start_waiting(left.receive())
-    second = await start_waiting(select(right.receive(), left.receive()))
-    third = await start_waiting(left.receive())
-    for number in range(3):
-        assert left.try_send(number)
-    assert [await first, await second, await third] == [0, (1, 1), 2]
 
 
 # -- closed ------------------------------------------------------------------------------------------------------------
@@ -203,15 +165,6 @@ async def test_elements_left_in_a_closed_channel_are_received_before_its_end(unt
     if until_any_closes:
         with pytest.raises(ChannelClosedError):
             await select(data.receive(), control.receive(), until_any_closes=True)
-
-
-async def test_a_channel_that_is_closed_during_the_wait_drops_out() -> None:
-    left, right = pair(0)
-    task = await start_waiting(select(left.receive(), right.send(1)))
-    left.close()
-    await iterate()
-    assert right.try_receive() == 1
-    assert await task == (1, None)
 
 
 # -- timeouts and tokens -----------------------------------------------------------------------------------------------
@@ -283,16 +236,6 @@ async def test_it_never_pairs_with_itself(is_send_first: bool) -> None:
     assert (stats.senders, stats.receivers, stats.buffered) == (0, 0, 0)
     with pytest.raises(ChannelTimeoutError):
         await select(channel.send(1), channel.receive(), timeout=0)
-
-
-async def test_the_same_side_of_a_channel_twice_takes_one_element() -> None:
-    channel = Channel[int](UNBOUNDED)
-    task = await start_waiting(select(channel.receive(), channel.receive()))
-    channel.try_send(1)
-    channel.try_send(2)
-    assert await task == (0, 1)
-    assert drain(channel) == [2]
-    assert channel.statistics().receivers == 0
 
 
 @pytest.mark.parametrize("capacity", [0, 1])
