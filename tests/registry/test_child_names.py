@@ -17,7 +17,6 @@ from bandstand.supervision import (
     spawn_supervisor,
 )
 from bandstand.testing import VirtualClock
-from tests.actor.players import ride
 from tests.actor.workers import one_for_one
 from tests.core.support import settle
 from tests.registry.actors import Database
@@ -56,21 +55,18 @@ def test_a_child_that_is_down_is_not_found(loop: ActorSystem, clock: VirtualCloc
     assert registry.find("db", Database) is handle
 
 
-def test_a_wait_ends_with_the_next_restart(loop: ActorSystem) -> None:
-    async def body() -> None:
-        root = one_for_one(loop, child("db", backoff=Backoff(initial=0.1)).of(Database))
-        registry = Registry(loop)
-        handle = root.handle(Database, "db")
-        registry.register("db", handle)
-        first = id_of(handle)
-        handle.crash()
-        await handle.ended()
-        with pytest.raises(NameTimeoutError):
-            await registry.wait("db", Database, timeout=0.02)
-        assert await registry.wait("db", Database, timeout=1.0) is handle
-        assert id_of(handle) != first
-
-    ride(loop, body)
+async def test_a_wait_ends_with_the_next_restart(loop: ActorSystem) -> None:
+    root = one_for_one(loop, child("db", backoff=Backoff(initial=0.1)).of(Database))
+    registry = Registry(loop)
+    handle = root.handle(Database, "db")
+    registry.register("db", handle)
+    first = id_of(handle)
+    handle.crash()
+    await handle.ended()
+    with pytest.raises(NameTimeoutError):
+        await registry.wait("db", Database, timeout=0.02)
+    assert await registry.wait("db", Database, timeout=1.0) is handle
+    assert id_of(handle) != first
 
 
 def test_the_name_of_a_forgotten_child_is_free(loop: ActorSystem) -> None:
@@ -163,19 +159,16 @@ def test_the_name_is_kept_while_a_supervisor_restarts(loop: ActorSystem) -> None
     assert registry.find("db", Database) is handle
 
 
-def test_a_wait_for_a_child_of_a_restarted_supervisor(loop: ActorSystem) -> None:
-    async def body() -> None:
-        inner = SupervisorSpec(children=(child("db").of(Database),), max_restarts=0)
-        root = one_for_one(loop, ChildSpec("inner", inner, backoff=Backoff(initial=0.1)))
-        registry = Registry(loop)
-        handle = root.handle(Database, "inner", "db")
-        registry.register("db", handle)
-        handle.crash()
-        await handle.ended()
-        assert registry.find("db", Database) is None
-        assert await registry.wait("db", Database, timeout=1.0) is handle
-
-    ride(loop, body)
+async def test_a_wait_for_a_child_of_a_restarted_supervisor(loop: ActorSystem) -> None:
+    inner = SupervisorSpec(children=(child("db").of(Database),), max_restarts=0)
+    root = one_for_one(loop, ChildSpec("inner", inner, backoff=Backoff(initial=0.1)))
+    registry = Registry(loop)
+    handle = root.handle(Database, "inner", "db")
+    registry.register("db", handle)
+    handle.crash()
+    await handle.ended()
+    assert registry.find("db", Database) is None
+    assert await registry.wait("db", Database, timeout=1.0) is handle
 
 
 def test_a_name_of_one_incarnation_ends_with_it(loop: ActorSystem) -> None:

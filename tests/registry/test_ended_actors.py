@@ -12,7 +12,7 @@ from bandstand.actor import ActorSystem, id_of
 from bandstand.core import ActorStatus
 from bandstand.errors import NameTakenError, NoSuchNameError
 from bandstand.registry import Registry
-from tests.actor.players import ride, turns
+from tests.actor.players import turns
 from tests.core.support import settle
 from tests.registry.actors import Database, Slow, Usher, Witness, crash
 
@@ -102,18 +102,14 @@ def test_the_name_is_free_before_dead_letters(loop: ActorSystem) -> None:
     assert book == [("dead", True), ("stop", "again")]
 
 
-def test_the_name_is_free_after_ended(loop: ActorSystem) -> None:
+async def test_the_name_is_free_after_ended(loop: ActorSystem) -> None:
     registry = Registry(loop)
-
-    async def body() -> object:
-        database = loop.spawn(Database)
-        registry.register("db", database)
-        inherit = heir_of(loop, registry)
-        database.crash()
-        await database.ended()
-        return inherit()
-
-    assert ride(loop, body) is True
+    database = loop.spawn(Database)
+    registry.register("db", database)
+    inherit = heir_of(loop, registry)
+    database.crash()
+    await database.ended()
+    assert inherit() is True
 
 
 def test_the_name_is_free_in_an_earlier_exit_callback(loop: ActorSystem) -> None:
@@ -132,27 +128,23 @@ def test_the_name_is_free_in_an_earlier_exit_callback(loop: ActorSystem) -> None
     )  # the registry, told of the first one's end, has not taken it from the second
 
 
-def test_an_actor_in_on_stop_keeps_its_name(loop: ActorSystem) -> None:
+async def test_an_actor_in_on_stop_keeps_its_name(loop: ActorSystem) -> None:
     registry = Registry(loop)
-
-    async def body() -> None:
-        gate = asyncio.Event()
-        slow = loop.spawn(Slow, gate)
-        registry.register("db", slow)
-        slow.stop()
-        await turns()
-        assert loop.status(id_of(slow)) is ActorStatus.STOPPING
-        assert registry.find("db", Database) is None
-        with pytest.raises(NoSuchNameError, match=r"'db' is the name of <Slow .*>, which is down or ending"):
-            registry.get("db", Database)
-        with pytest.raises(NameTakenError, match="ending"):
-            registry.register("db", loop.spawn(Database))
-        assert registry.names() == ("db",)
-        gate.set()
-        await slow.ended()
-        assert registry.names() == ()
-
-    ride(loop, body)
+    gate = asyncio.Event()
+    slow = loop.spawn(Slow, gate)
+    registry.register("db", slow)
+    slow.stop()
+    await turns()
+    assert loop.status(id_of(slow)) is ActorStatus.STOPPING
+    assert registry.find("db", Database) is None
+    with pytest.raises(NoSuchNameError, match=r"'db' is the name of <Slow .*>, which is down or ending"):
+        registry.get("db", Database)
+    with pytest.raises(NameTakenError, match="ending"):
+        registry.register("db", loop.spawn(Database))
+    assert registry.names() == ("db",)
+    gate.set()
+    await slow.ended()
+    assert registry.names() == ()
 
 
 def test_an_actor_registers_itself_in_on_start(loop: ActorSystem) -> None:

@@ -304,27 +304,24 @@ def test_a_closed_topic_delivers_accepted_events(loop: ActorSystem) -> None:
 
 
 @pytest.mark.guarantee("G211")
-def test_a_drained_topic_has_delivered_everything(loop: ActorSystem) -> None:
-    async def body() -> None:
-        topic = topic_of(loop)
-        book: list[int] = []
-        topic.subscribe(loop.spawn(Listener, book).hear)
-        publish(topic, 1, 2, 3)
-        assert await topic.drain()
-        assert book == [1, 2, 3]
-        assert await topic.drain()
-        stuck = topic_of(loop)
-        gate: Channel[None] = Channel()
-        gated = loop.spawn(Gated, book, gate)
-        stuck.subscribe(gated.slowly)
-        publish(stuck, 4)
-        assert not await stuck.drain(timeout=0)
-        waiting = asyncio.ensure_future(stuck.drain(timeout=None))
-        await turns()
-        gated.kill()
-        assert await waiting
-
-    ride(loop, body)
+async def test_a_drained_topic_has_delivered_everything(loop: ActorSystem) -> None:
+    topic = topic_of(loop)
+    book: list[int] = []
+    topic.subscribe(loop.spawn(Listener, book).hear)
+    publish(topic, 1, 2, 3)
+    assert await topic.drain()
+    assert book == [1, 2, 3]
+    assert await topic.drain()
+    stuck = topic_of(loop)
+    gate: Channel[None] = Channel()
+    gated = loop.spawn(Gated, book, gate)
+    stuck.subscribe(gated.slowly)
+    publish(stuck, 4)
+    assert not await stuck.drain(timeout=0)
+    waiting = asyncio.ensure_future(stuck.drain(timeout=None))
+    await turns()
+    gated.kill()
+    assert await waiting
 
 
 @pytest.mark.slow
