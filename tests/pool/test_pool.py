@@ -20,12 +20,11 @@ from bandstand.errors import (
     NoSuchActorError,
     StartError,
     TargetEndedError,
-    WrongThreadError,
 )
 from bandstand.pool import OnDeath, Pool, Routing, pooled
-from tests.actor.players import elsewhere, ride, spin
+from tests.actor.players import ride, spin
 from tests.core.support import check_statistics, settle
-from tests.pool.workers import Calm, Desk, Hand, balanced, buried
+from tests.pool.workers import Calm, Desk, Hand, balanced
 
 pytestmark = pytest.mark.guarantee("G220")
 
@@ -100,23 +99,6 @@ async def test_a_cancelled_ask_of_a_pool(loop: ActorSystem, place: str) -> None:
 
 
 @pytest.mark.guarantee("G230")
-async def test_a_cancellation_from_another_thread_reaches_the_worker(loop: ActorSystem) -> None:
-    book: list[Any] = []
-    pool = pooled(loop, 1).spawn(Hand, book)
-    futures: list[Any] = []
-    thread = threading.Thread(target=lambda: futures.append(pool.handle.slowly.future(1, asyncio.Event())))
-    thread.start()
-    while (0, 1) not in book:  # noqa: ASYNC110 -- same
-        await asyncio.sleep(0)
-    thread.join()
-    assert futures[0].cancel()
-    while (0, "cancelled") not in book:  # noqa: ASYNC110 -- same
-        await asyncio.sleep(0)
-    await asyncio.sleep(0.001)
-    assert pool.status().withdrawn == 1
-
-
-@pytest.mark.guarantee("G230")
 async def test_a_deadline_does_not_affect_the_worker(loop: ActorSystem) -> None:
     book: list[Any] = []
     gate = asyncio.Event()
@@ -162,16 +144,6 @@ class Other(Actor):
     @ask
     def answer(self) -> str:
         return "never"
-
-
-@pytest.mark.guarantee("G230")
-async def test_a_worker_may_ask_its_own_pool(
-    loop: ActorSystem,
-) -> None:
-    two = pooled(loop, 2).spawn(Selfish)
-    assert await two.handle.ask_back(two) == "me"
-    one = pooled(loop, 1).spawn(Selfish)
-    assert await one.handle.ask_back(one) == "late"
 
 
 @pytest.mark.guarantee("G230")
@@ -230,14 +202,6 @@ def test_wrong_arguments_of_a_pool_are_refused(loop: ActorSystem) -> None:
     with pytest.raises(InvalidArgumentError):
         pooled(loop).spawn(int)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]  # what it is about
     assert loop.statistics().spawned == 0
-
-
-def test_another_thread_may_use_the_handle_and_nothing_else(loop: ActorSystem) -> None:
-    pool = pooled(loop, 1).spawn(Hand, [])
-    deeds = (pool.status, pool.stop, lambda: pool.resize(2))
-    for deed in deeds:
-        with pytest.raises(WrongThreadError):
-            elsewhere(deed)
 
 
 def test_a_message_past_the_handle_is_logged(loop: ActorSystem) -> None:
@@ -357,23 +321,6 @@ def test_the_end_of_the_loop_is_the_end_of_the_pool(loop: ActorSystem) -> None:
     check_statistics(loop)
 
 
-@pytest.mark.guarantee("G221")
-@pytest.mark.parametrize("way", ["stop", "kill"])
-async def test_unread_messages_are_counted_at_the_end(loop: ActorSystem, way: str) -> None:
-    letters = buried(loop)
-    pool = pooled(loop, 2).spawn(Hand, [])
-    pool.handle.note("a")
-    assert await pool.handle.half(2) == 1
-    for what in "bcd":
-        pool.handle.note(what)
-    assert (pool.status().accepted, pool.status().waiting) == (5, 3)
-    getattr(pool.handle, way)()
-    await pool.ended()
-    status = pool.status()
-    assert (status.accepted, status.handled, status.dead, status.waiting) == (5, 2, 3, 0)
-    assert [(letter.what, letter.data) for letter in letters] == [("Hand.note()", what) for what in "bcd"]
-
-
 @pytest.mark.guarantee("G248", "G249")
 async def test_a_pool_answers_status_and_ping(loop: ActorSystem) -> None:
     gate = asyncio.Event()
@@ -388,11 +335,3 @@ async def test_a_pool_answers_status_and_ping(loop: ActorSystem) -> None:
         peek(pool.handle)
     gate.set()
     assert await pool.drain()
-
-
-@pytest.mark.guarantee("G229")
-async def test_wrong_drain_arguments_are_refused(loop: ActorSystem) -> None:
-    pool = pooled(loop, 1).spawn(Hand, [])
-    with pytest.raises(InvalidArgumentError, match="timeout is -"):
-        await pool.drain(-0.001)
-    assert await pool.handle.half(2) == 1

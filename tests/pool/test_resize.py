@@ -9,7 +9,7 @@ import pytest
 
 from bandstand.actor import ActorSystem
 from bandstand.errors import InvalidArgumentError, StartError
-from bandstand.pool import ByKey, Resizing, Routing, pooled
+from bandstand.pool import ByKey, Resizing, pooled
 from bandstand.supervision.supervisor import consistent_hash
 from tests.actor.players import ride
 from tests.core.support import Boom, check_statistics, settle
@@ -110,22 +110,6 @@ async def test_a_key_that_moves_never_overtakes_itself(loop: ActorSystem, before
     done = [entry for entry in book if entry != "made"]
     assert [number for _, number in done] == list(range(6))
     assert pool.status().handled == 6
-
-
-async def test_copies_of_a_broadcast_are_still_handled_by_one_that_leaves(loop: ActorSystem) -> None:
-    book: list[Any] = []
-    gate = asyncio.Event()
-    pool = pooled(loop, 2, routing=Routing.BROADCAST).spawn(Hand, book)
-    pool.handle.hold(gate)
-    pool.handle.note("both")
-    await asyncio.sleep(0.001)
-    resizing = pool.resize(1)
-    pool.handle.note("one")
-    gate.set()
-    await resizing
-    await asyncio.sleep(0.001)
-    noted = [entry for entry in book if entry != "made" and entry[1] in ("both", "one")]
-    assert sorted(noted) == [(0, "both"), (0, "one"), (1, "both")]
 
 
 async def test_a_resize_ends_with_the_pool(loop: ActorSystem) -> None:

@@ -102,24 +102,6 @@ def test_a_key_goes_to_one_worker_in_order(loop: ActorSystem) -> None:
 
 
 @pytest.mark.guarantee("G223")
-def test_a_key_function_gets_the_arguments(loop: ActorSystem) -> None:
-    book: list[Any] = []
-    seen: list[Any] = []
-
-    def key(*args: Any, **named: Any) -> str:
-        seen.append((args, named))
-        return "k"
-
-    pool = pooled(loop, 2, routing=ByKey(key)).spawn(Hand, book)
-    pool.handle.note(5)
-    pool.handle.name_it(key="x", value=2)
-    pool.handle.collect(7)
-    settle(loop)
-    assert seen == [((5,), {}), ((), {"key": "x", "value": 2}), ((7,), {})]
-    assert pool.status().handled == 3
-
-
-@pytest.mark.guarantee("G223")
 async def test_a_message_without_a_key_is_a_dead_letter(loop: ActorSystem) -> None:
     letters = buried(loop)
     pool = pooled(loop, 2, routing=ByKey(first_of)).spawn(Hand, [])

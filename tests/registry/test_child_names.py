@@ -96,15 +96,6 @@ def test_a_stopped_child_keeps_its_name_until_it_is_deleted(loop: ActorSystem) -
     assert registry.names() == ()
 
 
-def test_the_name_is_free_when_the_supervisor_has_ended(loop: ActorSystem) -> None:
-    root = one_for_one(loop, child("db").of(Database))
-    registry = Registry(loop)
-    registry.register("db", root.handle(Database, "db"))
-    root.stop()
-    settle(loop)
-    assert registry.names() == ()
-
-
 def test_the_name_of_a_dynamic_child(loop: ActorSystem) -> None:
     root = spawn_supervisor(loop, DynamicSpec(child=child("db").of(Database), max_restarts=10))
     registry = Registry(loop)
@@ -157,18 +148,6 @@ def test_the_name_is_kept_while_a_supervisor_restarts(loop: ActorSystem) -> None
     settle(loop)
     assert seen == [("inner", ("db",)), ("db", ("db",))]
     assert registry.find("db", Database) is handle
-
-
-async def test_a_wait_for_a_child_of_a_restarted_supervisor(loop: ActorSystem) -> None:
-    inner = SupervisorSpec(children=(child("db").of(Database),), max_restarts=0)
-    root = one_for_one(loop, ChildSpec("inner", inner, backoff=Backoff(initial=0.1)))
-    registry = Registry(loop)
-    handle = root.handle(Database, "inner", "db")
-    registry.register("db", handle)
-    handle.crash()
-    await handle.ended()
-    assert registry.find("db", Database) is None
-    assert await registry.wait("db", Database, timeout=1.0) is handle
 
 
 def test_a_name_of_one_incarnation_ends_with_it(loop: ActorSystem) -> None:

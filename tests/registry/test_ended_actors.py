@@ -42,39 +42,17 @@ def heir_of(loop: ActorSystem, registry: Registry) -> Callable[[], object]:
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_an_ended_actor_is_not_found(loop: ActorSystem, end: str) -> None:
-    registry = Registry(loop)
-    database = loop.spawn(Database)
-    registry.register("db", database)
-    ENDS[end](loop, database)
-    settle(loop)
-    assert registry.find("db", Database) is None
-    assert registry.names() == ()
-    with pytest.raises(NoSuchNameError):
-        registry.get("db", Database)
-
-
-@pytest.mark.parametrize("end", ENDS)
-def test_the_name_is_free_in_a_down_message(loop: ActorSystem, end: str) -> None:
-    registry, book = Registry(loop), list[Any]()
-    database = loop.spawn(Database)
-    registry.register("db", database)
-    witness = loop.spawn(Witness, heir_of(loop, registry), book)
-    loop.monitor(id_of(witness), id_of(database))
-    ENDS[end](loop, database)
-    settle(loop)
-    assert book == [("Down", True)]
-
-
-@pytest.mark.parametrize("end", ENDS)
-def test_the_name_is_free_in_a_child_exit(loop: ActorSystem, end: str) -> None:
+@pytest.mark.parametrize("hears", ["Down", "ChildExit"])
+def test_the_name_is_free_when_a_watcher_hears_of_the_end(loop: ActorSystem, end: str, hears: str) -> None:
     registry, book = Registry(loop), list[Any]()
     witness = loop.spawn(Witness, heir_of(loop, registry), book)
-    database = loop.options(supervisor=witness).spawn(Database)
+    database = loop.options(supervisor=witness if hears == "ChildExit" else None).spawn(Database)
     registry.register("db", database)
+    if hears == "Down":
+        loop.monitor(id_of(witness), id_of(database))
     ENDS[end](loop, database)
     settle(loop)
-    assert book == [("ChildExit", True)]
+    assert book == [(hears, True)]
 
 
 @pytest.mark.parametrize("end", ENDS)
@@ -144,17 +122,4 @@ async def test_an_actor_in_on_stop_keeps_its_name(loop: ActorSystem) -> None:
     assert registry.names() == ("db",)
     gate.set()
     await slow.ended()
-    assert registry.names() == ()
-
-
-def test_an_actor_registers_itself_in_on_start(loop: ActorSystem) -> None:
-    registry = Registry(loop)
-
-    class Starter(Database):
-        def on_start(self) -> None:
-            registry.register("db", self.me)
-
-    starter = loop.spawn(Starter)
-    assert registry.get("db", Starter) == starter
-    starter.stop()
     assert registry.names() == ()

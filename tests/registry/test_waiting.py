@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from bandstand.actor import Actor, ActorSystem, ask
+from bandstand.actor import ActorSystem
 from bandstand.errors import InvalidArgumentError, LoopClosedError, NameTimeoutError
 from bandstand.registry import Registry
 from bandstand.testing import VirtualClock
@@ -90,17 +90,3 @@ async def test_an_actor_of_another_class_ends_a_wait_with_an_error(loop: ActorSy
         await wait
     with pytest.raises(InvalidArgumentError, match=r"timeout is -0\.001"):
         await registry.wait("db", Database, timeout=-0.001)
-
-
-async def test_an_actor_can_wait(loop: ActorSystem) -> None:
-    registry = Registry(loop)
-
-    class Seeker(Actor):
-        @ask
-        async def seek(self) -> int:
-            return await (await registry.wait("db", Database, timeout=None)).rows()
-
-    reply = loop.spawn(Seeker).seek()
-    await turns()
-    registry.register("db", loop.spawn(Database, [1, 2]))
-    assert await reply == 2

@@ -194,7 +194,7 @@ async def test_timeouts_of_asyncio_around_a_receive_lose_nothing() -> None:
 # -- by a token --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("G97")
+@pytest.mark.guarantee("G97", "G104")
 @pytest.mark.parametrize("side", ["send", "receive"])
 async def test_a_token_that_is_already_cancelled_has_priority(side: str) -> None:
     channel = Channel[int](2)

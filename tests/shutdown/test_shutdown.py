@@ -249,22 +249,6 @@ def test_an_endless_producer_is_bounded(make_loop: LoopMaker, drive: Drive) -> N
     assert report.killed == ()
 
 
-@pytest.mark.guarantee("G263")
-def test_an_endless_drain_leaves_time_for_the_stop(make_loop: LoopMaker, drive: Drive, book: Book) -> None:
-    loop = make_loop()
-    loop.spawn(PingPong).ping()
-    loop.spawn(Slow, book, "slow", 250)
-    shutdown = GracefulShutdown(loop, deadline=0.9)
-    shutdown.begin()
-    report = drive(loop, shutdown)
-    assert (report.of(ShutdownPhase.DRAIN).end, report.of(ShutdownPhase.DRAIN).duration * 1000) == (
-        PhaseEnd.TIMED_OUT,
-        600,
-    )
-    assert (report.of(ShutdownPhase.STOP).end, report.killed) == (PhaseEnd.COMPLETE, ())
-    assert book.words == ["slow begins to end", "slow ends"]
-
-
 @pytest.mark.guarantee("G262")
 def test_drain_only_waits_for_chosen_actors(make_loop: LoopMaker, drive: Drive, book: Book) -> None:
     loop = make_loop()
@@ -422,21 +406,6 @@ def test_a_hanging_actor_is_killed(
     assert "has no supervisor" not in caplog.text, "it is said once"
 
 
-@pytest.mark.guarantee("G264")
-def test_actors_started_by_on_stop_are_stopped(make_loop: LoopMaker, drive: Drive, book: Book) -> None:
-    class Heir(Actor):
-        def on_stop(self, reason: object, cause: object, /) -> None:
-            loop.spawn(Slow, book, "heir", 10)
-
-    loop = make_loop()
-    loop.spawn(Heir)
-    shutdown = GracefulShutdown(loop)
-    shutdown.begin()
-    report = drive(loop, shutdown)
-    assert report.is_clean
-    assert book.words == ["heir begins to end", "heir ends"]
-
-
 # --- once ----------------------------------------------------------------------------------------------------------------------
 
 
@@ -505,22 +474,6 @@ def test_a_shutdown_needs_run_or_async_with(make_loop: LoopMaker, caplog: pytest
     GracefulShutdown(loop).begin()
     loop.poll_once()
     assert "driven by hand" in caplog.text
-
-
-@pytest.mark.guarantee("G265")
-def test_the_end_of_the_loop_ends_waits(make_loop: LoopMaker, clock: VirtualClock) -> None:
-    loop = make_loop()
-
-    async def main() -> None:
-        async with loop:
-            shutdown = GracefulShutdown(loop)
-            asyncio.get_running_loop().call_later(0.1, loop.request_stop)
-            with pytest.raises(LoopClosedError, match="was not shut down"):
-                await shutdown.wait()
-            with pytest.raises(LoopClosedError):
-                await shutdown.run()
-
-    clock.run(main())
 
 
 @pytest.mark.guarantee("G265")
@@ -680,21 +633,6 @@ def test_busy_actors_are_logged_each_second(
     ]
     assert "shutdown begins (SIGTERM)" in caplog.text
     assert "shutdown (SIGTERM): clean, 3600 ms, 0 dead letters" in caplog.text
-
-
-@pytest.mark.guarantee("G266")
-@pytest.mark.parametrize("seconds", [2, 20])
-def test_an_idle_shutdown_does_not_poll(make_loop: LoopMaker, drive: Drive, book: Book, seconds: int) -> None:
-    loop = make_loop()
-    loop.spawn(Worker, book, ms=seconds * 1000).work("x")
-    shutdown = GracefulShutdown(loop)
-    shutdown.begin()
-    report = drive(loop, shutdown)
-    assert report.is_clean
-    assert report.duration * 1000 == seconds * 1000
-    # One wakeup for each line of progress, and a few for what really happens.
-    assert loop.statistics().ticks <= seconds + 12
-    assert loop.statistics().wakeups <= seconds + 12
 
 
 @pytest.mark.parametrize(

@@ -28,10 +28,6 @@ def pipe() -> Iterator[tuple[int, int]]:
 # --- the process ------------------------------------------------------------------------------------------------------
 
 
-def test_without_a_leak_nothing_is_reported() -> None:
-    assert Leaks.now().since() == []
-
-
 @pytest.mark.slow
 def test_a_thread_is_reported_with_its_name() -> None:
     before, release = Leaks.now(), threading.Event()
@@ -41,13 +37,6 @@ def test_a_thread_is_reported_with_its_name() -> None:
     release.set()
     thread.join(30)
     assert before.since(patience=0) == []
-
-
-@pytest.mark.slow
-def test_a_thread_that_is_ending_is_waited_for() -> None:
-    before = Leaks.now()
-    threading.Thread(target=threading.Event().wait, args=(0.05,)).start()
-    assert before.since(patience=30) == []
 
 
 @pytest.mark.slow
@@ -144,19 +133,6 @@ def test_everything_that_a_loop_holds_is_reported(pipe: tuple[int, int]) -> None
         "1 descriptors are watched",
         "1 messages are waiting",
     ]
-
-
-def test_tasks_are_reported_with_their_names() -> None:
-    async def main() -> tuple[list[str], list[str]]:
-        task = asyncio.create_task(asyncio.Event().wait(), name="the humming")
-        before = pending_tasks(asyncio.get_running_loop())
-        task.cancel()
-        await asyncio.wait([task])
-        return before, pending_tasks(asyncio.get_running_loop())
-
-    before, after = asyncio.run(main())
-    assert "task 'the humming' has not ended" in before
-    assert len(after) == len(before) - 1
 
 
 def test_the_tasks_of_a_loop_can_be_excluded(bandstand_clock: VirtualClock) -> None:

@@ -104,14 +104,6 @@ def test_the_exception_of_the_body_is_raised() -> None:
         run_async(main)
 
 
-def test_the_cancellation_of_the_body_is_raised() -> None:
-    async def main() -> None:
-        raise asyncio.CancelledError
-
-    with pytest.raises(asyncio.CancelledError):
-        run_async(main)
-
-
 def test_an_exception_that_escapes_into_the_event_loop_ends_the_body() -> None:
     async def main() -> None:
         raise_later(Boom("callback"))
@@ -141,14 +133,6 @@ def test_the_exception_of_the_body_mentions_what_escaped() -> None:
     with pytest.raises(LookupError, match="body") as caught:
         run_async(main)
     assert caught.value.__notes__ == ["an exception escaped into the event loop: Boom: callback"]
-
-
-def test_an_error_without_an_exception_is_reported_by_its_message() -> None:
-    async def main() -> None:
-        asyncio.get_running_loop().call_exception_handler({"message": "a task was destroyed"})
-
-    with pytest.raises(AssertionError, match="escaped into the event loop: a task was destroyed"):
-        run_async(main)
 
 
 def test_a_task_that_has_not_ended_is_reported() -> None:

@@ -167,20 +167,6 @@ def test_a_key_function_that_raises(loop: ActorSystem, caplog: pytest.LogCapture
     assert "missed an event" in caplog.text
 
 
-@pytest.mark.guarantee("G211")
-def test_a_cancelled_subscription_gets_no_more(loop: ActorSystem) -> None:
-    topic = topic_of(loop)
-    book: list[int] = []
-    subscription = topic.subscribe(loop.spawn(Listener, book).hear)
-    publish(topic, 1, 2, 3)
-    assert subscription.cancel()
-    assert not subscription.cancel()
-    publish(topic, 4)
-    settle(loop)
-    assert book == [1]
-    assert topic.subscribers == 0
-
-
 @pytest.mark.guarantee("G211", "G212")
 def test_an_ended_subscriber_is_removed_at_once(loop: ActorSystem) -> None:
     topic = topic_of(loop)
@@ -212,18 +198,3 @@ def test_a_subscriber_that_crashes_does_not_affect_others(loop: ActorSystem) -> 
     publish(topic, 3)
     settle(loop)
     assert good == [Event(1), Event(-1), Event(2), Event(3)]
-
-
-@pytest.mark.guarantee("G212")
-def test_a_handler_of_a_killed_subscriber_is_ignored(loop: ActorSystem) -> None:
-    gate: Channel[None] = Channel(UNBOUNDED)
-    topic = topic_of(loop)
-    book: list[Any] = []
-    gated = loop.spawn(Gated, book, gate)
-    subscription = topic.subscribe(gated.slowly)
-    publish(topic, 1, 2)
-    spin(loop, 3)
-    gated.kill()
-    gate.try_send(None)
-    spin(loop, 3)
-    assert (subscription.handled, subscription.lost) == (0, 2)

@@ -112,18 +112,6 @@ async def test_a_cancelled_wait_loses_no_event(loop: ActorSystem) -> None:
         assert taken + await rest(stream) == [0, 1, 2, 3, 4, 5]
 
 
-async def test_tasks_share_a_stream(loop: ActorSystem) -> None:
-    topic = topic_of(loop)
-    async with topic.listen() as stream:
-        readers = [asyncio.ensure_future(rest(stream)) for _ in range(3)]
-        await turns()
-        publish(topic, *range(10))
-        await turns()
-        topic.close()
-        parts = await asyncio.gather(*readers)
-        assert sorted(number for part in parts for number in part) == list(range(10))
-
-
 async def test_wrong_streams_are_refused(loop: ActorSystem) -> None:
     topic = topic_of(loop)
     with pytest.raises(LoopBusyError, match="was not entered"):
