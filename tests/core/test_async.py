@@ -11,8 +11,8 @@ import gc
 import inspect
 import threading
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Coroutine, Generator, Iterator
+from contextlib import suppress
 from contextvars import ContextVar
 from time import monotonic
 from typing import Any, cast
@@ -431,62 +431,6 @@ def test_a_task_group_cancels_its_tasks(
 
 
 @pytest.mark.guarantee("G31")
-@pytest.mark.parametrize("kind", ["asyncio", "anyio"])
-def test_work_in_threads_is_waited_for_while_others_go_on(loop: Loop, drive: Drive, kind: str) -> None:
-    log: list[str] = []
-    release = threading.Event()
-    main = threading.current_thread()
-
-    def work() -> str:
-        assert threading.current_thread() is not main
-        assert release.wait(PATIENCE)
-        return "worked"
-
-    async def deed(ctx: Context[Any]) -> None:
-        loop.send(other, go_on)
-        log.append(await (asyncio.to_thread(work) if kind == "asyncio" else anyio.to_thread.run_sync(work)))
-
-    def go_on(ctx: Context[Any]) -> None:
-        log.append("other")
-        release.set()
-
-    actor, other = loop.spawn(aobey), loop.spawn(run_message)
-    order(loop, actor, deed)
-    drive(loop)
-    assert log == ["other", "worked"]
-    assert loop.status(actor) is ActorStatus.RUNNING
-
-
-@pytest.mark.guarantee("G31")
-def test_async_generators_and_managers_are_closed(loop: Loop, moment: Moment) -> None:
-    log: list[Any] = []
-
-    @asynccontextmanager
-    async def manager() -> AsyncGenerator[str]:
-        log.append("enter")
-        await asyncio.sleep(0)
-        try:
-            yield "value"
-        finally:
-            await asyncio.sleep(0)
-            log.append("exit")
-
-    async def numbers() -> AsyncIterator[int]:
-        for number in range(3):
-            await asyncio.sleep(0)
-            yield number
-
-    async def deed(ctx: Context[Any]) -> None:
-        await moment.come()
-        async with manager() as value:
-            log.append(value)
-            log.append([number async for number in numbers()])
-
-    moment.play(loop, deed)
-    assert log == ["enter", "value", [0, 1, 2], "exit"]
-
-
-@pytest.mark.guarantee("G31")
 def test_a_future_that_fails_raises_in_the_coroutine(loop: Loop, moment: Moment) -> None:
     caught: list[str] = []
 
@@ -788,22 +732,6 @@ def test_every_callable_that_returns_a_coroutine_is_async(
     assert loop.status(actor) is ActorStatus.STOPPED
 
 
-@pytest.mark.guarantee("G31")
-def test_a_behavior_may_be_sync_and_async(loop: Loop, drive: Drive, seen: list[Any]) -> None:
-
-    def behavior(ctx: Context[list[Any]], data: int) -> Any:
-        if data % 2:
-            return acollect(ctx, data)
-        seen.append(data)
-        return None
-
-    actor = loop.spawn(behavior, seen)
-    for number in range(10):
-        loop.send(actor, number)
-    drive(loop)
-    assert seen == list(range(10))
-
-
 @pytest.mark.slow
 @pytest.mark.guarantee("G25", "G31")
 def test_a_coroutine_of_a_stopped_actor_is_not_run(loop: Loop, drive: Drive) -> None:
@@ -828,20 +756,10 @@ async def cancels_itself_and_returns(ctx: Context[Any]) -> None:
     this_task().cancel()
 
 
-async def cancels_itself_and_takes_it_back(ctx: Context[Any]) -> None:
-    this_task().cancel()
-    this_task().uncancel()
-
-
 async def swallows_its_own_cancellation(ctx: Context[Any]) -> None:
     this_task().cancel()
     with pytest.raises(asyncio.CancelledError):
         await asyncio.sleep(0)
-
-
-async def swallows_it_and_goes_on(ctx: Context[Any]) -> None:
-    await swallows_its_own_cancellation(ctx)
-    await asyncio.sleep(0)
 
 
 async def is_cancelled_from_outside(ctx: Context[Any]) -> None:
@@ -849,11 +767,6 @@ async def is_cancelled_from_outside(ctx: Context[Any]) -> None:
     asyncio.get_running_loop().call_soon(this_task().cancel)
     with pytest.raises(asyncio.CancelledError):
         await forever()
-
-
-async def is_cancelled_twice(ctx: Context[Any]) -> None:
-    for _ in range(2):
-        await is_cancelled_from_outside(ctx)
 
 
 async def is_cancelled_while_it_is_handed_over(ctx: Context[Any]) -> None:
@@ -869,30 +782,12 @@ async def is_cancelled_while_it_yields(ctx: Context[Any]) -> None:
         await until(lambda: False)
 
 
-async def until_both(future: asyncio.Future[None]) -> None:
-    await future
-    await asyncio.sleep(0)
-
-
-async def is_cancelled_and_its_future_comes_too(ctx: Context[Any]) -> None:
-    host = asyncio.get_running_loop()
-    future: asyncio.Future[None] = host.create_future()
-    host.call_soon(future.set_result, None)
-    host.call_soon(this_task().cancel)
-    with pytest.raises(asyncio.CancelledError):
-        await until_both(future)
-
-
 POISONS: list[Deed] = [
     cancels_itself_and_returns,
-    cancels_itself_and_takes_it_back,
     swallows_its_own_cancellation,
-    swallows_it_and_goes_on,
     is_cancelled_from_outside,
-    is_cancelled_twice,
     is_cancelled_while_it_is_handed_over,
     is_cancelled_while_it_yields,
-    is_cancelled_and_its_future_comes_too,
 ]
 
 
@@ -1353,18 +1248,6 @@ def test_polling_by_hand_moves_coroutines_on_and_never_waits(loop: Loop) -> None
         loop.poll_once()
     assert log == ["begun", "done"]
     assert is_quiet(loop)
-
-
-@pytest.mark.guarantee("G27", "G31")
-def test_run_finishes_what_poll_once_began(loop: Loop, seen: list[Any]) -> None:
-    loop.send(loop.spawn(acollect, seen), 1)
-    loop.poll_once()
-    assert seen == []
-    loop.run(until_idle=True)
-    assert seen == [1]
-    loop.send(loop.spawn(acollect, seen), 2)
-    by_hand(loop)
-    assert seen == [1, 2]
 
 
 @pytest.mark.guarantee("G31")

@@ -334,59 +334,6 @@ def test_an_init_that_ends_its_running_supervisor(loop: Loop, diary: RecordingOb
     assert family.taken == 1
 
 
-@pytest.mark.guarantee("G44")
-def test_nested_inits_end_actors_when_they_return(loop: Loop, diary: RecordingObserver) -> None:
-    ids: dict[str, ActorId] = {}
-    log: list[object] = []
-
-    def innermost(ctx: Context[Any]) -> str:
-        ids["inner"] = ctx.self_id
-        for name in ("boss", "middle", "inner"):
-            loop.fail_actor(ids[name])
-        log.append([loop.status(actor) for actor in ids.values()])
-        return "state"
-
-    def middle(ctx: Context[Any]) -> str:
-        ids["middle"] = ctx.self_id
-        inner = add_child(loop, idle, innermost)
-        log.append(("inner", loop.status(inner)))
-        return "state"
-
-    def give_birth(ctx: Context[Any]) -> None:
-        ids["boss"] = ctx.self_id
-        child = add_child(loop, idle, middle)
-        log.append(("middle", loop.status(child)))
-        log.append(("boss", loop.status(ctx.self_id)))
-
-    boss = loop.spawn(run_message)
-    call_in(loop, boss, give_birth)
-    call_in(loop, boss, lambda ctx: log.append("never"))
-    settle(loop)
-    assert log == [
-        [ActorStatus.STOPPING] * 3,
-        ("inner", ActorStatus.FAILED),
-        ("middle", ActorStatus.FAILED),
-        ("boss", ActorStatus.STOPPING),
-    ]
-    assert [actor for actor, _ in diary.stopped] == [ids["inner"], ids["middle"], boss]
-
-
-@pytest.mark.guarantee("G44")
-@pytest.mark.parametrize("how", ENDS)
-def test_an_init_that_ends_its_idle_supervisor(loop: Loop, boss: ActorId, how: str) -> None:
-    seen: list[ActorStatus] = []
-
-    def init(ctx: Context[Any]) -> str:
-        ENDS[how](loop, boss)
-        seen.append(loop.status(boss))
-        return "state"
-
-    child = add_child(loop, idle, init, supervisor=boss)
-    assert seen == [ActorStatus.STOPPED if how == "stop" else ActorStatus.FAILED]
-    assert loop.status(child) is ActorStatus.RUNNING
-    assert loop.statistics().sent == 0
-
-
 @pytest.mark.guarantee("G44", "G15")
 def test_the_behavior_of_the_supervisor_goes_on(loop: Loop) -> None:
     log: list[object] = []
@@ -509,34 +456,6 @@ def test_a_stop_cancels_an_async_init(loop: Loop, boss: ActorId, notes: list[See
     assert loop.status(child) is ActorStatus.STOPPED
     assert log == (["begun", "cancelled"] if has_begun else [])
     assert [message.data for message in notes] == [ChildExit(child, ExitReason.NORMAL, None)]
-
-
-@pytest.mark.guarantee("G44", "G32")
-def test_a_cancelled_init_that_returns_does_not_start(
-    loop: Loop, boss: ActorId, notes: list[Seen], stubborn: Stubborn
-) -> None:
-    stubborn.answer = "a state that is no verdict"
-    child = add_child(loop, idle, stubborn, supervisor=boss)
-    poll_until(loop, lambda: stubborn.begun)
-    loop.stop_actor(child)
-    stubborn.release.set()
-    poll_until(loop, lambda: exits(notes))
-    assert loop.status(child) is ActorStatus.STOPPED
-    assert start_messages(notes) == []
-    assert exits(notes)[0].reason is ExitReason.NORMAL
-
-
-@pytest.mark.guarantee("G44", "G22")
-def test_an_interrupt_in_an_async_init_leaves(loop: Loop, diary: RecordingObserver) -> None:
-    async def init(ctx: Context[Any]) -> None:
-        await asyncio.sleep(0)
-        raise KeyboardInterrupt
-
-    child = add_child(loop, idle, init)
-    with pytest.raises(KeyboardInterrupt):
-        loop.run()
-    assert diary.stopped == [(child, ExitReason.NORMAL)]
-    assert loop.statistics().alive == 0
 
 
 @pytest.mark.guarantee("G22", "G44")
@@ -875,19 +794,6 @@ BOSS_ENDS: dict[str, Callable[[Loop, ActorId], object]] = {
 }
 
 
-@pytest.mark.guarantee("G21", "G54")
-@pytest.mark.parametrize("how", BOSS_ENDS)
-def test_children_end_before_their_supervisor(loop: Loop, diary: RecordingObserver, how: str) -> None:
-    boss, family = add_supervisor(loop, run_message)
-    children = [add_child(loop, idle, supervisor=boss) for _ in range(4)]
-    # A family's own order, which need not be that of the births.
-    family.children = [children[place] for place in (2, 0, 3, 1)]
-    BOSS_ENDS[how](loop, boss)
-    assert [actor for actor, _ in diary.stopped] == [*(children[place] for place in (1, 3, 0, 2)), boss]
-    assert {reason for actor, reason in diary.stopped if actor is not boss} == {ExitReason.NORMAL}
-    assert family.taken == 1
-
-
 @pytest.mark.spec("J16")
 @pytest.mark.guarantee("G21")
 def test_the_order_of_an_exit(loop: Loop) -> None:
@@ -928,6 +834,7 @@ def test_the_order_of_an_exit(loop: Loop) -> None:
 @pytest.mark.guarantee("G21", "G54")
 @pytest.mark.parametrize("how", BOSS_ENDS)
 def test_a_whole_tree_ends_leaves_first(loop: Loop, diary: RecordingObserver, how: str) -> None:
+    """In the order of each family, which need not be that of the births."""
     root, top = add_supervisor(loop, run_message)
     expected: list[ActorId] = []
     for _ in range(3):
@@ -935,10 +842,13 @@ def test_a_whole_tree_ends_leaves_first(loop: Loop, diary: RecordingObserver, ho
         family = RecordingChildGroup(loop)
         loop.kernel.actors.set_child_group(middle, family)
         top.children.append(middle)
-        family.children.extend(add_child(loop, idle, supervisor=middle) for _ in range(3))
+        leaves = [add_child(loop, idle, supervisor=middle) for _ in range(4)]
+        family.children = [leaves[place] for place in (2, 0, 3, 1)]
         expected = [*reversed(family.children), middle, *expected]
     BOSS_ENDS[how](loop, root)
     assert [actor for actor, _ in diary.stopped] == [*expected, root]
+    assert {reason for actor, reason in diary.stopped if actor is not root} == {ExitReason.NORMAL}
+    assert top.taken == 1
     assert loop.statistics().dead == 0, "nobody tells a supervisor that has ended"
 
 

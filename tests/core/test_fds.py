@@ -244,36 +244,6 @@ def test_run_watches_every_kind(make_loop: LoopMaker, subject: Subject, seen: li
     assert loop.statistics().fds == 0
 
 
-@pytest.mark.guarantee("G27")
-def test_until_idle_waits_for_descriptors(make_loop: LoopMaker, descriptors: Descriptors) -> None:
-    loop = make_loop(clock=MonotonicClock())
-    read, write = descriptors.pipe()
-    asleep = threading.Event()
-    seen: list[Any] = []
-
-    def owner(ctx: Context[Any], data: object) -> None:
-        seen.append(data)
-        if isinstance(data, IoEvent):
-            ctx.loop.unwatch_fd(data.fd)
-        else:
-            asleep.set()
-
-    def wake() -> None:
-        assert asleep.wait(PATIENCE)
-        os.write(write, b"x")
-
-    actor = loop.spawn(owner)
-    loop.watch_fd(read, actor, READ)
-    loop.send(actor, "first")
-    thread = threading.Thread(target=wake)
-    thread.start()
-    loop.run(until_idle=True)
-    thread.join(PATIENCE)
-    assert seen == ["first", IoEvent(read, Readiness.READ)]
-    assert loop.statistics().alive == 1
-    assert loop.statistics().wakeups < 10, "it slept meanwhile"
-
-
 @pytest.mark.slow
 @pytest.mark.guarantee("G28", "G36")
 def test_a_stop_while_riding_leaves_no_reader_in_the_event_loop(loop_factory: HostFactory) -> None:
@@ -637,26 +607,6 @@ def test_a_cancelled_owner(make_loop: LoopMaker, loop_factory: HostFactory, desc
         await until(lambda: bool(seen))
 
     ride(loop, loop_factory, body)
-
-
-@pytest.mark.guarantee("G35")
-@pytest.mark.parametrize("hosted", [True, False])
-def test_descriptors_of_users_stay_open(make_loop: LoopMaker, descriptors: Descriptors, hosted: bool) -> None:
-    loop = make_loop(clock=MonotonicClock())
-    unwatched, orphaned, kept = (descriptors.pipe() for _ in range(3))
-    owner = loop.spawn(idle)
-    loop.watch_fd(unwatched[0], owner, READ)
-    loop.watch_fd(orphaned[0], owner, READ)
-    loop.watch_fd(kept[0], loop.spawn(idle), READ)
-    loop.unwatch_fd(unwatched[0])
-    loop.stop_actor(owner)
-    if hosted:
-        call_in(loop, loop.spawn(run_message), lambda ctx: ctx.loop.request_stop())
-        loop.run()
-    loop.destroy()
-    for read, write in (unwatched, orphaned, kept):
-        os.write(write, b"x")
-        assert os.read(read, 1) == b"x"
 
 
 @pytest.mark.guarantee("G35")

@@ -24,7 +24,6 @@ from tests.core.support import (
     check_statistics,
     forever,
     idle,
-    python,
     run_message,
     turns,
     until,
@@ -403,26 +402,6 @@ def test_a_hanging_task_of_a_behavior(virtual: Callable[..., Loop], clock: Virtu
     assert kept[0].is_closed()
     assert stubborn.cancellations > 0
     assert (clock.now_ns() - start) / 1e6 == pytest.approx(300, abs=1)
-
-
-@pytest.mark.slow
-@pytest.mark.guarantee("G30")
-def test_what_is_left_when_a_program_ends_warns_of_nothing_but_itself() -> None:
-    done = python(
-        "import asyncio, sys\n"
-        "from bandstand.core import Loop\n"
-        "async def wait(ctx, data):\n"
-        "    try:\n"
-        "        await asyncio.Event().wait()\n"
-        "    finally:\n"
-        "        print('finally')\n"
-        "loop = Loop()\n"
-        "loop.send(loop.spawn(wait), 1)\n"
-        "for _ in range(5): loop.poll_once()\n"
-        "loop.destroy()\n"
-        "print(loop.statistics().in_flight)\n"
-    )
-    assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["finally", "0"], "")
 
 
 # --- who asks ---------------------------------------------------------------------------------------------------------------

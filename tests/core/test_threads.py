@@ -45,13 +45,11 @@ from tests.core.support import (
     HostFactory,
     LoopMaker,
     RecordingObserver,
-    Seen,
     check_statistics,
     collect,
     idle,
     in_thread,
     python,
-    record,
     settle,
 )
 
@@ -179,21 +177,6 @@ def test_send_async_raises_in_the_calling_thread(loop: Loop) -> None:
     loop.destroy()
     assert type(in_thread(lambda: loop.send_async(actor, "x"))) is LoopClosedError
     assert loop.statistics().refused == 4
-
-
-@pytest.mark.guarantee("G37")
-def test_send_async_passes_all_arguments(loop: Loop, seen: list[Seen]) -> None:
-    actor = loop.spawn(record, seen)
-    data = object()
-    for lane in reversed(USER_LANES):
-        in_thread(lambda lane=lane: loop.send_async(actor, data, tag=2**32 - 1, lane=lane, sender=actor))  # type: ignore[misc]
-    in_thread(lambda: loop.send_async(int(actor), None))
-    settle(loop)
-    assert seen == [
-        *(Seen(data, 2**32 - 1, actor, lane) for lane in USER_LANES),
-        Seen(None, 0, 0, Lane.DATA),
-    ]
-    assert seen[0].data is data
 
 
 @pytest.mark.guarantee("G37")

@@ -11,7 +11,6 @@ from bandstand.supervision import (
     Backoff,
     ChildSpec,
     DynamicSpec,
-    RestartPolicy,
     Strategy,
     SupervisorSpec,
     spawn_supervisor,
@@ -67,33 +66,6 @@ async def test_a_wait_ends_with_the_next_restart(loop: ActorSystem) -> None:
         await registry.wait("db", Database, timeout=0.02)
     assert await registry.wait("db", Database, timeout=1.0) is handle
     assert id_of(handle) != first
-
-
-def test_the_name_of_a_forgotten_child_is_free(loop: ActorSystem) -> None:
-    root = one_for_one(loop, child("db", restart=RestartPolicy.NEVER).of(Database))
-    registry = Registry(loop)
-    handle = root.handle(Database, "db")
-    registry.register("db", handle)
-    handle.stop()
-    assert registry.find("db", Database) is None
-    settle(loop)  # the supervisor hears of it, and forgets it
-    assert registry.names() == ()
-    registry.register("db", loop.spawn(Database))
-
-
-def test_a_stopped_child_keeps_its_name_until_it_is_deleted(loop: ActorSystem) -> None:
-    root = one_for_one(loop, child("db").of(Database))
-    registry = Registry(loop)
-    handle = root.handle(Database, "db")
-    registry.register("db", handle)
-    root.stop_child("db")
-    settle(loop)
-    assert (registry.find("db", Database), registry.names()) == (None, ("db",))
-    root.restart_child("db")
-    assert registry.find("db", Database) is handle
-    root.stop_child("db")
-    root.delete_child("db")
-    assert registry.names() == ()
 
 
 def test_the_name_of_a_dynamic_child(loop: ActorSystem) -> None:

@@ -213,37 +213,6 @@ def test_a_token_that_is_cancelled_from_another_thread_ends_the_block(
         runner.run(main())
 
 
-def test_it_works_in_an_actor(clock: VirtualClock) -> None:
-    """Its coroutines run in a task that processes many messages."""
-    log: list[object] = []
-
-    async def behavior(ctx: Context[None], data: str) -> None:
-        try:
-            async with CancelToken(timeout=0.02).guard() as inner:
-                log.append(inner)
-                await asyncio.sleep(FOR_EVER)
-        except TokenCancelledError:
-            log.append(data)
-        await goes_on()
-
-    async def main() -> None:
-        async with Loop(clock=clock) as loop:
-            actor = loop.spawn(behavior)
-            for data in ("one", "two", "three"):
-                loop.send(actor, data)
-            await asyncio.sleep(0.05)
-            loop.stop_actor(actor)
-            await iterate()
-
-    clock.run(main())
-    assert log[1::2] == ["one", "two"]
-    assert [inner.reason for inner in log[::2] if isinstance(inner, CancelToken)] == [
-        "its deadline of 20 ms has passed",
-        "its deadline of 20 ms has passed",
-        "the task was cancelled",
-    ]
-
-
 # -- asyncio's own cancellation ----------------------------------------------------------------------------------------
 
 
@@ -332,22 +301,6 @@ async def test_a_pending_cancellation_from_before_the_block_is_raised(
     assert log == (["mine"] if meets else ["mine", "left"])
 
 
-@pytest.mark.no_loop
-async def test_a_cancellation_that_was_undone_before_the_block_is_not_the_guards(clock: VirtualClock) -> None:
-    """Before Python 3.13 it is still raised at the next await."""
-
-    async def work() -> None:
-        this_task().cancel("from outside")
-        this_task().uncancel()
-        with pytest.raises(TokenCancelledError, match="mine"):
-            async with CancelToken().guard() as inner:
-                inner.cancel("mine")
-                await asyncio.sleep(FOR_EVER)
-        await goes_on()
-
-    await asyncio.create_task(work())
-
-
 # -- guards and asyncio.timeout ----------------------------------------------------------------------------------------
 
 
@@ -417,33 +370,6 @@ async def test_a_task_group_inside_ends_its_tasks(library: str, where: str) -> N
             if where == "body":
                 await asyncio.sleep(FOR_EVER)
     assert log == ["child ended"]
-    await goes_on()
-
-
-@pytest.mark.no_loop
-async def test_around_it_a_task_group_cancels_the_block_when_a_sibling_fails(clock: VirtualClock) -> None:
-    token = CancelToken()
-    seen: list[str | None] = []
-
-    async def fails() -> None:
-        await asyncio.sleep(0.01)
-        raise ValueError("oops")
-
-    async def guarded() -> None:
-        async with token.guard() as inner:
-            inner.on_cancel(lambda which: seen.append(which.reason))
-            await asyncio.sleep(FOR_EVER)
-
-    with pytest.raises(ExceptionGroup) as caught:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(fails())
-            group.create_task(guarded())
-            async with token.guard() as inner:
-                inner.on_cancel(lambda which: seen.append(which.reason))
-                await asyncio.sleep(FOR_EVER)
-    assert [type(error) for error in caught.value.exceptions] == [ValueError]
-    assert seen == ["the task was cancelled"] * 2
-    assert not token.cancelled
     await goes_on()
 
 

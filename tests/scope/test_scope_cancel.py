@@ -140,21 +140,6 @@ async def test_cancel_takes_effect_at_once() -> None:
         assert await second is True
 
 
-async def test_an_actor_cancels_its_scope_and_does_not_wait_for_itself(loop: Loop) -> None:
-    answers: list[bool] = []
-
-    async with Scope() as scope:
-
-        async def behavior(ctx: Context[Any], data: object) -> None:
-            answers.append(await scope.cancel("by an actor"))
-            await hang()
-
-        loop.send(scope.spawn(behavior), "go")
-        await hang()
-    assert answers == [False]
-    assert scope.token.reason == "by an actor"
-
-
 @pytest.mark.spec("K4")
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_a_channel_actor_cancels_its_scope_and_does_not_wait_for_itself(is_async: bool) -> None:
@@ -269,27 +254,6 @@ def test_an_actor_that_runs_in_the_bodys_task_is_not_the_body(who: str) -> None:
     clock = VirtualClock()
     clock.run(main())
     assert log == ["body ended"]
-
-
-@pytest.mark.parametrize("is_async_init", [False, True])
-async def test_a_body_in_an_actor_is_recognised_as_the_caller(is_async_init: bool, loop: Loop) -> None:
-    log: list[str] = []
-
-    async def behavior(ctx: Context[Any], data: object) -> None:
-        if is_async_init:
-            await asyncio.sleep(0)
-        async with Scope() as scope:
-            scope.launch(hang(log))
-            await iterate()
-            await scope.cancel("by the body")
-            await iterate()
-            log.append("went on")
-
-    actor = loop.spawn(behavior)
-    loop.send(actor, "go")
-    await iterate(30)
-    loop.stop_actor(actor)
-    assert log == ["child ended", "went on"]
 
 
 async def test_a_cancel_that_comes_while_the_scope_is_entered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -429,31 +393,6 @@ async def test_a_parents_cancellation_propagates_as_cancelled(how: str) -> None:
     assert is_over(scope)
 
 
-async def test_a_parents_cancellation_and_the_scopes_own() -> None:
-    """The body has cancelled its children and continues when the parent token is cancelled."""
-    token = CancelToken()
-    log: list[str] = []
-    with pytest.raises(TokenCancelledError, match="from above") as caught:
-        async with Scope(token=token) as scope:
-            scope.launch(hang(log))
-            await iterate()
-            await scope.cancel("own")
-            asyncio.get_running_loop().call_soon(token.cancel, "from above")
-            await hang(log, "body")
-    assert caught.value.token == token.number
-    assert log == ["child ended", "body ended"]
-
-
-async def test_errors_have_priority_over_a_parents_cancellation() -> None:
-    token = CancelToken()
-    with raises_errors(Boom()):
-        async with Scope(token=token) as scope:
-            scope.launch(fail_at_cleanup())
-            await iterate()
-            token.cancel()
-            await hang()
-
-
 # --- by asyncio -------------------------------------------------------------------------------------------------------
 
 
@@ -591,32 +530,6 @@ async def test_a_body_that_swallows_its_cancellation(loop: Loop) -> None:
     check_nothing_left(loop)
     await iterate()
     assert log == ["child ended", "swallowed", "went on"]
-
-
-@pytest.mark.guarantee("G116")
-async def test_a_scope_in_a_task_that_is_being_cancelled_already() -> None:
-    log: list[str] = []
-
-    async def clean_up() -> None:
-        async with Scope() as scope:
-            scope.launch(hang(log))
-            scope.launch(cancel_soon(scope))
-            await hang()
-        log.append("cleaned up")
-
-    async def block() -> None:
-        try:
-            await hang()
-        finally:
-            await clean_up()
-
-    task = asyncio.create_task(block())
-    await iterate()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert task.cancelling() == 1
-    assert log == ["child ended", "cleaned up"]
 
 
 # --- children that do not end -----------------------------------------------------------------------------------------

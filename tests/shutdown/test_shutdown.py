@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from bandstand.actor import Actor, ActorSystem, child, id_of, tell
+from bandstand.actor import Actor, ActorSystem, child, id_of
 from bandstand.core import ActorId, Context
 from bandstand.errors import (
     ActorNotLocalError,
@@ -282,45 +282,6 @@ def test_messages_of_a_pool_wait_for_a_restart(
     report = drive(loop, shutdown)
     assert [word for word in book.words if ":" in word] == ["worker: a", "worker: b"]
     assert (report.of(ShutdownPhase.DRAIN).end, report.dead_letters) == (PhaseEnd.COMPLETE, 0)
-
-
-@pytest.mark.guarantee("G262")
-def test_a_periodic_timer_does_not_delay_the_drain(make_loop: LoopMaker, drive: Drive) -> None:
-    ticks: list[int] = []
-
-    class Clockwork(Actor):
-        def on_start(self) -> None:
-            self.every(1.0, self.tick)
-
-        @tell
-        def tick(self) -> None:
-            ticks.append(1)
-
-    loop = make_loop()
-    loop.spawn(Clockwork)
-    shutdown = GracefulShutdown(loop)
-    at(loop, 10_500, shutdown.begin)
-    assert drive(loop, shutdown).is_clean
-    assert len(ticks) == 10
-
-
-@pytest.mark.guarantee("G262")
-def test_asks_that_are_in_flight_are_answered(make_loop: LoopMaker, clock: VirtualClock, book: Book) -> None:
-    loop = make_loop()
-
-    async def main() -> list[int]:
-        async with loop:
-            worker = loop.spawn(Worker, book, ms=100)
-            prices = [asyncio.create_task(priced(worker, "x" * number)) for number in range(5)]
-            await asyncio.sleep(0.01)
-            report = await GracefulShutdown(loop).run()
-            assert report.is_clean
-            return [await price for price in prices]
-
-    async def priced(worker: Worker, what: str) -> int:
-        return await worker.price(what)
-
-    assert clock.run(main()) == [0, 1, 2, 3, 4]
 
 
 # --- stop and kill -------------------------------------------------------------------------------------------------------------
