@@ -9,7 +9,6 @@ import asyncio
 import functools
 import gc
 import inspect
-import threading
 import weakref
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import suppress
@@ -51,7 +50,6 @@ from tests.core.support import (
     check_statistics,
     downs,
     exits,
-    fill,
     guarded,
     idle,
     record,
@@ -318,24 +316,6 @@ def test_a_coroutine_keeps_its_task(loop: Loop, moment: Moment, drive: Drive) ->
     drive(loop)
     assert [len(set(mine)) for mine in tasks] == [1, 1, 1]
     assert len({mine[0] for mine in tasks}) == 3, "three in flight at one time are three tasks"
-
-
-@pytest.mark.guarantee("G31")
-def test_no_task_is_left_current_outside_a_coroutine(loop: Loop, drive: Drive) -> None:
-    found: list[asyncio.Task[Any] | None] = []
-
-    async def fails(ctx: Context[Any], data: object) -> None:
-        raise Boom
-
-    def look(ctx: Context[Any], data: object) -> None:
-        found.append(asyncio.current_task())
-
-    warm(loop, drive)
-    for behavior in (aidle, fails, acollect):
-        loop.send(loop.spawn(behavior, []), None)
-        loop.send(loop.spawn(look), None)
-    drive(loop)
-    assert found == [None] * 3
 
 
 @pytest.mark.guarantee("G31")
@@ -822,20 +802,6 @@ def test_a_cancellation_affects_one_message(loop: Loop, moment: Moment, drive: D
     assert loop.statistics().ended_panic == 0
 
 
-@pytest.mark.guarantee("G32")
-def test_a_late_cancellation_has_no_effect(loop: Loop, moment: Moment, drive: Drive, seen: list[Any]) -> None:
-    async def late(ctx: Context[Any]) -> None:
-        await moment.come()
-        asyncio.get_running_loop().call_soon(this_task().cancel)
-
-    actor, other = moment.play(loop, late), loop.spawn(acollect, seen)
-    for number in range(3):
-        loop.send(other, number)
-        drive(loop)
-    assert seen == [0, 1, 2]
-    assert loop.status(actor) is ActorStatus.RUNNING
-
-
 @pytest.mark.guarantee("G31", "G32")
 @pytest.mark.parametrize("caught", [False, True])
 def test_a_cancellation_in_the_first_tick(loop: Loop, moment: Moment, drive: Drive, caught: bool) -> None:
@@ -1057,26 +1023,6 @@ def test_context_of_the_spawn(
 
 
 @pytest.mark.guarantee("G33")
-def test_context_in_tasks_and_threads(loop: Loop, drive: Drive, setting: Callable[[str], None]) -> None:
-    seen: list[str] = []
-
-    async def child() -> None:
-        seen.append(var.get())
-        var.set("child")
-
-    async def deed(ctx: Context[Any]) -> None:
-        var.set("message")
-        async with asyncio.TaskGroup() as group:
-            group.create_task(child())
-        seen.append(await asyncio.to_thread(var.get))
-        seen.append(var.get())
-
-    order(loop, loop.spawn(aobey), deed)
-    drive(loop)
-    assert seen == ["message"] * 3
-
-
-@pytest.mark.guarantee("G33")
 @pytest.mark.parametrize("by", ["send", "send_after", "send_async", "stop_actor"])
 def test_context_does_not_leak_to_functions(
     setting: Callable[[str], None], loop: Loop, clock: VirtualClock, moment: Moment, drive: Drive, by: str
@@ -1179,51 +1125,6 @@ def test_timers_wait_for_a_coroutine_and_come_in_order(virtual: Loop, clock: Vir
     check_statistics(virtual)
 
 
-@pytest.mark.guarantee("G20", "G15")
-def test_a_due_timer_waits_for_room_of_an_actor_in_flight(virtual: Loop, clock: VirtualClock) -> None:
-    seen: list[Any] = []
-
-    async def behavior(ctx: Context[Any], data: object) -> None:
-        if data == "slow":
-            await asyncio.sleep(1)
-        seen.append(data)
-
-    actor = virtual.spawn(behavior, mailbox_cap=8)
-    virtual.send_after(actor, 0.5, "timer")
-    virtual.send(actor, "slow")
-    other = virtual.spawn(run_message)
-    filled: list[int] = []
-    pending: list[int] = []
-
-    def fill_it(ctx: Context[Any]) -> None:
-        filled.append(fill(virtual, actor))
-
-    def look(ctx: Context[Any]) -> None:
-        pending.append(virtual.statistics().timers_pending)
-
-    virtual.send_after(other, 0.1, fill_it)
-    virtual.send_after(other, 0.7, look)
-    virtual.run(until_idle=True)
-    assert filled == [4]
-    assert pending == [1], "the timer is due, and waits"
-    assert seen == ["slow"] + ["filler"] * 4 + ["timer"]
-    check_statistics(virtual)
-
-
-@pytest.mark.guarantee("G27")
-def test_until_idle_waits_for_a_coroutine_that_only_a_thread_can_wake(loop: Loop, seen: list[str]) -> None:
-
-    async def behavior(ctx: Context[Any], data: object) -> None:
-        host = asyncio.get_running_loop()
-        future: asyncio.Future[str] = host.create_future()
-        threading.Thread(target=host.call_soon_threadsafe, args=(future.set_result, "woken")).start()
-        seen.append(await future)
-
-    loop.send(loop.spawn(behavior), None)
-    loop.run(until_idle=True)
-    assert seen == ["woken"]
-
-
 # --- by hand, and as a guest ----------------------------------------------------------------------------------------------
 
 
@@ -1248,35 +1149,6 @@ def test_polling_by_hand_moves_coroutines_on_and_never_waits(loop: Loop) -> None
         loop.poll_once()
     assert log == ["begun", "done"]
     assert is_quiet(loop)
-
-
-@pytest.mark.guarantee("G31")
-def test_poll_once_inside_async_with_runs_coroutines(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
-    loop = make_loop()
-    seen: list[tuple[int, bool]] = []
-
-    async def main() -> None:
-        body = this_task()
-
-        async def behavior(ctx: Context[Any], data: int) -> None:
-            mine = this_task()
-            if data % 2:
-                await asyncio.sleep(0)
-            assert this_task() is mine
-            seen.append((data, mine is body))
-
-        async with loop:
-            actor = loop.spawn(behavior)
-            for number in range(6):
-                loop.send(actor, number)
-                loop.poll_once()
-                assert this_task() is body
-                for _ in range(3):
-                    await asyncio.sleep(0)
-            assert loop.status(actor) is ActorStatus.RUNNING
-
-    run_async(main, loop_factory=loop_factory)
-    assert seen == [(number, False) for number in range(6)]
 
 
 @pytest.mark.guarantee("G28")

@@ -46,44 +46,6 @@ def test_sleep_0_waits_for_a_whole_turn(loop: Loop, others: int) -> None:
     assert wrong == []
 
 
-@pytest.mark.guarantee("G31")
-@pytest.mark.parametrize("actors", [1, 10])
-def test_a_turn_costs_one_turn_and_no_task_wakes_for_it(loop: Loop, actors: int) -> None:
-    turns = 0
-
-    async def deed() -> None:
-        for _ in range(100):
-            await asyncio.sleep(0)
-
-    async def count() -> None:
-        nonlocal turns
-        while loop.statistics().in_flight > 1:
-            turns += 1
-            await asyncio.sleep(0)
-
-    loop.send(loop.spawn(aobey), count)
-    for _ in range(actors):
-        loop.send(loop.spawn(aobey), deed)
-    loop.run(until_idle=True)
-    assert turns <= 105
-
-
-@pytest.mark.guarantee("G31")
-def test_a_future_of_the_host_goes_on_with_its_coroutine_in_one_turn(loop: Loop) -> None:
-    order: list[str] = []
-
-    async def deed() -> None:
-        host = asyncio.get_running_loop()
-        future = host.create_future()
-        host.call_soon(future.set_result, "well")
-        host.call_soon(host.call_soon, order.append, "a turn later")
-        order.append(await future)
-
-    loop.send(loop.spawn(aobey), deed)
-    loop.run(until_idle=True)
-    assert order == ["well", "a turn later"]
-
-
 @pytest.mark.guarantee("G31", "G32")
 @pytest.mark.parametrize("kind", ["a future", "a task", "a turn"])
 def test_a_cancellation_keeps_its_words(loop: Loop, kind: str) -> None:

@@ -177,13 +177,6 @@ def test_an_async_init_that_raises_is_a_panic(
     assert [data for _, _, data, *_ in diary.dead] == ["unread"]
 
 
-@pytest.mark.guarantee("G44", "G23")
-def test_an_unsupervised_init_that_raises_is_logged(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
-    add_child(loop, idle, raising(Boom("the reason")), name="orphan")
-    assert sum("orphan" in line.getMessage() for line in caplog.records) == 1
-    assert "the reason" in caplog.text
-
-
 @pytest.mark.guarantee("G44", "G22")
 @pytest.mark.parametrize(
     ("how", "reason", "cause"),
@@ -595,23 +588,6 @@ def test_kept_messages_come_first_by_lanes(loop: Loop, init: Any, seen: list[Any
 
 
 @pytest.mark.guarantee("G51")
-def test_a_kept_mailbox_waits_for_an_async_init(loop: Loop, stubborn: Stubborn, seen: list[Any]) -> None:
-    boss, family = add_supervisor(loop)
-    stubborn.answer = seen
-    first = add_child(loop, idle, supervisor=boss, keeps=True)
-    write(loop, first)
-    loop.kill_actor(first)
-    second = add_child(loop, collect, stubborn, supervisor=boss, keeps=True, estate=family.mailboxes.pop())
-    loop.send(second, "new")
-    poll_until(loop, lambda: stubborn.begun)
-    loop.poll_once()
-    assert seen == []
-    stubborn.release.set()
-    poll_until(loop, lambda: len(seen) == len(IN_ORDER) + 1)
-    assert seen == [*IN_ORDER, "new"]
-
-
-@pytest.mark.guarantee("G51")
 @pytest.mark.parametrize("kind", ["function", "coroutine"])
 def test_a_failed_init_keeps_the_mailbox(loop: Loop, kind: str, seen: list[Any]) -> None:
     boss, family = add_supervisor(loop)
@@ -737,40 +713,6 @@ def test_a_child_group_that_raises_on_keep(
     settle(loop)
     assert loop.statistics().waiting == 0
     assert len(diary.dead) == len(IN_ORDER)
-
-
-@pytest.mark.guarantee("G51", "G10", "G24")
-def test_an_observer_that_stops_a_restarted_child(loop: Loop) -> None:
-    boss, family = add_supervisor(loop)
-    child = add_child(loop, idle, supervisor=boss, keeps=True)
-    write(loop, child)
-    loop.stop_actor(child)
-    loop.set_observer(OnStart(loop.stop_actor))
-    add_child(loop, idle, supervisor=boss, keeps=True, estate=family.mailboxes.pop())
-    loop.set_observer(None)
-    settle(loop)
-    for estate in family.mailboxes:
-        loop.kernel.discard_mailbox(estate)
-    assert loop.statistics().waiting == 0
-
-
-@pytest.mark.guarantee("G51", "G10", "G24")
-def test_messages_of_the_observer_to_a_restarted_child(loop: Loop, seen: list[Any]) -> None:
-    boss, family = add_supervisor(loop)
-    child = add_child(loop, idle, supervisor=boss, keeps=True)
-    write(loop, child)
-    loop.stop_actor(child)
-
-    def greet(actor: ActorId) -> None:
-        for lane in USER_LANES:
-            loop.send(actor, f"hello by {lane.name}", lane=lane)
-
-    loop.set_observer(OnStart(greet))
-    add_child(loop, collect, giving(seen), supervisor=boss, keeps=True, estate=family.mailboxes.pop())
-    loop.set_observer(None)
-    settle(loop)
-    assert sorted(seen) == sorted([*IN_ORDER, *(f"hello by {lane.name}" for lane in USER_LANES)])
-    assert loop.statistics().waiting == 0
 
 
 # --- families -----------------------------------------------------------------------------------------------------------
@@ -977,26 +919,6 @@ def test_a_refused_child_has_no_init(loop: Loop, boss: ActorId) -> None:
     assert loop.statistics().spawned == 2
 
 
-@pytest.mark.guarantee("G26")
-def test_an_init_that_stops_the_loop(loop: Loop, diary: RecordingObserver) -> None:
-    log: list[object] = []
-
-    def init(ctx: Context[Any]) -> None:
-        loop.request_stop()
-        with pytest.raises(LoopClosedError):
-            add_child(loop, idle)
-        log.append("closed")
-
-    def give_birth(ctx: Context[Any]) -> None:
-        log.append(loop.status(add_child(loop, idle, init)))
-
-    boss = loop.spawn(run_message)
-    call_in(loop, boss, give_birth)
-    loop.run()
-    assert log == ["closed", ActorStatus.RUNNING]
-    assert len(diary.stopped) == 2
-
-
 @pytest.mark.spec("J16")
 @pytest.mark.guarantee("G24")
 def test_the_observer_hears_of_restarts(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
@@ -1046,20 +968,6 @@ def test_a_system_message_can_be_sent_for_later(loop: Loop, clock: VirtualClock,
     settle(loop)
     assert notes == [Seen("later", SystemTag.CHILD_RESTART, 0, Lane.SYSTEM)]
     assert not timer.pending
-
-
-@pytest.mark.guarantee("G8", "G20")
-def test_a_system_timer_waits_for_room(loop: Loop, clock: VirtualClock, diary: RecordingObserver) -> None:
-    seen: list[Any] = []
-    actor = loop.spawn(collect, seen, mailbox_cap=5)
-    for number in range(5):
-        assert loop.kernel.send_system(actor, number, SystemTag.SHUTDOWN)
-    loop.kernel.start_system_timer(actor, 1, "later", SystemTag.SHUTDOWN)
-    clock.advance(0.005)
-    settle(loop)
-    assert seen == [*range(5), "later"]
-    assert diary.full == []
-    assert loop.status(actor) is ActorStatus.RUNNING
 
 
 @pytest.mark.guarantee("G16", "G19")
@@ -1134,25 +1042,6 @@ def test_a_loop_that_failed_before_run_raises_in_run(loop: Loop, diary: Recordin
     assert diary.stopped == [(actor, ExitReason.NORMAL)]
     with pytest.raises(LoopClosedError):
         loop.run()
-
-
-@pytest.mark.guarantee("G48", "G30")
-def test_a_failed_loop_waits_for_its_coroutines(loop: Loop) -> None:
-    log: list[str] = []
-
-    async def behavior(ctx: Context[Any], data: object) -> None:
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            await asyncio.sleep(0)
-            log.append("ended")
-            raise
-
-    loop.send(loop.spawn(behavior), "x")
-    failing(loop, RestartLimitError("x"))
-    with pytest.raises(RestartLimitError):
-        loop.run()
-    assert log == ["ended"]
 
 
 @pytest.mark.guarantee("G48", "G28")

@@ -136,21 +136,6 @@ def test_an_observer_and_listeners_hear_beside_each_other(loop: Loop, observer_f
     assert (len(seen), len(diary.dead)) == (2, 2), "the listener stays"
 
 
-@pytest.mark.guarantee("G256", "G257")
-def test_an_observer_that_raises_is_logged(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
-    seen: list[RuntimeEvent] = []
-
-    class Clumsy:
-        def on_dead_letter(self, *_: object) -> None:
-            raise ValueError("clumsy")
-
-    loop.set_observer(Clumsy())
-    loop.events.listen(seen.append)
-    lose(loop, 1)
-    assert len(seen) == 1
-    assert "Clumsy.on_dead_letter" in caplog.text
-
-
 @pytest.mark.guarantee("G256")
 def test_what_is_left_at_the_end_of_the_loop_is_told(make_loop: LoopMaker, seen: list[RuntimeEvent]) -> None:
     loop = make_loop()

@@ -215,15 +215,6 @@ def test_it_needs_a_living_local_actor(loop: Loop, make_loop: LoopMaker) -> None
     assert told == []
 
 
-def test_an_exit_hook_is_not_inherited_by_a_reused_slot(loop: Loop) -> None:
-    told: Told = []
-    for _ in range(5):
-        loop.kill_actor(spawn(loop, told))
-    for _ in range(5):
-        loop.stop_actor(loop.spawn(idle))
-    assert told == []
-
-
 @pytest.mark.parametrize("way", ["run", "async with"])
 def test_the_end_of_a_loop_waits_for_exit_hooks(make_loop: LoopMaker, clock: VirtualClock, way: str) -> None:
     loop = make_loop(loop_factory=clock.new_event_loop)

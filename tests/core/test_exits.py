@@ -13,7 +13,6 @@ from bandstand.core import (
     FAIL,
     OK,
     STOP,
-    ActorId,
     ActorStatus,
     ChildExit,
     Context,
@@ -23,7 +22,6 @@ from bandstand.core import (
     Verdict,
 )
 from bandstand.errors import ActorFailedError, InvalidVerdictError, NoSuchActorError
-from bandstand.testing import VirtualClock
 from tests.core.support import (
     Boom,
     BreakableClock,
@@ -32,7 +30,6 @@ from tests.core.support import (
     RecordingObserver,
     Seen,
     call_in,
-    downs,
     exits,
     failer,
     idle,
@@ -227,51 +224,6 @@ def test_an_interrupt_in_a_hook_is_not_lost(loop: Loop) -> None:
         spawn_and_run()
 
 
-@pytest.mark.spec("J16")
-@pytest.mark.guarantee("G21")
-def test_one_exit_path_in_this_order(loop: Loop, clock: VirtualClock) -> None:
-    """Stale id, timers, dead letters, seat, observer, supervisor and monitors."""
-    facts: list[tuple[str, object]] = []
-    notes: list[Seen] = []
-    boss = loop.spawn(record, notes)
-    child = loop.spawn(idle, supervisor=boss, name="child")
-    loop.monitor(boss, child)
-    timer = loop.send_after(child, 0.005, "timer")
-    loop.send(child, "unread")
-
-    class Order:
-        """Only notes what it finds: an assertion in here would be contained."""
-
-        def on_dead_letter(
-            self, target: ActorId, lane: Lane, data: object, tag: int, sender: ActorId | int
-        ) -> None:
-            facts.append(("dead letter; stale", not loop.try_send(child, "x")))
-            facts.append(("status", loop.status(child)))
-            facts.append(("timer pending", timer.pending))
-
-        def on_actor_stop(self, id: ActorId, reason: ExitReason) -> None:  # noqa: A002 -- the hook's own name
-            books = loop.statistics()
-            facts.append(("stop; dead letters", books.dead))
-            facts.append(("alive", books.alive))
-            facts.append(("ready", books.ready))
-
-    loop.set_observer(Order())
-    loop.fail_actor(child, Boom("x"))
-    loop.set_observer(None)
-    assert facts == [
-        ("dead letter; stale", True),
-        ("status", ActorStatus.FAILED),
-        ("timer pending", False),
-        ("stop; dead letters", 1),
-        ("alive", 1),
-        # The child's own place in the queue: nobody who watches was told yet.
-        ("ready", 1),
-    ]
-    settle(loop)
-    assert [type(message.data).__name__ for message in notes] == ["ChildExit", "Down"]
-    assert [downs(notes)[0].actor, exits(notes)[0].child] == [child, child]
-
-
 @pytest.mark.spec("J4")
 @pytest.mark.guarantee("G21", "G4", "G25")
 def test_unread_messages_become_dead_letters_in_order(loop: Loop, diary: RecordingObserver) -> None:
@@ -336,17 +288,3 @@ def test_an_actor_is_init_while_its_start_is_told(loop: Loop) -> None:
     assert loop.status(actor) is ActorStatus.RUNNING
     assert list(ActorStatus) == sorted(ActorStatus)
     assert [status.name for status in ActorStatus] == ["INIT", "RUNNING", "STOPPING", "STOPPED", "FAILED"]
-
-
-@pytest.mark.guarantee("G21")
-def test_an_ended_actor_in_the_queue_does_not_use_up_anothers_turn(make_loop: LoopMaker) -> None:
-    loop = make_loop()
-    seen: list[object] = []
-    for _ in range(10):
-        ended = loop.spawn(idle)
-        loop.send(ended, "x")
-        loop.stop_actor(ended)
-        heir = loop.spawn(lambda ctx, data: seen.append(data))
-        loop.send(heir, "x")
-    settle(loop)
-    assert seen == ["x"] * 10

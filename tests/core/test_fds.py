@@ -28,7 +28,6 @@ from bandstand.errors import (
     InvalidArgumentError,
     IoNotWatchedError,
     IoRegistrationError,
-    LoopClosedError,
     NoSuchActorError,
 )
 from bandstand.testing import VirtualClock, run_async
@@ -395,23 +394,6 @@ def test_unwatching_what_is_not_watched(loop: Loop, descriptors: Descriptors) ->
     with pytest.raises(IoNotWatchedError) as caught:
         loop.unwatch_fd(read)
     assert caught.value.code == -10
-
-
-@pytest.mark.guarantee("G26")
-def test_a_closed_loop_watches_nothing(loop: Loop, descriptors: Descriptors) -> None:
-    read, _ = descriptors.pipe()
-    other, _ = descriptors.pipe()
-    actor = loop.spawn(idle)
-    loop.watch_fd(read, actor, READ)
-    loop.request_stop()
-    with pytest.raises(LoopClosedError):
-        loop.watch_fd(other, actor, READ)
-    loop.destroy()
-    with pytest.raises(LoopClosedError):
-        loop.watch_fd(other, actor, READ)
-    with pytest.raises(IoNotWatchedError):
-        loop.unwatch_fd(read)
-    assert loop.statistics().fds == 0
 
 
 @pytest.mark.slow
@@ -836,41 +818,6 @@ def test_two_closed_descriptors_are_found(loop: Loop, clock: VirtualClock, descr
     assert seen == [IoEvent(first, Readiness.ERROR)], "never the new one's readiness"
 
 
-@pytest.mark.slow
-@pytest.mark.guarantee("G36")
-def test_a_process_without_free_descriptors_survives_one_that_was_closed() -> None:
-    done = python("""
-import os, resource
-from bandstand.core import Interest, Loop, LoopConfig
-
-soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-loop = Loop(LoopConfig(fd_sweep_period=0.001))
-seen = []
-read, write = os.pipe()
-spare, other = os.pipe()
-loop.watch_fd(read, loop.spawn(lambda ctx, data: seen.append(data.readiness.name)), Interest.READ)
-loop.watch_fd(spare, loop.spawn(lambda ctx, data: ctx.loop.unwatch_fd(spare)), Interest.READ)
-
-def act(ctx, data):
-    os.close(read)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (read, hard))
-    while True:
-        try:
-            os.dup(0)
-        except OSError:
-            break
-    ctx.loop.send_after(ctx.loop.spawn(lambda ctx, data: os.write(other, b"x") and None), 0.05, "x")
-
-loop.send(loop.spawn(act), "x")
-loop.run(until_idle=True)
-print(seen, loop.statistics().ended_panic)
-# To close its event loop, uvloop needs descriptors of its own.
-resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-loop.destroy()
-""")
-    assert (done.returncode, done.stdout) == (0, "['ERROR'] 0\n"), done.stderr
-
-
 @pytest.mark.guarantee("G36")
 @pytest.mark.parametrize("kind", ["fifo", "master", "slave"])
 def test_a_reopened_file(
@@ -899,17 +846,6 @@ def test_a_reopened_file(
         clock.advance(1.0)
         settle(loop)
     assert seen == [IoEvent(fds[0], Readiness.ERROR)]
-
-
-@pytest.mark.guarantee("G27", "G36")
-def test_until_idle_ignores_closed_descriptors(make_loop: LoopMaker, descriptors: Descriptors) -> None:
-    loop = make_loop(clock=MonotonicClock(), fd_sweep_period=0.001)
-    read, _ = descriptors.pipe()
-    seen: list[Any] = []
-    loop.watch_fd(read, loop.spawn(collect, seen), READ)
-    descriptors.close(read)
-    loop.run(until_idle=True)
-    assert seen == [IoEvent(read, Readiness.ERROR)]
 
 
 # --- many ---------------------------------------------------------------------------------------------------------------

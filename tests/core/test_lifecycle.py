@@ -23,7 +23,7 @@ from bandstand.core import (
     MonotonicClock,
 )
 from bandstand.errors import InternalError, LoopBusyError, LoopClosedError, WrongThreadError
-from bandstand.testing import VirtualClock, run_async
+from bandstand.testing import run_async
 from tests.core.support import (
     PATIENCE,
     BreakableClock,
@@ -42,17 +42,6 @@ from tests.core.support import (
 )
 
 # --- open, closed, gone -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.spec("J1")
-@pytest.mark.guarantee("G26")
-def test_before_the_first_run_spawns_and_sends_are_accepted(loop: Loop, seen: list[Any]) -> None:
-    actor = loop.spawn(collect, seen)
-    loop.send(actor, 1)
-    loop.send_after(actor, 0, 2)
-    assert seen == []
-    loop.run(until_idle=True)
-    assert seen == [1, 2]
 
 
 @pytest.mark.spec("J1")
@@ -114,17 +103,6 @@ def test_a_stop_requested_in_poll_once_ends_everybody(loop: Loop, diary: Recordi
 
 @pytest.mark.spec("J1")
 @pytest.mark.guarantee("G26")
-def test_a_stop_of_an_idle_loop_closes_it(loop: Loop, diary: RecordingObserver) -> None:
-    actor = loop.spawn(idle)
-    loop.request_stop()
-    with pytest.raises(LoopClosedError):
-        loop.run()
-    loop.destroy()
-    assert [who for who, _ in diary.stopped] == [actor]
-
-
-@pytest.mark.spec("J1")
-@pytest.mark.guarantee("G26")
 def test_destroy_ends_all_actors_once(loop: Loop, diary: RecordingObserver, seen: list[Any]) -> None:
     actor = loop.spawn(collect, seen)
     loop.send(actor, "x")
@@ -171,15 +149,6 @@ def test_a_hook_cannot_destroy_or_drive_the_loop(loop: Loop, hook: str, driven: 
     assert caught == [hook]
 
 
-@pytest.mark.guarantee("G26")
-def test_a_with_block_destroys_at_its_end(make_loop: LoopMaker) -> None:
-    with make_loop() as loop:
-        actor = loop.spawn(idle)
-        assert "open" in repr(loop)
-    assert loop.status(actor) is ActorStatus.STOPPED
-    assert "destroyed" in repr(loop)
-
-
 @pytest.mark.slow
 @pytest.mark.guarantee("G26")
 def test_a_loop_can_be_collected(loop_factory: HostFactory) -> None:
@@ -209,17 +178,6 @@ def test_a_stopped_loop_that_nobody_destroys_warns_of_nothing(loop_factory: Host
 
 
 # --- run ----------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.guarantee("G27")
-def test_until_idle_can_be_called_again(loop: Loop, clock: VirtualClock, seen: list[Any]) -> None:
-    actor = loop.spawn(collect, seen)
-    for number in range(3):
-        loop.send(actor, number)
-        loop.run(until_idle=True)
-        assert seen == list(range(number + 1))
-        assert loop.status(actor) is ActorStatus.RUNNING
-    loop.run(until_idle=True)
 
 
 @pytest.mark.spec("J13")
@@ -394,22 +352,6 @@ def test_a_broken_loop_interrupts_the_body(
 
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         assert runner.run(main()) == 0
-
-
-@pytest.mark.guarantee("G26", "G28")
-def test_request_stop_inside_async_with(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
-    loop = make_loop()
-
-    async def main() -> bool:
-        async with loop:
-            actor = loop.spawn(idle)
-            loop.request_stop()
-            await turns()
-            assert loop.status(actor) is ActorStatus.STOPPED
-            return True
-
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        assert runner.run(main())
 
 
 # --- threads ------------------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -114,18 +113,6 @@ def test_the_last_of_a_chain_has_the_first_cause(loop: Loop, seen: list[Seen]) -
     assert isinstance(last, LinkBrokenError)
     assert last.__cause__ is error
     assert repr(row[-2]) in str(last)
-
-
-@pytest.mark.guarantee("G23")
-def test_a_shared_exit_is_logged_with_both_causes(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
-    first, peer = loop.spawn(idle), loop.spawn(idle, name="peer")
-    loop.link(first, peer)
-    loop.fail_actor(first, Boom("the first cause"))
-    about_peer = [line for line in caplog.records if "peer" in line.getMessage()]
-    assert len(about_peer) == 1
-    assert about_peer[0].exc_info is not None
-    assert isinstance(about_peer[0].exc_info[1], LinkBrokenError)
-    assert "the first cause" in caplog.text
 
 
 @pytest.mark.guarantee("G21")
@@ -267,35 +254,12 @@ def test_unlink_takes_a_link_back_once_from_either_side(loop: Loop, turned: bool
     assert loop.status(other) is ActorStatus.RUNNING
 
 
-def test_unlink_leaves_other_links_alone(loop: Loop) -> None:
-    one, two, three = (loop.spawn(idle) for _ in range(3))
-    loop.link(one, two)
-    loop.link(one, three)
-    assert loop.unlink(one, two)
-    loop.fail_actor(one)
-    assert loop.status(two) is ActorStatus.RUNNING
-    assert loop.status(three) is ActorStatus.FAILED
-
-
 def test_an_actor_cannot_be_linked_with_itself(loop: Loop) -> None:
     actor = loop.spawn(idle)
     for address in (actor, int(actor)):
         with pytest.raises(InvalidArgumentError, match="itself"):
             loop.link(actor, address)
     loop.fail_actor(actor)
-
-
-@pytest.mark.guarantee("G2")
-def test_bare_numbers_will_do(loop: Loop, seen: list[Seen]) -> None:
-    one, other, trap = loop.spawn(idle), loop.spawn(idle), loop.spawn(record, seen)
-    loop.trap_exits(int(trap))
-    loop.link(int(one), int(other))
-    loop.link(int(one), int(trap))
-    assert loop.unlink(int(one), int(other))
-    loop.fail_actor(one)
-    settle(loop)
-    assert loop.status(other) is ActorStatus.RUNNING
-    assert len(exit_messages(seen)) == 1
 
 
 @pytest.mark.guarantee("G1")
@@ -328,15 +292,6 @@ def test_linking_with_a_failed_actor_ends_the_other(loop: Loop, how: str, seen: 
     assert repr(ended) in str(note.cause)
 
 
-def test_linking_with_a_stopped_actor_changes_nothing(loop: Loop) -> None:
-    ended, actor = loop.spawn(idle), loop.spawn(idle)
-    loop.stop_actor(ended)
-    loop.link(actor, ended)
-    assert loop.status(actor) is ActorStatus.RUNNING
-    assert not loop.unlink(actor, ended)
-    assert loop.statistics().sent == 0
-
-
 @pytest.mark.parametrize(
     ("behavior", "reason"),
     [(stopper, ExitReason.NORMAL), (failer, ExitReason.FAIL), (panicker, ExitReason.PANIC)],
@@ -351,22 +306,6 @@ def test_an_actor_that_traps_hears_of_an_ended_one(loop: Loop, behavior: Any, re
     loop.link(trap, ended)
     settle(loop)
     assert [(note.actor, note.reason) for note in exit_messages(seen)] == [(ended, reason)]
-
-
-def test_an_actor_that_links_itself_with_a_failed_one(loop: Loop) -> None:
-    during: list[ActorStatus] = []
-    ended = loop.spawn(idle)
-    loop.fail_actor(ended)
-
-    def act(ctx: Context[Any]) -> None:
-        ctx.loop.link(ctx.self_id, ended)
-        during.append(ctx.loop.status(ctx.self_id))
-
-    actor = loop.spawn(run_message)
-    loop.send(actor, act)
-    settle(loop)
-    assert during == [ActorStatus.STOPPING]
-    assert loop.status(actor) is ActorStatus.FAILED
 
 
 def test_a_link_with_a_stopping_actor(loop: Loop) -> None:
@@ -400,32 +339,6 @@ def test_a_stopping_actor_keeps_its_reason(loop: Loop, diary: RecordingObserver)
     loop.send(actor, act)
     settle(loop)
     assert diary.stopped == [(peer, ExitReason.FAIL), (actor, ExitReason.NORMAL)]
-
-
-@pytest.mark.guarantee("G32")
-def test_a_linked_coroutine_is_cancelled(loop: Loop, seen: list[Seen]) -> None:
-    log: list[str] = []
-
-    async def behavior(ctx: Context[Any], data: object) -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            log.append("cancelled")
-
-    first, peer = loop.spawn(idle), loop.spawn(behavior, supervisor=loop.spawn(record, seen))
-    loop.link(first, peer)
-    loop.send(peer, "x")
-    poll_until(loop, lambda: loop.statistics().in_flight)
-    error = Boom("x")
-    loop.fail_actor(first, error)
-    assert loop.status(peer) is ActorStatus.STOPPING
-    assert exits(seen) == []
-    poll_until(loop, lambda: exits(seen))
-    (note,) = exits(seen)
-    assert note.reason is ExitReason.FAIL
-    assert isinstance(note.cause, LinkBrokenError)
-    assert note.cause.__cause__ is error
-    assert log == ["cancelled"]
 
 
 @pytest.mark.guarantee("G32")

@@ -169,28 +169,6 @@ def test_the_first_signal_asks_for_a_graceful_stop(number: signal.Signals, sleep
         ]
 
 
-@pytest.mark.slow
-@pytest.mark.guarantee("G30")
-@BOTH
-def test_a_signal_finishes_the_message_at_hand(number: signal.Signals) -> None:
-    text = """
-    def busy(ctx, data):
-        say("busy", data)
-        os.kill(os.getpid(), signal.Signals(NUMBER))
-        say("finished", data)
-
-    loop = make()
-    actor = spawn(loop, busy, "busy")
-    for data in range(3):
-        loop.send(actor, data)
-    loop.run(handle_signals=True)
-    say("over", loop.statistics().dead)
-    """
-    with program(text.replace("NUMBER", str(int(number)))) as running:
-        assert running.end() == (0, "")
-        assert running.said == ["busy 0", "finished 0", "ended busy NORMAL", "over 2"]
-
-
 @pytest.mark.guarantee("G30")
 def test_signals_after_the_first_sigterm_change_nothing_but_a_sigint_does() -> None:
     text = """
@@ -287,28 +265,6 @@ def test_a_second_sigint_does_not_wait_for_coroutines(number: signal.Signals, sl
 
 
 # --- not asked for ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.spec("J11", "J1")
-@pytest.mark.guarantee("G22", "G28")
-def test_without_handle_signals_ctrl_c_leaves_run_and_the_actors_are_ended() -> None:
-    text = GRACEFUL.format(
-        run="""
-    try:
-        loop.run()
-    except KeyboardInterrupt:
-        say("interrupted")
-    """
-    )
-    with program(text) as running:
-        running.until("waiting")
-        running.asleep()
-        running.signal(signal.SIGINT)
-        assert running.end() == (0, "")
-        assert sorted(running.said) == sorted(
-            ["waiting", "ended idler NORMAL", "finally", "ended waiter NORMAL", "interrupted", "over 0"]
-        )
 
 
 @pytest.mark.slow

@@ -288,29 +288,6 @@ def test_async_with_gives_up(
 
 
 @pytest.mark.guarantee("G30")
-def test_slow_coroutines(make_loop: LoopMaker, clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
-    loop, log = make_loop(stop_timeout=0.005), list[str]()
-
-    async def reluctant(ctx: Context[Any], data: object) -> None:
-        log.append("begun")
-        try:
-            await forever()
-        finally:
-            # Through a task of its own: its cancellation takes the host several turns.
-            await asyncio.gather(asyncio.sleep(3600))
-
-    async def main() -> None:
-        async with loop:
-            loop.send(loop.spawn(reluctant), None)
-            await until(lambda: log)
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    clock.run(main())
-    (message,) = said(caplog, logging.ERROR)
-    assert "1 actors" in message
-
-
-@pytest.mark.guarantee("G30")
 @pytest.mark.parametrize("way", ["destroy", "with"])
 def test_destroy_waits_for_coroutines(virtual: Callable[..., Loop], clock: VirtualClock, way: str) -> None:
     loop, log = virtual(), list[str]()
@@ -330,59 +307,6 @@ def test_destroy_waits_for_coroutines(virtual: Callable[..., Loop], clock: Virtu
 
 
 # --- what behaviors have started ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.guarantee("G30")
-@pytest.mark.parametrize("way", ["request_stop", "destroy"])
-def test_tasks_and_threads_of_behaviors_end_with_the_event_loop(loop: Loop, way: str) -> None:
-    log: list[str] = []
-    hosts: list[asyncio.AbstractEventLoop] = []
-    tasks: list[asyncio.Task[None]] = []
-    generators: list[Any] = []
-    release = threading.Event()
-    threads: list[threading.Thread] = []
-    futures: list[asyncio.Future[None]] = []
-
-    async def left_behind() -> None:
-        try:
-            await forever()
-        finally:
-            await asyncio.sleep(0)
-            log.append("task")
-            release.set()
-
-    async def numbers() -> Any:
-        try:
-            yield 1
-        finally:
-            await asyncio.sleep(0)
-            log.append("generator")
-
-    def work() -> None:
-        threads.append(threading.current_thread())
-        assert release.wait(PATIENCE)
-        log.append("thread")
-
-    async def deed(ctx: Context[Any]) -> None:
-        hosts.append(asyncio.get_running_loop())
-        tasks.append(asyncio.create_task(left_behind()))
-        generators.append(numbers())
-        await anext(generators[0])
-        futures.append(asyncio.get_running_loop().run_in_executor(None, work))
-        await until(lambda: threads)
-        if way == "request_stop":
-            loop.request_stop()
-
-    loop.send(loop.spawn(aobey), deed)
-    loop.run(until_idle=way == "destroy")
-    if way == "destroy":
-        assert log == []
-        assert not hosts[0].is_closed()
-        loop.destroy()
-    assert sorted(log) == ["generator", "task", "thread"]
-    assert tasks[0].cancelled()
-    assert hosts[0].is_closed()
-    assert not threads[0].is_alive()
 
 
 @pytest.mark.guarantee("G30")
@@ -456,26 +380,6 @@ def test_another_thread_may_ask_for_a_stop_while_coroutines_are_in_flight(loop: 
     thread.join(PATIENCE)
     assert log == ["begin x", "finally x"]
     assert loop.statistics().alive == 0
-
-
-@pytest.mark.guarantee("G28", "G30")
-def test_a_stop_inside_async_with_waits_at_its_end(make_loop: LoopMaker, clock: VirtualClock) -> None:
-    loop, log = make_loop(), list[str]()
-
-    async def main() -> None:
-        before = asyncio.all_tasks()
-        async with loop:
-            actor = loop.spawn(Tidy(log, seconds=1))
-            loop.send(actor, "x")
-            await until(lambda: log)
-            loop.request_stop()
-            await turns()
-            assert loop.status(actor) is ActorStatus.STOPPING
-            log.append("body")
-        assert asyncio.all_tasks() == before
-
-    clock.run(main())
-    assert log == ["begin x", "body", "finally x"]
 
 
 @pytest.mark.guarantee("G28", "G30")

@@ -37,7 +37,7 @@ from bandstand.errors import (
     NoSuchActorError,
     WrongThreadError,
 )
-from bandstand.testing import VirtualClock, run_async
+from bandstand.testing import run_async
 from tests.core.support import (
     LOOP_THREAD_CALLS,
     PATIENCE,
@@ -225,18 +225,6 @@ def test_a_reserved_slot_is_not_used_by_local_sends(loop: Loop, seen: list[Any])
     assert seen == [0, 1, "promised"]
     # The slot was given back with the message.
     assert [loop.try_send(actor, number) for number in range(4)] == [True, True, True, False]
-
-
-@pytest.mark.guarantee("G37", "G20")
-def test_a_reserved_slot_is_not_used_by_a_timer(loop: Loop, clock: VirtualClock, seen: list[Any]) -> None:
-    actor = loop.spawn(collect, seen, mailbox_cap=CAP)
-    loop.send_after(actor, 0.001, "timer")
-    clock.advance(0.005)
-    for number in range(3):
-        loop.send_async(actor, number)
-    settle(loop)
-    assert seen == [0, 1, 2, "timer"]
-    assert loop.statistics().refused == 0
 
 
 # --- real threads ---------------------------------------------------------------------------------------------------------
@@ -660,23 +648,6 @@ loop.destroy()
 # --- from the loop's own thread -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("G37", "G15")
-def test_a_behavior_may_use_send_async(make_loop: LoopMaker) -> None:
-    """The message comes in with the next tick, never inside the call."""
-    loop = make_loop()
-    order: list[Any] = []
-
-    def behavior(ctx: Context[Any], data: int) -> None:
-        order.append(("begin", data))
-        if data < 3:
-            ctx.loop.send_async(ctx.self_id, data + 1)
-        order.append(("end", data))
-
-    loop.send(loop.spawn(behavior), 0)
-    loop.run(until_idle=True)
-    assert order == [(what, number) for number in range(4) for what in ("begin", "end")]
-
-
 @pytest.mark.guarantee("G37", "G12")
 def test_a_flood_of_send_async_does_not_hold_the_tick(loop: Loop) -> None:
     """An actor that feeds itself through the inbox gets one round a tick: others have their turn."""
@@ -704,37 +675,6 @@ def test_the_inbox_of_an_ended_actor_is_dead_letters(loop: Loop, diary: Recordin
     assert diary.dead == [(actor, lane, lane.name, 5, actor) for lane in USER_LANES]
     books = loop.statistics()
     assert (books.sent, books.dead) == (3, 3)
-
-
-@pytest.mark.guarantee("G37", "G26")
-@pytest.mark.parametrize("end", ["destroy", "run", "ride"])
-def test_the_inbox_at_the_end_of_the_loop(make_loop: LoopMaker, loop_factory: HostFactory, end: str) -> None:
-    loop = make_loop()
-    actor = loop.spawn(idle)
-
-    def last(ctx: Context[Any], data: object) -> None:
-        for number in range(10):
-            ctx.loop.send_async(actor, number)
-        ctx.loop.request_stop()
-
-    if end == "destroy":
-        for number in range(10):
-            loop.send_async(actor, number)
-        loop.destroy()
-    elif end == "run":
-        loop.send(loop.spawn(last), "x")
-        loop.run()
-    else:
-
-        async def main() -> None:
-            async with loop:
-                loop.send(loop.spawn(last), "x")
-                for _ in range(5):
-                    await asyncio.sleep(0)
-
-        run_async(main, loop_factory=loop_factory)
-    books = books_of(loop)
-    assert (books.dead, books.waiting, books.refused) == (10, 0, 0)
 
 
 # --- the other calls ------------------------------------------------------------------------------------------------------

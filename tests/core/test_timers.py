@@ -123,20 +123,6 @@ def test_fractions_of_a_millisecond_round_up(delay: Any, ms: int) -> None:
 
 @pytest.mark.spec("J13", "C6")
 @pytest.mark.guarantee("G18")
-def test_deadlines_are_kept_in_order_equal_ones_as_they_were_set(loop: Loop, clock: VirtualClock) -> None:
-    seen: list[Any] = []
-    actors = [loop.spawn(collect, seen) for _ in range(1)]
-    expected: list[tuple[int, int]] = []
-    for number, ms in enumerate([50, 3, 3, 50, 0, 200, 3, 64, 0, 50, 65, 5000, 64]):
-        loop.send_after(actors[0], ms / 1000, (ms, number))
-        expected.append((ms, number))
-    clock.advance(5.0)
-    settle(loop)
-    assert seen == sorted(expected)
-
-
-@pytest.mark.spec("J13", "C6")
-@pytest.mark.guarantee("G18")
 def test_equal_deadlines_fire_in_order_of_their_calls(loop: Loop, clock: VirtualClock) -> None:
     """The first sits on a high level of the wheel, the last on the lowest; they meet in one slot."""
     seen: list[Any] = []

@@ -117,26 +117,3 @@ def test_a_ready_waiter(
     assert log == [1, "goes on"]
     assert clock.now_ns() == before
     assert complaints(caplog) == []
-
-
-async def late_words(log: list[Any]) -> None:
-    await turns()
-    log.append("farewell")
-
-
-@pytest.mark.guarantee("G65")
-def test_on_stop_after_it(
-    run_virtual: RunSystem, clock: VirtualClock, caplog: pytest.LogCaptureFixture
-) -> None:
-    log: list[Any] = []
-    before = clock.now_ns()
-
-    async def story(loop: ActorSystem) -> None:
-        reply = loop.spawn(StopHookActor, lambda: late_words(log)).hold()
-        await turns()
-        assert not reply.done()
-
-    run_virtual(story, stop_timeout=LONG)
-    assert log == ["farewell"]
-    assert clock.now_ns() == before
-    assert complaints(caplog) == []

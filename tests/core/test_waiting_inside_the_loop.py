@@ -59,28 +59,6 @@ def test_a_handler_cancelled_at_the_end_of_a_wait(run_virtual: RunSystem, is_cro
 
 
 @pytest.mark.guarantee("G65")
-def test_an_actor_that_stands_in_the_run_queue_can_wait_in_its_end(run_virtual: RunSystem) -> None:
-    log: list[Any] = []
-
-    async def story(loop: ActorSystem) -> None:
-        oracle = loop.spawn(Oracle)
-        neighbours = spawn_busy(loop, 20, 3)
-
-        async def farewell() -> None:
-            log.append(await oracle.slow(50, 1))
-
-        player = loop.spawn(StopHookActor, farewell)
-        await asyncio.sleep(0)
-        player.nothing()
-        player.stop()
-        assert await all_done(neighbours)
-        assert log == [1]
-        assert not is_alive(player)
-
-    run_virtual(story, **CROWDED)
-
-
-@pytest.mark.guarantee("G65")
 def test_an_actor_that_stands_in_the_run_queue_is_not_put_there_twice(run_virtual: RunSystem) -> None:
     log: list[Any] = []
 
@@ -144,24 +122,6 @@ def test_a_waiting_actor_can_be_ended(run_virtual: RunSystem, end: str, is_start
         assert sorted(log) == ["begins 0", "cancelled 0", "gone"]
         assert await oracle.plain(1) == 1
         assert loop.statistics().in_flight == 0
-
-    run_virtual(story)
-
-
-@pytest.mark.parametrize("rounds", [1, 5])
-def test_one_whose_task_has_not_started_goes_on_in_the_same_tick(run_virtual: RunSystem, rounds: int) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle = loop.spawn(Oracle)
-
-        async def work() -> list[int]:
-            return [await oracle.plain(n) for n in range(rounds)]
-
-        player = loop.spawn(CoroutineActor, work)
-        reply = player.play()
-        await asyncio.sleep(0)
-        # One turn of the event loop was one tick, and had room for all of it.
-        assert reply.done()
-        assert reply.result() == list(range(rounds))
 
     run_virtual(story)
 

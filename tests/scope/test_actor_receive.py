@@ -7,7 +7,6 @@ import gc
 import warnings
 from collections.abc import Generator
 from typing import Any
-from weakref import ref
 
 import pytest
 
@@ -43,25 +42,6 @@ def test_an_element_costs_one_message_and_two_if_the_actor_waits_for_it(loop: Lo
     assert node.waiting == 1
     settle(loop)
     assert actor.processed == 120
-
-
-@pytest.mark.slow
-def test_an_ended_actor_is_not_kept_by_its_channel(loop: Loop) -> None:
-    channel = Channel[int]()
-    actor = consume(channel, idle_element, loop=loop)
-    settle(loop)
-
-    class Element:
-        pass
-
-    kept = Element()
-    known = ref(kept)
-    actor.on_done(lambda outcome, kept=kept: None)  # type: ignore[misc]  # its default
-    _ = actor.stop()
-    del actor, kept
-    settle(loop)
-    gc.collect()
-    assert known() is None
 
 
 # --- the wrapped coroutine -----------------------------------------------------------------------------------------------

@@ -24,7 +24,6 @@ from tests.scope.support import (
     drain,
     iterate,
     result_of,
-    sleep_virtual,
     start_waiting,
 )
 
@@ -194,24 +193,6 @@ async def test_a_timeout_outlives_the_loop_that_kept_it(bandstand_clock: Virtual
         await asyncio.sleep(0.1)
     assert await result_of(receiver) is ChannelTimeoutError
     assert 300 <= (bandstand_clock.now_ns() - before) / 1e6 <= 302
-
-
-@pytest.mark.guarantee("G93")
-@pytest.mark.virtual_time
-async def test_an_operation_that_timed_out_does_not_block_others() -> None:
-    channel = Channel[int]()
-    impatient = await start_waiting(channel.receive(timeout=0.01))
-    patient = await start_waiting(channel.receive())
-    await sleep_virtual(20)
-    assert await result_of(impatient) is ChannelTimeoutError
-    assert channel.try_send(1)
-    assert await patient == 1
-    short = await start_waiting(channel.send(2, timeout=0.01))
-    long = await start_waiting(channel.send(3))
-    await sleep_virtual(20)
-    assert await result_of(short) is ChannelTimeoutError
-    assert await channel.receive() == 3
-    await long
 
 
 # -- close -------------------------------------------------------------------------------------------------------------

@@ -137,32 +137,6 @@ def test_every_end_has_one_outcome_and_calls_every_callback_once(
     assert play.channel.statistics().receivers == 0
 
 
-@pytest.mark.spec("K5")
-@pytest.mark.guarantee("G110")
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
-async def test_the_same_with_an_attached_loop_where_the_body_waits_for_it(way: Way, loop: Loop) -> None:
-    play = Play(loop)
-    await wait_until(lambda: play.channel.statistics().receivers == 1)
-    deed, ended_by, reason, _cause = way
-    deed(play)
-    outcome = await play.actor.ended()
-    assert (outcome.ended_by, outcome.reason) == (ended_by, reason)
-    await asyncio.sleep(0)
-    assert play.recorder.outcomes == [outcome]
-
-
-@pytest.mark.guarantee("G110")
-async def test_the_loop_asked_to_stop_ends_one_in_flight_and_the_body_can_wait_for_it(loop: Loop) -> None:
-    """The loop does not tick any more, but the outcome must not wait for the end of the block."""
-    slow, recorder = SlowFunction[int](), OutcomeRecorder()
-    actor = consume(filled_channel(1, 2), slow, on_done=recorder)
-    await wait_until(lambda: slow.begun == [1])
-    loop.request_stop()
-    assert (await actor.ended()).ended_by is EndedBy.STOPPED
-    assert slow.cancelled == [1]
-    assert len(recorder.outcomes) == 1
-
-
 @pytest.mark.guarantee("G110")
 async def test_the_loop_asked_to_stop_in_the_tick_in_which_it_ended(loop: Loop) -> None:
     """The outcome was posted, and the loop does not tick any more to deliver it."""
@@ -296,17 +270,6 @@ def test_no_element_is_taken_after_stop_has_returned(loop: Loop) -> None:
     assert actor.done
 
 
-@pytest.mark.spec("K4")
-async def test_stop_twice_and_after_the_end_gives_the_same_outcome() -> None:
-    actor = consume(Channel[int](), print)
-    first, second = actor.stop(), actor.stop()
-    assert await first is await second
-    assert await actor.stop() is actor.outcome
-    assert await actor.cancel("late") is actor.outcome
-    assert actor.outcome is not None
-    assert actor.outcome.ended_by is EndedBy.STOPPED
-
-
 async def waited(wait: EventWait[Outcome]) -> Outcome:
     return await wait
 
@@ -377,40 +340,6 @@ def test_cancel_while_a_def_runs_lets_it_return_and_no_other_begin(loop: Loop) -
     assert (got, len(channel)) == ([1], 2)
 
 
-@pytest.mark.spec("K4")
-async def test_a_coroutine_that_returns_a_verdict_when_it_is_cancelled_was_cancelled() -> None:
-    begun = asyncio.Event()
-
-    async def stubborn(number: int) -> Verdict:
-        begun.set()
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            return Verdict.OK
-        raise AssertionError
-
-    channel = filled_channel(1, 2)
-    actor = consume(channel, stubborn)
-    await begun.wait()
-    assert (await actor.cancel()).ended_by is EndedBy.CANCELLED
-    assert len(channel) == 1
-
-
-@pytest.mark.spec("K4")
-@pytest.mark.guarantee("G108")
-async def test_a_parent_token_cancels_all_actors_and_an_actors_token_only_itself() -> None:
-    token = CancelToken()
-    channel = Channel[int]()
-    one, other = consume(channel, print, token=token), consume(channel, print, token=token)
-    await one.cancel()
-    assert not token.cancelled
-    assert not other.done
-    token.cancel("all of you")
-    assert (await other.ended()).ended_by is EndedBy.CANCELLED
-    assert other.token.reason == "all of you"
-    assert other.token.origin == token.number
-
-
 # --- from inside ---------------------------------------------------------------------------------------------------------
 
 
@@ -442,25 +371,6 @@ def test_from_its_own_def_it_requests_and_returns(request_of: Any, is_run: bool,
     assert actor.outcome == Outcome(NORMAL, None, ended_by)
     assert len(channel) == 1
     assert loop.statistics().handled == 1
-
-
-@pytest.mark.spec("K4")
-@pytest.mark.guarantee("G111")
-async def test_from_its_own_async_function_stop_requests_and_returns() -> None:
-    seen: list[Any] = []
-
-    async def process(number: int) -> None:
-        await asyncio.sleep(0)
-        seen.append((await actor.stop()).ended_by)
-        await asyncio.sleep(0)
-        seen.append((await actor.ended()).ended_by)
-        seen.append(actor.done)
-
-    channel = filled_channel(1, 2)
-    actor = consume(channel, process)
-    assert (await actor.ended()).ended_by is EndedBy.STOPPED
-    assert seen == [EndedBy.NOT_YET, EndedBy.NOT_YET, False]
-    assert len(channel) == 1
 
 
 @pytest.mark.spec("K4")
@@ -522,19 +432,6 @@ def test_an_element_handed_over_too_late_returns_to_the_front(
     settle(loop)
     assert (got, second.processed) == ([1, 2, 3], 3)
     check_statistics(loop)
-
-
-@pytest.mark.guarantee("G112")
-def test_an_element_handed_over_too_late_goes_to_a_waiting_receiver(loop: Loop) -> None:
-    channel, got = Channel[int](), list[str]()
-    first = consume(channel, lambda number: got.append(f"first {number}"), loop=loop)
-    second = consume(channel, lambda number: got.append(f"second {number}"), loop=loop)
-    settle(loop)
-    assert channel.try_send(1)
-    assert first.stop().blocking().ended_by is EndedBy.STOPPED
-    settle(loop)
-    assert got == ["second 1"]
-    assert second.processed == 1
 
 
 # --- STOP ----------------------------------------------------------------------------------------------------------------

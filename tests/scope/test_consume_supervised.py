@@ -13,7 +13,6 @@ from bandstand.scope import UNBOUNDED, CancelToken, Channel, Consumer
 from bandstand.supervision import (
     Backoff,
     ChildSpec,
-    DynamicSpec,
     RestartPolicy,
     Supervisor,
     SupervisorSpec,
@@ -149,32 +148,6 @@ def test_elements_wait_in_the_channel_during_a_backoff(loop: Loop, clock: Virtua
     clock.advance(1.0)
     settle(loop)
     assert picky.got == [3, 4]
-
-
-def test_a_dynamic_supervisor_starts_consumers(loop: Loop) -> None:
-    channel, got = Channel[int](), list[int]()
-    work = Consumer(channel, got.append)
-    spec = ChildSpec("worker", run=work.run, init=work.init, restart=RestartPolicy.NEVER)
-    pool = spawn_supervisor(loop, DynamicSpec(child=spec))
-    settle(loop)
-    for number in range(3):
-        pool.start_child(number)
-    settle(loop)
-    assert channel.statistics().receivers == 3
-    assert all(channel.try_send(number) for number in range(3))
-    settle(loop)
-    assert got == [0, 1, 2]
-
-
-def test_kept_mailboxes_do_not_matter(loop: Loop) -> None:
-    """Messages to its id are ignored by the next incarnation too."""
-    channel, picky = filled_channel(3, 4), Picky()
-    root = supervised(loop, Consumer(channel, picky), keep_mailbox=True)
-    for _ in range(3):
-        loop.send(root.address("orders"), "stray")
-    settle(loop)
-    assert picky.got == [3, 4]
-    check_statistics(loop)
 
 
 @pytest.mark.parametrize(

@@ -126,26 +126,6 @@ def test_a_plain_thread_stops_it_and_waits(how: str, stage: Stage) -> None:
 
 @pytest.mark.spec("K4")
 @pytest.mark.guarantee("G108", "G111")
-def test_stop_from_a_thread_lets_a_running_def_finish_and_no_other_begin(stage: Stage) -> None:
-    entered, go, got = threading.Event(), threading.Event(), list[int]()
-
-    def process(number: int) -> None:
-        entered.set()
-        go.wait(SOON)
-        got.append(number)
-
-    channel = filled_channel(1, 2, 3)
-    actor = stage.consume(channel, process)
-    assert entered.wait(SOON)
-    # The function blocks the loop, but the request takes effect before the next element.
-    wait = actor.stop()
-    go.set()
-    assert wait.blocking().ended_by is EndedBy.STOPPED
-    assert (got, len(channel)) == ([1], 2)
-
-
-@pytest.mark.spec("K4")
-@pytest.mark.guarantee("G108", "G111")
 @pytest.mark.parametrize("how", ["stop", "cancel"])
 def test_a_request_from_a_thread_takes_effect_before_the_loop_processes_it(how: str, loop: Loop) -> None:
     """It could take its next element in this tick, and the request is processed in the next one."""
@@ -263,19 +243,3 @@ def test_the_loop_ends_while_threads_send_and_wait(loop_factory: HostFactory) ->
         sender.join(SOON)
         left = [channel.try_receive() for _ in range(len(channel))]
         assert got + left == sent
-
-
-@pytest.mark.spec("K1")
-def test_one_channel_consumed_on_two_loops(loop_factory: HostFactory) -> None:
-    with staged(loop_factory) as one, staged(loop_factory) as other:
-        channel = Channel[int](4)
-        here, there = list[int](), list[int]()
-        actors = [one.consume(channel, here.append), other.consume(channel, there.append)]
-        for number in range(500):
-            channel.send(number).blocking()
-        channel.close()
-        for actor in actors:
-            assert actor.ended(timeout=SOON).blocking().ended_by is EndedBy.CLOSED
-    assert sorted(here + there) == list(range(500))
-    assert here == sorted(here)
-    assert there == sorted(there)

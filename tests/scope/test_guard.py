@@ -393,24 +393,6 @@ async def test_an_anyio_scope_around_it_that_is_cancelled_has_priority(clock: Vi
         await goes_on()
 
 
-@pytest.mark.no_loop
-async def test_an_anyio_scope_inside_that_is_cancelled_does_not_affect_the_guard(clock: VirtualClock) -> None:
-    token = CancelToken()
-    async with token.guard() as inner:
-        with anyio.move_on_after(0.01) as scope:
-            await anyio.sleep(FOR_EVER)
-        assert scope.cancelled_caught
-        assert not inner.cancelled
-        await goes_on()
-    with pytest.raises(TokenCancelledError):
-        async with token.guard():
-            with anyio.move_on_after(0.01):
-                await anyio.sleep(FOR_EVER)
-            later(5, token.cancel)
-            await anyio.sleep(FOR_EVER)
-    await goes_on()
-
-
 # -- guards in guards --------------------------------------------------------------------------------------------------
 
 

@@ -148,23 +148,6 @@ async def test_a_supervisor_is_adopted_and_ends_with_its_children(loop: Loop) ->
     assert loop.statistics().alive == 0
 
 
-async def test_an_actor_that_is_adopted_twice_is_one_child(
-    caplog: pytest.LogCaptureFixture, loop: Loop
-) -> None:
-    caplog.set_level("ERROR", "bandstand.scope")
-
-    def behavior(ctx: Context[Any], data: object) -> None:
-        raise Boom(data)
-
-    with raises_errors(Boom("once")):
-        async with Scope() as scope:
-            actor = scope.spawn(behavior)
-            scope.adopt(actor)
-            loop.send(actor, "once")
-            await hang()
-    assert "abandoned" not in caplog.text
-
-
 async def test_a_child_that_has_ended_is_removed_at_once(loop: Loop) -> None:
     channel = Channel[int](UNBOUNDED)
 

@@ -15,7 +15,7 @@ import bandstand.core
 from bandstand.actor import Actor, ActorSystem, Implements, Interface, ask, id_of, tell
 from bandstand.actor import child as typed_child
 from bandstand.core import Context
-from bandstand.errors import ActorNotLocalError, InvalidArgumentError, NoSuchActorError, RestartLimitError
+from bandstand.errors import InvalidArgumentError, RestartLimitError
 from bandstand.scope.scope import Scope
 from bandstand.supervision import (
     ChildSpec,
@@ -137,19 +137,6 @@ async def test_only_actors_can_be_adopted(what: Any) -> None:
     async with Scope() as scope:
         with pytest.raises(InvalidArgumentError, match="pass the ActorId, typed handle or supervisor"):
             scope.adopt(what)
-
-
-async def test_actors_of_other_loops_and_ended_actors_cannot_be_adopted(loop: ActorSystem) -> None:
-    stranger = ActorSystem()
-    foreign = stranger.spawn(Clerk)
-    ended = loop.spawn(Clerk)
-    ended.kill()
-    async with Scope() as scope:
-        with pytest.raises(ActorNotLocalError):
-            scope.adopt(foreign)
-        with pytest.raises(NoSuchActorError, match="has ended"):
-            scope.adopt(ended)
-    stranger.destroy()
 
 
 # --- supervised trees -------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from bandstand.actor import Actor, ActorSystem, ask
-from bandstand.core import Context, Loop, LoopConfig
+from bandstand.core import Context, Loop
 from bandstand.errors import ChannelTimeoutError, InvalidArgumentError, TokenCancelledError
 from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import UNBOUNDED, Channel
@@ -28,8 +28,6 @@ from bandstand.scope.scope import Scope
 from bandstand.testing import VirtualClock
 from tests.scope.support import (
     Boom,
-    cancel_soon,
-    check_nothing_left,
     fail_at_cleanup,
     hang,
     idle,
@@ -125,19 +123,6 @@ async def test_a_body_that_cancels_its_scope_waits_for_the_children_and_continue
         await iterate()
         log.append("went on")
     assert log == ["task ended", "joined", "went on"]
-
-
-async def test_cancel_takes_effect_at_once() -> None:
-    """The result need not be awaited, and a second call changes nothing."""
-    async with Scope() as scope:
-        task = scope.launch(hang())
-        await iterate()
-        first = scope.cancel("first")
-        second = scope.cancel("second")
-        assert task.cancelling() == 1
-        assert scope.token.reason == "first"
-        assert await first is True
-        assert await second is True
 
 
 @pytest.mark.spec("K4")
@@ -333,16 +318,6 @@ async def test_a_signal_handler_is_not_the_body_that_it_interrupts(way: str, by:
 
 
 @pytest.mark.usefixtures("usr1")
-async def test_a_signal_after_the_bodys_own_cancel() -> None:
-    async with Scope() as scope:
-        signal.signal(signal.SIGUSR1, lambda _number, _frame: scope.cancel("signal"))
-        scope.cancel("by the body")
-        compute()
-        await asyncio.sleep(0)
-        pytest.fail("the body was not interrupted")
-
-
-@pytest.mark.usefixtures("usr1")
 @pytest.mark.parametrize("where", ["a child", "a callback"])
 async def test_a_signal_handler_cancels_children_only_in_the_next_iteration(where: str) -> None:
     """It may have interrupted the scope's own code, so its request is handled in the next iteration."""
@@ -429,35 +404,6 @@ async def test_a_cancelled_task_ends_its_scope_and_stays_cancelled(where: str, l
 
 
 @pytest.mark.guarantee("G116")
-@pytest.mark.virtual_time
-async def test_a_task_that_is_cancelled_again_and_again_still_waits_for_its_children() -> None:
-    log: list[str] = []
-
-    async def slow() -> None:
-        try:
-            await hang()
-        finally:
-            await asyncio.sleep(2)
-            log.append("cleaned up")
-
-    async def block() -> None:
-        async with Scope() as scope:
-            scope.launch(slow())
-            await hang()
-
-    task = asyncio.create_task(block())
-    await iterate()
-    for _ in range(3):
-        task.cancel()
-        await asyncio.sleep(0.1)
-    assert not task.done()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert log == ["cleaned up"]
-    assert task.cancelling() == 3
-
-
-@pytest.mark.guarantee("G116")
 @pytest.mark.parametrize("order", ["scope first", "task first", "same turn"])
 @pytest.mark.virtual_time
 async def test_both_the_scope_and_its_task_are_cancelled(order: str) -> None:
@@ -512,24 +458,6 @@ async def test_errors_have_priority_over_a_cancellation_by_asyncio_and_the_count
     task.cancel()
     await asyncio.wait([task])
     assert counts == ([1] if sys.version_info >= (3, 13) else [1, 1])
-
-
-@pytest.mark.guarantee("G116")
-async def test_a_body_that_swallows_its_cancellation(loop: Loop) -> None:
-    """As in a TaskGroup: it continues, its children do not."""
-    log: list[str] = []
-    async with Scope() as scope:
-        scope.launch(hang(log))
-        scope.launch(cancel_soon(scope))
-        try:
-            await hang()
-        except asyncio.CancelledError:
-            log.append("swallowed")
-        await iterate()
-        log.append("went on")
-    check_nothing_left(loop)
-    await iterate()
-    assert log == ["child ended", "swallowed", "went on"]
 
 
 # --- children that do not end -----------------------------------------------------------------------------------------
@@ -621,27 +549,6 @@ async def test_the_stop_timeout_starts_with_the_cancellation(timeout: float | No
     assert log == ["cleaned up"]
 
 
-@pytest.mark.guarantee("G117")
-@pytest.mark.no_loop
-async def test_the_stop_timeout_works_after_the_loop_has_ended(clock: VirtualClock) -> None:
-    release = asyncio.Event()
-    async with Loop(LoopConfig(), clock=clock) as loop:
-        scope = Scope(stop_timeout=2.0)
-        await scope.__aenter__()
-        task = scope.launch(ignore_cancellation(release))
-        consumer = scope.consume(Channel[int](), print)
-        await iterate()
-        before = clock.now_ns()
-        scope.token.cancel()
-        loop.request_stop()
-    assert consumer.done
-    await scope.__aexit__(None, None, None)
-    assert clock.now_ns() - before == pytest.approx(2e9)
-    assert not task.done()
-    release.set()
-    await task
-
-
 @pytest.mark.virtual_time
 async def test_the_wait_for_the_end_of_a_cancel_can_time_out() -> None:
     release = asyncio.Event()
@@ -663,17 +570,6 @@ async def test_the_wait_for_the_end_of_a_cancel_can_time_out() -> None:
 
 
 # --- the loop ends first ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.guarantee("G120")
-@pytest.mark.no_loop
-async def test_actors_that_end_with_their_loop_have_ended() -> None:
-    async with Scope() as scope:
-        async with Loop() as loop:
-            consumer = consume(Channel[int](), print, scope=scope, loop=loop)
-            assert scope.children == (consumer,)
-        await iterate()
-        assert not scope.children
 
 
 @pytest.mark.guarantee("G120")

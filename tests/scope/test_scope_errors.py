@@ -173,19 +173,6 @@ async def test_a_body_that_fails_cancels_its_children(loop: Loop) -> None:
     assert scope.token.reason == "Boom: body"
 
 
-async def test_a_body_that_awaits_something_cancelled() -> None:
-    """The task was not cancelled: as in a TaskGroup, the CancelledError propagates."""
-    log: list[str] = []
-    with pytest.raises(asyncio.CancelledError):
-        async with Scope() as scope:
-            scope.launch(hang(log))
-            victim = scope.launch(hang(log, "victim"))
-            await iterate()
-            victim.cancel()
-            await victim
-    assert sorted(log) == ["child ended", "victim ended"]
-
-
 async def test_base_exceptions() -> None:
     class Odd(BaseException):
         pass
@@ -360,22 +347,6 @@ def test_a_callback_that_is_interrupted_does_not_keep_the_scope_waiting() -> Non
             host.run_until_complete(task)
     finally:
         host.close()
-
-
-async def test_a_generator_that_is_closed_in_its_task_waits_for_its_children() -> None:
-    log: list[str] = []
-
-    async def numbers() -> AsyncIterator[int]:
-        async with Scope() as scope:
-            scope.launch(hang(log))
-            await iterate()
-            yield 1
-        log.append("not reached")
-
-    source = numbers()
-    assert await anext(source) == 1
-    await source.aclose()  # type: ignore[attr-defined]  # it is a generator
-    assert log == ["child ended"]
 
 
 @pytest.mark.guarantee("G120")

@@ -19,9 +19,8 @@ import pytest
 
 from bandstand.core import STOP, Context, Loop, Verdict
 from bandstand.scope.channel import UNBOUNDED, Channel
-from bandstand.scope.consumer import ChannelActor, EndedBy
 from bandstand.scope.scope import Scope
-from bandstand.testing import VirtualClock, run_async
+from bandstand.testing import run_async
 from tests.scope.support import (
     Boom,
     both_libraries,
@@ -63,23 +62,6 @@ async def test_a_timeout_around(
             if where == "body":
                 await hang(log, "body")
     assert sorted(log) == (["body ended", "child ended"] if where == "body" else ["child ended"])
-
-
-@pytest.mark.parametrize("seconds", [0.9, 1, 1.1])
-@pytest.mark.virtual_time
-async def test_a_timeout_around_a_scope_that_is_cancelled_about_then(seconds: float) -> None:
-    try:
-        async with asyncio.timeout(1):
-            async with Scope() as scope:
-                scope.launch(hang())
-                asyncio.get_running_loop().call_later(seconds, scope.token.cancel)
-                await hang()
-    except TimeoutError:
-        how = "timeout"
-    else:
-        how = "cancel"
-    # At exactly the same moment either is right, as long as the cancel count is.
-    assert how in {0.9: ["cancel"], 1: ["cancel", "timeout"], 1.1: ["timeout"]}[seconds]
 
 
 @both_libraries
@@ -244,35 +226,6 @@ async def test_a_cancellation_ends_at_the_scope_that_was_cancelled(
     assert [line for line in log if "after" in line] == ["after 3", "after 2", "after 1"][3 - level :]
 
 
-@pytest.mark.parametrize("level", [1, 2, 3])
-async def test_an_error_propagates_through_all_of_them(level: int) -> None:
-    log: list[str] = []
-
-    async def third() -> None:
-        async with Scope() as scope:
-            scope.launch(hang(log))
-            if level == 3:
-                scope.launch(fail_soon())
-            await hang()
-
-    async def second() -> None:
-        async with Scope() as scope:
-            scope.launch(third())
-            if level == 2:
-                scope.launch(fail_soon())
-            await hang()
-
-    with raises_errors(Boom()):
-        async with Scope() as scope:
-            scope.launch(second())
-            await iterate()
-            if level == 1:
-                scope.launch(fail_soon())
-            await hang()
-    # A child that was cancelled before its first step has not run at all.
-    assert log in ([], ["child ended"])
-
-
 # --- scopes in actors -------------------------------------------------------------------------------------------------
 
 
@@ -375,45 +328,3 @@ def test_a_scope_inside_an_actor(inside: Callable[..., list[str]]) -> None:
 
 def idle_process(number: int) -> None:
     """Do nothing."""
-
-
-async def test_the_next_message_is_not_affected_by_the_cancellation_of_the_last(loop: Loop) -> None:
-    seen: list[object] = []
-
-    async def handler(ctx: Context[Any], data: object) -> None:
-        async with Scope() as scope:
-            scope.launch(cancel_soon(scope))
-            await hang()
-        await iterate()
-        seen.append(data)
-
-    async with Scope() as scope:
-        actor = scope.spawn(handler)
-        for number in range(5):
-            loop.send(actor, number)
-    assert seen == [0, 1, 2, 3, 4]
-
-
-@pytest.mark.guarantee("G120")
-@pytest.mark.no_loop
-async def test_a_loop_that_ends_with_a_scope_open_inside_an_actor(clock: VirtualClock) -> None:
-    """Its children on that loop end with it, and the scope does not wait for ever."""
-    log: list[str] = []
-    consumers: list[ChannelActor[int]] = []
-
-    async def handler(ctx: Context[Any], data: object) -> None:
-        async with Scope() as scope:
-            scope.launch(hang(log))
-            consumers.append(scope.consume(Channel[int](), idle_process))
-            scope.spawn(idle)
-            await hang(log, "body")
-
-    before = clock.now_ns()
-    async with Loop(clock=clock) as loop:
-        loop.send(loop.spawn(handler), "go")
-        await iterate(10)
-    assert [task for task in asyncio.all_tasks() if task is not asyncio.current_task()] == []
-    assert sorted(log) == ["body ended", "child ended"]
-    assert consumers[0].outcome is not None
-    assert consumers[0].outcome.ended_by in {EndedBy.STOPPED, EndedBy.CANCELLED}
-    assert clock.now_ns() == before

@@ -311,41 +311,6 @@ def test_messages_of_on_stop_to_older_actors_are_handled(
     assert words == ["older: farewell", "older begins to end", "older ends"]
 
 
-@pytest.mark.guarantee("G264")
-def test_an_actor_with_a_plain_parent_is_stopped(make_loop: LoopMaker, drive: Drive, book: Book) -> None:
-    loop = make_loop()
-    above = loop.spawn(Worker, book, "above")
-    loop.spawn_raw(idle, name="raw", supervisor=id_of(above))
-    pooled(loop, 2, supervisor=id_of(above)).spawn(Worker, book, "pool")
-    spawn_supervisor(loop, SupervisorSpec(children=()), parent=id_of(above))
-    shutdown = GracefulShutdown(loop)
-    shutdown.begin()
-    report = drive(loop, shutdown)
-    assert report.is_clean, str(report)
-    assert report.duration * 1000 == 0
-    assert book.words == ["pool ends", "pool ends", "above ends"]
-
-
-@pytest.mark.guarantee("G264")
-def test_a_supervisor_stops_its_children_in_its_own_order(
-    make_loop: LoopMaker, drive: Drive, book: Book
-) -> None:
-    loop = make_loop()
-    spec = SupervisorSpec(
-        children=[child(name).of(Slow, book, name, 10) for name in ("first", "second", "third")]
-    )
-    spawn_supervisor(loop, spec, name="boss")
-    loop.spawn(Slow, book, "youngest", 10)
-    shutdown = GracefulShutdown(loop)
-    shutdown.begin()
-    report = drive(loop, shutdown)
-    assert report.is_clean
-    assert report.of(ShutdownPhase.STOP).duration * 1000 == 40
-    ends = [word for word in book.words if not word.endswith("begins to end")]
-    assert ends == ["youngest ends", "third ends", "second ends", "first ends"]
-    assert loop.events.counts().restarts == 0
-
-
 @pytest.mark.guarantee("G263", "G264")
 def test_a_hanging_actor_is_killed(
     make_loop: LoopMaker, drive: Drive, book: Book, caplog: pytest.LogCaptureFixture

@@ -200,30 +200,6 @@ def test_a_leaking_test_fails_and_reports_the_leak(suite: Suite, kind: str) -> N
     assert re.search(f"the test left something behind: {words}[;\n]", outcome.text), outcome.text
 
 
-def test_running_behaviors_are_not_a_leak(suite: Suite) -> None:
-    body = """
-from bandstand.core import Interest
-
-async def hang(ctx, data):
-    async with asyncio.TaskGroup() as group:
-        group.create_task(asyncio.sleep(3600))
-        await asyncio.to_thread(lambda: None)
-
-def test_it(bandstand_loop, bandstand_clock, bandstand_probe):
-    read, write = os.pipe()
-    idler = bandstand_probe().spawn(bandstand_loop)
-    bandstand_loop.watch_fd(read, idler, Interest.READ)
-    bandstand_loop.send(bandstand_loop.spawn(hang), 1)
-    for _ in range(9):
-        bandstand_loop.poll_once()
-    bandstand_loop.send_after(idler, 3600, "never")
-    os.close(write)
-    os.close(read)
-"""
-    outcome = suite(body)
-    assert outcome.counts == {"passed": 1}, outcome.text
-
-
 @pytest.mark.once
 def test_the_leak_check_can_be_used_alone_and_switched_off(suite: Suite) -> None:
     alone = "@pytest.mark.usefixtures('bandstand_leak_check')\ndef test_it():\n    os.pipe()\n"
