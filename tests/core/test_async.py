@@ -238,9 +238,6 @@ def play(loop: Loop, drive: Drive) -> Play:
     return Play(loop, drive)
 
 
-# --- one at a time ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.guarantee("G6", "G15", "G31")
 def test_the_context_holds_while_urgent_messages_arrive(loop: Loop, drive: Drive) -> None:
     gate = asyncio.Event()
@@ -1094,9 +1091,6 @@ def test_a_failed_message_leaves_its_context(
     assert var.get() == "outside"
 
 
-# --- timers -------------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def virtual(clock: VirtualClock, make_loop: LoopMaker) -> Loop:
     """A loop all of whose time is virtual: asyncio's, too."""
@@ -1201,8 +1195,6 @@ def test_a_coroutine_cannot_drive_or_destroy_its_loop(loop: Loop, moment: Moment
     assert refused == ["run", "destroy"]
     assert loop.status(actor) is ActorStatus.RUNNING
 
-
-# --- properties -----------------------------------------------------------------------------------------------------------
 
 STEPS = st.one_of(
     st.just(("yield", 0)),

@@ -854,9 +854,6 @@ def test_a_child_group_of_an_ended_actor_is_not_called(loop: Loop) -> None:
     assert family.taken == 0
 
 
-# --- ending, by the quiet way -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.guarantee("G21", "G42")
 def test_stop_or_kill_ignores_ended_actors(
     loop: Loop, boss: ActorId, notes: list[Seen], stubborn: Stubborn

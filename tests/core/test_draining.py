@@ -173,8 +173,6 @@ def test_what_is_refused(loop: Loop, make_loop: LoopMaker) -> None:
         other.kernel.actors.close_mailbox(foreign)
 
 
-# --- whatever happens ---------------------------------------------------------------------------------------------------------
-
 deeds = st.lists(
     st.sampled_from(["send", "control", "afar", "later", "tick", "advance", "close", "close"]), max_size=40
 )

@@ -297,9 +297,6 @@ def test_a_listener_that_presses_ctrl_c_ends_the_loop_as_a_hook_does(make_loop: 
         loop.run()
 
 
-# --- stalls -----------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.guarantee("G259")
 @pytest.mark.real_time(reason="a thread is blocked for real, for a few times 20 ms")
 @pytest.mark.parametrize("ends", [False, True], ids=["goes on", "ends at once"])
@@ -325,9 +322,6 @@ def test_a_stall_is_told_once_afterwards_on_the_loops_own_thread(
     loop.run(until_idle=True)
     assert seen == [(Stalled(actor, "sleepy", "str", 0.02), False, True)]
     assert loop.events.counts().stalls == 1
-
-
-# --- the log ------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G260")

@@ -279,9 +279,6 @@ with asyncio.Runner(loop_factory={name}.new_event_loop) as runner:
     assert (done.returncode, done.stdout, done.stderr) == (0, "read b'x'\n", "")
 
 
-# --- the order of a tick ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.spec("J9")
 @pytest.mark.guarantee("G13")
 @pytest.mark.parametrize("hosted", [False, True])
@@ -606,9 +603,6 @@ def test_a_destroyed_loop_has_no_descriptor(loop_factory: HostFactory, descripto
     assert set(os.listdir("/proc/self/fd")) == before
 
 
-# --- hang-ups -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.guarantee("G34")
 @pytest.mark.parametrize("kind", ["pipe", "sockets", "master"])
 def test_the_end_of_the_other_side_is_readable(loop: Loop, descriptors: Descriptors, kind: str) -> None:
@@ -846,9 +840,6 @@ def test_a_reopened_file(
         clock.advance(1.0)
         settle(loop)
     assert seen == [IoEvent(fds[0], Readiness.ERROR)]
-
-
-# --- many ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G34")

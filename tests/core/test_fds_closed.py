@@ -81,13 +81,6 @@ pytestmark = [
 
 # What each program does, and the line that it prints.
 PROGRAMS: dict[str, tuple[str, str]] = {
-    "closed_before_the_loop_first_runs": (
-        "['ERROR']",
-        """
-loop.watch_fd(read, loop.spawn(noting(log)), READ)
-os.close(read)
-""",
-    ),
     "closed_while_its_async_owner_is_in_flight": (
         "['READ', 'slept', 'ERROR']",
         """
@@ -119,30 +112,6 @@ loop.send(doer, asleep.set)
 loop.run(until_idle=True)
 thread.join()
 finish(log)
-""",
-    ),
-    # The new file's data never reach the old owner, and the new owner gets them all.
-    "a_number_that_is_reused_while_the_loop_sleeps": (
-        "['ERROR'] [b'for the heir']",
-        """
-new = []
-
-def then(ctx, event):
-    new.append(os.read(event.fd, 100))
-    ctx.loop.unwatch_fd(event.fd)
-
-loop.watch_fd(read, loop.spawn(noting(log)), READ)
-
-def reuse():
-    os.close(read)
-    one, other = pipe()
-    assert one == read
-    os.write(other, b"for the heir")
-    after(50, lambda: loop.watch_fd(read, loop.spawn(noting([], then)), READ))
-
-after(5, reuse)
-loop.run(until_idle=True)
-finish(log, new)
 """,
     ),
     "a_number_that_is_reused_and_watched_before_anybody_could_look": (
@@ -206,22 +175,6 @@ def close():
 after(5, close)
 """,
     ),
-    "a_duplicate_on_the_old_number_is_the_same_file": (
-        "True 1",
-        """
-copy = os.dup(read)
-loop.watch_fd(read, loop.spawn(noting(log, leave)), READ)
-
-def swap():
-    os.close(read)
-    assert os.dup(copy) == read
-    after(50, lambda: os.write(write, b"x") and None)
-
-after(5, swap)
-loop.run(until_idle=True)
-finish(set(log) <= {"READ", "ERROR"}, len(log))
-""",
-    ),
     "the_whole_loop_ends_with_closed_descriptors_watched": (
         "[]",
         """
@@ -238,21 +191,6 @@ def act():
 loop.send(doer, act)
 loop.run()
 finish(log)
-""",
-    ),
-    "an_eventfd_that_is_reused_after_its_event_is_seen_when_it_is_armed_again": (
-        "['READ', 'ERROR'] 5",
-        """
-first = os.eventfd(1, os.EFD_NONBLOCK)
-
-def then(ctx, event):
-    if Readiness.READ in event.readiness:
-        os.close(event.fd)
-        assert os.eventfd(5, os.EFD_NONBLOCK) == event.fd
-
-loop.watch_fd(first, loop.spawn(noting(log, then)), READ)
-loop.run(until_idle=True)
-finish(log, os.eventfd_read(first))
 """,
     ),
 }

@@ -83,9 +83,6 @@ def test_a_call_wakes_a_loop_that_sleeps(loop: Loop) -> None:
     assert not thread.is_alive()
 
 
-# --- call_after -----------------------------------------------------------------------------------------------------------
-
-
 def test_a_call_after_is_made_once_never_early_and_in_no_statistics(loop: Loop, clock: VirtualClock) -> None:
     made: list[int] = []
     kept = loop.kernel.call_later(10, lambda: made.append(1))

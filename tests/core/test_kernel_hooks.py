@@ -155,9 +155,6 @@ def test_handled_exits(loop: Loop, caplog: pytest.LogCaptureFixture, *, is_answe
     assert ("has no supervisor" in caplog.text) != is_answered_for
 
 
-# -- a prod ------------------------------------------------------------------------------------------------------------
-
-
 def test_a_channel_notification_needs_no_room(loop: Loop, seen: list[tuple[Any, Any]]) -> None:
     actor = loop.spawn(lambda ctx, data: seen.append((ctx.tag, data)), mailbox_cap=8)
     fill(loop, actor)
@@ -167,9 +164,6 @@ def test_a_channel_notification_needs_no_room(loop: Loop, seen: list[tuple[Any, 
     loop.stop_actor(actor)
     loop.kernel.notify_channel(actor)
     assert loop.poll_once() == 0
-
-
-# -- a budget ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("budget", "order"), [(1, "ababab"), (0, "aaabbb")])
@@ -182,9 +176,6 @@ def test_a_budget_of_0_is_the_loops_own(loop: Loop, seen: list[str], budget: int
             loop.send(actor, name)
     settle(loop)
     assert "".join(seen) == order
-
-
-# -- whose turn it is --------------------------------------------------------------------------------------------------
 
 
 def test_an_actor_is_current_only_in_its_behavior(loop: Loop, seen: list[bool]) -> None:

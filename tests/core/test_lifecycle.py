@@ -354,9 +354,6 @@ def test_a_broken_loop_interrupts_the_body(
         assert runner.run(main()) == 0
 
 
-# --- threads ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.spec("J15")
 @pytest.mark.guarantee("G29")
 def test_the_thread_that_runs_a_loop_owns_it(make_loop: LoopMaker, seen: list[str]) -> None:

@@ -145,9 +145,6 @@ GRACEFUL = """
 """
 
 
-# --- the first one ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 @pytest.mark.spec("J1")
 @pytest.mark.guarantee("G30")
@@ -189,9 +186,6 @@ def test_signals_after_the_first_sigterm_change_nothing_but_a_sigint_does() -> N
     with program(text) as running:
         assert running.end() == (0, "")
         assert running.said == ["still here", "ended busy NORMAL", "interrupted 0"]
-
-
-# --- the second one -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.spec("J11")
@@ -329,9 +323,6 @@ def test_signals_are_left_alone_by_default(way: str) -> None:
     with program(text.replace("WAY", way)) as running:
         assert running.end() == (0, "")
         assert running.said == ["True", "mine 15", "ended looker NORMAL", "True", "-1"]
-
-
-# --- what was there before ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

@@ -306,9 +306,6 @@ def test_destroy_waits_for_coroutines(virtual: Callable[..., Loop], clock: Virtu
     assert loop.status(actor) is ActorStatus.STOPPED
 
 
-# --- what behaviors have started ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.guarantee("G30")
 def test_a_hanging_task_of_a_behavior(virtual: Callable[..., Loop], clock: VirtualClock) -> None:
     loop = virtual(stop_timeout=0.3)
@@ -537,9 +534,6 @@ def test_exceptions_while_stopping(
     assert len(messages) == 3
     assert all(any(f"number {number}" in message for message in messages) for number in range(3))
     assert {reason for _, reason in diary.stopped} == {ExitReason.NORMAL}
-
-
-# --- other threads -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G26", "G30")

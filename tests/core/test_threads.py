@@ -437,8 +437,6 @@ def test_no_hook_runs_on_the_thread_of_a_late_sender(loop: Loop) -> None:
     assert (books.sent, books.dead, books.waiting) == (2, 2, 0)
 
 
-# --- overflow policies ----------------------------------------------------------------------------------------------------
-
 OUTCOMES = {
     Overflow.DROP_NEWEST: ([0, 1, 2], [3, 4, 5]),
     Overflow.DROP_OLDEST: ([3, 4, 5], [0, 1, 2]),
@@ -643,9 +641,6 @@ loop.destroy()
         timeout=20,
     )
     assert (done.returncode, done.stdout) == (0, "True True\n"), done.stderr
-
-
-# --- from the loop's own thread -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G37", "G12")

@@ -161,9 +161,6 @@ def test_the_tree_can_be_looked_at_from_inside_a_behavior_and_a_child_in_its_ini
     ]
 
 
-# --- as a drawing -------------------------------------------------------------------------------------------------------
-
-
 def test_the_drawing(loop: Loop) -> None:
     root, family = house(loop, "root")
     pool, workers = house(loop, "pool", root)

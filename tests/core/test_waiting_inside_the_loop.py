@@ -24,8 +24,6 @@ from tests.core.waiting_actors import (
     wait_for,
 )
 
-# --- the run queue ------------------------------------------------------------------------------------------------------
-
 
 @pytest.mark.guarantee("G61")
 @pytest.mark.parametrize("is_crowded", [True, False])
@@ -84,9 +82,6 @@ def test_an_actor_that_stands_in_the_run_queue_is_not_put_there_twice(run_virtua
         assert loop.statistics().ready == 0
 
     run_virtual(story, **CROWDED)
-
-
-# --- what can happen to one who waits -----------------------------------------------------------------------------------
 
 
 ENDS: dict[str, Callable[[CoroutineActor], None]] = {
@@ -155,8 +150,6 @@ def test_a_waiting_actor_continues_in_poll_once_of_a_task(
 
     run_virtual(story)
 
-
-# --- context ------------------------------------------------------------------------------------------------------------
 
 mood: ContextVar[str] = ContextVar("mood", default="none")
 

@@ -145,9 +145,6 @@ def test_a_coroutine_that_waits_blocks_nobody(make_loop: LoopMaker, seen: list[b
     assert seen == [True] * 3
 
 
-# --- its thread -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.guarantee("G39")
 def test_the_thread_ends_with_the_loop(make_loop: LoopMaker, drive: Callable[[Loop], None]) -> None:
     seen: list[int] = []

@@ -130,9 +130,6 @@ def test_the_finalizer_of_a_replaced_element_may_use_the_channel() -> None:
     assert drain(channel) == [1]
 
 
-# -- try_send and try_receive ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.guarantee("G93")
 @pytest.mark.parametrize("capacity", CAPACITIES)
 def test_try_send_and_try_receive_never_wait_and_need_no_loop(capacity: Capacity) -> None:
@@ -195,9 +192,6 @@ async def test_a_timeout_outlives_the_loop_that_kept_it(bandstand_clock: Virtual
     assert 300 <= (bandstand_clock.now_ns() - before) / 1e6 <= 302
 
 
-# -- close -------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.guarantee("G94")
 @pytest.mark.parametrize("capacity", BUFFERED)
 async def test_receivers_get_what_is_left_and_then_the_end(capacity: Capacity) -> None:
@@ -241,9 +235,6 @@ async def test_waiting_operations_fail_at_once() -> None:
     check_counters(full, empty)
 
 
-# -- fairness ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.guarantee("G95")
 @pytest.mark.parametrize("capacity", [0, 1, 3])
 async def test_first_come_first_served_on_both_sides(capacity: int) -> None:
@@ -271,8 +262,6 @@ async def test_first_come_first_served_on_both_sides(capacity: int) -> None:
     await asyncio.gather(*senders)
     assert done == list(range(20))
 
-
-# -- elements ----------------------------------------------------------------------------------------------------------
 
 ODD: list[Any] = [
     None, (), (1,), (1, 2, 3), 0, False, "", [], {}, b"",
@@ -324,9 +313,6 @@ async def test_a_channel_keeps_no_reference_to_received_elements() -> None:
         await channel.receive()
         await iterate()
         assert seen() is None
-
-
-# -- statistics --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G99")

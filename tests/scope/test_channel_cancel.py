@@ -370,9 +370,6 @@ async def test_a_coroutine_that_is_closed_while_it_waits_leaves_the_queue(end: s
     check_counters(channel)
 
 
-# -- nothing is left behind --------------------------------------------------------------------------------------------
-
-
 def things() -> int:
     gc.collect()
     return len(gc.get_objects())

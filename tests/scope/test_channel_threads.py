@@ -96,9 +96,6 @@ def all_of(senders: int, each: int) -> list[tuple[int, int]]:
     return [(sender, number) for sender in range(senders) for number in range(each)]
 
 
-# -- exactly once ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.guarantee("G91")
 @pytest.mark.parametrize("capacity", CAPACITIES)
 def test_two_event_loops_and_threads(capacity: Capacity, crew: Crew) -> None:

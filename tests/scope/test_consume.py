@@ -316,9 +316,6 @@ def test_repr(loop: Loop) -> None:
     assert repr(actor) == "<ChannelActor 'orders' of <Channel 'orders' of 3: 0 in it>: stopped>"
 
 
-# --- in a scope ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.spec("K6")
 async def test_in_a_scope_it_uses_the_scopes_token_and_is_removed_when_it_ends(loop: Loop) -> None:
     scope = Scope()

@@ -149,9 +149,6 @@ async def test_the_loop_asked_to_stop_in_the_tick_in_which_it_ended(loop: Loop) 
     assert len(recorder.outcomes) == 1
 
 
-# --- on_done -------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.spec("K5")
 @pytest.mark.guarantee("G110")
 def test_what_on_done_raises_is_logged_and_all_others_are_called(
@@ -196,9 +193,6 @@ def test_on_done_may_do_anything(loop: Loop) -> None:
     assert len(ended) == 5
     assert [actor.processed for actor in ended] == [1] * 5
     assert len(channel) == 0
-
-
-# --- close ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.spec("K3")
@@ -399,9 +393,6 @@ def test_blocking_on_the_thread_of_its_own_loop_is_refused(loop: Loop) -> None:
         actor.ended().blocking()
 
 
-# --- returned elements ---------------------------------------------------------------------------------------------------
-
-
 ENDS_AT_ONCE: dict[str, Callable[[Loop, ChannelActor[Any]], object]] = {
     "stop": lambda loop, actor: actor.stop(),
     "cancel": lambda loop, actor: actor.cancel(),
@@ -432,9 +423,6 @@ def test_an_element_handed_over_too_late_returns_to_the_front(
     settle(loop)
     assert (got, second.processed) == ([1, 2, 3], 3)
     check_statistics(loop)
-
-
-# --- STOP ----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.spec("K7")

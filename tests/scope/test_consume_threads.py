@@ -71,9 +71,6 @@ def stage(loop_factory: HostFactory) -> Generator[Stage]:
         yield stage
 
 
-# --- elements ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.spec("K1")
 @pytest.mark.guarantee("G106")
 @pytest.mark.parametrize("capacity", [0, 1, UNBOUNDED], ids=str)

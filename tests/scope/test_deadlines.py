@@ -367,9 +367,6 @@ def test_a_timer_of_an_event_loop_that_was_closed_is_not_relied_on(clock: Virtua
     assert token.reason == "the loop that kept its deadline has ended"
 
 
-# -- cleanup -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.guarantee("G102")
 @pytest.mark.no_loop
 async def test_there_is_a_timer_exactly_while_there_are_listeners(clock: VirtualClock) -> None:

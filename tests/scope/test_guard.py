@@ -301,9 +301,6 @@ async def test_a_pending_cancellation_from_before_the_block_is_raised(
     assert log == (["mine"] if meets else ["mine", "left"])
 
 
-# -- guards and asyncio.timeout ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("token_ms", "timeout_ms", "wins"), [(10, 20, TokenCancelledError), (20, 10, TimeoutError)]
 )
@@ -355,9 +352,6 @@ async def test_if_both_come_at_once_the_outer_one_raises(
     await goes_on()
 
 
-# -- guards and task groups --------------------------------------------------------------------------------------------
-
-
 @both_libraries
 @pytest.mark.parametrize("where", ["body", "joining"])
 @pytest.mark.no_loop
@@ -371,9 +365,6 @@ async def test_a_task_group_inside_ends_its_tasks(library: str, where: str) -> N
                 await asyncio.sleep(FOR_EVER)
     assert log == ["child ended"]
     await goes_on()
-
-
-# -- guards and anyio --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.no_loop
@@ -391,9 +382,6 @@ async def test_an_anyio_scope_around_it_that_is_cancelled_has_priority(clock: Vi
         assert inner.cancelled
         assert listener_count(token) == 0
         await goes_on()
-
-
-# -- guards in guards --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("whose", ["outer", "inner"])

@@ -344,9 +344,6 @@ async def test_a_signal_handler_cancels_children_only_in_the_next_iteration(wher
     assert task.cancelled()
 
 
-# --- by the token it was given ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("how", ["waiting", "joining", "by the body", "deadline"])
 @pytest.mark.virtual_time
 async def test_a_parents_cancellation_propagates_as_cancelled(how: str) -> None:
@@ -567,9 +564,6 @@ async def test_the_wait_for_the_end_of_a_cancel_can_time_out() -> None:
                 await waiting
         release.set()
         assert await scope.cancel() is True
-
-
-# --- the loop ends first ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G120")

@@ -156,9 +156,6 @@ async def test_a_cancelled_child_is_no_error(loop: Loop) -> None:
         assert not scope.token.cancelled
 
 
-# --- the body fails ---------------------------------------------------------------------------------------------------
-
-
 async def test_a_body_that_fails_cancels_its_children(loop: Loop) -> None:
     log: list[str] = []
     with raises_errors(Boom("body")):
@@ -187,9 +184,6 @@ async def test_base_exceptions() -> None:
             await hang()
     assert not isinstance(caught.value, ExceptionGroup)
     assert isinstance(caught.value.exceptions[0], Odd)
-
-
-# --- KeyboardInterrupt and SystemExit ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])

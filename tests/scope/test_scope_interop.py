@@ -158,9 +158,6 @@ async def test_a_task_group_inside_that_fails_while_the_scope_is_cancelled() -> 
                 await hang()
 
 
-# --- anyio ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("first", ["anyio", "scope"])
 @pytest.mark.parametrize("is_same_turn", [True, False])
 async def test_an_anyio_scope_that_is_cancelled_together_with_the_scope(
@@ -189,9 +186,6 @@ async def test_an_anyio_scope_that_is_cancelled_together_with_the_scope(
     assert sorted(log[:2]) == ["body ended", "child ended"]
     assert ("went on" in log) is (first == "scope" and not is_same_turn)
     assert around.cancel_called is not (first == "scope" and not is_same_turn)
-
-
-# --- scopes in scopes -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("joined", [True, False])

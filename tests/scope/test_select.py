@@ -167,9 +167,6 @@ async def test_elements_left_in_a_closed_channel_are_received_before_its_end(unt
             await select(data.receive(), control.receive(), until_any_closes=True)
 
 
-# -- timeouts and tokens -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.guarantee("G93")
 @pytest.mark.virtual_time
 async def test_a_select_times_out(bandstand_clock: VirtualClock) -> None:
@@ -206,9 +203,6 @@ async def test_a_token_cancels_a_select() -> None:
     assert await task == (1, 5)
     assert not token.has_listeners()
     check_counters(left, right)
-
-
-# -- selects with each other -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("is_send_first", [False, True])
@@ -262,9 +256,6 @@ async def test_selects_that_face_each_other_agree(capacity: int) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
     assert sorted(got) == sorted(sent) == list(range(300))
     check_counters(left, right)
-
-
-# -- cancelled ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G96")

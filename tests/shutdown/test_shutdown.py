@@ -185,9 +185,6 @@ def test_a_hurried_shutdown_starts_no_async_hook(
     assert "no time left for the hook takes_its_time" in caplog.text
 
 
-# --- intake ------------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.guarantee("G262")
 def test_an_intake_is_closed_and_drained(make_loop: LoopMaker, drive: Drive, book: Book) -> None:
     loop = make_loop()
@@ -282,9 +279,6 @@ def test_messages_of_a_pool_wait_for_a_restart(
     report = drive(loop, shutdown)
     assert [word for word in book.words if ":" in word] == ["worker: a", "worker: b"]
     assert (report.of(ShutdownPhase.DRAIN).end, report.dead_letters) == (PhaseEnd.COMPLETE, 0)
-
-
-# --- stop and kill -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G264")
@@ -509,9 +503,6 @@ def test_another_thread_can_begin_a_shutdown(make_loop: LoopMaker, drive: Drive)
     thread.join()
     assert drive(loop, shutdown).reason == "from elsewhere"
     assert len(refused) == 2
-
-
-# --- hurry -----------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G265")

@@ -100,9 +100,6 @@ def test_what_was_opened_between_two_snapshots_can_be_allowed(pipe: tuple[int, i
     assert found[0].startswith(f"descriptor {fourth} ")
 
 
-# --- a loop -----------------------------------------------------------------------------------------------------------
-
-
 def test_everything_that_a_loop_holds_is_reported(pipe: tuple[int, int]) -> None:
     clock = VirtualClock()
 

@@ -81,9 +81,6 @@ def test_an_infinite_sleep_does_not_move_the_clock(clock: VirtualClock, forever:
     assert since(clock, start) == 5000
 
 
-# --- asyncio and the wheel --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from(["wheel", "sleep", "timeout"]), st.integers(0, 5000)), max_size=20))
 @pytest.mark.guarantee("G18")
