@@ -905,34 +905,6 @@ def test_an_exception_while_stopping_is_logged(play: Play, caplog: pytest.LogCap
     assert entry.exc_info[1] is play.raising
 
 
-@pytest.mark.guarantee("G32", "G22")
-@pytest.mark.parametrize("answer", [FAIL, "nonsense"])
-def test_a_stop_overrides_a_later_verdict(loop: Loop, drive: Drive, answer: Any, seen: list[Seen]) -> None:
-    log: list[str] = []
-
-    async def behavior(ctx: Context[Any], data: object) -> Any:
-        log.append("begun")
-        try:
-            await forever()
-        except asyncio.CancelledError:
-            # It takes its time, and is not cancelled again.
-            for _ in range(5):
-                await asyncio.sleep(0)
-        log.append("done")
-        return answer
-
-    async def stop(ctx: Context[Any]) -> None:
-        await until(lambda: log)
-        loop.stop_actor(actor)
-
-    actor = loop.spawn(behavior, supervisor=loop.spawn(record, seen))
-    loop.send(actor, None)
-    order(loop, loop.spawn(aobey), stop)
-    drive(loop)
-    assert log == ["begun", "done"]
-    assert [(told.reason, told.cause) for told in exits(seen)] == [(ExitReason.NORMAL, None)]
-
-
 @pytest.mark.guarantee("G25", "G32")
 @pytest.mark.parametrize("goes_on", [False, True], ids=["returns", "awaits"])
 @pytest.mark.parametrize("failing", [False, True], ids=["stop_actor", "fail_actor"])

@@ -1122,28 +1122,6 @@ def test_a_body_that_ends_first(
 
 
 @pytest.mark.guarantee("G48")
-def test_a_body_that_ignores_the_cancellation(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
-    loop = make_loop()
-    log: list[str] = []
-
-    async def main() -> None:
-        async with loop:
-            failing(loop, RestartLimitError("x"))
-            try:
-                await asyncio.Event().wait()
-            except asyncio.CancelledError:
-                log.append("swallowed")
-            await asyncio.sleep(0)
-            with pytest.raises(LoopClosedError):
-                loop.spawn(idle)
-            log.append("went on")
-
-    with pytest.raises(RestartLimitError):
-        run_async(main, loop_factory=loop_factory)
-    assert log == ["swallowed", "went on"]
-
-
-@pytest.mark.guarantee("G48")
 def test_a_failed_loop_cannot_be_entered(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
     loop = make_loop()
     loop.kernel.fail(RestartLimitError("x"))

@@ -34,13 +34,7 @@ def test_the_defaults_are_the_specifications() -> None:
 @pytest.mark.spec("J1")
 @pytest.mark.parametrize(
     "field",
-    [
-        "max_actors",
-        "default_mailbox_cap",
-        "sys_reserved",
-        "max_msgs_per_actor",
-        "max_actors_per_tick",
-    ],
+    ["max_actors", "default_mailbox_cap", "sys_reserved", "max_msgs_per_actor", "max_actors_per_tick"],
 )
 @pytest.mark.parametrize("value", [0, -1, 2.5, "7", None, True, 1 << 63, 1 << 64], ids=repr)
 def test_a_limit_that_can_never_work_is_refused_by_name(field: str, value: Any) -> None:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -14,17 +13,15 @@ import pytest
 
 from bandstand.core import ActorId, Context, ExitReason, Lane, Loop, Overflow, Verdict
 from bandstand.core.delivery import DeliveryCallback
-from bandstand.errors import ActorKilledError, MailboxFullError
+from bandstand.errors import ActorKilledError
 from tests.core.support import (
     USER_LANES,
-    Boom,
     LoopMaker,
     RecordingObserver,
     collect,
     failer,
     idle,
     in_thread,
-    panicker,
     settle,
     stopper,
 )
@@ -77,16 +74,6 @@ def test_a_waiting_message_is_lost(loop: Loop, diary: RecordingObserver, lane: L
         assert slip.told == [("lost", actor, "gone", ExitReason.NORMAL, None)]
     # The observer sees the dead letters, but not who waits for them.
     assert [letter[4] for letter in diary.dead] == [0, 0, 0]
-
-
-def test_the_cause_is_told(loop: Loop) -> None:
-    actor = loop.spawn(panicker, name="gone")
-    at_hand, behind = send(loop, actor, "boom"), send(loop, actor)
-    settle(loop)
-    for slip in (at_hand, behind):
-        ((what, who, name, reason, cause),) = slip.told
-        assert (what, who, name, reason) == ("lost", actor, "gone", ExitReason.PANIC)
-        assert isinstance(cause, Boom)
 
 
 @pytest.mark.parametrize("behavior", [stopper, failer])
@@ -144,15 +131,6 @@ def test_a_dropped_message(
     assert got == [number for number in range(4) if number not in given_up]
 
 
-def test_a_refused_message_is_its_senders_to_deal_with(loop: Loop) -> None:
-    actor = loop.spawn(idle, mailbox_cap=loop.config.sys_reserved + 1)
-    send(loop, actor)
-    slip = Slip()
-    with pytest.raises(MailboxFullError):
-        loop.kernel.send_with_callback(actor, Lane.DATA.value, "x", 0, slip)
-    assert slip.told == []
-
-
 @pytest.mark.parametrize("overflow", [Overflow.DROP_OLDEST, Overflow.DROP_NEWEST, Overflow.CONFLATE])
 def test_callbacks_run_once_for_threads(loop: Loop, diary: RecordingObserver, overflow: Overflow) -> None:
     # Many times the cap, so that the inbox itself is thinned out on the sender's thread.
@@ -165,30 +143,6 @@ def test_callbacks_run_once_for_threads(loop: Loop, diary: RecordingObserver, ov
         assert [told[0] for told in slip.told] == ([] if place in got else ["dropped"])
     assert got == sorted(got)
     assert 0 < len(got) < 200
-
-
-@pytest.mark.slow
-def test_the_loop_keeps_no_receipt(loop: Loop) -> None:
-    alive = 0
-
-    class Counted(Slip):
-        def __init__(self) -> None:
-            nonlocal alive
-            super().__init__()
-            alive += 1
-
-        def __del__(self) -> None:
-            nonlocal alive
-            alive -= 1
-
-    actor, ending = loop.spawn(idle), loop.spawn(idle)
-    for target in (actor, ending):
-        for _ in range(5):
-            loop.kernel.send_with_callback(target, Lane.DATA.value, "x", 0, Counted())
-    loop.stop_actor(ending)
-    settle(loop)
-    gc.collect()
-    assert alive == 0
 
 
 def test_the_base_takes_every_call(loop: Loop) -> None:

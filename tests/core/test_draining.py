@@ -39,20 +39,6 @@ def send_all(loop: Loop, actor: ActorId, count: int, lanes: tuple[Lane, ...] = (
         loop.send_async(actor, number, lane=lanes[number % len(lanes)])
 
 
-def test_what_waits_is_handled_in_all_lanes_and_then_it_ends(loop: Loop, diary: RecordingObserver) -> None:
-    got: list[Any] = []
-    actor = loop.spawn(collect, got)
-    for number in range(30):
-        loop.send(actor, number, lane=USER_LANES[number % 3])
-    loop.kernel.actors.close_mailbox(actor)
-    assert loop.status(actor) is ActorStatus.RUNNING
-    settle(loop)
-    assert sorted(got) == list(range(30))
-    assert got == sorted(got, key=lambda number: number % 3)
-    assert diary.stopped == [(actor, ExitReason.NORMAL)]
-    assert diary.dead == []
-
-
 @pytest.mark.parametrize("lane", USER_LANES)
 def test_later_sends_are_refused_and_counted(loop: Loop, diary: RecordingObserver, lane: Lane) -> None:
     actor = loop.spawn(idle, name="closing")
@@ -81,17 +67,6 @@ def test_messages_before_the_close_have_one_outcome(
     assert loop.status(actor) is ActorStatus.STOPPED
     assert len(got) + len(diary.dead) + len(diary.dropped) == 7
     assert got[:2] == [0, 1]
-
-
-def test_promised_slots_are_waited_for(loop: Loop, diary: RecordingObserver) -> None:
-    got: list[Any] = []
-    actor = loop.spawn(collect, got)
-    in_thread(lambda: send_all(loop, actor, 9, USER_LANES))
-    loop.kernel.actors.close_mailbox(actor)
-    assert loop.status(actor) is ActorStatus.RUNNING
-    settle(loop)
-    assert sorted(got) == list(range(9))
-    assert diary.dead == []
 
 
 def test_what_the_system_says_still_comes_in(loop: Loop, seen: list[Any]) -> None:
@@ -143,22 +118,6 @@ def test_a_second_close_and_a_stop_are_fine(loop: Loop, diary: RecordingObserver
     loop.send(loop.spawn(collect, got), 1)
     settle(loop)
     assert got == [1], "a seat that is used again is open"
-
-
-def test_a_close_in_the_actors_own_turn(loop: Loop, diary: RecordingObserver) -> None:
-    got: list[Any] = []
-
-    def closing(ctx: Context[None], data: object) -> None:
-        got.append(data)
-        if data == "close":
-            loop.kernel.actors.close_mailbox(ctx.self_id)
-
-    actor = loop.spawn(closing)
-    for data in (1, "close", 2):
-        loop.send(actor, data)
-    settle(loop)
-    assert got == [1, "close", 2]
-    assert diary.stopped == [(actor, ExitReason.NORMAL)]
 
 
 def test_what_is_refused(loop: Loop, make_loop: LoopMaker) -> None:

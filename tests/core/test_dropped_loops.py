@@ -41,9 +41,7 @@ def test_a_loop_that_has_run_and_is_dropped_warns_and_leaks_nothing() -> None:
 
 
 @pytest.mark.guarantee("G274")
-def test_no_warning_for_an_unused_loop(
-    recwarn: pytest.WarningsRecorder,
-) -> None:
+def test_no_warning_for_an_unused_loop(recwarn: pytest.WarningsRecorder) -> None:
     Loop().spawn(idle)
     loop = Loop()
     loop.send(loop.spawn(idle), 1)

@@ -9,18 +9,7 @@ from typing import Any
 
 import pytest
 
-from bandstand.core import (
-    FAIL,
-    OK,
-    STOP,
-    ActorStatus,
-    ChildExit,
-    Context,
-    ExitReason,
-    Lane,
-    Loop,
-    Verdict,
-)
+from bandstand.core import FAIL, OK, STOP, ActorStatus, ChildExit, Context, ExitReason, Lane, Loop, Verdict
 from bandstand.errors import ActorFailedError, InvalidVerdictError, NoSuchActorError
 from tests.core.support import (
     Boom,
@@ -104,9 +93,7 @@ def test_an_exception_of_a_function_is_a_panic(loop: Loop, error: BaseException)
 @pytest.mark.spec("J11")
 @pytest.mark.guarantee("G22")
 @pytest.mark.parametrize(
-    "verdict",
-    [0, 1, True, False, "ok", "stop", object(), ExitReason.NORMAL, Verdict, Awaitable_()],
-    ids=repr,
+    "verdict", [0, 1, True, False, "ok", "stop", object(), ExitReason.NORMAL, Verdict, Awaitable_()], ids=repr
 )
 def test_a_wrong_verdict_is_a_panic(loop: Loop, verdict: object) -> None:
     note, status = end_of(loop, returning(verdict))

@@ -24,12 +24,7 @@ from bandstand.core import (
     SystemTag,
     Verdict,
 )
-from bandstand.errors import (
-    InvalidArgumentError,
-    IoNotWatchedError,
-    IoRegistrationError,
-    NoSuchActorError,
-)
+from bandstand.errors import InvalidArgumentError, IoNotWatchedError, IoRegistrationError, NoSuchActorError
 from bandstand.testing import VirtualClock, run_async
 from tests.core.descriptors import PATIENCE, SUBJECTS, Descriptors, Subject, empty_out, fill_up, poll_until
 from tests.core.support import (
@@ -606,11 +601,9 @@ def test_a_destroyed_loop_has_no_descriptor(loop_factory: HostFactory, descripto
 @pytest.mark.guarantee("G34")
 @pytest.mark.parametrize("kind", ["pipe", "sockets", "master"])
 def test_the_end_of_the_other_side_is_readable(loop: Loop, descriptors: Descriptors, kind: str) -> None:
-    fd, peer = {
-        "pipe": descriptors.pipe,
-        "sockets": descriptors.sockets,
-        "master": descriptors.terminal,
-    }[kind]()
+    fd, peer = {"pipe": descriptors.pipe, "sockets": descriptors.sockets, "master": descriptors.terminal}[
+        kind
+    ]()
     said: list[Any] = []
 
     def owner(ctx: Context[Any], data: IoEvent) -> None:

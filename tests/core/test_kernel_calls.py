@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 import pytest
 
-from bandstand.core import Context, Lane, Loop
+from bandstand.core import Lane, Loop
 from bandstand.errors import NoSuchActorError
 from bandstand.testing import VirtualClock
-from tests.core.support import (
-    PATIENCE,
-    USER_LANES,
-    Boom,
-    LoopMaker,
-    Seen,
-    collect,
-    idle,
-    in_thread,
-    record,
-    settle,
-)
+from tests.core.support import USER_LANES, Boom, LoopMaker, Seen, idle, in_thread, record, settle
 
 # --- call_afar ------------------------------------------------------------------------------------------------------------
 
@@ -65,24 +53,6 @@ def test_a_call_that_raises_is_logged(
     assert "Boom" in caplog.text
 
 
-def test_a_call_wakes_a_loop_that_sleeps(loop: Loop) -> None:
-    def work() -> None:
-        started.wait(PATIENCE)
-        loop.kernel.inbox.call_soon(loop.request_stop)
-
-    started = threading.Event()
-
-    def starting(ctx: Context[None], data: object) -> None:
-        started.set()
-
-    loop.send(loop.spawn(starting), "x")
-    thread = threading.Thread(target=work)
-    thread.start()
-    loop.run()
-    thread.join(PATIENCE)
-    assert not thread.is_alive()
-
-
 def test_a_call_after_is_made_once_never_early_and_in_no_statistics(loop: Loop, clock: VirtualClock) -> None:
     made: list[int] = []
     kept = loop.kernel.call_later(10, lambda: made.append(1))
@@ -118,19 +88,6 @@ def test_a_message_later_with_any_object_for_a_tag(loop: Loop, clock: VirtualClo
     ((data, seen_tag, sender, seen_lane),) = seen
     assert (data, sender, seen_lane) == ("data", 0, lane)
     assert seen_tag is tag
-
-
-def test_it_can_be_cancelled_and_goes_with_its_actor(loop: Loop, clock: VirtualClock) -> None:
-    got: list[Any] = []
-    actor = loop.spawn(collect, got)
-    loop.cancel_timer(loop.kernel.start_timer(actor, 5, Lane.DATA.value, 1, object()))
-    loop.kernel.start_timer(actor, 5, Lane.DATA.value, 2, object())
-    loop.stop_actor(actor)
-    clock.advance(0.01)
-    settle(loop)
-    assert got == []
-    books = loop.statistics()
-    assert (books.timers_set, books.timers_cancelled, books.timers_released) == (2, 1, 1)
 
 
 def test_a_timer_needs_an_actor(loop: Loop) -> None:

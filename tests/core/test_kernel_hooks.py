@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import pytest
 
-from bandstand.core import STOP, ActorId, Context, ExitReason, Loop, SystemTag
+from bandstand.core import ExitReason, Loop
 from bandstand.core.asyncio_host import running_loops
 from bandstand.core.timer_wheel import Timer, TimerWheel
-from bandstand.testing import VirtualClock, run_async
-from tests.core.support import HostFactory, LoopMaker, fill, idle, settle
+from bandstand.testing import run_async
+from tests.core.support import HostFactory, LoopMaker, idle, settle
 
 # -- which loops ride the running event loop ---------------------------------------------------------------------------
-
-
-def test_no_loop_runs_outside_an_event_loop(loop: Loop) -> None:
-    assert running_loops() == []
 
 
 def test_running_loops_are_found(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
@@ -43,54 +36,7 @@ def test_running_loops_are_found(make_loop: LoopMaker, loop_factory: HostFactory
     assert running_loops() == []
 
 
-def test_a_loop_owns_its_own_event_loop(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
-    loop = make_loop()
-    found: list[bool] = []
-
-    async def main() -> None:
-        async with make_loop() as guest:
-            found.append(guest.runner.owns(asyncio.get_running_loop()))
-            found.append(loop.runner.owns(asyncio.get_running_loop()))
-
-    loop.send(
-        loop.spawn(lambda _ctx, _data: found.append(loop.runner.owns(asyncio.get_running_loop()))), None
-    )
-    loop.run(until_idle=True)
-    run_async(main, loop_factory=loop_factory)
-    assert found == [True, False, False]
-
-
 # -- hearing of an end -------------------------------------------------------------------------------------------------
-
-
-def raising(_ctx: Context[None], error: BaseException) -> None:
-    raise error
-
-
-def raised(loop: Loop, actor: ActorId) -> None:
-    loop.send(actor, OSError("x"))
-    settle(loop)
-
-
-@pytest.mark.parametrize(
-    ("end", "reason"),
-    [
-        (lambda loop, actor: loop.stop_actor(actor), ExitReason.NORMAL),
-        (lambda loop, actor: loop.fail_actor(actor, "because"), ExitReason.FAIL),
-        (lambda loop, actor: loop.kill_actor(actor), ExitReason.FAIL),
-        (raised, ExitReason.PANIC),
-        (lambda loop, actor: loop.destroy(), ExitReason.NORMAL),
-    ],
-    ids=["stop", "fail", "kill", "raise", "destroy"],
-)
-def test_exit_callbacks_run(loop: Loop, end: Callable[[Loop, ActorId], None], reason: ExitReason) -> None:
-    heard: list[tuple[ExitReason, BaseException | None]] = []
-    actor = loop.spawn(raising)
-    loop.kernel.actors.on_exit(actor, lambda why, cause: heard.append((why, cause)))
-    end(loop, actor)
-    ((why, cause),) = heard
-    assert why is reason
-    assert (cause is None) == (reason is ExitReason.NORMAL)
 
 
 @pytest.mark.guarantee("G203")
@@ -145,27 +91,6 @@ def test_end_callbacks_of_a_loop_run_once(loop: Loop, caplog: pytest.LogCaptureF
     assert "called at the end of the loop, raised" in caplog.text
 
 
-@pytest.mark.parametrize("is_answered_for", [False, True])
-def test_handled_exits(loop: Loop, caplog: pytest.LogCaptureFixture, *, is_answered_for: bool) -> None:
-    actor = loop.spawn(raising)
-    if is_answered_for:
-        loop.kernel.actors.set_exit_handled(actor)
-    loop.send(actor, OSError("x"))
-    settle(loop)
-    assert ("has no supervisor" in caplog.text) != is_answered_for
-
-
-def test_a_channel_notification_needs_no_room(loop: Loop, seen: list[tuple[Any, Any]]) -> None:
-    actor = loop.spawn(lambda ctx, data: seen.append((ctx.tag, data)), mailbox_cap=8)
-    fill(loop, actor)
-    loop.kernel.notify_channel(actor)
-    loop.poll_once()
-    assert seen[0] == (SystemTag.ELEMENT, None)
-    loop.stop_actor(actor)
-    loop.kernel.notify_channel(actor)
-    assert loop.poll_once() == 0
-
-
 @pytest.mark.parametrize(("budget", "order"), [(1, "ababab"), (0, "aaabbb")])
 def test_a_budget_of_0_is_the_loops_own(loop: Loop, seen: list[str], budget: int, order: str) -> None:
     actors = [loop.spawn(lambda ctx, data: seen.append(data)) for _ in range(2)]
@@ -178,30 +103,7 @@ def test_a_budget_of_0_is_the_loops_own(loop: Loop, seen: list[str], budget: int
     assert "".join(seen) == order
 
 
-def test_an_actor_is_current_only_in_its_behavior(loop: Loop, seen: list[bool]) -> None:
-
-    def behavior(ctx: Context[None], _data: object) -> object:
-        seen.extend(loop.kernel.is_current(actor) for actor in (ctx.self_id, other))
-        return STOP
-
-    other = loop.spawn(idle)
-    actor = loop.spawn(behavior)  # type: ignore[arg-type]  # object is a verdict here
-    loop.send(actor, None)
-    assert not loop.kernel.is_current(actor)
-    settle(loop)
-    assert seen == [True, False]
-    assert not loop.kernel.is_current(actor)
-
-
 # -- heirs -------------------------------------------------------------------------------------------------------------
-
-
-def test_a_call_later_that_ran_has_no_fallback(loop: Loop, clock: VirtualClock, seen: list[str]) -> None:
-    loop.kernel.call_later(5, lambda: seen.append("called"), lambda: seen.append("inherited"))
-    clock.advance(0.005)
-    loop.poll_once()
-    loop.destroy()
-    assert seen == ["called"]
 
 
 @pytest.mark.parametrize("ms", [0, 1, 63, 64, 5000, 10**9])

@@ -8,10 +8,7 @@ from typing import Any
 import pytest
 
 from bandstand.core import STOP, ActorId, ActorStatus, Context, ExitReason, Lane, Loop, Verdict
-from bandstand.errors import (
-    ActorKilledError,
-    NoSuchActorError,
-)
+from bandstand.errors import ActorKilledError, NoSuchActorError
 from tests.core.child_groups import Stubborn, add_child, exit_messages, poll_until
 from tests.core.support import (
     Boom,
@@ -300,26 +297,6 @@ def test_a_coroutine_kills_itself(
         assert note.reason is ExitReason.FAIL
         assert isinstance(note.cause, ActorKilledError)
     assert loop.statistics().in_flight == 0
-
-
-@pytest.mark.guarantee("G32")
-def test_a_coroutine_that_killed_its_actor_passes_no_cancellation_on(loop: Loop, seen: list[Any]) -> None:
-    """The task that drove it may drive another's message next."""
-
-    async def suicide(ctx: Context[Any], data: object) -> None:
-        await asyncio.sleep(0)
-        ctx.loop.kill_actor(ctx.self_id)
-
-    async def worker(ctx: Context[Any], data: object) -> None:
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        seen.append(data)
-
-    for number in range(20):
-        loop.send(loop.spawn(suicide), "x")
-        loop.send(loop.spawn(worker), number)
-    loop.run(until_idle=True)
-    assert sorted(seen) == list(range(20))
 
 
 @pytest.mark.guarantee("G44")

@@ -14,14 +14,7 @@ from typing import Any
 
 import pytest
 
-from bandstand.core import (
-    ActorStatus,
-    Context,
-    ExitReason,
-    Loop,
-    LoopConfig,
-    MonotonicClock,
-)
+from bandstand.core import ActorStatus, Context, ExitReason, Loop, LoopConfig, MonotonicClock
 from bandstand.errors import InternalError, LoopBusyError, LoopClosedError, WrongThreadError
 from bandstand.testing import run_async
 from tests.core.support import (

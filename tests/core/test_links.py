@@ -9,12 +9,7 @@ from typing import Any
 import pytest
 
 from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Lane, Loop, SystemTag
-from bandstand.errors import (
-    ActorKilledError,
-    InvalidArgumentError,
-    LinkBrokenError,
-    NoSuchActorError,
-)
+from bandstand.errors import ActorKilledError, InvalidArgumentError, LinkBrokenError, NoSuchActorError
 from tests.core.child_groups import Stubborn, exit_messages, poll_until
 from tests.core.support import (
     Boom,
@@ -46,18 +41,8 @@ def by_verdict(loop: Loop, actor: ActorId) -> None:
 
 
 ABNORMAL: dict[str, tuple[Any, Ending, ExitReason, type[BaseException] | None]] = {
-    "fail_actor": (
-        idle,
-        lambda loop, actor: loop.fail_actor(actor, Boom("why")),
-        ExitReason.FAIL,
-        Boom,
-    ),
-    "fail_actor without a reason": (
-        idle,
-        lambda loop, actor: loop.fail_actor(actor),
-        ExitReason.FAIL,
-        None,
-    ),
+    "fail_actor": (idle, lambda loop, actor: loop.fail_actor(actor, Boom("why")), ExitReason.FAIL, Boom),
+    "fail_actor without a reason": (idle, lambda loop, actor: loop.fail_actor(actor), ExitReason.FAIL, None),
     "FAIL": (failer, by_verdict, ExitReason.FAIL, None),
     "an exception": (panicker, by_verdict, ExitReason.PANIC, Boom),
     "kill_actor": (idle, lambda loop, actor: loop.kill_actor(actor), ExitReason.FAIL, ActorKilledError),

@@ -152,28 +152,3 @@ def test_a_wrong_observer_is_refused(
         loop.set_observer(observer)
     loop.spawn(idle)
     assert len(diary.started) == 1
-
-
-@pytest.mark.guarantee("G24")
-def test_an_observer_may_act_on_the_loop(loop: Loop, seen: list[Seen]) -> None:
-    """It may send, spawn and stop from a hook: an actor stopped while it starts is simply gone."""
-    journal = loop.spawn(record, seen)
-
-    class Active(Observer):
-        def on_actor_start(self, id: ActorId, name: str | None) -> None:  # noqa: A002 -- the hook's own name
-            loop.send(journal, ("start", name))
-            if name == "unwanted":
-                loop.stop_actor(id)
-
-        def on_actor_stop(self, id: ActorId, reason: ExitReason) -> None:  # noqa: A002 -- the hook's own name
-            loop.send(journal, ("stop", int(reason)))
-
-    loop.set_observer(Active())
-    unwanted = loop.spawn(idle, name="unwanted")
-    wanted = loop.spawn(idle, name="wanted")
-    settle(loop)
-    loop.set_observer(None)
-    assert loop.status(unwanted) is ActorStatus.STOPPED
-    assert loop.status(wanted) is ActorStatus.RUNNING
-    assert [message.data for message in seen] == [("start", "unwanted"), ("stop", 0), ("start", "wanted")]
-    assert loop.statistics().alive == 2

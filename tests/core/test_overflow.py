@@ -9,15 +9,7 @@ import pytest
 from bandstand.core import Lane, Loop, Overflow
 from bandstand.errors import InvalidArgumentError, MailboxFullError
 from bandstand.testing import VirtualClock
-from tests.core.support import (
-    USER_LANES,
-    RecordingObserver,
-    Seen,
-    exits,
-    idle,
-    record,
-    settle,
-)
+from tests.core.support import USER_LANES, RecordingObserver, Seen, exits, idle, record, settle
 
 CAP = 7  # three user messages a lane
 

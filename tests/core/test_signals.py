@@ -157,13 +157,7 @@ def test_the_first_signal_asks_for_a_graceful_stop(number: signal.Signals, sleep
             running.asleep()
         running.signal(number)
         assert running.end() == (0, "")
-        assert running.said == [
-            "waiting",
-            "ended idler NORMAL",
-            "finally",
-            "ended waiter NORMAL",
-            "over 0",
-        ]
+        assert running.said == ["waiting", "ended idler NORMAL", "finally", "ended waiter NORMAL", "over 0"]
 
 
 @pytest.mark.guarantee("G30")

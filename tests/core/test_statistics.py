@@ -10,15 +10,7 @@ import pytest
 from bandstand.core import Context, Lane, Loop, Overflow
 from bandstand.errors import BandstandError, InvalidArgumentError, LoopClosedError
 from bandstand.testing import VirtualClock
-from tests.core.support import (
-    call_in,
-    check_statistics,
-    fill,
-    idle,
-    panicker,
-    run_message,
-    settle,
-)
+from tests.core.support import call_in, check_statistics, fill, idle, panicker, run_message, settle
 
 
 def test_a_snapshot_is_frozen_and_starts_at_zero(loop: Loop) -> None:

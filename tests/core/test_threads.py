@@ -103,14 +103,7 @@ def books_of(loop: Loop) -> Statistics:
 class Hammer:
     """Threads that send numbered messages as fast as they can, and note what became of each."""
 
-    def __init__(
-        self,
-        loop: Loop,
-        count: int,
-        messages: int,
-        *,
-        persistent: bool = False,
-    ) -> None:
+    def __init__(self, loop: Loop, count: int, messages: int, *, persistent: bool = False) -> None:
         self.loop = loop
         self.tries = 1_000_000 if persistent else 1
         self.messages = messages
@@ -676,9 +669,7 @@ def test_the_inbox_of_an_ended_actor_is_dead_letters(loop: Loop, diary: Recordin
 
 
 @pytest.mark.guarantee("G29")
-def test_calls_on_another_thread_raise_while_the_loop_runs(
-    make_loop: LoopMaker,
-) -> None:
+def test_calls_on_another_thread_raise_while_the_loop_runs(make_loop: LoopMaker) -> None:
     loop = make_loop(clock=MonotonicClock())
     # Interpreted, `kernel` is an attribute of each loop and not of the class.
     assert {"kernel", *(name for name in dir(Loop) if not name.startswith("_"))} == {

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from bandstand.core import ActorId, ActorStatus, Context, Loop, Tree, TreeNode
-from bandstand.core.actors import NOT_YET
 from bandstand.core.messages import ChildSummary
-from tests.core.child_groups import RecordingChildGroup, Stubborn, add_child, add_supervisor, poll_until
+from tests.core.child_groups import RecordingChildGroup, add_child, add_supervisor
 from tests.core.support import LoopMaker, call_in, idle, run_message, settle
 
 pytestmark = pytest.mark.guarantee("G55")
@@ -82,22 +81,6 @@ def test_an_actor_without_a_name_is_shown_by_its_id(loop: Loop) -> None:
     loop.stop_actor(empty)
 
 
-def test_the_status_is_shown_as_it_is(loop: Loop) -> None:
-    stubborn = Stubborn()
-    slow = loop.spawn(stubborn, name="stopping")
-    loop.send(slow, "x")
-    poll_until(loop, lambda: stubborn.begun)
-    loop.stop_actor(slow)
-    add_child(loop, idle, lambda ctx: NOT_YET, name="init")
-    loop.spawn(idle, name="running")
-    assert {node.name: node.status for node in loop.tree()} == {
-        "stopping": ActorStatus.STOPPING,
-        "init": ActorStatus.INIT,
-        "running": ActorStatus.RUNNING,
-    }
-    stubborn.release.set()
-
-
 def test_a_family_says_the_order_the_names_and_who_is_down(loop: Loop) -> None:
     root, family = house(loop, "root")
     late, early = (add_child(loop, idle, name=name, supervisor=root) for name in ("late", "early"))
@@ -128,18 +111,6 @@ def test_a_child_that_its_family_does_not_know_is_shown_after_those_it_knows(loo
         (None, None),
         (stranger, ActorStatus.RUNNING),
     ]
-
-
-def test_iterating_and_finding_come_to_parents_first(loop: Loop) -> None:
-    root = loop.spawn(idle, name="root")
-    child = loop.spawn(idle, name="same", supervisor=root)
-    loop.spawn(idle, name="same", supervisor=child)
-    loop.spawn(idle, name="last")
-    tree = loop.tree()
-    assert [node.name for node in tree] == ["root", "same", "same", "last"]
-    found_node = tree.find("same")
-    assert found_node is not None
-    assert found_node.actor is child
 
 
 def test_the_tree_can_be_looked_at_from_inside_a_behavior_and_a_child_in_its_init(loop: Loop) -> None:

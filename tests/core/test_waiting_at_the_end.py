@@ -13,14 +13,7 @@ from bandstand.core import ExitReason
 from bandstand.errors import BandstandError
 from bandstand.testing import VirtualClock
 from tests.actor.asking import Oracle, RunSystem, turns
-from tests.core.waiting_actors import (
-    CROWDED,
-    LONG,
-    CoroutineActor,
-    StopHookActor,
-    Work,
-    spawn_busy,
-)
+from tests.core.waiting_actors import CROWDED, LONG, CoroutineActor, StopHookActor, Work, spawn_busy
 
 
 def complaints(caplog: pytest.LogCaptureFixture) -> list[str]:

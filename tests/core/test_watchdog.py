@@ -17,7 +17,10 @@ from tests.core.support import PATIENCE, HostFactory, LoopMaker, StallListener, 
 
 STALL_S = 0.02
 
-pytestmark = pytest.mark.real_time(reason="a thread is blocked for real, for a few times 20 ms")
+pytestmark = [
+    pytest.mark.guarantee("G39"),
+    pytest.mark.real_time(reason="a thread is blocked for real, for a few times 20 ms"),
+]
 
 
 def watchdogs() -> list[threading.Thread]:
@@ -78,7 +81,6 @@ def drive(request: pytest.FixtureRequest, loop_factory: HostFactory) -> Callable
     return guest
 
 
-@pytest.mark.guarantee("G39")
 @pytest.mark.parametrize("warmed", [False, True], ids=["first message", "later message"])
 @pytest.mark.parametrize(
     "behavior",
@@ -108,7 +110,6 @@ def test_a_stall_is_reported(
         assert part in report
 
 
-@pytest.mark.guarantee("G39")
 def test_each_message_that_stalls_is_reported_once(make_loop: LoopMaker, stalls: StallListener) -> None:
     loop = make_loop(stall_timeout=STALL_S)
     first, second = loop.spawn(blocks, stalls, name="number one"), loop.spawn(blocks, stalls)
@@ -123,7 +124,6 @@ def test_each_message_that_stalls_is_reported_once(make_loop: LoopMaker, stalls:
     assert sum("(unnamed)" in report for report in stalls.reports) == 1
 
 
-@pytest.mark.guarantee("G39")
 def test_a_coroutine_that_waits_blocks_nobody(make_loop: LoopMaker, seen: list[bool]) -> None:
     # Looks inside, at what the watchdog sees: a stall that is not reported proves little.
     loop = make_loop(stall_timeout=60.0)
@@ -145,7 +145,6 @@ def test_a_coroutine_that_waits_blocks_nobody(make_loop: LoopMaker, seen: list[b
     assert seen == [True] * 3
 
 
-@pytest.mark.guarantee("G39")
 def test_the_thread_ends_with_the_loop(make_loop: LoopMaker, drive: Callable[[Loop], None]) -> None:
     seen: list[int] = []
     loop = make_loop(stall_timeout=1.0)
@@ -156,7 +155,6 @@ def test_the_thread_ends_with_the_loop(make_loop: LoopMaker, drive: Callable[[Lo
     assert watchdogs() == []
 
 
-@pytest.mark.guarantee("G39")
 def test_it_is_off_by_default(
     make_loop: LoopMaker, drive: Callable[[Loop], None], stalls: StallListener, seen: list[int]
 ) -> None:
@@ -202,7 +200,6 @@ def watch(view: View) -> None:
     assert watchdogs() == []
 
 
-@pytest.mark.guarantee("G39")
 def test_the_watchdog_by_itself(loop: Loop, stalls: StallListener) -> None:
     actor = loop.spawn(idle)
     watch(View((7, None, None, None)))

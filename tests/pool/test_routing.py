@@ -160,9 +160,7 @@ def test_a_broadcast_reaches_every_worker_once(loop: ActorSystem) -> None:
 
 
 @pytest.mark.guarantee("G224")
-async def test_a_broadcast_waits_for_restarted_workers(
-    loop: ActorSystem,
-) -> None:
+async def test_a_broadcast_waits_for_restarted_workers(loop: ActorSystem) -> None:
     book: list[Any] = []
     gate = asyncio.Event()
     pool: Pool[Hand] = pooled(loop, 2, routing=Routing.BROADCAST, mailbox=2).spawn(Hand, book)

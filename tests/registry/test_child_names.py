@@ -7,14 +7,7 @@ import pytest
 from bandstand.actor import ActorSystem, child, id_of
 from bandstand.errors import NameTakenError, NameTimeoutError, NoSuchNameError
 from bandstand.registry import Registry
-from bandstand.supervision import (
-    Backoff,
-    ChildSpec,
-    DynamicSpec,
-    Strategy,
-    SupervisorSpec,
-    spawn_supervisor,
-)
+from bandstand.supervision import Backoff, ChildSpec, DynamicSpec, Strategy, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from tests.actor.workers import one_for_one
 from tests.core.support import settle

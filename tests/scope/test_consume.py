@@ -97,19 +97,6 @@ def test_two_busy_consumers_alternate_element_by_element(loop: Loop) -> None:
 
 @pytest.mark.spec("K2")
 @pytest.mark.guarantee("G107")
-def test_an_ordinary_actor_runs_between_two_elements(loop: Loop) -> None:
-    got: list[str] = []
-    consume(filled_channel(*["element"] * 3), got.append, loop=loop)
-    note = loop.spawn(lambda ctx, data: got.append(data))
-    for _ in range(2):
-        loop.send(note, "message")
-    settle(loop)
-    # An ordinary actor may process its whole mailbox in one turn; a channel actor one element.
-    assert got == ["element", "message", "message", "element", "element"]
-
-
-@pytest.mark.spec("K2")
-@pytest.mark.guarantee("G107")
 async def test_a_busy_consumer_delays_neither_tasks_nor_timers(clock: VirtualClock) -> None:
     channel = Channel[int](UNBOUNDED)
     channel.try_send(0)

@@ -21,13 +21,7 @@ from bandstand.scope import UNBOUNDED, CancelToken, Channel, ChannelActor, Ended
 from bandstand.scope.event import EventWait
 from bandstand.testing import VirtualClock
 from tests.core.support import Boom, LoopMaker, check_statistics, settle
-from tests.scope.support import (
-    OutcomeRecorder,
-    SlowFunction,
-    advance,
-    filled_channel,
-    wait_until,
-)
+from tests.scope.support import OutcomeRecorder, SlowFunction, advance, filled_channel, wait_until
 
 NORMAL, FAIL, PANIC = ExitReason
 
@@ -76,12 +70,7 @@ WAYS: dict[str, Way] = {
     "FAIL": (lambda play: play.give(lambda: Verdict.FAIL), EndedBy.FAILED, FAIL, None),
     "an exception": (lambda play: play.give(boom), EndedBy.FAILED, PANIC, Boom),
     "no verdict": (lambda play: play.give(lambda: "done"), EndedBy.FAILED, PANIC, InvalidVerdictError),
-    "async STOP": (
-        lambda play: play.give(lambda: verdict_of(Verdict.STOP)),
-        EndedBy.RETURNED,
-        NORMAL,
-        None,
-    ),
+    "async STOP": (lambda play: play.give(lambda: verdict_of(Verdict.STOP)), EndedBy.RETURNED, NORMAL, None),
     "async FAIL": (lambda play: play.give(lambda: verdict_of(Verdict.FAIL)), EndedBy.FAILED, FAIL, None),
     "async exception": (lambda play: play.give(lambda: verdict_of(Boom())), EndedBy.FAILED, PANIC, Boom),
     "async no verdict": (

@@ -28,16 +28,7 @@ from bandstand.scope.consumer import consume
 from bandstand.scope.scope import Scope
 from bandstand.supervision import ChildSpec, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
-from tests.scope.support import (
-    Boom,
-    fail_soon,
-    hang,
-    idle,
-    is_closed,
-    is_over,
-    iterate,
-    raises_errors,
-)
+from tests.scope.support import Boom, fail_soon, hang, idle, is_closed, is_over, iterate, raises_errors
 
 pytestmark = [pytest.mark.spec("K6"), pytest.mark.guarantee("G113")]
 
@@ -285,8 +276,7 @@ async def test_a_cancelled_scope_accepts_no_children(loop: Loop) -> None:
         await scope.cancel("we close")
         coroutine = hang()
         with pytest.raises(
-            TokenCancelledError,
-            match=r"scope 'shop' is cancelled \(we close\): it accepts no more children",
+            TokenCancelledError, match=r"scope 'shop' is cancelled \(we close\): it accepts no more children"
         ) as caught:
             scope.launch(coroutine)
         assert is_closed(coroutine)

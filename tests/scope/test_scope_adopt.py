@@ -17,17 +17,8 @@ from bandstand.actor import child as typed_child
 from bandstand.core import Context
 from bandstand.errors import InvalidArgumentError, RestartLimitError
 from bandstand.scope.scope import Scope
-from bandstand.supervision import (
-    ChildSpec,
-    DynamicSpec,
-    PartitionSpec,
-    RestartPolicy,
-    Supervisor,
-    SupervisorSpec,
-    spawn_supervisor,
-)
-from bandstand.supervision.supervisor import BaseSupervisor
-from bandstand.testing import VirtualClock, run_async
+from bandstand.supervision import ChildSpec, RestartPolicy, Supervisor, SupervisorSpec, spawn_supervisor
+from bandstand.testing import VirtualClock
 from tests.scope.support import Boom, hang, idle, iterate
 
 pytestmark = [pytest.mark.spec("K6"), pytest.mark.guarantee("G113")]
@@ -125,8 +116,7 @@ async def test_a_class_is_not_spawned_by_the_scope(kind: Any) -> None:
     async with Scope() as scope:
         for arguments in ((), (5,)):
             with pytest.raises(
-                InvalidArgumentError,
-                match=r"start it with loop.spawn\(.*pass the handle to scope.adopt\(\)",
+                InvalidArgumentError, match=r"start it with loop.spawn\(.*pass the handle to scope.adopt\(\)"
             ):
                 scope.spawn(kind, *arguments)
         assert not scope.children
@@ -140,22 +130,6 @@ async def test_only_actors_can_be_adopted(what: Any) -> None:
 
 
 # --- supervised trees -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", ["supervisor", "dynamic", "partition"])
-async def test_a_supervisor_is_adopted_as_it_was_returned(kind: str, loop: ActorSystem) -> None:
-    one = ChildSpec("one", run=idle)
-    async with Scope() as scope:
-        top: BaseSupervisor
-        if kind == "supervisor":
-            top = spawn_supervisor(loop, SupervisorSpec(children=[one]), name="top")
-        elif kind == "dynamic":
-            top = spawn_supervisor(loop, DynamicSpec(child=one), name="top")
-        else:
-            top = spawn_supervisor(loop, PartitionSpec(child=one, partitions=2), name="top")
-        scope.adopt(top)
-        scope.adopt(top.actor)
-        assert scope.children == (top.actor,)
 
 
 def failing(ctx: Context[Any], message: object) -> None:
@@ -185,15 +159,3 @@ async def test_an_adopted_supervisor_that_gives_up_fails_the_scope_and_not_the_l
     await iterate()
     clerk = loop.spawn(Clerk)
     clerk.stop()
-
-
-@pytest.mark.guarantee("G114")
-def test_a_supervisor_that_was_not_adopted_fails_the_loop(clock: VirtualClock) -> None:
-    async def main(loop: ActorSystem) -> None:
-        async with Scope() as scope:
-            adopted, other = fragile(loop, name="adopted"), fragile(loop, name="other")
-            scope.adopt(adopted)
-            loop.send(other.address("child"), "boom")
-
-    with pytest.raises(RestartLimitError, match="other"):
-        run_async(main, ActorSystem(clock=clock), clock=clock)

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
 
 import pytest
 
@@ -92,31 +90,6 @@ async def test_the_event_loops_own_thread_does_not_block() -> None:
             scope.wait_all().blocking()
         with pytest.raises(LoopBusyError):
             scope.cancel().blocking()
-
-
-async def test_many_threads_cancel_at_once(loop: Loop) -> None:
-    """One of them cancels it; all of them see it cancelled."""
-    for _ in range(20):
-        with ThreadPoolExecutor(8) as threads:
-            barrier = threading.Barrier(8)
-            async with Scope() as scope:
-                for _ in range(5):
-                    scope.launch(hang())
-                    scope.consume(Channel[int](), print)
-                await iterate()
-                jobs: list[Future[Any]] = [
-                    threads.submit(cancel, scope, barrier, number) for number in range(8)
-                ]
-                await hang()
-            assert scope.children == ()
-            assert scope.token.reason in {f"by {number}" for number in range(8)}
-            assert [job.result(PATIENCE) for job in jobs] == [True] * 8
-            check_nothing_left(loop)
-
-
-def cancel(scope: Scope, barrier: threading.Barrier, number: int) -> bool:
-    barrier.wait(PATIENCE)
-    return scope.cancel(f"by {number}").blocking()
 
 
 @pytest.mark.slow

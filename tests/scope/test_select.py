@@ -19,7 +19,7 @@ from bandstand.errors import (
     InvalidArgumentError,
     TokenCancelledError,
 )
-from bandstand.scope import CONFLATED, UNBOUNDED, CancelToken, Channel, select
+from bandstand.scope import UNBOUNDED, CancelToken, Channel, select
 from bandstand.scope._channel import ChannelOp
 from bandstand.testing import VirtualClock
 from tests.scope.support import (
@@ -372,14 +372,6 @@ async def test_repr() -> None:
         == "<select from <receive from <Channel 'left' of 1: 0 in it>>, <send to <Channel 'right' of 1: 0 in it>>>"
     )
     await selected
-
-
-async def test_conflated_channels_can_be_selected() -> None:
-    newest = Channel[int](CONFLATED)
-    other = Channel[int]()
-    for number in range(3):
-        assert await select(other.receive(), newest.send(number)) == (1, None)
-    assert await select(other.receive(), newest.receive()) == (1, 2)
 
 
 async def test_it_never_does_two_of_its_operations_on_one_channel(monkeypatch: pytest.MonkeyPatch) -> None:

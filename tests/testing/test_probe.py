@@ -18,10 +18,7 @@ def test_it_records_data_tag_sender_and_lane(bandstand_loop: Loop) -> None:
     bandstand_loop.send(actor, "plain")
     bandstand_loop.send(actor, "rich", tag=7, sender=friend, lane=Lane.CONTROL)
     bandstand_loop.poll_once()
-    assert probe.received == [
-        Received("rich", 7, friend, Lane.CONTROL),
-        Received("plain", 0, 0, Lane.DATA),
-    ]
+    assert probe.received == [Received("rich", 7, friend, Lane.CONTROL), Received("plain", 0, 0, Lane.DATA)]
     assert probe.data == ["rich", "plain"]
     probe.clear()
     assert probe.received == probe.data == []
