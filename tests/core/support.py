@@ -11,7 +11,18 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from bandstand.core import ActorId, ChildExit, Context, Down, ExitReason, Interest, Lane, Loop, Verdict
+from bandstand.core import (
+    ActorId,
+    ChildExit,
+    Context,
+    Down,
+    ExitReason,
+    Interest,
+    Lane,
+    Loop,
+    Observer,
+    Verdict,
+)
 from bandstand.testing import VirtualClock
 
 LoopMaker = Callable[..., Loop]
@@ -104,7 +115,7 @@ class RecordingObserver:
         self.entries.append("dropped")
 
 
-class OnStart:
+class OnStart(Observer):
     """An observer that calls a function with the id of each actor that starts."""
 
     def __init__(self, deed: Callable[[ActorId], object]) -> None:
@@ -114,7 +125,7 @@ class OnStart:
         self._deed(id)
 
 
-class OnStop:
+class OnStop(Observer):
     """An observer that calls a function with the id of each actor that ends, and the reason."""
 
     def __init__(self, deed: Callable[[ActorId, ExitReason], object]) -> None:

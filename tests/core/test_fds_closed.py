@@ -114,51 +114,6 @@ thread.join()
 finish(log)
 """,
     ),
-    "a_number_that_is_reused_and_watched_before_anybody_could_look": (
-        "['ERROR'] [b'for the heir']",
-        """
-new = []
-
-def then(ctx, event):
-    new.append(os.read(event.fd, 100))
-    ctx.loop.unwatch_fd(event.fd)
-
-loop.watch_fd(read, loop.spawn(noting(log)), READ)
-
-def reuse():
-    os.write(write, b"for the old one")
-    os.close(read)
-    one, other = pipe()
-    assert one == read
-    loop.watch_fd(read, loop.spawn(noting([], then)), READ)
-    os.write(other, b"for the heir")
-
-loop.send(doer, reuse)
-loop.run(until_idle=True)
-finish(log, new)
-""",
-    ),
-    # Which cannot be watched; that it was tried tells the old owner, and breaks nothing.
-    "a_number_that_is_reused_by_a_plain_file": (
-        "['refused', 'ERROR']",
-        """
-import tempfile
-read, write = pipe()
-loop.watch_fd(read, loop.spawn(noting(log)), READ)
-
-def reuse():
-    os.close(read)
-    file = tempfile.TemporaryFile()
-    assert file.fileno() == read
-    try:
-        loop.watch_fd(read, doer, READ)
-    except IoRegistrationError:
-        log.append("refused")
-    file.close()
-
-loop.send(doer, reuse)
-""",
-    ),
     # The kernel goes on reporting the file under the closed number.
     "a_closed_descriptor_whose_duplicate_lives_on": (
         "['ERROR', b'x']",

@@ -139,9 +139,9 @@ def seen_in_a_round(loop: Loop, seen: list[str]) -> list[str]:
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2), (0, 2, 1)])
 def test_tick_hooks_can_be_removed_in_any_order(loop: Loop, order: tuple[int, ...], seen: list[str]) -> None:
-    loop.runner.set_tick_hook(lambda: seen.append("park"))
     names = ["first", "second", "third"]
     take_back = [loop.runner.watch_ticks(partial(seen.append, name)) for name in names]
+    loop.runner.set_tick_hook(lambda: seen.append("park"))
     assert seen_in_a_round(loop, seen) == ["park", *names]
     left = list(names)
     for place in order:

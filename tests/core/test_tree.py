@@ -113,6 +113,18 @@ def test_a_child_that_its_family_does_not_know_is_shown_after_those_it_knows(loo
     ]
 
 
+def test_iterating_and_finding_come_to_parents_first(loop: Loop) -> None:
+    root = loop.spawn(idle, name="root")
+    child = loop.spawn(idle, name="same", supervisor=root)
+    loop.spawn(idle, name="same", supervisor=child)
+    loop.spawn(idle, name="last")
+    tree = loop.tree()
+    assert [node.name for node in tree] == ["root", "same", "same", "last"]
+    found_node = tree.find("same")
+    assert found_node is not None
+    assert found_node.actor is child
+
+
 def test_the_tree_can_be_looked_at_from_inside_a_behavior_and_a_child_in_its_init(loop: Loop) -> None:
     drawn: list[str] = []
 

@@ -11,7 +11,7 @@ import pytest
 from bandstand.actor import Actor, ActorSystem, ask, tell
 from bandstand.core import ExitReason
 from bandstand.errors import IgnoreChild, RestartLimitError, StartError, TargetEndedError
-from bandstand.pool import OnDeath, Pool, pooled
+from bandstand.pool import ByKey, OnDeath, Pool, pooled
 from bandstand.supervision import Backoff
 from tests.actor.players import ride
 from tests.core.support import Boom, RecordingObserver, settle
@@ -42,21 +42,6 @@ async def test_messages_of_a_crashed_worker(loop: ActorSystem, diary: RecordingO
     status = pool.status()
     assert (status.handled, status.dead, status.requeued) == (5, 1, 0)
     assert diary.dead == []
-
-
-@pytest.mark.guarantee("G226")
-def test_a_crash_loses_one_message(loop: ActorSystem) -> None:
-    book: list[Any] = []
-    letters = buried(loop)
-    pool = pooled(loop, 2).spawn(Hand, book)
-    for number in range(6):
-        (pool.handle.crash if number == 2 else pool.handle.note)(number)
-    settle(loop)
-    assert sorted(what for entry in book if entry != "made" for what in entry[1:]) == list(range(6))
-    assert [letter.data for letter in letters] == [2]
-    status = pool.status()
-    assert (status.handled, status.dead) == (5, 1)
-    assert book.count("made") == 3
 
 
 class Slow(Hand):
@@ -118,6 +103,23 @@ async def test_a_requeued_ask_is_answered_by_another_worker(loop: ActorSystem) -
     with pytest.raises(TargetEndedError) as caught:
         await pool.handle.broken()
     assert isinstance(caught.value.__cause__, Boom)
+
+
+@pytest.mark.guarantee("G223", "G226")
+async def test_a_requeued_message_keeps_the_order_of_its_key(loop: ActorSystem) -> None:
+    book: list[Any] = []
+    gate = asyncio.Event()
+    pool = pooled(loop, 1, routing=ByKey(lambda *_: "k"), on_death=OnDeath.REQUEUE_ALL).spawn(Hand, book)
+    reply = pool.handle.slowly(0, gate)
+    for number in range(1, 4):
+        pool.handle.note(number)
+    await asyncio.sleep(0.001)
+    kill_first(loop, pool)
+    gate.set()
+    assert await reply == 0
+    await asyncio.sleep(0.001)
+    done = [entry for entry in book if entry not in ("made", (0, "cancelled"))]
+    assert done == [(0, 0), (1, 0), (1, 1), (1, 2), (1, 3)]
 
 
 @pytest.mark.guarantee("G226")

@@ -20,9 +20,10 @@ from bandstand.errors import (
     NoSuchActorError,
     StartError,
     TargetEndedError,
+    WrongThreadError,
 )
 from bandstand.pool import OnDeath, Pool, Routing, pooled
-from tests.actor.players import ride, spin
+from tests.actor.players import elsewhere, ride, spin
 from tests.core.support import check_statistics, settle
 from tests.pool.workers import Calm, Desk, Hand, balanced
 
@@ -204,6 +205,14 @@ def test_wrong_arguments_of_a_pool_are_refused(loop: ActorSystem) -> None:
     assert loop.statistics().spawned == 0
 
 
+def test_another_thread_may_use_the_handle_and_nothing_else(loop: ActorSystem) -> None:
+    pool = pooled(loop, 1).spawn(Hand, [])
+    deeds = (pool.status, pool.stop, lambda: pool.resize(2))
+    for deed in deeds:
+        with pytest.raises(WrongThreadError):
+            elsewhere(deed)
+
+
 def test_a_message_past_the_handle_is_logged(loop: ActorSystem) -> None:
     pool = pooled(loop, 1).spawn(Hand, [])
     told: list[Any] = []
@@ -295,6 +304,8 @@ async def test_a_drain_has_an_end(loop: ActorSystem) -> None:
     pool = pooled(loop, 1).spawn(Hand, book)
     pool.handle.hold(asyncio.Event())
     pool.handle.note("waits")
+    with pytest.raises(InvalidArgumentError, match="timeout is -"):
+        await pool.drain(-0.001)
     assert not await pool.drain(timeout=0.03)
     status = pool.status()
     assert (status.handled, status.dead, status.outstanding, status.waiting) == (0, 2, 0, 0)

@@ -18,21 +18,6 @@ from tests.pool.workers import Hand, balanced
 pytestmark = pytest.mark.guarantee("G228")
 
 
-async def test_new_workers_take_waiting_messages(loop: ActorSystem) -> None:
-    book: list[Any] = []
-    gate = asyncio.Event()
-    pool = pooled(loop, 1).spawn(Hand, book)
-    for _ in range(4):
-        pool.handle.hold(gate)
-    await asyncio.sleep(0.001)
-    assert pool.status().outstanding == 1
-    await pool.resize(3)
-    await asyncio.sleep(0.001)
-    status = pool.status()
-    assert (status.size, status.outstanding, status.waiting) == (3, 3, 1)
-    gate.set()
-
-
 def test_a_leaving_worker_finishes_its_messages(loop: ActorSystem) -> None:
     book: list[Any] = []
 
@@ -63,25 +48,6 @@ def test_a_leaving_worker_finishes_its_messages(loop: ActorSystem) -> None:
 
     ride(loop, body)
     check_statistics(loop)
-
-
-async def test_a_leaving_worker_that_crashes_is_restarted(loop: ActorSystem) -> None:
-    book: list[Any] = []
-    gate = asyncio.Event()
-    pool = pooled(loop, 2, ahead=2).spawn(Hand, book)
-    for _ in range(4):
-        pool.handle.hold(gate)
-    await asyncio.sleep(0.001)
-    last = pool.status().workers[1].actor
-    assert last is not None
-    resizing = pool.resize(1)
-    loop.kill_actor(last)
-    await asyncio.sleep(0.001)
-    assert book.count("made") == 3
-    gate.set()
-    await resizing
-    status = pool.status()
-    assert (len(status.workers), status.handled, status.dead) == (1, 3, 1)
 
 
 @pytest.mark.guarantee("G223")

@@ -73,20 +73,6 @@ async def test_least_loaded_chooses_the_fewest_messages(loop: ActorSystem) -> No
     pool.stop()
 
 
-@pytest.mark.guarantee("G222")
-async def test_a_higher_lane_goes_first_in_the_pool_too(loop: ActorSystem) -> None:
-    book: list[Any] = []
-    gate = asyncio.Event()
-    pool = pooled(loop, 1).spawn(Hand, book)
-    pool.handle.hold(gate)
-    await asyncio.sleep(0.001)
-    pool.handle.note("low")
-    pool.handle.urgent("high")
-    gate.set()
-    await asyncio.sleep(0.001)
-    assert [what for _, what in book[1:]] == ["hold", "held", "high", "low"]
-
-
 @pytest.mark.guarantee("G223")
 def test_a_key_goes_to_one_worker_in_order(loop: ActorSystem) -> None:
     book: list[Any] = []
@@ -99,6 +85,24 @@ def test_a_key_goes_to_one_worker_in_order(loop: ActorSystem) -> None:
         assert {worker for worker, _ in mine} == {consistent_hash(key, 4)}
         assert [number for _, number in mine] == sorted(number for _, number in mine)
     balanced(pool)
+
+
+@pytest.mark.guarantee("G223")
+def test_a_key_function_gets_the_arguments(loop: ActorSystem) -> None:
+    book: list[Any] = []
+    seen: list[Any] = []
+
+    def key(*args: Any, **named: Any) -> str:
+        seen.append((args, named))
+        return "k"
+
+    pool = pooled(loop, 2, routing=ByKey(key)).spawn(Hand, book)
+    pool.handle.note(5)
+    pool.handle.name_it(key="x", value=2)
+    pool.handle.collect(7)
+    settle(loop)
+    assert seen == [((5,), {}), ((), {"key": "x", "value": 2}), ((7,), {})]
+    assert pool.status().handled == 3
 
 
 @pytest.mark.guarantee("G223")

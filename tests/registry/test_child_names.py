@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bandstand.actor import ActorSystem, child, id_of
-from bandstand.errors import NameTakenError, NameTimeoutError, NoSuchNameError
+from bandstand.errors import NameTakenError, NoSuchNameError
 from bandstand.registry import Registry
 from bandstand.supervision import Backoff, ChildSpec, DynamicSpec, Strategy, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
@@ -45,20 +45,6 @@ def test_a_child_that_is_down_is_not_found(loop: ActorSystem, clock: VirtualCloc
     clock.advance(0.2)
     settle(loop)
     assert registry.find("db", Database) is handle
-
-
-async def test_a_wait_ends_with_the_next_restart(loop: ActorSystem) -> None:
-    root = one_for_one(loop, child("db", backoff=Backoff(initial=0.1)).of(Database))
-    registry = Registry(loop)
-    handle = root.handle(Database, "db")
-    registry.register("db", handle)
-    first = id_of(handle)
-    handle.crash()
-    await handle.ended()
-    with pytest.raises(NameTimeoutError):
-        await registry.wait("db", Database, timeout=0.02)
-    assert await registry.wait("db", Database, timeout=1.0) is handle
-    assert id_of(handle) != first
 
 
 def test_the_name_of_a_dynamic_child(loop: ActorSystem) -> None:

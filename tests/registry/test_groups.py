@@ -109,18 +109,6 @@ def test_a_full_member_is_counted(loop: ActorSystem, clock: VirtualClock) -> Non
     assert [event.missed for event in heard if isinstance(event, Lagged)] == [1, 2]
 
 
-def test_unreported_losses_are_reported_when_a_member_leaves(loop: ActorSystem) -> None:
-    group = Registry(loop).group("dbs", Database)
-    heard: list[RuntimeEvent] = []
-    loop.events.listen(heard.append)
-    small = loop.options(mailbox=2).spawn(Database)
-    group.join(small)
-    for number in range(10):
-        group.tell(Database.store, number)
-    small.stop()
-    assert sum(event.missed for event in heard if isinstance(event, Lagged)) == 8
-
-
 def test_a_supervised_member_survives_restarts(loop: ActorSystem) -> None:
     root = one_for_one(loop, child("db").of(Database))
     group = Registry(loop).group("dbs", Database)

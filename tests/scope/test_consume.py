@@ -183,6 +183,28 @@ def test_messages_to_its_id_are_counted_as_strays_and_ignored(loop: Loop) -> Non
     check_statistics(loop)
 
 
+@pytest.mark.parametrize("how", ["run", "poll_once"])
+def test_it_runs_like_any_actor(how: str, make_loop: LoopMaker) -> None:
+    loop = make_loop()
+    got: list[int] = []
+
+    async def process(number: int) -> None:
+        await asyncio.sleep(0)
+        got.append(number)
+
+    plain, slow = filled_channel(1, 2), filled_channel(3, 4)
+    one, other = consume(plain, got.append, loop=loop), consume(slow, process, loop=loop)
+    plain.close()
+    slow.close()
+    if how == "run":
+        loop.run(until_idle=True)
+    else:
+        for _ in range(50):
+            loop.poll_once()
+    assert sorted(got) == [1, 2, 3, 4]
+    assert (one.done, other.done) == (True, True)
+
+
 async def test_the_default_loop_is_the_one_attached_to_the_running_event_loop(loop: Loop) -> None:
     actor = consume(Channel[int](), idle_element)
     assert actor.loop is loop

@@ -18,6 +18,8 @@ import anyio.lowlevel
 import pytest
 
 from bandstand.core import STOP, Context, Loop, Verdict
+from bandstand.errors import TokenCancelledError
+from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import UNBOUNDED, Channel
 from bandstand.scope.scope import Scope
 from bandstand.testing import run_async
@@ -218,6 +220,24 @@ async def test_a_cancellation_ends_at_the_scope_that_was_cancelled(
         "child 3 ended",
     ]
     assert [line for line in log if "after" in line] == ["after 3", "after 2", "after 1"][3 - level :]
+
+
+async def test_a_parent_token_of_all_of_them() -> None:
+    token = CancelToken()
+    log: list[str] = []
+    with pytest.raises(TokenCancelledError) as caught:
+        async with (
+            Scope(token=token) as one,
+            Scope(token=one.token) as two,
+            Scope(token=two.token) as three,
+        ):
+            for scope in (one, two, three):
+                scope.launch(hang(log))
+            await iterate()
+            asyncio.get_running_loop().call_soon(token.cancel, "all")
+            await hang()
+    assert caught.value.token == token.number
+    assert len(log) == 3
 
 
 # --- scopes in actors -------------------------------------------------------------------------------------------------

@@ -305,6 +305,26 @@ def test_messages_of_on_stop_to_older_actors_are_handled(
     assert words == ["older: farewell", "older begins to end", "older ends"]
 
 
+@pytest.mark.guarantee("G264")
+def test_a_supervisor_stops_its_children_in_its_own_order(
+    make_loop: LoopMaker, drive: Drive, book: Book
+) -> None:
+    loop = make_loop()
+    spec = SupervisorSpec(
+        children=[child(name).of(Slow, book, name, 10) for name in ("first", "second", "third")]
+    )
+    spawn_supervisor(loop, spec, name="boss")
+    loop.spawn(Slow, book, "youngest", 10)
+    shutdown = GracefulShutdown(loop)
+    shutdown.begin()
+    report = drive(loop, shutdown)
+    assert report.is_clean
+    assert report.of(ShutdownPhase.STOP).duration * 1000 == 40
+    ends = [word for word in book.words if not word.endswith("begins to end")]
+    assert ends == ["youngest ends", "third ends", "second ends", "first ends"]
+    assert loop.events.counts().restarts == 0
+
+
 @pytest.mark.guarantee("G263", "G264")
 def test_a_hanging_actor_is_killed(
     make_loop: LoopMaker, drive: Drive, book: Book, caplog: pytest.LogCaptureFixture
@@ -394,6 +414,22 @@ def test_a_shutdown_needs_run_or_async_with(make_loop: LoopMaker, caplog: pytest
     GracefulShutdown(loop).begin()
     loop.poll_once()
     assert "driven by hand" in caplog.text
+
+
+@pytest.mark.guarantee("G265")
+def test_the_end_of_the_loop_ends_waits(make_loop: LoopMaker, clock: VirtualClock) -> None:
+    loop = make_loop()
+
+    async def main() -> None:
+        async with loop:
+            shutdown = GracefulShutdown(loop)
+            asyncio.get_running_loop().call_later(0.1, loop.request_stop)
+            with pytest.raises(LoopClosedError, match="was not shut down"):
+                await shutdown.wait()
+            with pytest.raises(LoopClosedError):
+                await shutdown.run()
+
+    clock.run(main())
 
 
 @pytest.mark.guarantee("G265")

@@ -165,29 +165,6 @@ def test_it_jumps_for_a_loop_on_another_event_loop(clock: VirtualClock, loop_fac
         assert runner.run(main()) == [("first", 5), ("last", YEAR)]
 
 
-def test_it_jumps_again_after_async_behaviors_have_ended(
-    clock: VirtualClock, loop_factory: HostFactory
-) -> None:
-    timed = Timed(clock)
-
-    async def works(ctx: Context[Any], data: object) -> None:
-        await asyncio.to_thread(lambda: None)
-
-    def last(ctx: Context[Any], data: object) -> None:
-        timed(ctx, data)
-        ctx.loop.request_stop()
-
-    with Loop(LoopConfig(loop_factory=loop_factory), clock=clock) as loop:
-        loop.send(loop.spawn(works), None)
-        loop.send_after(loop.spawn(last), 3600.0, "last")
-        rescue = threading.Timer(2, loop.request_stop)
-        rescue.start()
-        loop.run()
-        rescue.cancel()
-        rescue.join(30)
-    assert timed.log == [("last", 3_600_000)]
-
-
 # --- not jumping ------------------------------------------------------------------------------------------------------
 
 

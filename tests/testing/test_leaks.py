@@ -40,6 +40,13 @@ def test_a_thread_is_reported_with_its_name() -> None:
 
 
 @pytest.mark.slow
+def test_a_thread_that_is_ending_is_waited_for() -> None:
+    before = Leaks.now()
+    threading.Thread(target=threading.Event().wait, args=(0.05,)).start()
+    assert before.since(patience=30) == []
+
+
+@pytest.mark.slow
 def test_a_descriptor_is_reported_with_its_kind() -> None:
     before = Leaks.now()
     read, write = os.pipe()

@@ -104,6 +104,14 @@ def test_the_exception_of_the_body_is_raised() -> None:
         run_async(main)
 
 
+def test_the_cancellation_of_the_body_is_raised() -> None:
+    async def main() -> None:
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        run_async(main)
+
+
 def test_an_exception_that_escapes_into_the_event_loop_ends_the_body() -> None:
     async def main() -> None:
         raise_later(Boom("callback"))

@@ -209,33 +209,6 @@ def test_idle_worker_threads_of_anyio_do_not_stop_time(clock: VirtualClock) -> N
     assert since(clock, start) == 50 * HOUR * 1000
 
 
-@pytest.mark.guarantee("G341")
-def test_worker_threads_of_another_event_loop_do_not_stop_time(clock: VirtualClock) -> None:
-    busy, release = threading.Event(), threading.Event()
-
-    def work() -> None:
-        busy.set()
-        release.wait(30)
-
-    async def other() -> None:
-        await anyio.to_thread.run_sync(work)
-
-    thread = threading.Thread(target=asyncio.run, args=(other(),))
-    thread.start()
-    try:
-        assert busy.wait(30)
-        start = clock.now_ns()
-
-        async def main() -> None:
-            await asyncio.sleep(HOUR)
-
-        clock.run(main())
-        assert since(clock, start) == HOUR * 1000
-    finally:
-        release.set()
-        thread.join(30)
-
-
 def test_run_waits_for_threads_in_real_time(clock: VirtualClock) -> None:
     released = threading.Event()
 

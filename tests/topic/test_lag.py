@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bandstand.actor import ActorSystem
+from bandstand.actor import ActorSystem, id_of
 from bandstand.core import Lagged, LoopConfig
 from bandstand.testing import VirtualClock
 from bandstand.topic import Policy
-from tests.core.support import settle
+from tests.core.support import fill, settle
 from tests.topic.subscribers import Listener, heard_by, missed_in, publish, topic_of
 
 pytestmark = pytest.mark.guarantee("G210")
@@ -72,6 +72,23 @@ def test_a_subscriber_can_be_told_of_its_lag(loop: ActorSystem, clock: VirtualCl
     clock.advance(1.001)
     settle(loop)
     assert book[2:] == [("lag", 2, False)]
+
+
+def test_a_lag_report_that_does_not_fit_is_added_to_the_next(loop: ActorSystem, clock: VirtualClock) -> None:
+    topic = topic_of(loop)
+    heard = heard_by(loop)
+    book: list[Any] = []
+    listener = loop.spawn(Listener, [])
+    friend = loop.options(mailbox=2).spawn(Listener, book)
+    topic.subscribe(listener.hear, policy=Policy.DROP_NEWEST, room=1, on_lag=friend.lagging)
+    fill(loop, id_of(friend))
+    publish(topic, 1, 2, 3)
+    assert missed_in(heard) == [1]
+    settle(loop)
+    clock.advance(1.001)
+    settle(loop)
+    assert [what for what in book if isinstance(what, tuple)] == [("lag", 2, False)]
+    assert missed_in(heard) == [1, 1]
 
 
 @pytest.mark.slow

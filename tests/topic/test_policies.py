@@ -68,6 +68,24 @@ def test_events_that_a_mailbox_drops_are_missed(loop: ActorSystem) -> None:
 
 
 @pytest.mark.guarantee("G209")
+def test_the_latest_of_each_key(loop: ActorSystem) -> None:
+    topic = topic_of(loop)
+    book: list[int] = []
+    subscription = topic.subscribe(
+        loop.spawn(Listener, book).hear, policy=Policy.CONFLATE, key=lambda event: event.key, room=4
+    )
+    for number, key in enumerate("xabcab"):
+        topic.publish(Event(number, key))
+    settle(loop)
+    assert book == [0, 4, 5, 3]  # a's and b's latest are where their first ones were
+    for number, key in enumerate("xabcde"):
+        topic.publish(Event(number, key))
+    settle(loop)
+    assert book[4:] == [0, 3, 4, 5]  # of more keys than there is room for, the oldest go
+    assert subscription.missed == 4
+
+
+@pytest.mark.guarantee("G209")
 def test_no_key_starves(loop: ActorSystem) -> None:
     """Two keys that both change before each turn: in the place of the one it replaces, each has its turn."""
     gate: Channel[None] = Channel(UNBOUNDED)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextvars import ContextVar
 from typing import Annotated, Any, Literal, Protocol
 
 import pytest
 
-from bandstand.actor import Actor, ActorSystem, tell
+from bandstand.actor import ActorSystem
 from bandstand.core import Lagged
 from bandstand.errors import (
     ActorNotLocalError,
@@ -85,30 +84,6 @@ def test_recursive_publishing_is_bounded(loop: ActorSystem) -> None:
     assert errors
     assert "during the publishing of another one" in str(errors[0])
     subscription.cancel()
-
-
-@pytest.mark.guarantee("G207")
-def test_context_variables_reach_the_subscriber(loop: ActorSystem) -> None:
-    topic = topic_of(loop)
-    variable: ContextVar[str] = ContextVar("variable", default="none")
-    book: list[str] = []
-
-    class Reader(Actor):
-        @tell
-        def hear(self, event: Event) -> None:
-            book.append(variable.get())
-
-    topic.subscribe(loop.spawn(Reader).hear)
-    for value in (
-        "a",
-        "b",
-        "c",
-    ):  # the later ones wait in the topic, and are posted from the subscriber's turn
-        token = variable.set(value)
-        topic.publish(Event(1))
-        variable.reset(token)
-    settle(loop)
-    assert book == ["a", "b", "c"]
 
 
 @pytest.mark.guarantee("G207")
