@@ -1063,34 +1063,6 @@ def test_a_failed_message_leaves_its_context(
     assert var.get() == "outside"
 
 
-@pytest.fixture
-def virtual(clock: VirtualClock, make_loop: LoopMaker) -> Loop:
-    """A loop all of whose time is virtual: asyncio's, too."""
-    return make_loop(loop_factory=clock.new_event_loop)
-
-
-@pytest.mark.guarantee("G16", "G17", "G18", "G15")
-def test_timers_wait_for_a_coroutine_and_come_in_order(virtual: Loop, clock: VirtualClock) -> None:
-    start = clock.now_ns()
-    seen: list[tuple[str, float]] = []
-
-    async def behavior(ctx: Context[Any], data: str) -> None:
-        if data == "slow":
-            await asyncio.sleep(1)
-        seen.append((data, (clock.now_ns() - start) / 1e6))
-
-    actor = virtual.spawn(behavior)
-    virtual.send(actor, "slow")
-    for ms in (300, 100, 200, 1500):
-        virtual.send_after(actor, ms / 1000, f"{ms}")
-    virtual.run(until_idle=True)
-    assert [data for data, _ in seen] == ["slow", "100", "200", "300", "1500"]
-    times = [at for _, at in seen]
-    assert times[:4] == pytest.approx([1000] * 4, abs=1)
-    assert 1500 <= times[4] <= 1502
-    check_statistics(virtual)
-
-
 # --- by hand, and as a guest ----------------------------------------------------------------------------------------------
 
 

@@ -27,7 +27,6 @@ from bandstand.errors import (
     ActorKilledError,
     BandstandError,
     InvalidArgumentError,
-    LoopBusyError,
     LoopClosedError,
     MaxActorsError,
     NoSuchActorError,
@@ -119,23 +118,6 @@ def test_an_init_returns_the_state(
     settle(loop)
     assert inbox == ["x"]
     assert notes == [], "a start inside the call is not told"
-
-
-@pytest.mark.guarantee("G44", "G15")
-def test_what_an_init_sends_to_itself_waits(loop: Loop) -> None:
-    log: list[Any] = []
-
-    def init(ctx: Context[Any]) -> list[Any]:
-        ctx.loop.send(ctx.self_id, "first")
-        ctx.loop.send_after(ctx.self_id, 0, "last")
-        ctx.loop.send(ctx.self_id, "urgent", lane=Lane.CONTROL)
-        log.append("init")
-        return log
-
-    add_child(loop, collect, init)
-    assert loop.statistics().ready == 1
-    settle(loop)
-    assert log == ["init", "urgent", "first", "last"]
 
 
 @pytest.mark.guarantee("G44")
@@ -345,20 +327,6 @@ def test_the_behavior_of_the_supervisor_goes_on(loop: Loop) -> None:
     settle(loop)
     assert log == [True, ActorStatus.STOPPING]
     assert loop.status(boss) is ActorStatus.STOPPED
-
-
-@pytest.mark.guarantee("G44", "G26")
-def test_an_init_can_neither_drive_nor_destroy_the_loop(loop: Loop) -> None:
-    refused: list[str] = []
-
-    def init(ctx: Context[Any]) -> None:
-        for call in (loop.run, loop.poll_once, loop.destroy):
-            with pytest.raises(LoopBusyError):
-                call()
-            refused.append(call.__name__)
-
-    add_child(loop, idle, init)
-    assert refused == ["run", "poll_once", "destroy"]
 
 
 # --- an init that is a coroutine function -------------------------------------------------------------------------------

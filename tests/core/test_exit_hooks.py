@@ -137,20 +137,6 @@ def test_a_coroutine_is_waited_for(loop: Loop, diary: RecordingObserver) -> None
     assert len(diary.dead) == 1
 
 
-@pytest.mark.parametrize("returned", [None, Verdict.FAIL, Verdict.STOP, 7])
-def test_what_it_returns_changes_nothing(loop: Loop, diary: RecordingObserver, returned: Any) -> None:
-    async def later(reason: ExitReason, cause: BaseException | None) -> Any:
-        return returned
-
-    one, two = loop.spawn(idle), loop.spawn(idle)
-    loop.kernel.actors.set_exit_hook(one, lambda reason, cause: returned)
-    loop.kernel.actors.set_exit_hook(two, later)
-    loop.stop_actor(one)
-    loop.stop_actor(two)
-    spin(loop)
-    assert diary.stopped == [(one, ExitReason.NORMAL), (two, ExitReason.NORMAL)]
-
-
 @pytest.mark.parametrize("is_async", [False, True])
 def test_an_exception_is_logged(
     loop: Loop, diary: RecordingObserver, caplog: pytest.LogCaptureFixture, is_async: bool

@@ -103,20 +103,6 @@ def test_readiness_gives_one_event_of_the_systems_own(loop: Loop, subject: Subje
 
 
 @pytest.mark.guarantee("G34")
-def test_unread_data_gives_further_events(loop: Loop, subject: Subject, seen: list[Any]) -> None:
-    loop.watch_fd(subject.fd, loop.spawn(collect, seen), subject.interest)
-    subject.ready()
-    poll_until(loop, lambda: len(seen) == 1)
-    for count in (2, 3, 4):
-        assert loop.poll_once() == 1, "one event a tick while it stays ready"
-        assert len(seen) == count
-    subject.take()
-    if subject.interest is READ:
-        settle(loop)
-        assert len(seen) == 4
-
-
-@pytest.mark.guarantee("G34")
 def test_no_second_event_before_the_first_is_handled(make_loop: LoopMaker, descriptors: Descriptors) -> None:
     loop = make_loop(max_actors_per_tick=1)
     read, write = descriptors.pipe()
@@ -456,35 +442,6 @@ def test_a_pending_event_is_dropped_by_a_new_watch(loop: Loop, descriptors: Desc
     loop.poll_once()
     assert (seen, heir_seen) == ([], [IoEvent(one, Readiness.WRITE)])
     assert (loop.statistics().dropped, loop.statistics().fds) == (1, 1)
-
-
-@pytest.mark.guarantee("G35", "G34")
-@pytest.mark.parametrize("inside", [True, False])
-def test_unwatch_and_watch_again(loop: Loop, descriptors: Descriptors, inside: bool, seen: list[Any]) -> None:
-    read, write = descriptors.pipe()
-
-    def owner(ctx: Context[Any], data: IoEvent) -> None:
-        seen.append(data)
-        if inside and len(seen) < 5:
-            ctx.loop.unwatch_fd(data.fd)
-            ctx.loop.watch_fd(data.fd, ctx.self_id, READ)
-        elif inside:
-            os.read(data.fd, 1)
-        else:
-            ctx.loop.unwatch_fd(data.fd)
-
-    actor = loop.spawn(owner)
-    loop.watch_fd(read, actor, READ)
-    os.write(write, b"x")
-    settle(loop)
-    if not inside:
-        for count in range(2, 6):
-            settle(loop)
-            assert len(seen) == count - 1, "unwatched, so silent"
-            loop.watch_fd(read, actor, READ)
-            settle(loop)
-    assert seen == [IoEvent(read, Readiness.READ)] * 5
-    assert loop.statistics().dropped == 0
 
 
 def by_verdict(verdict: Callable[..., Any]) -> Callable[[Loop, ActorId], None]:
@@ -833,39 +790,6 @@ def test_a_reopened_file(
         clock.advance(1.0)
         settle(loop)
     assert seen == [IoEvent(fds[0], Readiness.ERROR)]
-
-
-@pytest.mark.guarantee("G34")
-@pytest.mark.slow
-@pytest.mark.parametrize("hosted", [False, True])
-def test_fifteen_hundred_descriptors(make_loop: LoopMaker, descriptors: Descriptors, hosted: bool) -> None:
-    loop = make_loop(clock=MonotonicClock())
-    fds = [descriptors.eventfd() for _ in range(1500)]
-    seen: list[int] = []
-    rounds = 3
-
-    def owner(ctx: Context[Any], data: IoEvent) -> None:
-        assert data.readiness == Readiness.READ
-        seen.append(data.fd)
-        os.eventfd_read(data.fd)
-        if len(seen) == rounds * len(fds):
-            for fd in fds:
-                ctx.loop.unwatch_fd(fd)
-        elif len(seen) % len(fds) == 0:
-            for fd in fds:
-                os.eventfd_write(fd, 1)
-
-    owners = [loop.spawn(owner) for _ in range(30)]
-    for number, fd in enumerate(fds):
-        loop.watch_fd(fd, owners[number % len(owners)], READ)
-        os.eventfd_write(fd, 1)
-    if hosted:
-        loop.run(until_idle=True)
-    else:
-        poll_until(loop, lambda: loop.statistics().fds == 0)
-    for start in range(0, rounds * len(fds), len(fds)):
-        assert sorted(seen[start : start + len(fds)]) == fds, "each once a round"
-    assert loop.statistics().handled == rounds * len(fds)
 
 
 @pytest.mark.guarantee("G27")

@@ -68,22 +68,3 @@ def test_priority_is_looked_at_anew_for_every_message(loop: Loop, seen: list[str
         loop.send(actor, f"data {number}")
     assert loop.poll_once() == 6
     assert seen == ["data 0", "data 1", "control", "management", "data 2", "data 3"]
-
-
-@pytest.mark.slow
-@pytest.mark.spec("S4")
-@pytest.mark.guarantee("G6")
-def test_a_higher_lane_that_never_runs_empty_starves_the_lower_and_the_statistics_show_it(loop: Loop) -> None:
-    def again(ctx: Context[list[Lane]], data: object) -> None:
-        ctx.state.append(ctx.lane)
-        if ctx.lane is Lane.CONTROL:
-            ctx.loop.send(ctx.self_id, data, lane=Lane.CONTROL)
-
-    seen: list[Lane] = []
-    actor = loop.spawn(again, seen)
-    loop.send(actor, "starved")
-    loop.send(actor, "for ever", lane=Lane.CONTROL)
-    for _ in range(10):
-        loop.poll_once()
-    assert set(seen) == {Lane.CONTROL}
-    assert loop.statistics().waiting == 2

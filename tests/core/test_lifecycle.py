@@ -360,11 +360,3 @@ def test_the_thread_that_runs_a_loop_owns_it(make_loop: LoopMaker, seen: list[st
     # Whoever runs it next owns it next.
     loop.run(until_idle=True)
     loop.send(actor, "x")
-
-
-@pytest.mark.guarantee("G29", "G26")
-def test_a_loop_whose_thread_has_ended_can_be_destroyed(make_loop: LoopMaker) -> None:
-    loop = make_loop()
-    in_thread(lambda: loop.run(until_idle=True))
-    loop.destroy()
-    assert "destroyed" in repr(loop)

@@ -17,7 +17,6 @@ from tests.core.support import (
     OnStop,
     RecordingObserver,
     Seen,
-    call_in,
     downs,
     exits,
     failer,
@@ -122,25 +121,6 @@ def test_an_actor_that_traps_stops_the_chain(loop: Loop, seen: list[Seen]) -> No
     assert loop.status(wall) is ActorStatus.RUNNING
     assert loop.status(right) is ActorStatus.RUNNING
     assert [note.actor for note in exit_messages(seen)] == [left]
-
-
-def test_an_actor_that_ends_its_linked_actor(loop: Loop, diary: RecordingObserver, seen: list[Seen]) -> None:
-    during: list[object] = []
-    peer = loop.spawn(idle)
-
-    def act(ctx: Context[Any]) -> None:
-        ctx.loop.fail_actor(peer, Boom("x"))
-        during.append(ctx.loop.status(ctx.self_id))
-        during.append(list(diary.stopped))
-
-    actor = loop.spawn(run_message, supervisor=loop.spawn(record, seen))
-    loop.link(actor, peer)
-    call_in(loop, actor, act)
-    settle(loop)
-    assert during == [ActorStatus.STOPPING, [(peer, ExitReason.FAIL)]]
-    (note,) = exits(seen)
-    assert note.reason is ExitReason.FAIL
-    assert isinstance(note.cause, LinkBrokenError)
 
 
 # --- traps --------------------------------------------------------------------------------------------------------------

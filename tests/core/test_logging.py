@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from bandstand.core import Loop, Overflow
-from bandstand.errors import ActorFailedError, InvalidVerdictError
+from bandstand.errors import ActorFailedError
 from bandstand.testing import VirtualClock
 from tests.core.support import Boom, failer, idle, numbers_logged, panicker, settle, stopper
 
@@ -53,18 +52,6 @@ def test_an_unsupervised_failure_is_logged_once(
         assert entry.exc_info
         assert isinstance(entry.exc_info[1], ActorFailedError)
         assert "because" in caplog.text
-
-
-@pytest.mark.guarantee("G23", "G22")
-def test_a_bad_verdict_is_logged(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
-    def confused(ctx: object, data: object) -> Any:
-        return "no verdict"
-
-    loop.send(loop.spawn(confused), "x")
-    settle(loop)
-    (entry,) = errors(caplog)
-    assert entry.exc_info
-    assert isinstance(entry.exc_info[1], InvalidVerdictError)
 
 
 @pytest.mark.guarantee("G23")

@@ -129,18 +129,6 @@ def test_a_monitor_ends_with_its_owner(loop: Loop) -> None:
     assert loop.statistics().sent == 0
 
 
-@pytest.mark.spec("J18")
-@pytest.mark.guarantee("G23")
-def test_children_outlive_a_plain_supervisor(loop: Loop) -> None:
-    boss = loop.spawn(idle)
-    child = loop.spawn(idle, supervisor=boss)
-    loop.stop_actor(boss)
-    assert loop.status(child) is ActorStatus.RUNNING
-    sent = loop.statistics().sent
-    loop.stop_actor(child)
-    assert loop.statistics().sent == sent
-
-
 @pytest.mark.parametrize("monitor", [None, 7, object()], ids=repr)
 def test_what_is_no_monitor_is_an_invalid_argument(loop: Loop, monitor: Any) -> None:
     with pytest.raises(InvalidArgumentError):

@@ -17,10 +17,8 @@ from tests.core.support import (
     Seen,
     check_statistics,
     exits,
-    failer,
     idle,
     in_thread,
-    panicker,
     record,
     settle,
     stopper,
@@ -35,27 +33,6 @@ HOOKS = (
     "on_dead_letter",
     "on_dropped",
 )
-
-
-@pytest.mark.spec("J16")
-def test_starts_and_stops_are_told_with_name_and_reason(loop: Loop, diary: RecordingObserver) -> None:
-    named, nameless, failing, raising = (
-        loop.spawn(stopper, name="named"),
-        loop.spawn(idle),
-        loop.spawn(failer),
-        loop.spawn(panicker),
-    )
-    assert diary.started == [(named, "named"), (nameless, None), (failing, None), (raising, None)]
-    for actor in (named, failing, raising):
-        loop.send(actor, "x")
-    settle(loop)
-    loop.stop_actor(nameless)
-    assert diary.stopped == [
-        (named, ExitReason.NORMAL),
-        (failing, ExitReason.FAIL),
-        (raising, ExitReason.PANIC),
-        (nameless, ExitReason.NORMAL),
-    ]
 
 
 @pytest.mark.spec("J16")

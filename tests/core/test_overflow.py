@@ -94,15 +94,3 @@ def test_reject_is_the_default(loop: Loop) -> None:
 def test_what_is_no_policy_is_an_invalid_argument(loop: Loop, policy: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="overflow"):
         loop.spawn(idle, overflow=policy)
-
-
-@pytest.mark.guarantee("G9")
-def test_dropped_messages_are_not_dead_letters(loop: Loop, diary: RecordingObserver) -> None:
-    actor = loop.spawn(idle, mailbox_cap=5, overflow=Overflow.DROP_OLDEST)
-    for number in range(4):
-        loop.send(actor, number)
-    loop.stop_actor(actor)
-    assert [data for _, _, data, *_ in diary.dropped] == [0, 1, 2]
-    assert [data for _, _, data, *_ in diary.dead] == [3]
-    books = loop.statistics()
-    assert (books.dropped, books.dead) == (3, 1)

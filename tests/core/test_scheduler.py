@@ -63,23 +63,6 @@ def test_a_tick_makes_so_many_visits_and_no_more(make_loop: LoopMaker, limit: in
         assert seen == list(range(done))
 
 
-@pytest.mark.spec("J8")
-@pytest.mark.guarantee("G12")
-def test_an_actor_with_messages_is_in_the_run_queue_exactly_once(make_loop: LoopMaker) -> None:
-    loop = make_loop(max_actors_per_tick=1, max_msgs_per_actor=1)
-    actors = [loop.spawn(idle) for _ in range(4)]
-    for actor in actors:
-        for _ in range(3):
-            loop.send(actor, "x")
-            assert loop.statistics().ready <= 4
-    assert loop.statistics().ready == 4
-    for left in range(11, -1, -1):
-        loop.poll_once()
-        books = loop.statistics()
-        assert books.waiting == left
-        assert books.ready == min(4, left)
-
-
 @pytest.mark.spec("J9")
 @pytest.mark.guarantee("G13")
 def test_actors_run_in_the_order_in_which_they_became_ready(loop: Loop, seen: list[int]) -> None:

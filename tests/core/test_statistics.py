@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from bandstand.core import Context, Lane, Loop, Overflow
+from bandstand.core import Lane, Loop, Overflow
 from bandstand.errors import BandstandError, InvalidArgumentError, LoopClosedError
 from bandstand.testing import VirtualClock
 from tests.core.support import call_in, check_statistics, fill, idle, panicker, run_message, settle
@@ -93,22 +93,6 @@ def test_each_fate_is_counted_once(loop: Loop, clock: VirtualClock) -> None:
     now = loop.statistics()
     assert (now.sent, now.refused) == (before["sent"] + 1, before["refused"] + 1)
     loop.destroy()
-
-
-@pytest.mark.guarantee("G10")
-def test_the_books_are_right_inside_a_behavior_too(loop: Loop, seen: list[tuple[int, int, int]]) -> None:
-    """`waiting` is what is in mailboxes now; the message at hand has been seen, so it counts as handled."""
-
-    def look(ctx: Context[Any], data: object) -> None:
-        books = ctx.loop.statistics()
-        seen.append((books.sent, books.handled, books.waiting))
-
-    actor, other = loop.spawn(look), loop.spawn(idle)
-    for _ in range(3):
-        loop.send(actor, "x")
-    loop.send(other, "x")
-    settle(loop)
-    assert seen == [(4, 1, 3), (4, 2, 2), (4, 3, 1)]
 
 
 def test_ticks_and_wakeups_are_counted(loop: Loop) -> None:

@@ -352,33 +352,6 @@ def test_a_coroutine_that_requests_a_stop_finishes_its_step(loop: Loop, late: bo
     assert loop.statistics().dead == 1
 
 
-@pytest.mark.spec("J1", "J15")
-@pytest.mark.guarantee("G26", "G30")
-@pytest.mark.parametrize("sleeping", [False, True], ids=["busy", "asleep"])
-def test_another_thread_may_ask_for_a_stop_while_coroutines_are_in_flight(loop: Loop, sleeping: bool) -> None:
-    log: list[str] = []
-    in_flight = threading.Event()
-
-    async def work(ctx: Context[Any]) -> None:
-        await until(lambda: log)
-        in_flight.set()
-        if not sleeping:
-            await until(lambda: False)
-
-    def ask() -> None:
-        if in_flight.wait(PATIENCE):
-            loop.request_stop()
-
-    loop.send(loop.spawn(Tidy(log)), "x")
-    loop.send(loop.spawn(aobey), work)
-    thread = threading.Thread(target=ask)
-    thread.start()
-    loop.run()
-    thread.join(PATIENCE)
-    assert log == ["begin x", "finally x"]
-    assert loop.statistics().alive == 0
-
-
 @pytest.mark.guarantee("G28", "G30")
 def test_a_cancelled_body_stops_waiting(make_loop: LoopMaker, clock: VirtualClock) -> None:
     loop = make_loop(stop_timeout=1000.0)
@@ -402,28 +375,6 @@ def test_a_cancelled_body_stops_waiting(make_loop: LoopMaker, clock: VirtualCloc
 
     clock.run(main())
     assert loop.statistics().alive == 0
-
-
-@pytest.mark.guarantee("G26", "G28")
-def test_destroy_in_the_body(
-    make_loop: LoopMaker, clock: VirtualClock, caplog: pytest.LogCaptureFixture
-) -> None:
-    loop, log = make_loop(), list[str]()
-
-    async def main() -> None:
-        before = asyncio.all_tasks()
-        async with loop:
-            actor = loop.spawn(Tidy(log))
-            loop.send(actor, "x")
-            await until(lambda: log)
-            loop.destroy()
-            assert loop.status(actor) is ActorStatus.STOPPED
-        assert asyncio.all_tasks() == before
-        assert log == ["begin x", "finally x"]
-
-    clock.run(main())
-    assert len(said(caplog, logging.WARNING)) == 1
-    assert loop.statistics().in_flight == 0
 
 
 # --- who leaves -------------------------------------------------------------------------------------------------------------

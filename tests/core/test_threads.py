@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 import threading
 from collections import Counter
@@ -30,7 +29,6 @@ from bandstand.core import (
 )
 from bandstand.errors import (
     BandstandError,
-    InvalidArgumentError,
     LoopBusyError,
     LoopClosedError,
     MailboxFullError,
@@ -307,30 +305,6 @@ def test_the_cap_holds_whoever_sends(loop: Loop, quick_switches: None, local: bo
         settle(loop)
         assert loop.statistics().waiting == 0
         loop.stop_actor(actor)
-
-
-@pytest.mark.guarantee("G37", "G25")
-@pytest.mark.slow
-def test_sends_during_the_end_of_the_target(make_loop: LoopMaker, quick_switches: None) -> None:
-    loop = make_loop(clock=MonotonicClock())
-    handled = Counter[int]()
-
-    def mortal(ctx: Context[int], data: Any) -> Verdict | None:
-        handled[data[0]] += 1
-        ctx.state -= 1
-        return STOP if ctx.state == 0 else None
-
-    hammer = Hammer(loop, count=4, messages=2000)
-    hammer.targets = [loop.spawn(mortal, life) for life in (1, 10, 100, 1000)]
-    with running(loop):
-        hammer.go()
-        hammer.join()
-    books = books_of(loop)
-    assert handled.total() + 1 == books.handled
-    assert books.handled - 1 + books.dead == hammer.all_accepted
-    assert books.refused == hammer.all_refused
-    assert books.ended_normal == 5
-    assert {kind for errors in hammer.errors for kind in errors} <= {NoSuchActorError, MailboxFullError}
 
 
 @pytest.mark.guarantee("G37", "G26", "G24")
@@ -725,16 +699,6 @@ def test_request_stop_wakes_a_sleeping_loop_promptly(make_loop: LoopMaker) -> No
     finally:
         os.close(read)
         os.close(write)
-
-
-@pytest.mark.guarantee("G37")
-def test_signals_are_left_alone_by_threads(make_loop: LoopMaker) -> None:
-    before = signal.getsignal(signal.SIGINT)
-    loop = make_loop(clock=MonotonicClock())
-    with running(loop):
-        assert signal.getsignal(signal.SIGINT) is before
-    with pytest.raises(InvalidArgumentError):
-        raise in_thread(lambda: make_loop().run(handle_signals=True))
 
 
 def test_an_actor_can_be_killed_after_an_interrupt_before_its_first_message(loop: Loop) -> None:

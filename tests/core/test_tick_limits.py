@@ -148,14 +148,3 @@ def test_an_end_by_a_thread(
     loop.poll_once()
     assert len(worker.seen) == 2
     assert loop.statistics().dead == 58
-
-
-@pytest.mark.guarantee("G269")
-def test_urgent_messages_of_threads_do_not_starve_others(loop: Loop, clock: VirtualClock) -> None:
-    worker = Worker(loop, clock)
-    other = loop.spawn(collect, [])
-    for _ in range(60):
-        loop.send(worker.actor, 0)
-    for number in range(1, 61):
-        worker.deeds[number] = lambda: in_thread(lambda: loop.send_async(other, "urgent", lane=Lane.CONTROL))
-    assert settle(loop) == 120

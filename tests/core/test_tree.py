@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -188,31 +186,6 @@ def test_a_deep_chain_is_drawn_with_numbers_instead_of_further_indentation(make_
     assert lines[63] == "    " * 62 + "└── n63 (running)"
     assert lines[64] == "    " * 63 + "[64] n64 (running)"
     assert lines[-1] == "    " * 63 + "[1999] n1999 (running)"
-
-
-def work_of_a_chain(loop: Loop, length: int) -> tuple[int, int]:
-    """Return how many function calls making and drawing the tree of a chain takes, and how long the text is."""
-    chain(loop, length)
-    calls = 0
-
-    def count(_frame: FrameType, _event: str, _argument: object) -> None:
-        nonlocal calls
-        calls += 1
-
-    before = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        text = str(loop.tree())
-    finally:
-        sys.setprofile(before)
-    return calls, len(text)
-
-
-def test_the_work_for_a_tree_grows_with_its_nodes_and_not_with_its_depth(make_loop: LoopMaker) -> None:
-    few_calls, short = work_of_a_chain(make_loop(), 500)
-    many_calls, long = work_of_a_chain(make_loop(), 4_000)
-    assert many_calls < 8.1 * few_calls
-    assert long < 8.6 * short  # the numbers in names and levels have a digit more
 
 
 @pytest.mark.slow

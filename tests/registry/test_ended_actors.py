@@ -80,16 +80,6 @@ def test_the_name_is_free_before_dead_letters(loop: ActorSystem) -> None:
     assert book == [("dead", True), ("stop", "again")]
 
 
-async def test_the_name_is_free_after_ended(loop: ActorSystem) -> None:
-    registry = Registry(loop)
-    database = loop.spawn(Database)
-    registry.register("db", database)
-    inherit = heir_of(loop, registry)
-    database.crash()
-    await database.ended()
-    assert inherit() is True
-
-
 def test_the_name_is_free_in_an_earlier_exit_callback(loop: ActorSystem) -> None:
     """The last to wait for an end is the first to be told of it: here, a future of another thread's, before the registry."""
     registry, book = Registry(loop), list[Any]()

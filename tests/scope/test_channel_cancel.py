@@ -158,41 +158,6 @@ async def test_a_returned_element_leaves_senders_waiting() -> None:
     await sender
 
 
-@pytest.mark.guarantee("G96")
-@pytest.mark.virtual_time
-async def test_timeouts_of_asyncio_around_a_receive_lose_nothing() -> None:
-    channel = Channel[int](1)
-    for wait in (0.001, 0.01):
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(wait):
-                await channel.receive()
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(channel.receive(), wait)
-    assert channel.statistics().receivers == 0
-    got: list[int] = []
-
-    async def impatient() -> None:
-        while len(got) < 300:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(0.001):
-                    got.append(await channel.receive())
-            with suppress(TimeoutError):
-                got.append(await asyncio.wait_for(channel.receive(), 0.001))
-
-    async def sender() -> None:
-        for number in range(301):
-            # Just at the timeout, and just before.
-            await asyncio.sleep(0.001 if number % 3 else 0.0005 * (number % 5))
-            await channel.send(number)
-
-    sending = asyncio.create_task(sender())
-    await impatient()
-    await asyncio.sleep(1)
-    sending.cancel()
-    assert got + drain(channel) == list(range(len(got) + (301 - len(got)))) or got == list(range(len(got)))
-    check_counters(channel)
-
-
 # -- by a token --------------------------------------------------------------------------------------------------------
 
 

@@ -17,7 +17,7 @@ from bandstand.errors import (
     InvalidVerdictError,
     LoopBusyError,
 )
-from bandstand.scope import UNBOUNDED, CancelToken, Channel, ChannelActor, EndedBy, Outcome, consume
+from bandstand.scope import UNBOUNDED, Channel, ChannelActor, EndedBy, Outcome, consume
 from bandstand.scope.event import EventWait
 from bandstand.testing import VirtualClock
 from tests.core.support import Boom, LoopMaker, check_statistics, settle
@@ -159,31 +159,6 @@ def test_what_on_done_raises_is_logged_and_all_others_are_called(
     assert len(caplog.records) == 2
 
 
-@pytest.mark.spec("K5")
-@pytest.mark.guarantee("G110")
-def test_on_done_may_do_anything(loop: Loop) -> None:
-    """It runs outside locks and outside the actor's exit: it may start another actor, and inspect this one."""
-    ended: list[ChannelActor[int]] = []
-    channel = filled_channel(*range(5))
-
-    def stop_at_once(number: int) -> Verdict:
-        return Verdict.STOP
-
-    def next_one(outcome: Outcome) -> None:
-        ended.append(actors[-1])
-        assert loop.statistics().alive == 0
-        assert actors[-1].done
-        assert actors[-1].outcome is outcome
-        if len(actors) < 5:
-            actors.append(consume(channel, stop_at_once, loop=loop, on_done=next_one))
-
-    actors = [consume(channel, stop_at_once, loop=loop, on_done=next_one)]
-    settle(loop)
-    assert len(ended) == 5
-    assert [actor.processed for actor in ended] == [1] * 5
-    assert len(channel) == 0
-
-
 @pytest.mark.spec("K3")
 @pytest.mark.guarantee("G108")
 async def test_close_lets_an_element_in_flight_be_finished(clock: VirtualClock, loop: Loop) -> None:
@@ -305,22 +280,6 @@ async def test_cancel_while_a_coroutine_is_in_flight_cancels_it() -> None:
     assert await actor.cancel() == Outcome(NORMAL, None, EndedBy.CANCELLED)
     assert (slow.begun, slow.cancelled, slow.ended) == ([1], [1], [])
     assert (len(channel), actor.processed) == (1, 1)
-
-
-@pytest.mark.spec("K4")
-@pytest.mark.guarantee("G108")
-def test_cancel_while_a_def_runs_lets_it_return_and_no_other_begin(loop: Loop) -> None:
-    token = CancelToken()
-    channel, got = filled_channel(1, 2, 3), list[int]()
-
-    def process(number: int) -> None:
-        token.cancel("in the middle")
-        got.append(number)
-
-    actor = consume(channel, process, token=token, loop=loop)
-    settle(loop)
-    assert actor.outcome == Outcome(NORMAL, None, EndedBy.CANCELLED)
-    assert (got, len(channel)) == ([1], 2)
 
 
 # --- from inside ---------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from bandstand.core import Context, Loop, LoopConfig
 from bandstand.errors import InvalidArgumentError, LoopClosedError, TokenCancelledError
 from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import Channel
-from bandstand.scope.deadline import CancelDeadline, DelayedCall
+from bandstand.scope.deadline import DelayedCall
 from bandstand.testing import VirtualClock
 from tests.core.support import LoopMaker
 from tests.scope.support import (
@@ -448,35 +448,6 @@ def test_a_listener_of_another_thread_sets_the_timer_on_the_loops_thread(
     clock.advance(0.05)
     loop.poll_once()
     assert threads == [threading.current_thread().name, "second"]
-
-
-@pytest.mark.guarantee("G102")
-def test_a_thread_that_adds_and_removes_listeners_posts_to_the_loop_once(
-    loop: Loop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    updates = 0
-    original = CancelDeadline._run_posted_update  # pyright: ignore[reportPrivateUsage]  # what is posted
-
-    def count(deadline: CancelDeadline, *arguments: Any) -> None:
-        nonlocal updates
-        updates += 1
-        original(deadline, *arguments)
-
-    monkeypatch.setattr(CancelDeadline, "_run_posted_update", count)
-    token, listener = CancelToken(timeout=0.05, loop=loop), CountingListener()
-
-    def come_and_go() -> None:
-        for _ in range(100):
-            token.add_listener(listener)
-            token.remove_listener(listener)
-        token.add_listener(listener)
-
-    in_thread(come_and_go)
-    assert not has_timers(loop)
-    loop.poll_once()
-    assert updates == 1
-    assert has_timers(loop)
-    token.remove_listener(listener)
 
 
 @pytest.mark.guarantee("G103")

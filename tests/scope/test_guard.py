@@ -161,23 +161,6 @@ def test_nor_in_an_actor_whose_task_waits_elsewhere(clock: VirtualClock) -> None
     assert done == [0, 1, 2]
 
 
-@pytest.mark.no_loop
-async def test_the_block_may_await_in_its_cleanup(clock: VirtualClock) -> None:
-    token, log = CancelToken(), list[str]()
-    with pytest.raises(TokenCancelledError):
-        async with token.guard() as inner:
-            later(1, token.cancel)
-            later(2, token.cancel)
-            later(3, inner.cancel)
-            try:
-                await asyncio.sleep(FOR_EVER)
-            finally:
-                await asyncio.sleep(1)
-                log.append("cleaned up")
-    assert log == ["cleaned up"], "it is cancelled once"
-    await goes_on()
-
-
 def test_misuse_is_refused(clock: VirtualClock) -> None:
     async def main() -> None:
         guard = CancelToken().guard()

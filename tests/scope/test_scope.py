@@ -26,9 +26,8 @@ from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import UNBOUNDED, Channel
 from bandstand.scope.consumer import consume
 from bandstand.scope.scope import Scope
-from bandstand.supervision import ChildSpec, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
-from tests.scope.support import Boom, fail_soon, hang, idle, is_closed, is_over, iterate, raises_errors
+from tests.scope.support import hang, idle, is_closed, is_over, iterate
 
 pytestmark = [pytest.mark.spec("K6"), pytest.mark.guarantee("G113")]
 
@@ -125,18 +124,6 @@ async def test_actors_run_until_all_tasks_and_channel_actors_have_ended(loop: Lo
         channel.close()
     assert loop.statistics().dead == 0
     assert seen == list(range(20))
-
-
-async def test_a_supervisor_is_adopted_and_ends_with_its_children(loop: Loop) -> None:
-    async with Scope() as scope:
-        supervisor = spawn_supervisor(
-            loop, SupervisorSpec(children=[ChildSpec("child", run=idle)]), name="top"
-        )
-        scope.adopt(supervisor.actor)
-        scope.adopt(supervisor.actor)
-        assert scope.children == (supervisor.actor,)
-        assert loop.statistics().alive == 2
-    assert loop.statistics().alive == 0
 
 
 async def test_a_child_that_has_ended_is_removed_at_once(loop: Loop) -> None:
@@ -421,17 +408,3 @@ async def test_repr() -> None:
         await waiting
     assert repr(scope) == "<Scope 'shop' over: 0 in it>"
     assert repr(Scope()) == "<Scope not entered: 0 in it>"
-
-
-async def test_its_token_is_cancelled_when_it_is_over() -> None:
-    """What still waits with it is released."""
-    above = CancelToken()
-    async with Scope(token=above) as scope:
-        assert not scope.token.cancelled
-    assert scope.token.reason == "the scope is over"
-    assert not above.cancelled
-    with raises_errors(Boom()):
-        async with Scope() as scope:
-            scope.launch(fail_soon())
-            await hang()
-    assert scope.token.reason == "Boom"

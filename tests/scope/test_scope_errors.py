@@ -156,20 +156,6 @@ async def test_a_cancelled_child_is_no_error(loop: Loop) -> None:
         assert not scope.token.cancelled
 
 
-async def test_a_body_that_fails_cancels_its_children(loop: Loop) -> None:
-    log: list[str] = []
-    with raises_errors(Boom("body")):
-        async with Scope() as scope:
-            scope.launch(hang(log))
-            actor = scope.spawn(idle)
-            loop.send(actor, "dead letter")
-            await asyncio.sleep(0)
-            raise Boom("body")
-    assert log == ["child ended"]
-    assert not actor.is_alive
-    assert scope.token.reason == "Boom: body"
-
-
 async def test_base_exceptions() -> None:
     class Odd(BaseException):
         pass
@@ -184,17 +170,6 @@ async def test_base_exceptions() -> None:
             await hang()
     assert not isinstance(caught.value, ExceptionGroup)
     assert isinstance(caught.value.exceptions[0], Odd)
-
-
-@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
-async def test_an_interrupt_in_the_body_propagates_bare(kind: type[BaseException]) -> None:
-    log: list[str] = []
-    with pytest.raises(kind, match="body"):
-        async with Scope() as scope:
-            scope.launch(hang(log))
-            await asyncio.sleep(0)
-            raise kind("body")
-    assert log == ["child ended"]
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])

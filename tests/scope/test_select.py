@@ -156,17 +156,6 @@ async def test_it_can_end_as_soon_as_one_is_closed() -> None:
     check_counters(data, control)
 
 
-@pytest.mark.parametrize("until_any_closes", [True, False])
-async def test_elements_left_in_a_closed_channel_are_received_before_its_end(until_any_closes: bool) -> None:
-    data, control = pair(1)
-    await data.send(1)
-    data.close()
-    assert await select(control.receive(), data.receive(), until_any_closes=until_any_closes) == (1, 1)
-    if until_any_closes:
-        with pytest.raises(ChannelClosedError):
-            await select(data.receive(), control.receive(), until_any_closes=True)
-
-
 @pytest.mark.guarantee("G93")
 @pytest.mark.virtual_time
 async def test_a_select_times_out(bandstand_clock: VirtualClock) -> None:

@@ -144,27 +144,6 @@ def test_only_the_clocks_own_event_loop_is_in_virtual_time(
     assert times["other after"] - times["other before"] < 3600
 
 
-def test_it_jumps_for_a_loop_on_another_event_loop(clock: VirtualClock, loop_factory: HostFactory) -> None:
-    # Another virtual event loop that was created earlier does not keep this clock from jumping.
-    clock.new_event_loop().close()
-
-    async def main() -> list[tuple[Any, float]]:
-        timed, done = Timed(clock), asyncio.Event()
-
-        def last(ctx: Context[Any], data: object) -> None:
-            timed(ctx, data)
-            done.set()
-
-        async with Loop(clock=clock) as loop:
-            loop.send_after(loop.spawn(last), YEAR / 1000, "last")
-            loop.send_after(loop.spawn(timed), 0.005, "first")
-            await done.wait()
-        return timed.log
-
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        assert runner.run(main()) == [("first", 5), ("last", YEAR)]
-
-
 # --- not jumping ------------------------------------------------------------------------------------------------------
 
 

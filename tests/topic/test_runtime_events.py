@@ -11,7 +11,7 @@ from bandstand.core import DeadLetter, Dropped, Escalated, Lagged, Lane, Overflo
 from bandstand.testing import VirtualClock
 from bandstand.topic import Policy, runtime_events
 from tests.core.support import settle
-from tests.topic.subscribers import Event, Listener, heard_by, missed_in, publish, topic_of
+from tests.topic.subscribers import Listener, heard_by, missed_in, publish, topic_of
 
 pytestmark = pytest.mark.guarantee("G214")
 
@@ -78,17 +78,3 @@ def test_the_outcome_of_a_runtime_event_is_no_event(loop: ActorSystem) -> None:
     settle(loop)
     assert book == [0, 1]
     loop.set_observer(None)
-
-
-def test_an_ended_subscriber_is_an_event_for_others(loop: ActorSystem) -> None:
-    book: list[Any] = []
-    topic = runtime_events(loop)
-    first, second = loop.spawn(Listener, []), loop.spawn(Listener, book)
-    topic.subscribe(first.runtime)
-    topic.subscribe(second.runtime)
-    tell(loop, 3)
-    first.stop()  # two of its events wait, and are dead
-    settle(loop)
-    assert [type(event) for event in book] == [Escalated] * 3
-    assert topic.subscribers == 1
-    assert topic_of(loop).publish(Event(1)) == 0
