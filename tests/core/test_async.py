@@ -17,7 +17,6 @@ from time import monotonic
 from typing import Any, cast
 
 import anyio
-import anyio.to_thread
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
