@@ -53,6 +53,11 @@ def created(**fields: Any) -> Callable[[LoopMaker], object]:
     return lambda make_loop: make_loop(**fields)
 
 
+class FarClock:
+    def now_ns(self) -> int:
+        return 1 << 62
+
+
 def without_config(make_loop: LoopMaker) -> Loop:
     return Loop(config=object())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # on purpose
 
@@ -163,6 +168,7 @@ ROWS = (
     Row("loop_create without a config", InvalidArgumentError, -3, without_config),
     Row("loop_create with a cap of 4", InvalidArgumentError, -3, created(default_mailbox_cap=4)),
     Row("loop_create without a clock", InvalidArgumentError, -3, created(clock=object())),
+    Row("loop_create, a clock past 62 bits", InvalidArgumentError, -3, created(clock=FarClock())),
     Row("run", InternalError, -1, broken_clock),
     Row("spawn", MaxActorsError, -11, max_actors),
     Row("spawn nothing", InvalidArgumentError, -3, open_(lambda loop: loop.spawn(None))),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # on purpose

@@ -93,11 +93,15 @@ def test_it_runs_before_children_end_and_exits_are_sent(loop: Loop, diary: Recor
     assert len(exits(seen)) == 1
 
 
-def test_an_actor_that_is_ending_accepts_nothing_and_does_not_drive_the_loop(loop: Loop) -> None:
+@pytest.mark.parametrize("in_its_turn", [True, False])
+def test_an_actor_that_is_ending_accepts_nothing_and_does_not_drive_the_loop(
+    loop: Loop, in_its_turn: bool
+) -> None:
     actor = loop.spawn(run_message)
     caught: list[type[BaseException]] = []
 
     def epilogue(reason: ExitReason, cause: BaseException | None) -> None:
+        assert loop.kernel.is_current(actor)
         for deed in (lambda: loop.send(actor, "x"), lambda: loop.send_after(actor, 0.001, "x")):
             with pytest.raises(NoSuchActorError):
                 deed()
@@ -108,8 +112,11 @@ def test_an_actor_that_is_ending_accepts_nothing_and_does_not_drive_the_loop(loo
         assert loop.try_send(actor, "x") is False
 
     loop.kernel.actors.set_exit_hook(actor, epilogue)
-    call_in(loop, actor, lambda ctx: Verdict.STOP)
-    settle(loop)
+    if in_its_turn:
+        call_in(loop, actor, lambda ctx: Verdict.STOP)
+        settle(loop)
+    else:
+        loop.stop_actor(actor)
     assert caught == [NoSuchActorError, NoSuchActorError, LoopBusyError]
 
 

@@ -25,17 +25,20 @@ def errors(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
 
 @pytest.mark.guarantee("G23")
 def test_an_unsupervised_panic_is_logged_once(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
-    actor = loop.spawn(panicker, name="lonely")
-    for number in range(3):
-        loop.send(actor, number)
+    actors = [loop.spawn(panicker, name="lonely") for _ in range(2)]
+    for actor in actors:
+        for number in range(3):
+            loop.send(actor, number)
     settle(loop)
-    (entry,) = errors(caplog)
-    for part in (repr(actor), "lonely", "PANIC", "2 of its messages became dead letters"):
-        assert part in entry.getMessage()
-    assert entry.exc_info
-    assert isinstance(entry.exc_info[1], Boom)
+    first, second = errors(caplog)
+    for part in (repr(actors[0]), "lonely", "PANIC", "2 of its messages became dead letters"):
+        assert part in first.getMessage()
+    assert "of its kind" not in first.getMessage()
+    assert "(number 2 of its kind" in second.getMessage()
+    assert first.exc_info
+    assert isinstance(first.exc_info[1], Boom)
     assert "panicker" in caplog.text, "the traceback shows the behavior"
-    assert entry.name == "bandstand.core"
+    assert first.name == "bandstand.core"
 
 
 @pytest.mark.guarantee("G23")

@@ -8,6 +8,7 @@ import pytest
 
 from bandstand.core import ActorId, ActorStatus, Context, Loop, Tree, TreeNode
 from bandstand.core.messages import ChildSummary
+from bandstand.errors import InvalidArgumentError
 from tests.core.child_groups import RecordingChildGroup, add_child, add_supervisor
 from tests.core.support import LoopMaker, call_in, idle, run_message, settle
 
@@ -38,6 +39,9 @@ def test_a_loop_without_actors_has_an_empty_tree(loop: Loop) -> None:
     assert list(tree) == []
     assert str(tree) == "(no actors)"
     assert tree.find("anybody") is None
+    with pytest.raises(InvalidArgumentError, match="max_children is 0"):
+        tree.draw(max_children=0)
+    assert tree.draw(max_children=1) == "(no actors)"
 
 
 def test_children_stand_under_their_supervisor_in_the_order_of_their_birth(loop: Loop) -> None:
