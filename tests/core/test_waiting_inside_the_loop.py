@@ -121,6 +121,36 @@ def test_a_waiting_actor_can_be_ended(run_virtual: RunSystem, end: str, is_start
     run_virtual(story)
 
 
+def test_a_waiting_actor_continues_in_poll_once_of_a_task(
+    run_virtual: RunSystem,
+) -> None:
+    log: list[Any] = []
+    tasks: list[asyncio.Task[Any] | None] = []
+
+    async def story(loop: ActorSystem) -> None:
+        oracle = loop.spawn(Oracle, log)
+
+        async def work() -> None:
+            for n in range(2):
+                log.append(await oracle.plain(n))
+                tasks.append(asyncio.current_task())
+
+        reply = loop.spawn(CoroutineActor, work).play()
+        own = asyncio.current_task()
+        loop.poll_once()
+        await asyncio.sleep(0)
+        # The player waits for its first answer, or has it; from here on only this task ticks.
+        for _ in range(5):
+            loop.poll_once()
+            assert asyncio.current_task() is own
+        assert reply.done()
+        assert log == ["plain 0", 0, "plain 1", 1]
+        assert len(set(tasks)) == 1
+        assert own not in tasks
+
+    run_virtual(story)
+
+
 mood: ContextVar[str] = ContextVar("mood", default="none")
 
 
