@@ -1038,30 +1038,6 @@ def test_context_does_not_leak_to_functions(
     assert seen == ["outside", "outside"]
 
 
-@pytest.mark.guarantee("G33")
-def test_a_failed_message_leaves_its_context(
-    setting: Callable[[str], None], loop: Loop, moment: Moment, drive: Drive, seen: list[str]
-) -> None:
-
-    async def failing(ctx: Context[Any], data: object) -> None:
-        var.set("failed")
-        await moment.come()
-        raise Boom
-
-    async def look(ctx: Context[Any], data: object) -> None:
-        seen.append(var.get())
-
-    moment.prepare(loop)
-    onlooker = loop.spawn(look)
-    loop.send(loop.spawn(failing), None)
-    drive(loop)
-    loop.send(onlooker, None)
-    loop.send(loop.spawn(lambda ctx, data: seen.append(var.get())), None)
-    drive(loop)
-    assert seen == ["outside", "outside"]
-    assert var.get() == "outside"
-
-
 # --- by hand, and as a guest ----------------------------------------------------------------------------------------------
 
 

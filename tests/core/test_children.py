@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextvars import ContextVar, copy_context
 from typing import Any, cast
 
 import pytest
@@ -442,28 +441,6 @@ def test_an_interrupt_between_two_ticks_is_raised_at_once(loop: Loop, where: str
     assert loop.statistics().alive == 0
 
 
-@pytest.mark.guarantee("G44", "G33")
-def test_an_init_starts_from_the_context_variables_it_was_given(loop: Loop, seen: list[str]) -> None:
-    var: ContextVar[str] = ContextVar("var", default="unset")
-
-    async def init(ctx: Context[Any]) -> None:
-        seen.append(var.get())
-        var.set("by init")
-
-    async def behavior(ctx: Context[Any], data: object) -> None:
-        seen.append(var.get())
-
-    context = copy_context()
-    context.run(var.set, "given")
-    child = loop.kernel.actors.spawn_child(
-        behavior, init, name=None, cap=loop.kernel.actors.checked_cap(None), supervisor=None, context=context
-    )
-    loop.send(child, "x")
-    loop.run(until_idle=True)
-    assert seen == ["given", "given"]
-    assert var.get() == "unset"
-
-
 # --- an init that goes on by messages -----------------------------------------------------------------------------------
 
 
@@ -795,23 +772,6 @@ def test_a_child_in_flight_does_not_delay_it(
     poll_until(loop, lambda: loop.status(slow) is ActorStatus.STOPPED)
 
 
-@pytest.mark.guarantee("G21", "G54")
-def test_a_child_that_ends_its_supervisor(loop: Loop, diary: RecordingObserver) -> None:
-    boss, family = add_supervisor(loop)
-    log: list[object] = []
-    child, sibling = add_child(loop, run_message, supervisor=boss), add_child(loop, idle, supervisor=boss)
-    family.children = [child, sibling]
-
-    def act(ctx: Context[Any]) -> None:
-        loop.kill_actor(boss)
-        log.append((loop.status(boss), loop.status(ctx.self_id), loop.status(sibling)))
-
-    call_in(loop, child, act)
-    settle(loop)
-    assert log == [(ActorStatus.FAILED, ActorStatus.STOPPING, ActorStatus.STOPPED)]
-    assert [actor for actor, _ in diary.stopped] == [sibling, boss, child]
-
-
 @pytest.mark.guarantee("G54")
 def test_a_child_group_of_an_ended_actor_is_not_called(loop: Loop) -> None:
     boss = loop.spawn(idle)
@@ -1102,19 +1062,3 @@ def test_a_failed_loop_cannot_be_entered(make_loop: LoopMaker, loop_factory: Hos
     with pytest.raises(RestartLimitError):
         run_async(main, loop_factory=loop_factory)
     assert entered == []
-
-
-@pytest.mark.guarantee("G48")
-def test_the_error_of_the_loop_is_not_logged_twice(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
-    error = RestartLimitError("too often")
-
-    def act(ctx: Context[Any]) -> None:
-        loop.kernel.fail(error)
-        loop.kernel.actors.stop_or_kill(ctx.self_id, error)
-
-    actor = loop.spawn(run_message)
-    call_in(loop, actor, act)
-    with pytest.raises(RestartLimitError):
-        loop.run()
-    assert loop.status(actor) is ActorStatus.FAILED
-    assert caplog.records == []

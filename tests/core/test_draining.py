@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bandstand.core import ActorId, ActorStatus, ChildExit, Context, ExitReason, Lane, Loop, Overflow
+from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Lane, Loop, Overflow
 from bandstand.errors import (
     ActorNotLocalError,
     LoopClosedError,
@@ -26,7 +26,6 @@ from tests.core.support import (
     collect,
     idle,
     in_thread,
-    record,
     settle,
 )
 
@@ -67,16 +66,6 @@ def test_messages_before_the_close_have_one_outcome(
     assert loop.status(actor) is ActorStatus.STOPPED
     assert len(got) + len(diary.dead) + len(diary.dropped) == 7
     assert got[:2] == [0, 1]
-
-
-def test_what_the_system_says_still_comes_in(loop: Loop, seen: list[Any]) -> None:
-    parent = loop.spawn(record, seen)
-    child = loop.spawn(idle, supervisor=parent)
-    loop.send(parent, "user")
-    loop.kernel.actors.close_mailbox(parent)
-    loop.stop_actor(child)
-    settle(loop)
-    assert [type(message.data) for message in seen] == [ChildExit, str]
 
 
 def test_an_async_behavior_in_flight_is_not_cancelled(loop: Loop, diary: RecordingObserver) -> None:

@@ -39,29 +39,6 @@ def test_running_loops_are_found(make_loop: LoopMaker, loop_factory: HostFactory
 # -- hearing of an end -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("G203")
-def test_an_exit_callback_that_removes_others(loop: Loop) -> None:
-    """Whoever is told first may end what the others wait for: the books of timers must not notice."""
-    heard: list[str] = []
-    actor = loop.spawn(idle)
-    forgets = [loop.kernel.actors.on_exit(actor, lambda _why, _cause: heard.append("first"))]
-    loop.send_after(actor, 0.01, "later")
-    forgets.append(loop.kernel.actors.on_exit(actor, lambda _why, _cause: heard.append("second")))
-
-    def told(_why: ExitReason, _cause: BaseException | None) -> None:
-        heard.append("last")
-        for forget in forgets:
-            forget()
-
-    loop.kernel.actors.on_exit(actor, told)  # the last to come is told first
-    loop.stop_actor(actor)
-    assert heard == ["last"]
-    statistics = loop.statistics()
-    assert (statistics.timers_released, statistics.timers_pending) == (1, 0)
-    for forget in forgets:
-        forget()
-
-
 def test_an_exit_callback_can_be_removed_twice(loop: Loop) -> None:
     heard: list[ExitReason] = []
     actor = loop.spawn(idle)

@@ -9,7 +9,7 @@ import pytest
 
 from bandstand.core import STOP, ActorId, ActorStatus, Context, ExitReason, Lane, Loop, Verdict
 from bandstand.errors import ActorKilledError, NoSuchActorError
-from tests.core.child_groups import Stubborn, add_child, exit_messages, poll_until
+from tests.core.child_groups import Stubborn, exit_messages, poll_until
 from tests.core.support import (
     Boom,
     LoopMaker,
@@ -297,20 +297,3 @@ def test_a_coroutine_kills_itself(
         assert note.reason is ExitReason.FAIL
         assert isinstance(note.cause, ActorKilledError)
     assert loop.statistics().in_flight == 0
-
-
-@pytest.mark.guarantee("G44")
-@pytest.mark.parametrize("has_begun", [False, True])
-def test_kill_in_init(
-    loop: Loop, boss: ActorId, notes: list[Seen], stubborn: Stubborn, has_begun: bool
-) -> None:
-    actor = add_child(loop, idle, stubborn, supervisor=boss)
-    if has_begun:
-        poll_until(loop, lambda: stubborn.begun)
-    loop.kill_actor(actor)
-    assert loop.status(actor) is ActorStatus.FAILED
-    stubborn.release.set()
-    poll_until(loop, lambda: not loop.statistics().in_flight)
-    settle(loop)
-    assert loop.status(actor) is ActorStatus.FAILED
-    assert [type(message.data).__name__ for message in notes] == ["ChildExit"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-import warnings
 import weakref
 from collections.abc import Iterable
 from contextlib import suppress
@@ -155,19 +154,6 @@ def test_a_loop_can_be_collected(loop_factory: HostFactory) -> None:
     del loop, actor
     gc.collect()
     assert trace() is None
-
-
-@pytest.mark.slow
-@pytest.mark.guarantee("G26")
-def test_a_stopped_loop_that_nobody_destroys_warns_of_nothing(loop_factory: HostFactory) -> None:
-    loop = Loop(LoopConfig(loop_factory=loop_factory))
-    call_in(loop, loop.spawn(run_message), lambda ctx: ctx.loop.request_stop())
-    loop.run()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        del loop
-        gc.collect()
-    assert [str(warning.message) for warning in caught] == []
 
 
 # --- run ----------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Lane, Loop, SystemTag
-from bandstand.errors import ActorKilledError, InvalidArgumentError, LinkBrokenError, NoSuchActorError
+from bandstand.errors import ActorKilledError, LinkBrokenError, NoSuchActorError
 from tests.core.child_groups import Stubborn, exit_messages, poll_until
 from tests.core.support import (
     Boom,
@@ -217,14 +217,6 @@ def test_unlink_takes_a_link_back_once_from_either_side(loop: Loop, turned: bool
         assert not loop.unlink(*reversed(pair))
     loop.fail_actor(one)
     assert loop.status(other) is ActorStatus.RUNNING
-
-
-def test_an_actor_cannot_be_linked_with_itself(loop: Loop) -> None:
-    actor = loop.spawn(idle)
-    for address in (actor, int(actor)):
-        with pytest.raises(InvalidArgumentError, match="itself"):
-            loop.link(actor, address)
-    loop.fail_actor(actor)
 
 
 @pytest.mark.guarantee("G1")

@@ -49,15 +49,6 @@ def test_users_cannot_use_the_reserve(make_loop: LoopMaker, lane: Lane, cap: int
     assert loop.statistics().waiting == cap - reserve
 
 
-@pytest.mark.spec("J5", "S4")
-@pytest.mark.guarantee("G7")
-def test_each_user_lane_has_its_own_room(loop: Loop) -> None:
-    actor = loop.spawn(idle, mailbox_cap=10)
-    for lane in USER_LANES:
-        assert fill(loop, actor, lane) == 6
-    assert loop.statistics().waiting == 18
-
-
 @pytest.mark.spec("J5")
 @pytest.mark.guarantee("G7")
 @pytest.mark.parametrize("cap", [1, 2, 3, 4, -1, -1024, 2.5, "7", True, (1 << 30) + 1, 1 << 70], ids=repr)

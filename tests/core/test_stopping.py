@@ -306,25 +306,6 @@ def test_destroy_waits_for_coroutines(virtual: Callable[..., Loop], clock: Virtu
     assert loop.status(actor) is ActorStatus.STOPPED
 
 
-@pytest.mark.guarantee("G30")
-def test_a_hanging_task_of_a_behavior(virtual: Callable[..., Loop], clock: VirtualClock) -> None:
-    loop = virtual(stop_timeout=0.3)
-    kept: list[Any] = []
-    stubborn = Stubborn()
-
-    async def deed(ctx: Context[Any]) -> None:
-        kept.extend([asyncio.get_running_loop(), asyncio.create_task(stubborn(ctx, None))])
-        await until(lambda: stubborn.has_begun)
-        loop.request_stop()
-
-    loop.send(loop.spawn(aobey), deed)
-    start = clock.now_ns()
-    loop.run()
-    assert kept[0].is_closed()
-    assert stubborn.cancellations > 0
-    assert (clock.now_ns() - start) / 1e6 == pytest.approx(300, abs=1)
-
-
 # --- who asks ---------------------------------------------------------------------------------------------------------------
 
 
@@ -412,31 +393,6 @@ def test_an_interrupt(
     assert log in (["begin x", "finally x"], [])
     with pytest.raises(LoopClosedError):
         loop.run()
-
-
-@pytest.mark.guarantee("G22", "G30")
-@pytest.mark.parametrize("error", LEAVING, ids=repr)
-def test_an_interrupt_in_a_clean_up_leaves_run(loop: Loop, error: BaseException) -> None:
-    log: list[str] = []
-
-    async def deed(ctx: Context[Any]) -> None:
-        try:
-            await forever()
-        finally:
-            raise error
-
-    async def stop(ctx: Context[Any]) -> None:
-        await until(lambda: log)
-        loop.request_stop()
-
-    loop.send(loop.spawn(aobey), deed)
-    loop.send(loop.spawn(Tidy(log)), "x")
-    loop.send(loop.spawn(aobey), stop)
-    with pytest.raises(type(error)) as caught:
-        loop.run()
-    assert caught.value is error
-    assert log == ["begin x", "finally x"]
-    assert loop.statistics().alive == 0
 
 
 @pytest.mark.guarantee("G22", "G28")

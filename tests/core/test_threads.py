@@ -171,27 +171,6 @@ def test_send_async_raises_in_the_calling_thread(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G37")
-def test_a_full_mailbox_says_how_full(loop: Loop) -> None:
-    """Waiting messages and promised slots are one thing to a sender."""
-    actor = loop.spawn(idle, mailbox_cap=CAP, name="inbox")
-    loop.send(actor, "waits")
-    loop.send_async(actor, "is promised")
-    loop.send_async(actor, "is promised")
-    error = in_thread(lambda: loop.send_async(actor, "x"))
-    assert type(error) is MailboxFullError
-    assert (error.actor, error.name, error.lane, error.depth, error.cap) == (
-        int(actor),
-        "inbox",
-        "DATA",
-        3,
-        CAP,
-    )
-    with pytest.raises(MailboxFullError) as caught:
-        loop.send(actor, "x")
-    assert caught.value.depth == 3
-
-
-@pytest.mark.guarantee("G37")
 def test_slots_are_reserved_by_lane(loop: Loop, seen: list[Any]) -> None:
     actor = loop.spawn(collect, seen, mailbox_cap=CAP)
 

@@ -25,7 +25,7 @@ from bandstand.errors import (
 from bandstand.pool import OnDeath, Pool, Routing, pooled
 from tests.actor.players import elsewhere, ride, spin
 from tests.core.support import check_statistics, settle
-from tests.pool.workers import Calm, Desk, Hand, balanced
+from tests.pool.workers import Calm, Hand, balanced
 
 pytestmark = pytest.mark.guarantee("G220")
 
@@ -44,13 +44,6 @@ async def test_the_handle_of_a_pool_sends_and_asks(loop: ActorSystem) -> None:
     assert (status.accepted, status.handled, status.failed, status.size) == (5, 4, 1, 2)
     assert repr(pool) == "<Pool 'pool of Hand' of 2>"
     assert pool.name == "pool of Hand"
-
-
-async def test_an_interface_is_what_the_handle_has(loop: ActorSystem) -> None:
-    pool = pooled(loop, 1, name="sums").spawn(Desk, start=5)
-    pool.handle.add(3)
-    assert await pool.handle.total() == 8
-    assert id_of(pool.handle) is pool.__actor_id__()
 
 
 async def test_other_threads_can_use_a_pool(loop: ActorSystem) -> None:

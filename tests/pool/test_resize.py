@@ -78,17 +78,6 @@ async def test_a_key_that_moves_never_overtakes_itself(loop: ActorSystem, before
     assert pool.status().handled == 6
 
 
-async def test_a_resize_ends_with_the_pool(loop: ActorSystem) -> None:
-    pool = pooled(loop, 2).spawn(Hand, [])
-    for _ in range(2):
-        pool.handle.hold(asyncio.Event())
-    await asyncio.sleep(0.001)
-    resizing = pool.resize(1)
-    pool.stop()
-    await resizing
-    assert await pool.ended(1000)
-
-
 class Picky(Hand):
     """There can be two of it."""
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bandstand.errors import BandstandError, ChannelClosedError, ChannelTimeoutError, InvalidArgumentError
+from bandstand.errors import ChannelClosedError, ChannelTimeoutError, InvalidArgumentError
 from bandstand.scope import CONFLATED, UNBOUNDED, Channel, ChannelStatistics
 from bandstand.testing import VirtualClock
 from tests.scope.support import (
@@ -466,11 +466,3 @@ async def test_channels_and_operations_cannot_be_pickled_or_copied(duplicate: An
         with pytest.raises(TypeError, match="cannot be pickled"):
             duplicate(thing)
     await operation
-
-
-def test_errors_are_bandstand_errors_and_name_the_channel() -> None:
-    channel = Channel[int](name="orders")
-    channel.close()
-    with pytest.raises(BandstandError, match="'orders'") as caught:
-        channel.try_send(1)
-    assert pickle.loads(pickle.dumps(caught.value)).args == caught.value.args

@@ -371,15 +371,3 @@ def test_an_element_handed_over_too_late_returns_to_the_front(
     settle(loop)
     assert (got, second.processed) == ([1, 2, 3], 3)
     check_statistics(loop)
-
-
-@pytest.mark.spec("K7")
-@pytest.mark.guarantee("G109")
-def test_a_failure_is_logged_as_for_any_actor(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.ERROR, "bandstand.core")
-    consume(filled_channel(1), lambda number: boom(), loop=loop, name="orders")
-    settle(loop)
-    (entry,) = caplog.records
-    assert "orders ended with reason PANIC" in entry.getMessage()
-    assert entry.exc_info is not None
-    assert isinstance(entry.exc_info[1], Boom)

@@ -174,28 +174,6 @@ def test_from_another_event_loop_in_another_thread(how: str, stage: Stage, loop_
     assert outcome.ended_by is (EndedBy.STOPPED if how == "stop" else EndedBy.CANCELLED)
 
 
-@pytest.mark.spec("K5")
-@pytest.mark.guarantee("G110")
-def test_on_done_registered_from_threads_during_the_end_runs_once_each(stage: Stage) -> None:
-    for _ in range(20):
-        actor = stage.consume(Channel[int](), print)
-        told: list[int] = []
-        start = threading.Barrier(4)
-
-        def register(number: int, actor: ChannelActor[Any] = actor, told: list[int] = told) -> None:
-            start.wait(SOON)  # noqa: B023  # it is waited for in this turn
-            if number == 0:
-                actor.stop().blocking()
-            else:
-                for each in range(20):
-                    actor.on_done(lambda outcome, each=each: told.append(number * 100 + each))  # type: ignore[misc]  # its default
-
-        with ThreadPoolExecutor(4) as pool:
-            list(pool.map(register, range(4)))
-        stage.call(lambda: None)
-        assert sorted(told) == sorted(number * 100 + each for number in (1, 2, 3) for each in range(20))
-
-
 @pytest.mark.spec("K4")
 def test_after_the_loop_has_ended_everything_is_answered_at_once(
     loop_factory: HostFactory, caplog: pytest.LogCaptureFixture

@@ -352,21 +352,6 @@ def test_an_event_loop_that_ends_with_its_loop_keeps_no_timer(make_loop: LoopMak
     assert tokens[0].reason == "the loop that kept its deadline has ended"
 
 
-@pytest.mark.guarantee("G103")
-def test_a_timer_of_an_event_loop_that_was_closed_is_not_relied_on(clock: VirtualClock) -> None:
-    async def make() -> CancelToken:
-        token = CancelToken(timeout=0.05)
-        token.add_listener(first)
-        return token
-
-    first, second = CountingListener(), CountingListener()
-    token = clock.run(make())
-    assert not is_cancelled(token)
-    token.add_listener(second)
-    assert (first.calls, second.calls) == (1, 1)
-    assert token.reason == "the loop that kept its deadline has ended"
-
-
 @pytest.mark.guarantee("G102")
 @pytest.mark.no_loop
 async def test_there_is_a_timer_exactly_while_there_are_listeners(clock: VirtualClock) -> None:

@@ -125,18 +125,6 @@ async def test_a_token_cancels_a_wait_which_is_removed() -> None:
     assert not other.has_listeners()
 
 
-async def test_a_cancelled_wait_is_removed() -> None:
-    event = OneShotEvent[int]("it")
-    task = await start_waiting(event.wait())
-    task.cancel()
-    assert await result_of(task) is asyncio.CancelledError
-    assert not waits_of(event), "nothing is left behind"
-    task = await start_waiting(event.wait())
-    event.set(1)
-    task.cancel()
-    assert await result_of(task) is asyncio.CancelledError
-
-
 @pytest.mark.slow
 def test_a_wait_that_is_never_awaited_warns_unless_it_belongs_to_a_request() -> None:
     event = OneShotEvent[int]("it")

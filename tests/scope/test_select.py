@@ -69,17 +69,6 @@ async def test_sends_and_receives_mixed_wait_together() -> None:
         check_counters(left, right)
 
 
-async def test_a_rendezvous_with_a_select() -> None:
-    left, right = pair(0)
-    sender = await start_waiting(left.send(1))
-    assert await select(right.receive(), left.receive()) == (1, 1)
-    await sender
-    receiver = await start_waiting(right.receive())
-    assert await select(left.send(2), right.send(3)) == (1, None)
-    assert await receiver == 3
-    check_counters(left, right)
-
-
 # -- fairness ----------------------------------------------------------------------------------------------------------
 
 

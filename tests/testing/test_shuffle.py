@@ -55,17 +55,6 @@ def test_every_order_occurs() -> None:
     assert seen == set(permutations(["a0", "b0", "c0"]))
 
 
-def test_it_can_be_undone() -> None:
-    transcript: list[str] = []
-    with make_loop() as loop:
-        shuffle(loop, 1)
-        loop.kernel.pick_next = None
-        for name in "abcdefgh":
-            loop.send(loop.spawn(lambda ctx, data: transcript.append(data)), name)
-        loop.poll_once()
-    assert transcript == list("abcdefgh")
-
-
 @pytest.mark.slow
 @given(SEEDS, st.integers(1, 4), st.integers(0, 2**32))
 @pytest.mark.guarantee("G4", "G5", "G10", "G12")

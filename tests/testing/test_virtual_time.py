@@ -209,24 +209,6 @@ def test_idle_worker_threads_of_anyio_do_not_stop_time(clock: VirtualClock) -> N
     assert since(clock, start) == 50 * HOUR * 1000
 
 
-def test_run_waits_for_threads_in_real_time(clock: VirtualClock) -> None:
-    released = threading.Event()
-
-    async def main() -> None:
-        with pytest.raises(TimeoutError):
-            # The wait is cancelled at once, and the thread continues; asyncio waits up to 300 (virtual) seconds for it at the end.
-            async with asyncio.timeout(0):
-                await asyncio.to_thread(released.wait, 30)
-        threading.Timer(0.03, released.set).start()
-
-    before = set(threading.enumerate())
-    clock.run(main())
-    assert released.is_set()
-    assert [
-        thread for thread in set(threading.enumerate()) - before if thread.name.startswith("asyncio")
-    ] == []
-
-
 def test_sockets_work_in_virtual_time(clock: VirtualClock) -> None:
     async def shout(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while line := await reader.readline():

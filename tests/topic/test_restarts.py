@@ -12,7 +12,7 @@ from bandstand.testing import VirtualClock
 from bandstand.topic import Policy
 from tests.actor.workers import one_for_one
 from tests.core.support import settle
-from tests.topic.subscribers import Event, Listener, publish, topic_of
+from tests.topic.subscribers import Listener, publish, topic_of
 
 pytestmark = pytest.mark.guarantee("G211")
 
@@ -56,16 +56,3 @@ def test_a_draining_subscriber_gets_no_more(loop: ActorSystem) -> None:
     settle(loop)
     assert book == [1, 2, 3, 4]
     assert (subscription.handled, subscription.lost, subscription.missed) == (4, 0, 0)
-
-
-def test_the_end_of_a_draining_subscriber_drops_its_events(loop: ActorSystem) -> None:
-    book: list[Any] = []
-    topic = topic_of(loop)
-    listener = loop.spawn(Listener, book)
-    subscription = topic.subscribe(listener.hear)
-    publish(topic, 1, 2, 3)
-    listener.stop(drain=True)
-    settle(loop)
-    assert book == [1]
-    assert (subscription.handled, subscription.lost, subscription.is_active) == (1, 2, False)
-    assert topic.publish(Event(4)) == 0
