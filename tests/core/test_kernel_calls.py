@@ -9,7 +9,7 @@ import pytest
 from bandstand.core import Lane, Loop
 from bandstand.errors import NoSuchActorError
 from bandstand.testing import VirtualClock
-from tests.core.support import USER_LANES, Boom, LoopMaker, Seen, idle, in_thread, record, settle
+from tests.core.support import Boom, LoopMaker, idle, in_thread, settle
 
 # --- call_afar ------------------------------------------------------------------------------------------------------------
 
@@ -72,22 +72,6 @@ def test_a_call_after_is_made_once_never_early_and_in_no_statistics(loop: Loop, 
 
 
 # --- send_tagged_after ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("lane", USER_LANES)
-def test_a_message_later_with_any_object_for_a_tag(loop: Loop, clock: VirtualClock, lane: Lane) -> None:
-    seen: list[Seen] = []
-    actor = loop.spawn(record, seen)
-    tag = object()
-    loop.kernel.start_timer(actor, 3, lane.value, "data", tag)
-    clock.advance(0.0029)
-    settle(loop)
-    assert seen == []
-    clock.advance(0.0002)
-    settle(loop)
-    ((data, seen_tag, sender, seen_lane),) = seen
-    assert (data, sender, seen_lane) == ("data", 0, lane)
-    assert seen_tag is tag
 
 
 def test_a_timer_needs_an_actor(loop: Loop) -> None:

@@ -9,7 +9,7 @@ import pytest
 from bandstand.core import Lane, Loop, Overflow
 from bandstand.errors import InvalidArgumentError, MailboxFullError
 from bandstand.testing import VirtualClock
-from tests.core.support import USER_LANES, RecordingObserver, Seen, exits, idle, record, settle
+from tests.core.support import USER_LANES, RecordingObserver, Seen, idle, record, settle
 
 CAP = 7  # three user messages a lane
 
@@ -41,21 +41,6 @@ def test_a_full_lane_follows_its_policy(
     assert (books.sent, books.dropped, books.waiting, books.refused) == (6, 3, 3, 0)
     settle(loop)
     assert seen == [Seen(number, number + 10, number + 1, lane) for number in arrives]
-
-
-@pytest.mark.guarantee("G9")
-@pytest.mark.parametrize("policy", DROPPING)
-def test_no_policy_touches_the_system_lane(loop: Loop, diary: RecordingObserver, policy: Overflow) -> None:
-    seen: list[Seen] = []
-    boss = loop.spawn(record, seen, mailbox_cap=5, overflow=policy)
-    children = [loop.spawn(idle, supervisor=boss) for _ in range(30)]
-    for child in children:
-        loop.stop_actor(child)
-    for number in range(30):
-        loop.send(boss, number)
-    settle(loop)
-    assert [note.child for note in exits(seen)] == children
-    assert all(lane is Lane.DATA for _, lane, *_ in diary.dropped)
 
 
 @pytest.mark.spec("J13")

@@ -21,11 +21,8 @@ from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import Channel
 from bandstand.testing import VirtualClock
 from tests.scope.support import (
-    both_libraries,
-    hang,
     iterate,
     listener_count,
-    open_group,
     result_of,
     start_waiting,
 )
@@ -332,21 +329,6 @@ async def test_if_both_come_at_once_the_outer_one_raises(
                 with suppress(asyncio.CancelledError):
                     await asyncio.sleep(0.01)
                 raise
-    await goes_on()
-
-
-@both_libraries
-@pytest.mark.parametrize("where", ["body", "joining"])
-@pytest.mark.no_loop
-async def test_a_task_group_inside_ends_its_tasks(library: str, where: str) -> None:
-    token, log = CancelToken(), list[str]()
-    with pytest.raises(TokenCancelledError):
-        async with token.guard(), open_group(library) as start:
-            start(hang(log))
-            later(5, token.cancel)
-            if where == "body":
-                await asyncio.sleep(FOR_EVER)
-    assert log == ["child ended"]
     await goes_on()
 
 
