@@ -140,6 +140,50 @@ def test_two_event_loops_and_threads(capacity: Capacity, crew: Crew) -> None:
     check_counters(channel)
 
 
+@pytest.mark.parametrize("capacity", [0, 2])
+def test_selects_in_many_threads(capacity: int, crew: Crew) -> None:
+    """Both sides select from both channels: the worst case for leaving several queues at once."""
+    left, right = Channel[tuple[int, int]](capacity), Channel[tuple[int, int]](capacity)
+    got: list[list[tuple[int, int]]] = [[] for _ in range(4)]
+
+    def send(sender: int) -> None:
+        for number in range(200):
+            item = (sender, number)
+            select(left.send(item), right.send(item)).blocking()
+
+    async def send_async(sender: int) -> None:
+        for number in range(200):
+            item = (sender, number)
+            await select(right.send(item), left.send(item))
+
+    def receive(mine: list[tuple[int, int]]) -> None:
+        with suppress(ChannelClosedError):
+            while True:
+                mine.append(select(right.receive(), left.receive()).blocking()[1])
+
+    async def receive_async(mine: list[tuple[int, int]]) -> None:
+        with suppress(ChannelClosedError):
+            while True:
+                mine.append((await select(left.receive(), right.receive()))[1])
+
+    receivers = Crew()
+    receivers.start(receive, got[0])
+    receivers.start(receive, got[1])
+    receivers.start_loop(receive_async, got[2])
+    receivers.start_loop(receive_async, got[3])
+    crew.start(send, 0)
+    crew.start(send, 1)
+    crew.start_loop(send_async, 2)
+    crew.join()
+    left.close()
+    right.close()
+    receivers.join()
+    assert sorted(item for mine in got for item in mine) == all_of(3, 200)
+    check_counters(left, right)
+    for channel in (left, right):
+        assert (channel.statistics().senders, channel.statistics().receivers) == (0, 0)
+
+
 # -- races -------------------------------------------------------------------------------------------------------------
 
 
