@@ -64,19 +64,6 @@ def test_an_exit_hook_that_ends_the_parent(loop: Loop, diary: RecordingObserver)
     assert loop.statistics().alive == 0
 
 
-def test_an_exit_hook_that_ends_a_sibling(loop: Loop, diary: RecordingObserver) -> None:
-    root, family = add_child(loop, idle), RecordingChildGroup(loop)
-    loop.kernel.actors.set_child_group(root, family)
-    family.children = [add_child(loop, idle, supervisor=root) for _ in range(3)]
-    first, second, third = family.children
-    below = RecordingChildGroup(loop)
-    loop.kernel.actors.set_child_group(first, below)
-    below.children = [add_child(loop, idle, supervisor=first)]
-    loop.kernel.actors.set_exit_hook(third, lambda _reason, _cause: loop.stop_actor(first))
-    loop.stop_actor(root)
-    assert [actor for actor, _ in diary.stopped] == [below.children[0], first, third, second, root]
-
-
 @pytest.mark.slow
 def test_a_failure_runs_along_a_chain_of_links(loop: Loop, diary: RecordingObserver) -> None:
     actors = [loop.spawn(idle) for _ in range(2 * DEPTH)]

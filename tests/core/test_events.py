@@ -90,28 +90,6 @@ def test_what_others_tell_is_counted_with_what_the_loop_counts(loop: Loop, seen:
     assert seen[1:3] == [given_up, lagged]
 
 
-@pytest.mark.guarantee("G256")
-def test_the_kernel_has_no_hook_while_nobody_listens(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
-    installed: list[bool] = []
-    reporter = loop.kernel.reporter
-
-    class Spy:
-        """Looks inside, at what a message would pay for."""
-
-        def install_hooks(self) -> None:
-            installed.append(bool(reporter.events.hooks()))
-            reporter.install_hooks()
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(reporter, name)
-
-    monkeypatch.setattr(loop.kernel, "reporter", Spy())
-    first, second = loop.events.listen(idle_listener), loop.events.listen(idle_listener)
-    assert first.cancel()
-    assert second.cancel()
-    assert installed == [True, False], "put in with the first, taken out with the last"
-
-
 def idle_listener(event: RuntimeEvent) -> None:
     """Hear of it."""
 

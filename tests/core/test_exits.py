@@ -156,16 +156,6 @@ def test_an_actor_that_stops_itself_ends_after_its_behavior(loop: Loop, diary: R
     assert [data for _, _, data, *_ in diary.dead] == ["never handled"]
 
 
-@pytest.mark.guarantee("G22")
-def test_the_first_wish_to_end_stands_against_a_verdict(loop: Loop) -> None:
-    def act(ctx: Context[Any]) -> Verdict:
-        ctx.loop.fail_actor(ctx.self_id, "first")
-        return STOP
-
-    note, _ = end_of(loop, act)
-    assert (note.reason, str(note.cause)) == (ExitReason.FAIL, "first")
-
-
 @pytest.mark.spec("J11")
 @pytest.mark.guarantee("G22")
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)], ids=repr)

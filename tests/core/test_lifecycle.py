@@ -271,26 +271,6 @@ def test_async_with_leaves_no_callbacks(make_loop: LoopMaker) -> None:
     asyncio.run(main())
 
 
-@pytest.mark.guarantee("G28")
-def test_poll_once_inside_async_with_adds_no_wakeups(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
-    loop = make_loop(max_msgs_per_actor=1, max_actors_per_tick=1)
-
-    def again(ctx: Context[Any], data: object) -> None:
-        ctx.loop.send(ctx.self_id, data)
-
-    async def main() -> None:
-        async with loop:
-            loop.send(loop.spawn(again), "x")
-            await turns()
-            for _ in range(20):
-                loop.poll_once()
-            before = loop.statistics().wakeups
-            await turns(10)
-            assert loop.statistics().wakeups - before <= 12
-
-    run_async(main, loop_factory=loop_factory)
-
-
 @pytest.mark.guarantee("G26", "G28")
 def test_an_exception_in_the_body_leaves_as_it_is(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
     loop = make_loop()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -223,35 +222,6 @@ def test_reserved_messages_take_nothing_from_the_unreserved(loop: Loop) -> None:
     for _ in range(10):
         assert speak(loop, boss)
     assert not speak(loop, boss)
-
-
-@pytest.mark.guarantee("G5")
-def test_what_a_burst_leaves_behind_serves_the_next_one_and_holds_nothing(make_loop: LoopMaker) -> None:
-    """A lane that was long gives its list back, and the next that grows so long takes it, whoever's it is."""
-
-    class Thing:
-        pass
-
-    loop = make_loop(default_mailbox_cap=20_000)
-    seen: list[tuple[int, int]] = []
-    things: list[weakref.ref[Thing]] = []
-
-    def behavior(ctx: Context[int], data: tuple[int, Thing]) -> None:
-        seen.append((ctx.state, data[0]))
-
-    for length in (300, 5_000, 700, 5_000):
-        first, second = loop.spawn(behavior, 1), loop.spawn(behavior, 2)
-        for number in range(length):
-            for actor in (first, second):
-                thing = Thing()
-                things.append(weakref.ref(thing))
-                loop.send(actor, (number, thing), tag=number + 70_000)
-                del thing
-        loop.run(until_idle=True)
-        for state in (1, 2):
-            assert [number for who, number in seen if who == state] == list(range(length))
-        seen.clear()
-        assert [thing for thing in things if thing() is not None] == []
 
 
 @pytest.mark.spec("J5")

@@ -119,16 +119,6 @@ def test_demonitor_takes_it_back_once(loop: Loop, seen: list[Seen]) -> None:
     assert len(downs(seen)) == 1
 
 
-@pytest.mark.guarantee("G23")
-def test_a_monitor_ends_with_its_owner(loop: Loop) -> None:
-    watcher, target = loop.spawn(idle), loop.spawn(idle)
-    monitor = loop.monitor(watcher, target)
-    loop.stop_actor(watcher)
-    assert not loop.demonitor(monitor)
-    loop.stop_actor(target)
-    assert loop.statistics().sent == 0
-
-
 @pytest.mark.parametrize("monitor", [None, 7, object()], ids=repr)
 def test_what_is_no_monitor_is_an_invalid_argument(loop: Loop, monitor: Any) -> None:
     with pytest.raises(InvalidArgumentError):

@@ -287,25 +287,6 @@ def test_async_with_gives_up(
     assert (books.alive, books.in_flight) == (0, 0)
 
 
-@pytest.mark.guarantee("G30")
-@pytest.mark.parametrize("way", ["destroy", "with"])
-def test_destroy_waits_for_coroutines(virtual: Callable[..., Loop], clock: VirtualClock, way: str) -> None:
-    loop, log = virtual(), list[str]()
-    actor = loop.spawn(Tidy(log, seconds=2))
-    loop.send(actor, "x")
-    while not log:
-        loop.poll_once()
-    start = clock.now_ns()
-    if way == "destroy":
-        loop.destroy()
-    else:
-        with loop:
-            pass
-    assert log == ["begin x", "finally x"]
-    assert (clock.now_ns() - start) / 1e9 == pytest.approx(2)
-    assert loop.status(actor) is ActorStatus.STOPPED
-
-
 # --- who asks ---------------------------------------------------------------------------------------------------------------
 
 

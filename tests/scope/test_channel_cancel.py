@@ -216,31 +216,6 @@ async def test_a_token_and_an_element_at_the_same_moment_are_one_or_the_other(is
     assert channel.statistics().received == 1
 
 
-@pytest.mark.guarantee("G97")
-@pytest.mark.virtual_time
-async def test_a_token_keeps_no_operation_that_does_not_wait_any_more() -> None:
-    channel = Channel[int](1)
-    token = CancelToken()
-    for way in ("served", "timed out", "cancelled", "closed", "at once"):
-        task = asyncio.create_task(as_coroutine(channel.receive(token=token, timeout=0.02)))
-        await iterate(2)
-        assert token.has_listeners()
-        if way == "served":
-            channel.try_send(1)
-        elif way == "cancelled":
-            task.cancel()
-        elif way == "closed":
-            channel.close()
-        await result_of(task)
-        assert not token.has_listeners(), way
-        if way == "closed":
-            channel = Channel[int](1)
-            channel.try_send(1)
-            await channel.receive(token=token)
-            assert not token.has_listeners()
-            break
-
-
 # -- by the end of the event loop, the coroutine or the channel --------------------------------------------------------
 
 

@@ -114,25 +114,6 @@ async def test_a_busy_consumer_delays_neither_tasks_nor_timers(clock: VirtualClo
 # --- no cost while idle --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("K2")
-@pytest.mark.guarantee("G107")
-async def test_two_idle_seconds_cause_no_wakeup_in_virtual_time(
-    make_loop: LoopMaker, clock: VirtualClock, loop: Loop
-) -> None:
-    channel = Channel[int]()
-    actors = [consume(channel, idle_element) for _ in range(10)]
-    await wait_until(lambda: channel.statistics().receivers == 10)
-    await asyncio.sleep(0)
-    before, start = loop.statistics(), clock.now_ns()
-    await asyncio.get_running_loop().create_task(virtual_sleep(clock, 2))
-    after = loop.statistics()
-    assert clock.now_ns() - start >= 2_000_000_000
-    assert (after.wakeups, after.ticks, after.handled) == (before.wakeups, before.ticks, before.handled)
-    channel.close()
-    for actor in actors:
-        await actor.ended()
-
-
 def idle_element(_item: object) -> None:
     """Do nothing with an element."""
 
@@ -140,16 +121,6 @@ def idle_element(_item: object) -> None:
 async def wheel_sleep(ms: float) -> None:
     with suppress(ChannelTimeoutError):
         await Channel[None]().receive(timeout=ms / 1000)
-
-
-async def virtual_sleep(clock: VirtualClock, seconds: float) -> None:
-    """Sleep on the event loop where its time is virtual; elsewhere advance the clock by hand."""
-    if getattr(asyncio.get_running_loop(), "virtual_time", False):
-        await asyncio.sleep(seconds)
-    else:
-        clock.advance(seconds)
-        for _ in range(100):
-            await asyncio.sleep(0)
 
 
 # --- id, name and loop ---------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import pytest
 
 from bandstand.core import Context, Loop, LoopConfig
 from bandstand.errors import ChannelClosedError
-from bandstand.scope import UNBOUNDED, Channel, ChannelActor, EndedBy, Outcome, Process, consume
+from bandstand.scope import UNBOUNDED, Channel, ChannelActor, EndedBy, Process, consume
 from tests.core.support import settle
 from tests.scope.support import OutcomeRecorder, filled_channel, in_thread
 
@@ -157,21 +157,6 @@ def test_cancel_from_a_thread_ends_a_coroutine_in_flight(stage: Stage) -> None:
     assert entered.wait(SOON)
     assert actor.cancel().blocking().ended_by is EndedBy.CANCELLED
     assert cancelled.is_set()
-
-
-@pytest.mark.spec("K4")
-@pytest.mark.guarantee("G111")
-@pytest.mark.parametrize("how", ["stop", "cancel"])
-def test_from_another_event_loop_in_another_thread(how: str, stage: Stage, loop_factory: HostFactory) -> None:
-    actor = stage.consume(Channel[int](), print)
-
-    async def main() -> Outcome:
-        return await (actor.stop() if how == "stop" else actor.cancel())
-
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        outcome = runner.run(main())
-    assert outcome is actor.outcome
-    assert outcome.ended_by is (EndedBy.STOPPED if how == "stop" else EndedBy.CANCELLED)
 
 
 @pytest.mark.spec("K4")

@@ -13,9 +13,9 @@ import threading
 import pytest
 
 from bandstand.core import Loop
-from bandstand.errors import ChannelTimeoutError, LoopBusyError, TokenCancelledError
+from bandstand.errors import LoopBusyError, TokenCancelledError
 from bandstand.scope.cancel import CancelToken
-from bandstand.scope.channel import UNBOUNDED, Channel
+from bandstand.scope.channel import Channel
 from bandstand.scope.consumer import EndedBy
 from bandstand.scope.scope import Scope
 from tests.scope.support import check_nothing_left, hang, idle, iterate
@@ -68,19 +68,6 @@ async def test_a_thread_cancels_the_token_above() -> None:
     thread.join(PATIENCE)
     assert caught.value.token == token.number
     assert log == ["child ended"]
-
-
-async def test_a_thread_waits_for_all() -> None:
-    channel = Channel[int](UNBOUNDED)
-    async with Scope() as scope:
-        consumer = scope.consume(channel, print)
-        waiting = asyncio.create_task(asyncio.to_thread(lambda: scope.wait_all().blocking()))
-        with pytest.raises(ChannelTimeoutError):
-            await asyncio.to_thread(lambda: scope.wait_all(0.001).blocking())
-        channel.close()
-        assert await waiting is True
-        assert consumer.done
-    assert await asyncio.to_thread(lambda: scope.wait_all().blocking()) is True
 
 
 async def test_the_event_loops_own_thread_does_not_block() -> None:

@@ -207,29 +207,3 @@ def test_idle_worker_threads_of_anyio_do_not_stop_time(clock: VirtualClock) -> N
 
     clock.run(main())
     assert since(clock, start) == 50 * HOUR * 1000
-
-
-def test_sockets_work_in_virtual_time(clock: VirtualClock) -> None:
-    async def shout(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while line := await reader.readline():
-            await asyncio.sleep(HOUR)
-            writer.write(line.upper())
-        writer.close()
-        await writer.wait_closed()
-
-    async def main() -> list[bytes]:
-        server = await asyncio.start_server(shout, "127.0.0.1", 0)
-        async with server:
-            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
-            heard: list[bytes] = []
-            for word in (b"one\n", b"two\n"):
-                writer.write(word)
-                async with asyncio.timeout(HOUR + 1):
-                    heard.append(await reader.readline())
-            writer.close()
-            await writer.wait_closed()
-        return heard
-
-    start = clock.now_ns()
-    assert clock.run(main()) == [b"ONE\n", b"TWO\n"]
-    assert since(clock, start) == 2 * HOUR * 1000

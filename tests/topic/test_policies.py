@@ -9,11 +9,9 @@ import pytest
 from bandstand.actor import ActorSystem, id_of
 from bandstand.core import DeadLetter, Lagged, Overflow
 from bandstand.errors import MailboxFullError
-from bandstand.scope import UNBOUNDED, Channel
 from bandstand.topic import Policy
-from tests.actor.players import spin
 from tests.core.support import settle
-from tests.topic.subscribers import Event, Gated, Listener, heard_by, missed_in, publish, topic_of
+from tests.topic.subscribers import Event, Listener, heard_by, missed_in, publish, topic_of
 
 
 @pytest.mark.guarantee("G208")
@@ -83,25 +81,6 @@ def test_the_latest_of_each_key(loop: ActorSystem) -> None:
     settle(loop)
     assert book[4:] == [0, 3, 4, 5]  # of more keys than there is room for, the oldest go
     assert subscription.missed == 4
-
-
-@pytest.mark.guarantee("G209")
-def test_no_key_starves(loop: ActorSystem) -> None:
-    """Two keys that both change before each turn: in the place of the one it replaces, each has its turn."""
-    gate: Channel[None] = Channel(UNBOUNDED)
-    topic = topic_of(loop)
-    book: list[Any] = []
-    gated = loop.spawn(Gated, book, gate)
-    topic.subscribe(gated.slowly, policy=Policy.CONFLATE, key=lambda event: event.key)
-    for number in range(6):
-        topic.publish(Event(10 * number, "a"))
-        topic.publish(Event(10 * number + 1, "b"))
-        spin(loop, 3)
-        gate.try_send(None)
-        spin(loop, 3)
-    handled = [what % 10 for what in book if isinstance(what, int)]
-    assert handled.count(1) >= 2
-    assert handled.count(0) >= 2
 
 
 @pytest.mark.guarantee("G209", "G210")
