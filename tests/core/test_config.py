@@ -11,7 +11,6 @@ import pytest
 
 from bandstand.core import Loop, LoopConfig
 from bandstand.errors import InvalidArgumentError
-from bandstand.testing import VirtualClock
 
 
 @pytest.mark.spec("J1", "J5", "J8", "J10")
@@ -105,15 +104,3 @@ def test_what_is_no_config_is_an_invalid_argument(config: Any) -> None:
 def test_a_name_is_a_string(name: Any) -> None:
     with Loop() as loop, pytest.raises(InvalidArgumentError, match="name"):
         loop.spawn(lambda ctx, data: None, name=name)
-
-
-@pytest.mark.parametrize("ms", [-1, -0.001, math.nan], ids=repr)
-def test_virtual_time_goes_forward_only(ms: float) -> None:
-    clock = VirtualClock()
-    with pytest.raises(InvalidArgumentError):
-        clock.advance(ms / 1000)
-    before = clock.now_ns()
-    clock.advance(0)
-    clock.advance(0.0015)
-    assert clock.now_ns() == before + 1_500_000
-    assert str(clock.now_ns()) in repr(clock)

@@ -178,25 +178,6 @@ def test_a_keyboard_interrupt_in_it_ends_the_loop(make_loop: LoopMaker) -> None:
         loop.run()
 
 
-def test_a_kill_ends_one_in_the_middle(loop: Loop, diary: RecordingObserver) -> None:
-    steps: list[str] = []
-
-    async def epilogue(reason: ExitReason, cause: BaseException | None) -> None:
-        steps.append("begin")
-        await asyncio.Event().wait()
-
-    actor = loop.spawn(idle)
-    loop.kernel.actors.set_exit_hook(actor, epilogue)
-    loop.stop_actor(actor)
-    loop.poll_once()
-    loop.poll_once()
-    assert steps == ["begin"]
-    loop.kill_actor(actor)
-    assert [who for who, _ in diary.stopped] == [actor]
-    spin(loop)
-    assert len(diary.stopped) == 1
-
-
 def test_it_needs_a_living_local_actor(loop: Loop, make_loop: LoopMaker) -> None:
     told: Told = []
     actor = loop.spawn(idle)

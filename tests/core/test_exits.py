@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import weakref
 from typing import Any
 
 import pytest
@@ -218,24 +216,6 @@ def test_unread_messages_become_dead_letters_in_order(loop: Loop, diary: Recordi
         (Lane.DATA, 7),
     ]
     assert loop.statistics().dead == 4
-
-
-@pytest.mark.slow
-@pytest.mark.guarantee("G21")
-def test_what_the_user_gave_is_let_go_at_the_end_not_with_the_id(loop: Loop) -> None:
-    class State:
-        pass
-
-    state = State()
-    trace = weakref.ref(state)
-    actor = loop.spawn(idle, state)
-    loop.send(actor, "x")
-    settle(loop)
-    del state
-    loop.stop_actor(actor)
-    gc.collect()
-    assert trace() is None
-    assert loop.status(actor) is ActorStatus.STOPPED
 
 
 @pytest.mark.spec("J3")

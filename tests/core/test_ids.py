@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 from itertools import count
 from typing import Any, cast
 
@@ -152,10 +150,3 @@ def test_ids_show_their_three_parts(loop: Loop) -> None:
     actor = loop.spawn(idle)
     tag, index, generation = parts(actor)
     assert repr(actor) == f"<ActorId {tag}.{index}.{generation}>"
-
-
-def test_ids_cannot_be_pickled_or_copied(loop: Loop) -> None:
-    actor = loop.spawn(idle)
-    for refused in (lambda: pickle.dumps(actor), lambda: copy.copy(actor), lambda: copy.deepcopy(actor)):
-        with pytest.raises(TypeError, match="belongs to its loop"):
-            refused()

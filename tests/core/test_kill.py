@@ -93,16 +93,6 @@ def test_kill_after_stop(
     assert isinstance(note.cause, ActorKilledError)
 
 
-def test_a_second_kill_is_refused(loop: Loop, boss: ActorId, notes: list[Seen], stubborn: Stubborn) -> None:
-    for actor in (begin(loop, stubborn, boss), loop.spawn(idle, supervisor=boss)):
-        loop.kill_actor(actor)
-        for address in (actor, int(actor)):
-            with pytest.raises(NoSuchActorError):
-                loop.kill_actor(address)
-    settle(loop)
-    assert len(exits(notes)) == 2
-
-
 # --- what the coroutine goes on to do -----------------------------------------------------------------------------------
 
 

@@ -157,24 +157,6 @@ def test_an_actor_that_traps_hears_of_normal_ends_too(loop: Loop, how: str, seen
     ]
 
 
-@pytest.mark.spec("J6")
-@pytest.mark.guarantee("G8")
-def test_a_full_mailbox_loses_no_exit(loop: Loop, seen: list[Seen]) -> None:
-    trap = loop.spawn(record, seen, mailbox_cap=5)
-    loop.trap_exits(trap)
-    peers = [loop.spawn(idle) for _ in range(500)]
-    for peer in peers:
-        loop.link(peer, trap)
-    assert fill(loop, trap) == 1
-    assert fill(loop, trap, Lane.CONTROL) == 1
-    for peer in peers:
-        loop.kill_actor(peer)
-    settle(loop)
-    assert loop.status(trap) is ActorStatus.RUNNING
-    assert [note.actor for note in exit_messages(seen)] == peers
-    assert fill(loop, trap) == 1, "the mailbox is as it was"
-
-
 def test_trapping_can_be_turned_off(loop: Loop, seen: list[Seen]) -> None:
     peer, one, two = loop.spawn(record, seen), loop.spawn(idle), loop.spawn(idle)
     loop.link(peer, one)

@@ -10,7 +10,7 @@ import pytest
 from bandstand.core import Lane, Loop, Overflow
 from bandstand.errors import BandstandError, InvalidArgumentError, LoopClosedError
 from bandstand.testing import VirtualClock
-from tests.core.support import call_in, check_statistics, fill, idle, panicker, run_message, settle
+from tests.core.support import check_statistics, fill, idle, panicker, settle
 
 
 def test_a_snapshot_is_frozen_and_starts_at_zero(loop: Loop) -> None:
@@ -93,14 +93,3 @@ def test_each_fate_is_counted_once(loop: Loop, clock: VirtualClock) -> None:
     now = loop.statistics()
     assert (now.sent, now.refused) == (before["sent"] + 1, before["refused"] + 1)
     loop.destroy()
-
-
-def test_ticks_and_wakeups_are_counted(loop: Loop) -> None:
-    loop.poll_once()
-    loop.poll_once()
-    assert (loop.statistics().ticks, loop.statistics().wakeups) == (2, 0)
-    call_in(loop, loop.spawn(run_message), lambda ctx: None)
-    loop.run(until_idle=True)
-    books = loop.statistics()
-    assert books.ticks == 2 + books.wakeups
-    assert books.wakeups >= 1

@@ -19,7 +19,6 @@ from tests.scope.support import (
     BUFFERED,
     CAPACITIES,
     Capacity,
-    as_coroutine,
     check_counters,
     drain,
     iterate,
@@ -293,26 +292,6 @@ async def test_every_value_is_passed_unchanged(value: Any) -> None:
         assert await channel.receive() is value
     await channel.send(value)
     assert await asyncio.wait_for(channel.receive(), 1) is value
-
-
-@pytest.mark.guarantee("G91")
-async def test_a_channel_keeps_no_reference_to_received_elements() -> None:
-    import weakref
-
-    class Thing:
-        pass
-
-    for capacity in (0, 1, UNBOUNDED):
-        channel = Channel[Thing](capacity)
-        thing = Thing()
-        seen = weakref.ref(thing)
-        sender = asyncio.create_task(as_coroutine(channel.send(thing)))
-        del thing
-        await iterate()
-        del sender
-        await channel.receive()
-        await iterate()
-        assert seen() is None
 
 
 @pytest.mark.guarantee("G99")

@@ -342,16 +342,6 @@ async def test_a_select_cannot_be_pickled_or_copied(duplicate: Any) -> None:
     assert await selected == (0, None)
 
 
-async def test_repr() -> None:
-    left, right = pair()
-    selected = select(left.receive(), right.send(1))
-    assert (
-        repr(selected)
-        == "<select from <receive from <Channel 'left' of 1: 0 in it>>, <send to <Channel 'right' of 1: 0 in it>>>"
-    )
-    await selected
-
-
 async def test_it_never_does_two_of_its_operations_on_one_channel(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another thread receives and sends between the first attempt of each operation and its queueing."""
     if _build_mode.mode() == "compiled":
