@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import re
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from bandstand.core import ActorId, ChildExit, Context, Down, ExitReason, Interest, Lane, Loop, Verdict
+from bandstand.core import (
+    ActorId,
+    ChildExit,
+    Context,
+    Down,
+    ExitReason,
+    Interest,
+    Lane,
+    Loop,
+    Observer,
+    Verdict,
+)
 from bandstand.testing import VirtualClock
 
 LoopMaker = Callable[..., Loop]
 HostFactory = Callable[[], asyncio.AbstractEventLoop]
 
+PATIENCE = 30  # seconds to wait for what must come
 USER_LANES = (Lane.CONTROL, Lane.MANAGEMENT, Lane.DATA)
 
 
@@ -100,6 +115,26 @@ class RecordingObserver:
         self.entries.append("dropped")
 
 
+class OnStart(Observer):
+    """An observer that calls a function with the id of each actor that starts."""
+
+    def __init__(self, deed: Callable[[ActorId], object]) -> None:
+        self._deed = deed
+
+    def on_actor_start(self, id: ActorId, name: str | None) -> None:  # noqa: A002 -- the hook's own name
+        self._deed(id)
+
+
+class OnStop(Observer):
+    """An observer that calls a function with the id of each actor that ends, and the reason."""
+
+    def __init__(self, deed: Callable[[ActorId, ExitReason], object]) -> None:
+        self._deed = deed
+
+    def on_actor_stop(self, id: ActorId, reason: ExitReason) -> None:  # noqa: A002 -- the hook's own name
+        self._deed(id, reason)
+
+
 class BreakableClock:
     """A virtual clock that can be made to raise an error."""
 
@@ -150,6 +185,12 @@ def settle(loop: Loop) -> int:
             return total
 
 
+def spin(loop: Loop) -> None:
+    """Run ticks, for coroutines that wait a few turns."""
+    for _ in range(30):
+        loop.poll_once()
+
+
 def fill(loop: Loop, actor: ActorId, lane: Lane = Lane.DATA, data: object = "filler") -> int:
     """Send until the lane is full; return how many messages it accepted."""
     count = 0
@@ -178,6 +219,28 @@ def downs(seen: list[Seen]) -> list[Down]:
     return [message.data for message in seen if isinstance(message.data, Down)]
 
 
+def numbers_logged(records: list[logging.LogRecord], word: str) -> list[tuple[int, int]]:
+    """Return (since the last line, in all) for each warning that contains `word`."""
+    lines = [entry.getMessage() for entry in records if entry.levelno == logging.WARNING]
+    found = [re.search(r"(\d+)\D+\((\d+) in all\)", line) for line in lines if word in line]
+    return [(int(match[1]), int(match[2])) for match in found if match]
+
+
+class StallListener(logging.Handler):
+    """Keeps the reports of the watchdog, and lets others wait for them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reports: list[str] = []
+        self.heard = threading.Semaphore(0)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "blocked the loop" in record.getMessage():
+            assert record.levelno == logging.WARNING
+            self.reports.append(record.getMessage())
+            self.heard.release()
+
+
 def python(program: str, *, timeout: float = 50) -> subprocess.CompletedProcess[str]:
     """Run a program in another process, in the mode of this one: for code that could end the process."""
     return subprocess.run(
@@ -187,6 +250,39 @@ def python(program: str, *, timeout: float = 50) -> subprocess.CompletedProcess[
         text=True,
         timeout=timeout,
     )
+
+
+def in_thread(act: Callable[[], object], name: str = "elsewhere") -> Any:
+    """Call a function in a thread of its own; return what it returns or raises."""
+    outcome: list[Any] = []
+
+    def body() -> None:
+        try:
+            outcome.append(act())
+        except BaseException as error:  # noqa: BLE001 -- handed to the caller
+            outcome.append(error)
+
+    thread = threading.Thread(target=body, name=name)
+    thread.start()
+    thread.join(PATIENCE)
+    assert not thread.is_alive(), "it hangs"
+    return outcome[0]
+
+
+async def forever() -> None:
+    await asyncio.Event().wait()
+
+
+async def turns(count: int = 5) -> None:
+    """Let the event loop go round."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Let the event loop go round until something holds; the timeout of the test ends what never comes true."""
+    while not condition():  # noqa: ASYNC110 -- any condition, most have no event
+        await asyncio.sleep(0)
 
 
 LOOP_THREAD_CALLS: dict[str, Callable[[Loop, ActorId], object]] = {

@@ -8,17 +8,15 @@ from __future__ import annotations
 import asyncio
 import functools
 import gc
-import threading
+import inspect
 import weakref
-from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine, Generator, Iterator
+from contextlib import suppress
 from contextvars import ContextVar
 from time import monotonic
 from typing import Any, cast
 
 import anyio
-import anyio.to_thread
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -51,7 +49,6 @@ from tests.core.support import (
     check_statistics,
     downs,
     exits,
-    fill,
     guarded,
     idle,
     record,
@@ -59,6 +56,8 @@ from tests.core.support import (
 )
 
 PATIENCE = 30  # seconds to wait for what must come
+
+var: ContextVar[str] = ContextVar("var", default="unset")
 
 Drive = Callable[[Loop], None]
 Deed = Callable[[Context[Any]], Coroutine[Any, Any, Any]]
@@ -171,6 +170,15 @@ class Moment:
         if self.name == LATER:
             await asyncio.sleep(0)
 
+    def play(self, loop: Loop, *deeds: Deed, supervisor: ActorId | None = None) -> ActorId:
+        """Have a new actor do one deed after the other, and drive the loop until all is quiet."""
+        self.prepare(loop)
+        actor = loop.spawn(aobey, supervisor=supervisor)
+        for deed in deeds:
+            order(loop, actor, deed)
+        self._drive(loop)
+        return actor
+
 
 @pytest.fixture(params=[FRESH, INLINE, LATER])
 def moment(request: pytest.FixtureRequest, drive: Drive) -> Moment:
@@ -227,36 +235,6 @@ class Play:
 @pytest.fixture
 def play(loop: Loop, drive: Drive) -> Play:
     return Play(loop, drive)
-
-
-# --- one at a time ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.spec("J7")
-@pytest.mark.guarantee("G15", "G5", "G31")
-def test_one_message_at_a_time_in_the_order_of_the_sends(loop: Loop, drive: Drive) -> None:
-    inside: Counter[int] = Counter()
-    most = 0
-    seen: dict[int, list[int]] = {}
-
-    async def behavior(ctx: Context[int], data: int) -> None:
-        nonlocal most
-        inside[ctx.state] += 1
-        most = max(most, sum(1 for count in inside.values() if count))
-        assert inside[ctx.state] == 1, "entered while another call had not ended"
-        for _ in range((data * 7 + ctx.state) % 4):
-            await asyncio.sleep(0)
-        seen.setdefault(ctx.state, []).append(data)
-        inside[ctx.state] -= 1
-
-    actors = [loop.spawn(behavior, number) for number in range(8)]
-    for data in range(30):
-        for actor in actors:
-            loop.send(actor, data)
-    drive(loop)
-    assert seen == {number: list(range(30)) for number in range(8)}
-    assert most > 1, "others must go on while one waits"
-    assert loop.statistics().ended_panic == 0
 
 
 @pytest.mark.guarantee("G6", "G15", "G31")
@@ -337,108 +315,47 @@ def test_a_coroutine_keeps_its_task(loop: Loop, moment: Moment, drive: Drive) ->
 
 
 @pytest.mark.guarantee("G31")
-def test_no_task_is_left_current_outside_a_coroutine(loop: Loop, drive: Drive) -> None:
-    found: list[asyncio.Task[Any] | None] = []
-
-    async def fails(ctx: Context[Any], data: object) -> None:
-        raise Boom
-
-    def look(ctx: Context[Any], data: object) -> None:
-        found.append(asyncio.current_task())
-
-    warm(loop, drive)
-    for behavior in (aidle, fails, acollect):
-        loop.send(loop.spawn(behavior, []), None)
-        loop.send(loop.spawn(look), None)
-    drive(loop)
-    assert found == [None] * 3
-
-
-@pytest.mark.guarantee("G31")
 @pytest.mark.parametrize(
-    "how", ["asyncio.timeout", "asyncio.wait_for", "anyio.move_on_after", "anyio.fail_after"]
+    "timeout",
+    [
+        lambda: asyncio.timeout(0),
+        lambda: asyncio.wait_for(forever(), 0),
+        lambda: anyio.move_on_after(0),
+        lambda: anyio.fail_after(0),
+    ],
+    ids=["asyncio.timeout", "asyncio.wait_for", "anyio.move_on_after", "anyio.fail_after"],
 )
-def test_timeouts_interrupt_only_the_coroutine(loop: Loop, moment: Moment, drive: Drive, how: str) -> None:
+def test_timeouts_interrupt_only_the_coroutine(
+    loop: Loop, moment: Moment, timeout: Callable[[], Any]
+) -> None:
     log: list[str] = []
 
     async def deed(ctx: Context[Any]) -> None:
         await moment.come()
-        if how == "anyio.move_on_after":
-            with anyio.move_on_after(0) as scope:
-                await forever()
-            assert scope.cancelled_caught
-            log.append("timed out")
-            return
-        try:
-            if how == "asyncio.timeout":
-                async with asyncio.timeout(0):
+        with suppress(TimeoutError):
+            how = timeout()
+            if asyncio.iscoroutine(how):
+                await how
+            elif isinstance(how, asyncio.Timeout):
+                async with how:
                     await forever()
-            elif how == "asyncio.wait_for":
-                await asyncio.wait_for(forever(), 0)
             else:
-                with anyio.fail_after(0):
+                with how:
                     await forever()
-        except TimeoutError:
-            log.append("timed out")
         assert this_task().cancelling() == 0
         await asyncio.sleep(0)
         log.append("went on")
 
-    moment.prepare(loop)
-    actor = loop.spawn(aobey)
-    for _ in range(2):
-        order(loop, actor, deed)
-    order(loop, actor, lambda ctx: asyncio.sleep(0))
-    drive(loop)
-    expected = ["timed out"] if how == "anyio.move_on_after" else ["timed out", "went on"]
-    assert log == expected * 2
+    actor = moment.play(loop, deed, deed, lambda ctx: asyncio.sleep(0))
+    assert log == ["went on"] * 2
     assert loop.status(actor) is ActorStatus.RUNNING
-
-
-@pytest.mark.guarantee("G31")
-def test_an_uncaught_timeout_is_a_panic(loop: Loop, moment: Moment, drive: Drive, seen: list[Seen]) -> None:
-    async def deed(ctx: Context[Any]) -> None:
-        await moment.come()
-        async with asyncio.timeout(0):
-            await forever()
-
-    moment.prepare(loop)
-    actor = loop.spawn(aobey, supervisor=loop.spawn(record, seen))
-    order(loop, actor, deed)
-    drive(loop)
-    (told,) = exits(seen)
-    assert told.reason is ExitReason.PANIC
-    assert isinstance(told.cause, TimeoutError)
-
-
-@pytest.mark.guarantee("G31")
-def test_a_task_group_runs_its_children_beside_other_actors(loop: Loop, moment: Moment, drive: Drive) -> None:
-    log: list[Any] = []
-    gate = asyncio.Event()
-
-    async def child(number: int) -> int:
-        await gate.wait()
-        return number
-
-    async def deed(ctx: Context[Any]) -> None:
-        await moment.come()
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(child(number)) for number in range(3)]
-            call_in(loop, other, lambda ctx: gate.set())
-        log.append([task.result() for task in tasks])
-
-    moment.prepare(loop)
-    actor, other = loop.spawn(aobey), loop.spawn(run_message)
-    order(loop, actor, deed)
-    drive(loop)
-    assert log == [[0, 1, 2]]
 
 
 @pytest.mark.guarantee("G31", "G32")
 @pytest.mark.parametrize("caught", [False, True])
 @pytest.mark.parametrize("kind", ["asyncio", "anyio"])
 def test_a_task_group_cancels_its_tasks(
-    loop: Loop, moment: Moment, drive: Drive, caught: bool, kind: str, seen: list[Seen]
+    loop: Loop, moment: Moment, caught: bool, kind: str, seen: list[Seen]
 ) -> None:
     log: list[str] = []
 
@@ -475,16 +392,11 @@ def test_a_task_group_cancels_its_tasks(
         assert this_task().cancelling() == 0
         await asyncio.sleep(0)
 
-    moment.prepare(loop)
     bystander_log: list[Any] = []
-    actor, bystander = (
-        loop.spawn(aobey, supervisor=loop.spawn(record, seen)),
-        loop.spawn(acollect, bystander_log),
-    )
-    order(loop, actor, deed)
+    bystander = loop.spawn(acollect, bystander_log)
     for number in range(5):
         loop.send(bystander, number)
-    drive(loop)
+    actor = moment.play(loop, deed, supervisor=loop.spawn(record, seen))
     assert log == ["cancelled", "cancelled", "caught"][: 3 if caught else 2]
     assert bystander_log == [0, 1, 2, 3, 4]
     if caught:
@@ -495,87 +407,20 @@ def test_a_task_group_cancels_its_tasks(
 
 
 @pytest.mark.guarantee("G31")
-@pytest.mark.parametrize("kind", ["asyncio", "anyio"])
-def test_work_in_threads_is_waited_for_while_others_go_on(loop: Loop, drive: Drive, kind: str) -> None:
-    log: list[str] = []
-    release = threading.Event()
-    main = threading.current_thread()
-
-    def work() -> str:
-        assert threading.current_thread() is not main
-        assert release.wait(PATIENCE)
-        return "worked"
-
-    async def deed(ctx: Context[Any]) -> None:
-        loop.send(other, go_on)
-        log.append(await (asyncio.to_thread(work) if kind == "asyncio" else anyio.to_thread.run_sync(work)))
-
-    def go_on(ctx: Context[Any]) -> None:
-        log.append("other")
-        release.set()
-
-    actor, other = loop.spawn(aobey), loop.spawn(run_message)
-    order(loop, actor, deed)
-    drive(loop)
-    assert log == ["other", "worked"]
-    assert loop.status(actor) is ActorStatus.RUNNING
-
-
-@pytest.mark.guarantee("G31")
-def test_async_generators_and_managers_are_closed(loop: Loop, moment: Moment, drive: Drive) -> None:
-    log: list[Any] = []
-
-    @asynccontextmanager
-    async def manager() -> AsyncGenerator[str]:
-        log.append("enter")
-        await asyncio.sleep(0)
-        try:
-            yield "value"
-        finally:
-            await asyncio.sleep(0)
-            log.append("exit")
-
-    async def numbers() -> AsyncIterator[int]:
-        for number in range(3):
-            await asyncio.sleep(0)
-            yield number
+def test_a_future_that_fails_raises_in_the_coroutine(loop: Loop, moment: Moment) -> None:
+    caught: list[str] = []
 
     async def deed(ctx: Context[Any]) -> None:
         await moment.come()
-        async with manager() as value:
-            log.append(value)
-            log.append([number async for number in numbers()])
-
-    moment.prepare(loop)
-    order(loop, loop.spawn(aobey), deed)
-    drive(loop)
-    assert log == ["enter", "value", [0, 1, 2], "exit"]
-
-
-@pytest.mark.guarantee("G31")
-def test_a_future_that_fails_raises_in_the_coroutine(loop: Loop, moment: Moment, drive: Drive) -> None:
-    caught: list[BaseException] = []
-    future: asyncio.Future[None] | None = None
-
-    def fail_it(ctx: Context[Any]) -> None:
-        assert future is not None
-        future.set_exception(Boom("from afar"))
-
-    async def deed(ctx: Context[Any]) -> None:
-        nonlocal future
-        await moment.come()
-        future = asyncio.get_running_loop().create_future()
-        loop.send(other, fail_it)
-        try:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        call_in(loop, other, lambda ctx: future.set_exception(Boom("from afar")))
+        with pytest.raises(Boom) as raised:
             await future
-        except Boom as error:
-            caught.append(error)
+        caught.append(str(raised.value))
 
-    moment.prepare(loop)
-    actor, other = loop.spawn(aobey), loop.spawn(run_message)
-    order(loop, actor, deed)
-    drive(loop)
-    assert [str(error) for error in caught] == ["from afar"]
+    other = loop.spawn(run_message)
+    moment.play(loop, deed)
+    assert caught == ["from afar"]
 
 
 class Nonsense:
@@ -590,17 +435,14 @@ class Nonsense:
 
 
 @pytest.mark.guarantee("G31")
-def test_awaiting_a_non_future_raises(loop: Loop, moment: Moment, drive: Drive) -> None:
+def test_awaiting_a_non_future_raises(loop: Loop, moment: Moment) -> None:
     log: list[str] = []
 
     async def deed(ctx: Context[Any]) -> None:
         await moment.come()
         log.append(await Nonsense())
 
-    moment.prepare(loop)
-    actor = loop.spawn(aobey)
-    order(loop, actor, deed)
-    drive(loop)
+    actor = moment.play(loop, deed)
     assert len(log) == 1
     assert "bad yield" in log[0]
     assert loop.status(actor) is ActorStatus.RUNNING
@@ -729,70 +571,44 @@ def test_a_parked_driver_holds_nothing_of_what_it_drove(loop: Loop, moment: Mome
     ids=["STOP", "FAIL", "None", "OK"],
 )
 def test_a_coroutine_returns_a_verdict(
-    loop: Loop, moment: Moment, drive: Drive, answer: Verdict | None, reason: ExitReason | None
+    loop: Loop, moment: Moment, answer: Verdict | None, reason: ExitReason | None, seen: list[Seen]
 ) -> None:
-    async def behavior(ctx: Context[Any], data: object) -> Verdict | None:
-        handled.append(data)
+    handled: list[int] = []
+
+    async def deed(ctx: Context[Any]) -> Verdict | None:
+        handled.append(len(handled))
         await moment.come()
         return answer
 
-    handled: list[Any] = []
-    moment.prepare(loop)
-    seen: list[Seen] = []
-    actor = loop.spawn(behavior, supervisor=loop.spawn(record, seen))
-    for number in range(3):
-        loop.send(actor, number)
-    dead = loop.statistics().dead
-    drive(loop)
+    actor = moment.play(loop, deed, deed, deed, supervisor=loop.spawn(record, seen))
     if reason is None:
         assert handled == [0, 1, 2]
         assert loop.status(actor) is ActorStatus.RUNNING
     else:
         assert handled == [0]
         assert exits(seen) == [ChildExit(actor, reason, None)]
-        assert loop.statistics().dead - dead == 2
+        assert loop.statistics().dead == 2
 
 
 @pytest.mark.spec("J11")
 @pytest.mark.guarantee("G22", "G31")
-@pytest.mark.parametrize("answer", [0, True, "stop", Verdict, object()], ids=repr)
-def test_a_wrong_verdict_is_a_panic(loop: Loop, moment: Moment, drive: Drive, answer: Any) -> None:
-    async def behavior(ctx: Context[Any], data: object) -> Any:
-        await moment.come()
-        return answer
+@pytest.mark.parametrize("answer", [0, True, "stop", Verdict, object(), aidle], ids=repr)
+def test_a_wrong_verdict_is_a_panic(loop: Loop, moment: Moment, answer: Any, seen: list[Seen]) -> None:
+    """Another coroutine is a wrong verdict, too, and is not run."""
+    made = aidle(cast("Any", None), None) if answer is aidle else answer
 
-    moment.prepare(loop)
-    seen: list[Seen] = []
-    actor = loop.spawn(behavior, supervisor=loop.spawn(record, seen))
-    loop.send(actor, None)
-    drive(loop)
+    async def deed(ctx: Context[Any]) -> Any:
+        await moment.come()
+        return made
+
+    moment.play(loop, deed, supervisor=loop.spawn(record, seen))
+    if answer is aidle:
+        assert inspect.getcoroutinestate(made) == inspect.CORO_CREATED
+        made.close()
     (told,) = exits(seen)
     assert told.reason is ExitReason.PANIC
     assert isinstance(told.cause, InvalidVerdictError)
-    assert repr(answer) in str(told.cause)
-
-
-@pytest.mark.spec("J11")
-@pytest.mark.guarantee("G22", "G31")
-def test_a_coroutine_is_not_a_verdict(loop: Loop, moment: Moment, drive: Drive, seen: list[Seen]) -> None:
-    ran: list[str] = []
-
-    async def inner() -> None:
-        ran.append("inner")
-
-    second = inner()
-
-    async def behavior(ctx: Context[Any], data: object) -> Any:
-        await moment.come()
-        return second
-
-    moment.prepare(loop)
-    loop.send(loop.spawn(behavior, supervisor=loop.spawn(record, seen)), None)
-    drive(loop)
-    second.close()
-    assert ran == []
-    (told,) = exits(seen)
-    assert isinstance(told.cause, InvalidVerdictError)
+    assert repr(made) in str(told.cause)
 
 
 @pytest.mark.spec("J11")
@@ -805,39 +621,19 @@ def test_a_coroutine_is_not_a_verdict(loop: Loop, moment: Moment, drive: Drive, 
 def test_an_exception_of_a_coroutine_is_a_panic(
     loop: Loop, moment: Moment, drive: Drive, error: BaseException, seen: list[Seen]
 ) -> None:
-    async def behavior(ctx: Context[Any], data: object) -> None:
+    async def deed(ctx: Context[Any]) -> None:
         await moment.come()
         raise error
 
-    moment.prepare(loop)
-    actor = loop.spawn(behavior, supervisor=loop.spawn(record, seen))
-    loop.send(actor, 1)
-    loop.send(actor, 2)
     other_log: list[Any] = []
     other = loop.spawn(acollect, other_log)
     loop.send(other, 1)
-    drive(loop)
+    actor = moment.play(loop, deed, deed, supervisor=loop.spawn(record, seen))
     assert exits(seen) == [ChildExit(actor, ExitReason.PANIC, error)]
     assert loop.status(actor) is ActorStatus.FAILED
     loop.send(other, 2)
     drive(loop)
     assert other_log == [1, 2]
-
-
-@pytest.mark.guarantee("G23", "G31")
-def test_an_unsupervised_panic_of_a_coroutine_is_logged_once(
-    loop: Loop, moment: Moment, drive: Drive, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def culprit(ctx: Context[Any], data: object) -> None:
-        await moment.come()
-        raise Boom("logged")
-
-    moment.prepare(loop)
-    loop.send(loop.spawn(culprit, name="lonely"), None)
-    drive(loop)
-    (entry,) = [entry for entry in caplog.records if entry.name == "bandstand.core"]
-    assert "lonely" in entry.getMessage()
-    assert "culprit" in caplog.text
 
 
 # --- what counts as an async behavior -----------------------------------------------------------------------------------
@@ -892,44 +688,24 @@ KINDS: dict[str, Callable[[Context[list[Any]], Any], Any]] = {
 
 @pytest.mark.guarantee("G31", "G33")
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_callable_that_returns_a_coroutine_is_async(loop: Loop, drive: Drive, kind: str) -> None:
-    seen: list[Any] = []
-    actor = loop.spawn(KINDS[kind], seen)
+def test_every_callable_that_returns_a_coroutine_is_async(
+    loop: Loop, drive: Drive, setting: Callable[[str], None], kind: str
+) -> None:
+    """And runs in the context of its spawn."""
+
+    class Spying(list[Any]):
+        def append(self, item: Any) -> None:
+            super().append((item, var.get()))
+
+    seen = Spying()
+    setting("spawn")
+    actor = loop.spawn(KINDS[kind], cast("list[Any]", seen))
+    setting("after")
     for data in (1, 2, "stop", 3):
         loop.send(actor, data)
     drive(loop)
-    assert seen == [1, 2, "stop"]
+    assert seen == [(1, "spawn"), (2, "spawn"), ("stop", "spawn")]
     assert loop.status(actor) is ActorStatus.STOPPED
-
-
-@pytest.mark.guarantee("G31")
-def test_a_behavior_may_be_sync_and_async(loop: Loop, drive: Drive, seen: list[Any]) -> None:
-
-    def behavior(ctx: Context[list[Any]], data: int) -> Any:
-        if data % 2:
-            return acollect(ctx, data)
-        seen.append(data)
-        return None
-
-    actor = loop.spawn(behavior, seen)
-    for number in range(10):
-        loop.send(actor, number)
-    drive(loop)
-    assert seen == list(range(10))
-
-
-@pytest.mark.spec("J11")
-@pytest.mark.guarantee("G22")
-def test_an_awaitable_that_is_no_coroutine_is_no_verdict(loop: Loop, drive: Drive, seen: list[Seen]) -> None:
-
-    def behavior(ctx: Context[Any], data: object) -> Any:
-        return Nonsense()
-
-    actor = loop.spawn(behavior, supervisor=loop.spawn(record, seen))
-    loop.send(actor, None)
-    drive(loop)
-    (told,) = exits(seen)
-    assert isinstance(told.cause, InvalidVerdictError)
 
 
 @pytest.mark.slow
@@ -956,20 +732,10 @@ async def cancels_itself_and_returns(ctx: Context[Any]) -> None:
     this_task().cancel()
 
 
-async def cancels_itself_and_takes_it_back(ctx: Context[Any]) -> None:
-    this_task().cancel()
-    this_task().uncancel()
-
-
 async def swallows_its_own_cancellation(ctx: Context[Any]) -> None:
     this_task().cancel()
     with pytest.raises(asyncio.CancelledError):
         await asyncio.sleep(0)
-
-
-async def swallows_it_and_goes_on(ctx: Context[Any]) -> None:
-    await swallows_its_own_cancellation(ctx)
-    await asyncio.sleep(0)
 
 
 async def is_cancelled_from_outside(ctx: Context[Any]) -> None:
@@ -977,11 +743,6 @@ async def is_cancelled_from_outside(ctx: Context[Any]) -> None:
     asyncio.get_running_loop().call_soon(this_task().cancel)
     with pytest.raises(asyncio.CancelledError):
         await forever()
-
-
-async def is_cancelled_twice(ctx: Context[Any]) -> None:
-    for _ in range(2):
-        await is_cancelled_from_outside(ctx)
 
 
 async def is_cancelled_while_it_is_handed_over(ctx: Context[Any]) -> None:
@@ -997,30 +758,12 @@ async def is_cancelled_while_it_yields(ctx: Context[Any]) -> None:
         await until(lambda: False)
 
 
-async def until_both(future: asyncio.Future[None]) -> None:
-    await future
-    await asyncio.sleep(0)
-
-
-async def is_cancelled_and_its_future_comes_too(ctx: Context[Any]) -> None:
-    host = asyncio.get_running_loop()
-    future: asyncio.Future[None] = host.create_future()
-    host.call_soon(future.set_result, None)
-    host.call_soon(this_task().cancel)
-    with pytest.raises(asyncio.CancelledError):
-        await until_both(future)
-
-
 POISONS: list[Deed] = [
     cancels_itself_and_returns,
-    cancels_itself_and_takes_it_back,
     swallows_its_own_cancellation,
-    swallows_it_and_goes_on,
     is_cancelled_from_outside,
-    is_cancelled_twice,
     is_cancelled_while_it_is_handed_over,
     is_cancelled_while_it_yields,
-    is_cancelled_and_its_future_comes_too,
 ]
 
 
@@ -1053,24 +796,6 @@ def test_a_cancellation_affects_one_message(loop: Loop, moment: Moment, drive: D
     assert log[:2] == ["poisoned", actor]
     assert sorted(log[2:], key=repr) == sorted([actor, other], key=repr)
     assert loop.statistics().ended_panic == 0
-
-
-@pytest.mark.guarantee("G32")
-def test_a_late_cancellation_has_no_effect(loop: Loop, moment: Moment, drive: Drive, seen: list[Any]) -> None:
-
-    async def late(ctx: Context[Any]) -> None:
-        await moment.come()
-        asyncio.get_running_loop().call_soon(this_task().cancel)
-
-    moment.prepare(loop)
-    actor, other = loop.spawn(aobey), loop.spawn(acollect, seen)
-    order(loop, actor, late)
-    drive(loop)
-    for number in range(3):
-        loop.send(other, number)
-        drive(loop)
-    assert seen == [0, 1, 2]
-    assert loop.status(actor) is ActorStatus.RUNNING
 
 
 @pytest.mark.guarantee("G31", "G32")
@@ -1119,36 +844,6 @@ def test_a_cancellation_in_the_first_tick(loop: Loop, moment: Moment, drive: Dri
     else:
         assert log == ["cancelled"]
         assert [told.reason for told in exits(seen)] == [ExitReason.PANIC]
-
-
-@pytest.mark.spec("J11")
-@pytest.mark.guarantee("G32", "G22")
-def test_a_foreign_cancellation_is_a_panic(loop: Loop, moment: Moment, drive: Drive) -> None:
-    log: list[str] = []
-    seen: list[Seen] = []
-
-    async def cancelled(ctx: Context[Any]) -> None:
-        await moment.come()
-        asyncio.get_running_loop().call_soon(this_task().cancel)
-        try:
-            await forever()
-        finally:
-            log.append("finally")
-
-    moment.prepare(loop)
-    actor = loop.spawn(aobey, supervisor=loop.spawn(record, seen))
-    others: list[Any] = []
-    other = loop.spawn(acollect, others)
-    order(loop, actor, cancelled)
-    loop.send(other, 1)
-    drive(loop)
-    loop.send(other, 2)
-    drive(loop)
-    (told,) = exits(seen)
-    assert told.reason is ExitReason.PANIC
-    assert isinstance(told.cause, asyncio.CancelledError)
-    assert log == ["finally"]
-    assert others == [1, 2]
 
 
 # --- ends while in flight -----------------------------------------------------------------------------------------------
@@ -1209,41 +904,6 @@ def test_an_exception_while_stopping_is_logged(play: Play, caplog: pytest.LogCap
     assert entry.exc_info[1] is play.raising
 
 
-@pytest.mark.guarantee("G32")
-def test_a_cancelled_coroutine_logs_nothing(play: Play, caplog: pytest.LogCaptureFixture) -> None:
-    play.act(lambda: play.loop.stop_actor(play.actor))
-    assert play.log == ["begin first", "finally first"]
-    assert [entry for entry in caplog.records if entry.name.startswith(("bandstand", "asyncio"))] == []
-
-
-@pytest.mark.guarantee("G32", "G22")
-@pytest.mark.parametrize("answer", [FAIL, "nonsense"])
-def test_a_stop_overrides_a_later_verdict(loop: Loop, drive: Drive, answer: Any, seen: list[Seen]) -> None:
-    log: list[str] = []
-
-    async def behavior(ctx: Context[Any], data: object) -> Any:
-        log.append("begun")
-        try:
-            await forever()
-        except asyncio.CancelledError:
-            # It takes its time, and is not cancelled again.
-            for _ in range(5):
-                await asyncio.sleep(0)
-        log.append("done")
-        return answer
-
-    async def stop(ctx: Context[Any]) -> None:
-        await until(lambda: log)
-        loop.stop_actor(actor)
-
-    actor = loop.spawn(behavior, supervisor=loop.spawn(record, seen))
-    loop.send(actor, None)
-    order(loop, loop.spawn(aobey), stop)
-    drive(loop)
-    assert log == ["begun", "done"]
-    assert [(told.reason, told.cause) for told in exits(seen)] == [(ExitReason.NORMAL, None)]
-
-
 @pytest.mark.guarantee("G25", "G32")
 @pytest.mark.parametrize("goes_on", [False, True], ids=["returns", "awaits"])
 @pytest.mark.parametrize("failing", [False, True], ids=["stop_actor", "fail_actor"])
@@ -1283,82 +943,7 @@ def test_a_coroutine_that_stops_its_own_actor(
     assert others == [1]
 
 
-@pytest.mark.guarantee("G4", "G32")
-def test_a_coroutine_that_never_began_is_dead(loop: Loop, diary: RecordingObserver, drive: Drive) -> None:
-    seen: list[Any] = []
-
-    async def behavior(ctx: Context[Any], data: object) -> None:
-        seen.append(data)
-
-    actor, ender = loop.spawn(behavior), loop.spawn(run_message)
-    loop.send(actor, "message")
-    call_in(loop, ender, lambda ctx: loop.stop_actor(actor))
-    drive(loop)
-    assert loop.status(actor) is ActorStatus.STOPPED
-    assert seen + [data for _, _, data, _, _ in diary.dead] == ["message"], "seen once, or a dead letter"
-    assert loop.statistics().handled == 1 + len(seen)
-
-
-@pytest.mark.guarantee("G32", "G23")
-def test_a_supervisor_in_flight_gets_all_exits(loop: Loop, drive: Drive) -> None:
-    heard: list[Any] = []
-    gate = asyncio.Event()
-
-    async def supervise(ctx: Context[Any], data: object) -> None:
-        if data == "wait":
-            await gate.wait()
-        else:
-            heard.append(data)
-
-    async def die(ctx: Context[Any], data: object) -> None:
-        await asyncio.sleep(0)
-        raise Boom(data)
-
-    async def open_when_done(ctx: Context[Any]) -> None:
-        await until(lambda: loop.statistics().ended_panic == 5)
-        gate.set()
-
-    boss = loop.spawn(supervise)
-    children = [loop.spawn(die, supervisor=boss) for _ in range(5)]
-    loop.send(boss, "wait")
-    for number, child in enumerate(children):
-        loop.send(child, number)
-    order(loop, loop.spawn(aobey), open_when_done)
-    drive(loop)
-    assert sorted(str(told.cause) for told in heard) == ["0", "1", "2", "3", "4"]
-    assert {told.child for told in heard} == set(children)
-
-
-@pytest.mark.guarantee("G10", "G30", "G32")
-def test_the_counters_balance_while_coroutines_run(loop: Loop, drive: Drive) -> None:
-    in_flight: list[int] = []
-
-    async def behavior(ctx: Context[Any], data: int) -> None:
-        check_statistics(loop)
-        for _ in range(data % 3):
-            await asyncio.sleep(0)
-            check_statistics(loop)
-            in_flight.append(loop.statistics().in_flight)
-        if data == 7 and ctx.self_id == actors[1]:
-            loop.stop_actor(actors[0])
-            check_statistics(loop)
-
-    actors = [loop.spawn(behavior) for _ in range(4)]
-    for number in range(12):
-        for actor in actors:
-            loop.send(actor, number)
-    drive(loop)
-    check_statistics(loop)
-    books = loop.statistics()
-    assert books.ended_panic == 0
-    assert (books.in_flight, books.waiting, books.ended_normal) == (0, 0, 1)
-    assert max(in_flight) > 1
-
-
 # --- context variables --------------------------------------------------------------------------------------------------
-
-
-var: ContextVar[str] = ContextVar("var", default="unset")
 
 
 @pytest.fixture
@@ -1403,42 +988,6 @@ def test_context_of_the_spawn(
         for data in "ab"
     ]
     assert var.get() == "after"
-
-
-@pytest.mark.guarantee("G33")
-@pytest.mark.parametrize("kind", KINDS)
-def test_context_of_any_behavior(loop: Loop, drive: Drive, setting: Callable[[str], None], kind: str) -> None:
-    class Spying(list[Any]):
-        def append(self, item: Any) -> None:
-            super().append((item, var.get()))
-
-    seen = Spying()
-    setting("spawn")
-    actor = loop.spawn(KINDS[kind], cast("list[Any]", seen))
-    setting("after")
-    loop.send(actor, 1)
-    drive(loop)
-    assert seen == [(1, "spawn")]
-
-
-@pytest.mark.guarantee("G33")
-def test_context_in_tasks_and_threads(loop: Loop, drive: Drive, setting: Callable[[str], None]) -> None:
-    seen: list[str] = []
-
-    async def child() -> None:
-        seen.append(var.get())
-        var.set("child")
-
-    async def deed(ctx: Context[Any]) -> None:
-        var.set("message")
-        async with asyncio.TaskGroup() as group:
-            group.create_task(child())
-        seen.append(await asyncio.to_thread(var.get))
-        seen.append(var.get())
-
-    order(loop, loop.spawn(aobey), deed)
-    drive(loop)
-    assert seen == ["message"] * 3
 
 
 @pytest.mark.guarantee("G33")
@@ -1489,124 +1038,6 @@ def test_context_does_not_leak_to_functions(
     assert seen == ["outside", "outside"]
 
 
-@pytest.mark.guarantee("G33")
-def test_a_failed_message_leaves_its_context(
-    setting: Callable[[str], None], loop: Loop, moment: Moment, drive: Drive, seen: list[str]
-) -> None:
-
-    async def failing(ctx: Context[Any], data: object) -> None:
-        var.set("failed")
-        await moment.come()
-        raise Boom
-
-    async def look(ctx: Context[Any], data: object) -> None:
-        seen.append(var.get())
-
-    moment.prepare(loop)
-    onlooker = loop.spawn(look)
-    loop.send(loop.spawn(failing), None)
-    drive(loop)
-    loop.send(onlooker, None)
-    loop.send(loop.spawn(lambda ctx, data: seen.append(var.get())), None)
-    drive(loop)
-    assert seen == ["outside", "outside"]
-    assert var.get() == "outside"
-
-
-# --- timers -------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def virtual(clock: VirtualClock, make_loop: LoopMaker) -> Loop:
-    """A loop all of whose time is virtual: asyncio's, too."""
-    return make_loop(loop_factory=clock.new_event_loop)
-
-
-@pytest.mark.guarantee("G16", "G17", "G18", "G15")
-def test_timers_wait_for_a_coroutine_and_come_in_order(virtual: Loop, clock: VirtualClock) -> None:
-    start = clock.now_ns()
-    seen: list[tuple[str, float]] = []
-
-    async def behavior(ctx: Context[Any], data: str) -> None:
-        if data == "slow":
-            await asyncio.sleep(1)
-        seen.append((data, (clock.now_ns() - start) / 1e6))
-
-    actor = virtual.spawn(behavior)
-    virtual.send(actor, "slow")
-    for ms in (300, 100, 200, 1500):
-        virtual.send_after(actor, ms / 1000, f"{ms}")
-    virtual.run(until_idle=True)
-    assert [data for data, _ in seen] == ["slow", "100", "200", "300", "1500"]
-    times = [at for _, at in seen]
-    assert times[:4] == pytest.approx([1000] * 4, abs=1)
-    assert 1500 <= times[4] <= 1502
-    check_statistics(virtual)
-
-
-@pytest.mark.guarantee("G20", "G15")
-def test_a_due_timer_waits_for_room_of_an_actor_in_flight(virtual: Loop, clock: VirtualClock) -> None:
-    seen: list[Any] = []
-
-    async def behavior(ctx: Context[Any], data: object) -> None:
-        if data == "slow":
-            await asyncio.sleep(1)
-        seen.append(data)
-
-    actor = virtual.spawn(behavior, mailbox_cap=8)
-    virtual.send_after(actor, 0.5, "timer")
-    virtual.send(actor, "slow")
-    other = virtual.spawn(run_message)
-    filled: list[int] = []
-    pending: list[int] = []
-
-    def fill_it(ctx: Context[Any]) -> None:
-        filled.append(fill(virtual, actor))
-
-    def look(ctx: Context[Any]) -> None:
-        pending.append(virtual.statistics().timers_pending)
-
-    virtual.send_after(other, 0.1, fill_it)
-    virtual.send_after(other, 0.7, look)
-    virtual.run(until_idle=True)
-    assert filled == [4]
-    assert pending == [1], "the timer is due, and waits"
-    assert seen == ["slow"] + ["filler"] * 4 + ["timer"]
-    check_statistics(virtual)
-
-
-@pytest.mark.guarantee("G27")
-def test_until_idle_waits_for_coroutines_only(virtual: Loop, clock: VirtualClock, seen: list[Any]) -> None:
-
-    async def behavior(ctx: Context[Any], data: float) -> None:
-        await asyncio.sleep(data)
-        seen.append(data)
-
-    start = clock.now_ns()
-    for seconds in (3.0, 1.0, 2.0):
-        virtual.send(virtual.spawn(behavior), seconds)
-    virtual.run(until_idle=True)
-    assert seen == [1.0, 2.0, 3.0]
-    assert (clock.now_ns() - start) / 1e9 == pytest.approx(3.0)
-    virtual.send(virtual.spawn(behavior), 0.5)
-    virtual.run(until_idle=True)
-    assert seen[3:] == [0.5]
-
-
-@pytest.mark.guarantee("G27")
-def test_until_idle_waits_for_a_coroutine_that_only_a_thread_can_wake(loop: Loop, seen: list[str]) -> None:
-
-    async def behavior(ctx: Context[Any], data: object) -> None:
-        host = asyncio.get_running_loop()
-        future: asyncio.Future[str] = host.create_future()
-        threading.Thread(target=host.call_soon_threadsafe, args=(future.set_result, "woken")).start()
-        seen.append(await future)
-
-    loop.send(loop.spawn(behavior), None)
-    loop.run(until_idle=True)
-    assert seen == ["woken"]
-
-
 # --- by hand, and as a guest ----------------------------------------------------------------------------------------------
 
 
@@ -1631,75 +1062,6 @@ def test_polling_by_hand_moves_coroutines_on_and_never_waits(loop: Loop) -> None
         loop.poll_once()
     assert log == ["begun", "done"]
     assert is_quiet(loop)
-
-
-@pytest.mark.guarantee("G27", "G31")
-def test_run_finishes_what_poll_once_began(loop: Loop, seen: list[Any]) -> None:
-    loop.send(loop.spawn(acollect, seen), 1)
-    loop.poll_once()
-    assert seen == []
-    loop.run(until_idle=True)
-    assert seen == [1]
-    loop.send(loop.spawn(acollect, seen), 2)
-    by_hand(loop)
-    assert seen == [1, 2]
-
-
-@pytest.mark.guarantee("G31")
-def test_poll_once_inside_async_with_runs_coroutines(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
-    loop = make_loop()
-    seen: list[tuple[int, bool]] = []
-
-    async def main() -> None:
-        body = this_task()
-
-        async def behavior(ctx: Context[Any], data: int) -> None:
-            mine = this_task()
-            if data % 2:
-                await asyncio.sleep(0)
-            assert this_task() is mine
-            seen.append((data, mine is body))
-
-        async with loop:
-            actor = loop.spawn(behavior)
-            for number in range(6):
-                loop.send(actor, number)
-                loop.poll_once()
-                assert this_task() is body
-                for _ in range(3):
-                    await asyncio.sleep(0)
-            assert loop.status(actor) is ActorStatus.RUNNING
-
-    run_async(main, loop_factory=loop_factory)
-    assert seen == [(number, False) for number in range(6)]
-
-
-@pytest.mark.guarantee("G28", "G31")
-def test_async_with_leaves_no_task(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
-    loop = make_loop()
-    log: list[str] = []
-
-    async def behavior(ctx: Context[Any], data: object) -> None:
-        if data == "wait":
-            try:
-                await forever()
-            finally:
-                await asyncio.sleep(0)
-                log.append("finally")
-
-    async def main() -> None:
-        before = asyncio.all_tasks()
-        async with loop:
-            for data in ("wait", "go", "go"):
-                loop.send(loop.spawn(behavior), data)
-            await until(lambda: loop.statistics().handled == 3)
-            await until(lambda: loop.statistics().in_flight == 1)
-        assert log == ["finally"]
-        assert asyncio.all_tasks() == before
-
-    run_async(main, loop_factory=loop_factory)
-    books = loop.statistics()
-    assert (books.alive, books.in_flight) == (0, 0)
 
 
 @pytest.mark.guarantee("G28")
@@ -1738,26 +1100,20 @@ def test_an_idle_loop_can_change_event_loops(make_loop: LoopMaker, loop_factory:
 
 
 @pytest.mark.guarantee("G26", "G31")
-def test_a_coroutine_cannot_drive_or_destroy_its_loop(loop: Loop, moment: Moment, drive: Drive) -> None:
+def test_a_coroutine_cannot_drive_or_destroy_its_loop(loop: Loop, moment: Moment) -> None:
     refused: list[str] = []
 
     async def deed(ctx: Context[Any]) -> None:
         await moment.come()
         for name in ("run", "destroy"):
-            try:
+            with pytest.raises(LoopBusyError):
                 getattr(loop, name)()
-            except LoopBusyError:
-                refused.append(name)
+            refused.append(name)
 
-    moment.prepare(loop)
-    actor = loop.spawn(aobey)
-    order(loop, actor, deed)
-    drive(loop)
+    actor = moment.play(loop, deed)
     assert refused == ["run", "destroy"]
     assert loop.status(actor) is ActorStatus.RUNNING
 
-
-# --- properties -----------------------------------------------------------------------------------------------------------
 
 STEPS = st.one_of(
     st.just(("yield", 0)),

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from bandstand.core import ActorStatus, Context, Loop
-from bandstand.testing import VirtualClock, run_async
+from bandstand.testing import VirtualClock
 from tests.core.support import HostFactory, LoopMaker
 
 
@@ -44,44 +44,6 @@ def test_sleep_0_waits_for_a_whole_turn(loop: Loop, others: int) -> None:
         loop.send(loop.spawn(aobey), deed)
     loop.run(until_idle=True)
     assert wrong == []
-
-
-@pytest.mark.guarantee("G31")
-@pytest.mark.parametrize("actors", [1, 10])
-def test_a_turn_costs_one_turn_and_no_task_wakes_for_it(loop: Loop, actors: int) -> None:
-    turns = 0
-
-    async def deed() -> None:
-        for _ in range(100):
-            await asyncio.sleep(0)
-
-    async def count() -> None:
-        nonlocal turns
-        while loop.statistics().in_flight > 1:
-            turns += 1
-            await asyncio.sleep(0)
-
-    loop.send(loop.spawn(aobey), count)
-    for _ in range(actors):
-        loop.send(loop.spawn(aobey), deed)
-    loop.run(until_idle=True)
-    assert turns <= 105
-
-
-@pytest.mark.guarantee("G31")
-def test_a_future_of_the_host_goes_on_with_its_coroutine_in_one_turn(loop: Loop) -> None:
-    order: list[str] = []
-
-    async def deed() -> None:
-        host = asyncio.get_running_loop()
-        future = host.create_future()
-        host.call_soon(future.set_result, "well")
-        host.call_soon(host.call_soon, order.append, "a turn later")
-        order.append(await future)
-
-    loop.send(loop.spawn(aobey), deed)
-    loop.run(until_idle=True)
-    assert order == ["well", "a turn later"]
 
 
 @pytest.mark.guarantee("G31", "G32")
@@ -149,55 +111,6 @@ def test_a_result_and_a_cancellation_in_one_turn_are_one_cancellation(loop: Loop
     loop.run(until_idle=True)
     assert log == ["cancelled", "went on"] * 2
     assert loop.status(actor) is ActorStatus.RUNNING
-
-
-@pytest.mark.guarantee("G31")
-def test_virtual_time_stands_still_while_a_coroutine_waits_for_the_host(make_loop: LoopMaker) -> None:
-    clock = VirtualClock()
-    loop = make_loop(clock=clock)
-    times: list[int] = []
-
-    async def deed() -> None:
-        for _ in range(50):
-            await asyncio.sleep(0)
-        times.append(clock.now_ns())
-
-    async def later() -> None:
-        times.append(clock.now_ns())
-
-    actor = loop.spawn(aobey)
-    loop.send_after(loop.spawn(aobey), 1.0, later)
-    before = clock.now_ns()
-    loop.send(actor, deed)
-    loop.run(until_idle=True)
-    assert [time - before for time in times] == [0, 1_000_000_000]
-
-
-@pytest.mark.guarantee("G31")
-@pytest.mark.parametrize("way", ["stopped", "destroyed in flight"])
-def test_the_end_of_a_loop_that_awaits(loop_factory: HostFactory, make_loop: LoopMaker, way: str) -> None:
-    ended: list[str] = []
-
-    async def wait() -> None:
-        try:
-            await asyncio.get_running_loop().create_future()
-        finally:
-            await asyncio.sleep(0)
-            ended.append("tidied up")
-
-    async def main() -> None:
-        async with make_loop(loop_factory=None) as loop:
-            for _ in range(5):
-                loop.send(loop.spawn(aobey), wait)
-            for _ in range(5):
-                await asyncio.sleep(0)
-            assert loop.statistics().in_flight == 5
-            if way == "stopped":
-                loop.request_stop()
-        assert len(asyncio.all_tasks()) == 1
-
-    run_async(main, loop_factory=loop_factory)
-    assert ended == ["tidied up"] * 5
 
 
 def test_a_deadline_that_has_not_changed_is_not_set_anew(make_loop: LoopMaker) -> None:

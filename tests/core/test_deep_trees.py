@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
 
 import pytest
 
-from bandstand.core import ActorId, Context, ExitReason, Loop
+from bandstand.core import ActorId, ExitReason, Loop
 from tests.core.child_groups import RecordingChildGroup, add_child
-from tests.core.support import RecordingObserver, idle, settle
+from tests.core.support import RecordingObserver, idle
 
 pytestmark = pytest.mark.guarantee("G277")
 
@@ -65,19 +64,6 @@ def test_an_exit_hook_that_ends_the_parent(loop: Loop, diary: RecordingObserver)
     assert loop.statistics().alive == 0
 
 
-def test_an_exit_hook_that_ends_a_sibling(loop: Loop, diary: RecordingObserver) -> None:
-    root, family = add_child(loop, idle), RecordingChildGroup(loop)
-    loop.kernel.actors.set_child_group(root, family)
-    family.children = [add_child(loop, idle, supervisor=root) for _ in range(3)]
-    first, second, third = family.children
-    below = RecordingChildGroup(loop)
-    loop.kernel.actors.set_child_group(first, below)
-    below.children = [add_child(loop, idle, supervisor=first)]
-    loop.kernel.actors.set_exit_hook(third, lambda _reason, _cause: loop.stop_actor(first))
-    loop.stop_actor(root)
-    assert [actor for actor, _ in diary.stopped] == [below.children[0], first, third, second, root]
-
-
 @pytest.mark.slow
 def test_a_failure_runs_along_a_chain_of_links(loop: Loop, diary: RecordingObserver) -> None:
     actors = [loop.spawn(idle) for _ in range(2 * DEPTH)]
@@ -86,38 +72,6 @@ def test_a_failure_runs_along_a_chain_of_links(loop: Loop, diary: RecordingObser
     loop.fail_actor(actors[0], "the first one fails")
     assert loop.statistics().alive == 0
     assert [actor for actor, _ in diary.stopped] == actors
-
-
-@pytest.mark.slow
-def test_a_failure_runs_along_links_between_families(loop: Loop, diary: RecordingObserver) -> None:
-    """Each actor has a child, and is linked with the next one."""
-    actors: list[ActorId] = []
-    expected: list[ActorId] = []
-    for _ in range(DEPTH):
-        actor, family = add_child(loop, idle), RecordingChildGroup(loop)
-        loop.kernel.actors.set_child_group(actor, family)
-        family.children = [add_child(loop, idle, supervisor=actor)]
-        if actors:
-            loop.link(actors[-1], actor)
-        actors.append(actor)
-        expected += [family.children[0], actor]
-    loop.fail_actor(actors[0], "the first one fails")
-    assert loop.statistics().alive == 0
-    assert [actor for actor, _ in diary.stopped] == expected
-
-
-def test_everybody_in_a_chain_of_monitors_is_told(loop: Loop) -> None:
-    """Whoever hears of an end ends as well."""
-
-    def follow(ctx: Context[Any], data: object) -> None:
-        ctx.loop.stop_actor(ctx.self_id)
-
-    actors = [loop.spawn(follow) for _ in range(2 * DEPTH)]
-    for watched, watcher in pairwise(actors):
-        loop.monitor(watcher, watched)
-    loop.kill_actor(actors[0])
-    settle(loop)
-    assert loop.statistics().alive == 0
 
 
 def test_a_deep_tree_can_be_looked_at(loop: Loop) -> None:

@@ -6,9 +6,6 @@ import copy
 import gc
 import os
 import pickle
-import subprocess
-import sys
-import threading
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,43 +13,7 @@ import pytest
 
 from bandstand.core import Context, Loop, LoopConfig
 from bandstand.errors import LoopBusyError
-from tests.core.support import idle
-
-ROOT = Path(__file__).resolve().parents[2]
-
-# In a process of its own: it is the stack of a thread that runs out.
-MANY_READY = """
-import gc, logging, threading
-from bandstand.core import Loop, LoopConfig
-
-logging.disable()
-threading.stack_size(256 * 1024)
-
-def drop():
-    loop = Loop(LoopConfig(max_actors=30_000))
-    actors = [loop.spawn(lambda ctx, data: None) for _ in range(20_000)]
-    for actor in actors:
-        loop.send(actor, 1)
-    for actor in actors:
-        loop.stop_actor(actor)
-    del actors, actor, loop
-    gc.collect()
-
-thread = threading.Thread(target=drop)
-thread.start()
-thread.join()
-print("done")
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.heavy
-@pytest.mark.guarantee("G274")
-def test_a_loop_dropped_with_many_ended_actors_in_its_queue_needs_no_stack() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", MANY_READY], capture_output=True, text=True, check=False, timeout=150
-    )
-    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr[-2000:]
+from tests.core.support import idle, in_thread
 
 
 def descriptors() -> int:
@@ -80,9 +41,7 @@ def test_a_loop_that_has_run_and_is_dropped_warns_and_leaks_nothing() -> None:
 
 
 @pytest.mark.guarantee("G274")
-def test_no_warning_for_an_unused_loop(
-    recwarn: pytest.WarningsRecorder,
-) -> None:
+def test_no_warning_for_an_unused_loop(recwarn: pytest.WarningsRecorder) -> None:
     Loop().spawn(idle)
     loop = Loop()
     loop.send(loop.spawn(idle), 1)
@@ -153,23 +112,6 @@ def test_what_has_an_identity_is_neither_copied_nor_pickled(loop: Loop) -> None:
                 attempt()
 
 
-@pytest.mark.guarantee("G275")
-def test_a_timer_cancelled_by_way_of_a_copy_takes_no_other_along(loop: Loop) -> None:
-    got: list[object] = []
-
-    def note(ctx: Context[Any], data: object) -> None:
-        got.append(data)
-
-    actor = loop.spawn(note)
-    timers = [loop.send_after(actor, 0, number) for number in range(3)]
-    with pytest.raises(TypeError):
-        copy.copy(timers[1])
-    loop.cancel_timer(timers[1])
-    while loop.poll_once():
-        pass
-    assert got == [0, 2]
-
-
 def test_the_thread_that_drops_it_may_be_any() -> None:
     held = [Loop()]
     held[0].send(held[0].spawn(idle), 1)
@@ -179,11 +121,6 @@ def test_the_thread_that_drops_it_may_be_any() -> None:
         held.clear()
         gc.collect()
 
-    def drop_elsewhere() -> None:
-        thread = threading.Thread(target=drop)
-        thread.start()
-        thread.join(60)
-
     with pytest.warns(ResourceWarning):
-        drop_elsewhere()
+        in_thread(drop)
     assert not held

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from contextvars import copy_context
 from typing import Any
 
 import pytest
@@ -24,6 +23,7 @@ from tests.core.support import (
     record,
     run_message,
     settle,
+    spin,
 )
 
 pytestmark = pytest.mark.guarantee("G65")
@@ -35,11 +35,6 @@ def spawn(loop: Loop, told: Told, **options: Any) -> ActorId:
     actor = loop.spawn(run_message, **options)
     loop.kernel.actors.set_exit_hook(actor, lambda reason, cause: told.append((reason, cause)))
     return actor
-
-
-def spin(loop: Loop) -> None:
-    for _ in range(30):
-        loop.poll_once()
 
 
 def crash(ctx: Context[Any]) -> None:
@@ -59,7 +54,8 @@ ENDS: dict[str, tuple[Callable[[Loop, ActorId], None], ExitReason]] = {
 def test_it_is_called_once_with_reason_and_cause(loop: Loop, diary: RecordingObserver, end: str) -> None:
     deed, reason = ENDS[end]
     told: Told = []
-    actor = spawn(loop, told)
+    actor = spawn(loop, [])
+    loop.kernel.actors.set_exit_hook(actor, lambda reason, cause: told.append((reason, cause)))
     deed(loop, actor)
     settle(loop)
     ((why, cause),) = told
@@ -97,20 +93,31 @@ def test_it_runs_before_children_end_and_exits_are_sent(loop: Loop, diary: Recor
     assert len(exits(seen)) == 1
 
 
-def test_an_actor_that_is_ending_accepts_nothing(loop: Loop, diary: RecordingObserver) -> None:
-    actor = loop.spawn(idle)
-    caught: list[BaseException] = []
+@pytest.mark.parametrize("in_its_turn", [True, False])
+def test_an_actor_that_is_ending_accepts_nothing_and_does_not_drive_the_loop(
+    loop: Loop, in_its_turn: bool
+) -> None:
+    actor = loop.spawn(run_message)
+    caught: list[type[BaseException]] = []
 
     def epilogue(reason: ExitReason, cause: BaseException | None) -> None:
+        assert loop.kernel.is_current(actor)
         for deed in (lambda: loop.send(actor, "x"), lambda: loop.send_after(actor, 0.001, "x")):
-            with pytest.raises(NoSuchActorError) as info:
+            with pytest.raises(NoSuchActorError):
                 deed()
-            caught.append(info.value)
+            caught.append(NoSuchActorError)
+        with pytest.raises(LoopBusyError):
+            loop.poll_once()
+        caught.append(LoopBusyError)
         assert loop.try_send(actor, "x") is False
 
     loop.kernel.actors.set_exit_hook(actor, epilogue)
-    loop.stop_actor(actor)
-    assert len(caught) == 2
+    if in_its_turn:
+        call_in(loop, actor, lambda ctx: Verdict.STOP)
+        settle(loop)
+    else:
+        loop.stop_actor(actor)
+    assert caught == [NoSuchActorError, NoSuchActorError, LoopBusyError]
 
 
 def test_a_coroutine_is_waited_for(loop: Loop, diary: RecordingObserver) -> None:
@@ -127,26 +134,14 @@ def test_a_coroutine_is_waited_for(loop: Loop, diary: RecordingObserver) -> None
     loop.send(actor, "never handled")
     loop.stop_actor(actor)
     assert loop.status(actor) is ActorStatus.STOPPING
-    assert diary.stopped == []
-    assert diary.dead == []
+    assert (diary.stopped, diary.dead) == ([], [])
+    loop.poll_once()
+    with pytest.raises(NoSuchActorError):
+        loop.stop_actor(actor)
     spin(loop)
-    assert steps == ["begin", "end"]
+    assert steps == ["begin", "end"], "a second stop does not disturb it"
     assert diary.stopped == [(actor, ExitReason.NORMAL)]
     assert len(diary.dead) == 1
-
-
-@pytest.mark.parametrize("returned", [None, Verdict.FAIL, Verdict.STOP, 7])
-def test_what_it_returns_changes_nothing(loop: Loop, diary: RecordingObserver, returned: Any) -> None:
-    async def later(reason: ExitReason, cause: BaseException | None) -> Any:
-        return returned
-
-    one, two = loop.spawn(idle), loop.spawn(idle)
-    loop.kernel.actors.set_exit_hook(one, lambda reason, cause: returned)
-    loop.kernel.actors.set_exit_hook(two, later)
-    loop.stop_actor(one)
-    loop.stop_actor(two)
-    spin(loop)
-    assert diary.stopped == [(one, ExitReason.NORMAL), (two, ExitReason.NORMAL)]
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -183,67 +178,6 @@ def test_a_keyboard_interrupt_in_it_ends_the_loop(make_loop: LoopMaker) -> None:
         loop.run()
 
 
-def test_a_kill_ends_one_in_the_middle(loop: Loop, diary: RecordingObserver) -> None:
-    steps: list[str] = []
-
-    async def epilogue(reason: ExitReason, cause: BaseException | None) -> None:
-        steps.append("begin")
-        await asyncio.Event().wait()
-
-    actor = loop.spawn(idle)
-    loop.kernel.actors.set_exit_hook(actor, epilogue)
-    loop.stop_actor(actor)
-    loop.poll_once()
-    loop.poll_once()
-    assert steps == ["begin"]
-    loop.kill_actor(actor)
-    assert [who for who, _ in diary.stopped] == [actor]
-    spin(loop)
-    assert len(diary.stopped) == 1
-
-
-def test_a_second_stop_does_not_disturb_it(loop: Loop, diary: RecordingObserver) -> None:
-    steps: list[str] = []
-
-    async def epilogue(reason: ExitReason, cause: BaseException | None) -> None:
-        await asyncio.sleep(0)
-        steps.append("end")
-
-    actor = loop.spawn(idle)
-    loop.kernel.actors.set_exit_hook(actor, epilogue)
-    loop.stop_actor(actor)
-    loop.poll_once()
-    with pytest.raises(NoSuchActorError):
-        loop.stop_actor(actor)
-    spin(loop)
-    assert steps == ["end"]
-    assert len(diary.stopped) == 1
-
-
-def test_it_cannot_drive_its_loop(loop: Loop) -> None:
-    caught: list[BaseException] = []
-
-    def epilogue(reason: ExitReason, cause: BaseException | None) -> None:
-        with pytest.raises(LoopBusyError) as info:
-            loop.poll_once()
-        caught.append(info.value)
-
-    actor = loop.spawn(run_message)
-    loop.kernel.actors.set_exit_hook(actor, epilogue)
-    call_in(loop, actor, lambda ctx: Verdict.STOP)
-    settle(loop)
-    assert len(caught) == 1
-
-
-def test_the_last_one_that_was_set_counts(loop: Loop) -> None:
-    told: list[str] = []
-    actor = loop.spawn(idle)
-    loop.kernel.actors.set_exit_hook(actor, lambda reason, cause: told.append("first"))
-    loop.kernel.actors.set_exit_hook(actor, lambda reason, cause: told.append("second"))
-    loop.stop_actor(actor)
-    assert told == ["second"]
-
-
 def test_it_needs_a_living_local_actor(loop: Loop, make_loop: LoopMaker) -> None:
     told: Told = []
     actor = loop.spawn(idle)
@@ -255,35 +189,8 @@ def test_it_needs_a_living_local_actor(loop: Loop, make_loop: LoopMaker) -> None
     assert told == []
 
 
-def test_an_exit_hook_is_not_inherited_by_a_reused_slot(loop: Loop) -> None:
-    told: Told = []
-    for _ in range(5):
-        loop.kill_actor(spawn(loop, told))
-    for _ in range(5):
-        loop.stop_actor(loop.spawn(idle))
-    assert told == []
-
-
-def test_a_child_has_its_own_exit_hook(loop: Loop) -> None:
-    told: list[str] = []
-
-    def init(ctx: Context[Any]) -> None:
-        loop.kernel.actors.set_exit_hook(ctx.self_id, lambda reason, cause: told.append("child"))
-
-    parent = loop.spawn(idle)
-    actor = loop.kernel.actors.spawn_child(
-        idle,
-        init,
-        name="c",
-        cap=loop.kernel.actors.checked_cap(None),
-        supervisor=parent,
-        context=copy_context(),
-    )
-    loop.stop_actor(actor)
-    assert told == ["child"]
-
-
-def test_the_end_of_run_waits_for_exit_hooks(make_loop: LoopMaker, clock: VirtualClock) -> None:
+@pytest.mark.parametrize("way", ["run", "async with"])
+def test_the_end_of_a_loop_waits_for_exit_hooks(make_loop: LoopMaker, clock: VirtualClock, way: str) -> None:
     loop = make_loop(loop_factory=clock.new_event_loop)
     steps: list[str] = []
 
@@ -293,28 +200,17 @@ def test_the_end_of_run_waits_for_exit_hooks(make_loop: LoopMaker, clock: Virtua
 
     for _ in range(3):
         loop.kernel.actors.set_exit_hook(loop.spawn(idle), epilogue)
-    ender = loop.spawn(run_message)
-    call_in(loop, ender, lambda ctx: loop.request_stop())
-    start = clock.now_ns()
-    loop.run()
-    assert steps == ["end"] * 3
-    # And for nothing else: the time that a stop may take is not used up.
-    assert clock.now_ns() - start < 1_000_000_000
-
-
-def test_the_end_of_async_with_waits_for_exit_hooks(make_loop: LoopMaker, clock: VirtualClock) -> None:
-    loop = make_loop()
-    steps: list[str] = []
-
-    async def epilogue(reason: ExitReason, cause: BaseException | None) -> None:
-        await asyncio.sleep(0.01)
-        steps.append("end")
 
     async def main() -> None:
         async with loop:
-            loop.kernel.actors.set_exit_hook(loop.spawn(idle), epilogue)
+            pass
 
     start = clock.now_ns()
-    clock.run(main())
-    assert steps == ["end"]
+    if way == "run":
+        call_in(loop, loop.spawn(run_message), lambda ctx: loop.request_stop())
+        loop.run()
+    else:
+        clock.run(main())
+    assert steps == ["end"] * 3
+    # And for nothing else: the time that a stop may take is not used up.
     assert clock.now_ns() - start < 1_000_000_000

@@ -18,7 +18,7 @@ PRELUDE = """
 import asyncio, os, random, threading
 import {host}
 from bandstand.core import Context, Interest, IoEvent, Loop, LoopConfig, Readiness
-from bandstand.errors import BandstandError, IoNotWatchedError, IoRegistrationError
+from bandstand.errors import IoRegistrationError
 
 READ, WRITE = Interest.READ, Interest.WRITE
 loop = Loop(LoopConfig(loop_factory={host}.new_event_loop, fd_sweep_period=0.01))
@@ -81,55 +81,6 @@ pytestmark = [
 
 # What each program does, and the line that it prints.
 PROGRAMS: dict[str, tuple[str, str]] = {
-    "closed_before_the_loop_first_runs": (
-        "['ERROR']",
-        """
-loop.watch_fd(read, loop.spawn(noting(log)), READ)
-os.close(read)
-""",
-    ),
-    "closed_before_the_loop_first_runs_with_data_waiting": (
-        "['ERROR']",
-        """
-loop.watch_fd(read, loop.spawn(noting(log)), READ)
-os.write(write, b"x")
-os.close(read)
-""",
-    ),
-    # Armed, and ready, and closed, all inside one tick: the next poll finds nothing, the sweep finds it.
-    "closed_between_arming_and_polling": (
-        "['ERROR']",
-        """
-loop.watch_fd(read, loop.spawn(noting(log)), READ)
-
-def act():
-    os.write(write, b"x")
-    os.close(read)
-
-loop.send(doer, act)
-""",
-    ),
-    # The doer is ready first, so it runs when the poll has put the event into the owner's mailbox.
-    "closed_while_its_event_waits_in_the_mailbox": (
-        "['ERROR']",
-        """
-os.write(write, b"x")
-loop.watch_fd(read, loop.spawn(noting(log)), READ)
-loop.send(doer, lambda: os.close(read))
-""",
-    ),
-    "closed_by_its_owner_while_it_handles_the_event": (
-        "['READ', 'ERROR']",
-        """
-
-def then(ctx, event):
-    if Readiness.READ in event.readiness:
-        os.close(event.fd)
-
-loop.watch_fd(read, loop.spawn(noting(log, then)), READ)
-os.write(write, b"x")
-""",
-    ),
     "closed_while_its_async_owner_is_in_flight": (
         "['READ', 'slept', 'ERROR']",
         """
@@ -163,125 +114,6 @@ thread.join()
 finish(log)
 """,
     ),
-    "both_directions_and_both_ends_closed_at_once": (
-        "['ERROR', 'ERROR']",
-        """
-import socket
-one, other = (end.detach() for end in socket.socketpair())
-owner = loop.spawn(noting(log))
-
-def act():
-    loop.watch_fd(one, owner, READ)
-    loop.watch_fd(other, owner, READ)
-    os.close(one)
-    os.close(other)
-
-loop.send(doer, act)
-""",
-    ),
-    # The new file's data never reach the old owner, and the new owner gets them all.
-    "a_number_that_is_reused_while_the_loop_sleeps": (
-        "['ERROR'] [b'for the heir']",
-        """
-new = []
-
-def then(ctx, event):
-    new.append(os.read(event.fd, 100))
-    ctx.loop.unwatch_fd(event.fd)
-
-loop.watch_fd(read, loop.spawn(noting(log)), READ)
-
-def reuse():
-    os.close(read)
-    one, other = pipe()
-    assert one == read
-    os.write(other, b"for the heir")
-    after(50, lambda: loop.watch_fd(read, loop.spawn(noting([], then)), READ))
-
-after(5, reuse)
-loop.run(until_idle=True)
-finish(log, new)
-""",
-    ),
-    "a_number_that_is_reused_and_watched_before_anybody_could_look": (
-        "['ERROR'] [b'for the heir']",
-        """
-new = []
-
-def then(ctx, event):
-    new.append(os.read(event.fd, 100))
-    ctx.loop.unwatch_fd(event.fd)
-
-loop.watch_fd(read, loop.spawn(noting(log)), READ)
-
-def reuse():
-    os.write(write, b"for the old one")
-    os.close(read)
-    one, other = pipe()
-    assert one == read
-    loop.watch_fd(read, loop.spawn(noting([], then)), READ)
-    os.write(other, b"for the heir")
-
-loop.send(doer, reuse)
-loop.run(until_idle=True)
-finish(log, new)
-""",
-    ),
-    "a_number_that_is_reused_while_its_event_waits": (
-        "['ERROR'] b'for nobody'",
-        """
-os.write(write, b"x")
-loop.watch_fd(read, loop.spawn(noting(log)), READ)
-
-def reuse():
-    os.close(read)
-    one, other = pipe()
-    assert one == read
-    os.write(other, b"for nobody")
-
-loop.send(doer, reuse)
-loop.run(until_idle=True)
-finish(log, os.read(read, 100))
-""",
-    ),
-    "a_number_that_is_reused_while_its_owner_handles_the_event": (
-        "['READ', 'ERROR'] b'for nobody'",
-        """
-
-def then(ctx, event):
-    if Readiness.READ in event.readiness:
-        os.close(event.fd)
-        one, other = pipe()
-        assert one == event.fd
-        os.write(other, b"for nobody")
-
-os.write(write, b"x")
-loop.watch_fd(read, loop.spawn(noting(log, then)), READ)
-loop.run(until_idle=True)
-finish(log, os.read(read, 100))
-""",
-    ),
-    # Which cannot be watched; that it was tried tells the old owner, and breaks nothing.
-    "a_number_that_is_reused_by_a_plain_file": (
-        "['refused', 'ERROR']",
-        """
-import tempfile
-read, write = pipe()
-loop.watch_fd(read, loop.spawn(noting(log)), READ)
-
-def reuse():
-    os.close(read)
-    file = tempfile.TemporaryFile()
-    assert file.fileno() == read
-    try:
-        loop.watch_fd(read, doer, READ)
-    except IoRegistrationError:
-        log.append("refused")
-    file.close()
-
-loop.send(doer, reuse)
-""",
-    ),
     # The kernel goes on reporting the file under the closed number.
     "a_closed_descriptor_whose_duplicate_lives_on": (
         "['ERROR', b'x']",
@@ -296,85 +128,6 @@ def close():
     after(100, lambda: log.append(os.read(copy, 1)))
 
 after(5, close)
-""",
-    ),
-    "a_closed_duplicate_does_not_hurt_the_watched_descriptor": (
-        "['READ']",
-        """
-copy = os.dup(read)
-loop.watch_fd(read, loop.spawn(noting(log, leave)), READ)
-
-def close():
-    os.close(copy)
-    after(50, lambda: os.write(write, b"x") and None)
-
-after(5, close)
-""",
-    ),
-    "a_duplicate_on_the_old_number_is_the_same_file": (
-        "True 1",
-        """
-copy = os.dup(read)
-loop.watch_fd(read, loop.spawn(noting(log, leave)), READ)
-
-def swap():
-    os.close(read)
-    assert os.dup(copy) == read
-    after(50, lambda: os.write(write, b"x") and None)
-
-after(5, swap)
-loop.run(until_idle=True)
-finish(set(log) <= {"READ", "ERROR"}, len(log))
-""",
-    ),
-    "closed_twice_and_unwatched_twice": (
-        "['ERROR', 'closed already', 'unwatched already']",
-        """
-
-def then(ctx, event):
-    try:
-        os.close(event.fd)
-    except OSError:
-        log.append("closed already")
-    ctx.loop.unwatch_fd(event.fd)
-    try:
-        ctx.loop.unwatch_fd(event.fd)
-    except IoNotWatchedError:
-        log.append("unwatched already")
-
-loop.watch_fd(read, loop.spawn(noting(log, then)), READ)
-loop.send(doer, lambda: os.close(read))
-""",
-    ),
-    # Before anybody could look: then there is nobody to tell.
-    "unwatched_after_it_was_closed": (
-        "[]",
-        """
-loop.watch_fd(read, loop.spawn(noting(log)), READ)
-
-def act():
-    os.close(read)
-    loop.unwatch_fd(read)
-
-loop.send(doer, act)
-""",
-    ),
-    "the_owner_ends_after_it_was_closed": (
-        "[] b'untouched'",
-        """
-owner = loop.spawn(noting(log))
-loop.watch_fd(read, owner, READ)
-
-def act():
-    os.close(read)
-    one, other = pipe()
-    assert one == read
-    loop.stop_actor(owner)
-    os.write(other, b"untouched")
-
-loop.send(doer, act)
-loop.run(until_idle=True)
-finish(log, os.read(read, 100))
 """,
     ),
     "the_whole_loop_ends_with_closed_descriptors_watched": (
@@ -393,45 +146,6 @@ def act():
 loop.send(doer, act)
 loop.run()
 finish(log)
-""",
-    ),
-    # Both have the same inode. The new one's count is never used up by the old owner, nor is it told of it.
-    "an_eventfd_that_is_reused_by_another": (
-        "True True [5]",
-        """
-first = os.eventfd(0, os.EFD_NONBLOCK)
-loop.watch_fd(first, loop.spawn(noting(log)), READ)
-count = []
-
-def reuse():
-    os.close(first)
-    assert os.eventfd(5, os.EFD_NONBLOCK) == first
-    after(50, look)
-
-def look():
-    count.append(os.eventfd_read(first))
-    if loop.statistics().fds:
-        loop.unwatch_fd(first)
-
-after(5, reuse)
-loop.run(until_idle=True)
-# Whether its owner hears of it is not promised; that it hears nothing but ERROR is.
-finish(set(log) <= {"ERROR"}, len(log) <= 1, count)
-""",
-    ),
-    "an_eventfd_that_is_reused_after_its_event_is_seen_when_it_is_armed_again": (
-        "['READ', 'ERROR'] 5",
-        """
-first = os.eventfd(1, os.EFD_NONBLOCK)
-
-def then(ctx, event):
-    if Readiness.READ in event.readiness:
-        os.close(event.fd)
-        assert os.eventfd(5, os.EFD_NONBLOCK) == event.fd
-
-loop.watch_fd(first, loop.spawn(noting(log, then)), READ)
-loop.run(until_idle=True)
-finish(log, os.eventfd_read(first))
 """,
     ),
 }

@@ -165,16 +165,16 @@ def test_says_what_went_wrong_and_shows_the_rest() -> None:
     assert safe_repr(ValueError(1, broken)) == "ValueError(1, <Raises: its repr() raised ValueError>)"
     assert describe_exception(ValueError(broken)) == "ValueError: <ValueError: its str() raised ValueError>"
     assert safe_repr(Nameless()) == "<Nameless: its repr() raised ValueError>"
-
-
-def test_names_an_exception_without_a_message_by_its_class_alone() -> None:
+    assert type_name(Nameless()) == "Nameless", "though its metaclass hides the name"
+    assert type_name(ReturnsNoText(), qualified=True) == "ReturnsNoText"
     assert describe_exception(ValueError()) == "ValueError"
     assert describe_exception(ValueError("a")) == "ValueError: a"
-
-
-def test_a_class_has_a_name_though_its_metaclass_hides_it() -> None:
-    assert type_name(Nameless()) == "Nameless"
-    assert type_name(ReturnsNoText(), qualified=True) == "ReturnsNoText"
+    assert safe_str("a\udc80b") == "a\\udc80b", "lone surrogates are written as escapes"
+    assert describe_exception(ValueError("a\udc80b")) == "ValueError: a\\udc80b"
+    safe_traceback(ValueError("a\udc80b")).encode()
+    circle: list[Any] = []
+    circle.extend([circle, {"me": circle}])
+    assert len(safe_repr(circle)) <= REASON_LIMIT + NOTE
 
 
 @pytest.mark.parametrize(
@@ -200,19 +200,6 @@ def test_keeps_to_its_room(value: Any) -> None:
     if isinstance(value, BaseException):
         assert len(describe_exception(value)) <= REASON_LIMIT + NOTE + len("ExceptionGroup: ")
         assert len(safe_traceback(value)) <= TRACEBACK_LIMIT + NOTE
-
-
-def test_containers_that_contain_themselves_have_an_end() -> None:
-    circle: list[Any] = []
-    circle.append(circle)
-    circle.append({"me": circle})
-    assert len(safe_repr(circle)) <= REASON_LIMIT + NOTE
-
-
-def test_lone_surrogates_are_written_as_escapes() -> None:
-    assert safe_str("a\udc80b") == "a\\udc80b"
-    assert describe_exception(ValueError("a\udc80b")) == "ValueError: a\\udc80b"
-    safe_traceback(ValueError("a\udc80b")).encode()
 
 
 def test_a_traceback_is_as_python_prints_it() -> None:

@@ -81,9 +81,7 @@ def run(loop_factory: HostFactory, main: Callable[[Loop], Coroutine[Any, Any, No
 
 @pytest.mark.parametrize("end", [Loop.kill_actor, Loop.stop_actor], ids=["kill", "stop"])
 def test_a_cancelled_coroutine_leaves_no_cycle(
-    loop_factory: HostFactory,
-    garbage: Callable[[], list[object]],
-    end: Callable[[Loop, ActorId], None],
+    loop_factory: HostFactory, garbage: Callable[[], list[object]], end: Callable[[Loop, ActorId], None]
 ) -> None:
     found: list[object] = []
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bandstand.core import ActorStatus, Context, ExitReason, Loop
-from tests.core.support import LoopMaker, exits, idle, record, settle
+from tests.core.support import exits, idle, record, settle, spin
 from tests.hostile import HOW, hostile
 
 pytestmark = [pytest.mark.guarantee("G282"), pytest.mark.parametrize("how", HOW)]
@@ -23,11 +23,6 @@ async def async_raiser(_ctx: Context[Any], how: str) -> None:
     raise hostile(how)
 
 
-def spin(loop: Loop) -> None:
-    for _ in range(30):
-        loop.poll_once()
-
-
 @pytest.mark.parametrize("behavior", [raiser, async_raiser])
 @pytest.mark.parametrize("is_supervised", [False, True])
 def test_it_is_a_panic_of_a_behavior(loop: Loop, how: str, behavior: Any, is_supervised: bool) -> None:
@@ -38,14 +33,6 @@ def test_it_is_a_panic_of_a_behavior(loop: Loop, how: str, behavior: Any, is_sup
     spin(loop)
     assert loop.status(actor) is ActorStatus.FAILED
     assert [exit_.reason for exit_ in exits(seen)] == [ExitReason.PANIC] * is_supervised
-
-
-def test_so_has_one_that_a_timer_has_woken(loop: Loop, clock: Any, how: str) -> None:
-    actor = loop.spawn(raiser)
-    loop.send_after(actor, 0.01, how)
-    clock.advance(0.02)
-    settle(loop)
-    assert loop.status(actor) is ActorStatus.FAILED
 
 
 def test_an_actor_can_be_failed_with_it(loop: Loop, how: str) -> None:
@@ -66,20 +53,6 @@ def test_a_link_passes_it_on(loop: Loop, how: str) -> None:
     loop.send(one, how)
     settle(loop)
     assert loop.status(other) is ActorStatus.FAILED
-
-
-def test_an_observer_that_raises_it_does_no_harm(make_loop: LoopMaker, how: str, seen: list[Any]) -> None:
-    def fail(*_: object) -> None:
-        raise hostile(how)
-
-    loop = make_loop()
-    hooks = {"on_actor_start": staticmethod(fail), "on_actor_stop": staticmethod(fail)}
-    loop.set_observer(type("Broken", (), hooks)())
-    actor = loop.spawn(record, seen)
-    loop.send(actor, 1)
-    settle(loop)
-    loop.stop_actor(actor)
-    assert len(seen) == 1
 
 
 def test_a_listener_that_raises_it_does_no_harm(loop: Loop, how: str, seen: list[Any]) -> None:

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from bandstand.core import STOP, ActorId, ActorStatus, Context, ExitReason, Lane, Loop, Verdict
-from bandstand.errors import (
-    ActorKilledError,
-    ActorNotLocalError,
-    InvalidArgumentError,
-    LinkBrokenError,
-    LoopClosedError,
-    NoSuchActorError,
-)
-from tests.core.child_groups import Stubborn, add_child, exit_messages, poll_until
+from bandstand.errors import ActorKilledError, NoSuchActorError
+from tests.core.child_groups import Stubborn, exit_messages, poll_until
 from tests.core.support import (
     Boom,
-    HostFactory,
     LoopMaker,
     RecordingObserver,
     Seen,
@@ -29,30 +20,11 @@ from tests.core.support import (
     downs,
     exits,
     idle,
-    record,
     run_message,
     settle,
 )
 
 pytestmark = pytest.mark.guarantee("G42")
-
-
-@pytest.fixture
-def stubborn(loop: Loop) -> Iterator[Stubborn]:
-    """A coroutine that ignores every cancellation, until the end of the test."""
-    stubborn = Stubborn()
-    yield stubborn
-    stubborn.release.set()
-
-
-@pytest.fixture
-def notes(loop: Loop) -> list[Seen]:
-    return []
-
-
-@pytest.fixture
-def boss(loop: Loop, notes: list[Seen]) -> ActorId:
-    return loop.spawn(record, notes)
 
 
 def begin(loop: Loop, stubborn: Stubborn, boss: ActorId | None = None) -> ActorId:
@@ -67,61 +39,40 @@ def begin(loop: Loop, stubborn: Stubborn, boss: ActorId | None = None) -> ActorI
 # --- at once ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_killed_actor_has_failed_at_once(loop: Loop, boss: ActorId, notes: list[Seen]) -> None:
-    actor = loop.spawn(idle, supervisor=boss, name="victim")
+@pytest.mark.guarantee("G23", "G25")
+@pytest.mark.parametrize("in_flight", [False, True])
+def test_a_kill_is_reported_at_once_and_once(
+    loop: Loop,
+    diary: RecordingObserver,
+    boss: ActorId,
+    notes: list[Seen],
+    stubborn: Stubborn,
+    in_flight: bool,
+) -> None:
+    actor = begin(loop, stubborn, boss) if in_flight else loop.spawn(idle, supervisor=boss, name="stubborn")
+    loop.send(actor, "data")
+    loop.send(actor, "control", lane=Lane.CONTROL)
+    timer = loop.send_after(actor, 0.005, "timer")
+    loop.monitor(boss, actor)
+    loop.trap_exits(boss)
+    loop.link(boss, actor)
     loop.kill_actor(actor)
     assert loop.status(actor) is ActorStatus.FAILED
+    assert not loop.try_send(actor, "x")
+    assert [data for _, _, data, *_ in diary.dead] == ["control", "data"]
+    assert not timer.pending
+    poll_until(loop, lambda: exits(notes))
+    assert stubborn.ended == 0
+    stubborn.release.set()
+    poll_until(loop, lambda: not loop.statistics().in_flight)
     settle(loop)
     (note,) = exits(notes)
     assert (note.child, note.reason) == (actor, ExitReason.FAIL)
     assert isinstance(note.cause, ActorKilledError)
-    for part in (repr(actor), "victim"):
+    for part in (repr(actor), "stubborn"):
         assert part in str(note.cause)
-
-
-@pytest.mark.guarantee("G25")
-def test_messages_of_a_killed_actor_are_dead_letters(loop: Loop, diary: RecordingObserver) -> None:
-    actor = loop.spawn(idle)
-    loop.send(actor, "data")
-    loop.send(actor, "control", lane=Lane.CONTROL)
-    timer = loop.send_after(actor, 0.005, "timer")
-    loop.kill_actor(actor)
-    assert [data for _, _, data, *_ in diary.dead] == ["control", "data"]
-    assert not timer.pending
-
-
-def test_a_kill_does_not_wait(loop: Loop, boss: ActorId, notes: list[Seen], stubborn: Stubborn) -> None:
-    actor = begin(loop, stubborn, boss)
-    loop.kill_actor(actor)
-    assert loop.status(actor) is ActorStatus.FAILED
-    assert not loop.try_send(actor, "x")
-    poll_until(loop, lambda: stubborn.cancellations)
-    settle(loop)
-    assert stubborn.ended == 0
-    (note,) = exits(notes)
-    assert isinstance(note.cause, ActorKilledError)
-
-
-@pytest.mark.guarantee("G32")
-def test_a_coroutine_that_obeys_is_cancelled_once(loop: Loop) -> None:
-    log: list[str] = []
-
-    async def behavior(ctx: Context[Any], data: object) -> None:
-        log.append("begun")
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            log.append("cancelled")
-            raise
-
-    actor = loop.spawn(behavior)
-    loop.send(actor, "x")
-    poll_until(loop, lambda: log)
-    loop.kill_actor(actor)
-    assert loop.status(actor) is ActorStatus.FAILED
-    assert log == ["begun"], "the actor has ended, its coroutine has not heard of it yet"
-    poll_until(loop, lambda: not loop.statistics().in_flight)
-    assert log == ["begun", "cancelled"]
+    assert (len(downs(notes)), len(exit_messages(notes))) == (1, 1)
+    assert diary.stopped == [(actor, ExitReason.FAIL)]
 
 
 @pytest.mark.parametrize("by_number", [False, True])
@@ -140,32 +91,6 @@ def test_kill_after_stop(
     (note,) = exits(notes)
     assert note.reason is ExitReason.FAIL
     assert isinstance(note.cause, ActorKilledError)
-
-
-def test_a_second_kill_is_refused(loop: Loop, boss: ActorId, notes: list[Seen], stubborn: Stubborn) -> None:
-    for actor in (begin(loop, stubborn, boss), loop.spawn(idle, supervisor=boss)):
-        loop.kill_actor(actor)
-        for address in (actor, int(actor)):
-            with pytest.raises(NoSuchActorError):
-                loop.kill_actor(address)
-    settle(loop)
-    assert len(exits(notes)) == 2
-
-
-@pytest.mark.guarantee("G23")
-def test_a_kill_is_reported_once(
-    loop: Loop, diary: RecordingObserver, boss: ActorId, notes: list[Seen], stubborn: Stubborn
-) -> None:
-    actor = begin(loop, stubborn, boss)
-    loop.monitor(boss, actor)
-    loop.trap_exits(boss)
-    loop.link(boss, actor)
-    loop.kill_actor(actor)
-    stubborn.release.set()
-    poll_until(loop, lambda: not loop.statistics().in_flight)
-    settle(loop)
-    assert [len(exits(notes)), len(downs(notes)), len(exit_messages(notes))] == [1, 1, 1]
-    assert diary.stopped == [(actor, ExitReason.FAIL)]
 
 
 # --- what the coroutine goes on to do -----------------------------------------------------------------------------------
@@ -259,48 +184,32 @@ def test_in_flight_counts_the_coroutine_until_it_has_really_ended(loop: Loop, st
     assert stubborn.ended == 3
 
 
-@pytest.mark.guarantee("G27")
-def test_run_until_idle_returns_when_the_coroutine_of_the_killed_has_ended(loop: Loop) -> None:
-    begun: list[object] = []
-    ended: list[str] = []
+@pytest.mark.guarantee("G27", "G30", "G32")
+@pytest.mark.parametrize("way", ["run", "destroy"])
+def test_a_loop_waits_for_the_coroutines_of_the_killed(loop: Loop, way: str) -> None:
+    log: list[str] = []
 
     async def behavior(ctx: Context[Any], data: object) -> None:
-        begun.append(data)
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            for _ in range(5):
-                await asyncio.sleep(0)
-            ended.append("at last")
-
-    actor = loop.spawn(behavior)
-    loop.send(actor, "x")
-    call_in(loop, loop.spawn(run_message), lambda ctx: ctx.loop.kill_actor(actor))
-    loop.run(until_idle=True)
-    assert ended == ["at last"]
-    assert loop.statistics().in_flight == 0
-
-
-@pytest.mark.guarantee("G30")
-def test_the_end_of_the_loop_waits_for_the_coroutines_of_the_killed_too(loop: Loop) -> None:
-    begun: list[object] = []
-    ended: list[str] = []
-
-    async def behavior(ctx: Context[Any], data: object) -> None:
-        begun.append(data)
+        log.append("begun")
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
             for _ in range(20):
                 await asyncio.sleep(0)
-            ended.append("at last")
+            log.append("at last")
 
     actor = loop.spawn(behavior)
     loop.send(actor, "x")
-    poll_until(loop, lambda: begun)
-    loop.kill_actor(actor)
-    loop.destroy()
-    assert ended == ["at last"]
+    if way == "run":
+        call_in(loop, loop.spawn(run_message), lambda ctx: ctx.loop.kill_actor(actor))
+        loop.run(until_idle=True)
+        assert loop.statistics().in_flight == 0
+    else:
+        poll_until(loop, lambda: log)
+        loop.kill_actor(actor)
+        assert log == ["begun"], "the actor has ended, its coroutine has not heard of it yet"
+        loop.destroy()
+    assert log == ["begun", "at last"]
     assert loop.statistics().ended_fail == 1
 
 
@@ -317,27 +226,6 @@ def test_a_hanging_coroutine_does_not_block(make_loop: LoopMaker, caplog: pytest
     assert "had not ended" not in caplog.text, "its actor had ended long before"
 
 
-@pytest.mark.guarantee("G28")
-def test_a_guest_leaves_nothing_of_the_killed_behind(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
-    loop = make_loop()
-
-    async def behavior(ctx: Context[Any], data: object) -> None:
-        await asyncio.Event().wait()
-
-    async def main() -> int:
-        async with loop:
-            actor = loop.spawn(behavior)
-            loop.send(actor, "x")
-            while not loop.statistics().in_flight:  # noqa: ASYNC110 -- there is no event for it
-                await asyncio.sleep(0)
-            loop.kill_actor(actor)
-            assert loop.status(actor) is ActorStatus.FAILED
-        return len(asyncio.all_tasks())
-
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        assert runner.run(main()) == 1
-
-
 # --- oneself ------------------------------------------------------------------------------------------------------------
 
 
@@ -348,7 +236,9 @@ def test_an_actor_kills_itself(
     during: list[object] = []
 
     def act(ctx: Context[Any]) -> Verdict:
-        ctx.loop.kill_actor(ctx.self_id)
+        ctx.loop.stop_actor(ctx.self_id)
+        for _ in range(2):
+            ctx.loop.kill_actor(ctx.self_id)
         during.append(ctx.loop.status(ctx.self_id))
         during.append(ctx.loop.try_send(ctx.self_id, "too late"))
         during.append(list(diary.stopped))
@@ -360,22 +250,9 @@ def test_an_actor_kills_itself(
     settle(loop)
     assert during == [ActorStatus.STOPPING, False, []]
     (note,) = exits(notes)
-    assert note.reason is ExitReason.FAIL, "the wish came before the verdict"
+    assert note.reason is ExitReason.FAIL, "the kill came after the stop and before the verdict"
     assert isinstance(note.cause, ActorKilledError)
     assert [data for _, _, data, *_ in diary.dead] == ["never handled"]
-
-
-def test_an_actor_that_kills_itself_twice_ends_once(loop: Loop, boss: ActorId, notes: list[Seen]) -> None:
-    def act(ctx: Context[Any]) -> None:
-        ctx.loop.stop_actor(ctx.self_id)
-        ctx.loop.kill_actor(ctx.self_id)
-        ctx.loop.kill_actor(ctx.self_id)
-
-    loop.send(loop.spawn(run_message, supervisor=boss), act)
-    settle(loop)
-    (note,) = exits(notes)
-    assert note.reason is ExitReason.FAIL
-    assert isinstance(note.cause, ActorKilledError)
 
 
 @pytest.mark.guarantee("G32")
@@ -410,119 +287,3 @@ def test_a_coroutine_kills_itself(
         assert note.reason is ExitReason.FAIL
         assert isinstance(note.cause, ActorKilledError)
     assert loop.statistics().in_flight == 0
-
-
-@pytest.mark.guarantee("G32")
-def test_a_coroutine_that_killed_its_actor_passes_no_cancellation_on(loop: Loop, seen: list[Any]) -> None:
-    """The task that drove it may drive another's message next."""
-
-    async def suicide(ctx: Context[Any], data: object) -> None:
-        await asyncio.sleep(0)
-        ctx.loop.kill_actor(ctx.self_id)
-
-    async def worker(ctx: Context[Any], data: object) -> None:
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        seen.append(data)
-
-    for number in range(20):
-        loop.send(loop.spawn(suicide), "x")
-        loop.send(loop.spawn(worker), number)
-    loop.run(until_idle=True)
-    assert sorted(seen) == list(range(20))
-
-
-@pytest.mark.guarantee("G44")
-def test_an_init_that_kills_its_own_actor(loop: Loop, boss: ActorId, notes: list[Seen]) -> None:
-    during: list[ActorStatus] = []
-
-    def init(ctx: Context[Any]) -> str:
-        ctx.loop.kill_actor(ctx.self_id)
-        during.append(ctx.loop.status(ctx.self_id))
-        return "state"
-
-    actor = add_child(loop, idle, init, supervisor=boss)
-    assert during == [ActorStatus.STOPPING]
-    assert loop.status(actor) is ActorStatus.FAILED
-    settle(loop)
-    (note,) = exits(notes)
-    assert isinstance(note.cause, ActorKilledError)
-
-
-@pytest.mark.guarantee("G44")
-@pytest.mark.parametrize("has_begun", [False, True])
-def test_kill_in_init(
-    loop: Loop, boss: ActorId, notes: list[Seen], stubborn: Stubborn, has_begun: bool
-) -> None:
-    actor = add_child(loop, idle, stubborn, supervisor=boss)
-    if has_begun:
-        poll_until(loop, lambda: stubborn.begun)
-    loop.kill_actor(actor)
-    assert loop.status(actor) is ActorStatus.FAILED
-    stubborn.release.set()
-    poll_until(loop, lambda: not loop.statistics().in_flight)
-    settle(loop)
-    assert loop.status(actor) is ActorStatus.FAILED
-    assert [type(message.data).__name__ for message in notes] == ["ChildExit"]
-
-
-@pytest.mark.guarantee("G43")
-def test_a_kill_is_shared_by_links(loop: Loop, boss: ActorId, notes: list[Seen], stubborn: Stubborn) -> None:
-    actor, peer = begin(loop, stubborn), loop.spawn(idle, supervisor=boss)
-    loop.link(actor, peer)
-    loop.kill_actor(actor)
-    assert loop.status(peer) is ActorStatus.FAILED
-    settle(loop)
-    (note,) = exits(notes)
-    assert isinstance(note.cause, LinkBrokenError)
-    assert isinstance(note.cause.__cause__, ActorKilledError)
-
-
-# --- from inside others, and refusals -----------------------------------------------------------------------------------
-
-
-def test_one_actor_kills_another_inside_its_own_turn(loop: Loop, stubborn: Stubborn) -> None:
-    during: list[ActorStatus] = []
-    victims = [begin(loop, stubborn), loop.spawn(idle)]
-    loop.send(victims[1], "waiting in the queue")
-
-    def act(ctx: Context[Any]) -> None:
-        for victim in victims:
-            ctx.loop.kill_actor(victim)
-            during.append(ctx.loop.status(victim))
-
-    call_in(loop, loop.spawn(run_message), act)
-    settle(loop)
-    assert during == [ActorStatus.FAILED] * 2
-
-
-@pytest.mark.guarantee("G24")
-def test_a_hook_may_kill_whoever_has_just_started(loop: Loop) -> None:
-    class Hasty:
-        def on_actor_start(self, id: ActorId, name: str | None) -> None:  # noqa: A002 -- the hook's own name
-            loop.kill_actor(id)
-
-    loop.set_observer(Hasty())
-    actor = loop.spawn(idle)
-    loop.set_observer(None)
-    assert loop.status(actor) is ActorStatus.FAILED
-
-
-@pytest.mark.spec("J12")
-@pytest.mark.guarantee("G2", "G26")
-def test_who_cannot_be_killed_is_refused_by_name(make_loop: LoopMaker) -> None:
-    loop, other = make_loop(), make_loop()
-    actor, theirs = loop.spawn(idle), other.spawn(idle)
-    bad: Any = "actor"
-    for address in (theirs, int(theirs)):
-        with pytest.raises(ActorNotLocalError):
-            loop.kill_actor(address)
-    for nobody in (0, int(actor) + 7):
-        with pytest.raises(NoSuchActorError):
-            loop.kill_actor(nobody)
-    with pytest.raises(InvalidArgumentError):
-        loop.kill_actor(bad)
-    loop.request_stop()
-    with pytest.raises(LoopClosedError):
-        loop.kill_actor(actor)
-    assert other.status(theirs) is ActorStatus.RUNNING

@@ -12,14 +12,13 @@ from bandstand.core import ActorId, ActorStatus, ExitReason, Loop, Observer
 from bandstand.errors import InvalidArgumentError, MailboxFullError
 from tests.core.support import (
     Boom,
-    LoopMaker,
+    OnStop,
     RecordingObserver,
     Seen,
     check_statistics,
     exits,
-    failer,
     idle,
-    panicker,
+    in_thread,
     record,
     settle,
     stopper,
@@ -34,27 +33,6 @@ HOOKS = (
     "on_dead_letter",
     "on_dropped",
 )
-
-
-@pytest.mark.spec("J16")
-def test_starts_and_stops_are_told_with_name_and_reason(loop: Loop, diary: RecordingObserver) -> None:
-    named, nameless, failing, raising = (
-        loop.spawn(stopper, name="named"),
-        loop.spawn(idle),
-        loop.spawn(failer),
-        loop.spawn(panicker),
-    )
-    assert diary.started == [(named, "named"), (nameless, None), (failing, None), (raising, None)]
-    for actor in (named, failing, raising):
-        loop.send(actor, "x")
-    settle(loop)
-    loop.stop_actor(nameless)
-    assert diary.stopped == [
-        (named, ExitReason.NORMAL),
-        (failing, ExitReason.FAIL),
-        (raising, ExitReason.PANIC),
-        (nameless, ExitReason.NORMAL),
-    ]
 
 
 @pytest.mark.spec("J16")
@@ -108,51 +86,17 @@ def test_a_hook_that_raises_is_logged(loop: Loop, hook: str, caplog: pytest.LogC
 
 @pytest.mark.spec("J16")
 @pytest.mark.guarantee("G24")
-def test_hooks_run_on_the_loops_thread(make_loop: LoopMaker) -> None:
-    loop = make_loop()
+def test_the_latest_observer_is_told_on_the_thread_of_the_loop(loop: Loop) -> None:
+    """It may have only some of the hooks."""
     threads: list[str] = []
-
-    class Where(Observer):
-        def on_actor_start(self, id: ActorId, name: str | None) -> None:  # noqa: A002 -- the hook's own name
-            threads.append(threading.current_thread().name)
-
-        def on_actor_stop(self, id: ActorId, reason: ExitReason) -> None:  # noqa: A002 -- the hook's own name
-            threads.append(threading.current_thread().name)
-
-    loop.set_observer(Where())
-    loop.send(loop.spawn(stopper), "x")
-    thread = threading.Thread(target=lambda: loop.run(until_idle=True), name="runner")
-    thread.start()
-    thread.join(30)
-    assert threads == [threading.current_thread().name, "runner"]
-
-
-@pytest.mark.spec("J16")
-def test_an_observer_may_have_only_some_of_the_hooks_and_may_be_taken_away(loop: Loop) -> None:
-    class Partial(Observer):
-        def __init__(self) -> None:
-            self.stopped: list[ActorId] = []
-
-        def on_actor_stop(self, id: ActorId, reason: ExitReason) -> None:  # noqa: A002 -- the hook's own name
-            self.stopped.append(id)
-
-    partial = Partial()
-    loop.set_observer(partial)
-    first, second = loop.spawn(idle), loop.spawn(idle)
-    loop.stop_actor(first)
-    loop.set_observer(None)
-    loop.stop_actor(second)
-    assert partial.stopped == [first]
-
-
-@pytest.mark.spec("J16")
-def test_the_latest_observer_is_the_one(loop: Loop) -> None:
-    first, second = RecordingObserver(), RecordingObserver()
+    first = RecordingObserver()
     loop.set_observer(first)
-    loop.spawn(idle)
-    loop.set_observer(second)
-    loop.spawn(idle)
-    assert (len(first.started), len(second.started)) == (1, 1)
+    actor = loop.spawn(stopper)
+    loop.set_observer(OnStop(lambda actor, reason: threads.append(threading.current_thread().name)))
+    loop.send(actor, "x")
+    in_thread(lambda: loop.run(until_idle=True), name="runner")
+    assert threads == ["runner"]
+    assert (len(first.started), first.stopped) == (1, [])
 
 
 class Misspelt:
@@ -185,28 +129,3 @@ def test_a_wrong_observer_is_refused(
         loop.set_observer(observer)
     loop.spawn(idle)
     assert len(diary.started) == 1
-
-
-@pytest.mark.guarantee("G24")
-def test_an_observer_may_act_on_the_loop(loop: Loop, seen: list[Seen]) -> None:
-    """It may send, spawn and stop from a hook: an actor stopped while it starts is simply gone."""
-    journal = loop.spawn(record, seen)
-
-    class Active(Observer):
-        def on_actor_start(self, id: ActorId, name: str | None) -> None:  # noqa: A002 -- the hook's own name
-            loop.send(journal, ("start", name))
-            if name == "unwanted":
-                loop.stop_actor(id)
-
-        def on_actor_stop(self, id: ActorId, reason: ExitReason) -> None:  # noqa: A002 -- the hook's own name
-            loop.send(journal, ("stop", int(reason)))
-
-    loop.set_observer(Active())
-    unwanted = loop.spawn(idle, name="unwanted")
-    wanted = loop.spawn(idle, name="wanted")
-    settle(loop)
-    loop.set_observer(None)
-    assert loop.status(unwanted) is ActorStatus.STOPPED
-    assert loop.status(wanted) is ActorStatus.RUNNING
-    assert [message.data for message in seen] == [("start", "unwanted"), ("stop", 0), ("start", "wanted")]
-    assert loop.statistics().alive == 2

@@ -9,15 +9,7 @@ import pytest
 from bandstand.core import Lane, Loop, Overflow
 from bandstand.errors import InvalidArgumentError, MailboxFullError
 from bandstand.testing import VirtualClock
-from tests.core.support import (
-    USER_LANES,
-    RecordingObserver,
-    Seen,
-    exits,
-    idle,
-    record,
-    settle,
-)
+from tests.core.support import USER_LANES, RecordingObserver, Seen, idle, record, settle
 
 CAP = 7  # three user messages a lane
 
@@ -49,35 +41,6 @@ def test_a_full_lane_follows_its_policy(
     assert (books.sent, books.dropped, books.waiting, books.refused) == (6, 3, 3, 0)
     settle(loop)
     assert seen == [Seen(number, number + 10, number + 1, lane) for number in arrives]
-
-
-@pytest.mark.guarantee("G9")
-@pytest.mark.parametrize("policy", DROPPING)
-def test_only_the_full_lane_drops(loop: Loop, diary: RecordingObserver, policy: Overflow) -> None:
-    seen: list[Seen] = []
-    actor = loop.spawn(record, seen, mailbox_cap=CAP, overflow=policy)
-    loop.send(actor, "control", lane=Lane.CONTROL)
-    loop.send(actor, "management", lane=Lane.MANAGEMENT)
-    for number in range(20):
-        loop.send(actor, number)
-    settle(loop)
-    assert [message.data for message in seen][:2] == ["control", "management"]
-    assert {lane for _, lane, *_ in diary.dropped} == {Lane.DATA}
-
-
-@pytest.mark.guarantee("G9")
-@pytest.mark.parametrize("policy", DROPPING)
-def test_no_policy_touches_the_system_lane(loop: Loop, diary: RecordingObserver, policy: Overflow) -> None:
-    seen: list[Seen] = []
-    boss = loop.spawn(record, seen, mailbox_cap=5, overflow=policy)
-    children = [loop.spawn(idle, supervisor=boss) for _ in range(30)]
-    for child in children:
-        loop.stop_actor(child)
-    for number in range(30):
-        loop.send(boss, number)
-    settle(loop)
-    assert [note.child for note in exits(seen)] == children
-    assert all(lane is Lane.DATA for _, lane, *_ in diary.dropped)
 
 
 @pytest.mark.spec("J13")
@@ -116,15 +79,3 @@ def test_reject_is_the_default(loop: Loop) -> None:
 def test_what_is_no_policy_is_an_invalid_argument(loop: Loop, policy: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="overflow"):
         loop.spawn(idle, overflow=policy)
-
-
-@pytest.mark.guarantee("G9")
-def test_dropped_messages_are_not_dead_letters(loop: Loop, diary: RecordingObserver) -> None:
-    actor = loop.spawn(idle, mailbox_cap=5, overflow=Overflow.DROP_OLDEST)
-    for number in range(4):
-        loop.send(actor, number)
-    loop.stop_actor(actor)
-    assert [data for _, _, data, *_ in diary.dropped] == [0, 1, 2]
-    assert [data for _, _, data, *_ in diary.dead] == [3]
-    books = loop.statistics()
-    assert (books.dropped, books.dead) == (3, 1)

@@ -115,15 +115,3 @@ def test_a_record_with_wrong_arguments_is_lost(
     logger.addHandler(logging.StreamHandler())
     safe.error("too %s few %s", "arguments")
     capsys.readouterr()
-
-
-def test_the_exception_being_handled_is_shown_where_asked_for(logger: logging.Logger) -> None:
-    text = io.StringIO()
-    logger.addHandler(logging.StreamHandler(text))
-    try:
-        int("no number")
-    except ValueError:
-        safe.exception("it failed")
-    first, *_, last = text.getvalue().splitlines()
-    assert first == "it failed"
-    assert last.startswith("ValueError: invalid literal")

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from bandstand.core import Context, Loop, LoopConfig
-from bandstand.errors import BandstandError, LoopBusyError
+from bandstand.core import Context, Loop
 from bandstand.testing import VirtualClock
-from tests.core.support import LoopMaker, collect, fill, idle, run_message, settle
+from tests.core.support import LoopMaker, collect, fill, idle, settle
 
 MS = 1_000_000
 # How many messages lie between two looks at the clock at most.
@@ -18,34 +17,17 @@ BOUND = 8
 
 @pytest.mark.spec("J8")
 @pytest.mark.guarantee("G12")
-def test_the_specifications_defaults_hold() -> None:
-    config = LoopConfig()
-    assert (config.max_msgs_per_actor, config.max_actors_per_tick, config.max_tick) == (64, 1024, 0.005)
-
-
-@pytest.mark.spec("J8")
-@pytest.mark.guarantee("G12")
-def test_a_visit_handles_64_messages_then_the_next_actor_has_its_turn(loop: Loop, seen: list[str]) -> None:
-    busy, modest = loop.spawn(collect, seen), loop.spawn(collect, seen)
-    for _ in range(150):
-        loop.send(busy, "busy")
-    loop.send(modest, "modest")
-    settle(loop)
-    assert seen == ["busy"] * 64 + ["modest"] + ["busy"] * 86
-
-
-@pytest.mark.spec("J8")
-@pytest.mark.guarantee("G12")
-@pytest.mark.parametrize("budget", [1, 2, 7])
-def test_the_budget_of_a_visit_is_configurable(make_loop: LoopMaker, budget: int, seen: list[int]) -> None:
-    loop = make_loop(max_msgs_per_actor=budget)
+@pytest.mark.parametrize("budget", [1, 2, 7, None])
+def test_a_visit_handles_so_many_messages(make_loop: LoopMaker, budget: int | None, seen: list[int]) -> None:
+    """64, if the config does not say otherwise."""
+    loop = make_loop() if budget is None else make_loop(max_msgs_per_actor=budget)
+    size = 64 if budget is None else budget
     actors = [loop.spawn(collect, seen) for _ in range(3)]
     for which, actor in enumerate(actors):
-        for _ in range(2 * budget):
+        for _ in range(2 * size):
             loop.send(actor, which)
     settle(loop)
-    round_ = [which for which in range(3) for _ in range(budget)]
-    assert seen == round_ * 2
+    assert seen == [which for which in range(3) for _ in range(size)] * 2
 
 
 @pytest.mark.slow
@@ -81,23 +63,6 @@ def test_a_tick_makes_so_many_visits_and_no_more(make_loop: LoopMaker, limit: in
         assert seen == list(range(done))
 
 
-@pytest.mark.spec("J8")
-@pytest.mark.guarantee("G12")
-def test_an_actor_with_messages_is_in_the_run_queue_exactly_once(make_loop: LoopMaker) -> None:
-    loop = make_loop(max_actors_per_tick=1, max_msgs_per_actor=1)
-    actors = [loop.spawn(idle) for _ in range(4)]
-    for actor in actors:
-        for _ in range(3):
-            loop.send(actor, "x")
-            assert loop.statistics().ready <= 4
-    assert loop.statistics().ready == 4
-    for left in range(11, -1, -1):
-        loop.poll_once()
-        books = loop.statistics()
-        assert books.waiting == left
-        assert books.ready == min(4, left)
-
-
 @pytest.mark.spec("J9")
 @pytest.mark.guarantee("G13")
 def test_actors_run_in_the_order_in_which_they_became_ready(loop: Loop, seen: list[int]) -> None:
@@ -106,34 +71,6 @@ def test_actors_run_in_the_order_in_which_they_became_ready(loop: Loop, seen: li
         loop.send(actors[number], number)
     settle(loop)
     assert seen == [3, 3, 1, 1, 5, 0, 2, 4]
-
-
-@pytest.mark.spec("J9")
-@pytest.mark.guarantee("G13")
-def test_due_timers_become_messages_before_actors_run(loop: Loop, clock: VirtualClock) -> None:
-    seen: list[str] = []
-    actor, late = loop.spawn(collect, seen), loop.spawn(collect, seen)
-    loop.send_after(late, 0.003, "timer of an actor with nothing else to do")
-    loop.send_after(actor, 0.002, "timer")
-    loop.send(actor, "sent")
-    clock.advance(0.003)
-    loop.poll_once()
-    assert seen == ["sent", "timer", "timer of an actor with nothing else to do"]
-
-
-@pytest.mark.spec("J8")
-@pytest.mark.guarantee("G14")
-@pytest.mark.parametrize("cap_ms", [1, 5, 20])
-def test_a_tick_ends_when_its_time_is_up(make_loop: LoopMaker, clock: VirtualClock, cap_ms: int) -> None:
-    loop = make_loop(max_tick=cap_ms / 1000)
-
-    def slow(ctx: Context[Any], data: object) -> None:
-        clock.advance(0.001)
-
-    for _ in range(60):
-        loop.send(loop.spawn(slow), "x")
-    assert loop.poll_once() == cap_ms
-    assert loop.poll_once() == cap_ms
 
 
 @pytest.mark.spec("J8")
@@ -191,7 +128,7 @@ HANDLERS = [500, 1_000, 10_000, 99_000, 1_000_000]
 @pytest.mark.parametrize("h", HANDLERS)
 @pytest.mark.parametrize("mix", MIXES)
 def test_a_due_timer_waits_a_bounded_time(loop: Loop, clock: VirtualClock, mix: str, h: int) -> None:
-    """The bound that docs/guarantees.md states, then one poll of the host."""
+    """The bound that docs/guarantees.md states, then one poll of the host; which is polled as often."""
     start = clock.now_ns()
     flood = Flood(loop, clock, MIXES[mix], h)
     target = loop.spawn(idle)
@@ -203,26 +140,14 @@ def test_a_due_timer_waits_a_bounded_time(loop: Loop, clock: VirtualClock, mix: 
         flood.late = 0
         while loop.statistics().timers_fired < fired:
             assert flood.late <= BOUND
-            was_due = clock.now_ns() >= flood.deadline
+            before = clock.now_ns()
+            was_due = before >= flood.deadline
             if was_due:
                 flood.deadline = 1 << 62
             flood.tick()
+            assert clock.now_ns() - before <= 5 * MS + BOUND * h
             if was_due:
-                assert loop.statistics().timers_fired == fired, (
-                    "due when the tick began: it is the first thing done"
-                )
-
-
-@pytest.mark.spec("J8")
-@pytest.mark.guarantee("G14")
-@pytest.mark.parametrize("h", HANDLERS)
-@pytest.mark.parametrize("mix", MIXES)
-def test_io_is_polled_within_a_bound(loop: Loop, clock: VirtualClock, mix: str, h: int) -> None:
-    flood = Flood(loop, clock, MIXES[mix], h)
-    for _ in range(5):
-        before = clock.now_ns()
-        flood.tick()
-        assert clock.now_ns() - before <= 5 * MS + BOUND * h
+                assert loop.statistics().timers_fired == fired, "it is the first thing that a tick does"
 
 
 class Costly:
@@ -274,24 +199,3 @@ def test_a_send_inside_a_behavior_is_handled_after_it_has_returned(loop: Loop) -
     loop.send(actor, "first")
     settle(loop)
     assert log == ["first in", "first out", "second in", "second out", "other in", "other out"]
-
-
-@pytest.mark.spec("J1")
-@pytest.mark.guarantee("G15", "G26")
-@pytest.mark.parametrize("call", ["poll_once", "run", "destroy"])
-def test_nothing_drives_or_destroys_the_loop_from_inside_a_behavior(loop: Loop, call: str) -> None:
-    caught: list[BandstandError] = []
-
-    def act(ctx: Context[Any]) -> None:
-        try:
-            getattr(ctx.loop, call)()
-        except BandstandError as error:
-            caught.append(error)
-
-    actor = loop.spawn(run_message)
-    loop.send(actor, act)
-    settle(loop)
-    assert [type(error) for error in caught] == [LoopBusyError]
-    loop.send(actor, act)
-    loop.run(until_idle=True)
-    assert [type(error) for error in caught] == [LoopBusyError, LoopBusyError]

@@ -10,7 +10,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +21,7 @@ import pytest
 
 from bandstand.core import Context, Loop
 from bandstand.errors import InvalidArgumentError
-from tests.core.support import LoopMaker, call_in, run_message
+from tests.core.support import call_in, in_thread, run_message
 
 PATIENCE = 40  # seconds for a process to do what it must
 
@@ -146,9 +145,6 @@ GRACEFUL = """
 """
 
 
-# --- the first one ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 @pytest.mark.spec("J1")
 @pytest.mark.guarantee("G30")
@@ -161,44 +157,7 @@ def test_the_first_signal_asks_for_a_graceful_stop(number: signal.Signals, sleep
             running.asleep()
         running.signal(number)
         assert running.end() == (0, "")
-        assert running.said == [
-            "waiting",
-            "ended idler NORMAL",
-            "finally",
-            "ended waiter NORMAL",
-            "over 0",
-        ]
-
-
-@pytest.mark.slow
-@pytest.mark.guarantee("G30")
-@BOTH
-def test_a_signal_finishes_the_message_at_hand(number: signal.Signals) -> None:
-    text = """
-    def busy(ctx, data):
-        say("busy", data)
-        os.kill(os.getpid(), signal.Signals(NUMBER))
-        say("finished", data)
-
-    loop = make()
-    actor = spawn(loop, busy, "busy")
-    for data in range(3):
-        loop.send(actor, data)
-    loop.run(handle_signals=True)
-    say("over", loop.statistics().dead)
-    """
-    with program(text.replace("NUMBER", str(int(number)))) as running:
-        assert running.end() == (0, "")
-        assert running.said == ["busy 0", "finished 0", "ended busy NORMAL", "over 2"]
-
-
-@pytest.mark.guarantee("G30")
-def test_a_signal_to_a_loop_that_runs_until_idle_ends_it_too() -> None:
-    with program(GRACEFUL.format(run="loop.run(until_idle=True, handle_signals=True)")) as running:
-        running.until("waiting")
-        running.signal(signal.SIGTERM)
-        assert running.end() == (0, "")
-        assert running.said[-1] == "over 0"
+        assert running.said == ["waiting", "ended idler NORMAL", "finally", "ended waiter NORMAL", "over 0"]
 
 
 @pytest.mark.guarantee("G30")
@@ -221,9 +180,6 @@ def test_signals_after_the_first_sigterm_change_nothing_but_a_sigint_does() -> N
     with program(text) as running:
         assert running.end() == (0, "")
         assert running.said == ["still here", "ended busy NORMAL", "interrupted 0"]
-
-
-# --- the second one -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.spec("J11")
@@ -296,54 +252,7 @@ def test_a_second_sigint_does_not_wait_for_coroutines(number: signal.Signals, sl
         assert {"ended idler NORMAL", "ended stubborn NORMAL"} <= set(running.said)
 
 
-@pytest.mark.slow
-@pytest.mark.guarantee("G30")
-def test_after_a_second_sigint_the_loop_can_be_destroyed_and_the_program_ends() -> None:
-    text = """
-    loop = make(stop_timeout=0.2)
-    loop.send(spawn(loop, stubborn, "stubborn"), None)
-    try:
-        loop.run(handle_signals=True)
-    except KeyboardInterrupt:
-        say("interrupted")
-    loop.destroy()
-    say("destroyed", loop.statistics().alive)
-    """
-    with program(text) as running:
-        running.until("waiting")
-        running.signal(signal.SIGTERM)
-        running.until("ignored")
-        running.signal(signal.SIGINT)
-        code, errors = running.end()
-        assert code == 0
-        assert "Traceback" not in errors
-        assert "interrupted" in running.said
-        assert running.said[-1] == "destroyed 0"
-
-
 # --- not asked for ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.spec("J11", "J1")
-@pytest.mark.guarantee("G22", "G28")
-def test_without_handle_signals_ctrl_c_leaves_run_and_the_actors_are_ended() -> None:
-    text = GRACEFUL.format(
-        run="""
-    try:
-        loop.run()
-    except KeyboardInterrupt:
-        say("interrupted")
-    """
-    )
-    with program(text) as running:
-        running.until("waiting")
-        running.asleep()
-        running.signal(signal.SIGINT)
-        assert running.end() == (0, "")
-        assert sorted(running.said) == sorted(
-            ["waiting", "ended idler NORMAL", "finally", "ended waiter NORMAL", "interrupted", "over 0"]
-        )
 
 
 @pytest.mark.slow
@@ -410,9 +319,6 @@ def test_signals_are_left_alone_by_default(way: str) -> None:
         assert running.said == ["True", "mine 15", "ended looker NORMAL", "True", "-1"]
 
 
-# --- what was there before ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 @pytest.mark.guarantee("G28", "G30")
 @pytest.mark.parametrize("ending", ["idle", "stop", "SystemExit", "KeyboardInterrupt", "signal"])
@@ -456,59 +362,26 @@ def test_handlers_that_were_there_before_are_put_back_however_it_ends(ending: st
         assert said == ["False", *raised, "True", "mine 15"]
 
 
-@pytest.mark.guarantee("G30")
-def test_each_run_begins_anew_with_a_first_signal() -> None:
-    text = """
-    for number in range(2):
-        loop = make()
-        loop.send(spawn(loop, lambda ctx, data: os.kill(os.getpid(), signal.SIGINT), "actor"), None)
-        loop.run(handle_signals=True)
-        say("graceful")
-    """
-    with program(text) as running:
-        assert running.end() == (0, "")
-        assert running.said == ["ended actor NORMAL", "graceful"] * 2
+@pytest.mark.guarantee("G28", "G30", "G29")
+def test_handling_signals_needs_the_main_thread_and_a_refusal_changes_nothing(loop: Loop) -> None:
+    def handlers() -> list[Any]:
+        return [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
 
-
-@pytest.mark.guarantee("G30", "G29")
-def test_handling_signals_needs_the_main_thread_and_a_refusal_changes_nothing(make_loop: LoopMaker) -> None:
-    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    loop = make_loop()
-    outcome: list[Any] = []
-
-    def elsewhere() -> None:
-        try:
-            loop.run(handle_signals=True)
-        except InvalidArgumentError as error:
-            outcome.append(error)
-
-    thread = threading.Thread(target=elsewhere)
-    thread.start()
-    thread.join(PATIENCE)
-    assert len(outcome) == 1
-    assert "main thread" in str(outcome[0])
-    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+    before = handlers()
+    error = in_thread(lambda: loop.run(handle_signals=True))
+    assert isinstance(error, InvalidArgumentError)
+    assert "main thread" in str(error)
+    assert handlers() == before
     # It is still this thread's, open, and can be run.
-    seen: list[str] = []
-
-    def act(ctx: Context[Any]) -> None:
-        seen.append("ran")
-
-    call_in(loop, loop.spawn(run_message), act)
-    loop.run(until_idle=True, handle_signals=True)
-    assert seen == ["ran"]
-    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
-
-
-@pytest.mark.guarantee("G28")
-def test_a_loop_that_cannot_run_installs_nothing(loop: Loop, seen: list[Any]) -> None:
-    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    seen: list[Any] = []
 
     def act(ctx: Context[Any]) -> None:
         with pytest.raises(Exception, match="run already"):
             loop.run(handle_signals=True)
-        seen.append([signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)])
+        seen.append(handlers())
 
     call_in(loop, loop.spawn(run_message), act)
     loop.run(until_idle=True)
     assert seen == [before]
+    loop.run(until_idle=True, handle_signals=True)
+    assert handlers() == before

@@ -7,20 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from bandstand.core import Context, Lane, Loop, Overflow, Statistics
+from bandstand.core import Lane, Loop, Overflow
 from bandstand.errors import BandstandError, InvalidArgumentError, LoopClosedError
 from bandstand.testing import VirtualClock
-from tests.core.support import (
-    call_in,
-    check_statistics,
-    failer,
-    fill,
-    idle,
-    panicker,
-    run_message,
-    settle,
-    stopper,
-)
+from tests.core.support import check_statistics, fill, idle, panicker, settle
 
 
 def test_a_snapshot_is_frozen_and_starts_at_zero(loop: Loop) -> None:
@@ -103,47 +93,3 @@ def test_each_fate_is_counted_once(loop: Loop, clock: VirtualClock) -> None:
     now = loop.statistics()
     assert (now.sent, now.refused) == (before["sent"] + 1, before["refused"] + 1)
     loop.destroy()
-
-
-@pytest.mark.guarantee("G10")
-def test_the_books_are_right_inside_a_behavior_too(loop: Loop, seen: list[tuple[int, int, int]]) -> None:
-    """`waiting` is what is in mailboxes now; the message at hand has been seen, so it counts as handled."""
-
-    def look(ctx: Context[Any], data: object) -> None:
-        books = ctx.loop.statistics()
-        seen.append((books.sent, books.handled, books.waiting))
-
-    actor, other = loop.spawn(look), loop.spawn(idle)
-    for _ in range(3):
-        loop.send(actor, "x")
-    loop.send(other, "x")
-    settle(loop)
-    assert seen == [(4, 1, 3), (4, 2, 2), (4, 3, 1)]
-
-
-@pytest.mark.guarantee("G10")
-def test_nothing_is_waiting_and_nobody_ready_when_all_is_over(loop: Loop) -> None:
-    boss = loop.spawn(idle)
-    for behavior in (stopper, failer, panicker, idle):
-        actor = loop.spawn(behavior, supervisor=boss)
-        loop.send(actor, "x")
-        loop.send(actor, "y")
-    loop.destroy()
-    books = loop.statistics()
-    assert (books.waiting, books.ready, books.alive, books.timers_pending) == (0, 0, 0, 0)
-
-
-def test_ticks_and_wakeups_are_counted(loop: Loop) -> None:
-    loop.poll_once()
-    loop.poll_once()
-    assert (loop.statistics().ticks, loop.statistics().wakeups) == (2, 0)
-    call_in(loop, loop.spawn(run_message), lambda ctx: None)
-    loop.run(until_idle=True)
-    books = loop.statistics()
-    assert books.ticks == 2 + books.wakeups
-    assert books.wakeups >= 1
-
-
-def test_a_snapshot_has_a_word_for_every_number() -> None:
-    source = Statistics.__doc__ or ""
-    assert "sent == handled + refused + dead + dropped + waiting" in source

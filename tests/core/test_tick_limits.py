@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -10,18 +9,11 @@ import pytest
 
 from bandstand.core import Context, Lane, Loop
 from bandstand.testing import VirtualClock
-from tests.core.support import LoopMaker, collect, record, settle
+from tests.core.support import LoopMaker, collect, in_thread, settle
 
 MS = 1_000_000
 # How many messages may lie between two looks at the clock.
 PACE = 8
-
-
-def from_another_thread(deed: Callable[[], object]) -> None:
-    """Do something on another thread, and wait until it is done."""
-    thread = threading.Thread(target=deed)
-    thread.start()
-    thread.join()
 
 
 class Worker:
@@ -81,29 +73,6 @@ def test_an_actor_that_becomes_slow_is_noticed(loop: Loop, clock: VirtualClock) 
 
 
 @pytest.mark.guarantee("G14", "G268")
-def test_a_slow_actor_among_quick_ones_is_known_by_its_own_pace(loop: Loop, clock: VirtualClock) -> None:
-    slow = Worker(loop, clock)
-    quick = [Worker(loop, clock) for _ in range(50)]
-    for _ in range(20):
-        loop.send(slow.actor, 100)
-        for other in quick:
-            for _ in range(3):
-                loop.send(other.actor, 0)
-        before = len(slow.seen)
-        settle(loop)
-        assert len(slow.seen) == before + 1
-    for _ in range(20):
-        loop.send(slow.actor, 100)
-    for other in quick:
-        loop.send(other.actor, 0)
-    before = len(slow.seen)
-    loop.poll_once()
-    assert len(slow.seen) == before + 1
-    loop.poll_once()
-    assert all(len(other.seen) == 61 for other in quick)
-
-
-@pytest.mark.guarantee("G14", "G268")
 def test_a_visit_ends_as_soon_as_a_deadline_has_passed(make_loop: LoopMaker, clock: VirtualClock) -> None:
     loop = make_loop(max_tick=1.0)
     worker = Worker(loop, clock)
@@ -142,76 +111,40 @@ def test_an_urgent_message_of_a_thread_comes_first(loop: Loop, clock: VirtualClo
     worker = Worker(loop, clock)
     for _ in range(60):
         loop.send(worker.actor, 0)
-    worker.deeds[3] = lambda: from_another_thread(lambda: loop.send_async(worker.actor, "urgent", lane=lane))
+    worker.deeds[3] = lambda: in_thread(lambda: loop.send_async(worker.actor, "urgent", lane=lane))
     settle(loop)
     assert worker.seen[:5] == [0, 0, 0, "urgent", 0]
     assert len(worker.seen) == 61
 
 
-@pytest.mark.guarantee("G269")
-def test_an_urgent_message_to_another_actor_ends_the_visit_as_well(loop: Loop, clock: VirtualClock) -> None:
-    worker = Worker(loop, clock)
-    seen: list[Any] = []
-    other = loop.spawn(record, seen)
-    for _ in range(60):
-        loop.send(worker.actor, 0)
-    worker.deeds[3] = lambda: from_another_thread(lambda: loop.send_async(other, "urgent", lane=Lane.CONTROL))
-    count: list[int] = []
-    loop.send(loop.spawn(lambda ctx, data: count.append(len(worker.seen))), "x")
-    settle(loop)
-    assert [message.data for message in seen] == ["urgent"]
-    assert count == [3]
-    assert len(worker.seen) == 60
-
-
 @pytest.mark.guarantee("G12", "G269")
-def test_data_from_another_thread_ends_no_visit(loop: Loop, clock: VirtualClock, seen: list[Any]) -> None:
+@pytest.mark.parametrize(("lane", "before"), [(Lane.CONTROL, 3), (Lane.DATA, 60)])
+def test_an_urgent_message_to_another_actor_ends_the_visit_as_well(
+    loop: Loop, clock: VirtualClock, lane: Lane, before: int, seen: list[Any]
+) -> None:
     worker = Worker(loop, clock)
     other = loop.spawn(collect, seen)
     for _ in range(60):
         loop.send(worker.actor, 0)
-    worker.deeds[3] = lambda: from_another_thread(lambda: loop.send_async(other, "data"))
-    assert loop.poll_once() == 60
-    assert seen == []
+    worker.deeds[3] = lambda: in_thread(lambda: loop.send_async(other, "x", lane=lane))
+    count: list[int] = []
+    loop.send(loop.spawn(lambda ctx, data: count.append(len(worker.seen))), "next in the queue")
     settle(loop)
-    assert seen == ["data"]
+    assert (seen, count, len(worker.seen)) == (["x"], [before], 60)
 
 
-@pytest.mark.guarantee("G269")
-@pytest.mark.parametrize("end", ["kill_actor", "stop_actor", "fail_actor"])
+@pytest.mark.guarantee("G26", "G269")
+@pytest.mark.parametrize("end", ["kill_actor", "stop_actor", "fail_actor", "request_stop"])
 def test_an_end_by_a_thread(
     loop: Loop, clock: VirtualClock, end: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     worker = Worker(loop, clock)
     for _ in range(60):
         loop.send(worker.actor, 0)
-    worker.deeds[2] = lambda: from_another_thread(
-        lambda: loop.kernel.inbox.call_soon(lambda: getattr(loop, end)(worker.actor))
+    arguments = [] if end == "request_stop" else [worker.actor]
+    worker.deeds[2] = lambda: in_thread(
+        lambda: loop.kernel.inbox.call_soon(lambda: getattr(loop, end)(*arguments))
     )
-    settle(loop)
+    loop.poll_once()
     assert len(worker.seen) == 2
     assert loop.statistics().dead == 58
-
-
-@pytest.mark.guarantee("G26", "G269")
-def test_a_stop_by_a_thread_ends_the_visit(make_loop: LoopMaker, clock: VirtualClock) -> None:
-    loop = make_loop()
-    worker = Worker(loop, clock)
-    for _ in range(60):
-        loop.send(worker.actor, 0)
-    worker.deeds[2] = lambda: from_another_thread(loop.request_stop)
-    loop.run()
-    assert len(worker.seen) == 2
-
-
-@pytest.mark.guarantee("G269")
-def test_urgent_messages_of_threads_do_not_starve_others(loop: Loop, clock: VirtualClock) -> None:
-    worker = Worker(loop, clock)
-    other = loop.spawn(collect, [])
-    for _ in range(60):
-        loop.send(worker.actor, 0)
-    for number in range(1, 61):
-        worker.deeds[number] = lambda: from_another_thread(
-            lambda: loop.send_async(other, "urgent", lane=Lane.CONTROL)
-        )
-    assert settle(loop) == 120

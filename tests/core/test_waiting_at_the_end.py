@@ -4,37 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from asyncio import Event
 from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, ActorSystem, Reply, tell
+from bandstand.actor import ActorSystem, Reply
 from bandstand.core import ExitReason
-from bandstand.errors import BandstandError, TargetEndedError
+from bandstand.errors import BandstandError
 from bandstand.testing import VirtualClock
 from tests.actor.asking import Oracle, RunSystem, turns
-from tests.core.waiting_actors import (
-    CROWDED,
-    LONG,
-    CoroutineActor,
-    StopHookActor,
-    Work,
-    spawn_busy,
-    wait_for,
-)
-from tests.loops import loops_of
-
-
-class Ender(Actor):
-    """Ends its loop."""
-
-    def __init__(self, loop: ActorSystem) -> None:
-        self.loop = loop
-
-    @tell
-    def end(self) -> None:
-        self.loop.request_stop()
+from tests.core.waiting_actors import CROWDED, LONG, CoroutineActor, StopHookActor, Work, spawn_busy
 
 
 def complaints(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -57,7 +36,7 @@ async def a_while() -> None:
 
 
 def check_end(log: list[Any], took: int, caplog: pytest.LogCaptureFixture) -> None:
-    """Somebody who ended with the loop has heard at once that one has ended, and waited for the other."""
+    """An actor that ended with the loop was told at once that one had ended, and waited for the other."""
     assert len(log) == 2, log
     assert log[0] in {1, "NoSuchActorError", "TargetEndedError", "LoopClosedError"}
     assert log[1] is ExitReason.NORMAL
@@ -101,21 +80,6 @@ def test_waits_in_on_stop_end(
 
 
 @pytest.mark.guarantee("G65")
-def test_waits_in_on_stop_end_with_run(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
-    log: list[Any] = []
-    with loops_of(ActorSystem, clock, clock.new_event_loop) as make:
-        loop = make(stop_timeout=LONG)
-        oracle = loop.spawn(Oracle)
-        slow = loop.spawn(StopHookActor, a_while)
-        loop.spawn(StopHookActor, last_words(log, oracle, slow))
-        began = clock.now_ns()
-        loop.spawn(Ender, loop).end()
-        loop.run()
-        loop.destroy()
-        check_end(log, clock.now_ns() - began, caplog)
-
-
-@pytest.mark.guarantee("G65")
 def test_a_ready_waiter(
     run_virtual: RunSystem, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -146,65 +110,3 @@ def test_a_ready_waiter(
     assert log == [1, "goes on"]
     assert clock.now_ns() == before
     assert complaints(caplog) == []
-
-
-@pytest.mark.guarantee("G60")
-def test_a_waiting_handler(
-    run_virtual: RunSystem, clock: VirtualClock, caplog: pytest.LogCaptureFixture
-) -> None:
-    log: list[Any] = []
-    asks: list[Reply[Any]] = []
-    before = clock.now_ns()
-
-    async def story(loop: ActorSystem) -> None:
-        oracle = loop.spawn(Oracle, log)
-        asks.append(loop.spawn(CoroutineActor, lambda: wait_for(oracle, log, Event())).play())
-        await turns()
-        assert log == ["begins 0"]
-
-    run_virtual(story, stop_timeout=LONG)
-    assert sorted(log) == ["begins 0", "cancelled 0", "gone"]
-    with pytest.raises(TargetEndedError):
-        asks[0].result()
-    assert clock.now_ns() == before
-    assert complaints(caplog) == []
-
-
-async def late_words(log: list[Any]) -> None:
-    await turns()
-    log.append("farewell")
-
-
-@pytest.mark.guarantee("G65")
-def test_on_stop_after_it(
-    run_virtual: RunSystem, clock: VirtualClock, caplog: pytest.LogCaptureFixture
-) -> None:
-    log: list[Any] = []
-    before = clock.now_ns()
-
-    async def story(loop: ActorSystem) -> None:
-        reply = loop.spawn(StopHookActor, lambda: late_words(log)).hold()
-        await turns()
-        assert not reply.done()
-
-    run_virtual(story, stop_timeout=LONG)
-    assert log == ["farewell"]
-    assert clock.now_ns() == before
-    assert complaints(caplog) == []
-
-
-@pytest.mark.guarantee("G65")
-def test_on_stop_runs_after_a_cancelled_handler(
-    clock: VirtualClock, caplog: pytest.LogCaptureFixture
-) -> None:
-    log: list[Any] = []
-    before = clock.now_ns()
-    with loops_of(ActorSystem, clock, clock.new_event_loop) as make:
-        loop = make(stop_timeout=LONG)
-        reply = loop.spawn(StopHookActor, lambda: late_words(log)).hold()
-        loop.spawn(Ender, loop).end()
-        loop.run()
-        assert reply.done()
-        assert log == ["farewell"]
-        assert clock.now_ns() == before
-        assert complaints(caplog) == []

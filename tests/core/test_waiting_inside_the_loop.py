@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import Event
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
@@ -12,10 +12,7 @@ import pytest
 
 from bandstand.actor import Actor, ActorSystem, Reply, ask, is_alive, tell
 from bandstand.errors import TargetEndedError
-from bandstand.testing import VirtualClock
 from tests.actor.asking import Oracle, RunSystem, outcome, turns
-from tests.actor.players import spin
-from tests.core.support import HostFactory, check_statistics
 from tests.core.waiting_actors import (
     CROWDED,
     LONG,
@@ -26,16 +23,6 @@ from tests.core.waiting_actors import (
     spawn_busy,
     wait_for,
 )
-from tests.loops import loops_of
-
-
-@pytest.fixture
-def typed(clock: VirtualClock, loop_factory: HostFactory) -> Iterator[ActorSystem]:
-    with loops_of(ActorSystem, clock, loop_factory) as make:
-        yield make()
-
-
-# --- the run queue ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G61")
@@ -70,28 +57,6 @@ def test_a_handler_cancelled_at_the_end_of_a_wait(run_virtual: RunSystem, is_cro
 
 
 @pytest.mark.guarantee("G65")
-def test_an_actor_that_stands_in_the_run_queue_can_wait_in_its_end(run_virtual: RunSystem) -> None:
-    log: list[Any] = []
-
-    async def story(loop: ActorSystem) -> None:
-        oracle = loop.spawn(Oracle)
-        neighbours = spawn_busy(loop, 20, 3)
-
-        async def farewell() -> None:
-            log.append(await oracle.slow(50, 1))
-
-        player = loop.spawn(StopHookActor, farewell)
-        await asyncio.sleep(0)
-        player.nothing()
-        player.stop()
-        assert await all_done(neighbours)
-        assert log == [1]
-        assert not is_alive(player)
-
-    run_virtual(story, **CROWDED)
-
-
-@pytest.mark.guarantee("G65")
 def test_an_actor_that_stands_in_the_run_queue_is_not_put_there_twice(run_virtual: RunSystem) -> None:
     log: list[Any] = []
 
@@ -117,29 +82,6 @@ def test_an_actor_that_stands_in_the_run_queue_is_not_put_there_twice(run_virtua
         assert loop.statistics().ready == 0
 
     run_virtual(story, **CROWDED)
-
-
-# --- what can happen to one who waits -----------------------------------------------------------------------------------
-
-
-@pytest.mark.guarantee("G61")
-def test_a_timeout_around_an_ask_expires_and_the_handler_goes_on(run_virtual: RunSystem) -> None:
-    log: list[Any] = []
-
-    async def story(loop: ActorSystem) -> None:
-        oracle = loop.spawn(Oracle, log)
-
-        async def work() -> int:
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.05):
-                    await oracle.held(Event(), 1)
-            async with asyncio.timeout(0.05):
-                return await oracle.plain(2)
-
-        assert await loop.spawn(CoroutineActor, work).play() == 2
-        assert log == ["begins 1", "cancelled 1", "plain 2"]
-
-    run_virtual(story)
 
 
 ENDS: dict[str, Callable[[CoroutineActor], None]] = {
@@ -179,38 +121,6 @@ def test_a_waiting_actor_can_be_ended(run_virtual: RunSystem, end: str, is_start
     run_virtual(story)
 
 
-@pytest.mark.parametrize("rounds", [1, 5])
-def test_one_whose_task_has_not_started_goes_on_in_the_same_tick(run_virtual: RunSystem, rounds: int) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle = loop.spawn(Oracle)
-
-        async def work() -> list[int]:
-            return [await oracle.plain(n) for n in range(rounds)]
-
-        player = loop.spawn(CoroutineActor, work)
-        reply = player.play()
-        await asyncio.sleep(0)
-        # One turn of the event loop was one tick, and had room for all of it.
-        assert reply.done()
-        assert reply.result() == list(range(rounds))
-
-    run_virtual(story)
-
-
-def test_one_who_waits_goes_on_when_somebody_polls_by_hand(typed: ActorSystem) -> None:
-    log: list[Any] = []
-    gate = Event()
-    oracle = typed.spawn(Oracle, log)
-    reply = typed.spawn(CoroutineActor, lambda: wait_for(oracle, log, gate, 3)).play()
-    spin(typed)
-    assert log == ["begins 3"]
-    gate.set()
-    spin(typed)
-    assert reply.done()
-    assert log == ["begins 3", "goes on 3", 3, "gone"]
-    check_statistics(typed)
-
-
 def test_a_waiting_actor_continues_in_poll_once_of_a_task(
     run_virtual: RunSystem,
 ) -> None:
@@ -240,8 +150,6 @@ def test_a_waiting_actor_continues_in_poll_once_of_a_task(
 
     run_virtual(story)
 
-
-# --- context ------------------------------------------------------------------------------------------------------------
 
 mood: ContextVar[str] = ContextVar("mood", default="none")
 

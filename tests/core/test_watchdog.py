@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
@@ -14,36 +13,14 @@ import pytest
 from bandstand.core import ActorId, Context, Loop
 from bandstand.core.logs import SafeLogger
 from bandstand.core.watchdog import Watchdog
-from tests.core.support import HostFactory, LoopMaker, idle
+from tests.core.support import PATIENCE, HostFactory, LoopMaker, StallListener, idle, until
 
-PATIENCE = 30  # seconds to wait for what must come
 STALL_S = 0.02
 
-pytestmark = pytest.mark.real_time(reason="a thread is blocked for real, for a few times 20 ms")
-
-
-class Listener(logging.Handler):
-    """Hears the watchdog, and lets others wait for it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.reports: list[str] = []
-        self.heard = threading.Semaphore(0)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if "blocked the loop" in record.getMessage():
-            assert record.levelno == logging.WARNING
-            self.reports.append(record.getMessage())
-            self.heard.release()
-
-
-@pytest.fixture
-def listener() -> Iterator[Listener]:
-    listener = Listener()
-    logger = logging.getLogger("bandstand.core")
-    logger.addHandler(listener)
-    yield listener
-    logger.removeHandler(listener)
+pytestmark = [
+    pytest.mark.guarantee("G39"),
+    pytest.mark.real_time(reason="a thread is blocked for real, for a few times 20 ms"),
+]
 
 
 def watchdogs() -> list[threading.Thread]:
@@ -54,29 +31,29 @@ class Letter:
     """The message that stalls; its type is named."""
 
 
-def a_function_that_blocks(listener: Listener) -> None:
+def a_function_that_blocks(stalls: StallListener) -> None:
     """Block the thread until the watchdog has said so."""
-    assert listener.heard.acquire(timeout=PATIENCE), "the watchdog said nothing"
+    assert stalls.heard.acquire(timeout=PATIENCE), "the watchdog said nothing"
 
 
 # --- a stall is named -----------------------------------------------------------------------------------------------------
 
 
-def blocks(ctx: Context[Listener], data: object) -> None:
+def blocks(ctx: Context[StallListener], data: object) -> None:
     a_function_that_blocks(ctx.state)
 
 
-async def blocks_at_once(ctx: Context[Listener], data: object) -> None:
+async def blocks_at_once(ctx: Context[StallListener], data: object) -> None:
     a_function_that_blocks(ctx.state)
 
 
-async def blocks_later(ctx: Context[Listener], data: object) -> None:
+async def blocks_later(ctx: Context[StallListener], data: object) -> None:
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     a_function_that_blocks(ctx.state)
 
 
-async def blocks_in_its_clean_up(ctx: Context[Listener], data: object) -> None:
+async def blocks_in_its_clean_up(ctx: Context[StallListener], data: object) -> None:
     ctx.loop.send(ctx.loop.spawn(lambda ctx, data: ctx.loop.stop_actor(data)), ctx.self_id)
     try:
         await asyncio.Event().wait()
@@ -95,8 +72,7 @@ def drive(request: pytest.FixtureRequest, loop_factory: HostFactory) -> Callable
 
     async def main(loop: Loop) -> None:
         async with loop:
-            while loop.statistics().ready or loop.statistics().in_flight:  # noqa: ASYNC110 -- there is no event
-                await asyncio.sleep(0)
+            await until(lambda: not (loop.statistics().ready or loop.statistics().in_flight))
 
     def guest(loop: Loop) -> None:
         with asyncio.Runner(loop_factory=loop_factory) as runner:
@@ -105,7 +81,6 @@ def drive(request: pytest.FixtureRequest, loop_factory: HostFactory) -> Callable
     return guest
 
 
-@pytest.mark.guarantee("G39")
 @pytest.mark.parametrize("warmed", [False, True], ids=["first message", "later message"])
 @pytest.mark.parametrize(
     "behavior",
@@ -113,17 +88,17 @@ def drive(request: pytest.FixtureRequest, loop_factory: HostFactory) -> Callable
     ids=lambda behavior: behavior.__name__,
 )
 def test_a_stall_is_reported(
-    make_loop: LoopMaker, drive: Callable[[Loop], None], listener: Listener, behavior: Any, warmed: bool
+    make_loop: LoopMaker, drive: Callable[[Loop], None], stalls: StallListener, behavior: Any, warmed: bool
 ) -> None:
     loop = make_loop(stall_timeout=STALL_S)
     if warmed:
         for kind in (idle, does_nothing):
             loop.send(loop.spawn(kind), None)
-    actor = loop.spawn(behavior, listener, name="sleepy")
+    actor = loop.spawn(behavior, stalls, name="sleepy")
     loop.send(actor, Letter())
     drive(loop)
     assert loop.statistics().ended_panic == 0, "it waited for the report, in vain"
-    (report,) = listener.reports
+    (report,) = stalls.reports
     for part in (
         repr(actor),
         "sleepy",
@@ -135,22 +110,20 @@ def test_a_stall_is_reported(
         assert part in report
 
 
-@pytest.mark.guarantee("G39")
-def test_each_message_that_stalls_is_reported_once(make_loop: LoopMaker, listener: Listener) -> None:
+def test_each_message_that_stalls_is_reported_once(make_loop: LoopMaker, stalls: StallListener) -> None:
     loop = make_loop(stall_timeout=STALL_S)
-    first, second = loop.spawn(blocks, listener, name="number one"), loop.spawn(blocks, listener)
+    first, second = loop.spawn(blocks, stalls, name="number one"), loop.spawn(blocks, stalls)
     for actor in (first, second, first):
         loop.send(actor, Letter())
     loop.run(until_idle=True)
-    assert len(listener.reports) == 3
+    assert len(stalls.reports) == 3
     # The second report of one actor is a line without the stack.
-    stacks = ["the stack is" in report for report in listener.reports if "number one" in report]
+    stacks = ["the stack is" in report for report in stalls.reports if "number one" in report]
     assert stacks == [True, False]
-    assert sum("number one" in report for report in listener.reports) == 2
-    assert sum("(unnamed)" in report for report in listener.reports) == 1
+    assert sum("number one" in report for report in stalls.reports) == 2
+    assert sum("(unnamed)" in report for report in stalls.reports) == 1
 
 
-@pytest.mark.guarantee("G39")
 def test_a_coroutine_that_waits_blocks_nobody(make_loop: LoopMaker, seen: list[bool]) -> None:
     # Looks inside, at what the watchdog sees: a stall that is not reported proves little.
     loop = make_loop(stall_timeout=60.0)
@@ -172,10 +145,6 @@ def test_a_coroutine_that_waits_blocks_nobody(make_loop: LoopMaker, seen: list[b
     assert seen == [True] * 3
 
 
-# --- its thread -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.guarantee("G39")
 def test_the_thread_ends_with_the_loop(make_loop: LoopMaker, drive: Callable[[Loop], None]) -> None:
     seen: list[int] = []
     loop = make_loop(stall_timeout=1.0)
@@ -186,9 +155,8 @@ def test_the_thread_ends_with_the_loop(make_loop: LoopMaker, drive: Callable[[Lo
     assert watchdogs() == []
 
 
-@pytest.mark.guarantee("G39")
 def test_it_is_off_by_default(
-    make_loop: LoopMaker, drive: Callable[[Loop], None], listener: Listener, seen: list[int]
+    make_loop: LoopMaker, drive: Callable[[Loop], None], stalls: StallListener, seen: list[int]
 ) -> None:
     before = threading.active_count()
     blocked: list[bool] = []
@@ -196,26 +164,12 @@ def test_it_is_off_by_default(
 
     def look(ctx: Context[Any], data: object) -> None:
         seen.append(threading.active_count())
-        blocked.append(listener.heard.acquire(timeout=5 * STALL_S))
+        blocked.append(stalls.heard.acquire(timeout=5 * STALL_S))
 
     loop.send(loop.spawn(look), None)
     drive(loop)
     assert seen == [before]
     assert blocked == [False]
-
-
-@pytest.mark.guarantee("G39", "G22")
-@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit], ids=lambda error: error.__name__)
-def test_the_thread_is_gone_however_run_ends(make_loop: LoopMaker, error: type[BaseException]) -> None:
-    loop = make_loop(stall_timeout=1.0)
-
-    def leave(ctx: Context[Any], data: object) -> None:
-        raise error
-
-    loop.send(loop.spawn(leave), None)
-    with pytest.raises(error):
-        loop.run()
-    assert watchdogs() == []
 
 
 # --- by itself: what it makes of what it sees -----------------------------------------------------------------------------
@@ -246,31 +200,17 @@ def watch(view: View) -> None:
     assert watchdogs() == []
 
 
-@pytest.mark.guarantee("G39")
-def test_a_message_that_never_ends_is_reported_once(loop: Loop, listener: Listener) -> None:
-    watch(View((1, loop.spawn(idle), "endless", Letter())))
-    assert len(listener.reports) == 1
-    assert "endless" in listener.reports[0]
-
-
-@pytest.mark.guarantee("G39")
-def test_quick_messages_are_no_stall_however_many(loop: Loop, listener: Listener) -> None:
+def test_the_watchdog_by_itself(loop: Loop, stalls: StallListener) -> None:
     actor = loop.spawn(idle)
-    watch(View(*((number, actor, "busy", Letter()) for number in range(100)), (100, None, None, None)))
-    assert listener.reports == []
-
-
-@pytest.mark.guarantee("G39")
-def test_an_idle_loop_is_no_stall(listener: Listener) -> None:
     watch(View((7, None, None, None)))
-    assert listener.reports == []
-
-
-@pytest.mark.guarantee("G39")
-def test_a_stall_after_a_pause_counts_from_its_own_beginning(loop: Loop, listener: Listener) -> None:
-    actor = loop.spawn(idle)
+    assert stalls.reports == [], "an idle loop is no stall"
+    watch(View(*((number, actor, "busy", Letter()) for number in range(100)), (100, None, None, None)))
+    assert stalls.reports == [], "quick messages are no stall, however many"
     looks: list[tuple[int, ActorId | None, str | None, object]] = []
     for number in range(20):
         looks += [(number, actor, "busy", Letter())] * 2 + [(number, None, None, None)] * 5
     watch(View(*looks))
-    assert listener.reports == []
+    assert stalls.reports == [], "a stall after a pause counts from its own beginning"
+    watch(View((1, actor, "endless", Letter())))
+    assert len(stalls.reports) == 1, "a message that never ends is reported once"
+    assert "endless" in stalls.reports[0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -15,8 +14,6 @@ from bandstand.parts import Debouncer
 from bandstand.testing import VirtualClock, run_async
 
 pytestmark = pytest.mark.guarantee("G347")
-
-Now = Callable[[], float]
 
 
 class Index(Actor):
@@ -40,20 +37,6 @@ async def test_the_latest_value_is_passed_on_after_silence(bandstand_system: Act
     assert built == ["abc"]
     await asyncio.sleep(60)
     assert built == ["abc"]
-
-
-async def test_values_that_keep_arriving_are_passed_on_at_the_limit(
-    bandstand_system: ActorSystem, now: Now
-) -> None:
-    delivered: list[tuple[int, float]] = []
-    debouncer = bandstand_system.spawn(
-        Debouncer[int], lambda value: delivered.append((value, round(now(), 1))), 1, max_delay=3.5
-    )
-    for number in range(8):
-        debouncer.put(number)
-        await asyncio.sleep(0.9)
-    await asyncio.sleep(5)
-    assert delivered == [(3, 3.5), (7, 7.1)]
 
 
 async def test_flush_and_stop_pass_on_what_waits(bandstand_system: ActorSystem) -> None:

@@ -8,9 +8,10 @@ import pytest
 
 from bandstand.actor import ActorSystem
 from bandstand.testing import VirtualClock
+from tests.in_loop import bandstand_loop_factory, bandstand_system, pytest_itemcollected
 from tests.loops import clock, diary, loops_of
 
-__all__ = ("clock", "diary", "loop")
+__all__ = ("bandstand_loop_factory", "bandstand_system", "clock", "diary", "loop", "pytest_itemcollected")
 
 
 @pytest.fixture

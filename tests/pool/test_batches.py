@@ -9,7 +9,6 @@ import pytest
 
 from bandstand.actor import Actor, ActorSystem, batch
 from bandstand.pool import pooled
-from tests.actor.players import ride
 from tests.core.support import Boom, settle
 from tests.pool.workers import Hand, buried
 
@@ -26,26 +25,22 @@ def test_a_worker_gets_full_batches(loop: ActorSystem) -> None:
 
 
 @pytest.mark.guarantee("G226")
-def test_unhandled_messages_of_a_crashed_worker_form_batches(loop: ActorSystem) -> None:
+async def test_unhandled_messages_of_a_crashed_worker_form_batches(loop: ActorSystem) -> None:
     book: list[Any] = []
-
-    async def body() -> None:
-        pool = pooled(loop, 1, ahead=4).spawn(Hand, book)
-        gate = asyncio.Event()
-        pool.handle.hold(gate)
-        for number in range(3):
-            pool.handle.collect(number)
-        await asyncio.sleep(0.001)
-        book.clear()
-        actor = pool.status().workers[0].actor
-        assert actor is not None
-        loop.kill_actor(actor)
-        await asyncio.sleep(0.001)
-        assert book[-1] == (0, [0, 1, 2])
-        status = pool.status()
-        assert (status.handled, status.dead) == (3, 1)
-
-    ride(loop, body)
+    pool = pooled(loop, 1, ahead=4).spawn(Hand, book)
+    gate = asyncio.Event()
+    pool.handle.hold(gate)
+    for number in range(3):
+        pool.handle.collect(number)
+    await asyncio.sleep(0.001)
+    book.clear()
+    actor = pool.status().workers[0].actor
+    assert actor is not None
+    loop.kill_actor(actor)
+    await asyncio.sleep(0.001)
+    assert book[-1] == (0, [0, 1, 2])
+    status = pool.status()
+    assert (status.handled, status.dead) == (3, 1)
 
 
 @pytest.mark.guarantee("G221", "G233")

@@ -25,42 +25,23 @@ def kill_first(loop: ActorSystem, pool: Pool[Any]) -> None:
 
 
 @pytest.mark.guarantee("G226")
-def test_messages_of_a_crashed_worker(loop: ActorSystem, diary: RecordingObserver) -> None:
-    book: list[Any] = []
-
-    async def body() -> None:
-        letters = buried(loop)
-        pool = pooled(loop, 1, ahead=3).spawn(Hand, book)
-        asked = pool.handle.slowly(1, asyncio.Event())
-        for number in range(5):
-            pool.handle.note(number)
-        await asyncio.sleep(0.001)
-        kill_first(loop, pool)
-        with pytest.raises(TargetEndedError):
-            await asked
-        await asyncio.sleep(0.001)
-        assert [entry for entry in book if entry[0] == 1] == [(1, number) for number in range(5)]
-        assert [(letter.what, letter.target is not None) for letter in letters] == [("Hand.slowly()", True)]
-        status = pool.status()
-        assert (status.handled, status.dead, status.requeued) == (5, 1, 0)
-        assert diary.dead == []
-
-    ride(loop, body)
-
-
-@pytest.mark.guarantee("G226")
-def test_a_crash_loses_one_message(loop: ActorSystem) -> None:
+async def test_messages_of_a_crashed_worker(loop: ActorSystem, diary: RecordingObserver) -> None:
     book: list[Any] = []
     letters = buried(loop)
-    pool = pooled(loop, 2).spawn(Hand, book)
-    for number in range(6):
-        (pool.handle.crash if number == 2 else pool.handle.note)(number)
-    settle(loop)
-    assert sorted(what for entry in book if entry != "made" for what in entry[1:]) == list(range(6))
-    assert [letter.data for letter in letters] == [2]
+    pool = pooled(loop, 1, ahead=3).spawn(Hand, book)
+    asked = pool.handle.slowly(1, asyncio.Event())
+    for number in range(5):
+        pool.handle.note(number)
+    await asyncio.sleep(0.001)
+    kill_first(loop, pool)
+    with pytest.raises(TargetEndedError):
+        await asked
+    await asyncio.sleep(0.001)
+    assert [entry for entry in book if entry[0] == 1] == [(1, number) for number in range(5)]
+    assert [(letter.what, letter.target is not None) for letter in letters] == [("Hand.slowly()", True)]
     status = pool.status()
-    assert (status.handled, status.dead) == (5, 1)
-    assert book.count("made") == 3
+    assert (status.handled, status.dead, status.requeued) == (5, 1, 0)
+    assert diary.dead == []
 
 
 class Slow(Hand):
@@ -73,28 +54,24 @@ class Slow(Hand):
 
 @pytest.mark.guarantee("G222", "G226")
 @pytest.mark.parametrize("on_death", [OnDeath.REQUEUE_WAITING, OnDeath.REQUEUE_ALL])
-def test_a_slowly_ending_worker_gets_no_messages(loop: ActorSystem, on_death: OnDeath) -> None:
+async def test_a_slowly_ending_worker_gets_no_messages(loop: ActorSystem, on_death: OnDeath) -> None:
     book: list[Any] = []
-
-    async def body() -> None:
-        letters = buried(loop)
-        pool = pooled(loop, 2, on_death=on_death, max_tries=1).spawn(Slow, book)
-        pool.handle.crash("boom")
-        await asyncio.sleep(0.001)
-        for number in range(4):
-            pool.handle.note(number)
-        await asyncio.sleep(0.001)
-        assert "bye" not in book
-        assert [entry for entry in book if entry != "made"] == [
-            (0, "boom"),
-            *((1, number) for number in range(4)),
-        ]
-        assert [letter.data for letter in letters] == ["boom"]
-        await asyncio.sleep(0.1)
-        assert book.count("made") == 3
-        balanced(pool)
-
-    ride(loop, body)
+    letters = buried(loop)
+    pool = pooled(loop, 2, on_death=on_death, max_tries=1).spawn(Slow, book)
+    pool.handle.crash("boom")
+    await asyncio.sleep(0.001)
+    for number in range(4):
+        pool.handle.note(number)
+    await asyncio.sleep(0.001)
+    assert "bye" not in book
+    assert [entry for entry in book if entry != "made"] == [
+        (0, "boom"),
+        *((1, number) for number in range(4)),
+    ]
+    assert [letter.data for letter in letters] == ["boom"]
+    await asyncio.sleep(0.1)
+    assert book.count("made") == 3
+    balanced(pool)
 
 
 @pytest.mark.guarantee("G226")
@@ -113,87 +90,71 @@ def test_requeue_all_gives_up_a_poison_message(loop: ActorSystem) -> None:
 
 
 @pytest.mark.guarantee("G226")
-def test_a_requeued_ask_is_answered_by_another_worker(loop: ActorSystem) -> None:
+async def test_a_requeued_ask_is_answered_by_another_worker(loop: ActorSystem) -> None:
     book: list[Any] = []
-
-    async def body() -> None:
-        gate = asyncio.Event()
-        pool = pooled(loop, 2, on_death=OnDeath.REQUEUE_ALL).spawn(Hand, book)
-        reply = pool.handle.slowly(7, gate)
-        await asyncio.sleep(0.001)
-        kill_first(loop, pool)
-        await asyncio.sleep(0.001)
-        gate.set()
-        assert await reply == 7
-        with pytest.raises(TargetEndedError) as caught:
-            await pool.handle.broken()
-        assert isinstance(caught.value.__cause__, Boom)
-
-    ride(loop, body)
+    gate = asyncio.Event()
+    pool = pooled(loop, 2, on_death=OnDeath.REQUEUE_ALL).spawn(Hand, book)
+    reply = pool.handle.slowly(7, gate)
+    await asyncio.sleep(0.001)
+    kill_first(loop, pool)
+    await asyncio.sleep(0.001)
+    gate.set()
+    assert await reply == 7
+    with pytest.raises(TargetEndedError) as caught:
+        await pool.handle.broken()
+    assert isinstance(caught.value.__cause__, Boom)
 
 
 @pytest.mark.guarantee("G223", "G226")
-def test_a_requeued_message_keeps_the_order_of_its_key(loop: ActorSystem) -> None:
+async def test_a_requeued_message_keeps_the_order_of_its_key(loop: ActorSystem) -> None:
     book: list[Any] = []
-
-    async def body() -> None:
-        gate = asyncio.Event()
-        pool = pooled(loop, 1, routing=ByKey(lambda *_: "k"), on_death=OnDeath.REQUEUE_ALL).spawn(Hand, book)
-        reply = pool.handle.slowly(0, gate)
-        for number in range(1, 4):
-            pool.handle.note(number)
-        await asyncio.sleep(0.001)
-        kill_first(loop, pool)
-        gate.set()
-        assert await reply == 0
-        await asyncio.sleep(0.001)
-        done = [entry for entry in book if entry not in ("made", (0, "cancelled"))]
-        assert done == [(0, 0), (1, 0), (1, 1), (1, 2), (1, 3)]
-
-    ride(loop, body)
+    gate = asyncio.Event()
+    pool = pooled(loop, 1, routing=ByKey(lambda *_: "k"), on_death=OnDeath.REQUEUE_ALL).spawn(Hand, book)
+    reply = pool.handle.slowly(0, gate)
+    for number in range(1, 4):
+        pool.handle.note(number)
+    await asyncio.sleep(0.001)
+    kill_first(loop, pool)
+    gate.set()
+    assert await reply == 0
+    await asyncio.sleep(0.001)
+    done = [entry for entry in book if entry not in ("made", (0, "cancelled"))]
+    assert done == [(0, 0), (1, 0), (1, 1), (1, 2), (1, 3)]
 
 
 @pytest.mark.guarantee("G226")
-def test_dead_letter_drops_messages_of_the_worker(loop: ActorSystem, diary: RecordingObserver) -> None:
+async def test_dead_letter_drops_messages_of_the_worker(loop: ActorSystem, diary: RecordingObserver) -> None:
     book: list[Any] = []
-
-    async def body() -> None:
-        pool = pooled(loop, 1, ahead=3, on_death=OnDeath.DEAD_LETTER).spawn(Hand, book)
-        pool.handle.hold(asyncio.Event())
-        asked = pool.handle.half(4)
-        for number in range(3):
-            pool.handle.note(number)
-        await asyncio.sleep(0.001)
-        kill_first(loop, pool)
-        with pytest.raises(TargetEndedError):
-            await asked
-        await asyncio.sleep(0.001)
-        assert [entry for entry in book if entry[0] == 1] == [(1, 1), (1, 2)]
-        status = pool.status()
-        assert (status.handled, status.dead) == (2, 3)
-        # Those in its mailbox the loop has buried.
-        assert [letter[2] for letter in diary.dead] == [4, 0]
-
-    ride(loop, body)
+    pool = pooled(loop, 1, ahead=3, on_death=OnDeath.DEAD_LETTER).spawn(Hand, book)
+    pool.handle.hold(asyncio.Event())
+    asked = pool.handle.half(4)
+    for number in range(3):
+        pool.handle.note(number)
+    await asyncio.sleep(0.001)
+    kill_first(loop, pool)
+    with pytest.raises(TargetEndedError):
+        await asked
+    await asyncio.sleep(0.001)
+    assert [entry for entry in book if entry[0] == 1] == [(1, 1), (1, 2)]
+    status = pool.status()
+    assert (status.handled, status.dead) == (2, 3)
+    # Those in its mailbox the loop has buried.
+    assert [letter[2] for letter in diary.dead] == [4, 0]
 
 
 @pytest.mark.guarantee("G227")
-def test_other_workers_continue_during_a_backoff(loop: ActorSystem) -> None:
+async def test_other_workers_continue_during_a_backoff(loop: ActorSystem) -> None:
     book: list[Any] = []
-
-    async def body() -> None:
-        pool = pooled(loop, 2, backoff=Backoff(initial=0.1)).spawn(Hand, book)
-        pool.handle.crash("boom")
-        await asyncio.sleep(0.05)
-        for number in range(4):
-            pool.handle.note(number)
-        await asyncio.sleep(0.001)
-        assert book[3:] == [(1, number) for number in range(4)]
-        assert [worker.actor is None for worker in pool.status().workers] == [True, False]
-        await asyncio.sleep(0.06)
-        assert [worker.actor is None for worker in pool.status().workers] == [False, False]
-
-    ride(loop, body)
+    pool = pooled(loop, 2, backoff=Backoff(initial=0.1)).spawn(Hand, book)
+    pool.handle.crash("boom")
+    await asyncio.sleep(0.05)
+    for number in range(4):
+        pool.handle.note(number)
+    await asyncio.sleep(0.001)
+    assert book[3:] == [(1, number) for number in range(4)]
+    assert [worker.actor is None for worker in pool.status().workers] == [True, False]
+    await asyncio.sleep(0.06)
+    assert [worker.actor is None for worker in pool.status().workers] == [False, False]
 
 
 @pytest.mark.guarantee("G227")
@@ -240,24 +201,20 @@ class Stubborn(Hand):
 
 @pytest.mark.guarantee("G226", "G221")
 @pytest.mark.parametrize("is_calm", [False, True])
-def test_the_result_of_a_killed_worker_is_ignored(loop: ActorSystem, is_calm: bool) -> None:
+async def test_the_result_of_a_killed_worker_is_ignored(loop: ActorSystem, is_calm: bool) -> None:
     book: list[Any] = []
-
-    async def body() -> None:
-        gate = asyncio.Event()
-        pool = pooled(loop, 1).spawn(Stubborn, book)
-        asked = pool.handle.late(gate, is_calm=is_calm)
-        await asyncio.sleep(0.001)
-        kill_first(loop, pool)
-        with pytest.raises(TargetEndedError):
-            await asked
-        gate.set()
-        await asyncio.sleep(0.001)
-        assert book.index("ignored") < book.index("late")
-        status = pool.status()
-        assert (status.accepted, status.handled, status.failed, status.dead) == (1, 0, 0, 1)
-
-    ride(loop, body)
+    gate = asyncio.Event()
+    pool = pooled(loop, 1).spawn(Stubborn, book)
+    asked = pool.handle.late(gate, is_calm=is_calm)
+    await asyncio.sleep(0.001)
+    kill_first(loop, pool)
+    with pytest.raises(TargetEndedError):
+        await asked
+    gate.set()
+    await asyncio.sleep(0.001)
+    assert book.index("ignored") < book.index("late")
+    status = pool.status()
+    assert (status.accepted, status.handled, status.failed, status.dead) == (1, 0, 0, 1)
 
 
 class Unneeded(Actor):
@@ -298,48 +255,25 @@ class Unable(Actor):
 
 @pytest.mark.guarantee("G227")
 @pytest.mark.parametrize("size", [1, 3])
-def test_a_pool_whose_workers_never_start_ends(loop: ActorSystem, size: int) -> None:
+async def test_a_pool_whose_workers_never_start_ends(loop: ActorSystem, size: int) -> None:
     starts: list[int] = []
-
-    async def body() -> None:
-        pool = pooled(loop, size, max_restarts=4).spawn(Unable, starts, range(1000))
-        replies = [pool.handle.work() for _ in range(4)]
-        assert await pool.ended(10_000)
-        assert await pool.handle.ended() is ExitReason.FAIL
-        for reply in replies:
-            with pytest.raises(TargetEndedError) as caught:
-                await reply
-            assert isinstance(caught.value.__cause__, RestartLimitError)
-        status = pool.status()
-        assert (status.dead, status.waiting, status.outstanding) == (4, 0, 0)
-        balanced(pool)
-
-    ride(loop, body)
+    pool = pooled(loop, size, max_restarts=4).spawn(Unable, starts, range(1000))
+    replies = [pool.handle.work() for _ in range(4)]
+    assert await pool.ended(10_000)
+    assert await pool.handle.ended() is ExitReason.FAIL
+    for reply in replies:
+        with pytest.raises(TargetEndedError) as caught:
+            await reply
+        assert isinstance(caught.value.__cause__, RestartLimitError)
+    status = pool.status()
+    assert (status.dead, status.waiting, status.outstanding) == (4, 0, 0)
+    balanced(pool)
 
 
 @pytest.mark.guarantee("G227")
-def test_a_worker_whose_first_start_fails_is_started_again(loop: ActorSystem) -> None:
+async def test_a_worker_whose_first_start_fails_is_started_again(loop: ActorSystem) -> None:
     starts: list[int] = []
-
-    async def body() -> None:
-        pool = pooled(loop, 1).spawn(Unable, starts, range(1))
-        assert await pool.handle.work() == "done"
-        assert starts == [0, 1]
-        balanced(pool)
-
-    ride(loop, body)
-
-
-@pytest.mark.guarantee("G227", "G228")
-def test_a_worker_that_a_resize_adds_is_started_again(loop: ActorSystem) -> None:
-    starts: list[int] = []
-
-    async def body() -> None:
-        pool = pooled(loop, 1).spawn(Unable, starts, range(1, 2))
-        assert await pool.handle.work() == "done"
-        await pool.resize(2)
-        await asyncio.sleep(0.1)
-        assert starts == [0, 1, 2]
-        assert all(worker.actor is not None for worker in pool.status().workers)
-
-    ride(loop, body)
+    pool = pooled(loop, 1).spawn(Unable, starts, range(1))
+    assert await pool.handle.work() == "done"
+    assert starts == [0, 1]
+    balanced(pool)

@@ -7,7 +7,7 @@ import pytest
 from bandstand.actor import Actor, ActorSystem, ask, tell
 from bandstand.errors import TargetEndedError
 from bandstand.pool import pooled
-from tests.actor.players import ride, turns
+from tests.actor.players import turns
 from tests.hostile import HOW, hostile
 
 
@@ -27,15 +27,12 @@ class Raiser(Actor):
 
 @pytest.mark.guarantee("G282")
 @pytest.mark.parametrize("how", HOW)
-def test_the_pool_goes_on(loop: ActorSystem, how: str) -> None:
-    async def body() -> None:
-        pool = pooled(loop, 2).spawn(Raiser)
-        pool.handle.crash(how)
-        with pytest.raises(TargetEndedError) as caught:
-            await pool.handle.answer(how)
-        assert len(str(caught.value)) < 2_000
-        await turns(30)
-        assert [await pool.handle.ping() for _ in range(4)] == ["pong"] * 4
-        assert all(worker.actor is not None for worker in pool.status().workers)
-
-    ride(loop, body)
+async def test_the_pool_goes_on(loop: ActorSystem, how: str) -> None:
+    pool = pooled(loop, 2).spawn(Raiser)
+    pool.handle.crash(how)
+    with pytest.raises(TargetEndedError) as caught:
+        await pool.handle.answer(how)
+    assert len(str(caught.value)) < 2_000
+    await turns(30)
+    assert [await pool.handle.ping() for _ in range(4)] == ["pong"] * 4
+    assert all(worker.actor is not None for worker in pool.status().workers)

@@ -25,133 +25,84 @@ from bandstand.errors import (
 from bandstand.pool import OnDeath, Pool, Routing, pooled
 from tests.actor.players import elsewhere, ride, spin
 from tests.core.support import check_statistics, settle
-from tests.pool.workers import Calm, Desk, Hand, balanced, buried
+from tests.pool.workers import Calm, Hand, balanced
 
 pytestmark = pytest.mark.guarantee("G220")
 
 
-def test_the_handle_of_a_pool_sends_and_asks(loop: ActorSystem) -> None:
+async def test_the_handle_of_a_pool_sends_and_asks(loop: ActorSystem) -> None:
     book: list[Any] = []
-
-    async def body() -> None:
-        pool = pooled(loop, 2).spawn(Hand, book)
-        pool.handle.note("a")
-        assert pool.handle.note.try_send("b")
-        await pool.handle.note.when_room("c")
-        assert await pool.handle.half(8) == 4
-        with pytest.raises(Calm):
-            await pool.handle.half(7)
-        assert sorted(what for _, what in book[2:]) == ["a", "b", "c"]
-        status = pool.status()
-        assert (status.accepted, status.handled, status.failed, status.size) == (5, 4, 1, 2)
-        assert repr(pool) == "<Pool 'pool of Hand' of 2>"
-        assert pool.name == "pool of Hand"
-
-    ride(loop, body)
+    pool = pooled(loop, 2).spawn(Hand, book)
+    pool.handle.note("a")
+    assert pool.handle.note.try_send("b")
+    await pool.handle.note.when_room("c")
+    assert await pool.handle.half(8) == 4
+    with pytest.raises(Calm):
+        await pool.handle.half(7)
+    assert sorted(what for _, what in book[2:]) == ["a", "b", "c"]
+    status = pool.status()
+    assert (status.accepted, status.handled, status.failed, status.size) == (5, 4, 1, 2)
+    assert repr(pool) == "<Pool 'pool of Hand' of 2>"
+    assert pool.name == "pool of Hand"
 
 
-def test_an_interface_is_what_the_handle_has(loop: ActorSystem) -> None:
-    async def body() -> None:
-        pool = pooled(loop, 1, name="sums").spawn(Desk, start=5)
-        pool.handle.add(3)
-        assert await pool.handle.total() == 8
-        assert id_of(pool.handle) is pool.__actor_id__()
-
-    ride(loop, body)
-
-
-def test_other_threads_can_use_a_pool(loop: ActorSystem) -> None:
+async def test_other_threads_can_use_a_pool(loop: ActorSystem) -> None:
     book: list[Any] = []
+    pool = pooled(loop, 2).spawn(Hand, book)
+    answers: list[int] = []
 
-    async def body() -> None:
-        pool = pooled(loop, 2).spawn(Hand, book)
-        answers: list[int] = []
+    def work() -> None:
+        pool.handle.note("far")
+        answers.append(pool.handle.half.blocking(6))
+        future = pool.handle.half.future(10)
+        answers.append(future.result(20))
 
-        def work() -> None:
-            pool.handle.note("far")
-            answers.append(pool.handle.half.blocking(6))
-            future = pool.handle.half.future(10)
-            answers.append(future.result(20))
-
-        thread = threading.Thread(target=work)
-        thread.start()
-        while thread.is_alive():  # noqa: ASYNC110 -- a thread, which knows no events
-            await asyncio.sleep(0)
-        assert answers == [3, 5]
-        assert book[2:] == [(0, "far")]
-        balanced(pool)
-
-    ride(loop, body)
+    thread = threading.Thread(target=work)
+    thread.start()
+    while thread.is_alive():  # noqa: ASYNC110 -- a thread, which knows no events
+        await asyncio.sleep(0)
+    assert answers == [3, 5]
+    assert book[2:] == [(0, "far")]
+    balanced(pool)
 
 
 @pytest.mark.guarantee("G230")
 @pytest.mark.parametrize("place", ["at hand", "with a worker", "in the pool"])
-def test_a_cancelled_ask_of_a_pool(loop: ActorSystem, place: str) -> None:
+async def test_a_cancelled_ask_of_a_pool(loop: ActorSystem, place: str) -> None:
     book: list[Any] = []
-
-    async def body() -> None:
-        gate = asyncio.Event()
-        pool = pooled(loop, 1, ahead=2).spawn(Hand, book)
-        replies = [pool.handle.slowly(number, gate) for number in range(3)]
-        await asyncio.sleep(0.001)
-        which = ["at hand", "with a worker", "in the pool"].index(place)
-        assert replies[which].cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await replies[which]
-        await asyncio.sleep(0.001)
-        assert ((0, "cancelled") in book) == (which == 0)
-        gate.set()
-        left = [number for number in range(3) if number != which]
-        assert [await replies[number] for number in left] == left
-        assert [what for _, what in book[1:] if isinstance(what, int)] == (
-            [0, 1, 2] if which == 0 else [0, 3 - which]
-        )
-        status = pool.status()
-        assert (status.handled, status.withdrawn, status.outstanding, status.waiting) == (2, 1, 0, 0)
-        assert [worker.name for worker in status.workers] == ["Hand-1"]
-        assert book.count("made") == 1
-
-    ride(loop, body)
+    gate = asyncio.Event()
+    pool = pooled(loop, 1, ahead=2).spawn(Hand, book)
+    replies = [pool.handle.slowly(number, gate) for number in range(3)]
+    await asyncio.sleep(0.001)
+    which = ["at hand", "with a worker", "in the pool"].index(place)
+    assert replies[which].cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await replies[which]
+    await asyncio.sleep(0.001)
+    assert ((0, "cancelled") in book) == (which == 0)
+    gate.set()
+    left = [number for number in range(3) if number != which]
+    assert [await replies[number] for number in left] == left
+    assert [what for _, what in book[1:] if isinstance(what, int)] == (
+        [0, 1, 2] if which == 0 else [0, 3 - which]
+    )
+    status = pool.status()
+    assert (status.handled, status.withdrawn, status.outstanding, status.waiting) == (2, 1, 0, 0)
+    assert [worker.name for worker in status.workers] == ["Hand-1"]
+    assert book.count("made") == 1
 
 
 @pytest.mark.guarantee("G230")
-def test_a_cancellation_from_another_thread_reaches_the_worker(loop: ActorSystem) -> None:
+async def test_a_deadline_does_not_affect_the_worker(loop: ActorSystem) -> None:
     book: list[Any] = []
-
-    async def body() -> None:
-        pool = pooled(loop, 1).spawn(Hand, book)
-        futures: list[Any] = []
-        thread = threading.Thread(
-            target=lambda: futures.append(pool.handle.slowly.future(1, asyncio.Event()))
-        )
-        thread.start()
-        while (0, 1) not in book:  # noqa: ASYNC110 -- same
-            await asyncio.sleep(0)
-        thread.join()
-        assert futures[0].cancel()
-        while (0, "cancelled") not in book:  # noqa: ASYNC110 -- same
-            await asyncio.sleep(0)
-        await asyncio.sleep(0.001)
-        assert pool.status().withdrawn == 1
-
-    ride(loop, body)
-
-
-@pytest.mark.guarantee("G230")
-def test_a_deadline_does_not_affect_the_worker(loop: ActorSystem) -> None:
-    book: list[Any] = []
-
-    async def body() -> None:
-        gate = asyncio.Event()
-        pool = pooled(loop, 1, ask_timeout=0.02).spawn(Hand, book)
-        with pytest.raises(AskTimeoutError):
-            await pool.handle.slowly(1, gate)
-        assert pool.status().outstanding == 1
-        gate.set()
-        await asyncio.sleep(0.001)
-        assert pool.status().handled == 1
-
-    ride(loop, body)
+    gate = asyncio.Event()
+    pool = pooled(loop, 1, ask_timeout=0.02).spawn(Hand, book)
+    with pytest.raises(AskTimeoutError):
+        await pool.handle.slowly(1, gate)
+    assert pool.status().outstanding == 1
+    gate.set()
+    await asyncio.sleep(0.001)
+    assert pool.status().handled == 1
 
 
 class Selfish(Actor):
@@ -190,55 +141,35 @@ class Other(Actor):
 
 
 @pytest.mark.guarantee("G230")
-def test_a_worker_may_ask_its_own_pool(
-    loop: ActorSystem,
-) -> None:
-    async def body() -> None:
-        two = pooled(loop, 2).spawn(Selfish)
-        assert await two.handle.ask_back(two) == "me"
-        one = pooled(loop, 1).spawn(Selfish)
-        assert await one.handle.ask_back(one) == "late"
-
-    ride(loop, body)
-
-
-@pytest.mark.guarantee("G230")
-def test_a_cycle_through_a_pool_is_an_error_at_once(loop: ActorSystem) -> None:
-    async def body() -> None:
-        pool = pooled(loop, 1).spawn(Selfish)
-        assert await loop.spawn(Other, pool).begin() == "a cycle"
-
-    ride(loop, body)
+async def test_a_cycle_through_a_pool_is_an_error_at_once(loop: ActorSystem) -> None:
+    pool = pooled(loop, 1).spawn(Selfish)
+    assert await loop.spawn(Other, pool).begin() == "a cycle"
 
 
 @pytest.mark.guarantee("G225")
-def test_a_full_pool_refuses_or_waits(loop: ActorSystem) -> None:
+async def test_a_full_pool_refuses_or_waits(loop: ActorSystem) -> None:
     book: list[Any] = []
-
-    async def body() -> None:
-        gate = asyncio.Event()
-        # Ten slots, four of them the system's: six messages, waiting or with workers.
-        pool = pooled(loop, 2, ahead=2, mailbox=6).spawn(Hand, book)
-        for _ in range(6):
-            pool.handle.hold(gate)
-        await asyncio.sleep(0.001)
-        status = pool.status()
-        assert (status.outstanding, status.waiting) == (4, 2)
-        with pytest.raises(MailboxFullError):
-            pool.handle.note("too much")
-        assert not pool.handle.note.try_send("too much")
-        pool.handle.urgent("another lane")
-        landing = pool.handle.note.when_room("patient")
-        await asyncio.sleep(0.001)
-        assert not landing.done()
-        gate.set()
-        await landing
-        await asyncio.sleep(0.001)
-        assert (0, "patient") in book or (1, "patient") in book
-        status = pool.status()
-        assert (status.handled, status.waiting, status.outstanding) == (8, 0, 0)
-
-    ride(loop, body)
+    gate = asyncio.Event()
+    # Ten slots, four of them the system's: six messages, waiting or with workers.
+    pool = pooled(loop, 2, ahead=2, mailbox=6).spawn(Hand, book)
+    for _ in range(6):
+        pool.handle.hold(gate)
+    await asyncio.sleep(0.001)
+    status = pool.status()
+    assert (status.outstanding, status.waiting) == (4, 2)
+    with pytest.raises(MailboxFullError):
+        pool.handle.note("too much")
+    assert not pool.handle.note.try_send("too much")
+    pool.handle.urgent("another lane")
+    landing = pool.handle.note.when_room("patient")
+    await asyncio.sleep(0.001)
+    assert not landing.done()
+    gate.set()
+    await landing
+    await asyncio.sleep(0.001)
+    assert (0, "patient") in book or (1, "patient") in book
+    status = pool.status()
+    assert (status.handled, status.waiting, status.outstanding) == (8, 0, 0)
 
 
 def test_a_pool_needs_workers_that_start(loop: ActorSystem) -> None:
@@ -361,18 +292,16 @@ def test_drain_handles_everything_and_accepts_nothing(loop: ActorSystem, way: st
 
 
 @pytest.mark.guarantee("G229")
-def test_a_drain_has_an_end(loop: ActorSystem) -> None:
+async def test_a_drain_has_an_end(loop: ActorSystem) -> None:
     book: list[Any] = []
-
-    async def body() -> None:
-        pool = pooled(loop, 1).spawn(Hand, book)
-        pool.handle.hold(asyncio.Event())
-        pool.handle.note("waits")
-        assert not await pool.drain(timeout=0.03)
-        status = pool.status()
-        assert (status.handled, status.dead, status.outstanding, status.waiting) == (0, 2, 0, 0)
-
-    ride(loop, body)
+    pool = pooled(loop, 1).spawn(Hand, book)
+    pool.handle.hold(asyncio.Event())
+    pool.handle.note("waits")
+    with pytest.raises(InvalidArgumentError, match="timeout is -"):
+        await pool.drain(-0.001)
+    assert not await pool.drain(timeout=0.03)
+    status = pool.status()
+    assert (status.handled, status.dead, status.outstanding, status.waiting) == (0, 2, 0, 0)
 
 
 @pytest.mark.guarantee("G229")
@@ -396,51 +325,17 @@ def test_the_end_of_the_loop_is_the_end_of_the_pool(loop: ActorSystem) -> None:
     check_statistics(loop)
 
 
-@pytest.mark.guarantee("G221")
-@pytest.mark.parametrize("way", ["stop", "kill"])
-def test_unread_messages_are_counted_at_the_end(loop: ActorSystem, way: str) -> None:
-    async def body() -> None:
-        letters = buried(loop)
-        pool = pooled(loop, 2).spawn(Hand, [])
-        pool.handle.note("a")
-        assert await pool.handle.half(2) == 1
-        for what in "bcd":
-            pool.handle.note(what)
-        assert (pool.status().accepted, pool.status().waiting) == (5, 3)
-        getattr(pool.handle, way)()
-        await pool.ended()
-        status = pool.status()
-        assert (status.accepted, status.handled, status.dead, status.waiting) == (5, 2, 3, 0)
-        assert [(letter.what, letter.data) for letter in letters] == [("Hand.note()", what) for what in "bcd"]
-
-    ride(loop, body)
-
-
 @pytest.mark.guarantee("G248", "G249")
-def test_a_pool_answers_status_and_ping(loop: ActorSystem) -> None:
-    async def body() -> None:
-        gate = asyncio.Event()
-        pool = pooled(loop, 1, name="hands").spawn(Hand, [])
-        pool.handle.hold(gate)
-        await ping(pool.handle, timeout=0.1)
-        report = await status_of(pool.handle, timeout=0.1)
-        assert (report.actor, report.name, report.kind) == (pool.__actor_id__(), "hands", "Hand")
-        assert (report.waiting, report.children) == (0, ("hands-1",))
-        assert pool.status().accepted == 1
-        with pytest.raises(NoSuchActorError, match=r"Pool\.status"):
-            peek(pool.handle)
-        gate.set()
-        assert await pool.drain()
-
-    ride(loop, body)
-
-
-@pytest.mark.guarantee("G229")
-def test_wrong_drain_arguments_are_refused(loop: ActorSystem) -> None:
-    async def body() -> None:
-        pool = pooled(loop, 1).spawn(Hand, [])
-        with pytest.raises(InvalidArgumentError, match="timeout is -"):
-            await pool.drain(-0.001)
-        assert await pool.handle.half(2) == 1
-
-    ride(loop, body)
+async def test_a_pool_answers_status_and_ping(loop: ActorSystem) -> None:
+    gate = asyncio.Event()
+    pool = pooled(loop, 1, name="hands").spawn(Hand, [])
+    pool.handle.hold(gate)
+    await ping(pool.handle, timeout=0.1)
+    report = await status_of(pool.handle, timeout=0.1)
+    assert (report.actor, report.name, report.kind) == (pool.__actor_id__(), "hands", "Hand")
+    assert (report.waiting, report.children) == (0, ("hands-1",))
+    assert pool.status().accepted == 1
+    with pytest.raises(NoSuchActorError, match=r"Pool\.status"):
+        peek(pool.handle)
+    gate.set()
+    assert await pool.drain()

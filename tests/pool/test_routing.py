@@ -16,7 +16,6 @@ from bandstand.pool import ByKey, Pool, Routing, pooled
 from bandstand.supervision import place_of
 from bandstand.supervision.supervisor import consistent_hash
 from bandstand.topic import Topic
-from tests.actor.players import ride
 from tests.core.support import settle
 from tests.pool.workers import Hand, balanced, buried
 
@@ -39,64 +38,39 @@ def test_round_robin_uses_workers_in_turn(loop: ActorSystem) -> None:
 
 @pytest.mark.guarantee("G222")
 @pytest.mark.parametrize("routing", [Routing.ROUND_ROBIN, Routing.LEAST_LOADED])
-def test_no_message_waits_while_a_worker_is_free(loop: ActorSystem, routing: Routing) -> None:
+async def test_no_message_waits_while_a_worker_is_free(loop: ActorSystem, routing: Routing) -> None:
     book: list[Any] = []
-
-    async def body() -> None:
-        gate = asyncio.Event()
-        pool = pooled(loop, 2, routing=routing).spawn(Hand, book)
-        pool.handle.hold(gate)
-        for number in range(10):
-            pool.handle.note(number)
-        await asyncio.sleep(0.001)
-        assert [entry for entry in book[2:] if entry[1] != "hold"] == [(1, number) for number in range(10)]
-        gate.set()
-
-    ride(loop, body)
+    gate = asyncio.Event()
+    pool = pooled(loop, 2, routing=routing).spawn(Hand, book)
+    pool.handle.hold(gate)
+    for number in range(10):
+        pool.handle.note(number)
+    await asyncio.sleep(0.001)
+    assert [entry for entry in book[2:] if entry[1] != "hold"] == [(1, number) for number in range(10)]
+    gate.set()
 
 
 @pytest.mark.guarantee("G222")
-def test_least_loaded_chooses_the_fewest_messages(loop: ActorSystem) -> None:
-    async def body() -> None:
-        gates = [asyncio.Event() for _ in range(6)]
-        pool = pooled(loop, 3, routing=Routing.LEAST_LOADED, ahead=4).spawn(Hand, [])
+async def test_least_loaded_chooses_the_fewest_messages(loop: ActorSystem) -> None:
+    gates = [asyncio.Event() for _ in range(6)]
+    pool = pooled(loop, 3, routing=Routing.LEAST_LOADED, ahead=4).spawn(Hand, [])
 
-        def loads() -> list[int]:
-            return [worker.outstanding for worker in pool.status().workers]
+    def loads() -> list[int]:
+        return [worker.outstanding for worker in pool.status().workers]
 
-        for gate in gates:
-            pool.handle.hold(gate)
-        await asyncio.sleep(0.001)
-        assert loads() == [2, 2, 2]
-        gates[1].set()
-        gates[4].set()
-        await asyncio.sleep(0.001)
-        assert loads() == [2, 0, 2]
-        for _ in range(2):
-            pool.handle.hold(asyncio.Event())
-        await asyncio.sleep(0.001)
-        assert loads() == [2, 2, 2]
-        pool.stop()
-
-    ride(loop, body)
-
-
-@pytest.mark.guarantee("G222")
-def test_a_higher_lane_goes_first_in_the_pool_too(loop: ActorSystem) -> None:
-    book: list[Any] = []
-
-    async def body() -> None:
-        gate = asyncio.Event()
-        pool = pooled(loop, 1).spawn(Hand, book)
+    for gate in gates:
         pool.handle.hold(gate)
-        await asyncio.sleep(0.001)
-        pool.handle.note("low")
-        pool.handle.urgent("high")
-        gate.set()
-        await asyncio.sleep(0.001)
-        assert [what for _, what in book[1:]] == ["hold", "held", "high", "low"]
-
-    ride(loop, body)
+    await asyncio.sleep(0.001)
+    assert loads() == [2, 2, 2]
+    gates[1].set()
+    gates[4].set()
+    await asyncio.sleep(0.001)
+    assert loads() == [2, 0, 2]
+    for _ in range(2):
+        pool.handle.hold(asyncio.Event())
+    await asyncio.sleep(0.001)
+    assert loads() == [2, 2, 2]
+    pool.stop()
 
 
 @pytest.mark.guarantee("G223")
@@ -132,22 +106,19 @@ def test_a_key_function_gets_the_arguments(loop: ActorSystem) -> None:
 
 
 @pytest.mark.guarantee("G223")
-def test_a_message_without_a_key_is_a_dead_letter(loop: ActorSystem) -> None:
-    async def body() -> None:
-        letters = buried(loop)
-        pool = pooled(loop, 2, routing=ByKey(first_of)).spawn(Hand, [])
-        pool.handle.note(5)
-        pool.handle.note((1.5, "no key"))
-        with pytest.raises(
-            InvalidArgumentError, match=r"Hand.half\(\) could not be computed.*did not pass it on"
-        ):
-            await pool.handle.half(5)
-        assert [letter.data for letter in letters] == [5, (1.5, "no key")]
-        status = pool.status()
-        assert (status.dead, status.failed, status.handled) == (2, 1, 0)
-        balanced(pool)
-
-    ride(loop, body)
+async def test_a_message_without_a_key_is_a_dead_letter(loop: ActorSystem) -> None:
+    letters = buried(loop)
+    pool = pooled(loop, 2, routing=ByKey(first_of)).spawn(Hand, [])
+    pool.handle.note(5)
+    pool.handle.note((1.5, "no key"))
+    with pytest.raises(
+        InvalidArgumentError, match=r"Hand.half\(\) could not be computed.*did not pass it on"
+    ):
+        await pool.handle.half(5)
+    assert [letter.data for letter in letters] == [5, (1.5, "no key")]
+    status = pool.status()
+    assert (status.dead, status.failed, status.handled) == (2, 1, 0)
+    balanced(pool)
 
 
 def test_a_key_function_is_a_function() -> None:
@@ -193,69 +164,57 @@ def test_a_broadcast_reaches_every_worker_once(loop: ActorSystem) -> None:
 
 
 @pytest.mark.guarantee("G224")
-def test_a_broadcast_waits_for_restarted_workers(
-    loop: ActorSystem,
-) -> None:
+async def test_a_broadcast_waits_for_restarted_workers(loop: ActorSystem) -> None:
     book: list[Any] = []
-
-    async def body() -> None:
-        gate = asyncio.Event()
-        pool: Pool[Hand] = pooled(loop, 2, routing=Routing.BROADCAST, mailbox=2).spawn(Hand, book)
-        pool.handle.hold(gate)
-        pool.handle.note("a")
-        await asyncio.sleep(0.001)
-        assert not pool.handle.note.try_send("no room")
-        first = pool.status().workers[0].actor
-        assert first is not None
-        loop.kill_actor(first)
-        await asyncio.sleep(0.001)
-        assert (2, "a") in book
-        assert (1, "a") not in book
-        assert pool.handle.note.try_send("b") is False
-        gate.set()
-        await asyncio.sleep(0.001)
-        assert (1, "a") in book
-        status = pool.status()
-        assert (status.accepted, status.handled, status.dead) == (4, 3, 1)
-        assert pool.handle.note.try_send("room")
-
-    ride(loop, body)
+    gate = asyncio.Event()
+    pool: Pool[Hand] = pooled(loop, 2, routing=Routing.BROADCAST, mailbox=2).spawn(Hand, book)
+    pool.handle.hold(gate)
+    pool.handle.note("a")
+    await asyncio.sleep(0.001)
+    assert not pool.handle.note.try_send("no room")
+    first = pool.status().workers[0].actor
+    assert first is not None
+    loop.kill_actor(first)
+    await asyncio.sleep(0.001)
+    assert (2, "a") in book
+    assert (1, "a") not in book
+    assert pool.handle.note.try_send("b") is False
+    gate.set()
+    await asyncio.sleep(0.001)
+    assert (1, "a") in book
+    status = pool.status()
+    assert (status.accepted, status.handled, status.dead) == (4, 3, 1)
+    assert pool.handle.note.try_send("room")
 
 
 @pytest.mark.guarantee("G224")
-def test_a_broadcast_ask_is_refused(loop: ActorSystem) -> None:
-    async def body() -> None:
-        pool = pooled(loop, 2, routing=Routing.BROADCAST).spawn(Hand, [])
-        with pytest.raises(InvalidArgumentError, match=r"Hand.half\(\) was asked.*broadcasts.*one-way"):
-            await pool.handle.half(4)
-        assert pool.status().failed == 1
-        balanced(pool)
-
-    ride(loop, body)
+async def test_a_broadcast_ask_is_refused(loop: ActorSystem) -> None:
+    pool = pooled(loop, 2, routing=Routing.BROADCAST).spawn(Hand, [])
+    with pytest.raises(InvalidArgumentError, match=r"Hand.half\(\) was asked.*broadcasts.*one-way"):
+        await pool.handle.half(4)
+    assert pool.status().failed == 1
+    balanced(pool)
 
 
 @pytest.mark.guarantee("G224")
-def test_a_broadcast_is_done_after_the_last_worker(loop: ActorSystem) -> None:
-    async def body() -> None:
-        gates = asyncio.Event(), asyncio.Event()
-        pool = pooled(loop, 2, routing=Routing.BROADCAST, max_restarts=5).spawn(Hand, [])
-        topic: Topic[asyncio.Event] = Topic(loop, asyncio.Event, name="gates")
-        # A topic hears what became of each event, and sends the next one then.
-        subscription = topic.subscribe(pool.handle.hold)
-        topic.publish(gates[0])
-        topic.publish(gates[1])
-        await asyncio.sleep(0.001)
-        gates[0].set()
-        await asyncio.sleep(0.001)
-        assert (subscription.handled, subscription.lost, subscription.waiting) == (1, 0, 1)
-        first = pool.status().workers[0].actor
-        assert first is not None
-        loop.kill_actor(first)
-        await asyncio.sleep(0.001)
-        assert subscription.waiting == 1, "the other is still at it"
-        gates[1].set()
-        await asyncio.sleep(0.001)
-        assert (subscription.handled, subscription.lost, subscription.waiting) == (1, 1, 0)
-        balanced(pool)
-
-    ride(loop, body)
+async def test_a_broadcast_is_done_after_the_last_worker(loop: ActorSystem) -> None:
+    gates = asyncio.Event(), asyncio.Event()
+    pool = pooled(loop, 2, routing=Routing.BROADCAST, max_restarts=5).spawn(Hand, [])
+    topic: Topic[asyncio.Event] = Topic(loop, asyncio.Event, name="gates")
+    # A topic hears what became of each event, and sends the next one then.
+    subscription = topic.subscribe(pool.handle.hold)
+    topic.publish(gates[0])
+    topic.publish(gates[1])
+    await asyncio.sleep(0.001)
+    gates[0].set()
+    await asyncio.sleep(0.001)
+    assert (subscription.handled, subscription.lost, subscription.waiting) == (1, 0, 1)
+    first = pool.status().workers[0].actor
+    assert first is not None
+    loop.kill_actor(first)
+    await asyncio.sleep(0.001)
+    assert subscription.waiting == 1, "the other is still at it"
+    gates[1].set()
+    await asyncio.sleep(0.001)
+    assert (subscription.handled, subscription.lost, subscription.waiting) == (1, 1, 0)
+    balanced(pool)

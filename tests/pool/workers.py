@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Protocol
+from typing import Any
 
-from bandstand.actor import Actor, ActorSystem, Implements, Interface, ask, batch, tell
+from bandstand.actor import Actor, ActorSystem, ask, batch, tell
 from bandstand.core import Lane
 from bandstand.core.events import DeadLetter
 from bandstand.pool import Pool
 from tests.core.support import Boom
 
-__all__ = ("Calm", "Desk", "Hand", "balanced", "buried")
+__all__ = ("Calm", "Hand", "balanced", "buried")
 
 
 class Calm(Exception):  # noqa: N818 -- it is an answer
@@ -72,24 +72,6 @@ class Hand(Actor):
     @tell
     def name_it(self, *, key: str, value: int = 0) -> None:
         self.book.append((self.number, key, value))
-
-
-class Counting(Interface, Protocol):
-    @tell
-    def add(self, n: int) -> None: ...
-    @ask
-    def total(self) -> int: ...
-
-
-class Desk(Implements[Counting]):
-    def __init__(self, start: int) -> None:
-        self.sum = start
-
-    def add(self, n: int) -> None:
-        self.sum += n
-
-    def total(self) -> int:
-        return self.sum
 
 
 def balanced(pool: Pool[Any]) -> None:

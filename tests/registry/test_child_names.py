@@ -5,19 +5,10 @@ from __future__ import annotations
 import pytest
 
 from bandstand.actor import ActorSystem, child, id_of
-from bandstand.errors import NameTakenError, NameTimeoutError, NoSuchNameError
+from bandstand.errors import NameTakenError, NoSuchNameError
 from bandstand.registry import Registry
-from bandstand.supervision import (
-    Backoff,
-    ChildSpec,
-    DynamicSpec,
-    RestartPolicy,
-    Strategy,
-    SupervisorSpec,
-    spawn_supervisor,
-)
+from bandstand.supervision import Backoff, ChildSpec, DynamicSpec, Strategy, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
-from tests.actor.players import ride
 from tests.actor.workers import one_for_one
 from tests.core.support import settle
 from tests.registry.actors import Database
@@ -54,59 +45,6 @@ def test_a_child_that_is_down_is_not_found(loop: ActorSystem, clock: VirtualCloc
     clock.advance(0.2)
     settle(loop)
     assert registry.find("db", Database) is handle
-
-
-def test_a_wait_ends_with_the_next_restart(loop: ActorSystem) -> None:
-    async def body() -> None:
-        root = one_for_one(loop, child("db", backoff=Backoff(initial=0.1)).of(Database))
-        registry = Registry(loop)
-        handle = root.handle(Database, "db")
-        registry.register("db", handle)
-        first = id_of(handle)
-        handle.crash()
-        await handle.ended()
-        with pytest.raises(NameTimeoutError):
-            await registry.wait("db", Database, timeout=0.02)
-        assert await registry.wait("db", Database, timeout=1.0) is handle
-        assert id_of(handle) != first
-
-    ride(loop, body)
-
-
-def test_the_name_of_a_forgotten_child_is_free(loop: ActorSystem) -> None:
-    root = one_for_one(loop, child("db", restart=RestartPolicy.NEVER).of(Database))
-    registry = Registry(loop)
-    handle = root.handle(Database, "db")
-    registry.register("db", handle)
-    handle.stop()
-    assert registry.find("db", Database) is None
-    settle(loop)  # the supervisor hears of it, and forgets it
-    assert registry.names() == ()
-    registry.register("db", loop.spawn(Database))
-
-
-def test_a_stopped_child_keeps_its_name_until_it_is_deleted(loop: ActorSystem) -> None:
-    root = one_for_one(loop, child("db").of(Database))
-    registry = Registry(loop)
-    handle = root.handle(Database, "db")
-    registry.register("db", handle)
-    root.stop_child("db")
-    settle(loop)
-    assert (registry.find("db", Database), registry.names()) == (None, ("db",))
-    root.restart_child("db")
-    assert registry.find("db", Database) is handle
-    root.stop_child("db")
-    root.delete_child("db")
-    assert registry.names() == ()
-
-
-def test_the_name_is_free_when_the_supervisor_has_ended(loop: ActorSystem) -> None:
-    root = one_for_one(loop, child("db").of(Database))
-    registry = Registry(loop)
-    registry.register("db", root.handle(Database, "db"))
-    root.stop()
-    settle(loop)
-    assert registry.names() == ()
 
 
 def test_the_name_of_a_dynamic_child(loop: ActorSystem) -> None:
@@ -161,21 +99,6 @@ def test_the_name_is_kept_while_a_supervisor_restarts(loop: ActorSystem) -> None
     settle(loop)
     assert seen == [("inner", ("db",)), ("db", ("db",))]
     assert registry.find("db", Database) is handle
-
-
-def test_a_wait_for_a_child_of_a_restarted_supervisor(loop: ActorSystem) -> None:
-    async def body() -> None:
-        inner = SupervisorSpec(children=(child("db").of(Database),), max_restarts=0)
-        root = one_for_one(loop, ChildSpec("inner", inner, backoff=Backoff(initial=0.1)))
-        registry = Registry(loop)
-        handle = root.handle(Database, "inner", "db")
-        registry.register("db", handle)
-        handle.crash()
-        await handle.ended()
-        assert registry.find("db", Database) is None
-        assert await registry.wait("db", Database, timeout=1.0) is handle
-
-    ride(loop, body)
 
 
 def test_a_name_of_one_incarnation_ends_with_it(loop: ActorSystem) -> None:

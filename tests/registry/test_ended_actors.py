@@ -12,7 +12,7 @@ from bandstand.actor import ActorSystem, id_of
 from bandstand.core import ActorStatus
 from bandstand.errors import NameTakenError, NoSuchNameError
 from bandstand.registry import Registry
-from tests.actor.players import ride, turns
+from tests.actor.players import turns
 from tests.core.support import settle
 from tests.registry.actors import Database, Slow, Usher, Witness, crash
 
@@ -42,39 +42,17 @@ def heir_of(loop: ActorSystem, registry: Registry) -> Callable[[], object]:
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_an_ended_actor_is_not_found(loop: ActorSystem, end: str) -> None:
-    registry = Registry(loop)
-    database = loop.spawn(Database)
-    registry.register("db", database)
-    ENDS[end](loop, database)
-    settle(loop)
-    assert registry.find("db", Database) is None
-    assert registry.names() == ()
-    with pytest.raises(NoSuchNameError):
-        registry.get("db", Database)
-
-
-@pytest.mark.parametrize("end", ENDS)
-def test_the_name_is_free_in_a_down_message(loop: ActorSystem, end: str) -> None:
-    registry, book = Registry(loop), list[Any]()
-    database = loop.spawn(Database)
-    registry.register("db", database)
-    witness = loop.spawn(Witness, heir_of(loop, registry), book)
-    loop.monitor(id_of(witness), id_of(database))
-    ENDS[end](loop, database)
-    settle(loop)
-    assert book == [("Down", True)]
-
-
-@pytest.mark.parametrize("end", ENDS)
-def test_the_name_is_free_in_a_child_exit(loop: ActorSystem, end: str) -> None:
+@pytest.mark.parametrize("hears", ["Down", "ChildExit"])
+def test_the_name_is_free_when_a_watcher_hears_of_the_end(loop: ActorSystem, end: str, hears: str) -> None:
     registry, book = Registry(loop), list[Any]()
     witness = loop.spawn(Witness, heir_of(loop, registry), book)
-    database = loop.options(supervisor=witness).spawn(Database)
+    database = loop.options(supervisor=witness if hears == "ChildExit" else None).spawn(Database)
     registry.register("db", database)
+    if hears == "Down":
+        loop.monitor(id_of(witness), id_of(database))
     ENDS[end](loop, database)
     settle(loop)
-    assert book == [("ChildExit", True)]
+    assert book == [(hears, True)]
 
 
 @pytest.mark.parametrize("end", ENDS)
@@ -102,20 +80,6 @@ def test_the_name_is_free_before_dead_letters(loop: ActorSystem) -> None:
     assert book == [("dead", True), ("stop", "again")]
 
 
-def test_the_name_is_free_after_ended(loop: ActorSystem) -> None:
-    registry = Registry(loop)
-
-    async def body() -> object:
-        database = loop.spawn(Database)
-        registry.register("db", database)
-        inherit = heir_of(loop, registry)
-        database.crash()
-        await database.ended()
-        return inherit()
-
-    assert ride(loop, body) is True
-
-
 def test_the_name_is_free_in_an_earlier_exit_callback(loop: ActorSystem) -> None:
     """The last to wait for an end is the first to be told of it: here, a future of another thread's, before the registry."""
     registry, book = Registry(loop), list[Any]()
@@ -132,37 +96,20 @@ def test_the_name_is_free_in_an_earlier_exit_callback(loop: ActorSystem) -> None
     )  # the registry, told of the first one's end, has not taken it from the second
 
 
-def test_an_actor_in_on_stop_keeps_its_name(loop: ActorSystem) -> None:
+async def test_an_actor_in_on_stop_keeps_its_name(loop: ActorSystem) -> None:
     registry = Registry(loop)
-
-    async def body() -> None:
-        gate = asyncio.Event()
-        slow = loop.spawn(Slow, gate)
-        registry.register("db", slow)
-        slow.stop()
-        await turns()
-        assert loop.status(id_of(slow)) is ActorStatus.STOPPING
-        assert registry.find("db", Database) is None
-        with pytest.raises(NoSuchNameError, match=r"'db' is the name of <Slow .*>, which is down or ending"):
-            registry.get("db", Database)
-        with pytest.raises(NameTakenError, match="ending"):
-            registry.register("db", loop.spawn(Database))
-        assert registry.names() == ("db",)
-        gate.set()
-        await slow.ended()
-        assert registry.names() == ()
-
-    ride(loop, body)
-
-
-def test_an_actor_registers_itself_in_on_start(loop: ActorSystem) -> None:
-    registry = Registry(loop)
-
-    class Starter(Database):
-        def on_start(self) -> None:
-            registry.register("db", self.me)
-
-    starter = loop.spawn(Starter)
-    assert registry.get("db", Starter) == starter
-    starter.stop()
+    gate = asyncio.Event()
+    slow = loop.spawn(Slow, gate)
+    registry.register("db", slow)
+    slow.stop()
+    await turns()
+    assert loop.status(id_of(slow)) is ActorStatus.STOPPING
+    assert registry.find("db", Database) is None
+    with pytest.raises(NoSuchNameError, match=r"'db' is the name of <Slow .*>, which is down or ending"):
+        registry.get("db", Database)
+    with pytest.raises(NameTakenError, match="ending"):
+        registry.register("db", loop.spawn(Database))
+    assert registry.names() == ("db",)
+    gate.set()
+    await slow.ended()
     assert registry.names() == ()

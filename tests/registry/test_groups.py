@@ -15,7 +15,7 @@ from bandstand.testing import VirtualClock
 from tests.actor.players import elsewhere
 from tests.actor.workers import one_for_one
 from tests.core.support import settle
-from tests.registry.actors import Clerk, Counter, Counting, Database, Replica, Witness
+from tests.registry.actors import Clerk, Database, Replica, Witness
 
 pytestmark = pytest.mark.guarantee("G206")
 
@@ -77,15 +77,6 @@ def test_a_message_goes_to_every_member(loop: ActorSystem) -> None:
     assert book == ["row", "named", ("replica", "row"), ("replica", "named")]
 
 
-def test_a_group_of_an_interface(loop: ActorSystem) -> None:
-    group = Registry(loop).group("counters", Counter)
-    book: list[int] = []
-    group.join(loop.spawn(Counter, book))
-    assert group.tell(Counting.add, 5) == Told(1, 0)
-    settle(loop)
-    assert book == [5]
-
-
 def test_a_wrong_message_is_sent_to_no_member(loop: ActorSystem) -> None:
     group = Registry(loop).group("dbs", Database)
     book: list[Any] = []
@@ -116,18 +107,6 @@ def test_a_full_member_is_counted(loop: ActorSystem, clock: VirtualClock) -> Non
     clock.advance(1.001)
     settle(loop)
     assert [event.missed for event in heard if isinstance(event, Lagged)] == [1, 2]
-
-
-def test_unreported_losses_are_reported_when_a_member_leaves(loop: ActorSystem) -> None:
-    group = Registry(loop).group("dbs", Database)
-    heard: list[RuntimeEvent] = []
-    loop.events.listen(heard.append)
-    small = loop.options(mailbox=2).spawn(Database)
-    group.join(small)
-    for number in range(10):
-        group.tell(Database.store, number)
-    small.stop()
-    assert sum(event.missed for event in heard if isinstance(event, Lagged)) == 8
 
 
 def test_a_supervised_member_survives_restarts(loop: ActorSystem) -> None:
@@ -169,14 +148,3 @@ def test_watchers_hear_of_joins_and_leaves(loop: ActorSystem) -> None:
     group.join(second)
     settle(loop)
     assert len(book) == 4
-
-
-def test_thousands_join_and_leave(loop: ActorSystem) -> None:
-    group = Registry(loop).group("dbs", Database)
-    members = [loop.spawn(Database) for _ in range(2000)]
-    for member in members:
-        group.join(member)
-    assert group.tell(Database.store, 1) == Told(2000, 0)
-    for member in members[::2]:
-        member.stop()
-    assert group.members() == tuple(members[1::2])

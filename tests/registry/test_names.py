@@ -20,8 +20,7 @@ from bandstand.errors import (
 )
 from bandstand.registry import Registry
 from tests.actor.players import elsewhere
-from tests.core.support import settle
-from tests.registry.actors import Clerk, Counter, Database, Replica
+from tests.registry.actors import Clerk, Database, Replica
 
 pytestmark = pytest.mark.guarantee("G202")
 
@@ -39,16 +38,6 @@ def test_a_name_finds_its_actor(loop: ActorSystem) -> None:
     assert "1 names" in repr(registry)
 
 
-def test_an_actor_may_have_several_names(loop: ActorSystem) -> None:
-    registry = Registry(loop)
-    database = loop.spawn(Database)
-    for name in ("db", "store", "db"):
-        registry.register(name, database)
-    assert registry.names() == ("db", "store")
-    registry.unregister("db")
-    assert registry.names() == ("store",)
-
-
 def test_a_taken_name_is_an_error_with_its_owner(loop: ActorSystem) -> None:
     registry = Registry(loop)
     first = loop.options(name="first").spawn(Database)
@@ -56,26 +45,6 @@ def test_a_taken_name_is_an_error_with_its_owner(loop: ActorSystem) -> None:
     with pytest.raises(NameTakenError, match=r"'db' is the name of <Database 'first'"):
         registry.register("db", loop.spawn(Database))
     assert registry.find("db", Database) is first
-
-
-def test_registries_are_separate(loop: ActorSystem) -> None:
-    one, other = Registry(loop), Registry(loop)
-    first, second = loop.spawn(Database), loop.spawn(Database)
-    one.register("db", first)
-    other.register("db", second)
-    assert one.get("db", Database) is first
-    assert other.get("db", Database) is second
-
-
-def test_unregister_frees_a_name(loop: ActorSystem) -> None:
-    registry = Registry(loop)
-    first, second = loop.spawn(Database), loop.spawn(Database)
-    registry.register("db", first)
-    assert registry.unregister("db")
-    assert not registry.unregister("db")
-    registry.register("db", second)
-    first.stop()
-    assert registry.get("db", Database) is second
 
 
 def test_a_derived_class_is_found_by_its_base(loop: ActorSystem) -> None:
@@ -86,15 +55,6 @@ def test_a_derived_class_is_found_by_its_base(loop: ActorSystem) -> None:
     registry.register("base", loop.spawn(Database))
     with pytest.raises(InvalidArgumentError, match="'base' is a Database, not a Replica"):
         registry.find("base", Replica)
-
-
-def test_an_implementation_is_found_as_its_interface(loop: ActorSystem) -> None:
-    registry = Registry(loop)
-    book: list[int] = []
-    registry.register("counter", loop.spawn(Counter, book))
-    registry.get("counter", Counter).add(3)
-    settle(loop)
-    assert book == [3]
 
 
 def test_another_class_is_refused_naming_both(loop: ActorSystem) -> None:

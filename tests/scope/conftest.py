@@ -42,9 +42,7 @@ def bandstand_loop_factory(
 
 
 @pytest.fixture
-def bandstand_system(
-    request: pytest.FixtureRequest,
-) -> AbstractAsyncContextManager[object]:
+def bandstand_system(request: pytest.FixtureRequest) -> AbstractAsyncContextManager[object]:
     return nullcontext() if has_marker(request, "no_loop") else attached(request.getfixturevalue("loop"))
 
 

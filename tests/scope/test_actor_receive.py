@@ -7,7 +7,6 @@ import gc
 import warnings
 from collections.abc import Generator
 from typing import Any
-from weakref import ref
 
 import pytest
 
@@ -15,9 +14,8 @@ from bandstand.core import Loop, Verdict
 from bandstand.scope import UNBOUNDED, Channel, Consumer, EndedBy, consume
 from bandstand.scope._consumer import ActorReceive, ItemCoroutine
 from bandstand.supervision import ChildSpec, SupervisorSpec, spawn_supervisor
-from bandstand.testing import VirtualClock, run_async
 from tests.core.support import Boom, settle
-from tests.scope.support import SlowFunction, filled_channel, in_thread, wait_until
+from tests.scope.support import filled_channel, in_thread
 
 pytestmark = pytest.mark.spec("K1", "K2")
 
@@ -46,64 +44,7 @@ def test_an_element_costs_one_message_and_two_if_the_actor_waits_for_it(loop: Lo
     assert actor.processed == 120
 
 
-@pytest.mark.slow
-def test_an_element_is_not_kept(loop: Loop) -> None:
-    class Element:
-        pass
-
-    element = Element()
-    known = ref(element)
-    consume(filled_channel(element), idle_element, loop=loop)
-    del element
-    settle(loop)
-    gc.collect()
-    assert known() is None
-
-
-@pytest.mark.slow
-def test_an_ended_actor_is_not_kept_by_its_channel(loop: Loop) -> None:
-    channel = Channel[int]()
-    actor = consume(channel, idle_element, loop=loop)
-    settle(loop)
-
-    class Element:
-        pass
-
-    kept = Element()
-    known = ref(kept)
-    actor.on_done(lambda outcome, kept=kept: None)  # type: ignore[misc]  # its default
-    _ = actor.stop()
-    del actor, kept
-    settle(loop)
-    gc.collect()
-    assert known() is None
-
-
 # --- the wrapped coroutine -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_a_coroutine_that_never_began_is_closed_with_its_wrapper(loop: Loop, clock: VirtualClock) -> None:
-    """The actor is cancelled in its own function, which still returns a coroutine: it is never run."""
-    jobs: list[Any] = []
-
-    async def job() -> None:
-        raise AssertionError("it must not begin")
-
-    async def main(loop: Loop) -> None:
-        def process(number: int) -> Any:
-            _ = actor.cancel()
-            jobs.append(job())
-            return jobs[-1]
-
-        actor = consume(filled_channel(1), process)
-        assert (await actor.ended()).ended_by is EndedBy.CANCELLED
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        run_async(main, loop, clock=clock)
-        jobs.clear()
-        gc.collect()
 
 
 async def test_a_verdict_returned_after_a_caught_cancellation_counts() -> None:
@@ -159,35 +100,6 @@ class BareYield:
 
     def __await__(self) -> Generator[None, None, None]:
         yield
-
-
-async def test_the_function_is_awaited_in_a_task_and_the_same_one_throughout() -> None:
-    tasks: list[Any] = []
-
-    async def process(number: int) -> Verdict:
-        for _ in range(3):
-            tasks.append(asyncio.current_task())
-            await asyncio.sleep(0)
-        return Verdict.STOP
-
-    await consume(filled_channel(1), process).ended()
-    assert tasks[0] is not None
-    assert len(set(tasks)) == 1
-
-
-@pytest.mark.guarantee("G108")
-async def test_stray_messages_while_in_flight_change_nothing(loop: Loop) -> None:
-    slow = SlowFunction[int]()
-    channel = filled_channel(1, 2)
-    actor = consume(channel, slow)
-    await wait_until(lambda: slow.begun == [1])
-    loop.send(actor.id, "stray")
-    await asyncio.sleep(0)
-    assert slow.begun == [1]
-    slow.gate.set()
-    await wait_until(lambda: slow.ended == [1, 2])
-    await wait_until(lambda: actor.strays == 1)
-    await actor.stop()
 
 
 @pytest.mark.slow

@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import gc
 import pickle
 import warnings
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from bandstand.errors import BandstandError, ChannelClosedError, ChannelTimeoutError, InvalidArgumentError
+from bandstand.errors import ChannelClosedError, ChannelTimeoutError, InvalidArgumentError
 from bandstand.scope import CONFLATED, UNBOUNDED, Channel, ChannelStatistics
 from bandstand.testing import VirtualClock
 from tests.scope.support import (
     BUFFERED,
     CAPACITIES,
     Capacity,
-    as_coroutine,
     check_counters,
     drain,
-    event_loop_factory,
     iterate,
     result_of,
-    sleep_virtual,
     start_waiting,
 )
 
@@ -133,33 +129,6 @@ def test_the_finalizer_of_a_replaced_element_may_use_the_channel() -> None:
     assert drain(channel) == [1]
 
 
-@pytest.mark.guarantee("G92")
-@pytest.mark.real_time(reason="another thread is waited for")
-def test_the_finalizer_of_a_replaced_element_may_wait_for_another_thread() -> None:
-    import threading
-
-    channel = Channel[Any](CONFLATED)
-    answers = Channel[int](UNBOUNDED)
-    said: list[int] = []
-
-    def answer() -> None:
-        answers.try_send(7)
-
-    class Patient:
-        def __del__(self) -> None:
-            thread = threading.Thread(target=answer)
-            thread.start()
-            said.append(answers.receive(timeout=5.0).blocking())
-            thread.join()
-
-    channel.try_send(Patient())
-    channel.try_send(1)
-    assert said == [7]
-
-
-# -- try_send and try_receive ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.guarantee("G93")
 @pytest.mark.parametrize("capacity", CAPACITIES)
 def test_try_send_and_try_receive_never_wait_and_need_no_loop(capacity: Capacity) -> None:
@@ -176,14 +145,6 @@ def test_try_send_and_try_receive_never_wait_and_need_no_loop(capacity: Capacity
         channel.try_send("b")
     with pytest.raises(ChannelClosedError, match="closed and empty"):
         channel.try_receive()
-
-
-async def test_try_receive_takes_from_a_waiting_sender() -> None:
-    channel = Channel[int](1)
-    await channel.send(1)
-    second, third = await start_waiting(channel.send(2)), await start_waiting(channel.send(3))
-    assert drain(channel) == [1, 2, 3]
-    await asyncio.gather(second, third)
 
 
 # -- timeouts ----------------------------------------------------------------------------------------------------------
@@ -217,31 +178,6 @@ async def test_a_wait_times_out_and_not_earlier(side: str, ms: float, bandstand_
 
 
 @pytest.mark.guarantee("G93")
-@pytest.mark.real_time(reason="uvloop's clock cannot be replaced")
-@pytest.mark.parametrize("is_attached", [False, True])
-def test_timeouts_in_real_time(is_attached: bool) -> None:
-    """Once with the clocks that users have."""
-    from time import monotonic
-
-    from bandstand.core import Loop
-
-    async def main() -> None:
-        channel = Channel[int]()
-        before = monotonic()
-        with pytest.raises(ChannelTimeoutError):
-            await channel.receive(timeout=0.012)
-        # uvloop's clock has a resolution of one millisecond.
-        assert 0.0105 <= monotonic() - before < 5
-
-    async def attached() -> None:
-        async with Loop():
-            await main()
-
-    with asyncio.Runner(loop_factory=event_loop_factory()) as runner:
-        runner.run(attached() if is_attached else main())
-
-
-@pytest.mark.guarantee("G93")
 @pytest.mark.no_loop
 async def test_a_timeout_outlives_the_loop_that_kept_it(bandstand_clock: VirtualClock) -> None:
     from bandstand.core import Loop
@@ -253,46 +189,6 @@ async def test_a_timeout_outlives_the_loop_that_kept_it(bandstand_clock: Virtual
         await asyncio.sleep(0.1)
     assert await result_of(receiver) is ChannelTimeoutError
     assert 300 <= (bandstand_clock.now_ns() - before) / 1e6 <= 302
-
-
-@pytest.mark.guarantee("G93")
-@pytest.mark.virtual_time
-async def test_an_operation_that_is_completed_in_time_does_not_time_out(
-    bandstand_clock: VirtualClock,
-) -> None:
-    channel = Channel[int]()
-    receiver = await start_waiting(channel.receive(timeout=0.1))
-    await sleep_virtual(99)
-    assert channel.try_send(5)
-    await sleep_virtual(200)
-    assert await receiver == 5
-    sender = await start_waiting(channel.send(6, timeout=0.1))
-    await sleep_virtual(50)
-    assert await channel.receive() == 6
-    await sleep_virtual(200)
-    await sender
-    assert channel.statistics().timed_out == 0
-
-
-@pytest.mark.guarantee("G93")
-@pytest.mark.virtual_time
-async def test_an_operation_that_timed_out_does_not_block_others() -> None:
-    channel = Channel[int]()
-    impatient = await start_waiting(channel.receive(timeout=0.01))
-    patient = await start_waiting(channel.receive())
-    await sleep_virtual(20)
-    assert await result_of(impatient) is ChannelTimeoutError
-    assert channel.try_send(1)
-    assert await patient == 1
-    short = await start_waiting(channel.send(2, timeout=0.01))
-    long = await start_waiting(channel.send(3))
-    await sleep_virtual(20)
-    assert await result_of(short) is ChannelTimeoutError
-    assert await channel.receive() == 3
-    await long
-
-
-# -- close -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G94")
@@ -338,27 +234,6 @@ async def test_waiting_operations_fail_at_once() -> None:
     check_counters(full, empty)
 
 
-@pytest.mark.slow
-@pytest.mark.guarantee("G94")
-async def test_close_completes_an_operation_that_only_the_queue_holds() -> None:
-    """The queue may hold the only reference to an operation: stepped by hand, and dropped."""
-    channel = Channel[int]()
-    for _ in range(50):
-        next(iter(channel.receive().__await__()))
-    assert channel.statistics().receivers == 50
-    channel.close()
-    gc.collect()
-    channel = Channel[int]()
-    for number in range(50):
-        next(iter(channel.send(number).__await__()))
-    channel.close()
-    gc.collect()
-    assert channel.statistics().refused == 50
-
-
-# -- fairness ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.guarantee("G95")
 @pytest.mark.parametrize("capacity", [0, 1, 3])
 async def test_first_come_first_served_on_both_sides(capacity: int) -> None:
@@ -386,19 +261,6 @@ async def test_first_come_first_served_on_both_sides(capacity: int) -> None:
     await asyncio.gather(*senders)
     assert done == list(range(20))
 
-
-@pytest.mark.guarantee("G95")
-async def test_a_new_operation_does_not_overtake_waiting_ones() -> None:
-    channel = Channel[str](1)
-    await channel.send("first")
-    second = await start_waiting(channel.send("second"))
-    assert await channel.receive() == "first"
-    assert not channel.try_send("pushy"), "the free slot belongs to the waiting sender"
-    assert drain(channel) == ["second"]
-    await second
-
-
-# -- elements ----------------------------------------------------------------------------------------------------------
 
 ODD: list[Any] = [
     None, (), (1,), (1, 2, 3), 0, False, "", [], {}, b"",
@@ -430,29 +292,6 @@ async def test_every_value_is_passed_unchanged(value: Any) -> None:
         assert await channel.receive() is value
     await channel.send(value)
     assert await asyncio.wait_for(channel.receive(), 1) is value
-
-
-@pytest.mark.guarantee("G91")
-async def test_a_channel_keeps_no_reference_to_received_elements() -> None:
-    import weakref
-
-    class Thing:
-        pass
-
-    for capacity in (0, 1, UNBOUNDED):
-        channel = Channel[Thing](capacity)
-        thing = Thing()
-        seen = weakref.ref(thing)
-        sender = asyncio.create_task(as_coroutine(channel.send(thing)))
-        del thing
-        await iterate()
-        del sender
-        await channel.receive()
-        await iterate()
-        assert seen() is None
-
-
-# -- statistics --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G99")
@@ -496,11 +335,6 @@ def test_repr(channel: Channel[int], text: str) -> None:
     channel.close()
     assert repr(channel) == text.replace(": ", ": closed, ")
     assert channel, "a channel is always true"
-
-
-def test_the_name_is_what_was_given() -> None:
-    assert Channel[int](name="orders").name == "orders"
-    assert Channel[int]().name is None
 
 
 # -- misuse ------------------------------------------------------------------------------------------------------------
@@ -611,29 +445,3 @@ async def test_channels_and_operations_cannot_be_pickled_or_copied(duplicate: An
         with pytest.raises(TypeError, match="cannot be pickled"):
             duplicate(thing)
     await operation
-
-
-def test_errors_are_bandstand_errors_and_name_the_channel() -> None:
-    channel = Channel[int](name="orders")
-    channel.close()
-    with pytest.raises(BandstandError, match="'orders'") as caught:
-        channel.try_send(1)
-    assert pickle.loads(pickle.dumps(caught.value)).args == caught.value.args
-
-
-async def test_a_task_made_of_an_operation_has_a_repr() -> None:
-    """asyncio accepts it as a coroutine, because it has all of its methods."""
-    channel = Channel[int]()
-    task = asyncio.ensure_future(channel.receive())
-    await iterate()
-    assert "pending" in repr(task)
-    channel.try_send(1)
-    assert await task == 1
-
-
-async def test_throw_needs_an_exception() -> None:
-    start_waiting = cast("Any", Channel[int]().receive()).__await__()
-    start_waiting.send(None)
-    with pytest.raises(TypeError):
-        start_waiting.throw()
-    start_waiting.close()

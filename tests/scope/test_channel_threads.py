@@ -96,9 +96,6 @@ def all_of(senders: int, each: int) -> list[tuple[int, int]]:
     return [(sender, number) for sender in range(senders) for number in range(each)]
 
 
-# -- exactly once ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.guarantee("G91")
 @pytest.mark.parametrize("capacity", CAPACITIES)
 def test_two_event_loops_and_threads(capacity: Capacity, crew: Crew) -> None:
@@ -143,33 +140,6 @@ def test_two_event_loops_and_threads(capacity: Capacity, crew: Crew) -> None:
     check_counters(channel)
 
 
-@pytest.mark.guarantee("G99")
-def test_the_counters_balance_at_every_moment_for_every_thread(crew: Crew) -> None:
-    channel = Channel[int](2)
-    is_over = threading.Event()
-
-    def look() -> None:
-        while not is_over.is_set():
-            check_counters(channel)
-
-    def send() -> None:
-        for number in range(2000):
-            channel.send(number).blocking()
-
-    def receive() -> None:
-        for _ in range(2000):
-            channel.receive().blocking()
-
-    lookers = Crew()
-    lookers.start(look)
-    for work in (send, receive, send, receive):
-        crew.start(work)
-    crew.join()
-    is_over.set()
-    lookers.join()
-    assert channel.statistics().received == 4000
-
-
 @pytest.mark.parametrize("capacity", [0, 2])
 def test_selects_in_many_threads(capacity: int, crew: Crew) -> None:
     """Both sides select from both channels: the worst case for leaving several queues at once."""
@@ -212,30 +182,6 @@ def test_selects_in_many_threads(capacity: int, crew: Crew) -> None:
     check_counters(left, right)
     for channel in (left, right):
         assert (channel.statistics().senders, channel.statistics().receivers) == (0, 0)
-
-
-@pytest.mark.slow
-def test_one_channel_on_both_sides_of_many_selects(crew: Crew) -> None:
-    channel = Channel[int]()
-    sent: list[int] = []
-    got: list[int] = []
-
-    def play(start: int) -> None:
-        for number in range(start, start + 150):
-            with suppress(ChannelTimeoutError):
-                index, item = select(channel.send(number), channel.receive(), timeout=0.05).blocking()
-                if index == 0:
-                    sent.append(number)
-                else:
-                    assert item is not None
-                    assert not start <= item < start + 150, "it was paired with itself"
-                    got.append(item)
-
-    for start in (0, 1000, 2000):
-        crew.start(play, start)
-    crew.join()
-    assert sorted(sent) == sorted(got)
-    check_counters(channel)
 
 
 # -- races -------------------------------------------------------------------------------------------------------------
@@ -323,40 +269,6 @@ def test_tasks_that_are_cancelled_while_a_thread_sends(capacity: Capacity, crew:
     check_counters(channel)
 
 
-@pytest.mark.guarantee("G96")
-def test_senders_that_are_cancelled_while_a_thread_receives(crew: Crew) -> None:
-    """A cancelled send was not sent, unless it was received at that moment; and never twice."""
-    channel = Channel[int]()
-    got: list[int] = []
-    sure: list[int] = []
-
-    async def send(number: int) -> None:
-        await channel.send(number)
-        sure.append(number)
-
-    async def main() -> None:
-        random = Random(11)
-        for start in range(0, 1500, 3):
-            tasks = [asyncio.create_task(send(start + each)) for each in range(3)]
-            await iterate(random.randrange(6))
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        channel.close()
-
-    def receive() -> None:
-        with suppress(ChannelClosedError):
-            while True:
-                got.append(channel.receive().blocking())
-
-    crew.start_loop(main)
-    crew.start(receive)
-    crew.join()
-    assert len(set(got)) == len(got)
-    assert set(sure) <= set(got)
-    check_counters(channel)
-
-
 @pytest.mark.guarantee("G97")
 @pytest.mark.parametrize("is_blocking", [False, True])
 def test_a_token_races_with_an_element(is_blocking: bool, crew: Crew) -> None:
@@ -408,40 +320,6 @@ def test_a_token_races_with_an_element(is_blocking: bool, crew: Crew) -> None:
     assert got == list(range(len(got))), "each once, in order"
     check_counters(channel)
     assert channel.statistics().sent == len(got)
-
-
-@pytest.mark.guarantee("G93")
-def test_timeouts_race_with_elements(crew: Crew) -> None:
-    channel = Channel[int]()
-    got: list[int] = []
-    sent: list[int] = []
-
-    def receive() -> None:
-        while not channel.is_closed:
-            with suppress(ChannelTimeoutError, ChannelClosedError):
-                got.append(channel.receive(timeout=0.0002).blocking())
-
-    async def receive_async() -> None:
-        while not channel.is_closed:
-            with suppress(ChannelTimeoutError, ChannelClosedError):
-                got.append(await channel.receive(timeout=0.001))
-
-    def send(start: int) -> None:
-        for number in range(start, start + 400):
-            with suppress(ChannelTimeoutError):
-                channel.send(number, timeout=0.0003).blocking()
-                sent.append(number)
-
-    receivers = Crew()
-    receivers.start(receive)
-    receivers.start_loop(receive_async)
-    crew.start(send, 0)
-    crew.start(send, 1000)
-    crew.join()
-    channel.close()
-    receivers.join()
-    assert sorted(got) == sorted(sent), "what timed out was not sent, what was sent was received"
-    check_counters(channel)
 
 
 @pytest.mark.slow
@@ -519,27 +397,6 @@ def test_blocking_with_timeouts() -> None:
     assert (stats.senders, stats.receivers, stats.buffered) == (0, 0, 0)
 
 
-@pytest.mark.guarantee("G97")
-def test_blocking_with_a_token(crew: Crew) -> None:
-    channel = Channel[int]()
-    token = CancelToken()
-    token.cancel("too late")
-    with pytest.raises(TokenCancelledError, match="too late"):
-        channel.receive(token=token).blocking()
-    token = CancelToken()
-
-    def cancel() -> None:
-        while channel.statistics().receivers == 0:
-            pass
-        token.cancel("now")
-
-    crew.start(cancel)
-    with pytest.raises(TokenCancelledError, match="now"):
-        channel.receive(token=token).blocking()
-    crew.join()
-    assert channel.statistics().receivers == 0
-
-
 @pytest.mark.guarantee("G96")
 def test_an_interrupted_thread_leaves_the_queue(crew: Crew) -> None:
     """As by Ctrl-C."""
@@ -566,25 +423,6 @@ def test_an_interrupted_thread_leaves_the_queue(crew: Crew) -> None:
         signal.signal(signal.SIGUSR1, before)
     assert channel.statistics().receivers == 0
     assert not channel.try_send(1)
-
-
-@pytest.mark.guarantee("G94")
-def test_close_wakes_a_waiting_thread(crew: Crew) -> None:
-    channel = Channel[int]()
-    told: list[str] = []
-
-    def wait(operation: Any) -> None:
-        try:
-            operation.blocking()
-        except ChannelClosedError as error:
-            told.append(str(error))
-
-    crew.start(wait, channel.receive())
-    while channel.statistics().receivers == 0:
-        pass
-    channel.close()
-    crew.join()
-    assert len(told) == 1
 
 
 @pytest.mark.guarantee("G93", "G97")

@@ -6,26 +6,24 @@ import asyncio
 import gc
 from collections.abc import Callable
 from contextlib import suppress
-from contextvars import ContextVar
 from functools import partial
 from typing import Any
 from weakref import ref
 
 import pytest
 
-from bandstand.core import ActorId, ActorStatus, Loop, Verdict
+from bandstand.core import ActorId, ActorStatus, Loop
 from bandstand.errors import (
     ChannelTimeoutError,
     InvalidArgumentError,
     LoopClosedError,
-    MailboxFullError,
     MaxActorsError,
     ScopeClosedError,
     WrongThreadError,
 )
-from bandstand.scope import CONFLATED, UNBOUNDED, CancelToken, Channel, ChannelActor, EndedBy, Scope, consume
+from bandstand.scope import UNBOUNDED, CancelToken, Channel, EndedBy, Scope, consume
 from bandstand.testing import VirtualClock
-from tests.core.support import LoopMaker, RecordingObserver, check_statistics, fill, settle
+from tests.core.support import LoopMaker, RecordingObserver, check_statistics, settle
 from tests.scope.support import OutcomeRecorder, filled_channel, wait_until
 
 # --- once for each element ----------------------------------------------------------------------------------------------
@@ -43,28 +41,6 @@ async def test_calls_the_function_once_for_each_element_in_order(capacity: Any) 
     assert (await actor.ended()).ended_by is EndedBy.CLOSED
     assert got == list(range(100))
     assert actor.processed == 100
-
-
-@pytest.mark.spec("K1")
-@pytest.mark.guarantee("G106")
-async def test_an_async_function_handles_one_element_at_a_time() -> None:
-    busy, most, got = 0, 0, list[int]()
-
-    async def process(number: int) -> Verdict:
-        nonlocal busy, most
-        busy += 1
-        most = max(most, busy)
-        await asyncio.sleep(0)
-        got.append(number)
-        busy -= 1
-        return Verdict.OK
-
-    channel = filled_channel(*range(20))
-    actor = consume(channel, process)
-    channel.close()
-    await actor.ended()
-    assert got == list(range(20))
-    assert most == 1
 
 
 async def waits_a_turn(got: list[int], number: int) -> None:
@@ -106,51 +82,6 @@ async def test_any_callable_works(make: Callable[[list[int]], Any]) -> None:
     assert got == [1, 2, 3]
 
 
-@pytest.mark.spec("K3")
-async def test_a_conflated_channel_gives_the_newest() -> None:
-    channel, got = Channel[int](CONFLATED), list[int]()
-    actor = consume(channel, got.append)
-    for number in range(10):
-        channel.try_send(number)
-    await wait_until(lambda: got != [])
-    channel.close()
-    await actor.ended()
-    assert got == [9]
-
-
-@pytest.mark.spec("K1")
-async def test_its_function_may_send_to_the_same_channel() -> None:
-    channel, got = filled_channel(3), list[int]()
-
-    def count_down(number: int) -> None:
-        got.append(number)
-        if number == 0:
-            channel.close()
-        else:
-            channel.try_send(number - 1)
-
-    await consume(channel, count_down).ended()
-    assert got == [3, 2, 1, 0]
-
-
-async def test_each_element_of_an_async_function_starts_from_the_context_of_the_start() -> None:
-    variable = ContextVar("variable", default="unset")
-    seen: list[str] = []
-
-    async def process(number: int) -> None:
-        seen.append(variable.get())
-        variable.set(f"set by {number}")
-        await asyncio.sleep(0)
-
-    variable.set("at the start")
-    channel = filled_channel(1, 2)
-    actor = consume(channel, process)
-    variable.set("later")
-    channel.close()
-    await actor.ended()
-    assert seen == ["at the start", "at the start"]
-
-
 # --- fairness ----------------------------------------------------------------------------------------------------------
 
 
@@ -162,19 +93,6 @@ def test_two_busy_consumers_alternate_element_by_element(loop: Loop) -> None:
         consume(filled_channel(*[name] * 50), got.append, loop=loop)
     settle(loop)
     assert got == ["a", "b"] * 50
-
-
-@pytest.mark.spec("K2")
-@pytest.mark.guarantee("G107")
-def test_an_ordinary_actor_runs_between_two_elements(loop: Loop) -> None:
-    got: list[str] = []
-    consume(filled_channel(*["element"] * 3), got.append, loop=loop)
-    note = loop.spawn(lambda ctx, data: got.append(data))
-    for _ in range(2):
-        loop.send(note, "message")
-    settle(loop)
-    # An ordinary actor may process its whole mailbox in one turn; a channel actor one element.
-    assert got == ["element", "message", "message", "element", "element"]
 
 
 @pytest.mark.spec("K2")
@@ -196,25 +114,6 @@ async def test_a_busy_consumer_delays_neither_tasks_nor_timers(clock: VirtualClo
 # --- no cost while idle --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("K2")
-@pytest.mark.guarantee("G107")
-async def test_two_idle_seconds_cause_no_wakeup_in_virtual_time(
-    make_loop: LoopMaker, clock: VirtualClock, loop: Loop
-) -> None:
-    channel = Channel[int]()
-    actors = [consume(channel, idle_element) for _ in range(10)]
-    await wait_until(lambda: channel.statistics().receivers == 10)
-    await asyncio.sleep(0)
-    before, start = loop.statistics(), clock.now_ns()
-    await asyncio.get_running_loop().create_task(virtual_sleep(clock, 2))
-    after = loop.statistics()
-    assert clock.now_ns() - start >= 2_000_000_000
-    assert (after.wakeups, after.ticks, after.handled) == (before.wakeups, before.ticks, before.handled)
-    channel.close()
-    for actor in actors:
-        await actor.ended()
-
-
 def idle_element(_item: object) -> None:
     """Do nothing with an element."""
 
@@ -222,16 +121,6 @@ def idle_element(_item: object) -> None:
 async def wheel_sleep(ms: float) -> None:
     with suppress(ChannelTimeoutError):
         await Channel[None]().receive(timeout=ms / 1000)
-
-
-async def virtual_sleep(clock: VirtualClock, seconds: float) -> None:
-    """Sleep on the event loop where its time is virtual; elsewhere advance the clock by hand."""
-    if getattr(asyncio.get_running_loop(), "virtual_time", False):
-        await asyncio.sleep(seconds)
-    else:
-        clock.advance(seconds)
-        for _ in range(100):
-            await asyncio.sleep(0)
 
 
 # --- id, name and loop ---------------------------------------------------------------------------------------------------
@@ -249,13 +138,6 @@ def test_it_is_an_actor_with_an_id_and_a_name(loop: Loop, diary: RecordingObserv
     assert (actor.name, actor.loop) == ("orders", loop)
 
 
-def test_its_default_name_is_that_of_the_channel(loop: Loop) -> None:
-    channel = Channel[int](name="parcels")
-    assert consume(channel, idle_element, loop=loop).name == "parcels"
-    assert "parcels" in str(loop.tree())
-    assert consume(Channel[int](), idle_element, loop=loop).name is None
-
-
 @pytest.mark.spec("K1")
 @pytest.mark.guarantee("G106")
 def test_messages_to_its_id_are_counted_as_strays_and_ignored(loop: Loop) -> None:
@@ -270,21 +152,6 @@ def test_messages_to_its_id_are_counted_as_strays_and_ignored(loop: Loop) -> Non
     settle(loop)
     assert got == [1, 2, 3, 4]
     check_statistics(loop)
-
-
-@pytest.mark.guarantee("G106")
-def test_a_mailbox_full_of_strays_delays_no_element(loop: Loop) -> None:
-    channel, got = Channel[int](UNBOUNDED), list[int]()
-    actor = consume(channel, got.append, loop=loop)
-    settle(loop)
-    strays = fill(loop, actor.id)
-    with pytest.raises(MailboxFullError):
-        loop.send(actor.id, "one more")
-    channel.try_send(1)
-    loop.poll_once()
-    assert got == [1]
-    settle(loop)
-    assert actor.strays == strays
 
 
 @pytest.mark.parametrize("how", ["run", "poll_once"])
@@ -385,16 +252,6 @@ def test_a_token_that_is_already_cancelled_ends_it_before_its_first_element(loop
     assert (got, len(channel), actor.processed) == ([], 1, 0)
 
 
-@pytest.mark.spec("K3")
-def test_a_closed_and_empty_channel_ends_it_at_once(loop: Loop) -> None:
-    channel = Channel[int]()
-    channel.close()
-    actor = consume(channel, idle_element, loop=loop)
-    settle(loop)
-    assert actor.outcome is not None
-    assert actor.outcome.ended_by is EndedBy.CLOSED
-
-
 @pytest.mark.slow
 @pytest.mark.guarantee("G110")
 def test_an_observer_may_end_it_at_its_start(loop: Loop) -> None:
@@ -437,18 +294,6 @@ def test_repr(loop: Loop) -> None:
     assert repr(actor) == "<ChannelActor 'orders' of <Channel 'orders' of 3: 0 in it>: running>"
     _ = actor.stop()
     assert repr(actor) == "<ChannelActor 'orders' of <Channel 'orders' of 3: 0 in it>: stopped>"
-
-
-async def test_the_function_may_return_a_send() -> None:
-    """An awaitable that the function returns is awaited: this connects two channels."""
-    source, target = filled_channel(1, 2, 3), Channel[int](1)
-    actor: ChannelActor[int] = consume(source, target.send)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # an Operation is no Coroutine
-    source.close()
-    assert [await target.receive() for _ in range(3)] == [1, 2, 3]
-    assert (await actor.ended()).ended_by is EndedBy.CLOSED
-
-
-# --- in a scope ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.spec("K6")

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 from collections.abc import Callable
 from typing import Any
-from weakref import ref
 
 import pytest
 
@@ -19,17 +17,11 @@ from bandstand.errors import (
     InvalidVerdictError,
     LoopBusyError,
 )
-from bandstand.scope import UNBOUNDED, CancelToken, Channel, ChannelActor, EndedBy, Outcome, consume
+from bandstand.scope import UNBOUNDED, Channel, ChannelActor, EndedBy, Outcome, consume
 from bandstand.scope.event import EventWait
 from bandstand.testing import VirtualClock
 from tests.core.support import Boom, LoopMaker, check_statistics, settle
-from tests.scope.support import (
-    OutcomeRecorder,
-    SlowFunction,
-    advance,
-    filled_channel,
-    wait_until,
-)
+from tests.scope.support import OutcomeRecorder, SlowFunction, advance, filled_channel, wait_until
 
 NORMAL, FAIL, PANIC = ExitReason
 
@@ -78,12 +70,7 @@ WAYS: dict[str, Way] = {
     "FAIL": (lambda play: play.give(lambda: Verdict.FAIL), EndedBy.FAILED, FAIL, None),
     "an exception": (lambda play: play.give(boom), EndedBy.FAILED, PANIC, Boom),
     "no verdict": (lambda play: play.give(lambda: "done"), EndedBy.FAILED, PANIC, InvalidVerdictError),
-    "async STOP": (
-        lambda play: play.give(lambda: verdict_of(Verdict.STOP)),
-        EndedBy.RETURNED,
-        NORMAL,
-        None,
-    ),
+    "async STOP": (lambda play: play.give(lambda: verdict_of(Verdict.STOP)), EndedBy.RETURNED, NORMAL, None),
     "async FAIL": (lambda play: play.give(lambda: verdict_of(Verdict.FAIL)), EndedBy.FAILED, FAIL, None),
     "async exception": (lambda play: play.give(lambda: verdict_of(Boom())), EndedBy.FAILED, PANIC, Boom),
     "async no verdict": (
@@ -139,45 +126,6 @@ def test_every_end_has_one_outcome_and_calls_every_callback_once(
     assert play.channel.statistics().receivers == 0
 
 
-@pytest.mark.spec("K5")
-@pytest.mark.guarantee("G110")
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
-async def test_the_same_with_an_attached_loop_where_the_body_waits_for_it(way: Way, loop: Loop) -> None:
-    play = Play(loop)
-    await wait_until(lambda: play.channel.statistics().receivers == 1)
-    deed, ended_by, reason, _cause = way
-    deed(play)
-    outcome = await play.actor.ended()
-    assert (outcome.ended_by, outcome.reason) == (ended_by, reason)
-    await asyncio.sleep(0)
-    assert play.recorder.outcomes == [outcome]
-
-
-@pytest.mark.spec("K5")
-@pytest.mark.guarantee("G110")
-@pytest.mark.no_loop
-async def test_the_end_of_the_loops_block_stops_it(clock: VirtualClock) -> None:
-    slow, recorder = SlowFunction[int](), OutcomeRecorder()
-    async with Loop(clock=clock) as loop:
-        play = Play(loop)
-        consume(filled_channel(1), slow, on_done=recorder)
-        await wait_until(lambda: slow.begun == [1])
-    assert play.recorder.ended_by is recorder.ended_by is EndedBy.STOPPED
-    assert slow.cancelled == [1]
-
-
-@pytest.mark.guarantee("G110")
-async def test_the_loop_asked_to_stop_ends_one_in_flight_and_the_body_can_wait_for_it(loop: Loop) -> None:
-    """The loop does not tick any more, but the outcome must not wait for the end of the block."""
-    slow, recorder = SlowFunction[int](), OutcomeRecorder()
-    actor = consume(filled_channel(1, 2), slow, on_done=recorder)
-    await wait_until(lambda: slow.begun == [1])
-    loop.request_stop()
-    assert (await actor.ended()).ended_by is EndedBy.STOPPED
-    assert slow.cancelled == [1]
-    assert len(recorder.outcomes) == 1
-
-
 @pytest.mark.guarantee("G110")
 async def test_the_loop_asked_to_stop_in_the_tick_in_which_it_ended(loop: Loop) -> None:
     """The outcome was posted, and the loop does not tick any more to deliver it."""
@@ -188,9 +136,6 @@ async def test_the_loop_asked_to_stop_in_the_tick_in_which_it_ended(loop: Loop) 
     loop.send(loop.spawn(lambda ctx, data: loop.request_stop()), "go")
     assert (await actor.ended(timeout=1.0)).ended_by is EndedBy.RETURNED
     assert len(recorder.outcomes) == 1
-
-
-# --- on_done -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.spec("K5")
@@ -212,47 +157,6 @@ def test_what_on_done_raises_is_logged_and_all_others_are_called(
     assert [record.name for record in caplog.records] == ["bandstand.scope"]
     actor.on_done(bad)
     assert len(caplog.records) == 2
-
-
-@pytest.mark.spec("K5")
-@pytest.mark.guarantee("G110")
-def test_on_done_may_do_anything(loop: Loop) -> None:
-    """It runs outside locks and outside the actor's exit: it may start another actor, and inspect this one."""
-    ended: list[ChannelActor[int]] = []
-    channel = filled_channel(*range(5))
-
-    def stop_at_once(number: int) -> Verdict:
-        return Verdict.STOP
-
-    def next_one(outcome: Outcome) -> None:
-        ended.append(actors[-1])
-        assert loop.statistics().alive == 0
-        assert actors[-1].done
-        assert actors[-1].outcome is outcome
-        if len(actors) < 5:
-            actors.append(consume(channel, stop_at_once, loop=loop, on_done=next_one))
-
-    actors = [consume(channel, stop_at_once, loop=loop, on_done=next_one)]
-    settle(loop)
-    assert len(ended) == 5
-    assert [actor.processed for actor in ended] == [1] * 5
-    assert len(channel) == 0
-
-
-# --- close ---------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.spec("K3")
-@pytest.mark.guarantee("G108")
-def test_close_ends_it_when_it_has_drained_the_channel(loop: Loop) -> None:
-    channel, got = filled_channel(1, 2, 3), list[int]()
-    actor = consume(channel, got.append, loop=loop)
-    channel.close()
-    settle(loop)
-    assert got == [1, 2, 3]
-    assert actor.outcome == Outcome(NORMAL, None, EndedBy.CLOSED)
-    assert loop.status(actor.id) is ActorStatus.STOPPED
-    check_statistics(loop)
 
 
 @pytest.mark.spec("K3")
@@ -307,22 +211,6 @@ def test_stop_ends_an_idle_consumer_inside_the_call(loop: Loop) -> None:
 
 @pytest.mark.spec("K4")
 @pytest.mark.guarantee("G108")
-@pytest.mark.parametrize("is_async", [False, True], ids=["def", "async def"])
-async def test_stop_ends_a_consumer_that_is_idle_again_at_once(is_async: bool) -> None:
-    channel, got = filled_channel(1, 2), list[int]()
-
-    async def process(number: int) -> None:
-        await asyncio.sleep(0)
-        got.append(number)
-
-    actor = consume(channel, process if is_async else got.append)
-    await wait_until(lambda: got == [1, 2])
-    await wait_until(lambda: channel.statistics().receivers == 1)
-    assert (await actor.stop(timeout=1.0)).ended_by is EndedBy.STOPPED
-
-
-@pytest.mark.spec("K4")
-@pytest.mark.guarantee("G108")
 def test_no_element_is_taken_after_stop_has_returned(loop: Loop) -> None:
     """Not even in the same tick, in which it was ready to run."""
     channel, got = filled_channel(*range(10)), list[int]()
@@ -338,17 +226,6 @@ def test_no_element_is_taken_after_stop_has_returned(loop: Loop) -> None:
     assert got == [0, -1]
     assert len(channel) == 9
     assert actor.done
-
-
-@pytest.mark.spec("K4")
-async def test_stop_twice_and_after_the_end_gives_the_same_outcome() -> None:
-    actor = consume(Channel[int](), print)
-    first, second = actor.stop(), actor.stop()
-    assert await first is await second
-    assert await actor.stop() is actor.outcome
-    assert await actor.cancel("late") is actor.outcome
-    assert actor.outcome is not None
-    assert actor.outcome.ended_by is EndedBy.STOPPED
 
 
 async def waited(wait: EventWait[Outcome]) -> Outcome:
@@ -372,17 +249,6 @@ async def test_a_wait_for_the_end_can_time_out_and_the_request_stands(
             await wait
     slow.gate.set()
     assert (await actor.ended()).ended_by is EndedBy.STOPPED
-
-
-@pytest.mark.spec("K4")
-async def test_cancel_after_stop_does_not_wait_for_the_element() -> None:
-    slow = SlowFunction[int]()
-    actor = consume(filled_channel(1), slow)
-    await wait_until(lambda: slow.begun == [1])
-    stopped = actor.stop()
-    assert (await actor.cancel("no more patience")).ended_by is EndedBy.CANCELLED
-    assert (await stopped).ended_by is EndedBy.CANCELLED
-    assert slow.cancelled == [1]
 
 
 # --- cancel --------------------------------------------------------------------------------------------------------------
@@ -414,79 +280,6 @@ async def test_cancel_while_a_coroutine_is_in_flight_cancels_it() -> None:
     assert await actor.cancel() == Outcome(NORMAL, None, EndedBy.CANCELLED)
     assert (slow.begun, slow.cancelled, slow.ended) == ([1], [1], [])
     assert (len(channel), actor.processed) == (1, 1)
-
-
-@pytest.mark.spec("K4")
-@pytest.mark.guarantee("G108")
-def test_cancel_while_a_def_runs_lets_it_return_and_no_other_begin(loop: Loop) -> None:
-    token = CancelToken()
-    channel, got = filled_channel(1, 2, 3), list[int]()
-
-    def process(number: int) -> None:
-        token.cancel("in the middle")
-        got.append(number)
-
-    actor = consume(channel, process, token=token, loop=loop)
-    settle(loop)
-    assert actor.outcome == Outcome(NORMAL, None, EndedBy.CANCELLED)
-    assert (got, len(channel)) == ([1], 2)
-
-
-@pytest.mark.spec("K4")
-async def test_a_coroutine_that_returns_a_verdict_when_it_is_cancelled_was_cancelled() -> None:
-    begun = asyncio.Event()
-
-    async def stubborn(number: int) -> Verdict:
-        begun.set()
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            return Verdict.OK
-        raise AssertionError
-
-    channel = filled_channel(1, 2)
-    actor = consume(channel, stubborn)
-    await begun.wait()
-    assert (await actor.cancel()).ended_by is EndedBy.CANCELLED
-    assert len(channel) == 1
-
-
-@pytest.mark.spec("K4")
-@pytest.mark.guarantee("G108")
-async def test_a_parent_token_cancels_all_actors_and_an_actors_token_only_itself() -> None:
-    token = CancelToken()
-    channel = Channel[int]()
-    one, other = consume(channel, print, token=token), consume(channel, print, token=token)
-    await one.cancel()
-    assert not token.cancelled
-    assert not other.done
-    token.cancel("all of you")
-    assert (await other.ended()).ended_by is EndedBy.CANCELLED
-    assert other.token.reason == "all of you"
-    assert other.token.origin == token.number
-
-
-@pytest.mark.spec("K4")
-async def test_a_deadline_ends_it() -> None:
-    token = CancelToken(timeout=0.1)
-    actor = consume(Channel[int](), print, token=token)
-    assert (await actor.ended()).ended_by is EndedBy.CANCELLED
-    assert isinstance(actor.token.cause, TimeoutError)
-
-
-@pytest.mark.slow
-@pytest.mark.spec("K4")
-@pytest.mark.guarantee("G108")
-async def test_an_ended_actor_leaves_no_listener_on_the_token() -> None:
-    token = CancelToken()
-    actors = [consume(Channel[int](), print, token=token) for _ in range(10)]
-    own = [ref(actor.token) for actor in actors]
-    while actors:
-        await actors.pop().stop()
-    await asyncio.sleep(0)
-    gc.collect()
-    assert [token() for token in own] == [None] * 10
-    token.cancel()
 
 
 # --- from inside ---------------------------------------------------------------------------------------------------------
@@ -524,25 +317,6 @@ def test_from_its_own_def_it_requests_and_returns(request_of: Any, is_run: bool,
 
 @pytest.mark.spec("K4")
 @pytest.mark.guarantee("G111")
-async def test_from_its_own_async_function_stop_requests_and_returns() -> None:
-    seen: list[Any] = []
-
-    async def process(number: int) -> None:
-        await asyncio.sleep(0)
-        seen.append((await actor.stop()).ended_by)
-        await asyncio.sleep(0)
-        seen.append((await actor.ended()).ended_by)
-        seen.append(actor.done)
-
-    channel = filled_channel(1, 2)
-    actor = consume(channel, process)
-    assert (await actor.ended()).ended_by is EndedBy.STOPPED
-    assert seen == [EndedBy.NOT_YET, EndedBy.NOT_YET, False]
-    assert len(channel) == 1
-
-
-@pytest.mark.spec("K4")
-@pytest.mark.guarantee("G111")
 async def test_from_its_own_async_function_cancel_requests_and_the_next_await_is_cancelled() -> None:
     seen: list[Any] = []
 
@@ -560,59 +334,11 @@ async def test_from_its_own_async_function_cancel_requests_and_the_next_await_is
     assert seen == [EndedBy.NOT_YET, "cancelled"]
 
 
-@pytest.mark.spec("K4")
-def test_a_failure_after_its_own_request_is_a_failure(loop: Loop) -> None:
-    def process(number: int) -> None:
-        _ = actor.cancel()
-        raise Boom("nevertheless")
-
-    actor = consume(filled_channel(1), process, loop=loop)
-    settle(loop)
-    assert actor.outcome is not None
-    assert actor.outcome.ended_by is EndedBy.FAILED
-    assert isinstance(actor.outcome.cause, Boom)
-
-
-@pytest.mark.spec("K4")
-@pytest.mark.guarantee("G111")
-async def test_an_actor_ends_another_one_and_waits_for_it() -> None:
-    """The function of another actor can wait."""
-    seen: list[EndedBy] = []
-    victim = consume(Channel[int](), print)
-
-    async def process(number: int) -> None:
-        seen.append((await victim.cancel()).ended_by)
-        seen.append((await actor.stop()).ended_by)
-
-    actor = consume(filled_channel(1), process)
-    assert (await actor.ended()).ended_by is EndedBy.STOPPED
-    assert seen == [EndedBy.CANCELLED, EndedBy.NOT_YET]
-
-
-@pytest.mark.guarantee("G111")
-def test_an_ordinary_actor_can_end_it_from_its_turn(loop: Loop) -> None:
-    actor = consume(Channel[int](), print, loop=loop)
-    seen: list[bool] = []
-
-    def behavior(ctx: Context[None], data: object) -> None:
-        _ = actor.cancel("by another actor")
-        seen.append(actor.done)
-
-    loop.send(loop.spawn(behavior), "go")
-    settle(loop)
-    assert seen == [True]
-    assert actor.outcome is not None
-    assert actor.outcome.ended_by is EndedBy.CANCELLED
-
-
 def test_blocking_on_the_thread_of_its_own_loop_is_refused(loop: Loop) -> None:
     """The loop could not run meanwhile."""
     actor = consume(filled_channel(1), print, loop=loop)
     with pytest.raises(LoopBusyError, match="could not run meanwhile"):
         actor.ended().blocking()
-
-
-# --- returned elements ---------------------------------------------------------------------------------------------------
 
 
 ENDS_AT_ONCE: dict[str, Callable[[Loop, ChannelActor[Any]], object]] = {
@@ -645,53 +371,3 @@ def test_an_element_handed_over_too_late_returns_to_the_front(
     settle(loop)
     assert (got, second.processed) == ([1, 2, 3], 3)
     check_statistics(loop)
-
-
-@pytest.mark.guarantee("G112")
-def test_an_element_handed_over_too_late_goes_to_a_waiting_receiver(loop: Loop) -> None:
-    channel, got = Channel[int](), list[str]()
-    first = consume(channel, lambda number: got.append(f"first {number}"), loop=loop)
-    second = consume(channel, lambda number: got.append(f"second {number}"), loop=loop)
-    settle(loop)
-    assert channel.try_send(1)
-    assert first.stop().blocking().ended_by is EndedBy.STOPPED
-    settle(loop)
-    assert got == ["second 1"]
-    assert second.processed == 1
-
-
-@pytest.mark.guarantee("G112")
-def test_an_element_handed_over_to_a_loop_that_ends_is_returned(make_loop: LoopMaker) -> None:
-    loop = make_loop()
-    channel = Channel[int](UNBOUNDED)
-    consume(channel, print, loop=loop)
-    settle(loop)
-    channel.try_send(1)
-    channel.try_send(2)
-    loop.destroy()
-    assert [channel.try_receive(), channel.try_receive()] == [1, 2]
-
-
-# --- STOP ----------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.spec("K7")
-@pytest.mark.guarantee("G109")
-def test_the_returned_verdict_decides(loop: Loop) -> None:
-    channel = filled_channel(None, Verdict.OK, None, Verdict.STOP, None)
-    actor = consume(channel, lambda verdict: verdict, loop=loop)
-    settle(loop)
-    assert (actor.processed, len(channel)) == (4, 1)
-    assert actor.outcome == Outcome(NORMAL, None, EndedBy.RETURNED)
-
-
-@pytest.mark.spec("K7")
-@pytest.mark.guarantee("G109")
-def test_a_failure_is_logged_as_for_any_actor(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.ERROR, "bandstand.core")
-    consume(filled_channel(1), lambda number: boom(), loop=loop, name="orders")
-    settle(loop)
-    (entry,) = caplog.records
-    assert "orders ended with reason PANIC" in entry.getMessage()
-    assert entry.exc_info is not None
-    assert isinstance(entry.exc_info[1], Boom)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import Any
 
@@ -14,8 +13,6 @@ from bandstand.scope import UNBOUNDED, CancelToken, Channel, Consumer
 from bandstand.supervision import (
     Backoff,
     ChildSpec,
-    DynamicSpec,
-    PartitionSpec,
     RestartPolicy,
     Supervisor,
     SupervisorSpec,
@@ -23,7 +20,7 @@ from bandstand.supervision import (
 )
 from bandstand.testing import VirtualClock
 from tests.core.support import Boom, LoopMaker, check_statistics, settle
-from tests.scope.support import SlowFunction, filled_channel, wait_until
+from tests.scope.support import filled_channel
 
 PATIENT = 100
 
@@ -70,22 +67,6 @@ def test_a_failed_consumer_is_restarted_and_continues_with_the_next_element(loop
     check_statistics(loop)
 
 
-@pytest.mark.spec("K1", "K7")
-@pytest.mark.guarantee("G112")
-async def test_the_same_with_an_async_function(loop: Loop) -> None:
-    channel, picky = filled_channel(*range(30)), Picky()
-
-    async def process(number: int) -> Verdict | None:
-        await asyncio.sleep(0)
-        return picky(number)
-
-    root = supervised(loop, Consumer(channel, process))
-    await wait_until(lambda: len(picky.got) == 30)
-    assert picky.got == list(range(30))
-    root.stop()
-    await wait_until(lambda: loop.statistics().alive == 0)
-
-
 @pytest.mark.spec("K3")
 @pytest.mark.guarantee("G109")
 def test_close_ends_a_transient_consumer_for_good(loop: Loop) -> None:
@@ -112,22 +93,6 @@ def test_a_cancelled_token_ends_a_transient_consumer_for_good(loop: Loop) -> Non
     root = supervised(loop, Consumer(channel, print, token=token))
     settle(loop)
     assert root.child("orders") is None
-
-
-@pytest.mark.spec("K4")
-def test_a_token_applies_to_all_incarnations(loop: Loop) -> None:
-    token = CancelToken()
-    channel, picky = filled_channel(3, 13, 23), Picky()
-    root = supervised(loop, Consumer(channel, picky, token=token))
-    settle(loop)
-    (info,) = root.children()
-    assert info.restarts == 3
-    token.cancel()
-    settle(loop)
-    assert root.child("orders") is None
-    channel.try_send(1)
-    settle(loop)
-    assert picky.got == [3, 13, 23]
 
 
 def test_a_permanent_consumer_of_a_closed_channel_makes_its_supervisor_give_up(make_loop: LoopMaker) -> None:
@@ -172,18 +137,6 @@ def test_an_element_handed_to_a_stopped_consumer_goes_to_the_next(loop: Loop) ->
     assert got == [1, 2]
 
 
-@pytest.mark.spec("K4")
-async def test_a_supervisor_that_stops_it_cancels_what_is_in_flight(loop: Loop) -> None:
-    slow = SlowFunction[int]()
-    channel = filled_channel(1, 2)
-    root = supervised(loop, Consumer(channel, slow))
-    await wait_until(lambda: slow.begun == [1])
-    root.stop()
-    await wait_until(lambda: slow.cancelled == [1])
-    await wait_until(lambda: loop.statistics().alive == 0)
-    assert len(channel) == 1
-
-
 @pytest.mark.guarantee("G112")
 def test_elements_wait_in_the_channel_during_a_backoff(loop: Loop, clock: VirtualClock) -> None:
     channel, picky = filled_channel(3, 4), Picky()
@@ -195,61 +148,6 @@ def test_elements_wait_in_the_channel_during_a_backoff(loop: Loop, clock: Virtua
     clock.advance(1.0)
     settle(loop)
     assert picky.got == [3, 4]
-
-
-def test_a_partition_of_them_shares_one_channel(loop: Loop) -> None:
-    channel, got = filled_channel(*range(40)), list[int]()
-    work = Consumer(channel, got.append)
-    spec = ChildSpec("worker", run=work.run, init=work.init)
-    spawn_supervisor(loop, PartitionSpec(child=spec, partitions=4))
-    settle(loop)
-    assert got == list(range(40))
-    assert channel.statistics().receivers == 4
-
-
-def test_a_dynamic_supervisor_starts_consumers(loop: Loop) -> None:
-    channel, got = Channel[int](), list[int]()
-    work = Consumer(channel, got.append)
-    spec = ChildSpec("worker", run=work.run, init=work.init, restart=RestartPolicy.NEVER)
-    pool = spawn_supervisor(loop, DynamicSpec(child=spec))
-    settle(loop)
-    for number in range(3):
-        pool.start_child(number)
-    settle(loop)
-    assert channel.statistics().receivers == 3
-    assert all(channel.try_send(number) for number in range(3))
-    settle(loop)
-    assert got == [0, 1, 2]
-
-
-def test_kept_mailboxes_do_not_matter(loop: Loop) -> None:
-    """Messages to its id are ignored by the next incarnation too."""
-    channel, picky = filled_channel(3, 4), Picky()
-    root = supervised(loop, Consumer(channel, picky), keep_mailbox=True)
-    for _ in range(3):
-        loop.send(root.address("orders"), "stray")
-    settle(loop)
-    assert picky.got == [3, 4]
-    check_statistics(loop)
-
-
-@pytest.mark.spec("K7")
-def test_stop_is_a_normal_end(loop: Loop) -> None:
-    channel = filled_channel(None, Verdict.STOP, None)
-    root = supervised(loop, Consumer(channel, lambda verdict: verdict))
-    settle(loop)
-    assert root.child("orders") is None
-    assert len(channel) == 1
-
-
-def test_nothing_is_left_in_the_channel_by_its_incarnations(loop: Loop) -> None:
-    channel = Channel[int](UNBOUNDED)
-    root = supervised(loop, Consumer(channel, print))
-    settle(loop)
-    for _ in range(10):
-        loop.fail_actor(root.address("orders"))
-        settle(loop)
-    assert channel.statistics().receivers == 1
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from bandstand.core import Context, Loop, LoopConfig, Verdict
+from bandstand.core import Context, Loop, LoopConfig
 from bandstand.errors import ChannelClosedError
-from bandstand.scope import UNBOUNDED, CancelToken, Channel, ChannelActor, EndedBy, Outcome, Process, consume
+from bandstand.scope import UNBOUNDED, Channel, ChannelActor, EndedBy, Process, consume
 from tests.core.support import settle
 from tests.scope.support import OutcomeRecorder, filled_channel, in_thread
 
@@ -71,9 +71,6 @@ def stage(loop_factory: HostFactory) -> Generator[Stage]:
         yield stage
 
 
-# --- elements ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.spec("K1")
 @pytest.mark.guarantee("G106")
 @pytest.mark.parametrize("capacity", [0, 1, UNBOUNDED], ids=str)
@@ -91,17 +88,6 @@ def test_elements_from_other_threads_are_each_processed_once(capacity: Any, stag
     for actor in actors:
         assert actor.ended(timeout=SOON).blocking().ended_by is EndedBy.CLOSED
     assert sorted(got) == [(who, number) for who in range(3) for number in range(200)]
-
-
-@pytest.mark.spec("K1")
-def test_an_element_from_another_thread_wakes_a_loop_that_sleeps(stage: Stage) -> None:
-    came = threading.Event()
-    channel = Channel[int]()
-    stage.consume(channel, lambda number: came.set())
-    while channel.statistics().receivers == 0:
-        stage.call(lambda: None)
-    assert channel.try_send(1)
-    assert came.wait(SOON)
 
 
 @pytest.mark.spec("K1")
@@ -137,26 +123,6 @@ def test_a_plain_thread_stops_it_and_waits(how: str, stage: Stage) -> None:
 
 @pytest.mark.spec("K4")
 @pytest.mark.guarantee("G108", "G111")
-def test_stop_from_a_thread_lets_a_running_def_finish_and_no_other_begin(stage: Stage) -> None:
-    entered, go, got = threading.Event(), threading.Event(), list[int]()
-
-    def process(number: int) -> None:
-        entered.set()
-        go.wait(SOON)
-        got.append(number)
-
-    channel = filled_channel(1, 2, 3)
-    actor = stage.consume(channel, process)
-    assert entered.wait(SOON)
-    # The function blocks the loop, but the request takes effect before the next element.
-    wait = actor.stop()
-    go.set()
-    assert wait.blocking().ended_by is EndedBy.STOPPED
-    assert (got, len(channel)) == ([1], 2)
-
-
-@pytest.mark.spec("K4")
-@pytest.mark.guarantee("G108", "G111")
 @pytest.mark.parametrize("how", ["stop", "cancel"])
 def test_a_request_from_a_thread_takes_effect_before_the_loop_processes_it(how: str, loop: Loop) -> None:
     """It could take its next element in this tick, and the request is processed in the next one."""
@@ -172,26 +138,6 @@ def test_a_request_from_a_thread_takes_effect_before_the_loop_processes_it(how: 
     assert got == [0, -1]
     assert len(channel) == 9
     assert actor.done
-
-
-@pytest.mark.spec("K4")
-@pytest.mark.guarantee("G108", "G111")
-def test_cancel_from_a_thread_while_a_def_runs_lets_no_other_begin(stage: Stage) -> None:
-    entered, go, got = threading.Event(), threading.Event(), list[int]()
-    token = CancelToken()
-
-    def process(number: int) -> None:
-        entered.set()
-        go.wait(SOON)
-        got.append(number)
-
-    channel = filled_channel(1, 2, 3)
-    actor = stage.consume(channel, process, token=token)
-    assert entered.wait(SOON)
-    token.cancel("from a thread")
-    go.set()
-    assert actor.ended().blocking() == Outcome(actor.outcome.reason, None, EndedBy.CANCELLED)  # type: ignore[union-attr]  # it has ended
-    assert (got, len(channel)) == ([1], 2)
 
 
 @pytest.mark.spec("K4")
@@ -211,88 +157,6 @@ def test_cancel_from_a_thread_ends_a_coroutine_in_flight(stage: Stage) -> None:
     assert entered.wait(SOON)
     assert actor.cancel().blocking().ended_by is EndedBy.CANCELLED
     assert cancelled.is_set()
-
-
-@pytest.mark.spec("K4")
-@pytest.mark.guarantee("G111")
-@pytest.mark.parametrize("how", ["stop", "cancel"])
-def test_from_another_event_loop_in_another_thread(how: str, stage: Stage, loop_factory: HostFactory) -> None:
-    actor = stage.consume(Channel[int](), print)
-
-    async def main() -> Outcome:
-        return await (actor.stop() if how == "stop" else actor.cancel())
-
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        outcome = runner.run(main())
-    assert outcome is actor.outcome
-    assert outcome.ended_by is (EndedBy.STOPPED if how == "stop" else EndedBy.CANCELLED)
-
-
-@pytest.mark.spec("K4")
-@pytest.mark.guarantee("G111")
-def test_another_thread_is_not_mistaken_for_the_running_actor(stage: Stage) -> None:
-    """The actor's function runs, but the caller is another thread, which really waits."""
-    entered, go = threading.Event(), threading.Event()
-
-    def process(number: int) -> None:
-        entered.set()
-        go.wait(SOON)
-
-    actor = stage.consume(filled_channel(1), process)
-    assert entered.wait(SOON)
-    outcomes: list[Outcome] = []
-    waiter = threading.Thread(target=lambda: outcomes.append(actor.stop().blocking()))
-    waiter.start()
-    waiter.join(0.05)
-    assert waiter.is_alive()
-    go.set()
-    waiter.join(SOON)
-    assert [outcome.ended_by for outcome in outcomes] == [EndedBy.STOPPED]
-
-
-@pytest.mark.spec("K5")
-@pytest.mark.guarantee("G110")
-def test_many_threads_end_it_concurrently_and_on_done_runs_once(stage: Stage) -> None:
-    for _ in range(20):
-        recorder = OutcomeRecorder()
-        channel = filled_channel(*range(1000))
-        actor = stage.consume(channel, lambda number: None, on_done=recorder)
-        start = threading.Barrier(4)
-
-        def end(how: int, actor: ChannelActor[Any] = actor, start: threading.Barrier = start) -> Outcome:
-            start.wait(SOON)
-            return (actor.stop() if how % 2 else actor.cancel()).blocking()
-
-        with ThreadPoolExecutor(4) as pool:
-            outcomes = list(pool.map(end, range(4)))
-        assert len({id(outcome) for outcome in outcomes}) == 1
-        assert len(stage.call(recorder.outcomes.copy)) == 1
-        late: list[Outcome] = []
-        actor.on_done(late.append)
-        assert late == [actor.outcome]
-        assert actor.processed + len(channel) == 1000
-
-
-@pytest.mark.spec("K5")
-@pytest.mark.guarantee("G110")
-def test_on_done_registered_from_threads_during_the_end_runs_once_each(stage: Stage) -> None:
-    for _ in range(20):
-        actor = stage.consume(Channel[int](), print)
-        told: list[int] = []
-        start = threading.Barrier(4)
-
-        def register(number: int, actor: ChannelActor[Any] = actor, told: list[int] = told) -> None:
-            start.wait(SOON)  # noqa: B023  # it is waited for in this turn
-            if number == 0:
-                actor.stop().blocking()
-            else:
-                for each in range(20):
-                    actor.on_done(lambda outcome, each=each: told.append(number * 100 + each))  # type: ignore[misc]  # its default
-
-        with ThreadPoolExecutor(4) as pool:
-            list(pool.map(register, range(4)))
-        stage.call(lambda: None)
-        assert sorted(told) == sorted(number * 100 + each for number in (1, 2, 3) for each in range(20))
 
 
 @pytest.mark.spec("K4")
@@ -339,28 +203,3 @@ def test_the_loop_ends_while_threads_send_and_wait(loop_factory: HostFactory) ->
         sender.join(SOON)
         left = [channel.try_receive() for _ in range(len(channel))]
         assert got + left == sent
-
-
-@pytest.mark.spec("K1")
-def test_one_channel_consumed_on_two_loops(loop_factory: HostFactory) -> None:
-    with staged(loop_factory) as one, staged(loop_factory) as other:
-        channel = Channel[int](4)
-        here, there = list[int](), list[int]()
-        actors = [one.consume(channel, here.append), other.consume(channel, there.append)]
-        for number in range(500):
-            channel.send(number).blocking()
-        channel.close()
-        for actor in actors:
-            assert actor.ended(timeout=SOON).blocking().ended_by is EndedBy.CLOSED
-    assert sorted(here + there) == list(range(500))
-    assert here == sorted(here)
-    assert there == sorted(there)
-
-
-@pytest.mark.spec("K7")
-def test_a_thread_sees_the_end_by_its_own_function(stage: Stage) -> None:
-    channel = Channel[Verdict](UNBOUNDED)
-    actor = stage.consume(channel, lambda verdict: verdict)
-    wait = actor.ended()
-    channel.send(Verdict.STOP).blocking()
-    assert wait.blocking().ended_by is EndedBy.RETURNED

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import threading
 import time
-import weakref
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from bandstand.core import Context, Loop, LoopConfig
-from bandstand.errors import ChannelTimeoutError, InvalidArgumentError, LoopClosedError, TokenCancelledError
+from bandstand.errors import InvalidArgumentError, LoopClosedError, TokenCancelledError
 from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import Channel
-from bandstand.scope.deadline import CancelDeadline, DelayedCall
+from bandstand.scope.deadline import DelayedCall
 from bandstand.testing import VirtualClock
 from tests.core.support import LoopMaker
 from tests.scope.support import (
@@ -26,9 +24,7 @@ from tests.scope.support import (
     is_cancelled,
     iterate,
     listener_count,
-    result_of,
     sleep_virtual,
-    start_waiting,
 )
 
 pytestmark = pytest.mark.spec("K4")
@@ -79,14 +75,6 @@ def test_float_rounding_does_not_make_it_late(loop: Loop, clock: VirtualClock) -
 
 
 @pytest.mark.guarantee("G103")
-async def test_zero_cancels_at_once() -> None:
-    token = CancelToken(timeout=0)
-    assert token.cancelled
-    with pytest.raises(TokenCancelledError):
-        await Channel[int]().receive(token=token)
-
-
-@pytest.mark.guarantee("G103")
 async def test_a_wait_with_a_token_ends_at_its_deadline(clock: VirtualClock) -> None:
     start = clock.now_ns()
     root = CancelToken(timeout=0.08)
@@ -101,20 +89,6 @@ async def test_a_wait_with_a_token_ends_at_its_deadline(clock: VirtualClock) -> 
         await Channel[int]().receive(token=root.child(timeout=0.5))
     assert clock.now_ns() - start == 80_000_000
     assert caught.value.token == root.number
-
-
-@pytest.mark.guarantee("G103")
-async def test_a_deadline_counts_from_the_creation_of_the_token(clock: VirtualClock) -> None:
-    start = clock.now_ns()
-    token = CancelToken(timeout=0.05)
-    await sleep_virtual(30)
-    await token.wait()
-    assert clock.now_ns() - start == 50_000_000
-    late = CancelToken(timeout=0.01)
-    await sleep_virtual(30)
-    listener = CountingListener()
-    late.add_listener(listener)
-    assert listener.calls == 1
 
 
 @pytest.mark.guarantee("G103")
@@ -133,28 +107,6 @@ async def test_cpu_bound_code_sees_it_while_the_loop_is_blocked(clock: VirtualCl
     assert listener.calls == 0, "reading notifies no listener"
     await sleep_virtual(1)
     assert listener.calls == 1
-
-
-@pytest.mark.guarantee("G103")
-@pytest.mark.slow
-@pytest.mark.real_time(reason="event loops that keep real time, really blocked")
-def test_it_is_seen_and_never_early_while_an_event_loop_without_a_loop_is_blocked(
-    loop_factory: Callable[[], asyncio.AbstractEventLoop],
-) -> None:
-    async def main() -> None:
-        for _ in range(40):
-            start = time.monotonic()
-            token = CancelToken(timeout=0.002)
-            while not is_cancelled(token):
-                assert time.monotonic() < start + 30
-            assert time.monotonic() - start > 0.001_999
-        for _ in range(5):
-            start = time.monotonic()
-            await CancelToken(timeout=0.002).wait()
-            assert time.monotonic() - start > 0.001_999
-
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(main())
 
 
 @pytest.mark.guarantee("G103")
@@ -285,22 +237,6 @@ async def test_if_its_loop_ends_the_event_loop_takes_over(
 
 
 @pytest.mark.guarantee("G103")
-@pytest.mark.no_loop
-async def test_a_listener_that_leaves_after_the_end_of_the_loop_leaves_no_timer(clock: VirtualClock) -> None:
-    listener = CountingListener()
-    async with Loop(clock=clock):
-        token = CancelToken(timeout=0.05)
-        token.add_listener(listener)
-    token.remove_listener(listener)
-    deadline = token.deadline  # pyright: ignore[reportPrivateUsage]  # what it holds is what this is about
-    assert deadline is not None
-    assert deadline._cancel is None  # pyright: ignore[reportPrivateUsage]  # likewise
-    token.add_listener(listener)
-    await asyncio.sleep(0.06)
-    assert listener.calls == 1
-
-
-@pytest.mark.guarantee("G103")
 def test_if_no_event_loop_is_left_the_token_is_cancelled_at_once(make_loop: LoopMaker) -> None:
     loop = make_loop()
     token, listener = CancelToken(timeout=0.05, loop=loop), CountingListener()
@@ -336,19 +272,6 @@ def test_a_listener_that_raises_does_not_prevent_the_loop_from_ending(
     assert listener_count(second) == 0
 
 
-@pytest.mark.guarantee("G103")
-@pytest.mark.no_loop
-async def test_a_loop_that_was_asked_to_stop_gets_no_new_timers(clock: VirtualClock) -> None:
-    async with Loop(clock=clock) as loop:
-        token, first, second = CancelToken(timeout=0.05), CountingListener(), CountingListener()
-        token.add_listener(first)
-        loop.request_stop()
-        token.remove_listener(first)
-        token.add_listener(second)
-        await asyncio.sleep(0.06)
-        assert (first.calls, second.calls) == (0, 1)
-
-
 # -- while the event loop pauses ---------------------------------------------------------------------------------------
 
 
@@ -381,70 +304,6 @@ def test_a_listener_added_between_two_runs_of_the_event_loop_is_notified_in_time
         runner.run(go_on())
         loop.destroy()
     assert token.reason == "its deadline of 50 ms has passed"
-
-
-@pytest.mark.guarantee("G103")
-@pytest.mark.parametrize("does_pass", [True, False])
-def test_a_listener_of_another_thread_may_be_added_between_two_runs(
-    clock: VirtualClock, *, does_pass: bool
-) -> None:
-    async def make() -> CancelToken:
-        return CancelToken(timeout=0.05)
-
-    async def rest(ms: float) -> None:
-        await asyncio.sleep(ms / 1000)
-
-    with asyncio.Runner(loop_factory=clock.new_event_loop) as runner:
-        token, listener = runner.run(make()), CountingListener()
-        in_thread(token.add_listener, listener)
-        runner.run(rest(51 if does_pass else 49))
-        assert listener.calls == does_pass
-
-
-@pytest.mark.guarantee("G103")
-def test_if_its_loop_ends_meanwhile_the_event_loop_takes_over_when_it_runs_again(clock: VirtualClock) -> None:
-    start = clock.now_ns()
-    loop, listener = Loop(clock=clock), CountingListener()
-
-    async def make() -> CancelToken:
-        await loop.__aenter__()
-        token = CancelToken(timeout=0.05)
-        token.add_listener(listener)
-        return token
-
-    async def go_on() -> None:
-        assert await token.wait() == "its deadline of 50 ms has passed"
-        assert (listener.calls, clock.now_ns() - start) == (1, 50_000_000)
-
-    with asyncio.Runner(loop_factory=clock.new_event_loop) as runner:
-        token = runner.run(make())
-        loop.destroy()
-        assert (listener.calls, is_cancelled(token)) == (0, False)
-        runner.run(go_on())
-
-
-@pytest.mark.guarantee("G103")
-def test_a_wait_whose_loop_ends_meanwhile_still_times_out(clock: VirtualClock) -> None:
-    """Its own timeout, without a token."""
-    start = clock.now_ns()
-    loop = Loop(clock=clock)
-
-    async def begin() -> asyncio.Task[int]:
-        await loop.__aenter__()
-        return await start_waiting(Channel[int]().receive(timeout=0.05))
-
-    async def go_on() -> None:
-        await asyncio.sleep(0.1)
-        assert task.done()
-        assert await result_of(task) is ChannelTimeoutError
-
-    with asyncio.Runner(loop_factory=clock.new_event_loop) as runner:
-        task = runner.run(begin())
-        loop.destroy()
-        ended: list[int] = []
-        task.add_done_callback(lambda _: ended.append(clock.now_ns() - start))
-        runner.run(go_on())
-    assert ended == [50_000_000]
 
 
 @pytest.mark.guarantee("G103")
@@ -491,24 +350,6 @@ def test_an_event_loop_that_ends_with_its_loop_keeps_no_timer(make_loop: LoopMak
     loop.destroy()
     assert listener.calls == 1
     assert tokens[0].reason == "the loop that kept its deadline has ended"
-
-
-@pytest.mark.guarantee("G103")
-def test_a_timer_of_an_event_loop_that_was_closed_is_not_relied_on(clock: VirtualClock) -> None:
-    async def make() -> CancelToken:
-        token = CancelToken(timeout=0.05)
-        token.add_listener(first)
-        return token
-
-    first, second = CountingListener(), CountingListener()
-    token = clock.run(make())
-    assert not is_cancelled(token)
-    token.add_listener(second)
-    assert (first.calls, second.calls) == (1, 1)
-    assert token.reason == "the loop that kept its deadline has ended"
-
-
-# -- cleanup -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G102")
@@ -562,43 +403,6 @@ def test_a_finalizer_that_runs_while_the_timer_is_set_leaves_at_most_one_timer(
     assert first.calls == (meddler == "cancels")
 
 
-@pytest.mark.guarantee("G102")
-@pytest.mark.heavy
-@pytest.mark.no_loop
-async def test_a_hundred_thousand_dropped_children_leave_nothing_behind(clock: VirtualClock) -> None:
-    """Without listeners, with removed listeners, and with waits that ended otherwise."""
-    async with Loop(clock=clock) as loop:
-        root, listener = CancelToken(timeout=(10**9) / 1000), CountingListener()
-        channel, child = Channel[int](1), root
-        gc.collect()
-        gc.disable()
-        try:
-            before = len(gc.get_objects())
-            for number in range(100_000):
-                child = root.child(timeout=(60_000 + number) / 1000)
-                if number % 4 == 1:
-                    child.add_listener(listener)
-                    child.remove_listener(listener)
-                elif number % 4 == 2:
-                    child.on_cancel(lambda _: None)()
-                elif number % 400 == 3:
-                    task = await start_waiting(channel.receive(token=child))
-                    channel.try_send(number)
-                    assert await task == number
-                    del task
-            ghost = weakref.ref(child)
-            del child
-            await iterate()
-            assert ghost() is None
-            assert listener_count(root) == 0
-            assert not has_timers(loop)
-            assert loop.statistics().timers_pending == 0
-            gc.collect()
-            assert len(gc.get_objects()) < before + 100
-        finally:
-            gc.enable()
-
-
 # -- from other threads ------------------------------------------------------------------------------------------------
 
 
@@ -629,68 +433,6 @@ def test_a_listener_of_another_thread_sets_the_timer_on_the_loops_thread(
     clock.advance(0.05)
     loop.poll_once()
     assert threads == [threading.current_thread().name, "second"]
-
-
-@pytest.mark.guarantee("G102")
-def test_a_thread_that_adds_and_removes_listeners_posts_to_the_loop_once(
-    loop: Loop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    updates = 0
-    original = CancelDeadline._run_posted_update  # pyright: ignore[reportPrivateUsage]  # what is posted
-
-    def count(deadline: CancelDeadline, *arguments: Any) -> None:
-        nonlocal updates
-        updates += 1
-        original(deadline, *arguments)
-
-    monkeypatch.setattr(CancelDeadline, "_run_posted_update", count)
-    token, listener = CancelToken(timeout=0.05, loop=loop), CountingListener()
-
-    def come_and_go() -> None:
-        for _ in range(100):
-            token.add_listener(listener)
-            token.remove_listener(listener)
-        token.add_listener(listener)
-
-    in_thread(come_and_go)
-    assert not has_timers(loop)
-    loop.poll_once()
-    assert updates == 1
-    assert has_timers(loop)
-    token.remove_listener(listener)
-
-
-@pytest.mark.guarantee("G103")
-def test_other_threads_do_not_touch_the_timers_of_a_closed_loop(make_loop: LoopMaker) -> None:
-    loop = make_loop()
-    token, listener = CancelToken(timeout=0.05, loop=loop), CountingListener()
-    token.add_listener(listener)
-    loop.request_stop()
-    in_thread(token.remove_listener, listener)
-    assert has_timers(loop)
-    loop.destroy()
-    assert not has_timers(loop)
-    assert listener.calls == 0
-    assert not token.cancelled
-
-
-@pytest.mark.guarantee("G103")
-def test_an_update_posted_to_an_event_loop_that_has_ended_is_not_relied_on(clock: VirtualClock) -> None:
-    async def main() -> tuple[CancelToken, CountingListener]:
-        token, listener = CancelToken(timeout=5.0), CountingListener()
-        in_thread(token.add_listener, listener)
-        asyncio.get_running_loop().stop()  # at once: nothing else runs in between
-        return token, listener
-
-    host = clock.new_event_loop()
-    try:
-        token, first = host.run_until_complete(main())
-    finally:
-        host.close()
-    second = CountingListener()
-    token.add_listener(second)
-    assert (first.calls, second.calls) == (1, 1)
-    assert token.reason == "the loop that kept its deadline has ended"
 
 
 @pytest.mark.guarantee("G103")

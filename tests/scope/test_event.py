@@ -20,7 +20,6 @@ from tests.scope.support import (
     as_coroutine,
     event_loop_factory,
     fast_thread_switching,
-    in_thread,
     iterate,
     result_of,
     start_waiting,
@@ -50,19 +49,6 @@ async def test_waiting_tasks_are_woken_and_later_ones_do_not_wait() -> None:
     assert [task.result() for task in tasks] == [7, 7, 7]
     assert await event.wait() == 7
     assert await event.wait(timeout=0) == 7
-
-
-async def test_none_is_an_ordinary_value() -> None:
-    event = OneShotEvent[None]("it")
-    seen: list[None] = []
-    task = await start_waiting(event.wait())
-    event.add_callback(seen.append)
-    event.set(None)
-    event.add_callback(seen.append)
-    await task
-    await event.wait()
-    assert waits_of(event) == {}
-    assert seen == [None, None]
 
 
 def test_every_callback_is_called_exactly_once_in_order_and_late_ones_at_once() -> None:
@@ -110,19 +96,6 @@ def test_system_exit_propagates_after_all_callbacks() -> None:
     assert seen == [1, 1]
 
 
-def test_callbacks_run_outside_locks() -> None:
-    """A callback may wait for another thread that uses the same event."""
-    event = OneShotEvent[int]("it")
-    seen: list[Any] = []
-
-    def ask_another_thread(_: int) -> None:
-        in_thread(lambda: seen.append(event.wait(timeout=5.0).blocking()))
-
-    event.add_callback(ask_another_thread)
-    event.set(3)
-    assert seen == [3]
-
-
 @pytest.mark.parametrize("timeout", [0.02, timedelta(milliseconds=20)], ids=repr)
 @pytest.mark.virtual_time
 async def test_a_wait_times_out_and_is_removed(bandstand_clock: VirtualClock, timeout: Seconds) -> None:
@@ -150,24 +123,6 @@ async def test_a_token_cancels_a_wait_which_is_removed() -> None:
     event.set(1)
     assert await task == 1
     assert not other.has_listeners()
-
-
-async def test_a_cancelled_wait_is_removed() -> None:
-    event = OneShotEvent[int]("it")
-    task = await start_waiting(event.wait())
-    task.cancel()
-    assert await result_of(task) is asyncio.CancelledError
-    assert not waits_of(event), "nothing is left behind"
-    task = await start_waiting(event.wait())
-    event.set(1)
-    task.cancel()
-    assert await result_of(task) is asyncio.CancelledError
-
-
-async def test_an_immediate_result_needs_no_wait() -> None:
-    event = OneShotEvent[str]("it")
-    assert await event.wait(immediate="already") == "already"
-    assert not event.is_set
 
 
 @pytest.mark.slow

@@ -7,9 +7,7 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import threading
-import weakref
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from typing import Any
@@ -23,12 +21,8 @@ from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import Channel
 from bandstand.testing import VirtualClock
 from tests.scope.support import (
-    both_libraries,
-    hang,
-    in_thread,
     iterate,
     listener_count,
-    open_group,
     result_of,
     start_waiting,
 )
@@ -79,16 +73,6 @@ async def test_a_token_cancels_what_the_block_awaits_and_the_task_continues(
     assert token.cancelled == (whose != "the inner one")
     assert listener_count(root) == listener_count(token) == listener_count(inner) == 0
     await goes_on()
-
-
-@pytest.mark.no_loop
-async def test_the_cause_of_the_cancellation_is_the_cause_of_the_error(clock: VirtualClock) -> None:
-    token, error = CancelToken(), ValueError("no such page")
-    with pytest.raises(TokenCancelledError) as caught:
-        async with token.guard():
-            later(1, token.cancel, error)
-            await asyncio.sleep(FOR_EVER)
-    assert caught.value.__cause__ is error
 
 
 @pytest.mark.no_loop
@@ -174,42 +158,6 @@ def test_nor_in_an_actor_whose_task_waits_elsewhere(clock: VirtualClock) -> None
     assert done == [0, 1, 2]
 
 
-@pytest.mark.no_loop
-async def test_the_block_may_await_in_its_cleanup(clock: VirtualClock) -> None:
-    token, log = CancelToken(), list[str]()
-    with pytest.raises(TokenCancelledError):
-        async with token.guard() as inner:
-            later(1, token.cancel)
-            later(2, token.cancel)
-            later(3, inner.cancel)
-            try:
-                await asyncio.sleep(FOR_EVER)
-            finally:
-                await asyncio.sleep(1)
-                log.append("cleaned up")
-    assert log == ["cleaned up"], "it is cancelled once"
-    await goes_on()
-
-
-@pytest.mark.no_loop
-async def test_what_it_raises_is_in_no_reference_cycle(clock: VirtualClock) -> None:
-    async def work(ghosts: list[weakref.ref[CancelToken]]) -> None:
-        async with CancelToken().guard() as inner:
-            ghosts.append(weakref.ref(inner))
-            later(1, inner.cancel)
-            await asyncio.sleep(FOR_EVER)
-
-    ghosts: list[weakref.ref[CancelToken]] = []
-    gc.disable()
-    try:
-        with suppress(TokenCancelledError):
-            await work(ghosts)
-        await iterate()
-        assert ghosts[0]() is None
-    finally:
-        gc.enable()
-
-
 def test_misuse_is_refused(clock: VirtualClock) -> None:
     async def main() -> None:
         guard = CancelToken().guard()
@@ -243,52 +191,6 @@ def test_a_token_that_is_cancelled_from_another_thread_ends_the_block(
 
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(main())
-
-
-def test_a_cancellation_from_another_thread_after_the_block_does_nothing(
-    loop_factory: Callable[[], asyncio.AbstractEventLoop],
-) -> None:
-    async def main() -> None:
-        token = CancelToken()
-        async with token.guard():
-            in_thread(token.cancel)
-        assert token.cancelled
-        assert this_task().cancelling() == 0
-        await iterate()
-
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(main())
-
-
-def test_it_works_in_an_actor(clock: VirtualClock) -> None:
-    """Its coroutines run in a task that processes many messages."""
-    log: list[object] = []
-
-    async def behavior(ctx: Context[None], data: str) -> None:
-        try:
-            async with CancelToken(timeout=0.02).guard() as inner:
-                log.append(inner)
-                await asyncio.sleep(FOR_EVER)
-        except TokenCancelledError:
-            log.append(data)
-        await goes_on()
-
-    async def main() -> None:
-        async with Loop(clock=clock) as loop:
-            actor = loop.spawn(behavior)
-            for data in ("one", "two", "three"):
-                loop.send(actor, data)
-            await asyncio.sleep(0.05)
-            loop.stop_actor(actor)
-            await iterate()
-
-    clock.run(main())
-    assert log[1::2] == ["one", "two"]
-    assert [inner.reason for inner in log[::2] if isinstance(inner, CancelToken)] == [
-        "its deadline of 20 ms has passed",
-        "its deadline of 20 ms has passed",
-        "the task was cancelled",
-    ]
 
 
 # -- asyncio's own cancellation ----------------------------------------------------------------------------------------
@@ -352,30 +254,6 @@ async def test_asyncios_has_priority_even_if_it_comes_at_the_very_end(clock: Vir
     assert await result_of(task) is asyncio.CancelledError
 
 
-@pytest.mark.no_loop
-async def test_it_works_in_the_cleanup_of_a_cancelled_task(clock: VirtualClock) -> None:
-    """One cancellation was requested before the block: it is not the guard's."""
-    log: list[str] = []
-
-    async def work() -> None:
-        try:
-            await asyncio.sleep(FOR_EVER)
-        except asyncio.CancelledError:
-            token = CancelToken()
-            with pytest.raises(TokenCancelledError):
-                async with token.guard():
-                    later(1, token.cancel)
-                    await asyncio.sleep(FOR_EVER)
-            await goes_on(before=1)
-            log.append("cleaned up")
-            raise
-
-    task = await start_waiting(work())
-    task.cancel()
-    assert await result_of(task) is asyncio.CancelledError
-    assert log == ["cleaned up"]
-
-
 @pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize("meets", [True, False])
 @pytest.mark.no_loop
@@ -401,53 +279,6 @@ async def test_a_pending_cancellation_from_before_the_block_is_raised(
     assert await result_of(task) is asyncio.CancelledError
     assert task.cancelling() == times, "the guard undoes its own request only"
     assert log == (["mine"] if meets else ["mine", "left"])
-
-
-@pytest.mark.no_loop
-async def test_a_pending_cancellation_that_is_undone_in_the_block_has_no_effect(clock: VirtualClock) -> None:
-    async def work() -> None:
-        this_task().cancel("from outside")
-        with pytest.raises(TokenCancelledError, match="mine"):
-            async with CancelToken().guard() as inner:
-                with pytest.raises(asyncio.CancelledError):
-                    await asyncio.sleep(FOR_EVER)
-                this_task().uncancel()
-                later(1, inner.cancel, "mine")
-                await asyncio.sleep(FOR_EVER)
-        await goes_on()
-
-    await asyncio.create_task(work())
-
-
-@pytest.mark.no_loop
-async def test_a_cancellation_that_was_undone_before_the_block_is_not_the_guards(clock: VirtualClock) -> None:
-    """Before Python 3.13 it is still raised at the next await."""
-
-    async def work() -> None:
-        this_task().cancel("from outside")
-        this_task().uncancel()
-        with pytest.raises(TokenCancelledError, match="mine"):
-            async with CancelToken().guard() as inner:
-                inner.cancel("mine")
-                await asyncio.sleep(FOR_EVER)
-        await goes_on()
-
-    await asyncio.create_task(work())
-
-
-@pytest.mark.no_loop
-async def test_of_two_guards_whose_tokens_are_cancelled_the_outer_one_raises(clock: VirtualClock) -> None:
-    outer = CancelToken()
-    with pytest.raises(TokenCancelledError, match="outer"):
-        async with outer.guard():
-            outer.cancel("outer")
-            async with CancelToken().guard() as inner:
-                inner.cancel("inner")
-                await asyncio.sleep(FOR_EVER)
-    await goes_on()
-
-
-# -- guards and asyncio.timeout ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -501,99 +332,6 @@ async def test_if_both_come_at_once_the_outer_one_raises(
     await goes_on()
 
 
-# -- guards and task groups --------------------------------------------------------------------------------------------
-
-
-@both_libraries
-@pytest.mark.parametrize("where", ["body", "joining"])
-@pytest.mark.no_loop
-async def test_a_task_group_inside_ends_its_tasks(library: str, where: str) -> None:
-    token, log = CancelToken(), list[str]()
-    with pytest.raises(TokenCancelledError):
-        async with token.guard(), open_group(library) as start:
-            start(hang(log))
-            later(5, token.cancel)
-            if where == "body":
-                await asyncio.sleep(FOR_EVER)
-    assert log == ["child ended"]
-    await goes_on()
-
-
-@pytest.mark.no_loop
-async def test_a_task_group_inside_that_fails_at_the_same_time_raises(clock: VirtualClock) -> None:
-    token = CancelToken()
-
-    async def fails() -> None:
-        try:
-            await asyncio.sleep(FOR_EVER)
-        finally:
-            raise ValueError("oops")
-
-    with pytest.raises(ExceptionGroup) as caught:
-        async with token.guard(), asyncio.TaskGroup() as group:
-            group.create_task(fails())
-            later(5, token.cancel)
-    assert [type(error) for error in caught.value.exceptions] == [ValueError]
-    await goes_on()
-
-
-@pytest.mark.no_loop
-async def test_a_child_of_a_task_group_inside_cancels_the_inner_token(clock: VirtualClock) -> None:
-    async def child(token: CancelToken) -> None:
-        await asyncio.sleep(0.01)
-        token.cancel("found it")
-        await asyncio.sleep(FOR_EVER)
-
-    with pytest.raises(TokenCancelledError, match="found it"):
-        async with CancelToken().guard() as inner, asyncio.TaskGroup() as group:
-            for _ in range(3):
-                group.create_task(child(inner))
-    await goes_on()
-
-
-@pytest.mark.no_loop
-async def test_around_it_a_task_group_cancels_the_block_when_a_sibling_fails(clock: VirtualClock) -> None:
-    token = CancelToken()
-    seen: list[str | None] = []
-
-    async def fails() -> None:
-        await asyncio.sleep(0.01)
-        raise ValueError("oops")
-
-    async def guarded() -> None:
-        async with token.guard() as inner:
-            inner.on_cancel(lambda which: seen.append(which.reason))
-            await asyncio.sleep(FOR_EVER)
-
-    with pytest.raises(ExceptionGroup) as caught:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(fails())
-            group.create_task(guarded())
-            async with token.guard() as inner:
-                inner.on_cancel(lambda which: seen.append(which.reason))
-                await asyncio.sleep(FOR_EVER)
-    assert [type(error) for error in caught.value.exceptions] == [ValueError]
-    assert seen == ["the task was cancelled"] * 2
-    assert not token.cancelled
-    await goes_on()
-
-
-@pytest.mark.no_loop
-async def test_in_the_body_of_a_task_group_cancelled_is_an_ordinary_error(clock: VirtualClock) -> None:
-    token = CancelToken()
-    with pytest.raises(ExceptionGroup) as caught:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(asyncio.sleep(FOR_EVER))
-            later(5, token.cancel)
-            async with token.guard():
-                await asyncio.sleep(FOR_EVER)
-    assert [type(error) for error in caught.value.exceptions] == [TokenCancelledError]
-    await goes_on()
-
-
-# -- guards and anyio --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.no_loop
 async def test_an_anyio_scope_around_it_that_is_cancelled_has_priority(clock: VirtualClock) -> None:
     for also in (False, True):
@@ -609,46 +347,6 @@ async def test_an_anyio_scope_around_it_that_is_cancelled_has_priority(clock: Vi
         assert inner.cancelled
         assert listener_count(token) == 0
         await goes_on()
-
-
-@pytest.mark.no_loop
-async def test_an_anyio_scope_inside_that_is_cancelled_does_not_affect_the_guard(clock: VirtualClock) -> None:
-    token = CancelToken()
-    async with token.guard() as inner:
-        with anyio.move_on_after(0.01) as scope:
-            await anyio.sleep(FOR_EVER)
-        assert scope.cancelled_caught
-        assert not inner.cancelled
-        await goes_on()
-    with pytest.raises(TokenCancelledError):
-        async with token.guard():
-            with anyio.move_on_after(0.01):
-                await anyio.sleep(FOR_EVER)
-            later(5, token.cancel)
-            await anyio.sleep(FOR_EVER)
-    await goes_on()
-
-
-@pytest.mark.no_loop
-async def test_in_an_anyio_task_group_it_ends_the_block_and_not_the_group(clock: VirtualClock) -> None:
-    token, log = CancelToken(), list[str]()
-
-    async def guarded() -> None:
-        with pytest.raises(TokenCancelledError):
-            async with token.guard():
-                await anyio.sleep(FOR_EVER)
-        await goes_on()
-        log.append("guarded went on")
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(guarded)
-        later(5, token.cancel)
-        await anyio.sleep(0.02)
-        log.append("body went on")
-    assert log == ["guarded went on", "body went on"]
-
-
-# -- guards in guards --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("whose", ["outer", "inner"])

@@ -8,9 +8,7 @@ import pytest
 
 from bandstand.core import Context, Loop
 from bandstand.errors import TokenCancelledError
-from bandstand.scope import UNBOUNDED, CancelToken, Channel, Consumer, Scope
-from bandstand.supervision import ChildSpec, SupervisorSpec, spawn_supervisor
-from tests.core.support import settle
+from bandstand.scope import CancelToken, Scope
 from tests.hostile import HOW, hostile
 
 pytestmark = [pytest.mark.guarantee("G282"), pytest.mark.parametrize("how", HOW)]
@@ -71,21 +69,3 @@ async def test_a_scope_raises_it(how: str, is_actor: bool, loop: Loop) -> None:
                 _ = scope.launch(fail())
             await asyncio.Event().wait()
     assert caught.value.exceptions == (error,)
-
-
-def test_a_consumer_that_raises_it_is_restarted(loop: Loop, how: str) -> None:
-    got: list[int] = []
-
-    def process(number: int) -> None:
-        got.append(number)
-        if number == 1:
-            raise hostile(how)
-
-    channel = Channel[int](UNBOUNDED)
-    for number in range(4):
-        channel.try_send(number)
-    work = Consumer(channel, process)
-    spec = ChildSpec("consumer", run=work.run, init=work.init)
-    spawn_supervisor(loop, SupervisorSpec(children=[spec], max_restarts=100))
-    settle(loop)
-    assert got == [0, 1, 2, 3]

@@ -34,20 +34,10 @@ async def fail() -> None:
     raise Boom("child")
 
 
-def idle(ctx: Context[Any], data: object) -> None:
-    """Handle a message by doing nothing."""
-
-
 @act
 async def a_block_with_a_task(_loop: Loop) -> None:
     async with Scope() as scope:
         _ = scope.launch(asyncio.sleep(0))
-
-
-@act
-async def a_block_with_an_actor(loop: Loop) -> None:
-    async with Scope() as scope:
-        loop.send(scope.spawn(idle), "x")
 
 
 @act
@@ -57,14 +47,6 @@ async def a_block_with_a_channel_actor(_loop: Loop) -> None:
         scope.consume(channel, lambda _element: None)
         await channel.send(1)
         channel.close()
-
-
-@act
-async def a_body_that_fails(_loop: Loop) -> None:
-    with suppress(ExceptionGroup):
-        async with Scope() as scope:
-            assert scope.loop is not None
-            raise Boom("body")
 
 
 @act
@@ -104,14 +86,6 @@ async def a_scope_that_is_cancelled_from_above(_loop: Loop) -> None:
 
 
 @act
-async def a_scope_that_is_late(_loop: Loop) -> None:
-    with suppress(TokenCancelledError):
-        async with Scope(token=CancelToken(timeout=0.01)) as scope:
-            _ = scope.launch(forever())
-            await forever()
-
-
-@act
 async def a_task_that_is_cancelled_in_its_block(_loop: Loop) -> None:
     async def block() -> None:
         async with Scope() as scope:
@@ -126,14 +100,6 @@ async def a_task_that_is_cancelled_in_its_block(_loop: Loop) -> None:
 
 
 @act
-async def scopes_in_scopes_that_fail(_loop: Loop) -> None:
-    with suppress(ExceptionGroup):
-        async with Scope() as outer, Scope(token=outer.token) as inner:
-            _ = inner.launch(fail())
-            await forever()
-
-
-@act
 async def a_guard_that_is_cancelled(_loop: Loop) -> None:
     token = CancelToken()
     with suppress(TokenCancelledError):
@@ -143,28 +109,10 @@ async def a_guard_that_is_cancelled(_loop: Loop) -> None:
 
 
 @act
-async def a_guard_that_is_late(_loop: Loop) -> None:
-    with suppress(TokenCancelledError):
-        async with CancelToken().guard(timeout=0.01):
-            await forever()
-
-
-@act
 async def tokens(_loop: Loop) -> None:
     token = CancelToken()
     token.child().on_cancel(lambda _token: None)
     token.cancel("enough")
-
-
-@act
-async def a_wait_for_a_token(_loop: Loop) -> None:
-    await CancelToken(timeout=0.01).wait()
-
-
-@act
-async def a_wait_for_a_token_that_is_given_up(_loop: Loop) -> None:
-    with suppress(ChannelTimeoutError):
-        await CancelToken().wait(timeout=0.01)
 
 
 @act
@@ -177,18 +125,6 @@ async def operations_of_a_channel(_loop: Loop) -> None:
     with suppress(TokenCancelledError):
         await channel.receive(token=CancelToken(timeout=0.01))
     channel.close()
-
-
-@act
-async def a_receive_in_a_task_that_is_cancelled(_loop: Loop) -> None:
-    async def wait() -> None:
-        await Channel[int]().receive()
-
-    task = asyncio.create_task(wait())
-    await asyncio.sleep(0)
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
 
 
 @act

@@ -8,9 +8,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import weakref
-from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -29,18 +26,8 @@ from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import UNBOUNDED, Channel
 from bandstand.scope.consumer import consume
 from bandstand.scope.scope import Scope
-from bandstand.supervision import ChildSpec, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
-from tests.scope.support import (
-    Boom,
-    fail_soon,
-    hang,
-    idle,
-    is_closed,
-    is_over,
-    iterate,
-    raises_errors,
-)
+from tests.scope.support import hang, idle, is_closed, is_over, iterate
 
 pytestmark = [pytest.mark.spec("K6"), pytest.mark.guarantee("G113")]
 
@@ -139,69 +126,6 @@ async def test_actors_run_until_all_tasks_and_channel_actors_have_ended(loop: Lo
     assert seen == list(range(20))
 
 
-async def test_an_actor_that_is_finishing_may_start_others(loop: Loop) -> None:
-    seen: list[object] = []
-
-    def child(ctx: Context[Any], data: object) -> None:
-        seen.append(data)
-
-    async def late() -> None:
-        await asyncio.sleep(0)
-        seen.append("task")
-
-    async with Scope() as scope:
-
-        def starter(ctx: Context[Any], data: object) -> None:
-            loop.send(scope.spawn(child), "actor")
-            scope.launch(late())
-
-        loop.send(scope.spawn(starter), "go")
-    assert sorted(map(str, seen)) == ["actor", "task"]
-
-
-async def test_a_supervisor_is_adopted_and_ends_with_its_children(loop: Loop) -> None:
-    async with Scope() as scope:
-        supervisor = spawn_supervisor(
-            loop, SupervisorSpec(children=[ChildSpec("child", run=idle)]), name="top"
-        )
-        scope.adopt(supervisor.actor)
-        scope.adopt(supervisor.actor)
-        assert scope.children == (supervisor.actor,)
-        assert loop.statistics().alive == 2
-    assert loop.statistics().alive == 0
-
-
-async def test_an_actor_that_is_adopted_twice_is_one_child(
-    caplog: pytest.LogCaptureFixture, loop: Loop
-) -> None:
-    caplog.set_level("ERROR", "bandstand.scope")
-
-    def behavior(ctx: Context[Any], data: object) -> None:
-        raise Boom(data)
-
-    with raises_errors(Boom("once")):
-        async with Scope() as scope:
-            actor = scope.spawn(behavior)
-            scope.adopt(actor)
-            loop.send(actor, "once")
-            await hang()
-    assert "abandoned" not in caplog.text
-
-
-async def test_a_channel_actor_that_is_adopted_by_its_id_is_one_child() -> None:
-    def process(number: int) -> None:
-        raise Boom(number)
-
-    with raises_errors(Boom(1)):
-        async with Scope() as scope:
-            channel = Channel[int](UNBOUNDED)
-            consumer = scope.consume(channel, process)
-            scope.adopt(consumer.id)
-            assert scope.children == (consumer,)
-            await channel.send(1)
-            await hang()
-
-
 async def test_a_child_that_has_ended_is_removed_at_once(loop: Loop) -> None:
     channel = Channel[int](UNBOUNDED)
 
@@ -220,61 +144,6 @@ async def test_a_child_that_has_ended_is_removed_at_once(loop: Loop) -> None:
         await iterate()
         assert "0 in it" in repr(scope)
         assert not scope.children
-
-
-@pytest.mark.slow
-async def test_a_child_is_not_kept_alive_by_the_scope() -> None:
-    before = len(gc.get_objects())
-    async with Scope() as scope:
-        for _ in range(20):
-            for _ in range(100):
-                scope.launch(asyncio.sleep(0))
-            await scope.wait_all()
-        gc.collect()
-        assert len(gc.get_objects()) - before < 500
-
-
-@pytest.mark.slow
-async def test_a_scope_that_is_over_is_not_kept_alive_by_the_token_above() -> None:
-    token = CancelToken()
-
-    async def once() -> weakref.ref[Scope]:
-        async with Scope(token=token) as scope:
-            scope.launch(asyncio.sleep(0))
-            scope.consume(Channel[int](), idle_process).token.cancel()
-        return weakref.ref(scope)
-
-    over = await once()
-    await iterate()
-    gc.collect()
-    assert over() is None
-    assert not token.cancelled
-
-
-async def test_children_inherit_the_context_of_their_launcher() -> None:
-    who: ContextVar[str] = ContextVar("who")
-
-    async def look() -> str:
-        return who.get()
-
-    who.set("me")
-    async with Scope() as scope:
-        task = scope.launch(look())
-    assert task.result() == "me"
-
-
-async def test_children_may_launch_children_while_the_block_ends() -> None:
-    log: list[int] = []
-
-    async def dig(depth: int) -> None:
-        await asyncio.sleep(0)
-        log.append(depth)
-        if depth:
-            scope.launch(dig(depth - 1))
-
-    async with Scope() as scope:
-        scope.launch(dig(5))
-    assert log == [5, 4, 3, 2, 1, 0]
 
 
 # --- wait_all ---------------------------------------------------------------------------------------------------------
@@ -394,8 +263,7 @@ async def test_a_cancelled_scope_accepts_no_children(loop: Loop) -> None:
         await scope.cancel("we close")
         coroutine = hang()
         with pytest.raises(
-            TokenCancelledError,
-            match=r"scope 'shop' is cancelled \(we close\): it accepts no more children",
+            TokenCancelledError, match=r"scope 'shop' is cancelled \(we close\): it accepts no more children"
         ) as caught:
             scope.launch(coroutine)
         assert is_closed(coroutine)
@@ -540,17 +408,3 @@ async def test_repr() -> None:
         await waiting
     assert repr(scope) == "<Scope 'shop' over: 0 in it>"
     assert repr(Scope()) == "<Scope not entered: 0 in it>"
-
-
-async def test_its_token_is_cancelled_when_it_is_over() -> None:
-    """What still waits with it is released."""
-    above = CancelToken()
-    async with Scope(token=above) as scope:
-        assert not scope.token.cancelled
-    assert scope.token.reason == "the scope is over"
-    assert not above.cancelled
-    with raises_errors(Boom()):
-        async with Scope() as scope:
-            scope.launch(fail_soon())
-            await hang()
-    assert scope.token.reason == "Boom"

@@ -15,20 +15,11 @@ import bandstand.core
 from bandstand.actor import Actor, ActorSystem, Implements, Interface, ask, id_of, tell
 from bandstand.actor import child as typed_child
 from bandstand.core import Context
-from bandstand.errors import ActorNotLocalError, InvalidArgumentError, NoSuchActorError, RestartLimitError
+from bandstand.errors import InvalidArgumentError, RestartLimitError
 from bandstand.scope.scope import Scope
-from bandstand.supervision import (
-    ChildSpec,
-    DynamicSpec,
-    PartitionSpec,
-    RestartPolicy,
-    Supervisor,
-    SupervisorSpec,
-    spawn_supervisor,
-)
-from bandstand.supervision.supervisor import BaseSupervisor
-from bandstand.testing import VirtualClock, run_async
-from tests.scope.support import Boom, hang, idle, iterate, raises_errors
+from bandstand.supervision import ChildSpec, RestartPolicy, Supervisor, SupervisorSpec, spawn_supervisor
+from bandstand.testing import VirtualClock
+from tests.scope.support import Boom, hang, idle, iterate
 
 pytestmark = [pytest.mark.spec("K6"), pytest.mark.guarantee("G113")]
 
@@ -96,15 +87,6 @@ async def test_a_typed_actor_processes_its_mailbox_and_ends_with_the_scope(loop:
     assert log == ["last words"]
 
 
-async def test_a_typed_actor_that_fails_fails_the_scope(loop: ActorSystem) -> None:
-    with raises_errors(Boom("clerk")):
-        async with Scope() as scope:
-            clerk = loop.spawn(Clerk)
-            scope.adopt(clerk)
-            clerk.fail()
-            await hang()
-
-
 async def test_an_actor_can_have_itself_adopted(loop: ActorSystem) -> None:
     async with Scope() as scope:
         clerk = loop.spawn(Clerk)
@@ -134,8 +116,7 @@ async def test_a_class_is_not_spawned_by_the_scope(kind: Any) -> None:
     async with Scope() as scope:
         for arguments in ((), (5,)):
             with pytest.raises(
-                InvalidArgumentError,
-                match=r"start it with loop.spawn\(.*pass the handle to scope.adopt\(\)",
+                InvalidArgumentError, match=r"start it with loop.spawn\(.*pass the handle to scope.adopt\(\)"
             ):
                 scope.spawn(kind, *arguments)
         assert not scope.children
@@ -148,36 +129,7 @@ async def test_only_actors_can_be_adopted(what: Any) -> None:
             scope.adopt(what)
 
 
-async def test_actors_of_other_loops_and_ended_actors_cannot_be_adopted(loop: ActorSystem) -> None:
-    stranger = ActorSystem()
-    foreign = stranger.spawn(Clerk)
-    ended = loop.spawn(Clerk)
-    ended.kill()
-    async with Scope() as scope:
-        with pytest.raises(ActorNotLocalError):
-            scope.adopt(foreign)
-        with pytest.raises(NoSuchActorError, match="has ended"):
-            scope.adopt(ended)
-    stranger.destroy()
-
-
 # --- supervised trees -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", ["supervisor", "dynamic", "partition"])
-async def test_a_supervisor_is_adopted_as_it_was_returned(kind: str, loop: ActorSystem) -> None:
-    one = ChildSpec("one", run=idle)
-    async with Scope() as scope:
-        top: BaseSupervisor
-        if kind == "supervisor":
-            top = spawn_supervisor(loop, SupervisorSpec(children=[one]), name="top")
-        elif kind == "dynamic":
-            top = spawn_supervisor(loop, DynamicSpec(child=one), name="top")
-        else:
-            top = spawn_supervisor(loop, PartitionSpec(child=one, partitions=2), name="top")
-        scope.adopt(top)
-        scope.adopt(top.actor)
-        assert scope.children == (top.actor,)
 
 
 def failing(ctx: Context[Any], message: object) -> None:
@@ -207,15 +159,3 @@ async def test_an_adopted_supervisor_that_gives_up_fails_the_scope_and_not_the_l
     await iterate()
     clerk = loop.spawn(Clerk)
     clerk.stop()
-
-
-@pytest.mark.guarantee("G114")
-def test_a_supervisor_that_was_not_adopted_fails_the_loop(clock: VirtualClock) -> None:
-    async def main(loop: ActorSystem) -> None:
-        async with Scope() as scope:
-            adopted, other = fragile(loop, name="adopted"), fragile(loop, name="other")
-            scope.adopt(adopted)
-            loop.send(other.address("child"), "boom")
-
-    with pytest.raises(RestartLimitError, match="other"):
-        run_async(main, ActorSystem(clock=clock), clock=clock)

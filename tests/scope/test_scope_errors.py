@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
-import weakref
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
@@ -18,7 +17,7 @@ from typing import Any
 import pytest
 
 from bandstand.core import FAIL, Context, Loop, Verdict
-from bandstand.errors import ActorKilledError, ChildFailedError, TokenCancelledError
+from bandstand.errors import ChildFailedError, TokenCancelledError
 from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import UNBOUNDED, Channel
 from bandstand.scope.consumer import EndedBy
@@ -119,24 +118,6 @@ async def test_a_channel_actor_that_fails(how: str) -> None:
     assert channel.statistics().buffered == 1
 
 
-async def test_an_actor_that_is_killed_from_outside_is_an_error(loop: Loop) -> None:
-    with pytest.raises(ExceptionGroup) as caught:
-        async with Scope() as scope:
-            loop.kill_actor(scope.spawn(idle))
-            await hang()
-    assert isinstance(caught.value.exceptions[0], ActorKilledError)
-
-
-async def test_a_child_that_fails_while_the_block_ends() -> None:
-    """The body has ended: only the other children are cancelled."""
-    log: list[str] = []
-    with raises_errors(Boom()):
-        async with Scope() as scope:
-            scope.launch(hang(log))
-            scope.launch(fail_soon())
-    assert log == ["child ended"]
-
-
 async def test_all_errors_are_in_the_group(caplog: pytest.LogCaptureFixture) -> None:
     """Except what an actor raises while it is being stopped: that is logged, as everywhere."""
 
@@ -163,23 +144,6 @@ async def test_all_errors_are_in_the_group(caplog: pytest.LogCaptureFixture) -> 
     assert "raised while it was being stopped" in caplog.text
 
 
-async def test_two_children_that_fail_in_the_same_iteration() -> None:
-    with raises_errors(Boom(1), Boom(2)):
-        async with Scope() as scope:
-            scope.launch(fail_soon(1))
-            scope.launch(fail_soon(2))
-            await hang()
-
-
-async def test_the_error_is_in_the_group_even_if_the_task_is_awaited() -> None:
-    with raises_errors(Boom()):
-        async with Scope() as scope:
-            task = scope.launch(fail_soon())
-            with pytest.raises(Boom):
-                await task
-            await hang()
-
-
 async def test_a_cancelled_child_is_no_error(loop: Loop) -> None:
     async with Scope() as scope:
         task = scope.launch(hang())
@@ -190,44 +154,6 @@ async def test_a_cancelled_child_is_no_error(loop: Loop) -> None:
         loop.stop_actor(scope.spawn(idle))
         await iterate()
         assert not scope.token.cancelled
-
-
-# --- the body fails ---------------------------------------------------------------------------------------------------
-
-
-async def test_a_body_that_fails_cancels_its_children(loop: Loop) -> None:
-    log: list[str] = []
-    with raises_errors(Boom("body")):
-        async with Scope() as scope:
-            scope.launch(hang(log))
-            actor = scope.spawn(idle)
-            loop.send(actor, "dead letter")
-            await asyncio.sleep(0)
-            raise Boom("body")
-    assert log == ["child ended"]
-    assert not actor.is_alive
-    assert scope.token.reason == "Boom: body"
-
-
-async def test_a_body_that_fails_with_a_group() -> None:
-    with pytest.raises(ExceptionGroup) as caught:
-        async with Scope():
-            raise ExceptionGroup("mine", [Boom(1), Boom(2)])
-    assert len(caught.value.exceptions) == 1
-    assert [repr(error) for error in flatten(caught.value)] == [repr(Boom(1)), repr(Boom(2))]
-
-
-async def test_a_body_that_awaits_something_cancelled() -> None:
-    """The task was not cancelled: as in a TaskGroup, the CancelledError propagates."""
-    log: list[str] = []
-    with pytest.raises(asyncio.CancelledError):
-        async with Scope() as scope:
-            scope.launch(hang(log))
-            victim = scope.launch(hang(log, "victim"))
-            await iterate()
-            victim.cancel()
-            await victim
-    assert sorted(log) == ["child ended", "victim ended"]
 
 
 async def test_base_exceptions() -> None:
@@ -244,20 +170,6 @@ async def test_base_exceptions() -> None:
             await hang()
     assert not isinstance(caught.value, ExceptionGroup)
     assert isinstance(caught.value.exceptions[0], Odd)
-
-
-# --- KeyboardInterrupt and SystemExit ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
-async def test_an_interrupt_in_the_body_propagates_bare(kind: type[BaseException]) -> None:
-    log: list[str] = []
-    with pytest.raises(kind, match="body"):
-        async with Scope() as scope:
-            scope.launch(hang(log))
-            await asyncio.sleep(0)
-            raise kind("body")
-    assert log == ["child ended"]
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
@@ -380,82 +292,7 @@ async def test_the_rest_of_such_a_group_is_an_error(where: str) -> None:
     assert outer.message == "outer"
 
 
-@pytest.mark.guarantee("G115")
-@pytest.mark.virtual_time
-async def test_a_group_that_reports_the_cancellation_of_the_parent_token() -> None:
-    above = CancelToken()
-    empty = Channel[int]()
-
-    async def wait() -> None:
-        await empty.receive(token=scope.token)
-
-    with pytest.raises(TokenCancelledError, match="a scope was cancelled: from above") as caught:
-        async with Scope(token=above) as scope:
-            asyncio.get_running_loop().call_later(1, above.cancel, "from above")
-            async with asyncio.TaskGroup() as group:
-                group.create_task(wait())
-    assert caught.value.token == above.number
-
-
 # --- edge cases -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-async def test_the_block_leaves_no_reference_cycle_of_errors() -> None:
-    """What was raised is freed with its last reference, without the garbage collector."""
-
-    class Marked(Exception):  # noqa: N818 -- only here
-        pass
-
-    kept: list[weakref.ref[BaseException]] = []
-
-    async def fail() -> None:
-        raise Marked
-
-    async def once() -> None:
-        try:
-            async with Scope() as scope:
-                scope.launch(fail())
-                await hang()
-        except ExceptionGroup as group:
-            kept.extend(weakref.ref(error) for error in (group, *group.exceptions))
-
-    gc.collect()
-    gc.disable()
-    try:
-        await once()
-        # asyncio holds the future that has woken a task until the end of the iteration.
-        await iterate()
-        assert kept[0]() is None
-    finally:
-        gc.enable()
-    gc.collect()
-    assert kept[1]() is None
-
-
-@pytest.mark.slow
-async def test_a_cancellation_that_propagates_leaves_no_reference_cycle() -> None:
-    kept: list[weakref.ref[BaseException]] = []
-
-    async def block() -> None:
-        try:
-            async with Scope() as scope:
-                scope.launch(hang())
-        except asyncio.CancelledError as error:
-            kept.append(weakref.ref(error))
-
-    gc.collect()
-    gc.disable()
-    try:
-        task = asyncio.create_task(block())
-        await iterate()
-        task.cancel()
-        await task
-        del task
-        await iterate()
-        assert kept[0]() is None
-    finally:
-        gc.enable()
 
 
 def test_a_callback_that_is_interrupted_does_not_keep_the_scope_waiting() -> None:
@@ -479,22 +316,6 @@ def test_a_callback_that_is_interrupted_does_not_keep_the_scope_waiting() -> Non
             host.run_until_complete(task)
     finally:
         host.close()
-
-
-async def test_a_generator_that_is_closed_in_its_task_waits_for_its_children() -> None:
-    log: list[str] = []
-
-    async def numbers() -> AsyncIterator[int]:
-        async with Scope() as scope:
-            scope.launch(hang(log))
-            await iterate()
-            yield 1
-        log.append("not reached")
-
-    source = numbers()
-    assert await anext(source) == 1
-    await source.aclose()  # type: ignore[attr-defined]  # it is a generator
-    assert log == ["child ended"]
 
 
 @pytest.mark.guarantee("G120")

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
 
 import pytest
 
 from bandstand.core import Loop
-from bandstand.errors import ChannelTimeoutError, LoopBusyError, TokenCancelledError
+from bandstand.errors import LoopBusyError, TokenCancelledError
 from bandstand.scope.cancel import CancelToken
-from bandstand.scope.channel import UNBOUNDED, Channel
+from bandstand.scope.channel import Channel
 from bandstand.scope.consumer import EndedBy
 from bandstand.scope.scope import Scope
 from tests.scope.support import check_nothing_left, hang, idle, iterate
@@ -56,37 +54,6 @@ async def test_a_thread_cancels_a_scope_and_waits_for_its_children() -> None:
     assert sorted(log) == ["body ended", "child ended", "joined"]
 
 
-async def test_the_body_that_waits_for_the_thread_that_cancels_is_cancelled(loop: Loop) -> None:
-    log: list[str] = []
-    answers: list[bool] = []
-    has_answered = threading.Event()
-    async with Scope() as scope:
-
-        def ask() -> None:
-            answers.append(scope.cancel().blocking())
-            has_answered.set()
-
-        scope.launch(hang(log))
-        await iterate()
-        await asyncio.to_thread(ask)
-        pytest.fail("the body was not cancelled")
-    assert log == ["child ended"]
-    check_nothing_left(loop)
-    await asyncio.to_thread(lambda: has_answered.wait(PATIENCE))
-    assert answers == [True]
-
-
-async def test_a_child_that_cancels_its_scope_from_a_thread_does_not_wait_for_itself() -> None:
-    async with Scope() as scope:
-
-        async def child() -> None:
-            await asyncio.to_thread(lambda: scope.cancel("by a child's thread").blocking())
-
-        scope.launch(child())
-        await hang()
-    assert scope.token.reason == "by a child's thread"
-
-
 async def test_a_thread_cancels_the_token_above() -> None:
     token = CancelToken()
     log: list[str] = []
@@ -103,19 +70,6 @@ async def test_a_thread_cancels_the_token_above() -> None:
     assert log == ["child ended"]
 
 
-async def test_a_thread_waits_for_all() -> None:
-    channel = Channel[int](UNBOUNDED)
-    async with Scope() as scope:
-        consumer = scope.consume(channel, print)
-        waiting = asyncio.create_task(asyncio.to_thread(lambda: scope.wait_all().blocking()))
-        with pytest.raises(ChannelTimeoutError):
-            await asyncio.to_thread(lambda: scope.wait_all(0.001).blocking())
-        channel.close()
-        assert await waiting is True
-        assert consumer.done
-    assert await asyncio.to_thread(lambda: scope.wait_all().blocking()) is True
-
-
 async def test_the_event_loops_own_thread_does_not_block() -> None:
     async with Scope() as scope:
         scope.launch(hang())
@@ -123,31 +77,6 @@ async def test_the_event_loops_own_thread_does_not_block() -> None:
             scope.wait_all().blocking()
         with pytest.raises(LoopBusyError):
             scope.cancel().blocking()
-
-
-async def test_many_threads_cancel_at_once(loop: Loop) -> None:
-    """One of them cancels it; all of them see it cancelled."""
-    for _ in range(20):
-        with ThreadPoolExecutor(8) as threads:
-            barrier = threading.Barrier(8)
-            async with Scope() as scope:
-                for _ in range(5):
-                    scope.launch(hang())
-                    scope.consume(Channel[int](), print)
-                await iterate()
-                jobs: list[Future[Any]] = [
-                    threads.submit(cancel, scope, barrier, number) for number in range(8)
-                ]
-                await hang()
-            assert scope.children == ()
-            assert scope.token.reason in {f"by {number}" for number in range(8)}
-            assert [job.result(PATIENCE) for job in jobs] == [True] * 8
-            check_nothing_left(loop)
-
-
-def cancel(scope: Scope, barrier: threading.Barrier, number: int) -> bool:
-    barrier.wait(PATIENCE)
-    return scope.cancel(f"by {number}").blocking()
 
 
 @pytest.mark.slow

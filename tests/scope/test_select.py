@@ -19,7 +19,7 @@ from bandstand.errors import (
     InvalidArgumentError,
     TokenCancelledError,
 )
-from bandstand.scope import CONFLATED, UNBOUNDED, CancelToken, Channel, select
+from bandstand.scope import UNBOUNDED, CancelToken, Channel, select
 from bandstand.scope._channel import ChannelOp
 from bandstand.testing import VirtualClock
 from tests.scope.support import (
@@ -69,45 +69,6 @@ async def test_sends_and_receives_mixed_wait_together() -> None:
         check_counters(left, right)
 
 
-async def test_a_rendezvous_with_a_select() -> None:
-    left, right = pair(0)
-    sender = await start_waiting(left.send(1))
-    assert await select(right.receive(), left.receive()) == (1, 1)
-    await sender
-    receiver = await start_waiting(right.receive())
-    assert await select(left.send(2), right.send(3)) == (1, None)
-    assert await receiver == 3
-    check_counters(left, right)
-
-
-async def test_the_elements_of_the_other_operations_stay_where_they_are() -> None:
-    channels = [Channel[int](UNBOUNDED) for _ in range(5)]
-    for number, channel in enumerate(channels):
-        for element in range(10):
-            channel.try_send(10 * number + element)
-    got: list[int] = []
-    for _ in range(25):
-        index, element = await select(*(channel.receive() for channel in channels))
-        assert element // 10 == index
-        got.append(element)
-    rest = [element for channel in channels for element in drain(channel)]
-    assert sorted(got + rest) == list(range(50))
-    check_counters(*channels)
-
-
-async def test_an_element_that_was_not_sent_can_be_sent_again() -> None:
-    left, right = pair(0)
-    element = [1]
-    anything = Channel[Any]()
-    task = await start_waiting(select(left.receive(), anything.send(element)))
-    left.try_send(0)
-    assert await task == (0, 0)
-    again = await start_waiting(anything.send(element))
-    assert await anything.receive() is element
-    await again
-    check_counters(left, right, anything)
-
-
 # -- fairness ----------------------------------------------------------------------------------------------------------
 
 
@@ -138,16 +99,6 @@ async def test_the_least_recently_selected_channel_is_next() -> None:
     rare.try_send(1)
     rare.try_send(2)
     assert [(await select(busy.receive(), rare.receive()))[0] for _ in range(3)] == [1, 0, 1]
-
-
-async def test_a_waiting_select_keeps_its_place_in_the_queue() -> None:
-    left, right = pair(0)
-    first = await start_waiting(left.receive())
-    second = await start_waiting(select(right.receive(), left.receive()))
-    third = await start_waiting(left.receive())
-    for number in range(3):
-        assert left.try_send(number)
-    assert [await first, await second, await third] == [0, (1, 1), 2]
 
 
 # -- closed ------------------------------------------------------------------------------------------------------------
@@ -194,29 +145,6 @@ async def test_it_can_end_as_soon_as_one_is_closed() -> None:
     check_counters(data, control)
 
 
-@pytest.mark.parametrize("until_any_closes", [True, False])
-async def test_elements_left_in_a_closed_channel_are_received_before_its_end(until_any_closes: bool) -> None:
-    data, control = pair(1)
-    await data.send(1)
-    data.close()
-    assert await select(control.receive(), data.receive(), until_any_closes=until_any_closes) == (1, 1)
-    if until_any_closes:
-        with pytest.raises(ChannelClosedError):
-            await select(data.receive(), control.receive(), until_any_closes=True)
-
-
-async def test_a_channel_that_is_closed_during_the_wait_drops_out() -> None:
-    left, right = pair(0)
-    task = await start_waiting(select(left.receive(), right.send(1)))
-    left.close()
-    await iterate()
-    assert right.try_receive() == 1
-    assert await task == (1, None)
-
-
-# -- timeouts and tokens -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.guarantee("G93")
 @pytest.mark.virtual_time
 async def test_a_select_times_out(bandstand_clock: VirtualClock) -> None:
@@ -255,9 +183,6 @@ async def test_a_token_cancels_a_select() -> None:
     check_counters(left, right)
 
 
-# -- selects with each other -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("is_send_first", [False, True])
 async def test_it_never_pairs_with_itself(is_send_first: bool) -> None:
     channel = Channel[int]()
@@ -285,16 +210,6 @@ async def test_it_never_pairs_with_itself(is_send_first: bool) -> None:
         await select(channel.send(1), channel.receive(), timeout=0)
 
 
-async def test_the_same_side_of_a_channel_twice_takes_one_element() -> None:
-    channel = Channel[int](UNBOUNDED)
-    task = await start_waiting(select(channel.receive(), channel.receive()))
-    channel.try_send(1)
-    channel.try_send(2)
-    assert await task == (0, 1)
-    assert drain(channel) == [2]
-    assert channel.statistics().receivers == 0
-
-
 @pytest.mark.parametrize("capacity", [0, 1])
 async def test_selects_that_face_each_other_agree(capacity: int) -> None:
     left, right = pair(capacity)
@@ -319,9 +234,6 @@ async def test_selects_that_face_each_other_agree(capacity: int) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
     assert sorted(got) == sorted(sent) == list(range(300))
     check_counters(left, right)
-
-
-# -- cancelled ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G96")
@@ -428,24 +340,6 @@ async def test_a_select_cannot_be_pickled_or_copied(duplicate: Any) -> None:
     with pytest.raises(TypeError, match="await it"):
         bool(selected)
     assert await selected == (0, None)
-
-
-async def test_repr() -> None:
-    left, right = pair()
-    selected = select(left.receive(), right.send(1))
-    assert (
-        repr(selected)
-        == "<select from <receive from <Channel 'left' of 1: 0 in it>>, <send to <Channel 'right' of 1: 0 in it>>>"
-    )
-    await selected
-
-
-async def test_conflated_channels_can_be_selected() -> None:
-    newest = Channel[int](CONFLATED)
-    other = Channel[int]()
-    for number in range(3):
-        assert await select(other.receive(), newest.send(number)) == (1, None)
-    assert await select(other.receive(), newest.receive()) == (1, 2)
 
 
 async def test_it_never_does_two_of_its_operations_on_one_channel(monkeypatch: pytest.MonkeyPatch) -> None:

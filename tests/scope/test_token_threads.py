@@ -19,7 +19,6 @@ import pytest
 from bandstand.core import Loop
 from bandstand.errors import TokenCancelledError
 from bandstand.scope.cancel import CancelToken
-from bandstand.scope.channel import Channel
 from bandstand.testing import VirtualClock
 from tests.scope.support import (
     CountingListener,
@@ -133,35 +132,6 @@ def test_a_callback_removed_during_the_cancellation_is_either_called_or_removed(
     assert outcomes == {(True, 0), (False, 1)}, "both cases must occur, or the test proves nothing"
 
 
-@pytest.mark.guarantee("G102")
-def test_many_listeners_that_come_and_go_leave_the_tree_consistent() -> None:
-    root = CancelToken()
-    middles = [root.child() for _ in range(3)]
-    leaves = [middle.child() for middle in middles for _ in range(3)]
-
-    def crowd(seed: int) -> None:
-        random = Random(seed)
-        mine: list[tuple[CancelToken, CountingListener]] = []
-        for _ in range(600):
-            if mine and random.random() < 0.5:
-                token, listener = mine.pop(random.randrange(len(mine)))
-                assert token.remove_listener(listener)
-            else:
-                mine.append((random.choice([root, *middles, *leaves]), CountingListener()))
-                mine[-1][0].add_listener(mine[-1][1])
-        for token, listener in mine:
-            assert token.remove_listener(listener)
-            assert listener.calls == 0
-
-    with fast_thread_switching():
-        at_once(*(lambda seed=seed: crowd(seed) for seed in range(4)))
-    assert all(listener_count(token) == 0 for token in (root, *middles, *leaves))
-    called = CountingListener()
-    leaves[4].add_listener(called)
-    root.cancel()
-    assert called.calls == 1
-
-
 @pytest.mark.guarantee("G103")
 def test_listeners_of_other_threads_start_and_stop_timers_on_the_loops_thread() -> None:
     """The timer is set and cancelled on the loop's thread only, and the final state is consistent."""
@@ -201,46 +171,6 @@ def test_listeners_of_other_threads_start_and_stop_timers_on_the_loops_thread() 
         assert not has_timers(loop)
 
 
-@pytest.mark.guarantee("G103")
-def test_a_loop_that_ends_while_threads_listen_notifies_all_of_them() -> None:
-    for _ in range(20):
-        loop = Loop(clock=VirtualClock(autojump=False))
-        tokens = [CancelToken(timeout=5.0, loop=loop) for _ in range(20)]
-        listeners = [CountingListener() for _ in tokens]
-
-        def listen() -> None:
-            for token, listener in zip(tokens, listeners, strict=True):
-                token.add_listener(listener)
-
-        thread = threading.Thread(target=listen)
-        with fast_thread_switching():
-            thread.start()
-            loop.poll_once()
-            loop.destroy()
-            thread.join(PATIENCE)
-        assert [listener.calls for listener in listeners] == [1] * 20
-        assert {token.reason for token in tokens} == {"the loop that kept its deadline has ended"}
-
-
-@pytest.mark.guarantee("G101")
-def test_threads_that_wait_are_woken() -> None:
-    for _ in range(20):
-        token, channel = CancelToken(), Channel[int]()
-        reasons: list[str] = []
-
-        def wait() -> None:
-            reasons.append(token.child().wait().blocking())
-
-        def receive() -> None:
-            with pytest.raises(TokenCancelledError):
-                channel.receive(token=token.child()).blocking()
-
-        with fast_thread_switching():
-            at_once(wait, wait, receive, receive, lambda: token.cancel("enough"))
-        assert reasons == ["enough"] * 2
-        assert listener_count(token) == 0
-
-
 @pytest.mark.guarantee("G101")
 def test_callbacks_run_outside_locks_on_the_thread_that_cancels() -> None:
     token = CancelToken()
@@ -266,35 +196,6 @@ def test_callbacks_run_outside_locks_on_the_thread_that_cancels() -> None:
     may_end.set()
     thread.join(PATIENCE)
     assert threads == [thread]
-
-
-@pytest.mark.guarantee("G101")
-def test_tasks_of_another_thread_are_woken(loop_factory: Callable[[], asyncio.AbstractEventLoop]) -> None:
-    for _ in range(20):
-        token = CancelToken()
-        begun = threading.Event()
-
-        async def main() -> list[str]:
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(_wait(token.child())) for _ in range(5)]
-                await asyncio.sleep(0)
-                begun.set()
-            return [task.result() for task in tasks]
-
-        def cancel() -> None:
-            assert begun.wait(PATIENCE)
-            token.cancel("from afar")
-
-        def run() -> None:
-            with asyncio.Runner(loop_factory=loop_factory) as runner:
-                assert runner.run(main()) == ["from afar"] * 5
-
-        with fast_thread_switching():
-            at_once(run, cancel)
-
-
-async def _wait(token: CancelToken) -> str:
-    return await token.wait()
 
 
 @pytest.mark.guarantee("G101")

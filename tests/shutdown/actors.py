@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from bandstand.actor import Actor, ask, tell
+from bandstand.actor import Actor, tell
 from bandstand.core import ExitReason
 from bandstand.testing import VirtualClock
 
@@ -49,11 +49,6 @@ class Worker(Actor):
     @tell
     def fail(self) -> None:
         raise OSError("no paper")
-
-    @ask
-    async def price(self, what: str) -> int:
-        await asyncio.sleep(self.ms / 1000)
-        return len(what)
 
     def on_stop(self, reason: ExitReason, cause: BaseException | None, /) -> Any:
         self.book.note(f"{self.name} ends")

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from bandstand.actor import Actor, ActorSystem, child, id_of, tell
+from bandstand.actor import Actor, ActorSystem, child, id_of
 from bandstand.core import ActorId, Context
 from bandstand.errors import (
     ActorNotLocalError,
@@ -185,9 +185,6 @@ def test_a_hurried_shutdown_starts_no_async_hook(
     assert "no time left for the hook takes_its_time" in caplog.text
 
 
-# --- intake ------------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.guarantee("G262")
 def test_an_intake_is_closed_and_drained(make_loop: LoopMaker, drive: Drive, book: Book) -> None:
     loop = make_loop()
@@ -249,22 +246,6 @@ def test_an_endless_producer_is_bounded(make_loop: LoopMaker, drive: Drive) -> N
     assert report.killed == ()
 
 
-@pytest.mark.guarantee("G263")
-def test_an_endless_drain_leaves_time_for_the_stop(make_loop: LoopMaker, drive: Drive, book: Book) -> None:
-    loop = make_loop()
-    loop.spawn(PingPong).ping()
-    loop.spawn(Slow, book, "slow", 250)
-    shutdown = GracefulShutdown(loop, deadline=0.9)
-    shutdown.begin()
-    report = drive(loop, shutdown)
-    assert (report.of(ShutdownPhase.DRAIN).end, report.of(ShutdownPhase.DRAIN).duration * 1000) == (
-        PhaseEnd.TIMED_OUT,
-        600,
-    )
-    assert (report.of(ShutdownPhase.STOP).end, report.killed) == (PhaseEnd.COMPLETE, ())
-    assert book.words == ["slow begins to end", "slow ends"]
-
-
 @pytest.mark.guarantee("G262")
 def test_drain_only_waits_for_chosen_actors(make_loop: LoopMaker, drive: Drive, book: Book) -> None:
     loop = make_loop()
@@ -300,48 +281,6 @@ def test_messages_of_a_pool_wait_for_a_restart(
     assert (report.of(ShutdownPhase.DRAIN).end, report.dead_letters) == (PhaseEnd.COMPLETE, 0)
 
 
-@pytest.mark.guarantee("G262")
-def test_a_periodic_timer_does_not_delay_the_drain(make_loop: LoopMaker, drive: Drive) -> None:
-    ticks: list[int] = []
-
-    class Clockwork(Actor):
-        def on_start(self) -> None:
-            self.every(1.0, self.tick)
-
-        @tell
-        def tick(self) -> None:
-            ticks.append(1)
-
-    loop = make_loop()
-    loop.spawn(Clockwork)
-    shutdown = GracefulShutdown(loop)
-    at(loop, 10_500, shutdown.begin)
-    assert drive(loop, shutdown).is_clean
-    assert len(ticks) == 10
-
-
-@pytest.mark.guarantee("G262")
-def test_asks_that_are_in_flight_are_answered(make_loop: LoopMaker, clock: VirtualClock, book: Book) -> None:
-    loop = make_loop()
-
-    async def main() -> list[int]:
-        async with loop:
-            worker = loop.spawn(Worker, book, ms=100)
-            prices = [asyncio.create_task(priced(worker, "x" * number)) for number in range(5)]
-            await asyncio.sleep(0.01)
-            report = await GracefulShutdown(loop).run()
-            assert report.is_clean
-            return [await price for price in prices]
-
-    async def priced(worker: Worker, what: str) -> int:
-        return await worker.price(what)
-
-    assert clock.run(main()) == [0, 1, 2, 3, 4]
-
-
-# --- stop and kill -------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.guarantee("G264")
 @pytest.mark.parametrize("between", [0, 1])
 def test_messages_of_on_stop_to_older_actors_are_handled(
@@ -364,21 +303,6 @@ def test_messages_of_on_stop_to_older_actors_are_handled(
     assert drive(loop, shutdown).is_clean
     words = [word for word in book.words if not word.startswith("between")]
     assert words == ["older: farewell", "older begins to end", "older ends"]
-
-
-@pytest.mark.guarantee("G264")
-def test_an_actor_with_a_plain_parent_is_stopped(make_loop: LoopMaker, drive: Drive, book: Book) -> None:
-    loop = make_loop()
-    above = loop.spawn(Worker, book, "above")
-    loop.spawn_raw(idle, name="raw", supervisor=id_of(above))
-    pooled(loop, 2, supervisor=id_of(above)).spawn(Worker, book, "pool")
-    spawn_supervisor(loop, SupervisorSpec(children=()), parent=id_of(above))
-    shutdown = GracefulShutdown(loop)
-    shutdown.begin()
-    report = drive(loop, shutdown)
-    assert report.is_clean, str(report)
-    assert report.duration * 1000 == 0
-    assert book.words == ["pool ends", "pool ends", "above ends"]
 
 
 @pytest.mark.guarantee("G264")
@@ -420,21 +344,6 @@ def test_a_hanging_actor_is_killed(
     assert loop.statistics().alive == 0
     assert "killed actors that had not ended in time: Stubborn (at work)" in caplog.text
     assert "has no supervisor" not in caplog.text, "it is said once"
-
-
-@pytest.mark.guarantee("G264")
-def test_actors_started_by_on_stop_are_stopped(make_loop: LoopMaker, drive: Drive, book: Book) -> None:
-    class Heir(Actor):
-        def on_stop(self, reason: object, cause: object, /) -> None:
-            loop.spawn(Slow, book, "heir", 10)
-
-    loop = make_loop()
-    loop.spawn(Heir)
-    shutdown = GracefulShutdown(loop)
-    shutdown.begin()
-    report = drive(loop, shutdown)
-    assert report.is_clean
-    assert book.words == ["heir begins to end", "heir ends"]
 
 
 # --- once ----------------------------------------------------------------------------------------------------------------------
@@ -632,9 +541,6 @@ def test_another_thread_can_begin_a_shutdown(make_loop: LoopMaker, drive: Drive)
     assert len(refused) == 2
 
 
-# --- hurry -----------------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.guarantee("G265")
 def test_a_hurried_shutdown_waits_for_nothing(make_loop: LoopMaker, drive: Drive, book: Book) -> None:
     loop = make_loop()
@@ -680,21 +586,6 @@ def test_busy_actors_are_logged_each_second(
     ]
     assert "shutdown begins (SIGTERM)" in caplog.text
     assert "shutdown (SIGTERM): clean, 3600 ms, 0 dead letters" in caplog.text
-
-
-@pytest.mark.guarantee("G266")
-@pytest.mark.parametrize("seconds", [2, 20])
-def test_an_idle_shutdown_does_not_poll(make_loop: LoopMaker, drive: Drive, book: Book, seconds: int) -> None:
-    loop = make_loop()
-    loop.spawn(Worker, book, ms=seconds * 1000).work("x")
-    shutdown = GracefulShutdown(loop)
-    shutdown.begin()
-    report = drive(loop, shutdown)
-    assert report.is_clean
-    assert report.duration * 1000 == seconds * 1000
-    # One wakeup for each line of progress, and a few for what really happens.
-    assert loop.statistics().ticks <= seconds + 12
-    assert loop.statistics().wakeups <= seconds + 12
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -26,10 +25,6 @@ def pipe() -> Iterator[tuple[int, int]]:
 
 
 # --- the process ------------------------------------------------------------------------------------------------------
-
-
-def test_without_a_leak_nothing_is_reported() -> None:
-    assert Leaks.now().since() == []
 
 
 @pytest.mark.slow
@@ -89,15 +84,6 @@ def test_worker_threads_of_an_open_event_loop_are_not_a_leak() -> None:
 
 
 @pytest.mark.slow
-def test_worker_threads_of_a_thread_pool_are_reported() -> None:
-    before = Leaks.now()
-    with ThreadPoolExecutor(thread_name_prefix="choir") as pool:
-        pool.submit(lambda: None).result(30)
-        assert before.since(patience=0) == ["thread 'choir_0' still runs"]
-    assert before.since() == []
-
-
-@pytest.mark.slow
 def test_what_was_opened_between_two_snapshots_can_be_allowed(pipe: tuple[int, int]) -> None:
     first = Leaks.now()
     before = Leaks.now()
@@ -109,9 +95,6 @@ def test_what_was_opened_between_two_snapshots_can_be_allowed(pipe: tuple[int, i
     os.close(fourth)
     assert len(found) == 1
     assert found[0].startswith(f"descriptor {fourth} ")
-
-
-# --- a loop -----------------------------------------------------------------------------------------------------------
 
 
 def test_everything_that_a_loop_holds_is_reported(pipe: tuple[int, int]) -> None:
@@ -144,19 +127,6 @@ def test_everything_that_a_loop_holds_is_reported(pipe: tuple[int, int]) -> None
         "1 descriptors are watched",
         "1 messages are waiting",
     ]
-
-
-def test_tasks_are_reported_with_their_names() -> None:
-    async def main() -> tuple[list[str], list[str]]:
-        task = asyncio.create_task(asyncio.Event().wait(), name="the humming")
-        before = pending_tasks(asyncio.get_running_loop())
-        task.cancel()
-        await asyncio.wait([task])
-        return before, pending_tasks(asyncio.get_running_loop())
-
-    before, after = asyncio.run(main())
-    assert "task 'the humming' has not ended" in before
-    assert len(after) == len(before) - 1
 
 
 def test_the_tasks_of_a_loop_can_be_excluded(bandstand_clock: VirtualClock) -> None:

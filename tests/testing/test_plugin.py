@@ -126,17 +126,6 @@ def test_a_suite_that_uses_no_fixture_does_not_load_the_runtime(suite: Suite) ->
     assert outcome.counts == {"passed": 1}, outcome.text
 
 
-@pytest.mark.once
-def test_a_fixture_can_be_overridden(suite: Suite) -> None:
-    conftest = (
-        "import pytest\nfrom bandstand.testing import VirtualClock\n"
-        "@pytest.fixture\ndef bandstand_clock():\n    return VirtualClock(0, autojump=False)\n"
-    )
-    body = "def test_it(bandstand_loop, bandstand_clock):\n    assert bandstand_clock.now_ns() == 0\n"
-    outcome = suite(body, conftest=conftest)
-    assert outcome.counts == {"passed": 1}, outcome.text
-
-
 # --- seeds ------------------------------------------------------------------------------------------------------------
 
 RACE = """
@@ -209,30 +198,6 @@ def test_a_leaking_test_fails_and_reports_the_leak(suite: Suite, kind: str) -> N
     outcome = suite(f"def test_it(bandstand_loop):\n{body}\ndef test_next(bandstand_loop):\n    pass\n")
     assert outcome.counts == {"passed": 2, "errors": 1}, outcome.text
     assert re.search(f"the test left something behind: {words}[;\n]", outcome.text), outcome.text
-
-
-def test_running_behaviors_are_not_a_leak(suite: Suite) -> None:
-    body = """
-from bandstand.core import Interest
-
-async def hang(ctx, data):
-    async with asyncio.TaskGroup() as group:
-        group.create_task(asyncio.sleep(3600))
-        await asyncio.to_thread(lambda: None)
-
-def test_it(bandstand_loop, bandstand_clock, bandstand_probe):
-    read, write = os.pipe()
-    idler = bandstand_probe().spawn(bandstand_loop)
-    bandstand_loop.watch_fd(read, idler, Interest.READ)
-    bandstand_loop.send(bandstand_loop.spawn(hang), 1)
-    for _ in range(9):
-        bandstand_loop.poll_once()
-    bandstand_loop.send_after(idler, 3600, "never")
-    os.close(write)
-    os.close(read)
-"""
-    outcome = suite(body)
-    assert outcome.counts == {"passed": 1}, outcome.text
 
 
 @pytest.mark.once
@@ -454,37 +419,3 @@ def test_with_pytest_asyncio_in_auto_mode(suite: Suite, scope: str) -> None:
     body = WITH_ASYNCIO.replace("MARK", "") + ANYIO
     outcome = suite(body, ini=f"asyncio_mode = auto\nasyncio_default_test_loop_scope = {scope}\n")
     assert outcome.counts == {"passed": 6}, outcome.text
-
-
-@pytest.mark.once
-def test_with_anyio_and_a_runner_of_module_scope(suite: Suite) -> None:
-    body = WITH_ASYNCIO.replace("MARK", "@pytest.mark.anyio").replace(
-        "@pytest.fixture\ndef anyio_backend", "@pytest.fixture(scope='module')\ndef anyio_backend"
-    )
-    body += (
-        "@pytest.fixture(scope='module')\nasync def server(anyio_backend):\n"
-        "    await anyio.to_thread.run_sync(lambda: None)\n    yield\n"
-        "@pytest.mark.anyio\nasync def test_first(bandstand_loop, bandstand_clock, bandstand_probe, server):\n"
-        "    await run_story(bandstand_loop, bandstand_clock, bandstand_probe())\n"
-    )
-    outcome = suite(body, "-p", "no:asyncio")
-    assert outcome.counts == {"passed": 5}, outcome.text
-
-
-@pytest.mark.once
-@pytest.mark.guarantee("G40")
-def test_the_anyio_plugin_can_run_in_virtual_time(suite: Suite) -> None:
-    body = (
-        "import anyio\n"
-        "@pytest.fixture\ndef anyio_backend(bandstand_clock):\n"
-        "    return 'asyncio', {'loop_factory': bandstand_clock.new_event_loop}\n"
-        "@pytest.mark.anyio\nasync def test_it(bandstand_loop, bandstand_clock, bandstand_probe):\n"
-        "    probe, start = bandstand_probe(), bandstand_clock.now_ns()\n"
-        "    async with bandstand_loop as loop:\n"
-        "        loop.send_after(probe.spawn(loop), 59, 'timer')\n"
-        "        await anyio.sleep(60)\n"
-        "    assert probe.data == ['timer']\n"
-        "    assert bandstand_clock.now_ns() - start == 60 * 10**9\n"
-    )
-    outcome = suite(body)
-    assert outcome.counts == {"passed": 1}, outcome.text

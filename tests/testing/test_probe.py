@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextvars import ContextVar
 from typing import Any
 
 import pytest
 
-from bandstand.core import STOP, ActorStatus, ChildExit, Context, Lane, Loop, SystemTag, Verdict
+from bandstand.core import STOP, ActorStatus, Context, Lane, Loop, Verdict
 from bandstand.testing import Probe, Received, VirtualClock
 
 
@@ -19,25 +18,10 @@ def test_it_records_data_tag_sender_and_lane(bandstand_loop: Loop) -> None:
     bandstand_loop.send(actor, "plain")
     bandstand_loop.send(actor, "rich", tag=7, sender=friend, lane=Lane.CONTROL)
     bandstand_loop.poll_once()
-    assert probe.received == [
-        Received("rich", 7, friend, Lane.CONTROL),
-        Received("plain", 0, 0, Lane.DATA),
-    ]
+    assert probe.received == [Received("rich", 7, friend, Lane.CONTROL), Received("plain", 0, 0, Lane.DATA)]
     assert probe.data == ["rich", "plain"]
     probe.clear()
     assert probe.received == probe.data == []
-
-
-def test_it_records_system_messages(bandstand_loop: Loop) -> None:
-    probe = Probe()
-    boss = probe.spawn(bandstand_loop)
-    child = bandstand_loop.spawn(Probe(lambda ctx, data: STOP), supervisor=boss)
-    bandstand_loop.send(child, "end")
-    bandstand_loop.run(until_idle=True)
-    (exit_,) = probe.received
-    assert isinstance(exit_.data, ChildExit)
-    assert exit_.data.child == child
-    assert (exit_.tag, exit_.lane) == (SystemTag.CHILD_EXIT, Lane.SYSTEM)
 
 
 def test_the_wrapped_behavior_runs(bandstand_loop: Loop) -> None:
@@ -90,22 +74,6 @@ def test_it_wraps_an_async_behavior(bandstand_loop: Loop, bandstand_clock: Virtu
     assert probe.data == done == ["first", "last"]
     assert bandstand_clock.now_ns() - before == 120 * 10**9
     assert bandstand_loop.status(actor) is ActorStatus.STOPPED
-
-
-@pytest.mark.guarantee("G33")
-def test_a_wrapped_async_behavior_runs_in_the_context_of_its_spawn(bandstand_loop: Loop) -> None:
-    piece: ContextVar[str] = ContextVar("piece", default="nothing")
-    played: list[str] = []
-
-    async def note(ctx: Context[Any], data: object) -> None:
-        played.append(piece.get())
-
-    token = piece.set("a waltz")
-    actor = bandstand_loop.spawn(Probe(note))
-    piece.reset(token)
-    bandstand_loop.send(actor, None)
-    bandstand_loop.run(until_idle=True)
-    assert played == ["a waltz"]
 
 
 def test_the_fixture_creates_probes(bandstand_probe: Callable[..., Probe], bandstand_loop: Loop) -> None:

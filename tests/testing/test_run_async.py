@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -41,23 +41,6 @@ def test_it_returns_the_result_of_a_body_in_virtual_time() -> None:
         return "done"
 
     assert run_async(main) == "done"
-
-
-def test_the_body_gets_what_the_context_returns() -> None:
-    log: list[str] = []
-
-    @asynccontextmanager
-    async def context() -> AsyncGenerator[int]:
-        log.append("enter")
-        yield 41
-        log.append("leave")
-
-    async def main(value: int) -> int:
-        log.append("body")
-        return value + 1
-
-    assert run_async(main, context()) == 42
-    assert log == ["enter", "body", "leave"]
 
 
 def test_a_system_shares_the_time_of_its_clock() -> None:
@@ -141,14 +124,6 @@ def test_the_exception_of_the_body_mentions_what_escaped() -> None:
     with pytest.raises(LookupError, match="body") as caught:
         run_async(main)
     assert caught.value.__notes__ == ["an exception escaped into the event loop: Boom: callback"]
-
-
-def test_an_error_without_an_exception_is_reported_by_its_message() -> None:
-    async def main() -> None:
-        asyncio.get_running_loop().call_exception_handler({"message": "a task was destroyed"})
-
-    with pytest.raises(AssertionError, match="escaped into the event loop: a task was destroyed"):
-        run_async(main)
 
 
 def test_a_task_that_has_not_ended_is_reported() -> None:

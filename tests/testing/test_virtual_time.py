@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import math
-import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -13,11 +11,10 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import pytest
-from fastapi import Depends, FastAPI
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bandstand.core import Context, Interest, IoEvent, Loop, LoopConfig
+from bandstand.core import Context, Loop, LoopConfig
 from bandstand.testing import Probe, VirtualClock, VirtualEventLoop
 
 pytestmark = pytest.mark.guarantee("G40")
@@ -69,30 +66,6 @@ def test_repeated_sleeps_do_not_drift(clock: VirtualClock, seconds: float) -> No
         assert (clock.now_ns() - start) % 1_000_000 == 0
 
 
-def test_ten_years_are_exact_although_floats_are_not(clock: VirtualClock) -> None:
-    async def main() -> None:
-        await asyncio.sleep(10 * 365 * 24 * HOUR)
-        for _ in range(100):
-            await asyncio.sleep(0.1)
-
-    start = clock.now_ns()
-    clock.run(main())
-    assert clock.now_ns() - start == (10 * 365 * 24 * HOUR + 10) * 10**9
-
-
-def test_a_timeout_times_out_in_virtual_time(clock: VirtualClock) -> None:
-    async def main() -> None:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(HOUR):
-                await asyncio.Event().wait()
-        async with asyncio.timeout(HOUR):
-            await asyncio.sleep(HOUR - 1)
-
-    start = clock.now_ns()
-    clock.run(main())
-    assert since(clock, start) == (2 * HOUR - 1) * 1000
-
-
 @pytest.mark.parametrize("forever", [lambda: asyncio.sleep(math.inf), anyio.sleep_forever])
 def test_an_infinite_sleep_does_not_move_the_clock(clock: VirtualClock, forever: Any) -> None:
     async def main() -> None:
@@ -106,37 +79,6 @@ def test_an_infinite_sleep_does_not_move_the_clock(clock: VirtualClock, forever:
     start = clock.now_ns()
     clock.run(main())
     assert since(clock, start) == 5000
-
-
-# --- asyncio and the wheel --------------------------------------------------------------------------------------------
-
-
-def test_other_actors_run_while_an_async_behavior_sleeps(clock: VirtualClock) -> None:
-    log: list[tuple[str, float]] = []
-    start = clock.now_ns()
-
-    def note(ctx: Context[Any], what: str) -> None:
-        log.append((what, since(clock, start)))
-
-    async def sleeper(ctx: Context[Any], seconds: float) -> None:
-        note(ctx, "sleeps")
-        await asyncio.sleep(seconds)
-        note(ctx, "wakes")
-        ctx.loop.send_after(noter, 0.5, "timer of the sleeper")
-
-    with virtual(clock) as loop:
-        noter = loop.spawn(note)
-        loop.send(loop.spawn(sleeper), HOUR)
-        loop.send_after(noter, (HOUR * 1000 - 1) / 1000, "before")
-        loop.send_after(noter, (HOUR * 1000 + 1) / 1000, "after")
-        loop.run(until_idle=True)
-    assert log == [
-        ("sleeps", 0),
-        ("before", HOUR * 1000 - 1),
-        ("wakes", HOUR * 1000),
-        ("after", HOUR * 1000 + 1),
-        ("timer of the sleeper", HOUR * 1000 + 500),
-    ]
 
 
 @pytest.mark.slow
@@ -193,22 +135,6 @@ def test_a_loop_on_the_running_event_loop_shares_its_time(clock: VirtualClock) -
     assert probe.data == ["just before"]
     # Nine or ten each: the order of events at the same time is not guaranteed.
     assert 2 * 9 + 1 <= fired <= 2 * 10 + 1
-
-
-def test_stopping_times_out_in_virtual_time(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
-    async def stubborn(ctx: Context[Any], data: object) -> None:
-        try:
-            await asyncio.sleep(HOUR)
-        except asyncio.CancelledError:
-            # Ignore the first cancellation.
-            await asyncio.sleep(HOUR)
-
-    with virtual(clock) as loop:
-        loop.send(loop.spawn(stubborn), None)
-        loop.send_after(loop.spawn(lambda ctx, data: ctx.loop.request_stop()), 1.0, None)
-        loop.run()
-        assert loop.statistics().alive == 0
-    assert "although their async behavior had not finished" in caplog.text
 
 
 # --- the outside world ------------------------------------------------------------------------------------------------
@@ -281,185 +207,3 @@ def test_idle_worker_threads_of_anyio_do_not_stop_time(clock: VirtualClock) -> N
 
     clock.run(main())
     assert since(clock, start) == 50 * HOUR * 1000
-
-
-@pytest.mark.guarantee("G341")
-def test_worker_threads_of_another_event_loop_do_not_stop_time(clock: VirtualClock) -> None:
-    busy, release = threading.Event(), threading.Event()
-
-    def work() -> None:
-        busy.set()
-        release.wait(30)
-
-    async def other() -> None:
-        await anyio.to_thread.run_sync(work)
-
-    thread = threading.Thread(target=asyncio.run, args=(other(),))
-    thread.start()
-    try:
-        assert busy.wait(30)
-        start = clock.now_ns()
-
-        async def main() -> None:
-            await asyncio.sleep(HOUR)
-
-        clock.run(main())
-        assert since(clock, start) == HOUR * 1000
-    finally:
-        release.set()
-        thread.join(30)
-
-
-@pytest.mark.guarantee("G341")
-def test_plain_dependencies_of_fastapi_take_no_virtual_time(clock: VirtualClock) -> None:
-    start = clock.now_ns()
-
-    def wait_briefly() -> float:
-        threading.Event().wait(0.03)
-        return since(clock, start)
-
-    app = FastAPI()
-
-    @app.get("/")
-    def read(waited: float = Depends(wait_briefly)) -> float:
-        return waited + wait_briefly()
-
-    async def main() -> list[Any]:
-        deadline = asyncio.create_task(asyncio.sleep(30_000))
-        sent = await call_app(app, "/")
-        assert not deadline.done()
-        deadline.cancel()
-        return sent
-
-    assert json.loads(clock.run(main())[1]["body"]) == 0
-    assert since(clock, start) == 0
-
-
-async def call_app(app: Any, path: str) -> list[Any]:
-    """Send a GET request to an ASGI application, and return what it sends."""
-    sent: list[Any] = []
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": b"", "more_body": False}
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    scope: dict[str, Any] = {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": "GET",
-        "scheme": "http",
-        "path": path,
-        "raw_path": path.encode(),
-        "query_string": b"",
-        "root_path": "",
-        "headers": [],
-        "server": ("testserver", 80),
-        "client": ("testclient", 50000),
-    }
-    await app(scope, receive, send)
-    return sent
-
-
-def test_run_waits_for_threads_in_real_time(clock: VirtualClock) -> None:
-    released = threading.Event()
-
-    async def main() -> None:
-        with pytest.raises(TimeoutError):
-            # The wait is cancelled at once, and the thread continues; asyncio waits up to 300 (virtual) seconds for it at the end.
-            async with asyncio.timeout(0):
-                await asyncio.to_thread(released.wait, 30)
-        threading.Timer(0.03, released.set).start()
-
-    before = set(threading.enumerate())
-    clock.run(main())
-    assert released.is_set()
-    assert [
-        thread for thread in set(threading.enumerate()) - before if thread.name.startswith("asyncio")
-    ] == []
-
-
-def test_sockets_work_in_virtual_time(clock: VirtualClock) -> None:
-    async def shout(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while line := await reader.readline():
-            await asyncio.sleep(HOUR)
-            writer.write(line.upper())
-        writer.close()
-        await writer.wait_closed()
-
-    async def main() -> list[bytes]:
-        server = await asyncio.start_server(shout, "127.0.0.1", 0)
-        async with server:
-            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
-            heard: list[bytes] = []
-            for word in (b"one\n", b"two\n"):
-                writer.write(word)
-                async with asyncio.timeout(HOUR + 1):
-                    heard.append(await reader.readline())
-            writer.close()
-            await writer.wait_closed()
-        return heard
-
-    start = clock.now_ns()
-    assert clock.run(main()) == [b"ONE\n", b"TWO\n"]
-    assert since(clock, start) == 2 * HOUR * 1000
-
-
-def test_an_actor_watches_a_pipe_in_virtual_time(clock: VirtualClock) -> None:
-    read, write = os.pipe()
-    heard: list[tuple[bytes, float]] = []
-    start = clock.now_ns()
-
-    def listen(ctx: Context[Any], event: IoEvent) -> None:
-        heard.append((os.read(event.fd, 100), since(clock, start)))
-        if len(heard) == 3:
-            ctx.loop.unwatch_fd(event.fd)
-
-    def speak(ctx: Context[Any], data: bytes) -> None:
-        os.write(write, data)
-
-    try:
-        with virtual(clock) as loop:
-            loop.watch_fd(read, loop.spawn(listen), Interest.READ)
-            writer = loop.spawn(speak)
-            for ms in (0, 300, 90_000):
-                loop.send_after(writer, ms / 1000, str(ms).encode())
-            loop.run(until_idle=True)
-    finally:
-        os.close(read)
-        os.close(write)
-    assert heard == [(b"0", 0), (b"300", 300), (b"90000", 90_000)]
-
-
-def test_a_message_from_another_thread_arrives_in_virtual_time(clock: VirtualClock) -> None:
-    with virtual(clock) as loop:
-        probe = Probe(lambda ctx, data: ctx.loop.request_stop())
-        actor = probe.spawn(loop)
-        started = threading.Event()
-        loop.send(loop.spawn(lambda ctx, data: started.set()), None)
-
-        def call() -> None:
-            started.wait(30)
-            loop.send_async(actor, "from afar")
-
-        caller = threading.Thread(target=call)
-        caller.start()
-        loop.run()
-        caller.join(30)
-    assert probe.data == ["from afar"]
-
-
-def test_anyio_runs_in_virtual_time(clock: VirtualClock) -> None:
-    async def main() -> None:
-        with anyio.move_on_after(HOUR) as scope:
-            await anyio.sleep(2 * HOUR)
-        assert scope.cancelled_caught
-        async with anyio.create_task_group() as group:
-            group.start_soon(anyio.sleep, 10)
-            group.start_soon(anyio.to_thread.run_sync, lambda: None)
-
-    start = clock.now_ns()
-    clock.run(main())
-    assert since(clock, start) == (HOUR + 10) * 1000

@@ -12,20 +12,9 @@ from bandstand.testing import VirtualClock
 from bandstand.topic import Policy
 from tests.actor.workers import one_for_one
 from tests.core.support import settle
-from tests.topic.subscribers import Event, Listener, publish, topic_of
+from tests.topic.subscribers import Listener, publish, topic_of
 
 pytestmark = pytest.mark.guarantee("G211")
-
-
-def test_waiting_events_go_to_the_restarted_subscriber(loop: ActorSystem) -> None:
-    book: list[Any] = []
-    root = one_for_one(loop, child("listener").of(Listener, book))
-    topic = topic_of(loop)
-    subscription = topic.subscribe(root.handle(Listener, "listener").hear)
-    publish(topic, 1, -1, 2, -2, 3)
-    settle(loop)
-    assert book == [1, 2, 3]
-    assert (subscription.handled, subscription.lost, subscription.is_active) == (3, 2, True)
 
 
 def test_events_wait_while_a_subscriber_is_down(loop: ActorSystem, clock: VirtualClock) -> None:
@@ -41,19 +30,6 @@ def test_events_wait_while_a_subscriber_is_down(loop: ActorSystem, clock: Virtua
     clock.advance(0.2)
     settle(loop)
     assert book == [3, 4, 5]
-
-
-def test_a_kept_mailbox_keeps_its_event(loop: ActorSystem) -> None:
-    book: list[Any] = []
-    root = one_for_one(loop, child("listener", keep_mailbox=True).of(Listener, book))
-    topic = topic_of(loop)
-    handle = root.handle(Listener, "listener")
-    subscription = topic.subscribe(handle.hear)
-    handle.crash()
-    publish(topic, 1, 2)
-    settle(loop)
-    assert book == [1, 2]
-    assert (subscription.handled, subscription.lost) == (2, 0)
 
 
 def test_a_subscription_ends_with_its_child(loop: ActorSystem) -> None:
@@ -80,16 +56,3 @@ def test_a_draining_subscriber_gets_no_more(loop: ActorSystem) -> None:
     settle(loop)
     assert book == [1, 2, 3, 4]
     assert (subscription.handled, subscription.lost, subscription.missed) == (4, 0, 0)
-
-
-def test_the_end_of_a_draining_subscriber_drops_its_events(loop: ActorSystem) -> None:
-    book: list[Any] = []
-    topic = topic_of(loop)
-    listener = loop.spawn(Listener, book)
-    subscription = topic.subscribe(listener.hear)
-    publish(topic, 1, 2, 3)
-    listener.stop(drain=True)
-    settle(loop)
-    assert book == [1]
-    assert (subscription.handled, subscription.lost, subscription.is_active) == (1, 2, False)
-    assert topic.publish(Event(4)) == 0

@@ -10,9 +10,8 @@ from bandstand.actor import ActorSystem, id_of
 from bandstand.core import DeadLetter, Dropped, Escalated, Lagged, Lane, Overflow, RuntimeEvent
 from bandstand.testing import VirtualClock
 from bandstand.topic import Policy, runtime_events
-from tests.actor.players import ride
 from tests.core.support import settle
-from tests.topic.subscribers import Event, Listener, heard_by, missed_in, publish, topic_of
+from tests.topic.subscribers import Listener, heard_by, missed_in, publish, topic_of
 
 pytestmark = pytest.mark.guarantee("G214")
 
@@ -39,17 +38,6 @@ def test_events_of_the_loop_are_published(loop: ActorSystem) -> None:
     assert len(book) == 3
 
 
-def test_a_stream_of_runtime_events(loop: ActorSystem) -> None:
-    async def body() -> list[type]:
-        topic = runtime_events(loop)
-        async with topic.listen(room=2) as stream:
-            tell(loop, 3)
-            topic.close()
-            return [type(event) async for event in stream]
-
-    assert ride(loop, body) == [Escalated, Escalated]
-
-
 @pytest.mark.parametrize("topics", [1, 2])
 def test_lag_events_do_not_cause_lag_events(loop: ActorSystem, clock: VirtualClock, topics: int) -> None:
     """Nothing happens any more, and so nothing more is told, however many topics of events lag."""
@@ -68,17 +56,6 @@ def test_lag_events_do_not_cause_lag_events(loop: ActorSystem, clock: VirtualClo
     assert len(heard) == 10 + 2 * topics
     assert [type(event) for event in book] == [Escalated] * topics
     assert [each.missed for each in subscriptions] == [9] * topics
-
-
-def test_a_subscriber_of_runtime_events_can_hear_of_its_lag(loop: ActorSystem) -> None:
-    book: list[Any] = []
-    listener = loop.spawn(Listener, book)
-    runtime_events(loop).subscribe(
-        listener.runtime, policy=Policy.DROP_NEWEST, room=1, on_lag=listener.lagging
-    )
-    tell(loop, 2)
-    settle(loop)
-    assert book[1:] == [("lag", 1, False)]
 
 
 def test_the_outcome_of_a_runtime_event_is_no_event(loop: ActorSystem) -> None:
@@ -101,17 +78,3 @@ def test_the_outcome_of_a_runtime_event_is_no_event(loop: ActorSystem) -> None:
     settle(loop)
     assert book == [0, 1]
     loop.set_observer(None)
-
-
-def test_an_ended_subscriber_is_an_event_for_others(loop: ActorSystem) -> None:
-    book: list[Any] = []
-    topic = runtime_events(loop)
-    first, second = loop.spawn(Listener, []), loop.spawn(Listener, book)
-    topic.subscribe(first.runtime)
-    topic.subscribe(second.runtime)
-    tell(loop, 3)
-    first.stop()  # two of its events wait, and are dead
-    settle(loop)
-    assert [type(event) for event in book] == [Escalated] * 3
-    assert topic.subscribers == 1
-    assert topic_of(loop).publish(Event(1)) == 0

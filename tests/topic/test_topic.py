@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextvars import ContextVar
 from typing import Annotated, Any, Literal, Protocol
 
 import pytest
 
-from bandstand.actor import Actor, ActorSystem, tell
+from bandstand.actor import ActorSystem
 from bandstand.core import Lagged
 from bandstand.errors import (
     ActorNotLocalError,
@@ -26,7 +25,7 @@ from bandstand.scope import Channel
 from bandstand.topic import Policy, Topic
 from tests.actor.players import elsewhere, ride, turns
 from tests.core.support import settle
-from tests.topic.subscribers import Event, Gated, Listener, heard_by, publish, topic_of
+from tests.topic.subscribers import Event, Gated, Listener, publish, topic_of
 
 LoopMaker = Callable[..., ActorSystem]
 
@@ -45,51 +44,6 @@ def test_each_subscriber_gets_each_event_in_order(loop: ActorSystem) -> None:
     ] * 3
     assert topic.subscribers == 3
     assert "'events': 3 subscribers" in repr(topic)
-
-
-@pytest.mark.guarantee("G207")
-def test_publishing_without_subscribers(loop: ActorSystem) -> None:
-    assert topic_of(loop).publish(Event(1)) == 0
-
-
-@pytest.mark.guarantee("G207")
-def test_an_event_of_another_class_is_refused(loop: ActorSystem) -> None:
-    topic = topic_of(loop)
-    with pytest.raises(InvalidArgumentError, match="topic 'events' is of Event, and 'x' is not one"):
-        topic.publish("x")  # type: ignore[arg-type]  # what is tested
-    with pytest.raises(InvalidArgumentError, match="is of Event"):
-        topic.publish_async(3)  # type: ignore[arg-type]  # what is tested
-
-    class Special(Event):
-        pass
-
-    assert topic.publish(Special(1)) == 0
-
-
-@pytest.mark.guarantee("G207")
-def test_a_generic_class_is_checked_as_its_origin(loop: ActorSystem) -> None:
-    topic = Topic(loop, list[int], name="lists")
-    topic.publish([1])
-    with pytest.raises(InvalidArgumentError):
-        topic.publish((1,))  # type: ignore[arg-type]  # what is tested
-
-
-@pytest.mark.guarantee("G207")
-def test_a_subscriber_that_publishes_keeps_the_order(loop: ActorSystem) -> None:
-    topic = topic_of(loop)
-    book: list[int] = []
-
-    class Echo(Actor):
-        @tell
-        def hear(self, event: Event) -> None:
-            if event.number < 10:
-                topic.publish(Event(event.number + 10))
-
-    topic.subscribe(loop.spawn(Echo).hear)
-    topic.subscribe(loop.spawn(Listener, book).hear)
-    publish(topic, 1, 2, 3)
-    settle(loop)
-    assert book == [1, 2, 3, 11, 12, 13]
 
 
 @pytest.mark.guarantee("G207")
@@ -130,30 +84,6 @@ def test_recursive_publishing_is_bounded(loop: ActorSystem) -> None:
     assert errors
     assert "during the publishing of another one" in str(errors[0])
     subscription.cancel()
-
-
-@pytest.mark.guarantee("G207")
-def test_context_variables_reach_the_subscriber(loop: ActorSystem) -> None:
-    topic = topic_of(loop)
-    variable: ContextVar[str] = ContextVar("variable", default="none")
-    book: list[str] = []
-
-    class Reader(Actor):
-        @tell
-        def hear(self, event: Event) -> None:
-            book.append(variable.get())
-
-    topic.subscribe(loop.spawn(Reader).hear)
-    for value in (
-        "a",
-        "b",
-        "c",
-    ):  # the later ones wait in the topic, and are posted from the subscriber's turn
-        token = variable.set(value)
-        topic.publish(Event(1))
-        variable.reset(token)
-    settle(loop)
-    assert book == ["a", "b", "c"]
 
 
 @pytest.mark.guarantee("G207")
@@ -200,13 +130,18 @@ class Loose(Protocol):
 
 @pytest.mark.guarantee("G207")
 @pytest.mark.parametrize(
-    "kind", [int | str, int | None, list[int] | int, Change[int] | int, Annotated[int, "n"]]
+    "kind", [int, int | str, int | None, list[int] | int, Change[int] | int, Annotated[int, "n"]]
 )
 def test_any_class_for_isinstance_is_a_kind(loop: ActorSystem, kind: Any) -> None:
     topic = Topic[Any](loop, kind, name="any")
-    topic.publish(1)
-    with pytest.raises(InvalidArgumentError, match="and b'x' is not one"):
-        topic.publish(b"x")
+    assert topic.publish(1) == 0
+    for publish_ in (topic.publish, topic.publish_async):
+        with pytest.raises(InvalidArgumentError, match=r"topic 'any' is of .*, and b'x' is not one"):
+            publish_(b"x")
+    lists = Topic(loop, list[int], name="lists")
+    lists.publish([1])
+    with pytest.raises(InvalidArgumentError):
+        lists.publish((1,))  # type: ignore[arg-type]  # what is tested
 
 
 @pytest.mark.guarantee("G207")
@@ -304,40 +239,21 @@ def test_a_closed_topic_delivers_accepted_events(loop: ActorSystem) -> None:
 
 
 @pytest.mark.guarantee("G211")
-def test_a_drained_topic_has_delivered_everything(loop: ActorSystem) -> None:
-    async def body() -> None:
-        topic = topic_of(loop)
-        book: list[int] = []
-        topic.subscribe(loop.spawn(Listener, book).hear)
-        publish(topic, 1, 2, 3)
-        assert await topic.drain()
-        assert book == [1, 2, 3]
-        assert await topic.drain()
-        stuck = topic_of(loop)
-        gate: Channel[None] = Channel()
-        gated = loop.spawn(Gated, book, gate)
-        stuck.subscribe(gated.slowly)
-        publish(stuck, 4)
-        assert not await stuck.drain(timeout=0)
-        waiting = asyncio.ensure_future(stuck.drain(timeout=None))
-        await turns()
-        gated.kill()
-        assert await waiting
-
-    ride(loop, body)
-
-
-@pytest.mark.slow
-@pytest.mark.guarantee("G207", "G208")
-def test_a_thousand_subscribers(loop: ActorSystem) -> None:
+async def test_a_drained_topic_has_delivered_everything(loop: ActorSystem) -> None:
     topic = topic_of(loop)
     book: list[int] = []
-    heard = heard_by(loop)
-    subscriptions = [topic.subscribe(loop.spawn(Listener, book).hear, room=4) for _ in range(1000)]
-    assert publish(topic, 1, 2, 3) == [1000] * 3
-    settle(loop)
-    assert sorted(book) == [1] * 1000 + [2] * 1000 + [3] * 1000
-    for subscription in subscriptions:
-        subscription.cancel()
-    assert topic.publish(Event(4)) == 0
-    assert heard == []
+    topic.subscribe(loop.spawn(Listener, book).hear)
+    publish(topic, 1, 2, 3)
+    assert await topic.drain()
+    assert book == [1, 2, 3]
+    assert await topic.drain()
+    stuck = topic_of(loop)
+    gate: Channel[None] = Channel()
+    gated = loop.spawn(Gated, book, gate)
+    stuck.subscribe(gated.slowly)
+    publish(stuck, 4)
+    assert not await stuck.drain(timeout=0)
+    waiting = asyncio.ensure_future(stuck.drain(timeout=None))
+    await turns()
+    gated.kill()
+    assert await waiting
