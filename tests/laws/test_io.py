@@ -23,6 +23,9 @@ from bandstand.testing import VirtualClock
 from tests.core.descriptors import Descriptors
 from tests.core.support import check_statistics
 
+pytestmark = [pytest.mark.spec("J14", "J24"), pytest.mark.guarantee("G34")]
+
+
 SWEEP = 1000
 
 
@@ -250,8 +253,7 @@ ACTIONS = (
 
 
 @pytest.mark.slow
-@pytest.mark.spec("J24", "J14")
-@pytest.mark.guarantee("G34", "G35", "G36")
+@pytest.mark.guarantee("G35", "G36")
 @settings(max_examples=4 * settings().max_examples)
 @given(
     actions=st.lists(
@@ -279,8 +281,7 @@ def test_whatever_is_done_to_descriptors_each_readiness_is_told_once_to_its_owne
         io.settle()
 
 
-@pytest.mark.spec("J24", "J14")
-@pytest.mark.guarantee("G34", "G35")
+@pytest.mark.guarantee("G35")
 @given(
     writes=st.lists(st.integers(0, 3), min_size=1, max_size=20),
     bytes_per_read=st.integers(1, 4),
@@ -324,8 +325,6 @@ def test_invariant_6_io(writes: list[int], bytes_per_read: int, crowd: int, fate
         check_statistics(loop)
 
 
-@pytest.mark.spec("J24", "J14")
-@pytest.mark.guarantee("G34")
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=40))
 def test_every_ready_descriptor_of_many_is_told_once_before_any_is_told_twice(order: list[int]) -> None:
     """Fair between descriptors, of one owner or of several, however long they stay ready."""

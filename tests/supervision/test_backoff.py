@@ -44,6 +44,9 @@ from tests.core.support import (
 )
 from tests.supervision.helpers import fails_at_once, id_of, pass_time, phases_of, since, watched
 
+pytestmark = pytest.mark.guarantee("G49")
+
+
 NUMBERS = st.floats(1e-6, 1e3)
 CHANCES = st.floats(0, 1)
 
@@ -78,14 +81,12 @@ def series(backoff: Backoff, count: int) -> list[float]:
 
 
 @pytest.mark.spec("J20")
-@pytest.mark.guarantee("G49")
 @pytest.mark.once
 def test_the_series_of_the_defaults() -> None:
     assert series(Backoff(), 10) == [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000, 10_000]
 
 
 @pytest.mark.spec("J20")
-@pytest.mark.guarantee("G49")
 @pytest.mark.once
 @pytest.mark.parametrize(
     ("backoff", "expected"),
@@ -103,7 +104,6 @@ def test_other_series(backoff: Backoff, expected: list[float]) -> None:
 
 
 @pytest.mark.spec("J20")
-@pytest.mark.guarantee("G49")
 @pytest.mark.once
 @given(backoff=backoffs(jitter=st.just(0.0)), chances=st.lists(CHANCES, min_size=1, max_size=60))
 def test_without_jitter_a_series_grows_by_its_factor_up_to_its_maximum(
@@ -122,7 +122,6 @@ def test_without_jitter_a_series_grows_by_its_factor_up_to_its_maximum(
 
 
 @pytest.mark.spec("J20", "J24")
-@pytest.mark.guarantee("G49")
 @pytest.mark.once
 @given(backoff=backoffs(), chances=st.lists(CHANCES, min_size=1, max_size=40))
 def test_jitter_stays_in_its_bounds_and_out_of_the_memory(backoff: Backoff, chances: list[float]) -> None:
@@ -138,7 +137,6 @@ def test_jitter_stays_in_its_bounds_and_out_of_the_memory(backoff: Backoff, chan
 
 
 @pytest.mark.spec("J20")
-@pytest.mark.guarantee("G49")
 @pytest.mark.once
 @given(backoff=backoffs(), stored=NUMBERS, one=CHANCES, other=CHANCES)
 def test_more_chance_is_never_less_waiting(backoff: Backoff, stored: float, one: float, other: float) -> None:
@@ -147,7 +145,6 @@ def test_more_chance_is_never_less_waiting(backoff: Backoff, stored: float, one:
 
 
 @pytest.mark.spec("J20")
-@pytest.mark.guarantee("G49")
 @pytest.mark.once
 @pytest.mark.parametrize(
     ("chance", "ms"),
@@ -158,26 +155,16 @@ def test_jitter_goes_both_ways(chance: float, ms: float) -> None:
 
 
 @pytest.mark.spec("J20")
-@pytest.mark.guarantee("G49")
 @pytest.mark.once
 @pytest.mark.parametrize(("chance", "ms"), [(0, 0), (0.5, 10_000), (1, 10_000)])
 def test_jitter_leads_neither_below_nothing_nor_above_the_maximum(chance: float, ms: float) -> None:
     assert Backoff(jitter=50.0).after(9, chance=chance) == Wait(ms / 1000, 10)
 
 
-@pytest.mark.spec("J20")
-@pytest.mark.guarantee("G49")
-@pytest.mark.once
-@given(backoff=backoffs(), chance=CHANCES)
-def test_with_nothing_stored_it_is_the_first_time(backoff: Backoff, chance: float) -> None:
-    assert backoff.after(0, chance=chance).stored == pytest.approx(backoff.initial)
-
-
 # --- in a supervisor --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.spec("J20")
-@pytest.mark.guarantee("G49")
 def test_a_child_that_fails_at_once_fails_when_the_text_says(loop: Loop, clock: VirtualClock) -> None:
     """Six failures fall into the first five seconds; at last it fails every 10 s."""
     times: list[float] = []
@@ -202,7 +189,7 @@ def test_a_child_that_fails_at_once_fails_when_the_text_says(loop: Loop, clock: 
 
 
 @pytest.mark.spec("J19", "J20")
-@pytest.mark.guarantee("G48", "G49")
+@pytest.mark.guarantee("G48")
 @pytest.mark.parametrize(
     ("max_restarts", "last"),
     [(0, 0), (1, 100), (2, 300), (3, 700), (4, 1500), (5, 3100), (6, 6300), (8, 22_700), (10, 42_700)],
@@ -228,7 +215,7 @@ def test_the_limit_takes_precedence(loop: Loop, clock: VirtualClock, max_restart
     assert recorder.escalated == [tree.actor]
 
 
-@pytest.mark.guarantee("G48", "G49")
+@pytest.mark.guarantee("G48")
 @pytest.mark.parametrize(
     ("backoff", "last"),
     [
@@ -255,7 +242,7 @@ def test_without_a_limit_a_child_waits_its_longest_delay_once(
     check_statistics(loop)
 
 
-@pytest.mark.guarantee("G48", "G49")
+@pytest.mark.guarantee("G48")
 def test_without_a_limit_each_child_with_a_backoff_has_its_share(loop: Loop) -> None:
     tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("first", idle, backoff=Backoff())]))
     assert allowed(tree) == 8
@@ -278,7 +265,6 @@ def allowed(tree: Overseer) -> int:
 
 
 @pytest.mark.spec("J20")
-@pytest.mark.guarantee("G49")
 def test_without_a_backoff_a_restart_is_immediate(loop: Loop) -> None:
     tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("kid", idle)]))
     first = id_of(tree, "kid")
@@ -300,7 +286,6 @@ def wait_of(loop: Loop, clock: VirtualClock, tree: Overseer, name: str, step: fl
 
 
 @pytest.mark.spec("J20")
-@pytest.mark.guarantee("G49")
 @pytest.mark.parametrize("how", ["fail", "kill", "panic"])
 def test_every_abnormal_end_waits_and_a_normal_one_does_not(
     loop: Loop, clock: VirtualClock, how: str
@@ -331,7 +316,6 @@ def test_every_abnormal_end_waits_and_a_normal_one_does_not(
 
 
 @pytest.mark.spec("J20")
-@pytest.mark.guarantee("G49")
 @pytest.mark.parametrize(("lived", "delay"), [(4999, 40), (5000, 10), (5001, 10), (60_000, 10)])
 def test_a_child_that_has_run_for_a_period_begins_anew(
     loop: Loop, clock: VirtualClock, lived: float, delay: float
@@ -349,7 +333,6 @@ def test_a_child_that_has_run_for_a_period_begins_anew(
 
 
 @pytest.mark.spec("J20")
-@pytest.mark.guarantee("G49")
 def test_the_time_it_was_down_is_no_time_it_has_run(loop: Loop, clock: VirtualClock) -> None:
     children = [ChildSpec("kid", idle, backoff=Backoff(initial=3.0, factor=1.5))]
     tree = spawn_supervisor(loop, SupervisorSpec(children=children, max_restarts=100))
@@ -362,7 +345,6 @@ def test_the_time_it_was_down_is_no_time_it_has_run(loop: Loop, clock: VirtualCl
 
 
 @pytest.mark.spec("J20")
-@pytest.mark.guarantee("G49")
 def test_a_period_that_ends_normally_is_a_stable_one_too(loop: Loop, clock: VirtualClock) -> None:
     """It has run for a period without failure: that it then ended normally is no reason to hold old failures against it."""
     children = [ChildSpec("kid", idle, backoff=Backoff(initial=0.01))]
@@ -378,7 +360,6 @@ def test_a_period_that_ends_normally_is_a_stable_one_too(loop: Loop, clock: Virt
 
 
 @pytest.mark.spec("J20")
-@pytest.mark.guarantee("G49")
 def test_a_period_that_a_sibling_ends_is_a_stable_one_too(loop: Loop, clock: VirtualClock) -> None:
     """It had run for a period when its group was started again."""
     children = [ChildSpec("kid", idle, backoff=Backoff(initial=0.01)), ChildSpec("sibling", idle)]
@@ -395,7 +376,6 @@ def test_a_period_that_a_sibling_ends_is_a_stable_one_too(loop: Loop, clock: Vir
 
 
 @pytest.mark.spec("J20")
-@pytest.mark.guarantee("G49")
 @pytest.mark.parametrize("strategy", [Strategy.ONE_FOR_ALL, Strategy.REST_FOR_ONE])
 def test_a_group_waits_for_the_backoff_of_the_one_that_failed(
     loop: Loop, clock: VirtualClock, strategy: Strategy
@@ -418,7 +398,6 @@ def test_a_group_waits_for_the_backoff_of_the_one_that_failed(
 
 
 @pytest.mark.spec("J20")
-@pytest.mark.guarantee("G49")
 @pytest.mark.parametrize(
     ("backoff", "delay"), [(None, 0), (Backoff(initial=0.01), 10), (Backoff(initial=2.0), 2000)]
 )
@@ -445,7 +424,6 @@ def test_the_latest_failure_decides_how_long_a_group_waits(
 
 
 @pytest.mark.spec("J20")
-@pytest.mark.guarantee("G49")
 @pytest.mark.parametrize("takes", [0.0, 6.0])
 def test_an_init_that_fails_is_no_life_however_long_it_takes(
     make_loop: LoopMaker, clock: VirtualClock, caplog: pytest.LogCaptureFixture, takes: float
@@ -474,7 +452,7 @@ def test_an_init_that_fails_is_no_life_however_long_it_takes(
 
 
 @pytest.mark.spec("J20")
-@pytest.mark.guarantee("G46", "G49")
+@pytest.mark.guarantee("G46")
 @pytest.mark.parametrize("ends_after", [20, 300])
 def test_a_group_starts_when_both_the_backoff_and_the_stopping_are_over(
     make_loop: LoopMaker, clock: VirtualClock, ends_after: int
@@ -610,7 +588,7 @@ DEEDS = ("fail", "fail", "end", "kill", "break", "hold", "release", "tick", "wai
 
 @pytest.mark.slow
 @pytest.mark.spec("J18", "J20", "J24")
-@pytest.mark.guarantee("G47", "G49")
+@pytest.mark.guarantee("G47")
 @given(
     strategy=st.sampled_from(Strategy),
     children=st.lists(
@@ -645,19 +623,6 @@ def test_whatever_happens_everybody_comes_back(
 
 
 @pytest.mark.spec("J20")
-@pytest.mark.guarantee("G49")
-def test_who_has_no_backoff_makes_no_group_wait(loop: Loop) -> None:
-    children = [ChildSpec("a", idle, backoff=Backoff()), ChildSpec("b", idle)]
-    tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=Strategy.ONE_FOR_ALL))
-    first = id_of(tree, "a")
-    loop.fail_actor(id_of(tree, "b"))
-    settle(loop)
-    assert id_of(tree, "a") != first
-    assert loop.statistics().timers_set == 0
-
-
-@pytest.mark.spec("J20")
-@pytest.mark.guarantee("G49")
 def test_a_waiting_child_does_not_delay_its_siblings(loop: Loop, clock: VirtualClock) -> None:
     children = [
         ChildSpec(name, idle, backoff=Backoff(initial=ms / 1000)) for name, ms in (("a", 500), ("b", 20))
@@ -670,7 +635,6 @@ def test_a_waiting_child_does_not_delay_its_siblings(loop: Loop, clock: VirtualC
 
 
 @pytest.mark.spec("J20")
-@pytest.mark.guarantee("G49")
 def test_waits_are_real_ones_of_the_loops_timers_and_never_short(loop: Loop, clock: VirtualClock) -> None:
     children = [ChildSpec("kid", idle, backoff=Backoff(initial=0.01025, maximum=0.01025))]
     tree = spawn_supervisor(loop, SupervisorSpec(children=children))
@@ -685,42 +649,7 @@ def test_waits_are_real_ones_of_the_loops_timers_and_never_short(loop: Loop, clo
     assert tree.child("kid") is not None
 
 
-@pytest.mark.spec("J20")
-@pytest.mark.guarantee("G49")
-def test_a_stop_takes_the_waiting_back(loop: Loop, clock: VirtualClock) -> None:
-    boss = loop.spawn(idle)
-    children = [ChildSpec("kid", idle, backoff=Backoff())]
-    tree = spawn_supervisor(loop, SupervisorSpec(children=children), parent=boss)
-    loop.fail_actor(id_of(tree, "kid"))
-    settle(loop)
-    recorder = watched(loop)
-    tree.stop()
-    settle(loop)
-    assert loop.statistics().timers_pending == 0
-    pass_time(loop, clock, 1000)
-    assert recorder.started == []
-
-
-@pytest.mark.spec("J20")
-@pytest.mark.guarantee("G49")
-def test_a_child_that_is_stopped_while_it_waits_stays_down(loop: Loop, clock: VirtualClock) -> None:
-    children = [ChildSpec("kid", idle, backoff=Backoff())]
-    tree = spawn_supervisor(loop, SupervisorSpec(children=children))
-    loop.fail_actor(id_of(tree, "kid"))
-    settle(loop)
-    assert phases_of(tree) == {"kid": Phase.WAITING}
-    assert tree.stop_child("kid")
-    pass_time(loop, clock, 1000)
-    assert phases_of(tree) == {"kid": Phase.DOWN}
-    assert loop.statistics().timers_pending == 0
-    tree.restart_child("kid")
-    assert phases_of(tree) == {"kid": Phase.UP}
-    pass_time(loop, clock, 1000)
-    assert loop.statistics().spawned == 3
-
-
 @pytest.mark.spec("J20", "J25")
-@pytest.mark.guarantee("G49")
 @pytest.mark.parametrize("strategy", list(Strategy), ids=lambda strategy: strategy.value)
 @pytest.mark.parametrize("then", ["stop", "stop and start", "stop and delete", "fail the other"])
 def test_an_end_of_waiting_that_has_become_stale_is_ignored(
@@ -780,7 +709,6 @@ def test_an_end_of_waiting_that_has_become_stale_is_ignored(
 
 
 @pytest.mark.spec("J20")
-@pytest.mark.guarantee("G49")
 @pytest.mark.parametrize("chance", [0.0, 0.25, 0.999])
 def test_jitter_in_a_supervisor_is_waited_and_not_remembered(
     loop: Loop, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch, chance: float
@@ -797,7 +725,6 @@ def test_jitter_in_a_supervisor_is_waited_and_not_remembered(
 
 
 @pytest.mark.spec("J20")
-@pytest.mark.guarantee("G49")
 def test_jitter_that_eats_up_the_delay_is_no_waiting(
     loop: Loop, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -814,7 +741,6 @@ def test_jitter_that_eats_up_the_delay_is_no_waiting(
 
 
 @pytest.mark.spec("J20")
-@pytest.mark.guarantee("G49")
 def test_real_jitter_differs_and_keeps_its_bounds(loop: Loop, clock: VirtualClock) -> None:
     backoff = Backoff(initial=0.1, factor=1, maximum=0.2, jitter=0.05)
     tree = spawn_supervisor(
@@ -829,7 +755,6 @@ def test_real_jitter_differs_and_keeps_its_bounds(loop: Loop, clock: VirtualCloc
 
 
 @pytest.mark.spec("J20")
-@pytest.mark.guarantee("G49")
 @pytest.mark.parametrize("kind", ["dynamic", "partition", "nested"])
 def test_every_kind_of_supervisor_keeps_to_it(loop: Loop, clock: VirtualClock, kind: str) -> None:
     kid: ChildSpec[Any] = ChildSpec("kid", idle, backoff=Backoff(initial=0.03))

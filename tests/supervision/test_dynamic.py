@@ -16,15 +16,12 @@ from bandstand.errors import (
     MaxChildrenError,
     NoSuchChildError,
     RestartLimitError,
-    StartError,
 )
 from bandstand.supervision import (
-    Backoff,
     ChildSpec,
     Counts,
     DynamicSpec,
     DynamicSupervisor,
-    Phase,
     RestartPolicy,
     Shutdown,
     Supervisor,
@@ -35,13 +32,10 @@ from bandstand.testing import VirtualClock, leaks_of, shuffle
 from tests.core.support import (
     Boom,
     LoopMaker,
-    RecordingObserver,
     check_statistics,
-    collect,
     idle,
     panicker,
     settle,
-    stopper,
 )
 
 pytestmark = pytest.mark.guarantee("G56")
@@ -58,13 +52,6 @@ def names(supervisor: DynamicSupervisor[ActorId]) -> list[str]:
 # --- how many ---------------------------------------------------------------------------------------------------------
 
 
-def test_it_begins_with_none(loop: Loop) -> None:
-    supervisor = many(loop, ChildSpec("session", idle))
-    assert supervisor.children() == ()
-    assert supervisor.count_children() == Counts(0, 0, 0, 0)
-    assert loop.status(supervisor.actor) is ActorStatus.RUNNING
-
-
 def test_one_more_than_max_children_is_refused_by_name(loop: Loop) -> None:
     supervisor = many(loop, ChildSpec("session", idle), max_children=2)
     first, second = supervisor.start_child(), supervisor.start_child()
@@ -76,75 +63,7 @@ def test_one_more_than_max_children_is_refused_by_name(loop: Loop) -> None:
     assert [supervisor.child(name) for name in names(supervisor)] == [first, second]
 
 
-def test_an_end_makes_room(loop: Loop) -> None:
-    supervisor = many(loop, ChildSpec("job", stopper, restart=RestartPolicy.NEVER), max_children=1)
-    for number in range(1, 4):
-        actor = supervisor.start_child()
-        assert names(supervisor) == [f"job-{number}"]
-        loop.send(actor, "end")
-        settle(loop)
-        assert names(supervisor) == []
-
-
-def test_one_that_waits_for_its_restart_counts(loop: Loop, clock: VirtualClock) -> None:
-    supervisor = many(loop, ChildSpec("job", idle, backoff=Backoff()), max_children=1)
-    loop.fail_actor(supervisor.start_child())
-    settle(loop)
-    assert supervisor.child("job-1") is None
-    with pytest.raises(MaxChildrenError):
-        supervisor.start_child()
-    clock.advance(0.1)
-    settle(loop)
-    assert supervisor.child("job-1") is not None
-
-
-def test_a_start_that_failed_takes_no_room(loop: Loop) -> None:
-    def init(ctx: Context[None], is_good: bool) -> None:
-        if not is_good:
-            raise Boom
-
-    supervisor = many(loop, ChildSpec("job", idle, init=init), max_children=1)
-    for _ in range(3):
-        with pytest.raises(StartError, match=r"'job-\d' of supervisor 'many' did not start: Boom"):
-            supervisor.start_child(False)  # noqa: FBT003 -- an argument like any other
-        settle(loop)
-        assert supervisor.children() == ()
-    supervisor.start_child(True)  # noqa: FBT003 -- same
-    assert len(supervisor.children()) == 1
-    check_statistics(loop)
-
-
 # --- arguments and names ----------------------------------------------------------------------------------------------
-
-
-def test_each_child_keeps_its_arguments_and_its_name_over_restarts(
-    loop: Loop, diary: RecordingObserver
-) -> None:
-    got: list[tuple[object, ...]] = []
-
-    def init(ctx: Context[list[Any]], *arguments: object) -> list[Any]:
-        got.append(arguments)
-        return []
-
-    token = object()
-    supervisor = many(loop, ChildSpec("session", panicker, init=init), max_restarts=20)
-    one, two = supervisor.start_child("ann", 1), supervisor.start_child(token)
-    assert got == [("ann", 1), (token,)]
-    ids = [one]
-    for _ in range(5):
-        loop.send(ids[-1], "panic")
-        settle(loop)
-        again = supervisor.child("session-1")
-        assert again is not None
-        ids.append(again)
-    assert got[2:] == [("ann", 1)] * 5
-    assert len(set(ids)) == 6
-    assert supervisor.child("session-2") == two
-    assert [name for _, name in diary.started].count("session-1") == 6
-    assert [(info.name, info.restarts) for info in supervisor.children()] == [
-        ("session-1", 5),
-        ("session-2", 0),
-    ]
 
 
 def test_arguments_reach_an_init_that_is_a_coroutine(clock: VirtualClock) -> None:
@@ -217,22 +136,6 @@ def test_one_that_is_stopped_is_forgotten(loop: Loop, mode: RestartPolicy) -> No
             call("job-1")
 
 
-def test_one_that_is_stopped_while_it_waits_is_forgotten(loop: Loop, clock: VirtualClock) -> None:
-    supervisor = many(loop, ChildSpec("job", idle, backoff=Backoff(), keep_mailbox=True))
-    actor = supervisor.start_child()
-    loop.send(actor, "unread")
-    loop.fail_actor(actor)
-    settle(loop)
-    assert [info.phase for info in supervisor.children()] == [Phase.WAITING]
-    assert supervisor.stop_child("job-1")
-    assert supervisor.children() == ()
-    clock.advance(1.0)
-    settle(loop)
-    assert supervisor.children() == ()
-    assert loop.statistics().dead == 1
-    assert loop.statistics().timers_pending == 0
-
-
 @pytest.mark.parametrize(
     ("mode", "how", "is_kept"),
     [
@@ -271,18 +174,6 @@ def test_too_many_restarts_of_all_together_end_it(make_loop: LoopMaker) -> None:
     with pytest.raises(RestartLimitError, match=r"'many' gave up on child 'job-4'.*restart 4"):
         loop.run()
     assert leaks_of(loop) == []
-
-
-def test_a_stopping_supervisor_starts_no_child(loop: Loop) -> None:
-    supervisor = many(loop, ChildSpec("job", idle))
-    supervisor.start_child()
-    supervisor.stop()
-    with pytest.raises(ChildStateError):
-        supervisor.start_child()
-    settle(loop)
-    assert loop.statistics().alive == 0
-    with pytest.raises(ChildStateError, match="has ended"):
-        supervisor.start_child()
 
 
 # --- ends -------------------------------------------------------------------------------------------------------------
@@ -340,18 +231,6 @@ def test_all_stop_together(
     killed = sum(seconds * 1000 > total for seconds in takes)
     assert [reason for _, reason in ended].count("FAIL") == killed
     loop.destroy()
-
-
-@pytest.mark.guarantee("G54")
-def test_no_child_is_left_when_it_is_killed(loop: Loop) -> None:
-    watch = loop.spawn(collect, [])
-    supervisor = spawn_supervisor(loop, DynamicSpec(child=ChildSpec("job", idle)), parent=watch)
-    for _ in range(5):
-        supervisor.start_child()
-    loop.kill_actor(supervisor.actor)
-    assert loop.statistics().alive == 1
-    settle(loop)
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G42", "G54")
@@ -488,7 +367,6 @@ def test_the_arguments_are_kept_only_for_a_child_that_may_start_again(
     assert seen() is None
 
 
-@pytest.mark.guarantee("G56")
 def test_arguments_without_an_init_are_refused(loop: Loop) -> None:
     tree = spawn_supervisor(loop, DynamicSpec(child=ChildSpec("a", idle)))
     with pytest.raises(InvalidArgumentError, match="has no init, so 'ada' would be lost"):
@@ -496,7 +374,6 @@ def test_arguments_without_an_init_are_refused(loop: Loop) -> None:
     assert tree.children() == ()
 
 
-@pytest.mark.guarantee("G56")
 def test_a_child_can_be_stopped_by_its_id(loop: Loop) -> None:
     tree = spawn_supervisor(loop, DynamicSpec(child=ChildSpec("a", idle)))
     actor = tree.start_child()
@@ -505,7 +382,6 @@ def test_a_child_can_be_stopped_by_its_id(loop: Loop) -> None:
         tree.stop_child(actor)
 
 
-@pytest.mark.guarantee("G56")
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("mode", [RestartPolicy.NEVER, RestartPolicy.ON_FAILURE])
 def test_an_actor_that_receives_a_down_can_start_the_next_child(

@@ -681,7 +681,6 @@ def test_the_error_survives_the_loop_and_holds_no_actor_alive(loop: Loop) -> Non
     assert "the last 1 failures under supervisor 'root'" in text
 
 
-@pytest.mark.guarantee("G48")
 def test_the_error_for_a_permanent_child_that_keeps_exiting_normally_says_what_to_do(loop: Loop) -> None:
     def done(ctx: Context[Any], data: object) -> Verdict:
         return STOP

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Loop, Observer, TreeNode, Verdict
+from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Loop, TreeNode, Verdict
 from bandstand.errors import (
     ActorFailedError,
     ActorKilledError,
@@ -57,6 +57,9 @@ from tests.supervision.helpers import (
     since,
     watched,
 )
+
+pytestmark = pytest.mark.guarantee("G55")
+
 
 ABSENT = object()
 
@@ -105,7 +108,6 @@ ENDS: dict[str, tuple[Callable[[Loop, ActorId], None], str, type[BaseException] 
 }
 
 
-@pytest.mark.guarantee("G55")
 @pytest.mark.parametrize("how", list(ENDS))
 def test_a_restart_is_one_line_with_its_fields_and_its_cause(
     loop: Loop, caplog: pytest.LogCaptureFixture, how: str
@@ -136,7 +138,6 @@ def test_a_restart_is_one_line_with_its_fields_and_its_cause(
         assert (len(message.splitlines()) > 1) is (attempt == 1 and reason != "NORMAL")
 
 
-@pytest.mark.guarantee("G55")
 def test_the_line_shows_where_it_went_wrong(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
     tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("kid", run_message)]))
     call_in(loop, id_of(tree, "kid"), boom)
@@ -146,7 +147,7 @@ def test_the_line_shows_where_it_went_wrong(loop: Loop, caplog: pytest.LogCaptur
 
 
 @pytest.mark.spec("J20")
-@pytest.mark.guarantee("G49", "G55")
+@pytest.mark.guarantee("G49")
 def test_a_line_says_how_long_is_waited_and_comes_before_the_waiting(
     loop: Loop, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -161,7 +162,7 @@ def test_a_line_says_how_long_is_waited_and_comes_before_the_waiting(
     assert "attempt 3, delay 0.4 s" in caplog.text
 
 
-@pytest.mark.guarantee("G47", "G55")
+@pytest.mark.guarantee("G47")
 @pytest.mark.parametrize("strategy", [Strategy.ONE_FOR_ALL, Strategy.REST_FOR_ONE])
 def test_a_group_is_one_line_that_names_the_others(
     loop: Loop, caplog: pytest.LogCaptureFixture, strategy: Strategy
@@ -177,7 +178,6 @@ def test_a_group_is_one_line_that_names_the_others(
     assert line.getMessage().splitlines()[0].endswith(f"together with {others}")
 
 
-@pytest.mark.guarantee("G55")
 @pytest.mark.parametrize("mode", [RestartPolicy.NEVER, RestartPolicy.ON_FAILURE])
 def test_what_is_not_started_again_is_one_line_if_it_failed_and_none_if_not(
     loop: Loop, caplog: pytest.LogCaptureFixture, mode: RestartPolicy
@@ -198,7 +198,6 @@ def test_what_is_not_started_again_is_one_line_if_it_failed_and_none_if_not(
     assert isinstance(cause_of(line), Boom)
 
 
-@pytest.mark.guarantee("G55")
 def test_restarts_work_with_logging_off(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
     tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("kid", idle)]))
     with caplog.at_level(logging.CRITICAL, logger="bandstand.supervision"):
@@ -208,7 +207,6 @@ def test_restarts_work_with_logging_off(loop: Loop, caplog: pytest.LogCaptureFix
     assert restarts(tree) == {"kid": 1}
 
 
-@pytest.mark.guarantee("G55")
 def test_a_quiet_life_says_nothing(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
     boss = loop.spawn(idle)
     below: ChildSpec[Any] = ChildSpec("below", SupervisorSpec(children=[ChildSpec("kid", idle)]))
@@ -228,7 +226,7 @@ def test_a_quiet_life_says_nothing(loop: Loop, caplog: pytest.LogCaptureFixture)
 
 
 @pytest.mark.spec("J19")
-@pytest.mark.guarantee("G48", "G55")
+@pytest.mark.guarantee("G48")
 def test_giving_up_is_one_line_and_one_call(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
     seen: list[Seen] = []
     recorder = watched(loop)
@@ -260,7 +258,7 @@ def test_giving_up_is_one_line_and_one_call(loop: Loop, caplog: pytest.LogCaptur
 
 
 @pytest.mark.spec("J19")
-@pytest.mark.guarantee("G48", "G55")
+@pytest.mark.guarantee("G48")
 def test_an_escalation_that_climbs_is_one_line_and_one_call_on_each_floor(
     loop: Loop, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -299,7 +297,7 @@ def test_an_escalation_that_climbs_is_one_line_and_one_call_on_each_floor(
 
 
 @pytest.mark.spec("J19")
-@pytest.mark.guarantee("G48", "G55")
+@pytest.mark.guarantee("G48")
 def test_several_that_fail_together_escalate_once(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
     boss = loop.spawn(idle)
     recorder = watched(loop)
@@ -330,7 +328,7 @@ async def stubborn(ctx: Context[Any], data: object) -> None:
             await asyncio.sleep(1)
 
 
-@pytest.mark.guarantee("G52", "G55")
+@pytest.mark.guarantee("G52")
 @pytest.mark.parametrize(
     ("shutdown", "said"), [(0.2, [0.2]), (2, []), (Shutdown.INFINITY, []), (Shutdown.KILL, [])]
 )
@@ -369,7 +367,6 @@ def test_a_kill_because_of_a_shutdown_time_is_one_line(
 
 
 @pytest.mark.spec("J16")
-@pytest.mark.guarantee("G55")
 def test_the_observer_hears_of_each_restart_with_its_number_from_1(loop: Loop, clock: VirtualClock) -> None:
     recorder = watched(loop)
     tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("a", idle), ChildSpec("b", idle)]))
@@ -384,7 +381,6 @@ def test_the_observer_hears_of_each_restart_with_its_number_from_1(loop: Loop, c
 
 
 @pytest.mark.spec("J16")
-@pytest.mark.guarantee("G55")
 def test_a_start_on_request_is_no_restart(loop: Loop) -> None:
     recorder = watched(loop)
     tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("kid", idle)]))
@@ -397,7 +393,6 @@ def test_a_start_on_request_is_no_restart(loop: Loop) -> None:
 
 
 @pytest.mark.spec("J16")
-@pytest.mark.guarantee("G55")
 def test_a_restart_that_fails_is_heard_of_when_one_has_succeeded(
     loop: Loop, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -446,7 +441,7 @@ class Curious(SupervisionRecorder):
 
 
 @pytest.mark.spec("J16")
-@pytest.mark.guarantee("G51", "G55", "G57")
+@pytest.mark.guarantee("G51", "G57")
 @pytest.mark.parametrize("strategy", list(Strategy))
 def test_inside_the_hook_the_name_points_to_the_new_one(
     loop: Loop, caplog: pytest.LogCaptureFixture, strategy: Strategy
@@ -465,33 +460,6 @@ def test_inside_the_hook_the_name_points_to_the_new_one(
     assert {(phase, count) for _, _, phase, count in curious.answers} == {(Phase.UP, 1)}
     assert len(curious.refusals) == len(again), "it can look, not touch"
     assert [entry.name for entry in caplog.records] == ["bandstand.supervision"]
-
-
-class EveryStart(Observer):
-    """Asks at every start and stop what the name points to."""
-
-    def __init__(self, tree: Overseer, loop: Loop) -> None:
-        self.tree, self.loop = tree, loop
-        self.answers: list[ActorId | None] = []
-
-    def on_actor_start(self, id: ActorId, name: str | None) -> None:  # noqa: A002 -- the hook's own name
-        self.answers.append(self.tree.child("kid"))
-
-    def on_actor_stop(self, id: ActorId, reason: ExitReason) -> None:  # noqa: A002 -- the hook's own name
-        self.answers.append(self.tree.child("kid"))
-
-
-@pytest.mark.spec("J16")
-@pytest.mark.guarantee("G51", "G55")
-def test_a_name_never_points_to_one_that_has_ended(loop: Loop) -> None:
-    tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("kid", idle)]))
-    old = id_of(tree, "kid")
-    observer = EveryStart(tree, loop)
-    loop.set_observer(observer)
-    loop.fail_actor(old)
-    settle(loop)
-    assert len(observer.answers) == 2
-    assert old not in observer.answers
 
 
 class Raiser(SupervisionRecorder):
@@ -515,7 +483,7 @@ class Raiser(SupervisionRecorder):
 
 
 @pytest.mark.spec("J16")
-@pytest.mark.guarantee("G24", "G55")
+@pytest.mark.guarantee("G24")
 @pytest.mark.parametrize("strategy", list(Strategy))
 def test_an_observer_that_raises_harms_nothing(
     loop: Loop, clock: VirtualClock, caplog: pytest.LogCaptureFixture, strategy: Strategy
@@ -558,7 +526,6 @@ def test_an_observer_that_raises_harms_nothing(
 
 
 @pytest.mark.spec("J16")
-@pytest.mark.guarantee("G55")
 @pytest.mark.parametrize("kind", ["dynamic", "partition"])
 def test_every_kind_of_supervisor_is_seen(loop: Loop, caplog: pytest.LogCaptureFixture, kind: str) -> None:
     boss = loop.spawn(idle)
@@ -584,7 +551,6 @@ def test_every_kind_of_supervisor_is_seen(loop: Loop, caplog: pytest.LogCaptureF
 
 
 @pytest.mark.spec("J16", "J20")
-@pytest.mark.guarantee("G55")
 def test_the_tree_shows_the_living_and_those_that_wait(loop: Loop, clock: VirtualClock) -> None:
     stranger = loop.spawn(idle, name="stranger")
     below = SupervisorSpec(
@@ -652,7 +618,6 @@ def test_the_tree_shows_the_living_and_those_that_wait(loop: Loop, clock: Virtua
     assert slow_again.actor == tree.child("slow")
 
 
-@pytest.mark.guarantee("G55")
 def test_the_tree_shows_a_group_that_waits_in_its_order(loop: Loop, clock: VirtualClock) -> None:
     children = [ChildSpec(name, idle, backoff=Backoff()) for name in "abc"]
     tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=Strategy.ONE_FOR_ALL))
@@ -676,7 +641,6 @@ def test_the_tree_shows_a_group_that_waits_in_its_order(loop: Loop, clock: Virtu
     ]
 
 
-@pytest.mark.guarantee("G55")
 def test_the_tree_shows_an_init_in_flight_and_those_behind_it(
     make_loop: LoopMaker, clock: VirtualClock
 ) -> None:
@@ -700,7 +664,6 @@ def test_the_tree_shows_an_init_in_flight_and_those_behind_it(
     assert restarts(tree) == dict.fromkeys("abc", 0)
 
 
-@pytest.mark.guarantee("G55")
 @pytest.mark.parametrize("kind", ["dynamic", "partition"])
 def test_the_tree_of_the_other_kinds(loop: Loop, kind: str) -> None:
     kid: ChildSpec[Any] = ChildSpec("kid", idle, backoff=Backoff())
@@ -721,7 +684,6 @@ def test_the_tree_of_the_other_kinds(loop: Loop, kind: str) -> None:
     ]
 
 
-@pytest.mark.guarantee("G55")
 def test_a_snapshot_does_not_change(loop: Loop) -> None:
     tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("kid", idle)]))
     before = loop.tree()
@@ -736,7 +698,6 @@ def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [line.getMessage() for line in caplog.records if line.levelno == logging.ERROR]
 
 
-@pytest.mark.guarantee("G55")
 def test_two_failures_of_a_group_in_one_tick_are_both_logged(
     loop: Loop, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -752,7 +713,7 @@ def test_two_failures_of_a_group_in_one_tick_are_both_logged(
     assert "was stopping child" in line
 
 
-@pytest.mark.guarantee("G55", "G57")
+@pytest.mark.guarantee("G57")
 def test_a_failure_just_before_a_stop_is_logged(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
     tree = spawn_supervisor(loop, SupervisorSpec(children=[child("a")]))
     loop.fail_actor(tree.address("a"), "by itself")
@@ -762,7 +723,6 @@ def test_a_failure_just_before_a_stop_is_logged(loop: Loop, caplog: pytest.LogCa
     assert "'a'" in errors(caplog)[0]
 
 
-@pytest.mark.guarantee("G55")
 def test_a_first_start_does_not_count_as_a_restart(loop: Loop) -> None:
     async def slow(ctx: Context[Any]) -> None:
         pass

@@ -110,15 +110,6 @@ def test_sup_start_normal_and_shutdown_order(loop: Loop, recorder: NameRecorder)
     assert loop.statistics().timers_pending == 0
 
 
-@pytest.mark.guarantee("G46")
-def test_sup_start_no_children(loop: Loop) -> None:
-    sup = start(loop)
-    assert loop.status(sup.actor) is ActorStatus.RUNNING
-    assert sup.children() == ()
-    sup.stop()
-    assert loop.status(sup.actor) is ActorStatus.STOPPED
-
-
 @pytest.mark.guarantee("G46", "G44")
 def test_async_inits_start_in_order_each_after_the_one_before(loop: Loop, recorder: NameRecorder) -> None:
     ready: list[str] = []
@@ -373,16 +364,6 @@ def test_an_interrupt_in_an_init_ends_the_loop_and_is_no_failed_start(
     assert loop.statistics().waiting == 0
 
 
-@pytest.mark.guarantee("G46", "G54")
-def test_sup_stop_nested_shuts_down_depth_first_and_in_reverse(loop: Loop, recorder: NameRecorder) -> None:
-    inner = SupervisorSpec(children=[child("x"), child("y")])
-    sup = start(loop, child("a"), below("mid", inner), child("z"))
-    recorder.take()
-    sup.stop()
-    settle(loop)
-    assert recorder.take() == ["-z", "-y", "-x", "-mid", "-a", "-root"]
-
-
 @pytest.mark.guarantee("G46", "G52")
 def test_a_slow_child_holds_up_the_stop_of_those_before_it(loop: Loop, recorder: NameRecorder) -> None:
     with StubbornCoroutine() as gate:
@@ -531,104 +512,7 @@ def test_sup_stop_timeout_of_a_nested_supervisor_kills_it(loop: Loop, clock: Vir
         assert loop.status(deaf) >= ActorStatus.STOPPING
 
 
-@pytest.mark.guarantee("G52", "G46")
-def test_sup_stop_brutal_kill_dynamic_and_timeout_dynamic_stop_all_together(
-    loop: Loop, clock: VirtualClock
-) -> None:
-    with StubbornCoroutine() as gate:
-        sup = spawn_supervisor(loop, DynamicSpec(child=child("deaf", gate, shutdown=1)))
-        children = [sup.start_child() for _ in range(5)]
-        for actor in children:
-            loop.send(actor, "begin")
-        spin(loop)
-        sup.stop()
-        spin(loop)
-        assert {loop.status(actor) for actor in children} == {ActorStatus.STOPPING}
-        assert gate.cancels == 5
-        clock.advance(1.0)
-        spin(loop)
-        assert {loop.status(actor) for actor in children} == {ActorStatus.FAILED}, (
-            "together, not one after another"
-        )
-        assert loop.status(sup.actor) is ActorStatus.STOPPED
-
-
 # --- who is started again -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.spec("J17", "J18")
-@pytest.mark.guarantee("G47")
-@pytest.mark.parametrize(
-    ("mode", "end", "comes_back", "is_known"),
-    [
-        pytest.param(PERMANENT, "leave", True, True, id="permanent_normal"),
-        pytest.param(PERMANENT, "fail", True, True, id="permanent_shutdown"),
-        pytest.param(PERMANENT, "crash", True, True, id="permanent_abnormal"),
-        pytest.param(TRANSIENT, "leave", False, True, id="transient_normal"),
-        pytest.param(TRANSIENT, "fail", True, True, id="transient_shutdown"),
-        pytest.param(TRANSIENT, "crash", True, True, id="transient_abnormal"),
-        pytest.param(TEMPORARY, "leave", False, False, id="temporary_normal"),
-        pytest.param(TEMPORARY, "fail", False, False, id="temporary_shutdown"),
-        pytest.param(TEMPORARY, "crash", False, False, id="temporary_abnormal"),
-    ],
-)
-@pytest.mark.parametrize("strategy", list(Strategy))
-def test_modes(
-    loop: Loop, strategy: Strategy, mode: RestartPolicy, end: str, comes_back: bool, is_known: bool
-) -> None:
-    sup = start(loop, child("a", restart=mode), strategy=strategy)
-    before = id_of(sup, "a")
-    order(loop, sup, "a", ENDS[end])
-    assert loop.status(before) >= ActorStatus.STOPPED
-    assert (len(sup.children()) == 1) is is_known
-    if comes_back:
-        assert id_of(sup, "a") != before
-        assert sup.children()[0].restarts == 1
-    elif is_known:
-        assert sup.child("a") is None
-        assert phases(sup) == {"a": "down"}
-    else:
-        with pytest.raises(NoSuchChildError):
-            sup.child("a")
-    assert loop.status(sup.actor) is ActorStatus.RUNNING
-    check_statistics(loop)
-
-
-@pytest.mark.guarantee("G47")
-@pytest.mark.parametrize("mode", [PERMANENT, TRANSIENT, TEMPORARY])
-def test_a_killed_child_has_ended_abnormally(loop: Loop, mode: RestartPolicy) -> None:
-    sup = start(loop, child("a", restart=mode))
-    loop.kill_actor(id_of(sup, "a"))
-    settle(loop)
-    assert running(sup) == ([] if mode is RestartPolicy.NEVER else ["a"])
-
-
-@pytest.mark.spec("J18")
-@pytest.mark.guarantee("G47")
-@pytest.mark.parametrize("end", ["crash", "fail", "leave"])
-@pytest.mark.parametrize(
-    ("strategy", "victim", "what_happens"),
-    [
-        (ONE_FOR_ONE, "a", ["-a", "+a"]),
-        (ONE_FOR_ONE, "b", ["-b", "+b"]),
-        (ONE_FOR_ALL, "a", ["-a", "-c", "-b", "+a", "+b", "+c"]),
-        (ONE_FOR_ALL, "b", ["-b", "-c", "-a", "+a", "+b", "+c"]),
-        (ONE_FOR_ALL, "c", ["-c", "-b", "-a", "+a", "+b", "+c"]),
-        (REST_FOR_ONE, "a", ["-a", "-c", "-b", "+a", "+b", "+c"]),
-        (REST_FOR_ONE, "b", ["-b", "-c", "+b", "+c"]),
-        (REST_FOR_ONE, "c", ["-c", "+c"]),
-    ],
-)
-def test_one_for_one_and_one_for_all_and_rest_for_one(
-    loop: Loop, recorder: NameRecorder, strategy: Strategy, victim: str, what_happens: list[str], end: str
-) -> None:
-    sup = start(loop, *map(child, "abc"), strategy=strategy)
-    recorder.take()
-    order(loop, sup, victim, ENDS[end])
-    assert recorder.take() == what_happens
-    assert running(sup) == ["a", "b", "c"]
-    assert recorder.restarts == [("root", entry[1], 1) for entry in what_happens if entry.startswith("+")]
-    check_statistics(loop)
 
 
 @pytest.mark.spec("J18")
@@ -673,39 +557,6 @@ def test_a_group_restart_waits_for_a_sibling_that_takes_its_time_to_stop(
         assert [info.restarts for info in sup.children()] == [1, 1, 1, 1]
 
 
-@pytest.mark.spec("J18")
-@pytest.mark.guarantee("G47")
-@pytest.mark.parametrize("strategy", [ONE_FOR_ALL, REST_FOR_ONE])
-def test_temporary_bystander(loop: Loop, recorder: NameRecorder, strategy: Strategy) -> None:
-    """A temporary sibling is stopped with its group, and not started again: it is forgotten."""
-    sup = start(loop, child("a"), child("b", restart=TEMPORARY), child("c"), strategy=strategy)
-    recorder.take()
-    order(loop, sup, "a", crash)
-    assert recorder.take() == ["-a", "-c", "-b", "+a", "+c"]
-    assert [info.name for info in sup.children()] == ["a", "c"]
-    assert recorder.restarts == [("root", "a", 1), ("root", "c", 1)]
-
-
-@pytest.mark.guarantee("G47")
-def test_temporary_bystander_before_the_failed_child_of_rest_for_one_stays(loop: Loop) -> None:
-    sup = start(loop, child("a", restart=TEMPORARY), child("b"), strategy=REST_FOR_ONE)
-    before = id_of(sup, "a")
-    order(loop, sup, "b", crash)
-    assert id_of(sup, "a") == before
-
-
-@pytest.mark.guarantee("G47")
-@pytest.mark.parametrize("strategy", [ONE_FOR_ALL, REST_FOR_ONE])
-def test_a_transient_sibling_that_had_ended_normally_comes_back_with_its_group(
-    loop: Loop, strategy: Strategy
-) -> None:
-    sup = start(loop, child("a"), child("b", restart=TRANSIENT), strategy=strategy)
-    order(loop, sup, "b", leave)
-    assert running(sup) == ["a"]
-    order(loop, sup, "a", crash)
-    assert running(sup) == ["a", "b"]
-
-
 @pytest.mark.guarantee("G47")
 @pytest.mark.parametrize("strategy", [ONE_FOR_ALL, REST_FOR_ONE])
 def test_a_child_restarted_with_its_group_is_not_restarted_again(loop: Loop, strategy: Strategy) -> None:
@@ -720,20 +571,6 @@ def test_a_child_restarted_with_its_group_is_not_restarted_again(loop: Loop, str
 
 @pytest.mark.guarantee("G47")
 @pytest.mark.parametrize("strategy", [ONE_FOR_ALL, REST_FOR_ONE])
-def test_a_child_stopped_on_request_stays_down_when_its_group_is_restarted(
-    loop: Loop, strategy: Strategy
-) -> None:
-    sup = start(loop, *map(child, "abc"), strategy=strategy)
-    assert sup.stop_child("b")
-    order(loop, sup, "a", crash)
-    assert running(sup) == ["a", "c"]
-    sup.restart_child("b")
-    order(loop, sup, "a", crash)
-    assert running(sup) == ["a", "b", "c"]
-
-
-@pytest.mark.guarantee("G47")
-@pytest.mark.parametrize("strategy", [ONE_FOR_ALL, REST_FOR_ONE])
 def test_a_failed_restart_child_leaves_the_child_stopped_on_request(loop: Loop, strategy: Strategy) -> None:
     sup = start(loop, child("a"), child("b", init=Fails(1)), strategy=strategy)
     sup.stop_child("b")
@@ -741,22 +578,6 @@ def test_a_failed_restart_child_leaves_the_child_stopped_on_request(loop: Loop, 
         sup.restart_child("b")
     order(loop, sup, "a", crash)
     assert running(sup) == ["a"], "down as before: only a request starts it"
-
-
-@pytest.mark.spec("J18")
-@pytest.mark.guarantee("G47", "G23")
-@pytest.mark.parametrize("strategy", [ONE_FOR_ALL, REST_FOR_ONE])
-def test_two_that_die_in_one_tick_are_one_restart_of_the_group(
-    loop: Loop, recorder: NameRecorder, strategy: Strategy
-) -> None:
-    sup = start(loop, *map(child, "abc"), strategy=strategy, max_restarts=1)
-    recorder.take()
-    for name in "abc":
-        loop.send(id_of(sup, name), crash)
-    settle(loop)
-    assert recorder.take() == ["-a", "-b", "-c", "+a", "+b", "+c"]
-    assert [info.restarts for info in sup.children()] == [1, 1, 1]
-    check_statistics(loop)
 
 
 @pytest.mark.spec("J18")
@@ -782,20 +603,6 @@ def test_child_dies_while_its_group_is_being_stopped(loop: Loop, recorder: NameR
 
 
 @pytest.mark.guarantee("G47")
-def test_stop_child_of_one_that_is_being_stopped_with_its_group_keeps_it_down(loop: Loop) -> None:
-    with StubbornCoroutine() as gate:
-        sup = start(loop, child("a"), child("deaf", gate), strategy=ONE_FOR_ALL)
-        loop.send(id_of(sup, "deaf"), "begin")
-        spin(loop)
-        loop.send(id_of(sup, "a"), crash)
-        spin(loop)
-        assert not sup.stop_child("deaf")
-        gate.open()
-        spin(loop)
-        assert phases(sup) == {"a": "up", "deaf": "down"}
-
-
-@pytest.mark.guarantee("G47")
 def test_stop_child_of_one_that_waits_for_its_turn_to_be_stopped_with_its_group_keeps_it_down(
     loop: Loop,
 ) -> None:
@@ -812,41 +619,6 @@ def test_stop_child_of_one_that_waits_for_its_turn_to_be_stopped_with_its_group_
 
 
 # --- escalation ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.spec("J19")
-@pytest.mark.guarantee("G48")
-@pytest.mark.parametrize(
-    ("strategy", "last_words"),
-    [
-        (ONE_FOR_ONE, ["-a", "!root", "-b", "-root"]),
-        (ONE_FOR_ALL, ["-a", "!root", "-b", "-root"]),
-        (REST_FOR_ONE, ["-a", "!root", "-b", "-root"]),
-    ],
-    ids=["one_for_one_escalation", "one_for_all_escalation", "rest_for_one_escalation"],
-)
-def test_escalation(loop: Loop, recorder: NameRecorder, strategy: Strategy, last_words: list[str]) -> None:
-    sup = start(loop, child("a"), child("b"), strategy=strategy, max_restarts=4)
-    for _ in range(4):
-        order(loop, sup, "a", crash)
-    recorder.take()
-    with pytest.raises(RestartLimitError, match=r"'root'.*'a'.*restart 5.*5 s.*4 are allowed"):
-        order(loop, sup, "a", crash)
-    assert recorder.take() == last_words
-    assert recorder.escalated == ["root"]
-
-
-@pytest.mark.spec("J19")
-@pytest.mark.guarantee("G48")
-def test_simple_one_for_one_escalation(loop: Loop, recorder: NameRecorder) -> None:
-    sup = spawn_supervisor(loop, DynamicSpec(child=child("a"), max_restarts=2))
-    for _ in range(3):
-        sup.start_child()
-    order(loop, sup, "a-1", crash)
-    order(loop, sup, "a-2", crash)
-    with pytest.raises(RestartLimitError, match=r"'a-3'"):
-        order(loop, sup, "a-3", crash)
-    assert recorder.escalated == ["root"]
 
 
 @pytest.mark.spec("J19")
@@ -919,20 +691,6 @@ def test_what_becomes_of_a_supervisor_that_gave_up_depends_on_its_mode(
     assert running(sup) == (["low"] if mode is RestartPolicy.ON_FAILURE else [])
     assert loop.status(lowest.actor) is ActorStatus.FAILED
     assert isinstance(lowest.outcome, RestartLimitError)
-
-
-@pytest.mark.spec("J19")
-@pytest.mark.guarantee("G48")
-def test_multiple_restarts_over_more_than_the_period_do_not_add_up(loop: Loop, clock: VirtualClock) -> None:
-    sup = start(loop, child("a"), max_restarts=1, period=1.0)
-    for _ in range(20):
-        order(loop, sup, "a", crash)
-        clock.advance(1.0)
-    assert sup.children()[0].restarts == 20
-    order(loop, sup, "a", crash)
-    clock.advance(0.999)
-    with pytest.raises(RestartLimitError):
-        order(loop, sup, "a", crash)
 
 
 # --- restarts that fail -------------------------------------------------------------------------------------------------
@@ -1309,19 +1067,6 @@ def test_child_adm(loop: Loop, recorder: NameRecorder) -> None:
 
 
 @pytest.mark.guarantee("G57")
-def test_child_adm_simple(loop: Loop) -> None:
-    sup = spawn_supervisor(loop, DynamicSpec(child=child("a")))
-    first = sup.start_child()
-    assert sup.name_of(first) == "a-1"
-    assert sup.stop_child("a-1")
-    with pytest.raises(NoSuchChildError):
-        sup.stop_child("a-1")
-    with pytest.raises(NoSuchChildError):
-        sup.name_of(first)
-    assert sup.children() == ()
-
-
-@pytest.mark.guarantee("G57")
 def test_count_children(loop: Loop) -> None:
     empty = SupervisorSpec()
     sup = start(
@@ -1336,16 +1081,6 @@ def test_count_children(loop: Loop) -> None:
     assert sup.count_children() == Counts(3, 1, 1, 2)
     sup.delete_child("a")
     assert sup.count_children() == Counts(2, 1, 1, 1)
-
-
-@pytest.mark.guarantee("G57")
-def test_count_children_of_a_dynamic_supervisor(loop: Loop) -> None:
-    sup = spawn_supervisor(loop, DynamicSpec(child=child("a", restart=TEMPORARY)))
-    for _ in range(10):
-        sup.start_child()
-    assert sup.count_children() == Counts(10, 10, 0, 10)
-    order(loop, sup, "a-4", crash)
-    assert sup.count_children() == Counts(9, 9, 0, 9)
 
 
 @pytest.mark.guarantee("G57", "G55")
@@ -1373,14 +1108,6 @@ def test_which_children(loop: Loop) -> None:
     ]
 
 
-@pytest.mark.guarantee("G57", "G51")
-def test_which_children_never_shows_one_that_has_ended(loop: Loop) -> None:
-    sup = start(loop, child("a"))
-    loop.fail_actor(id_of(sup, "a"))
-    assert sup.child("a") is None
-    assert sup.children()[0].actor is None, "it has ended, and its supervisor has not heard of it yet"
-
-
 @pytest.mark.guarantee("G57", "G49")
 def test_delete_restart_and_terminate_of_a_child_that_is_restarting(loop: Loop, clock: VirtualClock) -> None:
     sup = start(loop, child("a", backoff=Backoff(initial=0.1)))
@@ -1401,24 +1128,6 @@ def test_delete_restart_and_terminate_of_a_child_that_is_restarting(loop: Loop, 
     sup.stop_child("a")
     sup.delete_child("a")
     assert sup.children() == ()
-
-
-@pytest.mark.guarantee("G49")
-def test_a_stale_restart_message_starts_no_child(loop: Loop, clock: VirtualClock) -> None:
-    """The backoff is over and its message lies in the mailbox when the child is stopped and started by a request."""
-    sup = start(loop, child("a", backoff=Backoff(initial=0.1)))
-    order(loop, sup, "a", crash)
-    started: list[ActorId] = []
-
-    def act(ctx: Context[Any]) -> None:
-        sup.stop_child("a")
-        started.append(sup.restart_child("a"))
-
-    call_in(loop, loop.spawn(run_message), act)
-    clock.advance(0.1)
-    settle(loop)
-    assert [id_of(sup, "a")] == started
-    assert sup.children()[0].restarts == 1
 
 
 @pytest.mark.guarantee("G49", "G54")
@@ -1449,44 +1158,6 @@ def test_sup_stopped_when_a_restart_lies_in_its_mailbox(
     assert loop.status(sup.actor) is ActorStatus.STOPPED
     assert loop.statistics().alive == 1
     check_statistics(loop)
-
-
-@pytest.mark.guarantee("G49", "G47")
-@pytest.mark.parametrize("strategy", [ONE_FOR_ALL, REST_FOR_ONE])
-def test_a_group_waits_for_the_backoff_of_the_child_that_failed(
-    loop: Loop, clock: VirtualClock, recorder: NameRecorder, strategy: Strategy
-) -> None:
-    sup = start(loop, child("a", backoff=Backoff(initial=0.1)), child("b"), strategy=strategy)
-    recorder.take()
-    order(loop, sup, "a", crash)
-    assert recorder.take() == ["-a", "-b"]
-    clock.advance(0.099)
-    settle(loop)
-    assert recorder.take() == []
-    clock.advance(0.001)
-    settle(loop)
-    assert recorder.take() == ["+a", "+b"]
-
-
-@pytest.mark.guarantee("G47", "G49", "G57")
-@pytest.mark.parametrize("strategy", [ONE_FOR_ALL, REST_FOR_ONE])
-def test_stop_child_of_the_one_a_group_waits_for_leaves_the_group_down(
-    loop: Loop, clock: VirtualClock, strategy: Strategy
-) -> None:
-    """As in OTP: its siblings were stopped for a restart that does not come. Each can be started on request."""
-    sup = start(loop, child("a", backoff=Backoff(initial=0.1)), child("b"), strategy=strategy)
-    order(loop, sup, "a", crash)
-    assert sup.stop_child("a")
-    clock.advance(1.0)
-    settle(loop)
-    assert phases(sup) == {"a": "down", "b": "down"}
-    sup.restart_child("b")
-    assert phases(sup) == {"a": "down", "b": "up"}
-    sup.restart_child("a")
-    order(loop, sup, "a", crash)
-    clock.advance(1.0)
-    settle(loop)
-    assert phases(sup) == {"a": "up", "b": "up"}
 
 
 @pytest.mark.guarantee("G47", "G57")
@@ -1524,52 +1195,6 @@ def test_stop_child_of_one_whose_restarts_fail_leaves_those_before_it_alone(make
     assert phases(sup) == {"first": "up", "a": "down", "b": "down"}
     order(loop, sup, "first", crash)
     assert phases(sup) == {"first": "up", "a": "down", "b": "up"}, "b starts again with its group"
-
-
-@pytest.mark.guarantee("G47", "G49", "G57")
-@pytest.mark.parametrize("strategy", [ONE_FOR_ALL, REST_FOR_ONE])
-def test_stop_child_of_a_sibling_while_its_group_waits(
-    loop: Loop, clock: VirtualClock, strategy: Strategy
-) -> None:
-    sup = start(loop, child("a", backoff=Backoff(initial=0.1)), child("b"), strategy=strategy)
-    order(loop, sup, "a", crash)
-    assert sup.stop_child("b")
-    clock.advance(0.1)
-    settle(loop)
-    assert phases(sup) == {"a": "up", "b": "down"}
-
-
-@pytest.mark.guarantee("G49")
-def test_the_backoff_of_rest_for_one_is_of_the_last_who_failed(loop: Loop, clock: VirtualClock) -> None:
-    """While the rest waits for c, an earlier one fails: now all wait for that one, and c's own time is stale."""
-    sup = start(
-        loop,
-        child("a"),
-        child("b", backoff=Backoff(initial=1.0)),
-        child("c", backoff=Backoff(initial=0.1)),
-        strategy=REST_FOR_ONE,
-    )
-    order(loop, sup, "c", crash)
-    assert phases(sup) == {"a": "up", "b": "up", "c": "waiting"}
-    order(loop, sup, "b", crash)
-    clock.advance(0.1)
-    settle(loop)
-    assert phases(sup) == {"a": "up", "b": "waiting", "c": "waiting"}
-    clock.advance(0.9)
-    settle(loop)
-    assert running(sup) == ["a", "b", "c"]
-    assert loop.statistics().timers_pending == 0
-
-
-@pytest.mark.spec("J20")
-@pytest.mark.guarantee("G49", "G48")
-def test_the_intensity_wins_over_a_backoff(loop: Loop, clock: VirtualClock) -> None:
-    sup = start(loop, child("a", backoff=Backoff(initial=0.1)), max_restarts=1)
-    order(loop, sup, "a", crash)
-    clock.advance(0.1)
-    settle(loop)
-    with pytest.raises(RestartLimitError):
-        order(loop, sup, "a", crash)
 
 
 # --- ends of a supervisor -----------------------------------------------------------------------------------------------
@@ -1752,18 +1377,6 @@ def test_child_unlink_a_child_that_ends_long_after_its_supervisor_has_no_effect(
         assert loop.statistics().alive == 0
         assert loop.statistics().in_flight == 0
         check_statistics(loop)
-
-
-@pytest.mark.guarantee("G54")
-def test_a_supervisor_spawned_and_killed_inside_a_behavior(loop: Loop, recorder: NameRecorder) -> None:
-    def act(ctx: Context[Any]) -> None:
-        sup = spawn_supervisor(ctx.loop, SupervisorSpec(children=[child("a")]), parent=ctx.self_id)
-        assert running(sup) == ["a"]
-        ctx.loop.kill_actor(sup.actor)
-
-    call_in(loop, loop.spawn(run_message, name="maker"), act)
-    settle(loop)
-    assert recorder.take() == ["+maker", "+root", "+a", "-a", "-root", "-maker"]
 
 
 @pytest.mark.guarantee("G54")

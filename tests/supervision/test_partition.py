@@ -273,13 +273,11 @@ def test_under_a_supervisor(loop: Loop) -> None:
     assert loop.statistics().alive == 5
 
 
-@pytest.mark.guarantee("G56")
 @pytest.mark.parametrize("partitions", [0, -3, True, 2.0])
 def test_a_place_needs_partitions(partitions: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="partitions is"):
         place_of("key", partitions)
 
 
-@pytest.mark.guarantee("G56")
 def test_a_key_can_be_an_int_of_any_size(loop: Loop) -> None:
     assert 0 <= place_of(10**5000, 4) < 4

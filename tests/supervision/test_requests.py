@@ -25,7 +25,6 @@ from bandstand.errors import (
     WrongThreadError,
 )
 from bandstand.supervision import (
-    AutoShutdown,
     Backoff,
     ChildSpec,
     Counts,
@@ -106,20 +105,6 @@ def test_spawn_supervisor_under_a_parent_that_is_not_there_starts_nothing(make_l
     assert loop.statistics().spawned == 1
 
 
-@pytest.mark.parametrize("what", [None, child("a"), idle, "spec"], ids=["None", "child", "behavior", "str"])
-def test_spawn_supervisor_refuses_what_is_no_spec(loop: Loop, what: Any) -> None:
-    with pytest.raises(
-        InvalidArgumentError, match=r"pass a SupervisorSpec, a DynamicSpec or a PartitionSpec"
-    ):
-        spawn_supervisor(loop, what)
-
-
-@pytest.mark.parametrize("name", ["", 7, None, b"root"])
-def test_spawn_supervisor_refuses_what_is_no_name(loop: Loop, name: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"name is .*pass a string"):
-        spawn_supervisor(loop, SupervisorSpec(), name=name)
-
-
 @pytest.mark.parametrize("room", [0, 1, 2])
 def test_spawn_supervisor_without_room_for_all_leaves_no_actor(make_loop: LoopMaker, room: int) -> None:
     loop = make_loop(max_actors=3)
@@ -151,16 +136,6 @@ def test_start_child_adds_at_the_end_and_answers_the_id(
     sup.stop()
     settle(loop)
     assert recorder.take() == ["-b", "-a", "-root"]
-
-
-def test_start_child_from_a_behavior(loop: Loop) -> None:
-    sup = start(loop, child("a"))
-
-    def act(ctx: Context[Any]) -> None:
-        sup.start_child(child("b"))
-
-    order(loop, sup, "a", act)
-    assert running(sup) == ["a", "b"]
 
 
 @pytest.mark.parametrize("strategy", list(Strategy))
@@ -317,25 +292,6 @@ def test_start_child_refuses_what_is_no_spec(loop: Loop, what: Any) -> None:
         sup.start_child(what)
 
 
-@pytest.mark.guarantee("G45")
-def test_start_child_refuses_a_mailbox_that_does_not_suit_the_loop(loop: Loop) -> None:
-    sup = start(loop)
-    inner = SupervisorSpec(children=[child("x"), child("deep", mailbox_cap=4)])
-    for spec in (child("deep", mailbox_cap=4), below("mid", inner)):
-        with pytest.raises(InvalidArgumentError, match=r"'deep'.*mailbox_cap is 4.*sys_reserved is 4"):
-            sup.start_child(spec)
-    assert sup.children() == ()
-    assert loop.statistics().spawned == 1, "nothing was started"
-
-
-@pytest.mark.guarantee("G53")
-def test_start_child_refuses_a_significant_child_without_auto_shutdown(loop: Loop) -> None:
-    spec = child("s", restart=RestartPolicy.NEVER, significant=True)
-    with pytest.raises(InvalidArgumentError, match=r"'s'.*significant.*'root'.*NEVER"):
-        start(loop).start_child(spec)
-    start(loop, auto_shutdown=AutoShutdown.ANY_SIGNIFICANT).start_child(spec)
-
-
 def test_start_child_without_room_is_not_added(make_loop: LoopMaker) -> None:
     loop = make_loop(max_actors=2)
     sup = start(loop, child("a"))
@@ -355,25 +311,6 @@ def test_start_child_without_room_is_not_added(make_loop: LoopMaker) -> None:
 
 
 # --- stop_child, restart_child, delete_child ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("strategy", list(Strategy))
-@pytest.mark.parametrize("mode", list(RestartPolicy))
-def test_stop_child_keeps_it_down_and_a_temporary_one_is_forgotten(
-    loop: Loop, strategy: Strategy, mode: RestartPolicy
-) -> None:
-    sup = start(loop, child("a", restart=mode), strategy=strategy)
-    before = id_of(sup, "a")
-    assert sup.stop_child("a")
-    assert loop.status(before) is ActorStatus.STOPPED
-    settle(loop)
-    if mode is RestartPolicy.NEVER:
-        assert sup.children() == ()
-    else:
-        assert phases(sup) == {"a": "down"}
-        assert sup.children()[0].restarts == 0
-    assert loop.statistics().timers_pending == 0
-    check_statistics(loop)
 
 
 def test_stop_child_of_a_temporary_one_that_has_not_started_yet_forgets_it(loop: Loop) -> None:
@@ -457,28 +394,6 @@ def test_restart_child_is_fresh_and_no_restart(loop: Loop, recorder: NameRecorde
     assert loop.status(sup.actor) is ActorStatus.RUNNING
 
 
-def test_restart_child_of_a_transient_one_that_had_ended(loop: Loop) -> None:
-    sup = start(loop, child("a", restart=RestartPolicy.ON_FAILURE))
-    loop.stop_actor(id_of(sup, "a"))
-    settle(loop)
-    assert phases(sup) == {"a": "down"}
-    sup.restart_child("a")
-    assert running(sup) == ["a"]
-    order(loop, sup, "a", crash)
-    assert running(sup) == ["a"], "it is supervised as before"
-
-
-def test_restart_child_whose_init_fails_is_down_as_before(loop: Loop) -> None:
-    sup = start(loop, child("a", init=Fails(1)), max_restarts=0)
-    sup.stop_child("a")
-    with pytest.raises(StartError, match=r"'a'.*Boom"):
-        sup.restart_child("a")
-    settle(loop)
-    assert phases(sup) == {"a": "down"}
-    sup.restart_child("a")
-    assert running(sup) == ["a"]
-
-
 def test_restart_child_of_a_supervisor_is_a_new_subtree(loop: Loop, recorder: NameRecorder) -> None:
     sup = start(loop, below("mid", SupervisorSpec(children=[child("x")])))
     mid = sup.supervisor("mid", Supervisor)
@@ -491,14 +406,6 @@ def test_restart_child_of_a_supervisor_is_a_new_subtree(loop: Loop, recorder: Na
     again = sup.supervisor("mid", Supervisor)
     assert again is not None
     assert running(again) == ["x"], "what was added on request is gone with the supervisor"
-
-
-def test_delete_child_frees_its_name_and_place(loop: Loop) -> None:
-    sup = start(loop, child("a"), child("b"))
-    sup.stop_child("a")
-    sup.delete_child("a")
-    sup.start_child(child("a"))
-    assert [info.name for info in sup.children()] == ["b", "a"]
 
 
 @pytest.mark.parametrize("name", ["nobody", "", 7, None])
@@ -1001,25 +908,6 @@ def test_deleting_what_is_down_in_the_middle_of_a_group_restart(
         assert phases(sup) == {"a": "up", "b": "up"}
 
 
-@pytest.mark.guarantee("G54")
-@pytest.mark.parametrize("strategy", GROUPS)
-@pytest.mark.parametrize("moment", ["stopping", "waiting", "starting"])
-def test_stopping_the_supervisor_in_the_middle_of_a_group_restart(
-    loop: Loop, clock: VirtualClock, strategy: Strategy, moment: str
-) -> None:
-    with StubbornCoroutine() as gate:
-        sup = in_sequence(loop, strategy, moment, gate)
-        sup.stop()
-        gate.open()
-        spin(loop)
-        clock.advance(1.0)
-        spin(loop)
-        assert loop.status(sup.actor) is ActorStatus.STOPPED
-        assert loop.statistics().alive == 0
-        assert loop.statistics().timers_pending == 0
-        check_statistics(loop)
-
-
 @pytest.mark.guarantee("G46")
 @pytest.mark.parametrize("strategy", list(Strategy))
 def test_starting_while_the_first_start_is_under_way_is_refused(loop: Loop, strategy: Strategy) -> None:
@@ -1039,14 +927,6 @@ def test_under_one_for_one_a_restart_of_another_child_is_no_hindrance(loop: Loop
     sup.start_child(child("new"))
     sup.restart_child("down")
     assert running(sup) == ["down", "new"]
-
-
-def test_stop_child_of_a_group_member_touches_no_other_child(loop: Loop) -> None:
-    sup = start(loop, *map(child, "abc"), strategy=Strategy.ONE_FOR_ALL)
-    others = [id_of(sup, name) for name in "ac"]
-    assert sup.stop_child("b")
-    settle(loop)
-    assert [id_of(sup, name) for name in "ac"] == others
 
 
 def test_stop_child_of_two_group_members_that_take_their_time(loop: Loop, clock: VirtualClock) -> None:

@@ -13,6 +13,9 @@ from bandstand.supervision import ChildSpec, Phase, RestartPolicy, Strategy, Sup
 from tests.core.support import Boom, call_in, check_statistics, run_message, settle
 from tests.supervision.helpers import id_of, phases_of, restarts, watched
 
+pytestmark = [pytest.mark.spec("J18"), pytest.mark.guarantee("G47")]
+
+
 NAMES = "abc"
 
 
@@ -71,8 +74,8 @@ ENDED_WITH_IT = {
 SIBLINGS = {P: "new", T: "new", X: "gone"}
 
 
-@pytest.mark.spec("J3", "J17", "J18")
-@pytest.mark.guarantee("G22", "G47")
+@pytest.mark.spec("J3", "J17")
+@pytest.mark.guarantee("G22")
 @pytest.mark.parametrize("others", [P, T, X], ids=lambda mode: f"among-{mode.value}")
 @pytest.mark.parametrize("dying", list(NAMES))
 @pytest.mark.parametrize("strategy", list(Strategy), ids=lambda strategy: strategy.value)
@@ -143,8 +146,6 @@ def test_matrix(
 # --- what a matrix of three fresh children cannot show ----------------------------------------------------------------------
 
 
-@pytest.mark.spec("J18")
-@pytest.mark.guarantee("G47")
 @pytest.mark.parametrize(
     ("strategy", "failing", "back"),
     [
@@ -174,8 +175,6 @@ def test_those_that_had_ended_normally_come_back_with_their_group(
     assert {name: restarts(tree)[name] for name in "bd"} == {name: int(name in back) for name in "bd"}
 
 
-@pytest.mark.spec("J18")
-@pytest.mark.guarantee("G47")
 @pytest.mark.parametrize("strategy", list(Strategy), ids=lambda strategy: strategy.value)
 @pytest.mark.parametrize("mode", [P, T, X], ids=lambda mode: mode.value)
 def test_a_child_that_was_stopped_on_request_stays_down(
@@ -201,8 +200,8 @@ def test_a_child_that_was_stopped_on_request_stays_down(
     assert id_of(tree, "b") != before, "it is a child like any other again"
 
 
-@pytest.mark.spec("J6", "J18", "J25")
-@pytest.mark.guarantee("G23", "G47")
+@pytest.mark.spec("J6", "J25")
+@pytest.mark.guarantee("G23")
 @pytest.mark.parametrize("strategy", list(Strategy), ids=lambda strategy: strategy.value)
 def test_of_many_that_end_in_one_tick_each_is_heard_once(loop: Loop, strategy: Strategy) -> None:
     many = 300

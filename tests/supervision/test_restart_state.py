@@ -50,7 +50,6 @@ from tests.core.support import (
     settle,
 )
 from tests.supervision.helpers import (
-    Fails,
     NameRecorder,
     StubbornCoroutine,
     child,
@@ -888,16 +887,3 @@ def test_the_books_balance_at_every_step(loop: Loop, clock: VirtualClock, strate
     assert len([data for data in handled if data != "poison"]) == len(
         {data for data in handled if data != "poison"}
     ), "nothing is read twice"
-
-
-def test_fails_counts_itself() -> None:
-    """The helper fails as often, and from that start on, as its arguments say."""
-    init = Fails(2)
-    outcomes: list[bool] = []
-    for _ in range(4):
-        try:
-            init(None)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # it does not look at it
-            outcomes.append(True)
-        except Boom:
-            outcomes.append(False)
-    assert outcomes == [True, False, False, True]
