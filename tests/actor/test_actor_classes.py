@@ -16,7 +16,7 @@ from bandstand.core import Context
 from bandstand.errors import InvalidArgumentError
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from tests.actor.answers import answer
-from tests.actor.asking import Oracle, RunSystem
+from tests.actor.asking import Oracle
 from tests.actor.players import Book
 from tests.core.support import settle
 
@@ -192,14 +192,13 @@ class ReadOnly(Actor):
 
 
 @pytest.mark.guarantee("G58")
-def test_an_object_that_refuses_attributes_can_run_as_an_actor_with_children(run_virtual: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        frozen = loop.spawn(Frozen, 5)
-        assert await frozen.value() == 5
-        assert await frozen.of_child() == 6
-        assert await loop.spawn(ReadOnly).value() == 1
-
-    run_virtual(story)
+async def test_an_object_that_refuses_attributes_can_run_as_an_actor_with_children(
+    virtual_system: ActorSystem,
+) -> None:
+    frozen = virtual_system.spawn(Frozen, 5)
+    assert await frozen.value() == 5
+    assert await frozen.of_child() == 6
+    assert await virtual_system.spawn(ReadOnly).value() == 1
 
 
 class Box(Actor, Generic[T]):

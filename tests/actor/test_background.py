@@ -106,20 +106,17 @@ def test_an_error_without_failed_fails_the_actor(
     assert loop.statistics().alive == 0
 
 
-def test_an_ask_of_a_failed_actor_has_the_error_of_its_work_as_cause(loop: ActorSystem) -> None:
-    async def body() -> None:
-        handle = loop.spawn(Puppet, [])
-        held = asyncio.Event()
-        handle.do(start(boom))
-        handle.do_slowly(lambda me: held.wait())
-        await turns(10)
-        reply = handle.entries()  # behind the failure, which waits in the mailbox
-        held.set()
-        with pytest.raises(TargetEndedError) as caught:
-            await reply
-        assert isinstance(caught.value.__cause__, Boom)
-
-    ride(loop, body)
+async def test_an_ask_of_a_failed_actor_has_the_error_of_its_work_as_cause(loop: ActorSystem) -> None:
+    handle = loop.spawn(Puppet, [])
+    held = asyncio.Event()
+    handle.do(start(boom))
+    handle.do_slowly(lambda me: held.wait())
+    await turns(10)
+    reply = handle.entries()  # behind the failure, which waits in the mailbox
+    held.set()
+    with pytest.raises(TargetEndedError) as caught:
+        await reply
+    assert isinstance(caught.value.__cause__, Boom)
 
 
 def test_a_result_uses_the_lane_of_a_declared_method(loop: ActorSystem) -> None:
@@ -196,55 +193,47 @@ def test_an_actor_may_ask_itself_in_the_background(loop: ActorSystem) -> None:
     assert book == ["entry", (["entry"],)]
 
 
-def test_a_thread_can_be_awaited_in_the_background(loop: ActorSystem) -> None:
+async def test_a_thread_can_be_awaited_in_the_background(loop: ActorSystem) -> None:
     book: Book = []
     main = threading.get_ident()
+    gate = threading.Event()
 
-    async def body() -> None:
-        gate = threading.Event()
+    def blocking() -> bool:
+        gate.wait(PATIENCE)
+        return threading.get_ident() != main
 
-        def blocking() -> bool:
-            gate.wait(PATIENCE)
-            return threading.get_ident() != main
+    handle = loop.spawn(Puppet, book)
+    arrived = asyncio.Event()
 
-        handle = loop.spawn(Puppet, book)
-        arrived = asyncio.Event()
+    def begin(me: Puppet) -> None:
+        def then(result: bool) -> None:
+            me.write(result)
+            arrived.set()
 
-        def begin(me: Puppet) -> None:
-            def then(result: bool) -> None:
-                me.write(result)
-                arrived.set()
+        me.background(asyncio.to_thread(blocking), then=then)
 
-            me.background(asyncio.to_thread(blocking), then=then)
-
-        handle.do(begin)
-        assert await handle.entries() == []  # the actor handles messages meanwhile
-        handle.note("meanwhile")
-        gate.set()
-        await arrived.wait()
-
-    ride(loop, body)
+    handle.do(begin)
+    assert await handle.entries() == []  # the actor handles messages meanwhile
+    handle.note("meanwhile")
+    gate.set()
+    await arrived.wait()
     assert book == ["meanwhile", (True,)]
 
 
 @pytest.mark.real_time(reason="a thread is real, and so is the time it takes")
-def test_the_result_of_a_thread_is_dropped_when_its_actor_has_ended(
+async def test_the_result_of_a_thread_is_dropped_when_its_actor_has_ended(
     loop: ActorSystem, diary: RecordingObserver
 ) -> None:
     book: Book = []
-
-    async def body() -> None:
-        gate = threading.Event()
-        handle = loop.spawn(Puppet, book)
-        handle.do(lambda me: me.background(asyncio.to_thread(gate.wait, PATIENCE), then=me.write))
-        await handle.entries()
-        await turns()
-        handle.stop()
-        await handle.ended()
-        gate.set()
-        await asyncio.sleep(0.01)
-
-    ride(loop, body)
+    gate = threading.Event()
+    handle = loop.spawn(Puppet, book)
+    handle.do(lambda me: me.background(asyncio.to_thread(gate.wait, PATIENCE), then=me.write))
+    await handle.entries()
+    await turns()
+    handle.stop()
+    await handle.ended()
+    gate.set()
+    await asyncio.sleep(0.01)
     assert book == []
     assert loop.statistics().alive == 0
 
@@ -252,29 +241,24 @@ def test_the_result_of_a_thread_is_dropped_when_its_actor_has_ended(
 # --- cancel -----------------------------------------------------------------------------------------------------------------
 
 
-def test_cancelled_work_sends_no_message(loop: ActorSystem) -> None:
+async def test_cancelled_work_sends_no_message(loop: ActorSystem) -> None:
     book: Book = []
+    works: list[Work] = []
 
-    async def body() -> None:
-        works: list[Work] = []
+    def begin(me: Puppet) -> None:
+        works.append(me.background(forever(book), then=me.write, failed=me.write))
 
-        def begin(me: Puppet) -> None:
-            works.append(me.background(forever(book), then=me.write, failed=me.write))
-
-        handle = loop.spawn(Puppet, book)
-        handle.do(begin)
-        await handle.entries()
-        await turns()
-        assert book == ["begun"]
-        before = works[0].is_done
-        assert (before, works[0].cancel(), works[0].cancel(), works[0].is_done) == (False, True, False, True)
-        await turns()
-        assert book == ["begun", "cancelled"]
-        assert is_alive(handle)
-        assert loop.statistics().alive == 1
-
-    ride(loop, body)
-    check_statistics(loop)
+    handle = loop.spawn(Puppet, book)
+    handle.do(begin)
+    await handle.entries()
+    await turns()
+    assert book == ["begun"]
+    before = works[0].is_done
+    assert (before, works[0].cancel(), works[0].cancel(), works[0].is_done) == (False, True, False, True)
+    await turns()
+    assert book == ["begun", "cancelled"]
+    assert is_alive(handle)
+    assert loop.statistics().alive == 1
 
 
 @pytest.mark.slow
@@ -309,22 +293,17 @@ def test_work_that_has_ended_cannot_be_cancelled(loop: ActorSystem) -> None:
     assert book == [(7,)]
 
 
-def test_a_task_cancelled_by_its_owner_counts_as_a_failure(loop: ActorSystem) -> None:
+async def test_a_task_cancelled_by_its_owner_counts_as_a_failure(loop: ActorSystem) -> None:
     """The actor has not cancelled the work and still expects a result."""
     book: Book = []
-
-    async def body() -> None:
-        task = asyncio.ensure_future(asyncio.Event().wait())
-        handle = loop.spawn(Puppet, book)
-        handle.do(lambda me: me.background(task, then=me.write, failed=me.write))
-        await handle.entries()
-        await turns()
-        task.cancel()
-        await turns(10)
-        assert book or not is_alive(handle)
-
-    ride(loop, body)
-    check_statistics(loop)
+    task = asyncio.ensure_future(asyncio.Event().wait())
+    handle = loop.spawn(Puppet, book)
+    handle.do(lambda me: me.background(task, then=me.write, failed=me.write))
+    await handle.entries()
+    await turns()
+    task.cancel()
+    await turns(10)
+    assert book or not is_alive(handle)
 
 
 # --- end of the actor -------------------------------------------------------------------------------------------------------
@@ -339,22 +318,17 @@ ENDS: dict[str, Callable[[Puppet], None]] = {
 
 @pytest.mark.guarantee("G66")
 @pytest.mark.parametrize("end", ENDS)
-def test_work_is_cancelled_when_its_actor_ends(loop: ActorSystem, end: str) -> None:
+async def test_work_is_cancelled_when_its_actor_ends(loop: ActorSystem, end: str) -> None:
     book: Book = []
-
-    async def body() -> None:
-        handle = loop.spawn(Puppet, book)
-        handle.do(lambda me: me.background(forever(book), then=me.write, failed=me.write))
-        await handle.entries()
-        await turns()
-        ENDS[end](handle)
-        await handle.ended()
-        await turns(6)
-        assert book == ["begun", "cancelled"]
-        assert loop.statistics().alive == 0
-
-    ride(loop, body)
-    check_statistics(loop)
+    handle = loop.spawn(Puppet, book)
+    handle.do(lambda me: me.background(forever(book), then=me.write, failed=me.write))
+    await handle.entries()
+    await turns()
+    ENDS[end](handle)
+    await handle.ended()
+    await turns(6)
+    assert book == ["begun", "cancelled"]
+    assert loop.statistics().alive == 0
 
 
 @pytest.mark.guarantee("G66")
@@ -427,16 +401,13 @@ def test_work_needs_a_running_actor(loop: ActorSystem) -> None:
     loop.spawn(Early, [])
 
 
-def test_work_shows_in_the_tree_below_its_actor(loop: ActorSystem) -> None:
-    async def body() -> None:
-        handle = loop.options(name="worker").spawn(Puppet, [])
-        handle.do(lambda me: me.background(asyncio.Event().wait()))
-        await handle.entries()
-        node = loop.tree().find("worker")
-        assert node is not None
-        assert [below.name for below in node.children] == ["background Event.wait"]
-
-    ride(loop, body)
+async def test_work_shows_in_the_tree_below_its_actor(loop: ActorSystem) -> None:
+    handle = loop.options(name="worker").spawn(Puppet, [])
+    handle.do(lambda me: me.background(asyncio.Event().wait()))
+    await handle.entries()
+    node = loop.tree().find("worker")
+    assert node is not None
+    assert [below.name for below in node.children] == ["background Event.wait"]
 
 
 @pytest.mark.guarantee("G66")

@@ -9,7 +9,7 @@ import pytest
 
 from bandstand.actor import ActorSystem, Work
 from bandstand.testing import VirtualClock
-from tests.actor.players import Book, Puppet, ride, turns
+from tests.actor.players import Book, Puppet, turns
 from tests.core.support import RecordingObserver, check_statistics
 
 pytestmark = pytest.mark.guarantee("G69")
@@ -44,20 +44,15 @@ class Held:
         await self.gate.wait()
 
 
-def test_a_result_waits_for_room_in_a_full_mailbox(loop: ActorSystem, diary: RecordingObserver) -> None:
+async def test_a_result_waits_for_room_in_a_full_mailbox(loop: ActorSystem, diary: RecordingObserver) -> None:
     book: Book = []
-
-    async def body() -> None:
-        held = Held(loop, book)
-        await held.fill()
-        assert book == []
-        held.gate.set()
-        await turns(10)
-        assert book == [1, 2, (7,)]
-
-    ride(loop, body)
+    held = Held(loop, book)
+    await held.fill()
+    assert book == []
+    held.gate.set()
+    await turns(10)
+    assert book == [1, 2, (7,)]
     assert diary.dead == []
-    check_statistics(loop)
 
 
 def test_many_results_wait_for_room_and_none_is_lost(loop: ActorSystem) -> None:
@@ -78,34 +73,24 @@ async def _number(number: int) -> int:
     return number
 
 
-def test_a_result_that_waits_for_room_ends_with_its_actor(loop: ActorSystem) -> None:
+async def test_a_result_that_waits_for_room_ends_with_its_actor(loop: ActorSystem) -> None:
     book: Book = []
-
-    async def body() -> None:
-        held = Held(loop, book)
-        await held.fill()
-        held.handle.kill()
-        await turns(10)
-        assert loop.statistics().alive == 0
-
-    ride(loop, body)
+    held = Held(loop, book)
+    await held.fill()
+    held.handle.kill()
+    await turns(10)
+    assert loop.statistics().alive == 0
     assert book == []
-    check_statistics(loop)
 
 
-def test_work_cancelled_while_its_result_waits_for_room_sends_nothing(loop: ActorSystem) -> None:
+async def test_work_cancelled_while_its_result_waits_for_room_sends_nothing(loop: ActorSystem) -> None:
     book: Book = []
-
-    async def body() -> None:
-        held = Held(loop, book)
-        await held.fill()
-        assert held.work[0].cancel() is True
-        held.gate.set()
-        await turns(10)
-        assert book == [1, 2]
-
-    ride(loop, body)
-    check_statistics(loop)
+    held = Held(loop, book)
+    await held.fill()
+    assert held.work[0].cancel() is True
+    held.gate.set()
+    await turns(10)
+    assert book == [1, 2]
 
 
 def test_a_thousand_pieces_of_work(loop: ActorSystem) -> None:

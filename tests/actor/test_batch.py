@@ -27,7 +27,7 @@ from bandstand.core import ExitReason, Lane
 from bandstand.errors import DeclarationError, InvalidVerdictError, MailboxFullError, TargetEndedError
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock, leaks_of
-from tests.actor.players import elsewhere, ride, spin, turns
+from tests.actor.players import elsewhere, spin, turns
 from tests.core.support import Boom, check_statistics, settle
 
 CITY: ContextVar[str] = ContextVar("city", default="none")
@@ -141,25 +141,20 @@ def test_batches_do_not_reorder_a_lane(loop: ActorSystem) -> None:
 
 
 @pytest.mark.guarantee("G231")
-def test_a_batch_frees_room_and_includes_senders_that_waited_for_it(loop: ActorSystem) -> None:
+async def test_a_batch_frees_room_and_includes_senders_that_waited_for_it(loop: ActorSystem) -> None:
     book: list[Any] = []
-
-    async def body() -> None:
-        writer = loop.options(mailbox=2).spawn(Writer, book)
-        writer.store(0)
-        writer.store(1)
-        with pytest.raises(MailboxFullError):
-            writer.store(2)
-        assert not writer.store.try_send(2)
-        waiting = [writer.store.when_room(row) for row in (2, 3)]
-        for landing in waiting:
-            await landing
-        await turns()
-        assert [row for rows in book for row in rows] == [0, 1, 2, 3]
-        assert all(len(rows) <= 3 for rows in book)
-
-    ride(loop, body)
-    check_statistics(loop)
+    writer = loop.options(mailbox=2).spawn(Writer, book)
+    writer.store(0)
+    writer.store(1)
+    with pytest.raises(MailboxFullError):
+        writer.store(2)
+    assert not writer.store.try_send(2)
+    waiting = [writer.store.when_room(row) for row in (2, 3)]
+    for landing in waiting:
+        await landing
+    await turns()
+    assert [row for rows in book for row in rows] == [0, 1, 2, 3]
+    assert all(len(rows) <= 3 for rows in book)
 
 
 @pytest.mark.guarantee("G231")
@@ -173,21 +168,17 @@ def test_other_threads_send_single_items(loop: ActorSystem) -> None:
 
 
 @pytest.mark.guarantee("G231")
-def test_an_async_batch_gets_messages_that_arrived_while_it_was_busy(loop: ActorSystem) -> None:
+async def test_an_async_batch_gets_messages_that_arrived_while_it_was_busy(loop: ActorSystem) -> None:
     book: list[Any] = []
-
-    async def body() -> None:
-        gate = asyncio.Event()
-        writer = loop.spawn(Writer, book, gate)
-        writer.slowly(0)
-        await turns()
-        for row in range(1, 5):
-            writer.slowly(row)
-        gate.set()
-        await turns(6)
-        assert book == [("begun", [0]), [0], ("begun", [1, 2, 3, 4]), [1, 2, 3, 4]]
-
-    ride(loop, body)
+    gate = asyncio.Event()
+    writer = loop.spawn(Writer, book, gate)
+    writer.slowly(0)
+    await turns()
+    for row in range(1, 5):
+        writer.slowly(row)
+    gate.set()
+    await turns(6)
+    assert book == [("begun", [0]), [0], ("begun", [1, 2, 3, 4]), [1, 2, 3, 4]]
 
 
 @pytest.mark.guarantee("G231")
@@ -205,21 +196,17 @@ def test_inside_the_actor_and_from_an_alarm_it_takes_a_single_item(
 
 
 @pytest.mark.guarantee("G234")
-def test_a_batch_contains_only_messages_with_the_same_context(loop: ActorSystem) -> None:
+async def test_a_batch_contains_only_messages_with_the_same_context(loop: ActorSystem) -> None:
     book: list[Any] = []
-
-    async def body() -> None:
-        writer = loop.spawn(Writer, book)
-        writer.where(0)
-        CITY.set("Oslo")
-        writer.where(1)
-        writer.where(2)
-        CITY.set("Rome")
-        writer.where(3)
-        await turns(6)
-        assert book == [("none", [0]), ("Oslo", [1, 2]), ("Rome", [3])]
-
-    ride(loop, body)
+    writer = loop.spawn(Writer, book)
+    writer.where(0)
+    CITY.set("Oslo")
+    writer.where(1)
+    writer.where(2)
+    CITY.set("Rome")
+    writer.where(3)
+    await turns(6)
+    assert book == [("none", [0]), ("Oslo", [1, 2]), ("Rome", [3])]
 
 
 @pytest.mark.guarantee("G233")
@@ -241,101 +228,79 @@ def test_a_failure_loses_the_current_batch_and_keeps_the_rest(loop: ActorSystem)
 
 @pytest.mark.guarantee("G232")
 @pytest.mark.parametrize("name", ["find", "find_later"])
-def test_each_caller_gets_its_own_answer(loop: ActorSystem, name: str) -> None:
+async def test_each_caller_gets_its_own_answer(loop: ActorSystem, name: str) -> None:
     book: list[Any] = []
-
-    async def body() -> None:
-        store = loop.spawn(Store, book)
-        find = getattr(store, name)
-        assert await asyncio.gather(*[find(key) for key in range(6)]) == [str(key) for key in range(6)]
-        assert book == [[0, 1, 2, 3], [4, 5]]
-        statistics = loop.ask_statistics()
-        assert (statistics.asked, statistics.answered) == (6, 6)
-
-    ride(loop, body)
-    check_statistics(loop)
+    store = loop.spawn(Store, book)
+    find = getattr(store, name)
+    assert await asyncio.gather(*[find(key) for key in range(6)]) == [str(key) for key in range(6)]
+    assert book == [[0, 1, 2, 3], [4, 5]]
+    statistics = loop.ask_statistics()
+    assert (statistics.asked, statistics.answered) == (6, 6)
 
 
 @pytest.mark.guarantee("G232")
-def test_a_declared_exception_in_the_answers_is_raised_in_its_caller(loop: ActorSystem) -> None:
-    async def body() -> None:
-        store = loop.spawn(Store, [])
-        first, second = store.find(1), store.find(-2)
-        assert await first == "1"
-        with pytest.raises(Missing, match="-2"):
-            await second
-
-    ride(loop, body)
+async def test_a_declared_exception_in_the_answers_is_raised_in_its_caller(loop: ActorSystem) -> None:
+    store = loop.spawn(Store, [])
+    first, second = store.find(1), store.find(-2)
+    assert await first == "1"
+    with pytest.raises(Missing, match="-2"):
+        await second
 
 
 @pytest.mark.guarantee("G232")
 @pytest.mark.parametrize("name", ["find", "find_later"])
-def test_a_declared_exception_that_is_raised_is_the_answer_to_all(loop: ActorSystem, name: str) -> None:
-    async def body() -> None:
-        store = loop.spawn(Store, [])
-        replies = [getattr(store, name)(key) for key in (1, 99)]
-        for reply in replies:
-            with pytest.raises(Missing, match="all"):
-                await reply
-        assert await store.find(3) == "3"
-
-    ride(loop, body)
+async def test_a_declared_exception_that_is_raised_is_the_answer_to_all(loop: ActorSystem, name: str) -> None:
+    store = loop.spawn(Store, [])
+    replies = [getattr(store, name)(key) for key in (1, 99)]
+    for reply in replies:
+        with pytest.raises(Missing, match="all"):
+            await reply
+    assert await store.find(3) == "3"
 
 
 @pytest.mark.guarantee("G232")
 @pytest.mark.parametrize("name", ["find", "find_later"])
-def test_a_cancelled_ask_is_not_in_the_batch(loop: ActorSystem, name: str) -> None:
+async def test_a_cancelled_ask_is_not_in_the_batch(loop: ActorSystem, name: str) -> None:
     book: list[Any] = []
-
-    async def body() -> None:
-        store = loop.spawn(Store, book)
-        replies = [getattr(store, name)(key) for key in range(4)]
-        replies[0].cancel()
-        replies[2].cancel()
-        assert [await replies[key] for key in (1, 3)] == ["1", "3"]
-        assert book == [[1, 3]]
-        gone = [getattr(store, name)(key) for key in range(3)]
-        for reply in gone:
-            reply.cancel()
-        await turns()
-        assert book == [[1, 3]]
-
-    ride(loop, body)
-    check_statistics(loop)
+    store = loop.spawn(Store, book)
+    replies = [getattr(store, name)(key) for key in range(4)]
+    replies[0].cancel()
+    replies[2].cancel()
+    assert [await replies[key] for key in (1, 3)] == ["1", "3"]
+    assert book == [[1, 3]]
+    gone = [getattr(store, name)(key) for key in range(3)]
+    for reply in gone:
+        reply.cancel()
+    await turns()
+    assert book == [[1, 3]]
 
 
 @pytest.mark.guarantee("G232")
-def test_the_handler_is_cancelled_when_all_its_asks_are(loop: ActorSystem) -> None:
+async def test_the_handler_is_cancelled_when_all_its_asks_are(loop: ActorSystem) -> None:
     book: list[Any] = []
-
-    async def body() -> None:
-        store = loop.spawn(Store, book)
-        replies = [store.find_later(key) for key in (7, 8)]
-        await turns()
-        replies[0].cancel()
-        await turns()
-        assert book == [[7, 8]]
-        replies[1].cancel()
-        await turns()
-        assert book == [[7, 8], "cancelled"]
-        assert await store.find_later(1) == "1"
-
-    ride(loop, body)
+    store = loop.spawn(Store, book)
+    replies = [store.find_later(key) for key in (7, 8)]
+    await turns()
+    replies[0].cancel()
+    await turns()
+    assert book == [[7, 8]]
+    replies[1].cancel()
+    await turns()
+    assert book == [[7, 8], "cancelled"]
+    assert await store.find_later(1) == "1"
 
 
 @pytest.mark.guarantee("G232", "G233")
 @pytest.mark.parametrize(("name", "cause"), [("short", InvalidVerdictError), ("bad", Boom)])
-def test_all_callers_of_a_batch_get_its_failure(loop: ActorSystem, name: str, cause: type[Exception]) -> None:
-    async def body() -> None:
-        store = loop.spawn(Store, [])
-        replies = [getattr(store, name)(key) for key in range(3)]
-        for reply in replies:
-            with pytest.raises(TargetEndedError) as caught:
-                await reply
-            assert isinstance(caught.value.__cause__, cause)
-
-    ride(loop, body)
-    check_statistics(loop)
+async def test_all_callers_of_a_batch_get_its_failure(
+    loop: ActorSystem, name: str, cause: type[Exception]
+) -> None:
+    store = loop.spawn(Store, [])
+    replies = [getattr(store, name)(key) for key in range(3)]
+    for reply in replies:
+        with pytest.raises(TargetEndedError) as caught:
+            await reply
+        assert isinstance(caught.value.__cause__, cause)
     assert leaks_of(loop) == []
 
 
@@ -348,35 +313,28 @@ class Polite(Store):
 
 @pytest.mark.guarantee("G233")
 @pytest.mark.parametrize("name", ["bad", "find_later"])
-def test_all_callers_of_a_batch_get_its_failure_before_on_stop(loop: ActorSystem, name: str) -> None:
+async def test_all_callers_of_a_batch_get_its_failure_before_on_stop(loop: ActorSystem, name: str) -> None:
     book: list[Any] = []
-
-    async def body() -> None:
-        store = loop.spawn(Polite, book)
-        replies = [getattr(store, name)(key) for key in (7, 8)]
-        await turns()
-        store.stop()
-        for reply in replies:
-            with pytest.raises(TargetEndedError):
-                await reply
-        await turns()
-        assert book[-1] == "bye"
-
-    ride(loop, body)
+    store = loop.spawn(Polite, book)
+    replies = [getattr(store, name)(key) for key in (7, 8)]
+    await turns()
+    store.stop()
+    for reply in replies:
+        with pytest.raises(TargetEndedError):
+            await reply
+    await turns()
+    assert book[-1] == "bye"
 
 
 @pytest.mark.guarantee("G233")
-def test_all_callers_get_a_stop_in_the_middle_of_a_batch(loop: ActorSystem) -> None:
-    async def body() -> None:
-        store = loop.spawn(Store, [])
-        replies = [store.find_later(key) for key in (7, 8)]
-        await turns()
-        store.stop()
-        for reply in replies:
-            with pytest.raises(TargetEndedError):
-                await reply
-
-    ride(loop, body)
+async def test_all_callers_get_a_stop_in_the_middle_of_a_batch(loop: ActorSystem) -> None:
+    store = loop.spawn(Store, [])
+    replies = [store.find_later(key) for key in (7, 8)]
+    await turns()
+    store.stop()
+    for reply in replies:
+        with pytest.raises(TargetEndedError):
+            await reply
 
 
 class Rows(Interface, Protocol):
@@ -398,14 +356,11 @@ class Table(Implements[Rows]):
 
 
 @pytest.mark.guarantee("G231")
-def test_an_interface_can_declare_a_batch(loop: ActorSystem) -> None:
-    async def body() -> None:
-        table = loop.spawn(Table)
-        for row in range(7):
-            table.put(row)
-        assert await table.seen() == [[0, 1, 2, 3, 4], [5, 6]]
-
-    ride(loop, body)
+async def test_an_interface_can_declare_a_batch(loop: ActorSystem) -> None:
+    table = loop.spawn(Table)
+    for row in range(7):
+        table.put(row)
+    assert await table.seen() == [[0, 1, 2, 3, 4], [5, 6]]
 
 
 def takes_one(self: Any, row: int) -> None: ...

@@ -215,19 +215,16 @@ def test_a_child_that_ends_abnormally_fails_its_parent(
     assert "ChildFailedError" in caplog.text
 
 
-def test_the_failure_of_a_parent_has_that_of_the_child_as_cause(loop: ActorSystem) -> None:
-    async def body() -> None:
-        parent = loop.spawn(Parent, [], "a")
-        (await parent.child("a")).crash()
-        reply = parent.child("a")
-        with pytest.raises(TargetEndedError) as caught:
-            await reply
-        failed = caught.value.__cause__
-        assert isinstance(failed, ChildFailedError)
-        assert "reason PANIC" in str(failed)
-        assert isinstance(failed.__cause__, Boom)
-
-    ride(loop, body)
+async def test_the_failure_of_a_parent_has_that_of_the_child_as_cause(loop: ActorSystem) -> None:
+    parent = loop.spawn(Parent, [], "a")
+    (await parent.child("a")).crash()
+    reply = parent.child("a")
+    with pytest.raises(TargetEndedError) as caught:
+        await reply
+    failed = caught.value.__cause__
+    assert isinstance(failed, ChildFailedError)
+    assert "reason PANIC" in str(failed)
+    assert isinstance(failed.__cause__, Boom)
 
 
 def test_a_killed_child_fails_its_parent(loop: ActorSystem) -> None:
@@ -480,20 +477,16 @@ def test_an_exit_is_a_signal_for_an_actor_that_traps_exits(loop: ActorSystem) ->
 # --- many ---------------------------------------------------------------------------------------------------------------
 
 
-def test_a_parent_forgets_children_that_have_ended(loop: ActorSystem) -> None:
-    async def body() -> None:
-        parent = loop.spawn(Parent, [])
-        for number in range(300):
-            parent.add(str(number))
-            one = await parent.child(str(number))
-            one.leave()
-            await one.ended()
-        assert loop.statistics().alive == 1
-        assert await parent.child("7") is not None  # in a later turn: it has received all exits by now
-        assert [node.children for node in loop.tree()] == [()]
-
-    ride(loop, body)
-    check_statistics(loop)
+async def test_a_parent_forgets_children_that_have_ended(loop: ActorSystem) -> None:
+    parent = loop.spawn(Parent, [])
+    for number in range(300):
+        parent.add(str(number))
+        one = await parent.child(str(number))
+        one.leave()
+        await one.ended()
+    assert loop.statistics().alive == 1
+    assert await parent.child("7") is not None  # in a later turn: it has received all exits by now
+    assert [node.children for node in loop.tree()] == [()]
 
 
 class SignalLog(Noter):

@@ -43,33 +43,27 @@ def test_an_async_handler_sees_them_across_awaits(loop: ActorSystem) -> None:
     assert book == [["ann"] * 4, ["nobody"] * 4, ["bob"] * 4]
 
 
-def test_asks_carry_them_too(loop: ActorSystem) -> None:
-    async def body() -> None:
-        handle = loop.spawn(ContextReader, [])
-        token = user.set("ann")
-        assert await handle.see() == "ann"
-        assert await handle.see_slowly() == ("ann", "ann")
-        user.reset(token)
-        assert await handle.see() == "nobody"
-        assert await handle.see_slowly() == ("nobody", "nobody")
-
-    ride(loop, body)
+async def test_asks_carry_them_too(loop: ActorSystem) -> None:
+    handle = loop.spawn(ContextReader, [])
+    token = user.set("ann")
+    assert await handle.see() == "ann"
+    assert await handle.see_slowly() == ("ann", "ann")
+    user.reset(token)
+    assert await handle.see() == "nobody"
+    assert await handle.see_slowly() == ("nobody", "nobody")
 
 
-def test_two_tasks_that_ask_one_actor_do_not_share_context(loop: ActorSystem) -> None:
-    async def body() -> None:
-        handle = loop.spawn(ContextReader, [])
+async def test_two_tasks_that_ask_one_actor_do_not_share_context(loop: ActorSystem) -> None:
+    handle = loop.spawn(ContextReader, [])
 
-        async def one(name: str) -> None:
-            user.set(name)
-            for _ in range(10):
-                assert await handle.see_slowly() == (name, name)
-                assert await handle.see() == name
+    async def one(name: str) -> None:
+        user.set(name)
+        for _ in range(10):
+            assert await handle.see_slowly() == (name, name)
+            assert await handle.see() == name
 
-        await asyncio.gather(*[one(f"user {number}") for number in range(5)])
-        assert user.get() == "nobody"
-
-    ride(loop, body)
+    await asyncio.gather(*[one(f"user {number}") for number in range(5)])
+    assert user.get() == "nobody"
 
 
 def test_nested_sends_carry_the_context_on(loop: ActorSystem) -> None:
@@ -108,53 +102,43 @@ def test_what_a_handler_sets_is_not_seen_by_the_sender_nor_by_the_next_message(l
     assert book == ["changed", "changed slowly", "ann", "nobody"]
 
 
-def test_tasks_and_timeouts_inside_a_handler_work_in_the_carried_context(loop: ActorSystem) -> None:
-    async def body() -> None:
-        handle = loop.spawn(ContextReader, [])
-        user.set("ann")
-        assert await handle.in_a_task() == "ann"
-        assert await handle.with_timeout() == "ann"
-        assert await handle.cancelled() == "ann"
-
-    ride(loop, body)
+async def test_tasks_and_timeouts_inside_a_handler_work_in_the_carried_context(loop: ActorSystem) -> None:
+    handle = loop.spawn(ContextReader, [])
+    user.set("ann")
+    assert await handle.in_a_task() == "ann"
+    assert await handle.with_timeout() == "ann"
+    assert await handle.cancelled() == "ann"
 
 
-def test_a_cancellation_reaches_a_handler_in_a_carried_context(loop: ActorSystem) -> None:
+async def test_a_cancellation_reaches_a_handler_in_a_carried_context(loop: ActorSystem) -> None:
     book: Book = []
+    user.set("ann")
+    handle = loop.spawn(Puppet, [])
 
-    async def body() -> None:
-        user.set("ann")
-        handle = loop.spawn(Puppet, [])
+    async def stuck(me: Puppet) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            book.append(user.get())
+            raise
 
-        async def stuck(me: Puppet) -> None:
-            try:
-                await asyncio.Event().wait()
-            except asyncio.CancelledError:
-                book.append(user.get())
-                raise
-
-        handle.do_slowly(stuck)
-        await turns()
-        handle.stop()
-        await handle.ended()
-
-    ride(loop, body)
+    handle.do_slowly(stuck)
+    await turns()
+    handle.stop()
+    await handle.ended()
     assert book == ["ann"]
 
 
-def test_exceptions_propagate_out_of_a_carried_context(loop: ActorSystem) -> None:
-    async def body() -> None:
-        handle = loop.spawn(ContextReader, [])
-        user.set("ann")
-        with pytest.raises(Boom, match="ann"):
-            await handle.refuse()
-        assert is_alive(handle)
-        handle.crash()
-        with pytest.raises(TargetEndedError) as caught:
-            await handle.see()
-        assert str(caught.value.__cause__) == "ann"
-
-    ride(loop, body)
+async def test_exceptions_propagate_out_of_a_carried_context(loop: ActorSystem) -> None:
+    handle = loop.spawn(ContextReader, [])
+    user.set("ann")
+    with pytest.raises(Boom, match="ann"):
+        await handle.refuse()
+    assert is_alive(handle)
+    handle.crash()
+    with pytest.raises(TargetEndedError) as caught:
+        await handle.see()
+    assert str(caught.value.__cause__) == "ann"
 
 
 def test_other_threads_carry_their_context(loop: ActorSystem) -> None:
@@ -172,33 +156,26 @@ def test_other_threads_carry_their_context(loop: ActorSystem) -> None:
     assert book == ["ann", ["ann"] * 4, "nobody"]
 
 
-def test_blocking_asks_of_other_threads_carry_their_context(loop: ActorSystem) -> None:
-    async def body() -> None:
-        handle = loop.spawn(ContextReader, [])
+async def test_blocking_asks_of_other_threads_carry_their_context(loop: ActorSystem) -> None:
+    handle = loop.spawn(ContextReader, [])
 
-        def work() -> str:
-            user.set("ann")
-            return handle.see.blocking()
+    def work() -> str:
+        user.set("ann")
+        return handle.see.blocking()
 
-        assert await asyncio.to_thread(work) == "ann"
-        assert await handle.see() == "nobody"
-
-    ride(loop, body)
+    assert await asyncio.to_thread(work) == "ann"
+    assert await handle.see() == "nobody"
 
 
-def test_when_room_carries_context_variables(loop: ActorSystem) -> None:
+async def test_when_room_carries_context_variables(loop: ActorSystem) -> None:
     book: Book = []
-
-    async def body() -> None:
-        handle = loop.options(mailbox=1).spawn(ContextReader, book)
-        token = user.set("ann")
-        handle.look()
-        landing = handle.look.when_room()
-        user.reset(token)
-        await landing
-        await handle.see()
-
-    ride(loop, body)
+    handle = loop.options(mailbox=1).spawn(ContextReader, book)
+    token = user.set("ann")
+    handle.look()
+    landing = handle.look.when_room()
+    user.reset(token)
+    await landing
+    await handle.see()
     assert book == ["ann", "ann"]
 
 

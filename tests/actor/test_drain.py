@@ -72,16 +72,13 @@ def test_an_idle_actor_ends_at_once(loop: ActorSystem, diary: RecordingObserver)
     assert loop.status(id_of(handle)) is ActorStatus.STOPPED
 
 
-def test_asks_that_wait_are_answered(loop: ActorSystem) -> None:
-    async def body() -> None:
-        handle = loop.spawn(Noter, [])
-        handle.note(1)
-        replies = [handle.count() for _ in range(5)]
-        handle.stop(drain=True)
-        assert [await reply for reply in replies] == [1] * 5
-        assert await handle.ended() is ExitReason.NORMAL
-
-    ride(loop, body)
+async def test_asks_that_wait_are_answered(loop: ActorSystem) -> None:
+    handle = loop.spawn(Noter, [])
+    handle.note(1)
+    replies = [handle.count() for _ in range(5)]
+    handle.stop(drain=True)
+    assert [await reply for reply in replies] == [1] * 5
+    assert await handle.ended() is ExitReason.NORMAL
     assert loop.ask_statistics().answered == 5
 
 
@@ -200,26 +197,23 @@ def test_a_second_drain_changes_nothing(loop: ActorSystem, diary: RecordingObser
     assert len(diary.stopped) == 1
 
 
-def test_those_who_wait_for_room_are_told_when_it_ends(loop: ActorSystem, diary: RecordingObserver) -> None:
+async def test_those_who_wait_for_room_are_told_when_it_ends(
+    loop: ActorSystem, diary: RecordingObserver
+) -> None:
     book: Book = []
-
-    async def body() -> None:
-        handle = loop.options(mailbox=2).spawn(Noter, book)
-        accepted = 0
-        while handle.note.try_send(accepted):
-            accepted += 1
-        landings = [handle.note.when_room(f"waiting {number}") for number in range(3)]
-        handle.stop(drain=True)
-        for landing in landings:
-            with pytest.raises(TargetEndedError, match="NORMAL"):
-                await landing
-        assert book == list(range(accepted))
-        with pytest.raises(NoSuchActorError):
-            await handle.note.when_room("later")
-
-    ride(loop, body)
+    handle = loop.options(mailbox=2).spawn(Noter, book)
+    accepted = 0
+    while handle.note.try_send(accepted):
+        accepted += 1
+    landings = [handle.note.when_room(f"waiting {number}") for number in range(3)]
+    handle.stop(drain=True)
+    for landing in landings:
+        with pytest.raises(TargetEndedError, match="NORMAL"):
+            await landing
+    assert book == list(range(accepted))
+    with pytest.raises(NoSuchActorError):
+        await handle.note.when_room("later")
     assert diary.dead == []
-    check_statistics(loop)
 
 
 @pytest.mark.parametrize("overflow", list(Overflow))
@@ -364,7 +358,7 @@ def test_a_handler_that_waits_for_an_answer_of_a_draining_actor_gets_it(loop: Ac
 
 
 @pytest.mark.guarantee("G65")
-def test_a_draining_actor_accepts_nothing_even_from_itself(loop: ActorSystem) -> None:
+async def test_a_draining_actor_accepts_nothing_even_from_itself(loop: ActorSystem) -> None:
     book: Book = []
 
     class Counter(Actor):
@@ -376,14 +370,11 @@ def test_a_draining_actor_accepts_nothing_even_from_itself(loop: ActorSystem) ->
         def again(self) -> None:
             self.me.down(1)
 
-    async def body() -> None:
-        counter = loop.spawn(Counter)
-        counter.down(3)
-        reply = counter.again()
-        counter.stop(drain=True)
-        with pytest.raises(NoSuchActorError):
-            await reply
-        assert await counter.ended() is ExitReason.NORMAL
-        assert book == [(3, False)]
-
-    ride(loop, body)
+    counter = loop.spawn(Counter)
+    counter.down(3)
+    reply = counter.again()
+    counter.stop(drain=True)
+    with pytest.raises(NoSuchActorError):
+        await reply
+    assert await counter.ended() is ExitReason.NORMAL
+    assert book == [(3, False)]

@@ -15,7 +15,7 @@ from bandstand.errors import (
     LoopBusyError,
     TargetEndedError,
 )
-from tests.actor.players import ENDS, Book, Lively, Noter, Slow, elsewhere, ride, spin, turns
+from tests.actor.players import ENDS, Book, Lively, Noter, Slow, elsewhere, spin, turns
 from tests.core.support import RecordingObserver, check_statistics, settle
 
 LoopMaker = Callable[..., ActorSystem]
@@ -25,7 +25,7 @@ LoopMaker = Callable[..., ActorSystem]
 
 
 @pytest.mark.guarantee("G65", "G60")
-def test_a_kill_cancels_the_suspended_handler_and_ends_its_ask(
+async def test_a_kill_cancels_the_suspended_handler_and_ends_its_ask(
     loop: ActorSystem, diary: RecordingObserver
 ) -> None:
     book: Book = []
@@ -40,23 +40,19 @@ def test_a_kill_cancels_the_suspended_handler_and_ends_its_ask(
                 book.append("cancelled")
                 raise
 
-    async def body() -> None:
-        handle = loop.spawn(Stuck)
-        reply = handle.wait()
-        waiting = handle.wait()
-        await turns(6)
-        assert book == ["begun"]
-        handle.kill()
-        for one in (reply, waiting):
-            with pytest.raises(TargetEndedError, match="FAIL") as caught:
-                await one
-            assert isinstance(caught.value.__cause__, ActorKilledError)
-        await turns()
-        assert await handle.ended() is ExitReason.FAIL
-
-    ride(loop, body)
+    handle = loop.spawn(Stuck)
+    reply = handle.wait()
+    waiting = handle.wait()
+    await turns(6)
+    assert book == ["begun"]
+    handle.kill()
+    for one in (reply, waiting):
+        with pytest.raises(TargetEndedError, match="FAIL") as caught:
+            await one
+        assert isinstance(caught.value.__cause__, ActorKilledError)
+    await turns()
+    assert await handle.ended() is ExitReason.FAIL
     assert book == ["begun", "cancelled"]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G65")
@@ -89,54 +85,44 @@ def test_an_actor_can_kill_itself(loop: ActorSystem, diary: RecordingObserver) -
     assert [why for _, why in diary.stopped] == [ExitReason.FAIL]
 
 
-def test_ended_returns_the_reason_to_all_waiters_also_later(loop: ActorSystem) -> None:
-    async def body() -> None:
-        for deed, reason in ENDS.values():
-            handle = loop.spawn(Lively, [])
-            waits = [asyncio.ensure_future(_wait(handle)) for _ in range(3)]
-            await turns()
-            assert not any(wait.done() for wait in waits)
-            deed(loop, handle)
-            assert [(await wait).name for wait in waits] == [reason] * 3
-            assert (await handle.ended()).name == reason
-
-    ride(loop, body)
+async def test_ended_returns_the_reason_to_all_waiters_also_later(loop: ActorSystem) -> None:
+    for deed, reason in ENDS.values():
+        handle = loop.spawn(Lively, [])
+        waits = [asyncio.ensure_future(_wait(handle)) for _ in range(3)]
+        await turns()
+        assert not any(wait.done() for wait in waits)
+        deed(loop, handle)
+        assert [(await wait).name for wait in waits] == [reason] * 3
+        assert (await handle.ended()).name == reason
 
 
 async def _wait(handle: Noter) -> ExitReason:
     return await handle.ended()
 
 
-def test_a_cancelled_wait_for_an_exit_does_not_affect_others(loop: ActorSystem) -> None:
-    async def body() -> None:
-        handle = loop.spawn(Noter, [])
-        one, two = asyncio.ensure_future(_wait(handle)), asyncio.ensure_future(_wait(handle))
-        await turns()
-        one.cancel()
-        await turns()
-        assert one.cancelled()
-        assert is_alive(handle)
-        handle.stop()
-        assert await two is ExitReason.NORMAL
-
-    ride(loop, body)
-    check_statistics(loop)
+async def test_a_cancelled_wait_for_an_exit_does_not_affect_others(loop: ActorSystem) -> None:
+    handle = loop.spawn(Noter, [])
+    one, two = asyncio.ensure_future(_wait(handle)), asyncio.ensure_future(_wait(handle))
+    await turns()
+    one.cancel()
+    await turns()
+    assert one.cancelled()
+    assert is_alive(handle)
+    handle.stop()
+    assert await two is ExitReason.NORMAL
 
 
-def test_ended_from_another_thread(loop: ActorSystem) -> None:
-    async def body() -> None:
-        handle = loop.spawn(Noter, [])
-        future = await asyncio.to_thread(handle.ended.future)
-        await turns()
-        assert not future.done()
-        handle.stop()
-        await turns()
-        assert await asyncio.to_thread(handle.ended.blocking) is ExitReason.NORMAL
-        assert future.result(1) is ExitReason.NORMAL
-        with pytest.raises(LoopBusyError):
-            handle.ended.blocking()
-
-    ride(loop, body)
+async def test_ended_from_another_thread(loop: ActorSystem) -> None:
+    handle = loop.spawn(Noter, [])
+    future = await asyncio.to_thread(handle.ended.future)
+    await turns()
+    assert not future.done()
+    handle.stop()
+    await turns()
+    assert await asyncio.to_thread(handle.ended.blocking) is ExitReason.NORMAL
+    assert future.result(1) is ExitReason.NORMAL
+    with pytest.raises(LoopBusyError):
+        handle.ended.blocking()
 
 
 def test_an_actor_cannot_wait_for_its_own_end(loop: ActorSystem) -> None:

@@ -385,21 +385,17 @@ class Fragile(Actor):
 
 @pytest.mark.guarantee("G65")
 @pytest.mark.parametrize("name", ["broken", "broken_later"])
-def test_cancelling_an_ask_does_not_cancel_on_stop(run_virtual: RunSystem, name: str) -> None:
+async def test_cancelling_an_ask_does_not_cancel_on_stop(virtual_system: ActorSystem, name: str) -> None:
     log: Book = []
-
-    async def story(loop: ActorSystem) -> None:
-        gate = Event()
-        fragile = loop.spawn(Fragile, log, gate)
-        reply = getattr(fragile, name)()
-        await turns()
-        reply.cancel()
-        await turns()
-        assert log == []
-        gate.set()
-        assert await fragile.ended() is ExitReason.PANIC
-
-    run_virtual(story)
+    gate = Event()
+    fragile = virtual_system.spawn(Fragile, log, gate)
+    reply = getattr(fragile, name)()
+    await turns()
+    reply.cancel()
+    await turns()
+    assert log == []
+    gate.set()
+    assert await fragile.ended() is ExitReason.PANIC
     assert log == ["stopped"]
 
 
@@ -422,7 +418,7 @@ def test_an_ask_of_a_failed_actor_ends_before_its_on_stop(run_virtual: RunSystem
 
 
 @pytest.mark.guarantee("G65")
-def test_on_stop_may_return_any_awaitable(loop: ActorSystem) -> None:
+async def test_on_stop_may_return_any_awaitable(loop: ActorSystem) -> None:
     book: Book = []
 
     async def write() -> None:
@@ -433,10 +429,7 @@ def test_on_stop_may_return_any_awaitable(loop: ActorSystem) -> None:
         def on_stop(self, reason: ExitReason, cause: BaseException | None) -> Awaitable[Any]:
             return asyncio.gather(write(), write())
 
-    async def body() -> None:
-        handle = loop.spawn(Gathering)
-        handle.stop()
-        await handle.ended()
-        assert book == ["written", "written"]
-
-    ride(loop, body)
+    handle = loop.spawn(Gathering)
+    handle.stop()
+    await handle.ended()
+    assert book == ["written", "written"]

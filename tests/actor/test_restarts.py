@@ -127,31 +127,25 @@ def test_a_handle_never_reaches_an_old_incarnation(loop: ActorSystem) -> None:
     check_statistics(loop)
 
 
-def test_stop_and_ended_apply_to_the_current_incarnation(loop: ActorSystem) -> None:
-    async def body() -> None:
-        root = one_for_one(loop, child("worker").of(Worker, []))
-        handle = root.handle(Worker, "worker")
-        for incarnation in range(1, 4):
-            assert await handle.incarnation() == incarnation
-            wait = handle.ended()
-            handle.stop()
-            assert await wait is ExitReason.NORMAL
-            await turns()
-        handle.kill()
+async def test_stop_and_ended_apply_to_the_current_incarnation(loop: ActorSystem) -> None:
+    root = one_for_one(loop, child("worker").of(Worker, []))
+    handle = root.handle(Worker, "worker")
+    for incarnation in range(1, 4):
+        assert await handle.incarnation() == incarnation
+        wait = handle.ended()
+        handle.stop()
+        assert await wait is ExitReason.NORMAL
         await turns()
-        assert await handle.incarnation() == 5
+    handle.kill()
+    await turns()
+    assert await handle.incarnation() == 5
 
-    ride(loop, body)
 
-
-def test_a_queued_ask_is_answered_by_the_next_incarnation(loop: ActorSystem) -> None:
-    async def body() -> None:
-        root = one_for_one(loop, child("worker").of(Worker, []))
-        handle = root.handle(Worker, "worker")
-        handle.crash()
-        assert await handle.incarnation() == 2
-
-    ride(loop, body)
+async def test_a_queued_ask_is_answered_by_the_next_incarnation(loop: ActorSystem) -> None:
+    root = one_for_one(loop, child("worker").of(Worker, []))
+    handle = root.handle(Worker, "worker")
+    handle.crash()
+    assert await handle.incarnation() == 2
 
 
 def test_handles_of_the_same_child_stay_equal_over_restarts(loop: ActorSystem) -> None:
@@ -316,24 +310,21 @@ def test_handles_on_other_threads_survive_restarts(loop: ActorSystem, diary: Rec
     check_statistics(loop)
 
 
-def test_blocking_asks_of_another_thread_reach_the_current_incarnation(loop: ActorSystem) -> None:
-    async def body() -> None:
-        root = one_for_one(loop, child("worker").of(Worker, []))
-        handle = root.handle(Worker, "worker")
+async def test_blocking_asks_of_another_thread_reach_the_current_incarnation(loop: ActorSystem) -> None:
+    root = one_for_one(loop, child("worker").of(Worker, []))
+    handle = root.handle(Worker, "worker")
 
-        def work() -> list[int]:
-            found = [handle.incarnation.blocking()]
-            handle.crash()
-            while True:
-                try:
-                    found.append(handle.incarnation.blocking())
-                except (NoSuchActorError, TargetEndedError):
-                    continue
-                return found
+    def work() -> list[int]:
+        found = [handle.incarnation.blocking()]
+        handle.crash()
+        while True:
+            try:
+                found.append(handle.incarnation.blocking())
+            except (NoSuchActorError, TargetEndedError):
+                continue
+            return found
 
-        assert await asyncio.to_thread(work) == [1, 2]
-
-    ride(loop, body)
+    assert await asyncio.to_thread(work) == [1, 2]
 
 
 class Cat(Actor):

@@ -133,22 +133,21 @@ def test_stashed_messages_return_in_order_before_waiting_ones(loop: ActorSystem)
 
 
 @pytest.mark.guarantee("G235")
-def test_stashed_asks_are_answered_later_in_the_context_of_their_caller(run_virtual: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        book: list[Any] = []
-        client = loop.spawn(Client, book)
-        WHO.set("asker")
-        replies = [client.fetch("a"), client.fetch_slowly("b"), client.fetch("c")]
-        client.note_slowly("n")
-        await turns()
-        assert not any(reply.done() for reply in replies)
-        WHO.set("somebody else")
-        client.open()
-        assert [await reply for reply in replies] == ["a for asker", "b for asker", "c for asker"]
-        assert await client.fetch("d") == "d for somebody else"
-        assert ("n", "asker") in book
-
-    run_virtual(story)
+async def test_stashed_asks_are_answered_later_in_the_context_of_their_caller(
+    virtual_system: ActorSystem,
+) -> None:
+    book: list[Any] = []
+    client = virtual_system.spawn(Client, book)
+    WHO.set("asker")
+    replies = [client.fetch("a"), client.fetch_slowly("b"), client.fetch("c")]
+    client.note_slowly("n")
+    await turns()
+    assert not any(reply.done() for reply in replies)
+    WHO.set("somebody else")
+    client.open()
+    assert [await reply for reply in replies] == ["a for asker", "b for asker", "c for asker"]
+    assert await client.fetch("d") == "d for somebody else"
+    assert ("n", "asker") in book
 
 
 @pytest.mark.guarantee("G235")

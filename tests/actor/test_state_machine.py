@@ -30,7 +30,7 @@ from bandstand.errors import (
     WrongThreadError,
 )
 from bandstand.testing import VirtualClock
-from tests.actor.asking import RunSystem, outcome, turns, watch
+from tests.actor.asking import outcome, turns, watch
 from tests.actor.players import elsewhere, spin
 from tests.actor.workers import one_for_one
 from tests.core.support import Boom, check_statistics, settle
@@ -137,19 +137,16 @@ def test_a_message_is_handled_by_the_state_or_by_the_declared_method(loop: Actor
 
 
 @pytest.mark.guarantee("G238")
-def test_asks_and_coroutines_depend_on_the_state(run_virtual: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        book: list[Any] = []
-        door = loop.spawn(Door, book)
-        assert await door.knock() == "knock at closed"
-        door.push()
-        assert (await door.look(), await door.knock()) == ("a room", "come in")
-        door.push(who="Bob")
-        assert await door.knock() == "knock at closed"
-        assert book[-3:] == ["Bob closes", "-opened", "+closed"]
-        assert (await status_of(door)).state == "closed"
-
-    run_virtual(story)
+async def test_asks_and_coroutines_depend_on_the_state(virtual_system: ActorSystem) -> None:
+    book: list[Any] = []
+    door = virtual_system.spawn(Door, book)
+    assert await door.knock() == "knock at closed"
+    door.push()
+    assert (await door.look(), await door.knock()) == ("a room", "come in")
+    door.push(who="Bob")
+    assert await door.knock() == "knock at closed"
+    assert book[-3:] == ["Bob closes", "-opened", "+closed"]
+    assert (await status_of(door)).state == "closed"
 
 
 @pytest.mark.guarantee("G238")
@@ -198,7 +195,7 @@ def test_an_ignored_message_is_not_reported(loop: ActorSystem, told: list[Runtim
 
 
 @pytest.mark.guarantee("G238")
-def test_a_refusal_of_another_machine_is_not_an_answer_of_this_one(run_virtual: RunSystem) -> None:
+async def test_a_refusal_of_another_machine_is_not_an_answer_of_this_one(virtual_system: ActorSystem) -> None:
     class Passing(Machine):
         def __init__(self, door: Door) -> None:
             self.door = door
@@ -213,16 +210,13 @@ def test_a_refusal_of_another_machine_is_not_an_answer_of_this_one(run_virtual: 
 
         only = State()
 
-    async def story(loop: ActorSystem) -> None:
-        door = loop.spawn(Door, [])
-        passing = loop.spawn(Passing, door)
-        assert isinstance(await outcome(passing.look_bravely()), NotInThisStateError)
-        assert is_alive(passing)
-        failed = await outcome(passing.look())
-        assert isinstance(failed, TargetEndedError)
-        assert isinstance(failed.__cause__, ActorFailedError)
-
-    run_virtual(story)
+    door = virtual_system.spawn(Door, [])
+    passing = virtual_system.spawn(Passing, door)
+    assert isinstance(await outcome(passing.look_bravely()), NotInThisStateError)
+    assert is_alive(passing)
+    failed = await outcome(passing.look())
+    assert isinstance(failed, TargetEndedError)
+    assert isinstance(failed.__cause__, ActorFailedError)
 
 
 @pytest.mark.guarantee("G239")
@@ -378,28 +372,25 @@ def test_a_timeout_in_the_mailbox_does_nothing_after_a_transition(
 
 
 @pytest.mark.guarantee("G242")
-def test_postponed_messages_return_in_order_at_the_next_transition(run_virtual: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        book: list[Any] = []
-        door = loop.spawn(Door, book)
-        door.go(Door.locked)
-        door.push("Ann")
-        seen = door.look()
-        door.push("Bob")
-        await turns()
-        assert (await status_of(door)).kept == 3
-        assert not seen.done()
-        door.go(Door.closed)
-        door.push("Cid")
-        assert await seen == "a room"
-        await turns()
-        assert [line for line in book if line[0] not in "+-"] == [
-            "Ann opens, now opened",
-            "Bob closes",
-            "Cid opens, now opened",
-        ]
-
-    run_virtual(story)
+async def test_postponed_messages_return_in_order_at_the_next_transition(virtual_system: ActorSystem) -> None:
+    book: list[Any] = []
+    door = virtual_system.spawn(Door, book)
+    door.go(Door.locked)
+    door.push("Ann")
+    seen = door.look()
+    door.push("Bob")
+    await turns()
+    assert (await status_of(door)).kept == 3
+    assert not seen.done()
+    door.go(Door.closed)
+    door.push("Cid")
+    assert await seen == "a room"
+    await turns()
+    assert [line for line in book if line[0] not in "+-"] == [
+        "Ann opens, now opened",
+        "Bob closes",
+        "Cid opens, now opened",
+    ]
 
 
 @pytest.mark.guarantee("G242")
@@ -524,8 +515,8 @@ def test_a_failing_transition_fails_the_machine(loop: ActorSystem) -> None:
 @pytest.mark.guarantee("G239")
 @pytest.mark.parametrize("hook", ["leave", "enter"])
 @pytest.mark.parametrize("way", ["declared", "declared_later", "swallowed"])
-def test_a_failing_hook_fails_the_machine_even_if_the_handler_catches_it(
-    run_virtual: RunSystem, way: str, hook: str
+async def test_a_failing_hook_fails_the_machine_even_if_the_handler_catches_it(
+    virtual_system: ActorSystem, way: str, hook: str
 ) -> None:
     class Fragile(Machine):
         @ask(raises=LookupError)
@@ -558,16 +549,13 @@ def test_a_failing_hook_fails_the_machine_even_if_the_handler_catches_it(
             if hook == "enter":
                 raise LookupError("fragile")
 
-    async def story(loop: ActorSystem) -> None:
-        fragile = loop.spawn(Fragile)
-        held = watch(fragile.held())
-        await outcome(getattr(fragile, way)())
-        error = await held
-        assert isinstance(error, TargetEndedError)
-        assert isinstance(error.__cause__, LookupError)
-        assert not is_alive(fragile)
-
-    run_virtual(story)
+    fragile = virtual_system.spawn(Fragile)
+    held = watch(fragile.held())
+    await outcome(getattr(fragile, way)())
+    error = await held
+    assert isinstance(error, TargetEndedError)
+    assert isinstance(error.__cause__, LookupError)
+    assert not is_alive(fragile)
 
 
 @pytest.mark.guarantee("G239")

@@ -57,41 +57,34 @@ def first_incarnation() -> None:
 # --- under every kind of supervisor ---------------------------------------------------------------------------------------
 
 
-def test_a_panic_is_a_failure_under_its_supervisor(loop: ActorSystem) -> None:
+async def test_a_panic_is_a_failure_under_its_supervisor(loop: ActorSystem) -> None:
     book: Book = []
-
-    async def body() -> None:
-        root = one_for_one(loop, child("worker").of(Worker, book, start=3))
-        handle = root.handle(Worker, "worker")
-        assert await handle.arguments() == (3,)
-        assert await handle.incarnation() == 1
-        with pytest.raises(TargetEndedError, match=r"PANIC.*Boom") as caught:
-            await handle.crash_ask()
-        assert isinstance(caught.value.__cause__, Boom)
-        assert await handle.incarnation() == 2  # a new object, from the same arguments
-        assert await handle.arguments() == (3,)
-
-    ride(loop, body)
+    root = one_for_one(loop, child("worker").of(Worker, book, start=3))
+    handle = root.handle(Worker, "worker")
+    assert await handle.arguments() == (3,)
+    assert await handle.incarnation() == 1
+    with pytest.raises(TargetEndedError, match=r"PANIC.*Boom") as caught:
+        await handle.crash_ask()
+    assert isinstance(caught.value.__cause__, Boom)
+    assert await handle.incarnation() == 2  # a new object, from the same arguments
+    assert await handle.arguments() == (3,)
 
 
-def test_a_dynamic_supervisor_appends_the_childs_arguments(loop: ActorSystem) -> None:
-    async def body() -> None:
-        root = spawn_supervisor(loop, DynamicSpec(child=child("session").of(Worker, [], 3), max_restarts=10))
-        root.start_child("ann", 1)
-        root.start_child()
-        ann = root.handle(Worker, "session-1")
-        nobody = root.handle(Worker, "session-2")
-        assert await ann.arguments() == (3, "ann", 1)
-        assert await nobody.arguments() == (3,)
-        ann.crash()
-        await ann.ended()
-        await turns()
-        assert await ann.arguments() == (3, "ann", 1)
-        assert await ann.incarnation() == 3
-        with pytest.raises(NoSuchChildError, match="session-3"):
-            root.handle(Worker, "session-3")
-
-    ride(loop, body)
+async def test_a_dynamic_supervisor_appends_the_childs_arguments(loop: ActorSystem) -> None:
+    root = spawn_supervisor(loop, DynamicSpec(child=child("session").of(Worker, [], 3), max_restarts=10))
+    root.start_child("ann", 1)
+    root.start_child()
+    ann = root.handle(Worker, "session-1")
+    nobody = root.handle(Worker, "session-2")
+    assert await ann.arguments() == (3, "ann", 1)
+    assert await nobody.arguments() == (3,)
+    ann.crash()
+    await ann.ended()
+    await turns()
+    assert await ann.arguments() == (3, "ann", 1)
+    assert await ann.incarnation() == 3
+    with pytest.raises(NoSuchChildError, match="session-3"):
+        root.handle(Worker, "session-3")
 
 
 def test_arguments_that_the_constructor_does_not_take_fail_the_start(loop: ActorSystem) -> None:
@@ -102,20 +95,17 @@ def test_arguments_that_the_constructor_does_not_take_fail_the_start(loop: Actor
     assert root.children() == ()
 
 
-def test_a_partition_supervisor_appends_the_partition(loop: ActorSystem) -> None:
-    async def body() -> None:
-        spec = PartitionSpec(child=child("shard").of(Worker, [], 3), partitions=3, max_restarts=10)
-        root = spawn_supervisor(loop, spec)
-        names = [info.name for info in root.children()]
-        handles = [root.handle(Worker, name) for name in names]
-        assert [await handle.arguments() for handle in handles] == [(3, 0), (3, 1), (3, 2)]
-        handles[1].crash()
-        await handles[1].ended()
-        await turns()
-        assert await handles[1].arguments() == (3, 1)
-        assert handles[1] in {root.route(key) for key in range(50)}
-
-    ride(loop, body)
+async def test_a_partition_supervisor_appends_the_partition(loop: ActorSystem) -> None:
+    spec = PartitionSpec(child=child("shard").of(Worker, [], 3), partitions=3, max_restarts=10)
+    root = spawn_supervisor(loop, spec)
+    names = [info.name for info in root.children()]
+    handles = [root.handle(Worker, name) for name in names]
+    assert [await handle.arguments() for handle in handles] == [(3, 0), (3, 1), (3, 2)]
+    handles[1].crash()
+    await handles[1].ended()
+    await turns()
+    assert await handles[1].arguments() == (3, 1)
+    assert handles[1] in {root.route(key) for key in range(50)}
 
 
 @pytest.mark.parametrize("strategy", list(Strategy))
@@ -228,17 +218,16 @@ class Counter(Implements[Counting]):
         return self.sum
 
 
-def test_an_implementation_is_supervised_and_its_handle_typed_as_its_interface(loop: ActorSystem) -> None:
-    async def body() -> None:
-        root = one_for_one(loop, child("counter").of(Counter, start=3))
-        handle: Counting = root.handle(Counter, "counter")
-        handle.add(4)
-        assert await handle.total() == 7
-        handle.add(-1)
-        await turns()
-        assert await handle.total() == 3
-
-    ride(loop, body)
+async def test_an_implementation_is_supervised_and_its_handle_typed_as_its_interface(
+    loop: ActorSystem,
+) -> None:
+    root = one_for_one(loop, child("counter").of(Counter, start=3))
+    handle: Counting = root.handle(Counter, "counter")
+    handle.add(4)
+    assert await handle.total() == 7
+    handle.add(-1)
+    await turns()
+    assert await handle.total() == 3
 
 
 # --- errors ---------------------------------------------------------------------------------------------------------------

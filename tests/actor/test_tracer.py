@@ -87,19 +87,15 @@ def test_a_tracer_surrounds_a_whole_async_handler(loop: ActorSystem) -> None:
     assert kinds == ["enter", "begin", "end", "exit", "enter", "exit"]
 
 
-def test_a_tracer_sees_what_a_handler_raises(loop: ActorSystem) -> None:
+async def test_a_tracer_sees_what_a_handler_raises(loop: ActorSystem) -> None:
     tracer = Recorder()
-
-    async def body() -> None:
-        loop.set_tracer(tracer)
-        handle = loop.spawn(ContextReader, [])
-        with pytest.raises(Boom):
-            await handle.refuse()
-        handle.crash()
-        with pytest.raises(TargetEndedError):
-            await handle.see()
-
-    ride(loop, body)
+    loop.set_tracer(tracer)
+    handle = loop.spawn(ContextReader, [])
+    with pytest.raises(Boom):
+        await handle.refuse()
+    handle.crash()
+    with pytest.raises(TargetEndedError):
+        await handle.see()
     assert ("raise", "ContextReader.crash", "Boom") in tracer.entries
 
 

@@ -26,22 +26,17 @@ def full(loop: ActorSystem, book: Book, slots: int = 2) -> Noter:
     return handle
 
 
-def test_waiters_are_served_in_order_before_later_sends(loop: ActorSystem) -> None:
+async def test_waiters_are_served_in_order_before_later_sends(loop: ActorSystem) -> None:
     book: Book = []
-
-    async def body() -> None:
-        handle = full(loop, book)
-        landings = [handle.note.when_room(f"w{number}") for number in range(5)]
-        assert not any(landing.done() for landing in landings)
-        assert handle.note.try_send("too early") is False
-        for landing in landings:
-            await landing
-        handle.note("later")
-        await handle.count()
-
-    ride(loop, body)
+    handle = full(loop, book)
+    landings = [handle.note.when_room(f"w{number}") for number in range(5)]
+    assert not any(landing.done() for landing in landings)
+    assert handle.note.try_send("too early") is False
+    for landing in landings:
+        await landing
+    handle.note("later")
+    await handle.count()
     assert book == [0, 1, "w0", "w1", "w2", "w3", "w4", "later"]
-    check_statistics(loop)
 
 
 def test_with_room_the_message_is_sent_at_once(loop: ActorSystem) -> None:
@@ -94,39 +89,33 @@ def test_cancelled_waits_leave_nothing_behind(loop: ActorSystem) -> None:
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
-def test_the_exit_of_the_actor_ends_all_waits(loop: ActorSystem, diary: RecordingObserver, end: str) -> None:
-    async def body() -> None:
-        handle = full(loop, [])
-        landings = [handle.note.when_room(number) for number in range(3)]
-        getattr(handle, end)()
-        for landing in landings:
-            with pytest.raises(TargetEndedError):
-                await landing
-        with pytest.raises(NoSuchActorError):
-            await handle.note.when_room("later")
-
-    ride(loop, body)
+async def test_the_exit_of_the_actor_ends_all_waits(
+    loop: ActorSystem, diary: RecordingObserver, end: str
+) -> None:
+    handle = full(loop, [])
+    landings = [handle.note.when_room(number) for number in range(3)]
+    getattr(handle, end)()
+    for landing in landings:
+        with pytest.raises(TargetEndedError):
+            await landing
+    with pytest.raises(NoSuchActorError):
+        await handle.note.when_room("later")
     assert len(diary.dead) == 2  # a message that was never in the mailbox is not a dead letter
-    check_statistics(loop)
 
 
-def test_a_crash_ends_every_wait(loop: ActorSystem, diary: RecordingObserver) -> None:
+async def test_a_crash_ends_every_wait(loop: ActorSystem, diary: RecordingObserver) -> None:
     # The crashing message has made room for the first waiter, whose message becomes a dead letter.
-    async def body() -> None:
-        handle = loop.options(mailbox=1).spawn(Noter, [])
-        handle.crash()
-        landings = [handle.note.when_room(number) for number in range(3)]
-        landed = 0
-        for landing in landings:
-            try:
-                await landing
-            except TargetEndedError:
-                continue
-            landed += 1
-        assert landed == len(diary.dead) <= 1
-
-    ride(loop, body)
-    check_statistics(loop)
+    handle = loop.options(mailbox=1).spawn(Noter, [])
+    handle.crash()
+    landings = [handle.note.when_room(number) for number in range(3)]
+    landed = 0
+    for landing in landings:
+        try:
+            await landing
+        except TargetEndedError:
+            continue
+        landed += 1
+    assert landed == len(diary.dead) <= 1
 
 
 def test_the_end_of_the_loop_ends_every_wait(loop: ActorSystem) -> None:

@@ -38,8 +38,7 @@ from bandstand.supervision import (
     spawn_supervisor,
 )
 from bandstand.testing import VirtualClock
-from tests.actor.asking import RunSystem
-from tests.actor.players import PATIENCE, Book, elsewhere, ride, spin, turns
+from tests.actor.players import PATIENCE, Book, elsewhere, spin, turns
 from tests.actor.workers import Worker, one_for_one
 from tests.core.support import Boom, check_statistics, settle
 
@@ -77,7 +76,9 @@ def result_of(loop: ActorSystem, clock: VirtualClock, reply: Any, ms: int = 0) -
 
 
 @pytest.mark.parametrize("keep_mailbox", [False, True])
-def test_a_thousand_asks_in_the_tick_of_a_crash_are_answered(loop: ActorSystem, keep_mailbox: bool) -> None:
+async def test_a_thousand_asks_in_the_tick_of_a_crash_are_answered(
+    loop: ActorSystem, keep_mailbox: bool
+) -> None:
     answers: list[int] = []
 
     class Caller(Actor):
@@ -88,18 +89,14 @@ def test_a_thousand_asks_in_the_tick_of_a_crash_are_answered(loop: ActorSystem, 
         async def call(self) -> None:
             answers.extend(await asyncio.gather(*(self.worker.incarnation() for _ in range(1000))))
 
-    async def body() -> None:
-        root = one_for_one(loop, child("worker", keep_mailbox=keep_mailbox).of(Worker, []))
-        worker = root.handle(Worker, "worker")
-        caller = loop.spawn(Caller, worker)
-        worker.crash()
-        caller.call()  # in the same tick, after the crash and before the supervisor has handled it
-        await turns(10)
-
-    ride(loop, body)
+    root = one_for_one(loop, child("worker", keep_mailbox=keep_mailbox).of(Worker, []))
+    worker = root.handle(Worker, "worker")
+    caller = loop.spawn(Caller, worker)
+    worker.crash()
+    caller.call()  # in the same tick, after the crash and before the supervisor has handled it
+    await turns(10)
     assert answers == [2] * 1000
     assert loop.ask_statistics().failed == 0
-    check_statistics(loop)
 
 
 def test_an_ask_waits_for_the_end_of_a_backoff(loop: ActorSystem, clock: VirtualClock) -> None:
@@ -133,21 +130,20 @@ def test_asks_that_wait_keep_their_order(loop: ActorSystem, clock: VirtualClock)
     assert all(reply.done() for reply in replies)
 
 
-def test_a_waiting_ask_ends_at_its_own_deadline(run_virtual: RunSystem, clock: VirtualClock) -> None:
-    async def body(loop: ActorSystem) -> None:
-        root = one_for_one(loop, child("worker", backoff=Backoff(initial=1)).of(Worker, []))
-        handle = root.handle(Worker, "worker")
-        handle.crash()
-        await turns()
-        since = clock.now_ns()
-        with pytest.raises(AskTimeoutError):
-            await handle.incarnation.within(0.05)()
-        assert clock.now_ns() - since == 50_000_000
-        assert await handle.incarnation() == 2  # the ask that ended was not delivered later
-        assert loop.ask_statistics().expired == 1
-        assert loop.ask_statistics().late == 0
-
-    run_virtual(body)
+async def test_a_waiting_ask_ends_at_its_own_deadline(
+    virtual_system: ActorSystem, clock: VirtualClock
+) -> None:
+    root = one_for_one(virtual_system, child("worker", backoff=Backoff(initial=1)).of(Worker, []))
+    handle = root.handle(Worker, "worker")
+    handle.crash()
+    await turns()
+    since = clock.now_ns()
+    with pytest.raises(AskTimeoutError):
+        await handle.incarnation.within(0.05)()
+    assert clock.now_ns() - since == 50_000_000
+    assert await handle.incarnation() == 2  # the ask that ended was not delivered later
+    assert virtual_system.ask_statistics().expired == 1
+    assert virtual_system.ask_statistics().late == 0
 
 
 def test_a_cancelled_ask_is_not_delivered(loop: ActorSystem, clock: VirtualClock) -> None:
@@ -182,24 +178,21 @@ def test_asks_that_wait_behind_a_crash_are_answered_by_the_next_incarnation(loop
 
 
 @pytest.mark.guarantee("G442")
-def test_an_ask_that_was_begun_ends_with_the_incarnation(run_virtual: RunSystem) -> None:
+async def test_an_ask_that_was_begun_ends_with_the_incarnation(virtual_system: ActorSystem) -> None:
     class Slow(Worker):
         @ask
         async def wait(self) -> int:
             await asyncio.sleep(1)
             return 5
 
-    async def body(loop: ActorSystem) -> None:
-        handle = one_for_one(loop, child("slow").of(Slow, [])).handle(Slow, "slow")
-        begun = handle.wait()
-        await asyncio.sleep(0.1)
-        behind = handle.incarnation()
-        handle.kill()
-        with pytest.raises(TargetEndedError):
-            await begun
-        assert await behind == 2
-
-    run_virtual(body)
+    handle = one_for_one(virtual_system, child("slow").of(Slow, [])).handle(Slow, "slow")
+    begun = handle.wait()
+    await asyncio.sleep(0.1)
+    behind = handle.incarnation()
+    handle.kill()
+    with pytest.raises(TargetEndedError):
+        await begun
+    assert await behind == 2
 
 
 @pytest.mark.guarantee("G442")
@@ -238,7 +231,7 @@ def test_an_ask_waits_while_a_nested_supervisor_is_down(loop: ActorSystem, clock
     assert result_of(loop, clock, reply, 101) == 2
 
 
-def test_an_ask_waits_while_a_group_stops(run_virtual: RunSystem) -> None:
+async def test_an_ask_waits_while_a_group_stops(virtual_system: ActorSystem) -> None:
     class Slow(Actor):
         @ask
         def ready(self) -> bool:
@@ -251,19 +244,16 @@ def test_an_ask_waits_while_a_group_stops(run_virtual: RunSystem) -> None:
             finally:
                 await asyncio.sleep(0.05)
 
-    async def body(loop: ActorSystem) -> None:
-        specs = child("worker").of(Worker, []), child("slow").of(Slow)
-        root = one_for_one(loop, *specs, strategy=Strategy.ONE_FOR_ALL)
-        worker, slow = root.handle(Worker, "worker"), root.handle(Slow, "slow")
-        slow.work()
-        await turns()
-        worker.crash()
-        await turns()
-        assert not is_alive(slow)
-        assert await slow.ready()
-        assert await worker.incarnation() == 2
-
-    run_virtual(body)
+    specs = child("worker").of(Worker, []), child("slow").of(Slow)
+    root = one_for_one(virtual_system, *specs, strategy=Strategy.ONE_FOR_ALL)
+    worker, slow = root.handle(Worker, "worker"), root.handle(Slow, "slow")
+    slow.work()
+    await turns()
+    worker.crash()
+    await turns()
+    assert not is_alive(slow)
+    assert await slow.ready()
+    assert await worker.incarnation() == 2
 
 
 def test_an_ask_waits_until_a_failing_start_succeeds(loop: ActorSystem, clock: VirtualClock) -> None:
@@ -324,7 +314,7 @@ def test_asks_that_find_a_full_mailbox_at_the_restart_fail(loop: ActorSystem, cl
     check_statistics(loop)
 
 
-def test_an_actor_that_asks_itself_through_its_supervised_handle_is_a_cycle(loop: ActorSystem) -> None:
+async def test_an_actor_that_asks_itself_through_its_supervised_handle_is_a_cycle(loop: ActorSystem) -> None:
     seen: list[BaseException] = []
 
     class Selfish(Actor):
@@ -349,44 +339,38 @@ def test_an_actor_that_asks_itself_through_its_supervised_handle_is_a_cycle(loop
         def crash(self) -> None:
             raise Boom("crash")
 
-    async def body() -> None:
-        handles: list[Selfish] = []
-        root = one_for_one(loop, child("selfish").of(Selfish, handles))
-        await turns()
-        handles.append(root.handle(Selfish, "selfish"))
-        handles[0].crash()
-        await turns()
-        assert await handles[0].value() == 2
-
-    ride(loop, body)
+    handles: list[Selfish] = []
+    root = one_for_one(loop, child("selfish").of(Selfish, handles))
+    await turns()
+    handles.append(root.handle(Selfish, "selfish"))
+    handles[0].crash()
+    await turns()
+    assert await handles[0].value() == 2
     assert len(seen) == 1
 
 
 # --- every wait ends --------------------------------------------------------------------------------------------------------
 
 
-def test_waiters_fail_when_the_supervisor_gives_up(run_virtual: RunSystem) -> None:
-    async def body(loop: ActorSystem) -> None:
-        top = spawn_supervisor(
-            loop, SupervisorSpec(children=[ChildSpec("outer", _limited(), restart=RestartPolicy.NEVER)])
-        )
-        outer = top.supervisor("outer", Supervisor)
-        assert outer is not None
-        handle = outer.handle(Worker, "worker")
-        through = top.handle(Worker, "outer", "worker")
-        handle.crash()
-        await turns()
-        replies = [handle.incarnation(), through.incarnation()]
-        outer.spend_restarts()
-        await asyncio.sleep(0.2)  # the next start fails
-        for reply in replies:
-            with pytest.raises(NoSuchActorError) as caught:
-                await reply
-            assert not isinstance(caught.value, TryAgainError)
-        with pytest.raises(NoSuchActorError, match="will not be restarted"):
-            handle.incarnation().cancel()
-
-    run_virtual(body)
+async def test_waiters_fail_when_the_supervisor_gives_up(virtual_system: ActorSystem) -> None:
+    top = spawn_supervisor(
+        virtual_system, SupervisorSpec(children=[ChildSpec("outer", _limited(), restart=RestartPolicy.NEVER)])
+    )
+    outer = top.supervisor("outer", Supervisor)
+    assert outer is not None
+    handle = outer.handle(Worker, "worker")
+    through = top.handle(Worker, "outer", "worker")
+    handle.crash()
+    await turns()
+    replies = [handle.incarnation(), through.incarnation()]
+    outer.spend_restarts()
+    await asyncio.sleep(0.2)  # the next start fails
+    for reply in replies:
+        with pytest.raises(NoSuchActorError) as caught:
+            await reply
+        assert not isinstance(caught.value, TryAgainError)
+    with pytest.raises(NoSuchActorError, match="will not be restarted"):
+        handle.incarnation().cancel()
 
 
 def _limited() -> SupervisorSpec:
@@ -703,8 +687,8 @@ def test_an_ask_that_waits_fails_when_the_child_is_given_up(loop: ActorSystem, c
 
 
 @pytest.mark.guarantee("G442")
-def test_asks_that_are_kept_come_behind_what_on_start_sends_to_itself(
-    run_virtual: RunSystem,
+async def test_asks_that_are_kept_come_behind_what_on_start_sends_to_itself(
+    virtual_system: ActorSystem,
 ) -> None:
     class Prepared(Actor):
         def __init__(self, book: list[str]) -> None:
@@ -726,31 +710,25 @@ def test_asks_that_are_kept_come_behind_what_on_start_sends_to_itself(
             self.book.append("read")
             return self.book
 
-    async def body(loop: ActorSystem) -> None:
-        book: list[str] = []
-        prepared = one_for_one(loop, child("prepared").of(Prepared, book)).handle(Prepared, "prepared")
-        await asyncio.sleep(0.1)
-        prepared.crash()
-        await prepared.read()
-        assert book == ["prepared", "prepared", "read"]
-
-    run_virtual(body)
+    book: list[str] = []
+    prepared = one_for_one(virtual_system, child("prepared").of(Prepared, book)).handle(Prepared, "prepared")
+    await asyncio.sleep(0.1)
+    prepared.crash()
+    await prepared.read()
+    assert book == ["prepared", "prepared", "read"]
 
 
 @pytest.mark.guarantee("G442")
-def test_kept_asks_outlive_an_init_that_fails(run_virtual: RunSystem) -> None:
+async def test_kept_asks_outlive_an_init_that_fails(virtual_system: ActorSystem) -> None:
     class Stubborn(Worker):
         def on_start(self) -> None:
             if type(self).born in {2, 3}:
                 raise Boom("not yet")
 
-    async def body(loop: ActorSystem) -> None:
-        handle = one_for_one(loop, child("stubborn", backoff=BACKOFF).of(Stubborn, [])).handle(
-            Stubborn, "stubborn"
-        )
-        handle.crash()
-        replies = [handle.incarnation() for _ in range(10)]
-        assert [await reply for reply in replies] == [4] * 10
-        check_statistics(loop)
-
-    run_virtual(body)
+    handle = one_for_one(virtual_system, child("stubborn", backoff=BACKOFF).of(Stubborn, [])).handle(
+        Stubborn, "stubborn"
+    )
+    handle.crash()
+    replies = [handle.incarnation() for _ in range(10)]
+    assert [await reply for reply in replies] == [4] * 10
+    check_statistics(virtual_system)
