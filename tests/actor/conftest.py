@@ -13,7 +13,7 @@ from bandstand.actor import ActorSystem
 from bandstand.testing import VirtualClock
 from tests.actor.asking import RunSystem, run_in, run_system
 from tests.actor.players import ride
-from tests.core.support import HostFactory
+from tests.core.support import HostFactory, check_statistics
 from tests.loops import clock, diary, loops_of
 
 __all__ = (
@@ -63,8 +63,11 @@ def make_loop(clock: VirtualClock, loop_factory: HostFactory) -> Iterator[LoopMa
 
 
 @pytest.fixture
-def loop(make_loop: LoopMaker) -> ActorSystem:
-    return make_loop()
+def loop(make_loop: LoopMaker) -> Iterator[ActorSystem]:
+    """A loop whose counters balance at the end of the test, and again when it is destroyed."""
+    loop = make_loop()
+    yield loop
+    check_statistics(loop)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from bandstand.core import ExitReason
 from bandstand.errors import BandstandError, InvalidArgumentError, LoopBusyError, TargetEndedError
 from tests.actor.answers import answer
 from tests.actor.players import PATIENCE, Book, Noter, Puppet, ride, spin, turns
-from tests.core.support import Boom, RecordingObserver, check_statistics, settle
+from tests.core.support import Boom, RecordingObserver, settle
 
 pytestmark = pytest.mark.guarantee("G69")
 
@@ -67,7 +67,6 @@ def test_a_result_comes_back_as_a_message(loop: ActorSystem, work: Callable[[], 
     assert book == ["meanwhile", (7,)]
     assert is_alive(handle)
     assert loop.statistics().alive == 1
-    check_statistics(loop)
 
 
 def test_a_result_without_then_is_dropped(loop: ActorSystem) -> None:

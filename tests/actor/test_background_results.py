@@ -10,7 +10,7 @@ import pytest
 from bandstand.actor import ActorSystem, Work
 from bandstand.testing import VirtualClock
 from tests.actor.players import Book, Puppet, turns
-from tests.core.support import RecordingObserver, check_statistics
+from tests.core.support import RecordingObserver
 
 pytestmark = pytest.mark.guarantee("G69")
 
@@ -65,7 +65,6 @@ def test_many_results_wait_for_room_and_none_is_lost(loop: ActorSystem) -> None:
     loop.options(mailbox=2).spawn(Puppet, book).do(begin)
     loop.run(until_idle=True)
     assert sorted(book) == [(number,) for number in range(50)]
-    check_statistics(loop)
 
 
 async def _number(number: int) -> int:
@@ -104,7 +103,6 @@ def test_a_thousand_pieces_of_work(loop: ActorSystem) -> None:
     loop.run(until_idle=True)
     assert sorted(book) == [(number,) for number in range(1000)]
     assert loop.statistics().alive == 1
-    check_statistics(loop)
 
 
 def test_work_in_virtual_time(make_loop: LoopMaker, clock: VirtualClock) -> None:

@@ -11,7 +11,7 @@ import pytest
 from bandstand.actor import ActorSystem, is_alive
 from tests.actor.answers import answer, outcome
 from tests.actor.shapes import Shapes
-from tests.core.support import check_statistics, python
+from tests.core.support import python
 
 pytestmark = pytest.mark.guarantee("G58")
 
@@ -143,7 +143,6 @@ def test_all_forms_of_a_call_bind_alike(loop: ActorSystem) -> None:
     within = handle.mixed.within(0.01)
     first, second = within(1), within(2, c=9)
     assert [answer(loop, first), answer(loop, second)] == [(1, 2, 3), (2, 2, 9)]
-    check_statistics(loop)
 
 
 def test_all_forms_of_a_call_bind_alike_from_another_thread(loop: ActorSystem) -> None:

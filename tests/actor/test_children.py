@@ -19,7 +19,7 @@ from bandstand.errors import (
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from tests.actor.answers import answer
 from tests.actor.players import Book, Brief, Lively, Noter, Slow, ride, spin, turns
-from tests.core.support import Boom, RecordingObserver, check_statistics, settle
+from tests.core.support import Boom, RecordingObserver, settle
 
 pytestmark = pytest.mark.guarantee("G66")
 
@@ -119,7 +119,6 @@ def test_children_end_with_their_parent_the_last_one_first(loop: ActorSystem, en
     why = "PANIC" if end == "crash" else "NORMAL"
     assert book == [f"-parent {why}", "-c NORMAL", "-b NORMAL", "-a NORMAL"]
     assert loop.statistics().alive == 0
-    check_statistics(loop)
 
 
 def test_children_of_a_killed_parent_end_too(loop: ActorSystem) -> None:

@@ -16,7 +16,7 @@ from bandstand.core import Lane
 from bandstand.errors import LoopClosedError, NoSuchActorError, TargetEndedError
 from tests.actor.conftest import LoopMaker
 from tests.actor.players import elsewhere, ride
-from tests.core.support import Boom, check_statistics, settle
+from tests.core.support import Boom, settle
 
 request_id: ContextVar[str] = ContextVar("request_id", default="nobody's")
 
@@ -87,7 +87,6 @@ def test_an_idle_actor_is_called_inside_the_turn_of_the_sender(loop: ActorSystem
     a.do(lambda: b.note("hears"))
     settle(loop)
     assert book == ["a begins", "b hears nobody's", "a ends"]
-    check_statistics(loop)
 
 
 def test_calls_are_direct_only_if_the_loop_allows_it(make_loop: LoopMaker, book: list[str]) -> None:
@@ -152,7 +151,6 @@ def test_direct_calls_nest_at_most_sixteen_deep(loop: ActorSystem, book: list[st
         deepest = max(deepest, depth)
     assert deepest == 17  # the first turn, and sixteen inside it
     assert sum(line.endswith("ends") for line in book) == len(row)
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G123")
@@ -168,7 +166,6 @@ def test_a_failure_in_a_direct_call_fails_only_the_callee(
     assert "Boom" in caplog.text
     with pytest.raises(NoSuchActorError):
         b.note("too late")
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G123")
@@ -179,7 +176,6 @@ def test_a_callee_may_stop_its_caller_which_exits_after_its_turn(loop: ActorSyst
     assert book == ["a begins", "b begins", "b ends", "a ends"]
     assert not is_alive(a)
     assert is_alive(b)
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G123")
@@ -189,7 +185,6 @@ def test_a_callee_may_stop_itself(loop: ActorSystem, book: list[str]) -> None:
     settle(loop)
     assert book == ["a begins", "a ends"]
     assert not is_alive(b)
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G122")
@@ -308,7 +303,6 @@ def test_a_message_from_another_thread_is_queued(loop: ActorSystem, book: list[s
     a.do(deed)
     settle(loop)
     assert book == ["a begins", "a ends", "b from here nobody's", "b from afar nobody's"]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G123")

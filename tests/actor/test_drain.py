@@ -11,7 +11,7 @@ from bandstand.core import ActorStatus, ExitReason, Overflow
 from bandstand.errors import NoSuchActorError, TargetEndedError
 from bandstand.supervision import RestartPolicy, SupervisorSpec, spawn_supervisor
 from tests.actor.players import PATIENCE, Book, Lively, Noter, Slow, elsewhere, ride, spin
-from tests.core.support import RecordingObserver, check_statistics, settle
+from tests.core.support import RecordingObserver, settle
 
 pytestmark = pytest.mark.guarantee("G65")
 
@@ -29,7 +29,6 @@ def test_everything_that_was_accepted_is_handled_in_order_and_then_it_ends(
     assert book == ["start", *range(200), ("stop", "NORMAL", None)]
     assert diary.dead == []
     assert not is_alive(handle)
-    check_statistics(loop)
 
 
 def test_a_stop_without_drain_handles_nothing_any_more(loop: ActorSystem, diary: RecordingObserver) -> None:
@@ -41,7 +40,6 @@ def test_a_stop_without_drain_handles_nothing_any_more(loop: ActorSystem, diary:
     settle(loop)
     assert book == ["start", ("stop", "NORMAL", None)]
     assert len(diary.dead) == 2
-    check_statistics(loop)
 
 
 def test_later_sends_are_refused_with_a_clear_error(loop: ActorSystem, diary: RecordingObserver) -> None:
@@ -62,7 +60,6 @@ def test_later_sends_are_refused_with_a_clear_error(loop: ActorSystem, diary: Re
     settle(loop)
     assert book == ["before"]
     assert diary.full == []  # it is not full, it is closed
-    check_statistics(loop)
 
 
 def test_an_idle_actor_ends_at_once(loop: ActorSystem, diary: RecordingObserver) -> None:
@@ -126,7 +123,6 @@ def test_a_drain_lets_an_async_handler_in_flight_end(loop: ActorSystem, diary: R
     done = [("begin", 1), ("end", 1), ("begin", 2), ("end", 2)]
     assert book == ["starting", "started", *done, ("stopping", "NORMAL", None), "stopped"]
     assert [why for _, why in diary.stopped] == [ExitReason.NORMAL]
-    check_statistics(loop)
 
 
 @pytest.mark.parametrize("has_message", [False, True])
@@ -145,7 +141,6 @@ def test_a_drain_during_an_async_start(
     messages = [1] if has_message else []
     assert book == ["starting", "started", *messages, ("stopping", "NORMAL", None), "stopped"]
     assert [why for _, why in diary.stopped] == [ExitReason.NORMAL]
-    check_statistics(loop)
 
 
 @pytest.mark.parametrize("has_message", [False, True])
@@ -233,7 +228,6 @@ def test_an_overflow_policy_gives_nothing_up_for_a_message_that_comes_too_late(
     settle(loop)
     assert book == [1, 2]
     assert diary.dropped == []
-    check_statistics(loop)
 
 
 def test_what_another_thread_sent_before_is_handled(loop: ActorSystem, diary: RecordingObserver) -> None:
@@ -246,7 +240,6 @@ def test_what_another_thread_sent_before_is_handled(loop: ActorSystem, diary: Re
     settle(loop)
     assert book == ["start", *range(50), ("stop", "NORMAL", None)]
     assert diary.dead == []
-    check_statistics(loop)
 
 
 def test_a_thread_that_sends_and_then_drains_is_heard_to_the_end(
@@ -263,7 +256,6 @@ def test_a_thread_that_sends_and_then_drains_is_heard_to_the_end(
     elsewhere(work)
     settle(loop)
     assert book == ["start", *range(50), ("stop", "NORMAL", None)]
-    check_statistics(loop)
 
 
 def test_nothing_that_was_accepted_is_lost_to_threads_that_race_with_a_drain(
@@ -296,7 +288,6 @@ def test_nothing_that_was_accepted_is_lost_to_threads_that_race_with_a_drain(
     for me in range(4):
         assert [entry for entry in book if entry[0] == me] == accepted[me]
     assert diary.dead == []
-    check_statistics(loop)
 
 
 def test_a_drained_child_is_started_again_if_its_mode_says_so(loop: ActorSystem) -> None:
@@ -336,7 +327,6 @@ def test_a_drain_with_timers_and_a_ticker_ends(loop: ActorSystem) -> None:
     loop.run(until_idle=True)
     assert book == [1]
     assert loop.statistics().timers_pending == 0
-    check_statistics(loop)
 
 
 def test_a_handler_that_waits_for_an_answer_of_a_draining_actor_gets_it(loop: ActorSystem) -> None:

@@ -16,7 +16,7 @@ from bandstand.errors import (
     TargetEndedError,
 )
 from tests.actor.players import ENDS, Book, Lively, Noter, Slow, elsewhere, spin, turns
-from tests.core.support import RecordingObserver, check_statistics, settle
+from tests.core.support import RecordingObserver, settle
 
 LoopMaker = Callable[..., ActorSystem]
 
@@ -65,7 +65,6 @@ def test_a_kill_during_an_async_start(loop: ActorSystem, diary: RecordingObserve
     assert [why for _, why in diary.stopped] == [ExitReason.FAIL]
     spin(loop)
     assert book == ["starting"]
-    check_statistics(loop)
 
 
 def test_an_actor_can_kill_itself(loop: ActorSystem, diary: RecordingObserver) -> None:

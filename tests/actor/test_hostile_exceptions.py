@@ -13,7 +13,6 @@ from bandstand.errors import StartError, TargetEndedError
 from bandstand.testing import VirtualClock
 from tests.actor.players import Book, ride, spin, turns
 from tests.actor.workers import one_for_one
-from tests.core.support import check_statistics
 from tests.hostile import HOW, hostile
 
 pytestmark = [pytest.mark.guarantee("G282"), pytest.mark.parametrize("how", HOW)]
@@ -94,7 +93,6 @@ async def test_a_handler_that_raises_it_is_restarted(
     await turns(30)
     assert book == ["made", "made"]
     assert await handle.ping() == "pong"
-    check_statistics(loop)
 
 
 @pytest.mark.parametrize("place", ["answer", "answer_async", "answer_list"])

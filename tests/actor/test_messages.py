@@ -22,7 +22,7 @@ from bandstand.errors import (
 from bandstand.testing import VirtualClock
 from tests.actor.accounts import Account, Balance, BigDeposit, Bonus, Close, Deposit, Fail, Stranger
 from tests.actor.answers import answer, outcome
-from tests.core.support import Boom, check_statistics
+from tests.core.support import Boom
 
 pytestmark = [pytest.mark.guarantee("G58"), pytest.mark.spec("S11")]
 
@@ -38,7 +38,6 @@ def test_a_message_is_handled_by_the_method_for_its_class_on_its_lane(loop: Acto
     assert answer(loop, account.ask(Balance())) == 11
     assert lines == ["close", "bonus", "Deposit", "method"]
     assert answer(loop, account.ask(Balance(times=2))) == 22
-    check_statistics(loop)
 
 
 def test_a_derived_message_is_handled_by_the_base_handler_unless_it_has_its_own(loop: ActorSystem) -> None:
@@ -127,7 +126,6 @@ def test_the_forms_of_tell(loop: ActorSystem) -> None:
             send(Deposit(1))
     with pytest.raises(NoSuchActorError, match="Account"):
         account.ask(Balance()).cancel()
-    check_statistics(loop)
 
 
 def test_a_declared_exception_is_an_answer_and_any_other_a_failure(loop: ActorSystem) -> None:

@@ -18,7 +18,7 @@ from bandstand.errors import (
     TargetEndedError,
 )
 from tests.actor.players import Book, Brief, BriefLater, Lively, Noter, Slow, ride, spin, turns
-from tests.core.support import Boom, RecordingObserver, Seen, check_statistics, record, settle
+from tests.core.support import Boom, RecordingObserver, Seen, record, settle
 
 LoopMaker = Callable[..., ActorSystem]
 
@@ -130,7 +130,6 @@ def test_a_plain_on_start_that_fails_is_start_failed_with_its_cause(
     assert [reason for _, reason in diary.stopped] == [ExitReason.PANIC]
     assert stopped == []  # it never started, so on_stop is not called
     assert loop.statistics().alive == 0
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G64")
@@ -253,7 +252,6 @@ def test_an_actor_may_stop_itself_in_its_start(loop: ActorSystem, diary: Recordi
     settle(loop)
     assert not is_alive(handle)
     assert [reason for _, reason in diary.stopped] == [ExitReason.NORMAL]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G65")

@@ -47,7 +47,6 @@ def test_on_stop_is_called_once_for_every_kind_of_end(
     handle.kill()
     settle(loop)
     assert len(book) == 2
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G65")
@@ -74,7 +73,6 @@ def test_an_actor_is_stopping_until_its_async_on_stop_has_ended(
     spin(loop)
     assert book[1:] == ["stopped"]
     assert [why.name for _, why in diary.stopped] == [reason]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G65")

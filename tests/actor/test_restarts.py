@@ -55,7 +55,6 @@ def test_a_handle_reaches_the_current_incarnation(loop: ActorSystem) -> None:
         settle(loop)
     assert book == [(turn, turn) for turn in range(1, 6)]
     assert len(set(ids)) == 5
-    check_statistics(loop)
 
 
 def test_one_way_calls_fail_during_the_backoff_of_a_restart(loop: ActorSystem, clock: VirtualClock) -> None:
@@ -83,7 +82,6 @@ def test_one_way_calls_fail_during_the_backoff_of_a_restart(loop: ActorSystem, c
     handle.note("found")
     settle(loop)
     assert book == [(2, "found")]
-    check_statistics(loop)
 
 
 def test_a_handle_made_while_the_child_is_down_works_later(loop: ActorSystem, clock: VirtualClock) -> None:
@@ -124,7 +122,6 @@ def test_a_handle_never_reaches_an_old_incarnation(loop: ActorSystem) -> None:
     assert (1, "gone") in book
     assert (1, "x") not in book
     assert book.count((2, "x")) == accepted > 0
-    check_statistics(loop)
 
 
 async def test_stop_and_ended_apply_to_the_current_incarnation(loop: ActorSystem) -> None:
@@ -307,7 +304,6 @@ def test_handles_on_other_threads_survive_restarts(loop: ActorSystem, diary: Rec
         assert handled == [what for what in accepted[me] if what not in dead]
     numbers = [number for number, _ in book]
     assert numbers == sorted(numbers)  # a newer message never reaches an older incarnation
-    check_statistics(loop)
 
 
 async def test_blocking_asks_of_another_thread_reach_the_current_incarnation(loop: ActorSystem) -> None:

@@ -33,7 +33,7 @@ from bandstand.testing import VirtualClock
 from tests.actor.asking import RunSystem, turns, watch
 from tests.actor.players import elsewhere
 from tests.actor.workers import one_for_one
-from tests.core.support import check_statistics, settle
+from tests.core.support import settle
 
 WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
 
@@ -129,7 +129,6 @@ def test_stashed_messages_return_in_order_before_waiting_ones(loop: ActorSystem)
     settle(loop)
     # `urgent` came first and was stashed too: its lane has priority again.
     assert book == [("released", 11, 0), "urgent", *range(10), "later"]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G235")
@@ -198,7 +197,6 @@ def test_a_full_stash_fails_the_actor_unless_the_error_is_caught(loop: ActorSyst
         match=r"StashFullError: the stash of .*is full: it has 2 messages and cannot keep Client\.note\(\)",
     ):
         reply.result()
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G236")
@@ -215,7 +213,6 @@ def test_stashed_messages_take_no_mailbox_slots_and_may_exceed_the_cap(loop: Act
     assert not client.note.try_send("no room")
     settle(loop)
     assert book == [("released", 30, 0), *range(32)]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G236")
@@ -257,7 +254,6 @@ def test_an_overflow_policy_may_drop_released_messages(loop: ActorSystem) -> Non
     client.open_and_send()
     settle(loop)
     assert (book, loop.statistics().dropped) == ([1, 2, 3, 4, "new"], 1)
-    check_statistics(loop)
 
 
 class Letters(Observer):
@@ -293,7 +289,6 @@ def test_stashed_messages_end_with_the_actor_before_waiting_ones(loop: ActorSyst
         reply.result()
     books = loop.statistics()
     assert (books.dead, books.waiting) == (len(letters.letters), 0)
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G237")
@@ -313,7 +308,6 @@ def test_a_kept_mailbox_starts_with_the_stashed_messages(loop: ActorSystem) -> N
     # The next incarnation stashed them again, in order, until it was open.
     assert book == [("released", 3, 0), 1, "a", 2, 3]
     assert reply.result() == "a for nobody"
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G237")
@@ -367,7 +361,6 @@ def test_keep_needs_a_current_message(loop: ActorSystem, clock: VirtualClock) ->
     assert "is not handling a message in its turn" in words[1]
     assert any("a call of a timer" in word for word in words)
     assert len(words) == 5
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G235")
@@ -401,7 +394,6 @@ def test_a_batch_cannot_be_stashed_and_loses_nothing(loop: ActorSystem) -> None:
         with pytest.raises(LoopBusyError, match="handles a batch"):
             reply.result()
     assert loop.statistics().waiting == 0
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G235")
@@ -464,7 +456,6 @@ def test_two_stashes_are_independent(loop: ActorSystem) -> None:
     sorter.want(0)
     settle(loop)
     assert book == [1, 3, 5, 7, 0, 2, 4]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G235")
@@ -482,7 +473,6 @@ def test_keep_works_with_direct_calls(loop: ActorSystem) -> None:
     sender.go(client)
     settle(loop)
     assert book == [("released", 1, 0), "direct"]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G236")

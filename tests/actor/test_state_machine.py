@@ -33,7 +33,7 @@ from bandstand.testing import VirtualClock
 from tests.actor.asking import outcome, turns, watch
 from tests.actor.players import elsewhere, spin
 from tests.actor.workers import one_for_one
-from tests.core.support import Boom, check_statistics, settle
+from tests.core.support import Boom, settle
 
 
 class Door(Machine):
@@ -181,7 +181,6 @@ def test_an_unhandled_message_is_reported_and_an_ask_refused_at_once(
     assert is_alive(wall)
     assert loop.ask_statistics().unhandled == 3
     assert loop.ask_statistics().failed == 1
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G238")
@@ -327,7 +326,6 @@ def test_a_state_that_lasts_too_long_times_out_once(loop: ActorSystem, clock: Vi
     clock.advance(60.0)
     settle(loop)
     assert book.count("timeout") == 1
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G241")
@@ -407,7 +405,6 @@ def test_too_many_postponed_messages_fail_the_machine(loop: ActorSystem) -> None
     small.push()
     spin(loop)
     assert not is_alive(small)
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G242")
@@ -509,7 +506,6 @@ def test_a_failing_transition_fails_the_machine(loop: ActorSystem) -> None:
     fragile.go()
     settle(loop)
     assert not is_alive(fragile)
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G239")

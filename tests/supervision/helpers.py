@@ -7,7 +7,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, Self, cast
 
 from bandstand.core import ActorId, Context, ExitReason, Loop, Observer, Verdict
-from bandstand.supervision import AnySupervisorSpec, ChildSpec, Overseer, Phase
+from bandstand.supervision import (
+    AnySupervisorSpec,
+    ChildSpec,
+    Overseer,
+    Phase,
+    Supervisor,
+    SupervisorSpec,
+    spawn_supervisor,
+)
 from bandstand.testing import VirtualClock
 from tests.core.support import Boom, RecordingObserver, run_message, settle
 
@@ -116,6 +124,24 @@ def id_of(supervisor: Overseer, name: str) -> ActorId:
     actor = supervisor.child(name)
     assert actor is not None, f"{name} is not running"
     return actor
+
+
+def nested(supervisor: Overseer, name: str) -> Supervisor:
+    """A child that is a supervisor of a list."""
+    found = supervisor.supervisor(name, Supervisor)
+    assert found is not None, f"{name} is not running"
+    return found
+
+
+def supervise(
+    loop: Loop,
+    *children: ChildSpec[Any],
+    name: str = "root",
+    parent: ActorId | int | None = None,
+    **fields: Any,
+) -> Supervisor:
+    """Start a supervisor of these children."""
+    return spawn_supervisor(loop, SupervisorSpec(children=children, **fields), name=name, parent=parent)
 
 
 def order(

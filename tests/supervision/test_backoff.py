@@ -42,7 +42,7 @@ from tests.core.support import (
     run_message,
     settle,
 )
-from tests.supervision.helpers import fails_at_once, id_of, pass_time, phases_of, since, watched
+from tests.supervision.helpers import fails_at_once, id_of, pass_time, phases_of, since, supervise, watched
 
 pytestmark = pytest.mark.guarantee("G49")
 
@@ -170,9 +170,7 @@ def test_a_child_that_fails_at_once_fails_when_the_text_says(loop: Loop, clock: 
     times: list[float] = []
     run, init = fails_at_once(times, since(clock))
     recorder = watched(loop)
-    tree = spawn_supervisor(
-        loop, SupervisorSpec(children=[ChildSpec("kid", run, init, backoff=Backoff())], max_restarts=1000)
-    )
+    tree = supervise(loop, ChildSpec("kid", run, init, backoff=Backoff()), max_restarts=1000)
     settle(loop)
     pass_time(loop, clock, 300_000)
     expected = [0.0]
@@ -185,7 +183,6 @@ def test_a_child_that_fails_at_once_fails_when_the_text_says(loop: Loop, clock: 
     assert loop.status(tree.actor) is ActorStatus.RUNNING
     assert recorder.escalated == []
     assert [attempt for _, _, attempt in recorder.restarted] == list(range(1, len(times)))
-    check_statistics(loop)
 
 
 @pytest.mark.spec("J19", "J20")
@@ -201,8 +198,9 @@ def test_the_limit_takes_precedence(loop: Loop, clock: VirtualClock, max_restart
     run, init = fails_at_once(times, since(clock))
     recorder = watched(loop)
     boss = loop.spawn(record, seen)
-    children = [ChildSpec("kid", run, init, backoff=Backoff())]
-    tree = spawn_supervisor(loop, SupervisorSpec(children=children, max_restarts=max_restarts), parent=boss)
+    tree = supervise(
+        loop, ChildSpec("kid", run, init, backoff=Backoff()), max_restarts=max_restarts, parent=boss
+    )
     settle(loop)
     pass_time(loop, clock, last)
     assert times[-1] == last
@@ -232,19 +230,16 @@ def test_without_a_limit_a_child_waits_its_longest_delay_once(
     run, init = fails_at_once(times, since(clock))
     recorder = watched(loop)
     boss = loop.spawn(record, list[Seen]())
-    tree = spawn_supervisor(
-        loop, SupervisorSpec(children=[ChildSpec("kid", run, init, backoff=backoff)]), parent=boss
-    )
+    tree = supervise(loop, ChildSpec("kid", run, init, backoff=backoff), parent=boss)
     settle(loop)
     pass_time(loop, clock, 60_000)
     assert times[-1] == last
     assert recorder.escalated == [tree.actor]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G48")
 def test_without_a_limit_each_child_with_a_backoff_has_its_share(loop: Loop) -> None:
-    tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("first", idle, backoff=Backoff())]))
+    tree = supervise(loop, ChildSpec("first", idle, backoff=Backoff()))
     assert allowed(tree) == 8
     tree.start_child(ChildSpec("second", idle, backoff=Backoff()))
     assert allowed(tree) == 16
@@ -266,7 +261,7 @@ def allowed(tree: Overseer) -> int:
 
 @pytest.mark.spec("J20")
 def test_without_a_backoff_a_restart_is_immediate(loop: Loop) -> None:
-    tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("kid", idle)]))
+    tree = supervise(loop, ChildSpec("kid", idle))
     first = id_of(tree, "kid")
     loop.fail_actor(first)
     assert tree.child("kid") is None
@@ -302,10 +297,7 @@ def test_every_abnormal_end_waits_and_a_normal_one_does_not(
         else:
             loop.send(actor, "x")
 
-    spec = SupervisorSpec(
-        children=[ChildSpec("kid", behavior, backoff=Backoff(initial=0.01))], max_restarts=100
-    )
-    tree = spawn_supervisor(loop, spec)
+    tree = supervise(loop, ChildSpec("kid", behavior, backoff=Backoff(initial=0.01)), max_restarts=100)
     waits: list[float] = []
     for _ in range(3):
         end()
@@ -320,8 +312,7 @@ def test_every_abnormal_end_waits_and_a_normal_one_does_not(
 def test_a_child_that_has_run_for_a_period_begins_anew(
     loop: Loop, clock: VirtualClock, lived: float, delay: float
 ) -> None:
-    children = [ChildSpec("kid", idle, backoff=Backoff(initial=0.01))]
-    tree = spawn_supervisor(loop, SupervisorSpec(children=children, max_restarts=100))
+    tree = supervise(loop, ChildSpec("kid", idle, backoff=Backoff(initial=0.01)), max_restarts=100)
     for expected in (10, 20):
         loop.fail_actor(id_of(tree, "kid"))
         assert wait_of(loop, clock, tree, "kid") == expected
@@ -334,8 +325,7 @@ def test_a_child_that_has_run_for_a_period_begins_anew(
 
 @pytest.mark.spec("J20")
 def test_the_time_it_was_down_is_no_time_it_has_run(loop: Loop, clock: VirtualClock) -> None:
-    children = [ChildSpec("kid", idle, backoff=Backoff(initial=3.0, factor=1.5))]
-    tree = spawn_supervisor(loop, SupervisorSpec(children=children, max_restarts=100))
+    tree = supervise(loop, ChildSpec("kid", idle, backoff=Backoff(initial=3.0, factor=1.5)), max_restarts=100)
     waits: list[float] = []
     for _ in range(4):
         loop.fail_actor(id_of(tree, "kid"))
@@ -347,8 +337,7 @@ def test_the_time_it_was_down_is_no_time_it_has_run(loop: Loop, clock: VirtualCl
 @pytest.mark.spec("J20")
 def test_a_period_that_ends_normally_is_a_stable_one_too(loop: Loop, clock: VirtualClock) -> None:
     """It has run for a period without failure: that it then ended normally is no reason to hold old failures against it."""
-    children = [ChildSpec("kid", idle, backoff=Backoff(initial=0.01))]
-    tree = spawn_supervisor(loop, SupervisorSpec(children=children, max_restarts=100))
+    tree = supervise(loop, ChildSpec("kid", idle, backoff=Backoff(initial=0.01)), max_restarts=100)
     for expected in (10, 20, 40):
         loop.fail_actor(id_of(tree, "kid"))
         assert wait_of(loop, clock, tree, "kid") == expected
@@ -362,9 +351,13 @@ def test_a_period_that_ends_normally_is_a_stable_one_too(loop: Loop, clock: Virt
 @pytest.mark.spec("J20")
 def test_a_period_that_a_sibling_ends_is_a_stable_one_too(loop: Loop, clock: VirtualClock) -> None:
     """It had run for a period when its group was started again."""
-    children = [ChildSpec("kid", idle, backoff=Backoff(initial=0.01)), ChildSpec("sibling", idle)]
-    spec = SupervisorSpec(children=children, max_restarts=100, strategy=Strategy.ONE_FOR_ALL)
-    tree = spawn_supervisor(loop, spec)
+    tree = supervise(
+        loop,
+        ChildSpec("kid", idle, backoff=Backoff(initial=0.01)),
+        ChildSpec("sibling", idle),
+        max_restarts=100,
+        strategy=Strategy.ONE_FOR_ALL,
+    )
     for expected in (10, 20, 40):
         loop.fail_actor(id_of(tree, "kid"))
         assert wait_of(loop, clock, tree, "kid") == expected
@@ -380,12 +373,14 @@ def test_a_period_that_a_sibling_ends_is_a_stable_one_too(loop: Loop, clock: Vir
 def test_a_group_waits_for_the_backoff_of_the_one_that_failed(
     loop: Loop, clock: VirtualClock, strategy: Strategy
 ) -> None:
-    children = [
+    tree = supervise(
+        loop,
         ChildSpec("first", idle, backoff=Backoff(initial=5.0)),
         ChildSpec("second", idle, backoff=Backoff(initial=0.05)),
         ChildSpec("third", idle),
-    ]
-    tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=strategy, max_restarts=100))
+        strategy=strategy,
+        max_restarts=100,
+    )
     before = {name: id_of(tree, name) for name in ("first", "second", "third")}
     loop.fail_actor(before["second"])
     settle(loop)
@@ -405,12 +400,13 @@ def test_the_latest_failure_decides_how_long_a_group_waits(
     loop: Loop, clock: VirtualClock, backoff: Backoff | None, delay: float
 ) -> None:
     """A group waits already; one before it fails, and has another time to wait, or none."""
-    children = [
+    tree = supervise(
+        loop,
         ChildSpec("a", idle, backoff=backoff),
         ChildSpec("b", idle, backoff=Backoff(initial=1.0)),
         ChildSpec("c", idle),
-    ]
-    tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=Strategy.REST_FOR_ONE))
+        strategy=Strategy.REST_FOR_ONE,
+    )
     loop.fail_actor(id_of(tree, "b"))
     settle(loop)
     pass_time(loop, clock, 500)
@@ -439,8 +435,7 @@ def test_an_init_that_fails_is_no_life_however_long_it_takes(
                 await asyncio.sleep(takes)
             raise Boom("init")
 
-    children = [ChildSpec("kid", idle, init, backoff=Backoff())]
-    tree = spawn_supervisor(loop, SupervisorSpec(children=children, max_restarts=100))
+    tree = supervise(loop, ChildSpec("kid", idle, init, backoff=Backoff()), max_restarts=100)
     loop.run(until_idle=True)
     loop.fail_actor(id_of(tree, "kid"))
     loop.run(until_idle=True)
@@ -470,11 +465,12 @@ def test_a_group_starts_when_both_the_backoff_and_the_stopping_are_over(
     def init(ctx: Context[None], name: str) -> None:
         starts.append((name, watch()))
 
-    children: list[ChildSpec[Any]] = [
+    tree = supervise(
+        loop,
         ChildSpec("a", run_message, partial(init, name="a"), backoff=Backoff()),
         ChildSpec("b", slow_to_end, partial(init, name="b")),
-    ]
-    tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=Strategy.ONE_FOR_ALL))
+        strategy=Strategy.ONE_FOR_ALL,
+    )
     assert starts == [("a", 0), ("b", 0)]
     loop.send(id_of(tree, "b"), "go")
 
@@ -508,8 +504,7 @@ class Play:
         # How many of the next inits of each child fail.
         self.broken: Counter[str] = Counter()
         self.specs = [self.spec_of(f"{place}", mode, ms) for place, (mode, ms) in enumerate(children)]
-        spec = SupervisorSpec(children=self.specs, strategy=strategy, max_restarts=10**6)
-        self.tree = spawn_supervisor(loop, spec)
+        self.tree = supervise(loop, *self.specs, strategy=strategy, max_restarts=10**6)
 
     def spec_of(self, name: str, mode: RestartPolicy, ms: int | None) -> ChildSpec[None]:
         def init(ctx: Context[None]) -> None:
@@ -627,7 +622,7 @@ def test_a_waiting_child_does_not_delay_its_siblings(loop: Loop, clock: VirtualC
     children = [
         ChildSpec(name, idle, backoff=Backoff(initial=ms / 1000)) for name, ms in (("a", 500), ("b", 20))
     ]
-    tree = spawn_supervisor(loop, SupervisorSpec(children=children))
+    tree = supervise(loop, *children)
     loop.fail_actor(id_of(tree, "a"))
     loop.fail_actor(id_of(tree, "b"))
     assert wait_of(loop, clock, tree, "b") == 20
@@ -636,8 +631,7 @@ def test_a_waiting_child_does_not_delay_its_siblings(loop: Loop, clock: VirtualC
 
 @pytest.mark.spec("J20")
 def test_waits_are_real_ones_of_the_loops_timers_and_never_short(loop: Loop, clock: VirtualClock) -> None:
-    children = [ChildSpec("kid", idle, backoff=Backoff(initial=0.01025, maximum=0.01025))]
-    tree = spawn_supervisor(loop, SupervisorSpec(children=children))
+    tree = supervise(loop, ChildSpec("kid", idle, backoff=Backoff(initial=0.01025, maximum=0.01025)))
     loop.fail_actor(id_of(tree, "kid"))
     settle(loop)
     assert loop.statistics().timers_pending == 1
@@ -657,8 +651,13 @@ def test_an_end_of_waiting_that_has_become_stale_is_ignored(
 ) -> None:
     """The timer has fired, its message waits for the supervisor's turn; and just then a request changes everything."""
     hand = loop.spawn(run_message)
-    children = [ChildSpec("other", idle), ChildSpec("kid", idle, backoff=Backoff()), ChildSpec("last", idle)]
-    tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=strategy))
+    tree = supervise(
+        loop,
+        ChildSpec("other", idle),
+        ChildSpec("kid", idle, backoff=Backoff()),
+        ChildSpec("last", idle),
+        strategy=strategy,
+    )
     acted: list[Phase] = []
 
     def act(ctx: Context[Any]) -> None:
@@ -705,7 +704,6 @@ def test_an_end_of_waiting_that_has_become_stale_is_ignored(
     assert [name for _, name in recorder.started].count("kid") == starts
     assert loop.statistics().timers_pending == 0
     assert loop.status(tree.actor) is ActorStatus.RUNNING
-    check_statistics(loop)
 
 
 @pytest.mark.spec("J20")
@@ -715,9 +713,7 @@ def test_jitter_in_a_supervisor_is_waited_and_not_remembered(
 ) -> None:
     monkeypatch.setattr(random, "random", lambda: chance)
     backoff = Backoff(initial=0.1, jitter=0.06)
-    tree = spawn_supervisor(
-        loop, SupervisorSpec(children=[ChildSpec("kid", idle, backoff=backoff)], max_restarts=9)
-    )
+    tree = supervise(loop, ChildSpec("kid", idle, backoff=backoff), max_restarts=9)
     for stored in (100, 200, 400, 800):
         loop.fail_actor(id_of(tree, "kid"))
         expected = stored + (2 * chance - 1) * 60
@@ -730,9 +726,7 @@ def test_jitter_that_eats_up_the_delay_is_no_waiting(
 ) -> None:
     monkeypatch.setattr(random, "random", lambda: 0.0)
     backoff = Backoff(initial=0.1, jitter=0.15)
-    tree = spawn_supervisor(
-        loop, SupervisorSpec(children=[ChildSpec("kid", idle, backoff=backoff)], max_restarts=9)
-    )
+    tree = supervise(loop, ChildSpec("kid", idle, backoff=backoff), max_restarts=9)
     waits: list[float] = []
     for _ in range(3):
         loop.fail_actor(id_of(tree, "kid"))
@@ -743,9 +737,7 @@ def test_jitter_that_eats_up_the_delay_is_no_waiting(
 @pytest.mark.spec("J20")
 def test_real_jitter_differs_and_keeps_its_bounds(loop: Loop, clock: VirtualClock) -> None:
     backoff = Backoff(initial=0.1, factor=1, maximum=0.2, jitter=0.05)
-    tree = spawn_supervisor(
-        loop, SupervisorSpec(children=[ChildSpec("kid", idle, backoff=backoff)], max_restarts=1000)
-    )
+    tree = supervise(loop, ChildSpec("kid", idle, backoff=backoff), max_restarts=1000)
     waits: list[float] = []
     for _ in range(40):
         loop.fail_actor(id_of(tree, "kid"))

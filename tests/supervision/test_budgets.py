@@ -34,7 +34,8 @@ from bandstand.supervision import (
 )
 from bandstand.supervision.restart import budget_of, count_given_up, counting_period_ms, plan_restart
 from bandstand.testing import VirtualClock
-from tests.core.support import Boom, check_statistics, idle, settle
+from tests.core.support import Boom, idle, settle
+from tests.supervision.helpers import nested, supervise
 
 QUARTERS = st.integers(0, 400).map(lambda number: number * 250.0)
 
@@ -145,7 +146,6 @@ def test_a_child_over_its_budget_is_removed_and_the_others_live(
         NoSuchChildError, match=r"'crowd' has given up child 'device-2': this would be restart 3"
     ):
         supervisor.address("device-2")
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G381")
@@ -224,8 +224,7 @@ def test_a_budget_with_a_backoff_counts_the_delays(loop: Loop, clock: VirtualClo
 
 @pytest.mark.guarantee("G381")
 def test_a_child_of_a_list_stays_down_until_a_request(loop: Loop) -> None:
-    spec = SupervisorSpec(children=[ChildSpec("a", idle, max_restarts=1), ChildSpec("b", idle)])
-    root = spawn_supervisor(loop, spec)
+    root = supervise(loop, ChildSpec("a", idle, max_restarts=1), ChildSpec("b", idle))
     fail(loop, root, "a", 2)
     info = root.children()[0]
     assert (info.phase, info.budget) == (Phase.DOWN, RestartBudget(2, 1, 5))
@@ -248,8 +247,7 @@ def test_a_child_of_a_list_stays_down_until_a_request(loop: Loop) -> None:
 
 @pytest.mark.guarantee("G380")
 def test_children_without_a_budget_count_against_the_supervisor(loop: Loop) -> None:
-    spec = SupervisorSpec(children=[ChildSpec("a", idle, max_restarts=9), ChildSpec("b", idle)])
-    root = spawn_supervisor(loop, spec)
+    root = supervise(loop, ChildSpec("a", idle, max_restarts=9), ChildSpec("b", idle))
     fail(loop, root, "a", 5)
     fail(loop, root, "b", 3)
     infos = root.children()
@@ -263,8 +261,7 @@ def test_children_without_a_budget_count_against_the_supervisor(loop: Loop) -> N
 
 @pytest.mark.guarantee("G382")
 def test_a_supervisor_with_max_restarts_0_ends_with_its_first_child_given_up(loop: Loop) -> None:
-    spec = SupervisorSpec(children=[ChildSpec("a", idle, max_restarts=2)], max_restarts=0)
-    root = spawn_supervisor(loop, spec)
+    root = supervise(loop, ChildSpec("a", idle, max_restarts=2), max_restarts=0)
     fail(loop, root, "a", 2)
     loop.fail_actor(root.address("a"))
     with pytest.raises(RestartLimitError, match="it has exceeded its own max_restarts"):
@@ -289,13 +286,9 @@ def test_a_partition_is_given_up_alone(loop: Loop) -> None:
 @pytest.mark.guarantee("G381")
 def test_a_branch_with_a_budget_is_given_up_alone(loop: Loop) -> None:
     branch = SupervisorSpec(children=[ChildSpec("leaf", idle)], max_restarts=0)
-    root = spawn_supervisor(
-        loop, SupervisorSpec(children=[ChildSpec("branch", branch, max_restarts=1), ChildSpec("b", idle)])
-    )
+    root = supervise(loop, ChildSpec("branch", branch, max_restarts=1), ChildSpec("b", idle))
     for _ in range(2):
-        nested = root.supervisor("branch", Supervisor)
-        assert nested is not None
-        fail(loop, nested, "leaf")
+        fail(loop, nested(root, "branch"), "leaf")
     assert [info.phase for info in root.children()] == [Phase.DOWN, Phase.UP]
     why = root.why_given_up(["branch", "leaf"])
     assert why is not None
@@ -338,7 +331,7 @@ def test_a_child_of_a_group_has_no_budget(loop: Loop, strategy: Strategy) -> Non
     text = f"strategy is {strategy.name} and child 'a' has max_restarts 3: .*none can be given up alone"
     with pytest.raises(InvalidArgumentError, match=f"SupervisorSpec: {text}"):
         SupervisorSpec(children=[child], strategy=strategy)
-    root = spawn_supervisor(loop, SupervisorSpec(strategy=strategy))
+    root = supervise(loop, strategy=strategy)
     with pytest.raises(InvalidArgumentError, match=f"supervisor 'root': {text}"):
         root.start_child(child)
     assert root.children() == ()

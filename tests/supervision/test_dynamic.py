@@ -37,6 +37,7 @@ from tests.core.support import (
     panicker,
     settle,
 )
+from tests.supervision.helpers import id_of, nested, supervise
 
 pytestmark = pytest.mark.guarantee("G56")
 
@@ -107,8 +108,7 @@ def test_name_of_follows_an_actor_through_its_restarts(loop: Loop) -> None:
     assert supervisor.name_of(other) == "job-2"
     loop.fail_actor(old)
     settle(loop)
-    new = supervisor.child("job-1")
-    assert new is not None
+    new = id_of(supervisor, "job-1")
     assert new != old
     assert supervisor.name_of(new) == "job-1"
     with pytest.raises(NoSuchChildError, match="not a child of supervisor 'many'"):
@@ -254,7 +254,7 @@ def test_what_was_not_begun_never_begins_after_the_end(loop: Loop) -> None:
 
 def test_a_new_life_under_a_supervisor_begins_with_none(loop: Loop) -> None:
     below = DynamicSpec(child=ChildSpec("job", idle), max_restarts=0)
-    root = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("jobs", below)]))
+    root = supervise(loop, ChildSpec("jobs", below))
     jobs = root.supervisor("jobs", DynamicSupervisor[ActorId])
     assert jobs is not None
     actors = [jobs.start_child() for _ in range(3)]
@@ -281,8 +281,7 @@ def test_children_may_be_supervisors(loop: Loop) -> None:
     for _ in range(3):
         supervisor.start_child()
     assert supervisor.count_children() == Counts(3, 3, 3, 0)
-    room = supervisor.supervisor("room-2", Supervisor)
-    assert room is not None
+    room = nested(supervisor, "room-2")
     assert room.name == "room-2"
     loop.kill_actor(room.actor)
     settle(loop)
@@ -416,4 +415,3 @@ def test_an_actor_that_receives_a_down_can_start_the_next_child(
         pool.start_child(0)
     with pytest.raises(MaxChildrenError):
         pool.start_child(0)
-    check_statistics(loop)

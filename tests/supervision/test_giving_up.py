@@ -50,10 +50,12 @@ from tests.supervision.helpers import (
     fail,
     id_of,
     leave,
+    nested,
     order,
     place_init,
     running,
     spin,
+    supervise,
 )
 
 pytestmark = [pytest.mark.spec("J19"), pytest.mark.guarantee("G48")]
@@ -89,9 +91,7 @@ def riding(loop_factory: HostFactory) -> Riding:
 
 def doomed(loop: Loop, *, after: int = 0, **fields: Any) -> Supervisor:
     """A root supervisor whose child `a` has as many crashes before it as it takes for it to give up."""
-    return spawn_supervisor(
-        loop, SupervisorSpec(children=[child("a", **fields), child("b")], max_restarts=after)
-    )
+    return supervise(loop, child("a", **fields), child("b"), max_restarts=after)
 
 
 def is_clean(loop: Loop) -> None:
@@ -107,7 +107,7 @@ def test_run_raises_the_story(loop: Loop, until_idle: bool, caplog: pytest.LogCa
     def init(ctx: Context[Any]) -> None:
         ctx.loop.send(ctx.self_id, crash)
 
-    spawn_supervisor(loop, SupervisorSpec(children=[child("a", init=init)], max_restarts=2), name="top")
+    supervise(loop, child("a", init=init), max_restarts=2, name="top")
     with pytest.raises(RestartLimitError) as caught:
         loop.run(until_idle=until_idle)
     words = str(caught.value)
@@ -179,10 +179,7 @@ def test_the_children_end_in_order_before_the_loop_does(loop: Loop) -> None:
     recorder = NameRecorder()
     loop.set_observer(recorder)
     inner = SupervisorSpec(children=[child("x"), child("y")])
-    sup = spawn_supervisor(
-        loop,
-        SupervisorSpec(children=[child("a"), below("mid", inner), child("z")], max_restarts=0),
-    )
+    sup = supervise(loop, child("a"), below("mid", inner), child("z"), max_restarts=0)
     loop.spawn(idle, name="bystander")
     recorder.take()
     loop.send(id_of(sup, "a"), crash)
@@ -197,9 +194,7 @@ def test_it_waits_for_its_children_in_their_time(make_loop: LoopMaker, clock: Vi
     # The loop's own end waits for the deaf one's coroutine as well, in the time of its event loop.
     loop = make_loop(stop_timeout=0.001)
     with StubbornCoroutine() as gate:
-        sup = spawn_supervisor(
-            loop, SupervisorSpec(children=[child("a"), child("deaf", gate, shutdown=1)], max_restarts=0)
-        )
+        sup = supervise(loop, child("a"), child("deaf", gate, shutdown=1), max_restarts=0)
         deaf = id_of(sup, "deaf")
         loop.send(deaf, "begin")
         spin(loop)
@@ -217,9 +212,7 @@ def test_it_waits_for_its_children_in_their_time(make_loop: LoopMaker, clock: Vi
 @pytest.mark.guarantee("G52")
 def test_no_request_brings_back_a_supervisor_that_gives_up(loop: Loop) -> None:
     with StubbornCoroutine() as gate:
-        sup = spawn_supervisor(
-            loop, SupervisorSpec(children=[child("a"), child("deaf", gate)], max_restarts=0)
-        )
+        sup = supervise(loop, child("a"), child("deaf", gate), max_restarts=0)
         loop.send(id_of(sup, "deaf"), "begin")
         spin(loop)
         loop.send(id_of(sup, "a"), crash)
@@ -235,8 +228,7 @@ def test_failures_while_it_gives_up_change_nothing(loop: Loop) -> None:
     recorder = NameRecorder()
     loop.set_observer(recorder)
     with StubbornCoroutine() as gate:
-        specs = [child("a"), child("b"), child("deaf", gate)]
-        sup = spawn_supervisor(loop, SupervisorSpec(children=specs, max_restarts=0))
+        sup = supervise(loop, child("a"), child("b"), child("deaf", gate), max_restarts=0)
         loop.send(id_of(sup, "deaf"), "begin")
         spin(loop)
         loop.send(id_of(sup, "a"), crash)
@@ -252,9 +244,7 @@ def test_failures_while_it_gives_up_change_nothing(loop: Loop) -> None:
 
 @pytest.mark.parametrize("strategy", list(Strategy))
 def test_a_give_up_in_the_middle_of_failing_restarts(loop: Loop, strategy: Strategy) -> None:
-    sup = spawn_supervisor(
-        loop, SupervisorSpec(children=[child("a", init=Fails(99)), child("b")], strategy=strategy)
-    )
+    sup = supervise(loop, child("a", init=Fails(99)), child("b"), strategy=strategy)
     loop.send(id_of(sup, "a"), crash)
     with pytest.raises(RestartLimitError, match=r"restart 4"):
         loop.run()
@@ -262,8 +252,9 @@ def test_a_give_up_in_the_middle_of_failing_restarts(loop: Loop, strategy: Strat
 
 
 def test_a_give_up_takes_backoffs_and_kept_messages_along(loop: Loop, clock: VirtualClock) -> None:
-    specs = [child("kept", keep_mailbox=True, backoff=Backoff(initial=1.0)), child("b")]
-    sup = spawn_supervisor(loop, SupervisorSpec(children=specs, max_restarts=1))
+    sup = supervise(
+        loop, child("kept", keep_mailbox=True, backoff=Backoff(initial=1.0)), child("b"), max_restarts=1
+    )
     kept = id_of(sup, "kept")
     for message in (crash, idle, idle):
         loop.send(kept, message)
@@ -296,9 +287,8 @@ def test_the_other_kinds_of_supervisors_give_up_in_the_same_way(make_loop: LoopM
 def test_a_nested_give_up_is_inside_the_group(loop: Loop) -> None:
     low = SupervisorSpec(children=[child("x")], max_restarts=0)
     mid = SupervisorSpec(children=[below("low", low)], max_restarts=0)
-    sup = spawn_supervisor(loop, SupervisorSpec(children=[below("mid", mid)], max_restarts=0))
-    middle = sup.supervisor("mid", Supervisor)
-    assert middle is not None
+    sup = supervise(loop, below("mid", mid), max_restarts=0)
+    middle = nested(sup, "mid")
     lowest = middle.supervisor("low", Supervisor)
     assert lowest is not None
     loop.send(id_of(lowest, "x"), crash)
@@ -317,9 +307,8 @@ def test_a_nested_give_up_is_inside_the_group(loop: Loop) -> None:
 
 def test_a_restarted_subtree_that_does_not_start_is_one_failure_more(loop: Loop) -> None:
     low = SupervisorSpec(children=[child("x", init=Fails(99))], max_restarts=0)
-    sup = spawn_supervisor(loop, SupervisorSpec(children=[below("low", low)], max_restarts=2))
-    lowest = sup.supervisor("low", Supervisor)
-    assert lowest is not None
+    sup = supervise(loop, below("low", low), max_restarts=2)
+    lowest = nested(sup, "low")
     with pytest.raises(RestartLimitError, match=r"'low'") as caught:
         order(loop, lowest, "x", crash)
     assert [type(cause) for cause in causes_of(caught.value)] == [RestartLimitError, StartError, StartError]
@@ -569,8 +558,7 @@ def test_async_with_ends_what_is_in_flight_too(make_loop: LoopMaker, riding: Rid
 
     async def serve() -> None:
         async with loop:
-            specs = [child("a"), child("busy", forever)]
-            sup = spawn_supervisor(loop, SupervisorSpec(children=specs, max_restarts=0))
+            sup = supervise(loop, child("a"), child("busy", forever), max_restarts=0)
             loop.send(loop.spawn(forever), "begin")
             loop.send(id_of(sup, "busy"), "begin")
             await asyncio.sleep(0)
@@ -595,7 +583,7 @@ def test_async_with_ends_what_is_in_flight_too(make_loop: LoopMaker, riding: Rid
 def test_a_plain_actor_as_parent_gets_one_child_exit_and_the_loop_goes_on(loop: Loop) -> None:
     seen: list[Seen] = []
     parent = loop.spawn(record, seen)
-    sup = spawn_supervisor(loop, SupervisorSpec(children=[child("a")], max_restarts=0), parent=parent)
+    sup = supervise(loop, child("a"), max_restarts=0, parent=parent)
     order(loop, sup, "a", crash)
     loop.run(until_idle=True)
     (note,) = exits(seen)
@@ -603,7 +591,6 @@ def test_a_plain_actor_as_parent_gets_one_child_exit_and_the_loop_goes_on(loop: 
     assert note.reason is ExitReason.FAIL
     assert isinstance(note.cause, RestartLimitError)
     assert loop.status(parent) is ActorStatus.RUNNING
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G23")
@@ -664,7 +651,7 @@ def test_a_root_that_is_killed_is_no_give_up(loop: Loop) -> None:
 
 def test_a_temporary_child_is_no_reason_to_give_up(loop: Loop) -> None:
     spec = child("a", restart=RestartPolicy.NEVER, shutdown=Shutdown.KILL)
-    sup = spawn_supervisor(loop, SupervisorSpec(children=[spec], max_restarts=0))
+    sup = supervise(loop, spec, max_restarts=0)
     order(loop, sup, "a", crash)
     assert loop.status(sup.actor) is ActorStatus.RUNNING
 
@@ -685,7 +672,7 @@ def test_the_error_for_a_permanent_child_that_keeps_exiting_normally_says_what_t
     def done(ctx: Context[Any], data: object) -> Verdict:
         return STOP
 
-    tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("job", done)], max_restarts=0))
+    tree = supervise(loop, ChildSpec("job", done), max_restarts=0)
     loop.send(tree.address("job"), None)
     with pytest.raises(RestartLimitError, match="make it transient"):
         loop.run(until_idle=True)

@@ -22,19 +22,12 @@ from bandstand.supervision import (
     SupervisorSpec,
     spawn_supervisor,
 )
-from tests.core.support import check_statistics, exits, record, settle
-from tests.supervision.helpers import NameRecorder, child, crash, order, phases, running, spin
+from tests.core.support import exits, record, settle
+from tests.supervision.helpers import NameRecorder, child, crash, order, phases, running, spin, supervise
 
 pytestmark = pytest.mark.guarantee("G279")
 
 GROUPS = [Strategy.ONE_FOR_ALL, Strategy.REST_FOR_ONE]
-
-
-@pytest.fixture
-def recorder(loop: Loop) -> NameRecorder:
-    recorder = NameRecorder()
-    loop.set_observer(recorder)
-    return recorder
 
 
 def start(loop: Loop, *children: Any, **fields: Any) -> Supervisor:
@@ -91,7 +84,6 @@ def test_a_supervisor_starts_without_a_child_that_is_not_needed(
     assert recorder.restarts == []
     assert [record.levelname for record in caplog.records] == ["INFO"]
     assert "continues without child 'odd': IgnoreChild: not needed here" in caplog.text
-    check_statistics(loop)
 
 
 @HOW
@@ -112,7 +104,6 @@ def test_start_child_returns_the_id_of_an_ended_actor(loop: Loop, how: str) -> N
     spin(loop)
     assert not once.is_alive
     assert phases(sup) == {"a": "up", "odd": "down"}
-    check_statistics(loop)
 
 
 @HOW
@@ -158,7 +149,6 @@ def test_a_group_restarts_without_the_one_that_is_not_needed_and_asks_it_again(
     order(loop, sup, "a", crash)
     spin(loop)
     assert phases(sup) == {"a": "up", "odd": "up", "z": "up"}
-    check_statistics(loop)
 
 
 @HOW
@@ -226,7 +216,7 @@ def test_a_supervisor_whose_children_are_all_ignored_runs(loop: Loop) -> None:
     seen: list[Any] = []
     boss = loop.spawn(record, seen)
     children = [child(name, init=Ignores()) for name in "ab"]
-    sup = spawn_supervisor(loop, SupervisorSpec(children=children), parent=boss)
+    sup = supervise(loop, *children, parent=boss)
     settle(loop)
     assert phases(sup) == {"a": "down", "b": "down"}
     assert exits(seen) == []
@@ -258,8 +248,7 @@ class SlowGpu(Gpu):
 @pytest.mark.parametrize("where", ["__init__", "on_start"])
 def test_a_typed_actor_says_so_in_its_init_or_its_on_start(kind: type[Gpu], where: str) -> None:
     with ActorSystem() as loop:
-        children = [typed_child("gpu").of(kind, where), typed_child("cpu").of(kind, "cpu")]
-        sup = spawn_supervisor(loop, SupervisorSpec(children=children))
+        sup = supervise(loop, typed_child("gpu").of(kind, where), typed_child("cpu").of(kind, "cpu"))
         spin(loop)
         assert phases(sup) == {"gpu": "down", "cpu": "up"}
 

@@ -26,8 +26,8 @@ from bandstand.supervision import (
     spawn_supervisor,
 )
 from bandstand.testing import VirtualClock
-from tests.core.support import Boom, Seen, check_statistics, exits, idle, record, settle
-from tests.supervision.helpers import child, crash, id_of, pass_time, watched
+from tests.core.support import Boom, Seen, exits, idle, record, settle
+from tests.supervision.helpers import child, crash, id_of, pass_time, supervise, watched
 
 # From this many outdated entries on a history copies its list: `restart.COMPACT_FROM`, which compiled code does not show.
 COMPACT_FROM = 32
@@ -211,7 +211,6 @@ def test_a_real_supervisor_by_how_often_its_child_fails(
     recorder = watched(loop)
     assert failures_until_it_gives_up(loop, clock, every_ms, 60) == gives_up_at
     assert len(recorder.escalated) == (gives_up_at is not None)
-    check_statistics(loop)
 
 
 @pytest.mark.spec("J19")
@@ -248,8 +247,7 @@ def test_a_real_supervisor_by_what_it_allows(
 def test_all_children_count_together(loop: Loop) -> None:
     recorder = watched(loop)
     boss = loop.spawn(idle)
-    spec = SupervisorSpec(children=[ChildSpec(name, idle) for name in "abcd"])
-    supervisor = spawn_supervisor(loop, spec, parent=boss)
+    supervisor = supervise(loop, *[ChildSpec(name, idle) for name in "abcd"], parent=boss)
     for name in "abc":
         loop.fail_actor(id_of(supervisor, name))
         settle(loop)
@@ -266,7 +264,7 @@ def test_what_is_not_started_again_does_not_count(loop: Loop) -> None:
     boss = loop.spawn(idle)
     children = [ChildSpec(f"t{number}", idle, restart=RestartPolicy.NEVER) for number in range(5)]
     children += [ChildSpec(f"n{number}", idle, restart=RestartPolicy.ON_FAILURE) for number in range(5)]
-    supervisor = spawn_supervisor(loop, SupervisorSpec(children=children, max_restarts=0), parent=boss)
+    supervisor = supervise(loop, *children, max_restarts=0, parent=boss)
     for number in range(5):
         loop.fail_actor(id_of(supervisor, f"t{number}"))
         loop.stop_actor(id_of(supervisor, f"n{number}"))
@@ -281,8 +279,7 @@ def test_a_group_counts_once(loop: Loop) -> None:
     recorder = watched(loop)
     boss = loop.spawn(idle)
     children = [ChildSpec(name, idle) for name in "abcdef"]
-    spec = SupervisorSpec(children=children, strategy=Strategy.ONE_FOR_ALL)
-    supervisor = spawn_supervisor(loop, spec, parent=boss)
+    supervisor = supervise(loop, *children, strategy=Strategy.ONE_FOR_ALL, parent=boss)
     for _ in range(3):
         loop.fail_actor(id_of(supervisor, "c"))
         settle(loop)
@@ -299,8 +296,7 @@ def test_several_of_a_group_that_fail_together_count_once(loop: Loop) -> None:
     recorder = watched(loop)
     boss = loop.spawn(idle)
     children = [ChildSpec(name, idle) for name in "abcdef"]
-    spec = SupervisorSpec(children=children, strategy=Strategy.ONE_FOR_ALL, max_restarts=1)
-    supervisor = spawn_supervisor(loop, spec, parent=boss)
+    supervisor = supervise(loop, *children, strategy=Strategy.ONE_FOR_ALL, max_restarts=1, parent=boss)
     for name in "fedcba":
         loop.fail_actor(id_of(supervisor, name))
     settle(loop)
@@ -322,8 +318,7 @@ def test_failures_that_are_too_old_to_count_are_let_go_all_of_them(
         causes.append(weakref.ref(error))
         raise error
 
-    spec = SupervisorSpec(children=[ChildSpec("a", crash)], max_restarts=3, period=1.0)
-    tree = spawn_supervisor(loop, spec)
+    tree = supervise(loop, ChildSpec("a", crash), max_restarts=3, period=1.0)
     for _ in range(3):
         loop.send(tree.address("a"), "go")
         settle(loop)
@@ -356,7 +351,7 @@ def test_an_ended_supervisor_is_freed_after_a_failed_restart(
             raise Boom("once")
         return state
 
-    tree = spawn_supervisor(loop, SupervisorSpec(children=[child("a", init=init)]))
+    tree = supervise(loop, child("a", init=init))
     loop.send(tree.address("a"), crash)
     settle(loop)
     assert starts == 3
@@ -380,7 +375,7 @@ def test_a_restart_that_fails_during_the_first_start_counts(loop: Loop) -> None:
     async def slow(ctx: Context[Any]) -> None:
         pass
 
-    tree = spawn_supervisor(loop, SupervisorSpec(children=[child("a", init=init), child("b", init=slow)]))
+    tree = supervise(loop, child("a", init=init), child("b", init=slow))
     loop.fail_actor(tree.address("a"))
     loop.run(until_idle=True)
     assert starts == 3

@@ -38,7 +38,6 @@ from tests.core.support import (
     LoopMaker,
     Seen,
     call_in,
-    check_statistics,
     exits,
     idle,
     record,
@@ -51,10 +50,12 @@ from tests.supervision.helpers import (
     crash,
     fails_at_once,
     id_of,
+    nested,
     pass_time,
     phases_of,
     restarts,
     since,
+    supervise,
     watched,
 )
 
@@ -113,7 +114,7 @@ def test_a_restart_is_one_line_with_its_fields_and_its_cause(
     loop: Loop, caplog: pytest.LogCaptureFixture, how: str
 ) -> None:
     end, reason, cause = ENDS[how]
-    tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("kid", run_message)]), name="family")
+    tree = supervise(loop, ChildSpec("kid", run_message), name="family")
     assert lines(caplog) == [], "a start is no news"
     for attempt in (1, 2, 3):
         caplog.clear()
@@ -139,7 +140,7 @@ def test_a_restart_is_one_line_with_its_fields_and_its_cause(
 
 
 def test_the_line_shows_where_it_went_wrong(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
-    tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("kid", run_message)]))
+    tree = supervise(loop, ChildSpec("kid", run_message))
     call_in(loop, id_of(tree, "kid"), boom)
     settle(loop)
     assert "Boom: of its own" in caplog.text
@@ -152,8 +153,7 @@ def test_a_line_says_how_long_is_waited_and_comes_before_the_waiting(
     loop: Loop, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     run, init = fails_at_once([], since(clock))
-    children = [ChildSpec("kid", run, init, backoff=Backoff())]
-    spawn_supervisor(loop, SupervisorSpec(children=children, max_restarts=9))
+    supervise(loop, ChildSpec("kid", run, init, backoff=Backoff()), max_restarts=9)
     settle(loop)
     assert len(lines(caplog)) == 1
     pass_time(loop, clock, 2000)
@@ -169,7 +169,7 @@ def test_a_group_is_one_line_that_names_the_others(
 ) -> None:
     children = [ChildSpec(name, idle) for name in ("ann", "bob", "cid")]
     children.append(ChildSpec("dan", idle, restart=RestartPolicy.NEVER))
-    tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=strategy))
+    tree = supervise(loop, *children, strategy=strategy)
     loop.fail_actor(id_of(tree, "bob"))
     settle(loop)
     (line,) = lines(caplog)
@@ -182,11 +182,11 @@ def test_a_group_is_one_line_that_names_the_others(
 def test_what_is_not_started_again_is_one_line_if_it_failed_and_none_if_not(
     loop: Loop, caplog: pytest.LogCaptureFixture, mode: RestartPolicy
 ) -> None:
-    children = [
+    tree = supervise(
+        loop,
         ChildSpec("good", run_message, restart=mode),
         ChildSpec("bad", run_message, restart=RestartPolicy.NEVER),
-    ]
-    tree = spawn_supervisor(loop, SupervisorSpec(children=children))
+    )
     loop.stop_actor(id_of(tree, "good"))
     settle(loop)
     assert caplog.records == []
@@ -199,7 +199,7 @@ def test_what_is_not_started_again_is_one_line_if_it_failed_and_none_if_not(
 
 
 def test_restarts_work_with_logging_off(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
-    tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("kid", idle)]))
+    tree = supervise(loop, ChildSpec("kid", idle))
     with caplog.at_level(logging.CRITICAL, logger="bandstand.supervision"):
         loop.fail_actor(id_of(tree, "kid"))
         settle(loop)
@@ -210,8 +210,7 @@ def test_restarts_work_with_logging_off(loop: Loop, caplog: pytest.LogCaptureFix
 def test_a_quiet_life_says_nothing(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
     boss = loop.spawn(idle)
     below: ChildSpec[Any] = ChildSpec("below", SupervisorSpec(children=[ChildSpec("kid", idle)]))
-    spec = SupervisorSpec(children=[ChildSpec("kid", idle), below])
-    tree = spawn_supervisor(loop, spec, parent=boss)
+    tree = supervise(loop, ChildSpec("kid", idle), below, parent=boss)
     loop.send(id_of(tree, "kid"), "hello")
     settle(loop)
     tree.stop_child("kid")
@@ -231,8 +230,9 @@ def test_giving_up_is_one_line_and_one_call(loop: Loop, caplog: pytest.LogCaptur
     seen: list[Seen] = []
     recorder = watched(loop)
     boss = loop.spawn(record, seen)
-    spec = SupervisorSpec(children=[ChildSpec("kid", run_message), ChildSpec("other", run_message)])
-    tree = spawn_supervisor(loop, spec, name="family", parent=boss)
+    tree = supervise(
+        loop, ChildSpec("kid", run_message), ChildSpec("other", run_message), name="family", parent=boss
+    )
     for _ in range(4):
         call_in(loop, id_of(tree, "kid"), boom)
         settle(loop)
@@ -254,7 +254,6 @@ def test_giving_up_is_one_line_and_one_call(loop: Loop, caplog: pytest.LogCaptur
     )
     after = recorder.entries[recorder.entries.index("escalate") :]
     assert after == ["escalate", "stop", "stop"], "the other child, then the supervisor"
-    check_statistics(loop)
 
 
 @pytest.mark.spec("J19")
@@ -266,11 +265,10 @@ def test_an_escalation_that_climbs_is_one_line_and_one_call_on_each_floor(
     recorder = watched(loop)
     inner = SupervisorSpec(children=[ChildSpec("kid", run_message)], max_restarts=0)
     middle = SupervisorSpec(children=[ChildSpec("inner", inner)], max_restarts=1)
-    tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("middle", middle)]), parent=boss)
+    tree = supervise(loop, ChildSpec("middle", middle), parent=boss)
 
     def fail() -> None:
-        below = tree.supervisor("middle", Supervisor)
-        assert below is not None
+        below = nested(tree, "middle")
         lowest = below.supervisor("inner", Supervisor)
         assert lowest is not None
         call_in(loop, id_of(lowest, "kid"), boom)
@@ -302,7 +300,7 @@ def test_several_that_fail_together_escalate_once(loop: Loop, caplog: pytest.Log
     boss = loop.spawn(idle)
     recorder = watched(loop)
     children = [ChildSpec(str(number), idle) for number in range(20)]
-    tree = spawn_supervisor(loop, SupervisorSpec(children=children), parent=boss)
+    tree = supervise(loop, *children, parent=boss)
     for number in range(20):
         loop.fail_actor(id_of(tree, str(number)))
     settle(loop)
@@ -313,7 +311,6 @@ def test_several_that_fail_together_escalate_once(loop: Loop, caplog: pytest.Log
     assert levels[4:] == [logging.ERROR] * 7
     assert all("was stopping child" in line.getMessage() for line in lines(caplog)[4:])
     assert len(recorder.restarted) == 3
-    check_statistics(loop)
 
 
 # --- a kill is one line ---------------------------------------------------------------------------------------------------------
@@ -341,10 +338,9 @@ def test_a_kill_because_of_a_shutdown_time_is_one_line(
 ) -> None:
     loop = make_loop(loop_factory=clock.new_event_loop)
     recorder = watched(loop)
-    spec = SupervisorSpec(
-        children=[ChildSpec("kid", stubborn, shutdown=shutdown), ChildSpec("hand", run_message)]
+    tree = supervise(
+        loop, ChildSpec("kid", stubborn, shutdown=shutdown), ChildSpec("hand", run_message), name="family"
     )
-    tree = spawn_supervisor(loop, spec, name="family")
     kid = id_of(tree, "kid")
     loop.send(kid, "go")
 
@@ -369,7 +365,7 @@ def test_a_kill_because_of_a_shutdown_time_is_one_line(
 @pytest.mark.spec("J16")
 def test_the_observer_hears_of_each_restart_with_its_number_from_1(loop: Loop, clock: VirtualClock) -> None:
     recorder = watched(loop)
-    tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("a", idle), ChildSpec("b", idle)]))
+    tree = supervise(loop, ChildSpec("a", idle), ChildSpec("b", idle))
     assert recorder.restarted == [], "a first start is no restart"
     expected: list[tuple[ActorId, ActorId, int]] = []
     for name, attempt in (("a", 1), ("b", 1), ("a", 2), ("a", 3), ("b", 2)):
@@ -383,7 +379,7 @@ def test_the_observer_hears_of_each_restart_with_its_number_from_1(loop: Loop, c
 @pytest.mark.spec("J16")
 def test_a_start_on_request_is_no_restart(loop: Loop) -> None:
     recorder = watched(loop)
-    tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("kid", idle)]))
+    tree = supervise(loop, ChildSpec("kid", idle))
     tree.stop_child("kid")
     tree.restart_child("kid")
     tree.start_child(ChildSpec("late", idle))
@@ -404,7 +400,7 @@ def test_a_restart_that_fails_is_heard_of_when_one_has_succeeded(
         if not next(outcomes):
             raise Boom("init")
 
-    tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("kid", idle, init)]))
+    tree = supervise(loop, ChildSpec("kid", idle, init))
     loop.fail_actor(id_of(tree, "kid"))
     settle(loop)
     assert recorder.restarted == [(tree.actor, id_of(tree, "kid"), 3)]
@@ -447,8 +443,7 @@ def test_inside_the_hook_the_name_points_to_the_new_one(
     loop: Loop, caplog: pytest.LogCaptureFixture, strategy: Strategy
 ) -> None:
     curious = Curious()
-    spec = SupervisorSpec(children=[ChildSpec(name, idle) for name in "abc"], strategy=strategy)
-    curious.tree = tree = spawn_supervisor(loop, spec)
+    curious.tree = tree = supervise(loop, *[ChildSpec(name, idle) for name in "abc"], strategy=strategy)
     loop.set_observer(curious)
     old = {id_of(tree, name) for name in "abc"}
     loop.fail_actor(id_of(tree, "b"))
@@ -493,9 +488,7 @@ def test_an_observer_that_raises_harms_nothing(
         boss = loop.spawn(record, seen)
         loop.set_observer(recorder)
         children = [ChildSpec(name, idle, backoff=Backoff() if name == "b" else None) for name in "abc"]
-        tree = spawn_supervisor(
-            loop, SupervisorSpec(children=children, strategy=strategy, max_restarts=3), parent=boss
-        )
+        tree = supervise(loop, *children, strategy=strategy, max_restarts=3, parent=boss)
         numbers = {tree.actor: "tree"}
         for name in "bab":
             loop.fail_actor(id_of(tree, name))
@@ -522,7 +515,6 @@ def test_an_observer_that_raises_harms_nothing(
     assert play(raising) == calm
     contained = [entry for entry in caplog.records if isinstance(cause_of(entry), Boom)]
     assert len(contained) == len(raising.entries), "each is logged"
-    check_statistics(loop)
 
 
 @pytest.mark.spec("J16")
@@ -556,20 +548,18 @@ def test_the_tree_shows_the_living_and_those_that_wait(loop: Loop, clock: Virtua
     below = SupervisorSpec(
         children=[ChildSpec("x", idle), ChildSpec("y", idle, restart=RestartPolicy.ON_FAILURE)]
     )
-    spec = SupervisorSpec(
-        children=[
-            ChildSpec("first", idle),
-            ChildSpec("slow", idle, backoff=Backoff()),
-            ChildSpec("below", below),
-            ChildSpec("held", idle),
-        ]
+    tree = supervise(
+        loop,
+        ChildSpec("first", idle),
+        ChildSpec("slow", idle, backoff=Backoff()),
+        ChildSpec("below", below),
+        ChildSpec("held", idle),
+        name="family",
     )
-    tree = spawn_supervisor(loop, spec, name="family")
     loop.fail_actor(id_of(tree, "first"))
     settle(loop)
     loop.fail_actor(id_of(tree, "slow"))
-    inner = tree.supervisor("below", Supervisor)
-    assert inner is not None
+    inner = nested(tree, "below")
     loop.stop_actor(id_of(inner, "y"))
     tree.stop_child("held")
     settle(loop)
@@ -620,7 +610,7 @@ def test_the_tree_shows_the_living_and_those_that_wait(loop: Loop, clock: Virtua
 
 def test_the_tree_shows_a_group_that_waits_in_its_order(loop: Loop, clock: VirtualClock) -> None:
     children = [ChildSpec(name, idle, backoff=Backoff()) for name in "abc"]
-    tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=Strategy.ONE_FOR_ALL))
+    tree = supervise(loop, *children, strategy=Strategy.ONE_FOR_ALL)
     loop.fail_actor(id_of(tree, "c"))
     settle(loop)
     assert str(loop.tree()).splitlines() == [
@@ -651,10 +641,7 @@ def test_the_tree_shows_an_init_in_flight_and_those_behind_it(
         await asyncio.sleep(1)
         pictures.append(str(ctx.loop.tree()))
 
-    tree = spawn_supervisor(
-        loop,
-        SupervisorSpec(children=[ChildSpec("a", idle), ChildSpec("b", idle, slow), ChildSpec("c", idle)]),
-    )
+    tree = supervise(loop, ChildSpec("a", idle), ChildSpec("b", idle, slow), ChildSpec("c", idle))
     loop.run(until_idle=True)
     pictures.append(str(loop.tree()))
     assert [picture.splitlines() for picture in pictures] == [
@@ -685,7 +672,7 @@ def test_the_tree_of_the_other_kinds(loop: Loop, kind: str) -> None:
 
 
 def test_a_snapshot_does_not_change(loop: Loop) -> None:
-    tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("kid", idle)]))
+    tree = supervise(loop, ChildSpec("kid", idle))
     before = loop.tree()
     picture = str(before)
     loop.fail_actor(id_of(tree, "kid"))
@@ -701,9 +688,7 @@ def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_two_failures_of_a_group_in_one_tick_are_both_logged(
     loop: Loop, caplog: pytest.LogCaptureFixture
 ) -> None:
-    tree = spawn_supervisor(
-        loop, SupervisorSpec(strategy=Strategy.ONE_FOR_ALL, children=[child("a"), child("b")])
-    )
+    tree = supervise(loop, child("a"), child("b"), strategy=Strategy.ONE_FOR_ALL)
     for name in ("a", "b"):
         loop.send(tree.address(name), crash)
     settle(loop)
@@ -715,7 +700,7 @@ def test_two_failures_of_a_group_in_one_tick_are_both_logged(
 
 @pytest.mark.guarantee("G57")
 def test_a_failure_just_before_a_stop_is_logged(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
-    tree = spawn_supervisor(loop, SupervisorSpec(children=[child("a")]))
+    tree = supervise(loop, child("a"))
     loop.fail_actor(tree.address("a"), "by itself")
     assert tree.stop_child("a")
     settle(loop)
@@ -727,10 +712,7 @@ def test_a_first_start_does_not_count_as_a_restart(loop: Loop) -> None:
     async def slow(ctx: Context[Any]) -> None:
         pass
 
-    spec = SupervisorSpec(
-        strategy=Strategy.ONE_FOR_ALL, children=[child("a"), child("b", init=slow), child("never")]
-    )
-    tree = spawn_supervisor(loop, spec)
+    tree = supervise(loop, child("a"), child("b", init=slow), child("never"), strategy=Strategy.ONE_FOR_ALL)
     loop.fail_actor(tree.address("a"))
     loop.run(until_idle=True)
     assert [info.restarts for info in tree.children()] == [1, 0, 0]

@@ -65,22 +65,17 @@ from tests.supervision.helpers import (
     failing_init,
     id_of,
     leave,
+    nested,
     order,
     phases,
     running,
     slow_init,
     spin,
+    supervise,
 )
 
 PERMANENT, TRANSIENT, TEMPORARY = RestartPolicy.ALWAYS, RestartPolicy.ON_FAILURE, RestartPolicy.NEVER
 ONE_FOR_ONE, ONE_FOR_ALL, REST_FOR_ONE = Strategy.ONE_FOR_ONE, Strategy.ONE_FOR_ALL, Strategy.REST_FOR_ONE
-
-
-@pytest.fixture
-def recorder(loop: Loop) -> NameRecorder:
-    recorder = NameRecorder()
-    loop.set_observer(recorder)
-    return recorder
 
 
 def start(loop: Loop, *children: Any, **fields: Any) -> Supervisor:
@@ -237,7 +232,7 @@ def test_start_link_failure_under_a_parent_is_one_exit(loop: Loop) -> None:
     seen: list[Seen] = []
     parent = loop.spawn(record, seen)
     with pytest.raises(StartError):
-        spawn_supervisor(loop, SupervisorSpec(children=[child("a", init=bad_init)]), parent=parent)
+        supervise(loop, child("a", init=bad_init), parent=parent)
     settle(loop)
     assert [(note.reason, type(note.cause)) for note in exits(seen)] == [(ExitReason.FAIL, StartError)]
 
@@ -277,7 +272,6 @@ def test_a_start_failure_behind_a_nested_supervisor_stops_that_one_in_order_too(
         "-root",
     ]
     assert loop.statistics().alive == 0
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G46")
@@ -461,8 +455,7 @@ def test_the_default_shutdown_is_five_seconds_for_a_worker_and_no_end_for_a_supe
     with StubbornCoroutine() as gate:
         inner = SupervisorSpec(children=[child("x", gate), child("y", gate)])
         sup = start(loop, below("mid", inner))
-        mid = sup.supervisor("mid", Supervisor)
-        assert mid is not None
+        mid = nested(sup, "mid")
         for name in "xy":
             loop.send(id_of(mid, name), "begin")
         spin(loop)
@@ -498,8 +491,7 @@ def test_sup_stop_timeout_of_a_nested_supervisor_kills_it(loop: Loop, clock: Vir
     with StubbornCoroutine() as gate:
         inner = SupervisorSpec(children=[child("x"), child("deaf", gate, shutdown=Shutdown.INFINITY)])
         sup = start(loop, below("mid", inner, shutdown=0.1))
-        mid = sup.supervisor("mid", Supervisor)
-        assert mid is not None
+        mid = nested(sup, "mid")
         x, deaf = id_of(mid, "x"), id_of(mid, "deaf")
         loop.send(deaf, "begin")
         spin(loop)
@@ -630,11 +622,8 @@ def test_nested_escalation_goes_up_three_levels_once_each_and_in_order(
     mid = SupervisorSpec(children=[child("m"), below("low", low)], max_restarts=0)
     seen: list[Seen] = []
     parent = loop.spawn(record, seen)
-    sup = spawn_supervisor(
-        loop, SupervisorSpec(children=[child("r"), below("mid", mid)], max_restarts=0), parent=parent
-    )
-    middle = sup.supervisor("mid", Supervisor)
-    assert middle is not None
+    sup = supervise(loop, child("r"), below("mid", mid), max_restarts=0, parent=parent)
+    middle = nested(sup, "mid")
     lowest = middle.supervisor("low", Supervisor)
     assert lowest is not None
     recorder.take()
@@ -651,7 +640,6 @@ def test_nested_escalation_goes_up_three_levels_once_each_and_in_order(
     assert len(levels) == 3
     assert isinstance(error, Boom)
     assert loop.statistics().alive == 1
-    check_statistics(loop)
 
 
 @pytest.mark.spec("J19")
@@ -662,8 +650,7 @@ def test_nested_escalation_is_a_restart_of_the_whole_subtree_with_a_clean_record
     low = SupervisorSpec(children=[child("x"), child("y")], max_restarts=1)
     sup = start(loop, child("r"), below("low", low), max_restarts=2)
     for round_ in range(1, 3):
-        lowest = sup.supervisor("low", Supervisor)
-        assert lowest is not None
+        lowest = nested(sup, "low")
         order(loop, lowest, "x", crash)
         assert recorder.escalated == ["low"] * (round_ - 1)
         recorder.take()
@@ -672,8 +659,7 @@ def test_nested_escalation_is_a_restart_of_the_whole_subtree_with_a_clean_record
         assert recorder.take() == ["-x", "!low", "-y", "-low", "+low", "+x", "+y"]
         assert ("root", "low", round_) in recorder.restarts
     assert loop.status(sup.actor) is ActorStatus.RUNNING
-    lowest = sup.supervisor("low", Supervisor)
-    assert lowest is not None
+    lowest = nested(sup, "low")
     assert [info.restarts for info in lowest.children()] == [0, 0]
 
 
@@ -685,8 +671,7 @@ def test_what_becomes_of_a_supervisor_that_gave_up_depends_on_its_mode(
 ) -> None:
     low = SupervisorSpec(children=[child("x")], max_restarts=0)
     sup = start(loop, below("low", low, restart=mode))
-    lowest = sup.supervisor("low", Supervisor)
-    assert lowest is not None
+    lowest = nested(sup, "low")
     order(loop, lowest, "x", crash)
     assert running(sup) == (["low"] if mode is RestartPolicy.ON_FAILURE else [])
     assert loop.status(lowest.actor) is ActorStatus.FAILED
@@ -755,8 +740,7 @@ def test_hanging_restart_loop(make_loop: LoopMaker, strategy: Strategy) -> None:
         children=[child("a", init=init), child("b")], strategy=strategy, max_restarts=10**6
     )
     sup = start(loop, below("mid", inner))
-    mid = sup.supervisor("mid", Supervisor)
-    assert mid is not None
+    mid = nested(sup, "mid")
     loop.send(id_of(mid, "a"), crash)
     loop.poll_once()
     loop.poll_once()
@@ -930,7 +914,6 @@ def test_significant_child_alone(
         assert loop.status(sup.actor) is ActorStatus.STOPPED, "normal"
     else:
         assert running(sup) == ["a", "s", "z"]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G53")
@@ -994,8 +977,7 @@ def test_significant_supervisor_ends_level_by_level(loop: Loop, recorder: NameRe
     """auto_shutdown of a child supervisor that is significant itself ends its own supervisor, too."""
     low = SupervisorSpec(children=[child("s", restart=TRANSIENT, significant=True)], auto_shutdown=ANY)
     sup = start(loop, child("a"), below("low", low, restart=TRANSIENT, significant=True), auto_shutdown=ANY)
-    lowest = sup.supervisor("low", Supervisor)
-    assert lowest is not None
+    lowest = nested(sup, "low")
     recorder.take()
     order(loop, lowest, "s", leave)
     assert recorder.take() == ["-s", "-low", "-a", "-root"]
@@ -1006,8 +988,7 @@ def test_auto_shutdown_of_a_permanent_supervisor_is_a_restart(loop: Loop) -> Non
     low = SupervisorSpec(children=[child("s", restart=TRANSIENT, significant=True)], auto_shutdown=ANY)
     sup = start(loop, below("low", low))
     before = id_of(sup, "low")
-    lowest = sup.supervisor("low", Supervisor)
-    assert lowest is not None
+    lowest = nested(sup, "low")
     order(loop, lowest, "s", leave)
     assert id_of(sup, "low") != before
     assert loop.status(before) is ActorStatus.STOPPED
@@ -1063,7 +1044,6 @@ def test_child_adm(loop: Loop, recorder: NameRecorder) -> None:
             call("a")
     sup.start_child(child("a"))
     assert running(sup) == ["a"]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G57")
@@ -1142,7 +1122,6 @@ def test_sup_stopped_while_a_backoff_pends(loop: Loop, clock: VirtualClock, stra
     clock.advance(1000.0)
     settle(loop)
     assert loop.statistics().alive == 0
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G49", "G54")
@@ -1157,7 +1136,6 @@ def test_sup_stopped_when_a_restart_lies_in_its_mailbox(
     settle(loop)
     assert loop.status(sup.actor) is ActorStatus.STOPPED
     assert loop.statistics().alive == 1
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G47", "G57")
@@ -1263,7 +1241,6 @@ def test_supervisor_killed_children_die_with_it_the_last_one_first(
     assert recorder.take() == ["-z", "-y", "-x", "-mid", "-a", "-root"]
     assert loop.statistics().alive == 0
     settle(loop)
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G54")
@@ -1282,7 +1259,6 @@ def test_supervisor_killed_while_a_backoff_pends_and_an_init_is_in_flight(
     clock.advance(1000.0)
     spin(loop)
     assert loop.statistics().alive == loop.statistics().timers_pending == 0
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G54", "G52")
@@ -1338,12 +1314,10 @@ def test_a_child_may_stop_itself_by_its_supervisor_and_stays_down(loop: Loop) ->
 @pytest.mark.guarantee("G47")
 def test_a_supervisor_that_is_stopped_is_started_again_by_a_permanent_place_above(loop: Loop) -> None:
     sup = start(loop, below("mid", SupervisorSpec(children=[child("x")])))
-    mid = sup.supervisor("mid", Supervisor)
-    assert mid is not None
+    mid = nested(sup, "mid")
     mid.stop()
     settle(loop)
-    again = sup.supervisor("mid", Supervisor)
-    assert again is not None
+    again = nested(sup, "mid")
     assert again is not mid
     assert running(again) == ["x"]
 
@@ -1353,7 +1327,7 @@ def test_a_supervisor_that_is_stopped_is_started_again_by_a_permanent_place_abov
 def test_parent_exit(loop: Loop, end: str, caplog: pytest.LogCaptureFixture) -> None:
     """A plain actor is no supervisor: its end leaves its children be, supervisors among them. They end as they would."""
     parent = loop.spawn(run_message)
-    sup = spawn_supervisor(loop, SupervisorSpec(children=[child("a")], max_restarts=0), parent=parent)
+    sup = supervise(loop, child("a"), max_restarts=0, parent=parent)
     loop.send(parent, ENDS[end])
     settle(loop)
     assert loop.status(parent) >= ActorStatus.STOPPED
@@ -1376,7 +1350,6 @@ def test_child_unlink_a_child_that_ends_long_after_its_supervisor_has_no_effect(
         spin(loop)
         assert loop.statistics().alive == 0
         assert loop.statistics().in_flight == 0
-        check_statistics(loop)
 
 
 @pytest.mark.guarantee("G54")
@@ -1398,7 +1371,6 @@ def test_an_init_that_ends_its_own_supervisor_at_the_start(loop: Loop, how: str)
     settle(loop)
     assert loop.status(sup.actor) >= ActorStatus.STOPPED
     assert loop.statistics().alive == 0
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G54")
@@ -1414,7 +1386,6 @@ def test_an_init_that_ends_its_own_supervisor_at_a_request(loop: Loop, how: str)
     settle(loop)
     assert loop.status(sup.actor) >= ActorStatus.STOPPED
     assert loop.statistics().alive == 0, "no actor is left"
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G54")
@@ -1430,7 +1401,6 @@ def test_an_init_that_ends_its_own_supervisor_at_a_restart(loop: Loop) -> None:
     order(loop, sup, "a", crash)
     assert loop.status(sup.actor) is ActorStatus.FAILED
     assert loop.statistics().alive == 0
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G42", "G52")
@@ -1455,11 +1425,13 @@ def test_the_loop_is_asked_to_stop_in_the_middle_of_a_group_stop(
         def on_actor_stop(self, id: ActorId, reason: object) -> None:  # noqa: A002 -- the hook's own name
             loop.request_stop()
 
-    spec = SupervisorSpec(
+    tree = supervise(
+        loop,
+        child("a"),
+        ChildSpec("below", SupervisorSpec(children=[child("x")])),
+        child("c"),
         strategy=Strategy.ONE_FOR_ALL,
-        children=[child("a"), ChildSpec("below", SupervisorSpec(children=[child("x")])), child("c")],
     )
-    tree = spawn_supervisor(loop, spec)
     loop.send(tree.address("a"), crash)
     loop.set_observer(Hook())
     loop.run()

@@ -52,24 +52,19 @@ from tests.supervision.helpers import (
     crash,
     failing_init,
     id_of,
+    nested,
     order,
     phases,
     place_init,
     running,
     slow_init,
     spin,
+    supervise,
 )
 
 pytestmark = pytest.mark.guarantee("G57")
 
 GROUPS = [Strategy.ONE_FOR_ALL, Strategy.REST_FOR_ONE]
-
-
-@pytest.fixture
-def recorder(loop: Loop) -> NameRecorder:
-    recorder = NameRecorder()
-    loop.set_observer(recorder)
-    return recorder
 
 
 def start(loop: Loop, *children: ChildSpec[Any], **fields: Any) -> Supervisor:
@@ -150,7 +145,6 @@ def test_start_child_whose_init_fails_is_not_added(loop: Loop, strategy: Strateg
     assert loop.status(sup.actor) is ActorStatus.RUNNING, "and counts for nothing"
     sup.start_child(child("b"))
     assert running(sup) == ["a", "b"]
-    check_statistics(loop)
 
 
 def test_start_child_of_a_subtree_that_does_not_start(loop: Loop, recorder: NameRecorder) -> None:
@@ -195,7 +189,6 @@ def test_start_child_with_an_async_init_that_fails_later_is_taken_out_and_logged
     assert (getattr(line, "supervisor", None), getattr(line, "child", None)) == ("root", "b")
     assert line.exc_info is not None
     sup.start_child(child("b"))
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G44")
@@ -273,7 +266,6 @@ def test_a_group_restart_while_a_child_on_request_is_on_its_way(loop: Loop, stra
     spin(loop)
     assert running(sup) == ["a", "b"]
     assert loop.statistics().alive == 3
-    check_statistics(loop)
 
 
 def test_start_child_refuses_a_name_that_is_taken_whatever_its_state(loop: Loop) -> None:
@@ -396,15 +388,13 @@ def test_restart_child_is_fresh_and_no_restart(loop: Loop, recorder: NameRecorde
 
 def test_restart_child_of_a_supervisor_is_a_new_subtree(loop: Loop, recorder: NameRecorder) -> None:
     sup = start(loop, below("mid", SupervisorSpec(children=[child("x")])))
-    mid = sup.supervisor("mid", Supervisor)
-    assert mid is not None
+    mid = nested(sup, "mid")
     mid.start_child(child("y"))
     assert not sup.stop_child("mid")
     settle(loop)
     assert sup.supervisor("mid", Supervisor) is None
     sup.restart_child("mid")
-    again = sup.supervisor("mid", Supervisor)
-    assert again is not None
+    again = nested(sup, "mid")
     assert running(again) == ["x"], "what was added on request is gone with the supervisor"
 
 
@@ -484,7 +474,6 @@ def test_max_children_is_not_used_up_by_one_that_did_not_start(loop: Loop, init:
             sup.start_child()
         spin(loop)
         assert sup.children() == ()
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G56")
@@ -550,7 +539,6 @@ def test_requests_from_a_childs_own_init_are_refused(loop: Loop, request_name: s
     assert loop.status(sup.actor) is ActorStatus.RUNNING
     REQUESTS[request_name](sup)
     settle(loop)
-    check_statistics(loop)
 
 
 def test_a_request_from_an_init_that_is_not_caught_is_a_failed_start(loop: Loop) -> None:
@@ -605,7 +593,6 @@ def test_requests_from_a_hook_while_the_supervisor_is_at_work_are_refused(
     assert refused
     assert all("hook" in str(error) for error in refused)
     assert running(sup) == ["a", "b"]
-    check_statistics(loop)
 
 
 def test_requests_from_the_hook_of_a_give_up_are_refused(loop: Loop) -> None:
@@ -619,8 +606,7 @@ def test_requests_from_the_hook_of_a_give_up_are_refused(loop: Loop) -> None:
                 refused.append(name)
 
     parent = loop.spawn(idle)
-    spec = SupervisorSpec(children=[child("a"), child("down")], max_restarts=0)
-    sup = spawn_supervisor(loop, spec, parent=parent)
+    sup = supervise(loop, child("a"), child("down"), max_restarts=0, parent=parent)
     sup.stop_child("down")
     loop.set_observer(Asking())
     order(loop, sup, "a", crash)
@@ -672,7 +658,6 @@ def test_a_hook_that_ends_the_supervisor_in_the_middle_of_its_work(
     assert loop.status(sup.actor) >= ActorStatus.STOPPED
     assert loop.statistics().alive == 0
     assert loop.statistics().timers_pending == loop.statistics().waiting == 0
-    check_statistics(loop)
 
 
 def test_looking_is_allowed_from_everywhere(loop: Loop) -> None:
@@ -860,7 +845,6 @@ def test_starting_in_the_middle_of_a_group_restart_is_refused(
         assert phases(sup) == {"a": "up", "b": "up", "down": "down"}
         REQUESTS[request_name](sup)
         assert len(running(sup)) == 3
-        check_statistics(loop)
 
 
 @pytest.mark.guarantee("G47")
@@ -887,7 +871,6 @@ def test_stopping_one_in_the_middle_of_a_group_restart(
         sup.restart_child(name)
         spin(loop)
         assert running(sup) == ["a", "b"]
-        check_statistics(loop)
 
 
 @pytest.mark.parametrize("strategy", GROUPS)
@@ -991,16 +974,16 @@ def test_a_supervisor_handles_no_messages_of_users(loop: Loop, caplog: pytest.Lo
 
 @pytest.mark.guarantee("G54")
 def test_a_supervisor_gets_children_only_as_specs(loop: Loop) -> None:
-    tree = spawn_supervisor(loop, SupervisorSpec())
+    tree = supervise(loop)
     with pytest.raises(InvalidArgumentError, match="ChildSpec"):
         loop.spawn(idle, supervisor=tree.actor)
     with pytest.raises(InvalidArgumentError, match="manages its own children"):
-        spawn_supervisor(loop, SupervisorSpec(), parent=tree.actor)
+        supervise(loop, parent=tree.actor)
 
 
 def test_a_parent_can_be_given_by_its_number(loop: Loop) -> None:
     boss = loop.spawn(idle)
-    tree = spawn_supervisor(loop, SupervisorSpec(), parent=int(boss))
+    tree = supervise(loop, parent=int(boss))
     assert loop.status(tree.actor) is ActorStatus.RUNNING
     with pytest.raises(InvalidArgumentError, match="'boss' is not an actor id"):
         spawn_supervisor(loop, SupervisorSpec(), parent="boss")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]  # on purpose
@@ -1008,11 +991,10 @@ def test_a_parent_can_be_given_by_its_number(loop: Loop) -> None:
 
 @pytest.mark.guarantee("G45")
 def test_a_tree_cannot_grow_too_deep_while_it_runs(loop: Loop) -> None:
-    tree = root = spawn_supervisor(loop, SupervisorSpec())
+    tree = root = supervise(loop)
     for _ in range(49):
         tree.start_child(ChildSpec("below", SupervisorSpec()))
-        below = tree.supervisor("below", Supervisor)
-        assert below is not None
+        below = nested(tree, "below")
         tree = below
     with pytest.raises(InvalidArgumentError, match="more than 50 deep"):
         tree.start_child(ChildSpec("below", SupervisorSpec()))
@@ -1022,7 +1004,7 @@ def test_a_tree_cannot_grow_too_deep_while_it_runs(loop: Loop) -> None:
 
 @pytest.mark.guarantee("G51", "G57")
 def test_a_child_does_not_run_between_its_exit_and_the_handling_of_it(loop: Loop) -> None:
-    tree = spawn_supervisor(loop, SupervisorSpec(children=[child("a")]))
+    tree = supervise(loop, child("a"))
     loop.fail_actor(tree.address("a"))
     with pytest.raises(ChildStateError, match="has just exited"):
         tree.address("a")
@@ -1031,7 +1013,7 @@ def test_a_child_does_not_run_between_its_exit_and_the_handling_of_it(loop: Loop
 
 
 def test_the_wrong_kind_is_refused_while_the_child_is_down(loop: Loop) -> None:
-    tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("below", SupervisorSpec()), child("a")]))
+    tree = supervise(loop, ChildSpec("below", SupervisorSpec()), child("a"))
     tree.stop_child("below")
     settle(loop)
     assert tree.supervisor("below", Supervisor) is None
@@ -1042,5 +1024,5 @@ def test_the_wrong_kind_is_refused_while_the_child_is_down(loop: Loop) -> None:
 
 
 def test_a_supervisor_does_not_show_the_methods_for_the_loop(loop: Loop) -> None:
-    tree = spawn_supervisor(loop, SupervisorSpec())
+    tree = supervise(loop)
     assert not {"take_all", "keep", "members"} & set(dir(tree))

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Loop, Verdict
-from bandstand.supervision import ChildSpec, Phase, RestartPolicy, Strategy, SupervisorSpec, spawn_supervisor
-from tests.core.support import Boom, call_in, check_statistics, run_message, settle
-from tests.supervision.helpers import id_of, phases_of, restarts, watched
+from bandstand.supervision import ChildSpec, Phase, RestartPolicy, Strategy
+from tests.core.support import Boom, call_in, run_message, settle
+from tests.supervision.helpers import id_of, phases_of, restarts, supervise, watched
 
 pytestmark = [pytest.mark.spec("J18"), pytest.mark.guarantee("G47")]
 
@@ -92,7 +92,7 @@ def test_matrix(
 ) -> None:
     end, reason = ENDS[how]
     children = [ChildSpec(name, run_message, restart=mode if name == dying else others) for name in NAMES]
-    tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=strategy))
+    tree = supervise(loop, *children, strategy=strategy)
     before = {name: id_of(tree, name) for name in NAMES}
     recorder = watched(loop)
 
@@ -140,7 +140,6 @@ def test_matrix(
         assert [(line.levelno, getattr(line, "child", "")) for line in lines] == [(logging.WARNING, dying)]
     else:
         assert len(lines) == (reason is not NORMAL)
-    check_statistics(loop)
 
 
 # --- what a matrix of three fresh children cannot show ----------------------------------------------------------------------
@@ -161,7 +160,7 @@ def test_those_that_had_ended_normally_come_back_with_their_group(
     loop: Loop, strategy: Strategy, failing: str, back: str
 ) -> None:
     children = [ChildSpec(name, run_message, restart=T if name in "bd" else P) for name in "abcde"]
-    tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=strategy))
+    tree = supervise(loop, *children, strategy=strategy)
     for name in "bd":
         loop.stop_actor(id_of(tree, name))
     settle(loop)
@@ -181,7 +180,7 @@ def test_a_child_that_was_stopped_on_request_stays_down(
     loop: Loop, strategy: Strategy, mode: RestartPolicy
 ) -> None:
     children = [ChildSpec(name, run_message, restart=mode if name == "b" else P) for name in NAMES]
-    tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=strategy))
+    tree = supervise(loop, *children, strategy=strategy)
     assert tree.stop_child("b")
     loop.fail_actor(id_of(tree, "a"))
     settle(loop)
@@ -206,8 +205,7 @@ def test_a_child_that_was_stopped_on_request_stays_down(
 def test_of_many_that_end_in_one_tick_each_is_heard_once(loop: Loop, strategy: Strategy) -> None:
     many = 300
     children = [ChildSpec(f"{number:03}", run_message) for number in range(many)]
-    spec = SupervisorSpec(children=children, strategy=strategy, max_restarts=many)
-    tree = spawn_supervisor(loop, spec)
+    tree = supervise(loop, *children, strategy=strategy, max_restarts=many)
     old = {info.name: info.actor for info in tree.children()}
     recorder = watched(loop)
     for info in tree.children():
@@ -219,4 +217,3 @@ def test_of_many_that_end_in_one_tick_each_is_heard_once(loop: Loop, strategy: S
     assert {info.phase for info in tree.children()} == {Phase.UP}
     assert [attempt for _, _, attempt in recorder.restarted] == [1] * many
     assert [name for _, name in recorder.started] == list(old)
-    check_statistics(loop)
