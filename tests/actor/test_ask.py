@@ -184,18 +184,6 @@ async def test_a_drain_answers_queued_asks_and_refuses_new_ones(system: ActorSys
     assert await oracle.ended() is ExitReason.NORMAL
 
 
-async def test_a_panic_during_a_drain_fails_the_remaining_asks(system: ActorSystem) -> None:
-    oracle, gate = system.spawn(Oracle), Event()
-    oracle.block(gate)
-    replies = [oracle.plain(1), oracle.broken(), oracle.plain(2)]
-    await turns()
-    oracle.stop(drain=True)
-    gate.set()
-    ends = [await outcome(reply) for reply in replies]
-    assert ends[0] == 1
-    assert [type(end) for end in ends[1:]] == [TargetEndedError, TargetEndedError]
-
-
 def test_the_end_of_the_loop_ends_every_ask(run_everywhere: RunSystem) -> None:
     tasks: list[asyncio.Task[Any]] = []
     replies: list[Reply[int]] = []

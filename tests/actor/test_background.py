@@ -69,27 +69,6 @@ def test_a_result_comes_back_as_a_message(loop: ActorSystem, work: Callable[[], 
     assert loop.statistics().alive == 1
 
 
-def test_a_result_without_then_is_dropped(loop: ActorSystem) -> None:
-    book: Book = []
-    handle = loop.spawn(Puppet, book)
-    handle.do(start(seven))
-    loop.run(until_idle=True)
-    assert book == []
-    assert is_alive(handle)
-    assert loop.statistics().alive == 1
-
-
-def test_an_error_comes_back_to_failed_as_a_message(loop: ActorSystem) -> None:
-    book: Book = []
-    handle = loop.spawn(Puppet, book)
-    handle.do(start(boom, "then", "failed"))
-    loop.run(until_idle=True)
-    ((error,),) = book
-    assert isinstance(error, Boom)
-    assert is_alive(handle)
-    assert loop.statistics().alive == 1
-
-
 @pytest.mark.parametrize("hooks", [(), ("then",)])
 def test_an_error_without_failed_fails_the_actor(
     loop: ActorSystem, diary: RecordingObserver, hooks: tuple[str, ...], caplog: pytest.LogCaptureFixture
@@ -164,23 +143,6 @@ def test_a_reply_can_be_awaited_in_the_background(loop: ActorSystem) -> None:
     handle.do(lambda me: me.background(other.count(), then=me.write))
     loop.run(until_idle=True)
     assert book == [(3,)]
-
-
-def test_a_reply_that_fails_in_the_background(loop: ActorSystem) -> None:
-    book: Book = []
-
-    class Failing(Actor):
-        @ask
-        def value(self) -> int:
-            raise Boom("value")
-
-    other = loop.spawn(Failing)
-    handle = loop.spawn(Puppet, book)
-    handle.do(lambda me: me.background(other.value(), then=me.write, failed=me.write))
-    loop.run(until_idle=True)
-    ((error,),) = book
-    assert isinstance(error, TargetEndedError)
-    assert is_alive(handle)
 
 
 @pytest.mark.guarantee("G63")
@@ -278,20 +240,6 @@ def test_work_that_is_cancelled_where_it_was_started_leaves_no_warning(
     assert is_alive(handle)
 
 
-def test_work_that_has_ended_cannot_be_cancelled(loop: ActorSystem) -> None:
-    book: Book = []
-    works: list[Work] = []
-
-    def begin(me: Puppet) -> None:
-        works.append(me.background(seven(), then=me.write))
-
-    loop.spawn(Puppet, book).do(begin)
-    loop.run(until_idle=True)
-    assert works[0].is_done
-    assert works[0].cancel() is False
-    assert book == [(7,)]
-
-
 async def test_a_task_cancelled_by_its_owner_counts_as_a_failure(loop: ActorSystem) -> None:
     """The actor has not cancelled the work and still expects a result."""
     book: Book = []
@@ -373,19 +321,6 @@ def test_work_that_its_actor_keeps_and_that_never_begins_leaves_no_warning(loop:
     settle(loop)
     gc.collect()
     assert book == []
-
-
-def test_work_started_in_on_start_begins_when_the_loop_runs(loop: ActorSystem) -> None:
-    book: Book = []
-
-    class Early(Puppet):
-        def on_start(self) -> None:
-            self.background(seven(), then=self.write)
-
-    loop.spawn(Early, book)
-    assert book == []
-    loop.run(until_idle=True)
-    assert book == [(7,)]
 
 
 def test_work_needs_a_running_actor(loop: ActorSystem) -> None:

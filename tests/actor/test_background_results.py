@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 
 from bandstand.actor import ActorSystem, Work
-from bandstand.testing import VirtualClock
 from tests.actor.players import Book, Puppet, turns
 from tests.core.support import RecordingObserver
 
 pytestmark = pytest.mark.guarantee("G69")
-
-LoopMaker = Callable[..., ActorSystem]
 
 
 class Held:
@@ -90,29 +86,3 @@ async def test_work_cancelled_while_its_result_waits_for_room_sends_nothing(loop
     held.gate.set()
     await turns(10)
     assert book == [1, 2]
-
-
-def test_a_thousand_pieces_of_work(loop: ActorSystem) -> None:
-    book: Book = []
-
-    def begin(me: Puppet) -> None:
-        for number in range(1000):
-            me.background(_number(number), then=me.write)
-
-    loop.spawn(Puppet, book).do(begin)
-    loop.run(until_idle=True)
-    assert sorted(book) == [(number,) for number in range(1000)]
-    assert loop.statistics().alive == 1
-
-
-def test_work_in_virtual_time(make_loop: LoopMaker, clock: VirtualClock) -> None:
-    loop = make_loop(loop_factory=clock.new_event_loop)
-    book: Book = []
-
-    async def later() -> str:
-        await asyncio.sleep(3600)
-        return "an hour later"
-
-    loop.spawn(Puppet, book).do(lambda me: me.background(later(), then=me.write))
-    loop.run(until_idle=True)
-    assert book == [("an hour later",)]

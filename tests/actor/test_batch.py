@@ -124,21 +124,6 @@ def test_a_batch_contains_waiting_messages_in_order_up_to_its_limit(loop: ActorS
 
 
 @pytest.mark.guarantee("G231")
-def test_batches_do_not_reorder_a_lane(loop: ActorSystem) -> None:
-    book: list[Any] = []
-    writer = loop.spawn(Writer, book)
-    writer.store(1)
-    writer.other("between")
-    writer.store(2)
-    writer.store(3)
-    writer.urgent(4)
-    writer.urgent(5)
-    writer.urgent(6)
-    settle(loop)
-    assert book == [("urgent", [4, 5]), ("urgent", [6]), [1], "between", [2, 3]]
-
-
-@pytest.mark.guarantee("G231")
 async def test_a_batch_frees_room_and_includes_senders_that_waited_for_it(loop: ActorSystem) -> None:
     book: list[Any] = []
     writer = loop.options(mailbox=2).spawn(Writer, book)
@@ -321,17 +306,6 @@ async def test_all_callers_of_a_batch_get_its_failure_before_on_stop(loop: Actor
             await reply
     await turns()
     assert book[-1] == "bye"
-
-
-@pytest.mark.guarantee("G233")
-async def test_all_callers_get_a_stop_in_the_middle_of_a_batch(loop: ActorSystem) -> None:
-    store = loop.spawn(Store, [])
-    replies = [store.find_later(key) for key in (7, 8)]
-    await turns()
-    store.stop()
-    for reply in replies:
-        with pytest.raises(TargetEndedError):
-            await reply
 
 
 class Rows(Interface, Protocol):

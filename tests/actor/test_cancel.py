@@ -25,25 +25,6 @@ def task_of(reply: Reply[Any]) -> asyncio.Task[Any]:
 
 
 @pytest.mark.parametrize("method", ["plain", "quick"])
-async def test_a_cancelled_ask_whose_handler_has_not_started_is_not_handled(
-    system: ActorSystem, method: str
-) -> None:
-    log: list[str] = []
-    oracle, gate = system.spawn(Oracle, log), Event()
-    oracle.block(gate)
-    waiting = task_of(getattr(oracle, method)(1))
-    stays = oracle.plain(2)
-    await turns()
-    waiting.cancel()
-    await turns()
-    gate.set()
-    assert await stays == 2
-    assert waiting.cancelled()
-    assert ended(system.ask_statistics()) == {"answered": 1, "cancelled": 1}
-    assert log == ["plain 2"]
-
-
-@pytest.mark.parametrize("method", ["plain", "quick"])
 async def test_a_reply_that_is_cancelled_at_once_is_never_handled(system: ActorSystem, method: str) -> None:
     log: list[str] = []
     oracle = system.spawn(Oracle, log)
@@ -68,24 +49,6 @@ async def test_a_dispatched_handler_that_has_not_started_never_runs(system: Acto
     assert log == []
     assert await oracle.plain(1) == 1
     assert ended(system.ask_statistics()) == {"answered": 1, "cancelled": 1}
-
-
-async def test_asks_queued_behind_a_slow_start_can_be_cancelled(system: ActorSystem) -> None:
-    log: list[str] = []
-    gate = Event()
-
-    class Slow(Oracle):
-        async def on_start(self) -> None:
-            await gate.wait()
-
-    slow = system.spawn(Slow, log)
-    gone, stays = task_of(slow.plain(1)), slow.plain(2)
-    await turns()
-    gone.cancel()
-    await turns()
-    gate.set()
-    assert await stays == 2
-    assert log == ["plain 2"]
 
 
 # --- while the handler is suspended -----------------------------------------------------------------------------------
@@ -245,19 +208,6 @@ async def test_a_cancellation_passes_through_a_chain_of_asks(system: ActorSystem
     books = system.statistics()
     assert (books.alive, books.in_flight) == (3, 0)
     assert ended(system.ask_statistics()) == {"cancelled": 3}
-
-
-async def test_a_cancellation_passes_through_gather(system: ActorSystem) -> None:
-    log: list[str] = []
-    oracle = system.spawn(Oracle, log)
-    asker = task_of(system.spawn(Relay, "x", log, oracle).relay_both())
-    await turns()
-    asker.cancel()
-    await turns()
-    # The second one was queued behind the first, and never starts.
-    assert log == ["begins 1", "cancelled 1"]
-    assert ended(system.ask_statistics()) == {"cancelled": 3}
-    assert await oracle.plain(3) == 3
 
 
 @pytest.mark.parametrize("way", ["stop", "kill"])

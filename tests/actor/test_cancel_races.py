@@ -74,16 +74,6 @@ async def test_a_timeout_inside_a_handler_is_not_mistaken_for_a_cancellation(
     assert virtual_system.ask_statistics().late == 1
 
 
-async def test_the_askers_cancellation_beats_a_timeout_of_the_handler(virtual_system: ActorSystem) -> None:
-    keeper = virtual_system.spawn(Timekeeper)
-    asker = task_of(keeper.own_timeout(20))
-    await turns()
-    asker.cancel()
-    assert isinstance(await outcome(asker), CancelledError)
-    await asyncio.sleep(1)
-    assert ended(virtual_system.ask_statistics()) == {"cancelled": 1}
-
-
 async def test_a_timeout_around_an_ask_cancels_the_handler(virtual_system: ActorSystem) -> None:
     log: list[str] = []
     oracle = virtual_system.spawn(Oracle, log)

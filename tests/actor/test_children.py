@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from bandstand.actor import Actor, ActorSystem, Signal, ask, child, id_of, is_alive, tell
-from bandstand.core import ActorStatus, ChildExit, Down, Exit, ExitReason, Overflow
+from bandstand.core import ChildExit, Down, ExitReason, Overflow
 from bandstand.errors import (
     ChildFailedError,
     LoopBusyError,
@@ -18,7 +18,7 @@ from bandstand.errors import (
 )
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from tests.actor.answers import answer
-from tests.actor.players import Book, Brief, Lively, Noter, Slow, ride, spin, turns
+from tests.actor.players import Book, Lively, Noter, ride, spin, turns
 from tests.core.support import Boom, RecordingObserver, settle
 
 pytestmark = pytest.mark.guarantee("G66")
@@ -152,21 +152,6 @@ def test_grandchildren_end_before_their_parents_siblings(loop: ActorSystem) -> N
     assert loop.statistics().alive == 0
 
 
-def test_children_with_a_slow_end_are_ended_too(loop: ActorSystem) -> None:
-    book: Book = []
-
-    class Grown(Noter):
-        def on_start(self) -> None:
-            self.spawn(Slow, self.book)
-
-    parent = loop.spawn(Grown, book)
-    spin(loop)
-    parent.stop()
-    spin(loop)
-    assert book == ["starting", "started", ("stopping", "NORMAL", None), "stopped"]
-    assert loop.statistics().alive == 0
-
-
 def test_children_end_with_the_loop(loop: ActorSystem) -> None:
     book: Book = []
 
@@ -189,13 +174,6 @@ def test_children_of_a_supervised_parent_come_and_go_with_each_incarnation(loop:
         settle(loop)
         assert book == ["-parent PANIC", "-a NORMAL"]
         assert loop.statistics().alive == 3
-
-
-def test_a_parent_can_talk_to_its_children(loop: ActorSystem) -> None:
-    async def body() -> str:
-        return await loop.spawn(Parent, [], "a", "b").ask_child("b")
-
-    assert ride(loop, body) == "b"
 
 
 # --- signals ------------------------------------------------------------------------------------------------------------
@@ -224,14 +202,6 @@ async def test_the_failure_of_a_parent_has_that_of_the_child_as_cause(loop: Acto
     assert isinstance(failed, ChildFailedError)
     assert "reason PANIC" in str(failed)
     assert isinstance(failed.__cause__, Boom)
-
-
-def test_a_killed_child_fails_its_parent(loop: ActorSystem) -> None:
-    book: Book = []
-    parent = loop.spawn(Parent, book, "a")
-    child_of(loop, parent, "a").kill()
-    settle(loop)
-    assert not is_alive(parent)
 
 
 def test_a_child_that_ends_normally_does_not_fail_its_parent(loop: ActorSystem) -> None:
@@ -291,22 +261,6 @@ def test_on_signal_may_be_async(loop: ActorSystem) -> None:
     assert is_alive(parent)
 
 
-def test_signals_are_handled_before_user_messages(loop: ActorSystem) -> None:
-    class Both(Watching):
-        @tell
-        def note(self, what: object) -> None:
-            self.book.append(what)
-
-    book: Book = []
-    parent = loop.spawn(Both, book, "a")
-    one = child_of(loop, parent, "a")
-    parent.note("user")
-    one.kill()
-    settle(loop)
-    assert isinstance(book[0], ChildExit)
-    assert book[1] == "user"
-
-
 # --- starts -------------------------------------------------------------------------------------------------------------
 
 
@@ -353,20 +307,6 @@ def test_a_child_whose_async_start_fails_is_a_signal(loop: ActorSystem) -> None:
     spin(loop)
     assert not is_alive(parent)
     assert loop.statistics().alive == 0
-
-
-def test_a_child_that_could_not_be_constructed_leaves_nothing(loop: ActorSystem) -> None:
-    class Unmade(Noter):
-        def __init__(self, book: Book) -> None:
-            book.append("made")
-            raise StartError("not really")
-
-    book: Book = []
-    parent = loop.spawn(Hiring, book)
-    parent.hire(Unmade)
-    settle(loop)
-    assert loop.statistics().spawned == 1
-    assert is_alive(parent)
 
 
 def test_children_need_a_running_parent(loop: ActorSystem) -> None:
@@ -417,13 +357,6 @@ def test_options_apply_to_a_child(loop: ActorSystem) -> None:
     assert [entry for entry in book if isinstance(entry, int)] == [1, 2, 18, 19]
 
 
-def test_the_tree_shows_children_below_their_parent(loop: ActorSystem) -> None:
-    loop.options(name="p").spawn(Parent, [], "a", "b")
-    node = loop.tree().find("p")
-    assert node is not None
-    assert [below.name for below in node.children] == ["a", "b"]
-
-
 # --- monitors and links ---------------------------------------------------------------------------------------------------
 
 
@@ -451,28 +384,6 @@ def test_a_down_is_ignored_without_an_on_signal(loop: ActorSystem) -> None:
     assert book == ["alive"]
 
 
-def test_a_link_shares_the_end_and_calls_on_stop(loop: ActorSystem) -> None:
-    book: Book = []
-    one, two = loop.spawn(Lively, book), loop.spawn(Noter, [])
-    loop.link(id_of(one), id_of(two))
-    two.crash()
-    settle(loop)
-    assert loop.status(id_of(one)) is ActorStatus.FAILED
-    assert [entry[0] for entry in book[1:]] == ["stop"]
-
-
-def test_an_exit_is_a_signal_for_an_actor_that_traps_exits(loop: ActorSystem) -> None:
-    book: Book = []
-    one, two = loop.spawn(Watching, book), loop.spawn(Noter, [])
-    loop.trap_exits(id_of(one))
-    loop.link(id_of(one), id_of(two))
-    two.crash()
-    settle(loop)
-    (signal,) = book
-    assert isinstance(signal, Exit)
-    assert is_alive(one)
-
-
 # --- many ---------------------------------------------------------------------------------------------------------------
 
 
@@ -495,17 +406,6 @@ class SignalLog(Noter):
 
     def on_signal(self, signal: Signal) -> None:
         self.book.append(signal)
-
-
-@pytest.mark.guarantee("G66")
-def test_the_exit_of_a_child_that_stops_in_on_start_is_a_signal(loop: ActorSystem) -> None:
-    book: Book = []
-    parent = loop.spawn(SignalLog, book)
-    assert answer(loop, parent.have(Brief)) is False
-    settle(loop)
-    (signal,) = book
-    assert isinstance(signal, ChildExit)
-    assert signal.reason is ExitReason.NORMAL
 
 
 @pytest.mark.guarantee("G66")

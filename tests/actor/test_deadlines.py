@@ -92,14 +92,6 @@ async def test_none_means_no_deadline(virtual_system: ActorSystem, way: str) -> 
     assert await reply == 0
 
 
-async def test_within_does_not_change_the_handle(virtual_system: ActorSystem) -> None:
-    oracle = virtual_system.spawn(Oracle)
-    short = oracle.slow.within(0.01)
-    assert type(await outcome(short(20))) is AskTimeoutError
-    assert await oracle.slow(20, 1) == 1
-    assert await short(5, 2) == 2
-
-
 async def test_a_supervised_handle_has_the_deadline_of_its_class(
     virtual_system: ActorSystem, clock: VirtualClock
 ) -> None:

@@ -6,10 +6,9 @@ import threading
 
 import pytest
 
-from bandstand.actor import Actor, ActorSystem, ask, child, id_of, is_alive, tell
-from bandstand.core import ActorStatus, ExitReason, Overflow
+from bandstand.actor import Actor, ActorSystem, ask, is_alive, tell
+from bandstand.core import ExitReason, Overflow
 from bandstand.errors import NoSuchActorError, TargetEndedError
-from bandstand.supervision import RestartPolicy, SupervisorSpec, spawn_supervisor
 from tests.actor.players import PATIENCE, Book, Lively, Noter, Slow, elsewhere, ride, spin
 from tests.core.support import RecordingObserver, settle
 
@@ -29,17 +28,6 @@ def test_everything_that_was_accepted_is_handled_in_order_and_then_it_ends(
     assert book == ["start", *range(200), ("stop", "NORMAL", None)]
     assert diary.dead == []
     assert not is_alive(handle)
-
-
-def test_a_stop_without_drain_handles_nothing_any_more(loop: ActorSystem, diary: RecordingObserver) -> None:
-    book: Book = []
-    handle = loop.spawn(Lively, book)
-    handle.note(1)
-    handle.note(2)
-    handle.stop()
-    settle(loop)
-    assert book == ["start", ("stop", "NORMAL", None)]
-    assert len(diary.dead) == 2
 
 
 def test_later_sends_are_refused_with_a_clear_error(loop: ActorSystem, diary: RecordingObserver) -> None:
@@ -62,13 +50,6 @@ def test_later_sends_are_refused_with_a_clear_error(loop: ActorSystem, diary: Re
     assert diary.full == []  # it is not full, it is closed
 
 
-def test_an_idle_actor_ends_at_once(loop: ActorSystem, diary: RecordingObserver) -> None:
-    handle = loop.spawn(Noter, [])
-    handle.stop(drain=True)
-    assert [why for _, why in diary.stopped] == [ExitReason.NORMAL]
-    assert loop.status(id_of(handle)) is ActorStatus.STOPPED
-
-
 async def test_asks_that_wait_are_answered(loop: ActorSystem) -> None:
     handle = loop.spawn(Noter, [])
     handle.note(1)
@@ -77,16 +58,6 @@ async def test_asks_that_wait_are_answered(loop: ActorSystem) -> None:
     assert [await reply for reply in replies] == [1] * 5
     assert await handle.ended() is ExitReason.NORMAL
     assert loop.ask_statistics().answered == 5
-
-
-def test_all_lanes_are_drained_in_their_priority(loop: ActorSystem) -> None:
-    book: Book = []
-    handle = loop.spawn(Noter, book)
-    handle.note("data")
-    handle.urgent("control")
-    handle.stop(drain=True)
-    settle(loop)
-    assert book == ["control", "data"]
 
 
 def test_a_drain_from_inside(loop: ActorSystem) -> None:
@@ -181,17 +152,6 @@ def test_a_stop_while_draining_ends_it_without_the_rest(loop: ActorSystem, diary
     assert len(diary.dead) == 1
 
 
-def test_a_second_drain_changes_nothing(loop: ActorSystem, diary: RecordingObserver) -> None:
-    book: Book = []
-    handle = loop.spawn(Lively, book)
-    handle.note(1)
-    handle.stop(drain=True)
-    handle.stop(drain=True)
-    settle(loop)
-    assert book == ["start", 1, ("stop", "NORMAL", None)]
-    assert len(diary.stopped) == 1
-
-
 async def test_those_who_wait_for_room_are_told_when_it_ends(
     loop: ActorSystem, diary: RecordingObserver
 ) -> None:
@@ -242,22 +202,6 @@ def test_what_another_thread_sent_before_is_handled(loop: ActorSystem, diary: Re
     assert diary.dead == []
 
 
-def test_a_thread_that_sends_and_then_drains_is_heard_to_the_end(
-    loop: ActorSystem, diary: RecordingObserver
-) -> None:
-    book: Book = []
-    handle = loop.spawn(Lively, book)
-
-    def work() -> None:
-        for number in range(50):
-            handle.note(number)
-        handle.stop(drain=True)
-
-    elsewhere(work)
-    settle(loop)
-    assert book == ["start", *range(50), ("stop", "NORMAL", None)]
-
-
 def test_nothing_that_was_accepted_is_lost_to_threads_that_race_with_a_drain(
     loop: ActorSystem, diary: RecordingObserver
 ) -> None:
@@ -288,26 +232,6 @@ def test_nothing_that_was_accepted_is_lost_to_threads_that_race_with_a_drain(
     for me in range(4):
         assert [entry for entry in book if entry[0] == me] == accepted[me]
     assert diary.dead == []
-
-
-def test_a_drained_child_is_started_again_if_its_mode_says_so(loop: ActorSystem) -> None:
-    book: Book = []
-    specs = [
-        child("again").of(Noter, book),
-        child("once", restart=RestartPolicy.ON_FAILURE).of(Noter, book),
-    ]
-    root = spawn_supervisor(loop, SupervisorSpec(children=specs))
-    settle(loop)
-    again, once = root.handle(Noter, "again"), root.handle(Noter, "once")
-    before = id_of(again)
-    for handle in (again, once):
-        handle.note("last")
-        handle.stop(drain=True)
-    settle(loop)
-    assert book == ["last", "last"]
-    assert id_of(again) != before
-    assert is_alive(again)
-    assert not is_alive(once)
 
 
 def test_a_drain_with_timers_and_a_ticker_ends(loop: ActorSystem) -> None:

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, ActorSystem, id_of, is_alive
-from bandstand.core import ActorStatus, ChildExit, ExitReason
+from bandstand.actor import Actor, ActorSystem, is_alive
+from bandstand.core import ExitReason
 from bandstand.errors import (
     LoopBusyError,
     NoSuchActorError,
     StartError,
     TargetEndedError,
 )
-from tests.actor.players import Book, Brief, BriefLater, Lively, Noter, Slow, ride, spin, turns
-from tests.core.support import Boom, RecordingObserver, Seen, record, settle
+from tests.actor.players import Book, Brief, BriefLater, Lively, Noter, Slow, spin, turns
+from tests.core.support import Boom, RecordingObserver
 
 LoopMaker = Callable[..., ActorSystem]
 
@@ -64,14 +64,6 @@ def test_a_failed_constructor_leaves_no_object_behind(loop: ActorSystem) -> None
     assert [one() for one in kept] == [None]
 
 
-@pytest.mark.guarantee("G58")
-def test_wrong_arguments_of_a_constructor_are_a_type_error_of_the_caller(loop: ActorSystem) -> None:
-    untyped: Any = loop
-    with pytest.raises(TypeError, match="book"):
-        untyped.spawn(Noter)
-    assert loop.statistics().spawned == 0
-
-
 def test_an_object_has_no_handle_before_it_runs_as_an_actor(loop: ActorSystem) -> None:
     caught: list[BaseException] = []
 
@@ -88,29 +80,6 @@ def test_an_object_has_no_handle_before_it_runs_as_an_actor(loop: ActorSystem) -
 
 
 # --- on_start -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.guarantee("G65")
-def test_a_plain_on_start_has_run_when_spawn_returns(loop: ActorSystem, diary: RecordingObserver) -> None:
-    book: Book = []
-    handle = loop.spawn(Lively, book)
-    assert book == ["start"]
-    assert loop.status(id_of(handle)) is ActorStatus.RUNNING
-    assert diary.entries == ["start"]
-
-
-@pytest.mark.guarantee("G65")
-def test_on_start_has_a_handle_and_can_send_to_itself(loop: ActorSystem) -> None:
-    book: Book = []
-
-    class Selfish(Noter):
-        def on_start(self) -> None:
-            self.me.note("from the start")
-
-    handle = loop.spawn(Selfish, book)
-    handle.note("from outside")
-    settle(loop)
-    assert book == ["from the start", "from outside"]
 
 
 @pytest.mark.guarantee("G64")
@@ -133,24 +102,6 @@ def test_a_plain_on_start_that_fails_is_start_failed_with_its_cause(
 
 
 @pytest.mark.guarantee("G64")
-def test_a_failed_start_is_an_exit_that_the_supervisor_sees(loop: ActorSystem) -> None:
-    seen: list[Seen] = []
-    above = super(ActorSystem, loop).spawn(record, seen)
-    error = Boom("start")
-
-    class Bad(Noter):
-        def on_start(self) -> None:
-            raise error
-
-    with pytest.raises(StartError):
-        loop.options(supervisor=above).spawn(Bad, [])
-    settle(loop)
-    (exit_,) = [message.data for message in seen if isinstance(message.data, ChildExit)]
-    assert exit_.reason is ExitReason.PANIC
-    assert exit_.cause is error
-
-
-@pytest.mark.guarantee("G64")
 def test_an_on_start_that_returns_a_value_is_refused(loop: ActorSystem) -> None:
     class Odd(Noter):
         def on_start(self) -> Any:
@@ -169,14 +120,6 @@ def test_messages_wait_for_an_async_start(loop: ActorSystem) -> None:
     assert book == []
     loop.run(until_idle=True)
     assert book == ["starting", "started", "first", 1]
-
-
-@pytest.mark.guarantee("G65")
-def test_asks_wait_for_an_async_start(loop: ActorSystem) -> None:
-    async def body() -> int:
-        return await loop.spawn(Slow, []).count()
-
-    assert ride(loop, body) == 2  # both entries of the start are there
 
 
 class BadSlow(Slow):
@@ -239,19 +182,6 @@ def test_an_async_start_that_is_stopped_before_it_began_leaves_no_warning(loop: 
     spin(loop)
     gc.collect()
     assert book == []
-
-
-def test_an_actor_may_stop_itself_in_its_start(loop: ActorSystem, diary: RecordingObserver) -> None:
-    book: Book = []
-
-    class Brief(Lively):
-        def on_start(self) -> None:
-            self.stop()
-
-    handle = loop.spawn(Brief, book)
-    settle(loop)
-    assert not is_alive(handle)
-    assert [reason for _, reason in diary.stopped] == [ExitReason.NORMAL]
 
 
 @pytest.mark.guarantee("G65")

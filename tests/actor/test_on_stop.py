@@ -70,24 +70,11 @@ def test_an_actor_is_stopping_until_its_async_on_stop_has_ended(
     assert diary.stopped == []
     with pytest.raises(NoSuchActorError):
         handle.note("too late")
+    handle.stop()
+    handle.stop(drain=True)
     spin(loop)
     assert book[1:] == ["stopped"]
     assert [why.name for _, why in diary.stopped] == [reason]
-
-
-@pytest.mark.guarantee("G65")
-@pytest.mark.parametrize("kind", [Lively, Slow])
-def test_a_killed_actor_has_no_on_stop(
-    loop: ActorSystem, diary: RecordingObserver, kind: type[Noter]
-) -> None:
-    book: Book = []
-    handle = loop.spawn(kind, book)
-    spin(loop)
-    book.clear()
-    handle.kill()
-    spin(loop)
-    assert book == []
-    assert [why for _, why in diary.stopped] == [ExitReason.FAIL]
 
 
 @pytest.mark.guarantee("G65")
@@ -105,21 +92,6 @@ def test_a_kill_ends_an_actor_in_the_middle_of_its_on_stop(
     spin(loop)
     assert "stopped" not in book
     assert len(diary.stopped) == 1
-
-
-@pytest.mark.guarantee("G65")
-def test_a_second_stop_does_not_disturb_an_async_on_stop(loop: ActorSystem, diary: RecordingObserver) -> None:
-    book: Book = []
-    handle = loop.spawn(Slow, book)
-    spin(loop)
-    book.clear()
-    handle.stop()
-    loop.poll_once()
-    handle.stop()
-    handle.stop(drain=True)
-    spin(loop)
-    assert book == [("stopping", "NORMAL", None), "stopped"]
-    assert [why for _, why in diary.stopped] == [ExitReason.NORMAL]
 
 
 @pytest.mark.guarantee("G65")
@@ -200,17 +172,6 @@ class Lasting(Noter):
 
 
 @pytest.mark.guarantee("G65")
-def test_an_async_on_stop_is_waited_for_although_nothing_else_was_async(loop: ActorSystem) -> None:
-    book: Book = []
-
-    async def body() -> None:
-        assert await loop.spawn(Lasting, book).count() == 0
-
-    ride(loop, body)
-    assert book == ["stopping", "stopped"]
-
-
-@pytest.mark.guarantee("G65")
 def test_on_stop_runs_when_a_loop_that_never_ran_is_destroyed(make_loop: LoopMaker) -> None:
     book: Book = []
     loop = make_loop()
@@ -255,9 +216,17 @@ def test_an_on_stop_longer_than_the_stop_timeout_is_abandoned(
 
 
 @pytest.mark.guarantee("G65")
-@pytest.mark.parametrize(("shutdown", "is_whole"), [(1, True), (0.02, False), (Shutdown.INFINITY, True)])
+@pytest.mark.parametrize(
+    ("shutdown", "expected"),
+    [
+        (1, ["stopping", "stopped"]),
+        (Shutdown.INFINITY, ["stopping", "stopped"]),
+        (0.02, ["stopping"]),
+        (Shutdown.KILL, []),
+    ],
+)
 def test_on_stop_has_the_shutdown_time_of_its_supervisor(
-    make_loop: LoopMaker, clock: VirtualClock, shutdown: float | Shutdown, is_whole: bool
+    make_loop: LoopMaker, clock: VirtualClock, shutdown: float | Shutdown, expected: Book
 ) -> None:
     loop = make_loop(loop_factory=clock.new_event_loop)
     book: Book = []
@@ -272,20 +241,8 @@ def test_on_stop_has_the_shutdown_time_of_its_supervisor(
     loop.run(until_idle=True)
     root.stop_child("tidy")
     loop.run(until_idle=True)
-    assert book == (["stopping", "stopped"] if is_whole else ["stopping"])
+    assert book == expected
     assert root.child("tidy") is None
-
-
-@pytest.mark.guarantee("G65")
-def test_shutdown_kill_gives_on_stop_no_time_at_all(make_loop: LoopMaker, clock: VirtualClock) -> None:
-    loop = make_loop(loop_factory=clock.new_event_loop)
-    book: Book = []
-    spec = child("lively", shutdown=Shutdown.KILL).of(Lively, book)
-    root = spawn_supervisor(loop, SupervisorSpec(children=[spec]))
-    settle(loop)
-    root.stop_child("lively")
-    settle(loop)
-    assert book == ["start"]
 
 
 class Asking(Noter):

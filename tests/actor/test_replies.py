@@ -11,7 +11,7 @@ from asyncio import Event
 import pytest
 
 from bandstand.actor import Actor, ActorSystem, ask, tell
-from bandstand.errors import AskTimeoutError, TargetEndedError, WrongThreadError
+from bandstand.errors import AskTimeoutError, WrongThreadError
 from tests.actor.answers import answer
 from tests.actor.asking import (
     Oracle,
@@ -52,16 +52,6 @@ async def test_the_traceback_of_an_error_does_not_grow_with_each_await(system: A
             trace, length = trace.tb_next, length + 1
         lengths.append(length)
     assert lengths[1:] == lengths[1:2] * 4
-
-
-async def test_several_tasks_wait_for_one_reply(system: ActorSystem) -> None:
-    oracle, gate = system.spawn(Oracle), Event()
-    reply = oracle.held(gate, 3)
-    waiting = [watch(reply) for _ in range(4)]
-    await turns()
-    gate.set()
-    assert await asyncio.gather(*waiting) == [3] * 4
-    assert ended(system.ask_statistics()) == {"answered": 1}
 
 
 @pytest.mark.guarantee("G62")
@@ -105,18 +95,6 @@ async def test_all_waiters_learn_of_a_deadline_and_of_a_cancellation(virtual_sys
     assert reply.cancel()
     assert not reply.cancel()
     assert [type(end) for end in await asyncio.gather(*tasks)] == [asyncio.CancelledError] * 2
-
-
-@pytest.mark.slow
-async def test_a_reply_that_is_never_awaited_is_answered_without_a_warning(system: ActorSystem) -> None:
-    log: list[str] = []
-    oracle = system.spawn(Oracle, log)
-    oracle.plain(1)  # type: ignore[unused-awaitable]  # that is the point
-    oracle.declared(KeyError())  # type: ignore[unused-awaitable]  # likewise
-    await turns()
-    assert ended(system.ask_statistics()) == {"answered": 1, "failed": 1}
-    gc.collect()
-    assert log == ["plain 1"]
 
 
 async def test_a_reply_that_is_never_awaited_has_no_deadline(virtual_system: ActorSystem) -> None:
@@ -166,36 +144,6 @@ async def test_a_reply_that_has_ended_keeps_no_references(system: ActorSystem) -
 
 
 # --- tools of asyncio -------------------------------------------------------------------------------------------------
-
-
-async def test_replies_work_with_gather_wait_for_timeout_and_task_groups(system: ActorSystem) -> None:
-    oracle = system.spawn(Oracle)
-    assert list(await asyncio.gather(oracle.plain(1), oracle.quick(2), oracle.plain(3))) == [1, 2, 3]
-    assert await asyncio.wait_for(oracle.plain(4), 60) == 4
-    assert await asyncio.shield(got(oracle.plain(5))) == 5
-    async with asyncio.timeout(60):
-        assert await oracle.quick(6) == 6
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(got(oracle.plain(number))) for number in range(7, 10)]
-    assert [task.result() for task in tasks] == [7, 8, 9]
-    done, pending = await asyncio.wait([asyncio.ensure_future(oracle.plain(1))])
-    assert (len(done), len(pending)) == (1, 0)
-    assert ended(system.ask_statistics()) == {"answered": 10}
-
-
-async def test_a_task_group_ends_when_one_of_its_asks_fails(system: ActorSystem) -> None:
-    oracle, doomed, gate = system.spawn(Oracle), system.spawn(Oracle), Event()
-
-    async def both() -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(got(oracle.held(gate)))
-            group.create_task(got(doomed.broken_later()))
-
-    with pytest.raises(BaseExceptionGroup) as caught:
-        await both()
-    assert [type(error) for error in caught.value.exceptions] == [TargetEndedError]
-    assert ended(system.ask_statistics()) == {"failed": 1, "cancelled": 1}
-    assert await oracle.plain(1) == 1
 
 
 @pytest.mark.guarantee("G60")

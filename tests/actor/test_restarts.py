@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,13 +23,11 @@ from bandstand.supervision import (
 )
 from bandstand.testing import VirtualClock
 from tests.actor.answers import answer
-from tests.actor.players import PATIENCE, Book, elsewhere, ride, spin, turns
+from tests.actor.players import PATIENCE, Book, elsewhere, spin, turns
 from tests.actor.workers import Worker, one_for_one
-from tests.core.support import RecordingObserver, check_statistics, settle
+from tests.core.support import RecordingObserver, settle
 
 pytestmark = [pytest.mark.guarantee("G67"), pytest.mark.spec("J21")]
-
-LoopMaker = Callable[..., ActorSystem]
 
 
 @pytest.fixture(autouse=True)
@@ -138,13 +135,6 @@ async def test_stop_and_ended_apply_to_the_current_incarnation(loop: ActorSystem
     assert await handle.incarnation() == 5
 
 
-async def test_a_queued_ask_is_answered_by_the_next_incarnation(loop: ActorSystem) -> None:
-    root = one_for_one(loop, child("worker").of(Worker, []))
-    handle = root.handle(Worker, "worker")
-    handle.crash()
-    assert await handle.incarnation() == 2
-
-
 def test_handles_of_the_same_child_stay_equal_over_restarts(loop: ActorSystem) -> None:
     spec = [child(name).of(Worker, []) for name in "ab"]
     root, other = one_for_one(loop, *spec), one_for_one(loop, *spec)
@@ -212,62 +202,6 @@ def test_calls_fail_while_a_nested_supervisor_is_down(loop: ActorSystem, clock: 
     handle.note("found")
     settle(loop)
     assert book == [(2, "found")]
-
-
-def test_a_kept_mailbox_is_handled_by_the_next_incarnation(
-    loop: ActorSystem, diary: RecordingObserver
-) -> None:
-    book: Book = []
-
-    async def body() -> None:
-        root = one_for_one(loop, child("worker", keep_mailbox=True).of(Worker, book))
-        handle = root.handle(Worker, "worker")
-        assert await handle.incarnation() == 1
-        handle.crash()
-        handle.note("kept")
-        assert await handle.incarnation() == 2  # an ask is kept and answered too
-
-    ride(loop, body)
-    assert book == [(2, "kept")]
-    assert diary.dead == []
-    asks = loop.ask_statistics()
-    assert (asks.asked, asks.answered) == (2, 2)
-
-
-def test_kept_asks_end_when_the_supervisor_gives_up(make_loop: LoopMaker) -> None:
-    loop = make_loop(clock=VirtualClock(autojump=False))
-
-    async def body() -> None:
-        spec = child("worker", keep_mailbox=True, backoff=Backoff(initial=10.0)).of(Worker, [])
-        root = one_for_one(loop, spec)
-        handle = root.handle(Worker, "worker")
-        await turns()
-        handle.crash()
-        reply = handle.incarnation()
-        await turns()
-        assert not reply.done()
-        root.stop_child("worker")
-        await turns()
-        with pytest.raises(TargetEndedError):
-            await reply
-
-    ride(loop, body)
-    assert loop.ask_statistics().pending == 0
-    check_statistics(loop)
-
-
-def test_the_messages_of_a_fresh_mailbox_become_dead_letters(
-    loop: ActorSystem, diary: RecordingObserver
-) -> None:
-    book: Book = []
-    root = one_for_one(loop, child("worker").of(Worker, book))
-    settle(loop)
-    handle = root.handle(Worker, "worker")
-    handle.crash()
-    handle.note("dead")
-    settle(loop)
-    assert book == []
-    assert len(diary.dead) == 1
 
 
 def test_handles_on_other_threads_survive_restarts(loop: ActorSystem, diary: RecordingObserver) -> None:

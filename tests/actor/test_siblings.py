@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
 from bandstand.actor import (
     Actor,
     ActorSystem,
-    Implements,
-    Interface,
     ask,
     child,
     id_of,
@@ -100,11 +98,6 @@ async def test_a_branch_is_wired_again_when_its_supervisor_is_restarted(loop: Ac
     assert root.address("branch") != first
 
 
-async def test_a_sibling_may_stand_further_down(loop: ActorSystem) -> None:
-    root = one_for_one(loop, child("clerk").of(Clerk, sibling(Store, "store")), STORE)
-    assert await root.handle(Clerk, "clerk").sell("cup") == ["cup"]
-
-
 async def test_start_child_resolves_siblings(loop: ActorSystem) -> None:
     root = one_for_one(loop, STORE)
     root.start_child(child("clerk").of(Clerk, sibling(Store, "store")))
@@ -122,30 +115,6 @@ def test_a_sibling_that_was_deleted_fails_the_start(loop: ActorSystem) -> None:
     root.delete_child("store")
     with pytest.raises(StartError, match="clerk"):
         root.restart_child("clerk")
-
-
-class Counting(Interface, Protocol):
-    @ask
-    def value(self) -> int: ...
-
-
-class Seven(Implements[Counting]):
-    def value(self) -> int:
-        return 7
-
-
-class Reader(Actor):
-    def __init__(self, counting: Counting) -> None:
-        self.counting = counting
-
-    @ask
-    async def read(self) -> int:
-        return await self.counting.value()
-
-
-async def test_an_implementation_is_typed_as_its_interface(loop: ActorSystem) -> None:
-    root = one_for_one(loop, child("seven").of(Seven), child("reader").of(Reader, sibling(Seven, "seven")))
-    assert await root.handle(Reader, "reader").read() == 7
 
 
 def spec_of(*children: ChildSpec[Any]) -> Callable[[], object]:

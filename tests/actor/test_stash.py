@@ -458,23 +458,6 @@ def test_two_stashes_are_independent(loop: ActorSystem) -> None:
     assert book == [1, 3, 5, 7, 0, 2, 4]
 
 
-@pytest.mark.guarantee("G235")
-def test_keep_works_with_direct_calls(loop: ActorSystem) -> None:
-    book: list[Any] = []
-
-    class Sender(Actor):
-        @tell
-        def go(self, client: Client) -> None:
-            client.note("direct")
-            client.open()
-
-    loop.allow_direct_calls()
-    client, sender = loop.spawn(Client, book), loop.spawn(Sender)
-    sender.go(client)
-    settle(loop)
-    assert book == [("released", 1, 0), "direct"]
-
-
 @pytest.mark.guarantee("G236")
 def test_stashed_messages_do_not_keep_the_loop_busy(loop: ActorSystem) -> None:
     client = loop.spawn(Client, [])

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bandstand.actor import Actor, ActorSystem, Alarm, Ticker, is_alive, tell
+from bandstand.actor import Actor, ActorSystem, Alarm, Ticker, is_alive
 from bandstand.core import ExitReason
-from bandstand.errors import InvalidArgumentError, LoopBusyError, NoSuchActorError
+from bandstand.errors import InvalidArgumentError, NoSuchActorError
 from bandstand.testing import VirtualClock
 from tests.actor.players import Book, Puppet, ride, spin, turns
 from tests.core.support import RecordingObserver
@@ -77,14 +77,6 @@ def test_after_is_never_early_for_any_start_time(ms: float, early: float) -> Non
         pass_by(loop, clock, 53, step=0.25)
         assert len(times) == 1
         assert ms <= times[0] + 1e-9 < ms + 2.5
-
-
-def test_after_takes_arguments_by_position_and_by_name(loop: ActorSystem, clock: VirtualClock) -> None:
-    book: Book = []
-    loop.spawn(Puppet, book).do(lambda me: me.after(0.001, me.write, 1, 2, key=3))
-    calm(loop)
-    pass_by(loop, clock, 5)
-    assert book == [((1, 2), {"key": 3})]
 
 
 def test_a_declared_method_is_called_on_its_own_lane(loop: ActorSystem, clock: VirtualClock) -> None:
@@ -191,21 +183,11 @@ def ticks(loop: ActorSystem, clock: VirtualClock, period: float, total: int, ste
     return times
 
 
-def test_every_ticks_at_whole_multiples(loop: ActorSystem, clock: VirtualClock) -> None:
-    assert ticks(loop, clock, 10, 55) == [10, 20, 30, 40, 50]
-
-
 def test_every_does_not_drift_when_each_tick_is_late(loop: ActorSystem, clock: VirtualClock) -> None:
     # Time advances in steps of 7 ms, so nearly every tick is late; the delays do not add up.
     times = ticks(loop, clock, 10, 1001, step=7)
     assert len(times) == 100
     assert all(0 <= time - 10 * number < 7 for number, time in enumerate(times, 1))
-
-
-def test_a_fractional_period_does_not_drift(loop: ActorSystem, clock: VirtualClock) -> None:
-    times = ticks(loop, clock, 2.5, 1001, step=0.5)
-    assert len(times) == 400
-    assert all(0 <= time - 2.5 * number <= 1 for number, time in enumerate(times, 1))
 
 
 @pytest.mark.slow
@@ -430,23 +412,6 @@ def test_timers_end_with_their_actor(loop: ActorSystem, clock: VirtualClock) -> 
         alarm.cancel()
 
 
-def test_timers_can_be_started_from_on_start_on(loop: ActorSystem, clock: VirtualClock) -> None:
-    book: Book = []
-
-    class Early(Puppet):
-        def __init__(self, book: Book) -> None:
-            super().__init__(book)
-            with pytest.raises(LoopBusyError):
-                self.every(0.001, self.write)
-
-        def on_start(self) -> None:
-            self.every(0.01, self.write, "tick")
-
-    loop.spawn(Early, book)
-    pass_by(loop, clock, 25)
-    assert book == [("tick",), ("tick",)]
-
-
 def test_an_ending_actor_cannot_start_a_timer(loop: ActorSystem) -> None:
     class Late(Puppet):
         def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
@@ -470,27 +435,6 @@ def test_a_tick_waits_for_room_in_a_full_mailbox(loop: ActorSystem, clock: Virtu
     clock.advance(0.01)
     calm(loop)
     assert book == [1, 2, ("tick",)]
-
-
-def test_many_tickers_cost_one_timer_each(loop: ActorSystem, clock: VirtualClock) -> None:
-    counts = [0] * 100
-
-    class Ticking(Actor):
-        def __init__(self, place: int) -> None:
-            self.place = place
-
-        def on_start(self) -> None:
-            self.every((self.place + 1) / 1000, self.tick)
-
-        @tell
-        def tick(self) -> None:
-            counts[self.place] += 1
-
-    for place in range(100):
-        loop.spawn(Ticking, place)
-    pass_by(loop, clock, 1000)
-    assert counts == [1000 // (place + 1) for place in range(100)]
-    assert loop.statistics().timers_pending == 100
 
 
 class Clockwork(Actor):

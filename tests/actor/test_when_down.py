@@ -99,36 +99,6 @@ async def test_a_thousand_asks_in_the_tick_of_a_crash_are_answered(
     assert loop.ask_statistics().failed == 0
 
 
-def test_an_ask_waits_for_the_end_of_a_backoff(loop: ActorSystem, clock: VirtualClock) -> None:
-    _, handle = crashed(loop, [])
-    reply = handle.incarnation()
-    assert not reply.done()
-    assert result_of(loop, clock, reply, 101) == 2
-
-
-def test_asks_that_wait_keep_their_order(loop: ActorSystem, clock: VirtualClock) -> None:
-    book: Book = []
-
-    class Sink(Actor):
-        @ask
-        def put(self, n: int) -> None:
-            book.append(n)
-
-        @tell
-        def crash(self) -> None:
-            raise Boom("crash")
-
-    root = one_for_one(loop, child("sink", backoff=BACKOFF).of(Sink))
-    first, second = root.handle(Sink, "sink"), root.handle(Sink, "sink")
-    first.crash()
-    settle(loop)
-    replies = [(first, second)[n % 2].put(n) for n in range(10)]
-    clock.advance(0.101)
-    settle(loop)
-    assert book == list(range(10))
-    assert all(reply.done() for reply in replies)
-
-
 async def test_a_waiting_ask_ends_at_its_own_deadline(
     virtual_system: ActorSystem, clock: VirtualClock
 ) -> None:
@@ -250,32 +220,6 @@ async def test_an_ask_waits_while_a_group_stops(virtual_system: ActorSystem) -> 
     assert not is_alive(slow)
     assert await slow.ready()
     assert await worker.incarnation() == 2
-
-
-def test_an_ask_waits_until_a_failing_start_succeeds(loop: ActorSystem, clock: VirtualClock) -> None:
-    class Fragile(Actor):
-        starts = 0
-
-        def on_start(self) -> None:
-            type(self).starts += 1
-            if 1 < self.starts < 4:
-                raise Boom("not yet")
-
-        @ask
-        def start(self) -> int:
-            return self.starts
-
-        @tell
-        def crash(self) -> None:
-            raise Boom("crash")
-
-    root = one_for_one(loop, child("fragile").of(Fragile))
-    handle = root.handle(Fragile, "fragile")
-    handle.crash()
-    loop.poll_once()
-    reply = handle.start()
-    settle(loop)
-    assert reply.result() == 4
 
 
 def test_the_queue_is_as_long_as_the_mailbox(loop: ActorSystem, clock: VirtualClock) -> None:
@@ -500,15 +444,6 @@ def test_fail_raises_at_once(loop: ActorSystem, clock: VirtualClock) -> None:
     reply = hasty.incarnation()
     settle(loop)
     assert reply.result() == 2
-
-
-def test_one_way_calls_do_not_wait_by_default(loop: ActorSystem) -> None:
-    _, handle = crashed(loop, [])
-    with pytest.raises(ActorRestartingError):
-        handle.note("lost")
-    assert handle.note.try_send("lost") is False
-    with pytest.raises(ActorRestartingError):
-        handle.note.when_room("lost").cancel()
 
 
 def test_queue_keeps_one_way_messages_and_asks_in_order(loop: ActorSystem, clock: VirtualClock) -> None:
