@@ -141,13 +141,22 @@ async def test_a_batch_frees_room_and_includes_senders_that_waited_for_it(loop: 
 
 
 @pytest.mark.guarantee("G231")
-def test_other_threads_send_single_items(loop: ActorSystem) -> None:
+def test_other_threads_the_actor_itself_and_an_alarm_send_single_items(
+    loop: ActorSystem, clock: VirtualClock
+) -> None:
     book: list[Any] = []
     writer = loop.spawn(Writer, book)
     for row in range(3):
         elsewhere(lambda row=row: writer.store(row))  # type: ignore[misc]  # bound now
     spin(loop)
     assert [row for rows in book for row in rows] == [0, 1, 2]
+    book.clear()
+    writer.later(4)
+    settle(loop)
+    assert book == [[-4]]
+    clock.advance(0.005)
+    settle(loop)
+    assert book == [[-4], [4]]
 
 
 @pytest.mark.guarantee("G231")
@@ -162,20 +171,6 @@ async def test_an_async_batch_gets_messages_that_arrived_while_it_was_busy(loop:
     gate.set()
     await turns(6)
     assert book == [("begun", [0]), [0], ("begun", [1, 2, 3, 4]), [1, 2, 3, 4]]
-
-
-@pytest.mark.guarantee("G231")
-def test_inside_the_actor_and_from_an_alarm_it_takes_a_single_item(
-    loop: ActorSystem, clock: VirtualClock
-) -> None:
-    book: list[Any] = []
-    writer = loop.spawn(Writer, book)
-    writer.later(4)
-    settle(loop)
-    assert book == [[-4]]
-    clock.advance(0.005)
-    settle(loop)
-    assert book == [[-4], [4]]
 
 
 @pytest.mark.guarantee("G234")
@@ -211,6 +206,7 @@ def test_a_failure_loses_the_current_batch_and_keeps_the_rest(loop: ActorSystem)
 @pytest.mark.guarantee("G232")
 @pytest.mark.parametrize("name", ["find", "find_later"])
 async def test_each_caller_gets_its_own_answer(loop: ActorSystem, name: str) -> None:
+    """A declared exception in the answers is one; one that is raised is the answer to all."""
     book: list[Any] = []
     store = loop.spawn(Store, book)
     find = getattr(store, name)
@@ -218,26 +214,13 @@ async def test_each_caller_gets_its_own_answer(loop: ActorSystem, name: str) -> 
     assert book == [[0, 1, 2, 3], [4, 5]]
     statistics = loop.ask_statistics()
     assert (statistics.asked, statistics.answered) == (6, 6)
-
-
-@pytest.mark.guarantee("G232")
-async def test_a_declared_exception_in_the_answers_is_raised_in_its_caller(loop: ActorSystem) -> None:
-    store = loop.spawn(Store, [])
+    for reply in [find(key) for key in (1, 99)]:
+        with pytest.raises(Missing, match="all"):
+            await reply
     first, second = store.find(1), store.find(-2)
     assert await first == "1"
     with pytest.raises(Missing, match="-2"):
         await second
-
-
-@pytest.mark.guarantee("G232")
-@pytest.mark.parametrize("name", ["find", "find_later"])
-async def test_a_declared_exception_that_is_raised_is_the_answer_to_all(loop: ActorSystem, name: str) -> None:
-    store = loop.spawn(Store, [])
-    replies = [getattr(store, name)(key) for key in (1, 99)]
-    for reply in replies:
-        with pytest.raises(Missing, match="all"):
-            await reply
-    assert await store.find(3) == "3"
 
 
 @pytest.mark.guarantee("G232")
@@ -375,19 +358,6 @@ def test_a_wrong_signature_is_refused_when_it_is_declared(
 
 @pytest.mark.once
 @pytest.mark.guarantee("G234")
-def test_a_return_annotation_that_was_evaluated_is_read_like_one_that_was_not() -> None:
-    def store(self: Any, rows: Any) -> Any: ...
-
-    # As in a module without `from __future__ import annotations`.
-    store.__annotations__ = {"rows": list[int], "return": None}
-    with pytest.raises(DeclarationError, match="which returns NoneType"):
-        batch_ask()(store)
-    store.__annotations__ = {"rows": list[int], "return": list[str]}
-    assert batch_ask()(store) is not None
-
-
-@pytest.mark.once
-@pytest.mark.guarantee("G234")
 def test_invalid_options_are_refused() -> None:
     for limit in (0, -1, True, "3", 1 << 21):
         with pytest.raises(DeclarationError, match="limit is"):
@@ -396,6 +366,15 @@ def test_invalid_options_are_refused() -> None:
         batch(lane=Lane.SYSTEM)
     with pytest.raises(DeclarationError, match="@batch_ask: raises"):
         batch_ask(raises=5)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]  # same
+
+    def store(self: Any, rows: Any) -> Any: ...
+
+    # As in a module without `from __future__ import annotations`.
+    store.__annotations__ = {"rows": list[int], "return": None}
+    with pytest.raises(DeclarationError, match="which returns NoneType"):
+        batch_ask()(store)
+    store.__annotations__ = {"rows": list[int], "return": list[str]}
+    assert batch_ask()(store) is not None
 
 
 @pytest.mark.once

@@ -19,7 +19,7 @@ from bandstand.errors import (
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from tests.actor.answers import answer
 from tests.actor.players import Book, Lively, Noter, ride, spin, turns
-from tests.core.support import Boom, RecordingObserver, settle
+from tests.core.support import Boom, settle
 
 pytestmark = pytest.mark.guarantee("G66")
 
@@ -103,30 +103,18 @@ def child_of(loop: ActorSystem, parent: Parent, name: str) -> Named:
 
 # --- ends ---------------------------------------------------------------------------------------------------------------
 
-ENDS: dict[str, Callable[[Parent], None]] = {
-    "stop": lambda parent: parent.stop(),
-    "drain": lambda parent: parent.stop(drain=True),
-    "crash": lambda parent: parent.crash(),
-}
 
-
-@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("end", ["stop", "drain", "crash", "kill"])
 def test_children_end_with_their_parent_the_last_one_first(loop: ActorSystem, end: str) -> None:
     book: Book = []
     parent = loop.spawn(Parent, book, "a", "b", "c")
-    ENDS[end](parent)
+    if end == "drain":
+        parent.stop(drain=True)
+    else:
+        getattr(parent, end)()
     settle(loop)
-    why = "PANIC" if end == "crash" else "NORMAL"
-    assert book == [f"-parent {why}", "-c NORMAL", "-b NORMAL", "-a NORMAL"]
-    assert loop.statistics().alive == 0
-
-
-def test_children_of_a_killed_parent_end_too(loop: ActorSystem) -> None:
-    book: Book = []
-    parent = loop.spawn(Parent, book, "a", "b")
-    parent.kill()
-    settle(loop)
-    assert book == ["-b NORMAL", "-a NORMAL"]
+    own = {"crash": ["-parent PANIC"], "kill": []}.get(end, ["-parent NORMAL"])
+    assert book == [*own, "-c NORMAL", "-b NORMAL", "-a NORMAL"]
     assert loop.statistics().alive == 0
 
 
@@ -179,21 +167,11 @@ def test_children_of_a_supervised_parent_come_and_go_with_each_incarnation(loop:
 # --- signals ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_child_that_ends_abnormally_fails_its_parent(
-    loop: ActorSystem, diary: RecordingObserver, caplog: pytest.LogCaptureFixture
+async def test_a_child_that_ends_abnormally_fails_its_parent(
+    loop: ActorSystem, caplog: pytest.LogCaptureFixture
 ) -> None:
     book: Book = []
-    parent = loop.options(name="p").spawn(Parent, book, "a", "b")
-    child_of(loop, parent, "a").crash()
-    settle(loop)
-    assert book == ["-a PANIC", "-parent PANIC", "-b NORMAL"]
-    reasons = dict(diary.stopped)
-    assert reasons[id_of(parent)] is ExitReason.PANIC
-    assert "ChildFailedError" in caplog.text
-
-
-async def test_the_failure_of_a_parent_has_that_of_the_child_as_cause(loop: ActorSystem) -> None:
-    parent = loop.spawn(Parent, [], "a")
+    parent = loop.spawn(Parent, book, "a", "b")
     (await parent.child("a")).crash()
     reply = parent.child("a")
     with pytest.raises(TargetEndedError) as caught:
@@ -202,6 +180,8 @@ async def test_the_failure_of_a_parent_has_that_of_the_child_as_cause(loop: Acto
     assert isinstance(failed, ChildFailedError)
     assert "reason PANIC" in str(failed)
     assert isinstance(failed.__cause__, Boom)
+    assert book == ["-a PANIC", "-parent PANIC", "-b NORMAL"]
+    assert "ChildFailedError" in caplog.text
 
 
 def test_a_child_that_ends_normally_does_not_fail_its_parent(loop: ActorSystem) -> None:
@@ -216,12 +196,18 @@ def test_a_child_that_ends_normally_does_not_fail_its_parent(loop: ActorSystem) 
     assert book[1:] == ["-parent NORMAL", "-b NORMAL"]  # and a is not ended twice
 
 
-def test_on_signal_decides_about_the_exit_of_a_child(loop: ActorSystem) -> None:
+@pytest.mark.parametrize("is_async", [False, True])
+def test_on_signal_decides_about_the_exit_of_a_child(loop: ActorSystem, is_async: bool) -> None:
+    class Slowly(Parent):
+        async def on_signal(self, signal: Signal) -> None:
+            await turns()
+            self.book.append(signal)
+
     book: Book = []
-    parent = loop.spawn(Watching, book, "a", "b")
+    parent = loop.spawn(Slowly if is_async else Watching, book, "a", "b")
     failing = child_of(loop, parent, "a")
     failing.crash()
-    settle(loop)
+    spin(loop)
     assert is_alive(parent)
     (signal,) = [entry for entry in book if not isinstance(entry, str)]
     assert isinstance(signal, ChildExit)
@@ -247,32 +233,7 @@ def test_a_parent_can_start_a_new_child_in_its_on_signal(loop: ActorSystem) -> N
     assert loop.statistics().alive == 0
 
 
-def test_on_signal_may_be_async(loop: ActorSystem) -> None:
-    class Slowly(Parent):
-        async def on_signal(self, signal: Signal) -> None:
-            await turns()
-            self.book.append("heard")
-
-    book: Book = []
-    parent = loop.spawn(Slowly, book, "a")
-    child_of(loop, parent, "a").crash()
-    spin(loop)
-    assert book == ["-a PANIC", "heard"]
-    assert is_alive(parent)
-
-
 # --- starts -------------------------------------------------------------------------------------------------------------
-
-
-class Unready(Noter):
-    def on_start(self) -> None:
-        raise Boom("start")
-
-
-class UnreadySlowly(Noter):
-    async def on_start(self) -> None:
-        await turns()
-        raise Boom("start")
 
 
 class Hiring(Actor):
@@ -287,53 +248,50 @@ class Hiring(Actor):
             self.book.append(error)
 
 
-def test_a_child_whose_plain_start_fails_is_start_failed_and_no_signal(loop: ActorSystem) -> None:
-    book: Book = []
-    parent = loop.spawn(Hiring, book)
-    parent.hire(Unready)
-    settle(loop)
-    (error,) = book
-    assert isinstance(error, StartError)
-    assert isinstance(error.__cause__, Boom)
-    # The caller got the error, so the exit is not reported a second time.
-    assert is_alive(parent)
-    assert loop.statistics().alive == 1
+class Unready(Noter):
+    def on_start(self) -> None:
+        raise Boom("start")
 
 
-def test_a_child_whose_async_start_fails_is_a_signal(loop: ActorSystem) -> None:
+class UnreadySlowly(Noter):
+    async def on_start(self) -> None:
+        await turns()
+        raise Boom("start")
+
+
+@pytest.mark.parametrize("kind", [Unready, UnreadySlowly])
+def test_a_child_whose_start_fails(loop: ActorSystem, kind: type[Noter]) -> None:
+    """A plain start fails in the caller, and the exit is not reported a second time. An async one is a signal."""
     book: Book = []
     parent = loop.spawn(Hiring, book)
-    parent.hire(UnreadySlowly)
+    parent.hire(kind)
     spin(loop)
-    assert not is_alive(parent)
-    assert loop.statistics().alive == 0
+    if kind is Unready:
+        (error,) = book
+        assert isinstance(error, StartError)
+        assert isinstance(error.__cause__, Boom)
+    assert is_alive(parent) is (kind is Unready)
+    assert loop.statistics().alive == int(kind is Unready)
 
 
-def test_children_need_a_running_parent(loop: ActorSystem) -> None:
-    class Early(Noter):
+def test_children_need_a_parent_that_runs(loop: ActorSystem) -> None:
+    class Strict(Noter):
         def __init__(self, book: Book) -> None:
             super().__init__(book)
-            with pytest.raises(LoopBusyError):
-                self.spawn(Noter, book)
-            with pytest.raises(LoopBusyError):
-                self.options(name="x")
+            for start in (lambda: self.spawn(Noter, book), lambda: self.options(name="x")):
+                with pytest.raises(LoopBusyError):
+                    start()
 
-    loop.spawn(Early, [])
-    assert loop.statistics().spawned == 1
-
-
-def test_a_child_cannot_be_started_by_a_parent_that_is_ending(loop: ActorSystem) -> None:
-    class Late(Noter):
         def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
             with pytest.raises(NoSuchActorError):
                 self.spawn(Noter, self.book)
             self.book.append("refused")
 
     book: Book = []
-    loop.spawn(Late, book).stop()
+    loop.spawn(Strict, book).stop()
     settle(loop)
     assert book == ["refused"]
-    assert loop.statistics().alive == 0
+    assert loop.statistics().spawned == 1
 
 
 def test_options_apply_to_a_child(loop: ActorSystem) -> None:
@@ -360,28 +318,19 @@ def test_options_apply_to_a_child(loop: ActorSystem) -> None:
 # --- monitors and links ---------------------------------------------------------------------------------------------------
 
 
-def test_a_down_of_a_monitored_actor_is_a_signal(loop: ActorSystem) -> None:
+@pytest.mark.parametrize("kind", [Watching, Noter])
+def test_a_down_is_a_signal_for_an_actor_with_an_on_signal(
+    loop: ActorSystem, kind: type[Noter | Watching]
+) -> None:
     book: Book = []
-    watcher = loop.spawn(Watching, book)
-    other = loop.spawn(Noter, [])
+    watcher, other = loop.spawn(kind, book), loop.spawn(Noter, [])
     loop.monitor(id_of(watcher), id_of(other))
     other.crash()
     settle(loop)
-    (signal,) = book
-    assert isinstance(signal, Down)
-    assert signal.reason is ExitReason.PANIC
     assert is_alive(watcher)
-
-
-def test_a_down_is_ignored_without_an_on_signal(loop: ActorSystem) -> None:
-    book: Book = []
-    watcher, other = loop.spawn(Noter, book), loop.spawn(Noter, [])
-    loop.monitor(id_of(watcher), id_of(other))
-    other.crash()
-    settle(loop)
-    watcher.note("alive")
-    settle(loop)
-    assert book == ["alive"]
+    assert [(type(entry), entry.reason) for entry in book] == (
+        [(Down, ExitReason.PANIC)] if kind is Watching else []
+    )
 
 
 # --- many ---------------------------------------------------------------------------------------------------------------

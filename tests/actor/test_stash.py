@@ -404,26 +404,19 @@ def test_the_limit_must_be_a_number(limit: Any) -> None:
 
 
 @pytest.mark.guarantee("G235")
-def test_a_stash_belongs_to_an_actor(loop: ActorSystem) -> None:
-    client = loop.spawn(Client, [])
-    handed: Any = client
-    with pytest.raises(InvalidArgumentError, match="a stash belongs to an actor, pass self"):
-        Stash(handed)
-
-
-@pytest.mark.guarantee("G235")
-def test_another_thread_cannot_keep_or_release(loop: ActorSystem) -> None:
+def test_a_stash_belongs_to_an_actor_and_its_thread(loop: ActorSystem) -> None:
     stashes: list[Stash] = []
 
     class Loose(Client):
         def on_start(self) -> None:
             stashes.append(self.early)
 
-    loop.spawn(Loose, [])
-    with pytest.raises(WrongThreadError):
-        elsewhere(stashes[0].release)
-    with pytest.raises(WrongThreadError):
-        elsewhere(stashes[0].keep)
+    handed: Any = loop.spawn(Loose, [])
+    with pytest.raises(InvalidArgumentError, match="a stash belongs to an actor, pass self"):
+        Stash(handed)
+    for use in (stashes[0].release, stashes[0].keep):
+        with pytest.raises(WrongThreadError):
+            elsewhere(use)
     assert repr(stashes[0]) == "<Stash with 0 of 100 messages>"
     assert stashes[0].limit == 100
 

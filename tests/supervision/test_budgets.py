@@ -191,19 +191,6 @@ def test_with_max_restarts_each_child_given_up_counts_once(loop: Loop, clock: Vi
     assert len(caught.value.failures) == 3
 
 
-@pytest.mark.guarantee("G380")
-def test_a_restart_counts_until_the_period_of_the_child_is_over(loop: Loop, clock: VirtualClock) -> None:
-    supervisor = crowd(loop, 1, ChildSpec("device", idle, max_restarts=1, period=60))
-    fail(loop, supervisor, "device-1")
-    assert supervisor.children()[0].budget == RestartBudget(1, 1, 60)
-    clock.advance(60)
-    assert supervisor.children()[0].budget == RestartBudget(0, 1, 60)
-    fail(loop, supervisor, "device-1")
-    assert supervisor.children()[0].restarts == 2
-    fail(loop, supervisor, "device-1")
-    assert supervisor.children() == ()
-
-
 @pytest.mark.guarantee("G383")
 def test_a_budget_with_a_backoff_counts_the_delays(loop: Loop, clock: VirtualClock) -> None:
     child = ChildSpec("device", idle, max_restarts=8, backoff=Backoff())

@@ -55,7 +55,6 @@ from tests.core.support import (
 )
 from tests.supervision.helpers import (
     ENDS,
-    NameRecorder,
     StubbornCoroutine,
     bad_init,
     below,
@@ -64,8 +63,6 @@ from tests.supervision.helpers import (
     failing_init,
     id_of,
     leave,
-    order,
-    running,
     slow_init,
     spin,
     supervise,
@@ -115,16 +112,10 @@ def family(loop: Loop) -> Family:
 
 
 @pytest.mark.guarantee("G44")
-def test_dies_in_init(loop: Loop, family: Family) -> None:
-    actor = family.child(init=bad_init)
-    assert loop.status(actor) is ActorStatus.FAILED
-    assert family.exits() == [(actor, ExitReason.PANIC, Boom)]
-
-
-@pytest.mark.guarantee("G44")
-def test_dies_in_an_async_init(loop: Loop, family: Family) -> None:
-    actor = family.child(init=failing_init)
-    assert loop.status(actor) is ActorStatus.INIT
+@pytest.mark.parametrize("init", [bad_init, failing_init])
+def test_dies_in_its_init(loop: Loop, family: Family, init: Any) -> None:
+    actor = family.child(init=init)
+    assert loop.status(actor) is (ActorStatus.FAILED if init is bad_init else ActorStatus.INIT)
     assert family.exits() == [(actor, ExitReason.PANIC, Boom)]
     assert [seen.tag for seen in family.seen] == [SystemTag.CHILD_EXIT]
 
@@ -139,6 +130,7 @@ def test_starts_in_an_async_init_and_ends_later(loop: Loop, family: Family) -> N
 
 
 @pytest.mark.guarantee("G44")
+@pytest.mark.parametrize("then_raises", [False, True])
 @pytest.mark.parametrize(
     ("how", "reason", "cause"),
     [
@@ -148,25 +140,22 @@ def test_starts_in_an_async_init_and_ends_later(loop: Loop, family: Family) -> N
     ],
 )
 def test_ends_itself_in_init(
-    loop: Loop, family: Family, how: str, reason: ExitReason, cause: type[BaseException] | None
+    loop: Loop,
+    family: Family,
+    how: str,
+    reason: ExitReason,
+    cause: type[BaseException] | None,
+    then_raises: bool,
 ) -> None:
     def init(ctx: Context[Any]) -> None:
         getattr(ctx.loop, how)(ctx.self_id)
-
-    actor = family.child(init=init)
-    assert family.exits() == [(actor, reason, cause)]
-
-
-@pytest.mark.guarantee("G44")
-@pytest.mark.parametrize("how", ["stop_actor", "fail_actor"])
-def test_ends_itself_in_init_and_then_raises(loop: Loop, family: Family, how: str) -> None:
-    def init(ctx: Context[Any]) -> None:
-        getattr(ctx.loop, how)(ctx.self_id)
-        raise Boom("afterwards")
+        if then_raises:
+            raise Boom("afterwards")
 
     actor = family.child(init=init)
     (note,) = family.exits()
-    assert note[:2] == (actor, ExitReason.NORMAL if how == "stop_actor" else ExitReason.FAIL)
+    assert note[:2] == (actor, reason)
+    assert then_raises or note[2] is cause
 
 
 @pytest.mark.guarantee("G44", "G32")
@@ -202,18 +191,29 @@ def test_stopped_while_its_init_is_in_flight_and_that_ends_well_all_the_same(
         assert len(family.seen) == 1, "no ChildStart of one that was stopped"
 
 
-def test_stopped_twice(loop: Loop, family: Family) -> None:
+@pytest.mark.guarantee("G42")
+@pytest.mark.parametrize("then", ["stop_actor", "kill_actor"])
+def test_stopped_and_then_ended_again(loop: Loop, family: Family, then: str) -> None:
     with StubbornCoroutine() as gate:
         actor = family.child(gate)
         loop.send(actor, "begin")
         spin(loop)
         loop.stop_actor(actor)
-        with pytest.raises(NoSuchActorError):
-            loop.stop_actor(actor)
+        spin(loop)
+        assert family.exits() == []
+        expected: tuple[object, ...] = (actor, ExitReason.NORMAL, None)
+        if then == "kill_actor":
+            loop.kill_actor(actor)
+            assert loop.status(actor) is ActorStatus.FAILED
+            expected = (actor, ExitReason.FAIL, ActorKilledError)
+            assert family.exits() == [expected]
+        else:
+            with pytest.raises(NoSuchActorError):
+                loop.stop_actor(actor)
         gate.open()
-        assert family.exits() == [(actor, ExitReason.NORMAL, None)]
+        assert family.exits() == [expected], "the coroutine that ends late says nothing more"
         with pytest.raises(NoSuchActorError):
-            loop.stop_actor(actor)
+            getattr(loop, then)(actor)
         assert len(family.exits()) == 1
 
 
@@ -230,32 +230,6 @@ def test_fails_while_stopping(loop: Loop, family: Family) -> None:
     spin(loop)
     loop.stop_actor(actor)
     assert family.exits() == [(actor, ExitReason.NORMAL, None)]
-
-
-@pytest.mark.guarantee("G42")
-def test_killed_while_stopping(loop: Loop, family: Family) -> None:
-    with StubbornCoroutine() as gate:
-        actor = family.child(gate)
-        loop.send(actor, "begin")
-        spin(loop)
-        loop.stop_actor(actor)
-        spin(loop)
-        assert family.exits() == []
-        loop.kill_actor(actor)
-        assert loop.status(actor) is ActorStatus.FAILED
-        assert family.exits() == [(actor, ExitReason.FAIL, ActorKilledError)]
-        gate.open()
-        spin(loop)
-        assert len(family.exits()) == 1, "the coroutine that ends late says nothing more"
-
-
-@pytest.mark.guarantee("G42")
-def test_killed_twice(loop: Loop, family: Family) -> None:
-    actor = family.child()
-    loop.kill_actor(actor)
-    with pytest.raises(NoSuchActorError):
-        loop.kill_actor(actor)
-    assert family.exits() == [(actor, ExitReason.FAIL, ActorKilledError)]
 
 
 @pytest.mark.guarantee("G42")
@@ -321,14 +295,6 @@ def test_a_supervisor_that_does_not_start(loop: Loop, family: Family, init: Any)
     assert loop.statistics().alive == 1
 
 
-@pytest.mark.guarantee("G48")
-@pytest.mark.parametrize("strategy", list(Strategy))
-def test_a_supervisor_that_gives_up(loop: Loop, family: Family, strategy: Strategy) -> None:
-    sup = supervise(loop, child("a"), child("b"), max_restarts=0, strategy=strategy, parent=family.actor)
-    order(loop, sup, "a", crash)
-    assert family.exits() == [(sup.actor, ExitReason.FAIL, RestartLimitError)]
-
-
 @pytest.mark.parametrize("how", ["stop", "stop twice", "stop, then kill", "stop, then stop_actor"])
 def test_a_supervisor_that_is_stopped(loop: Loop, family: Family, how: str) -> None:
     with StubbornCoroutine() as gate:
@@ -352,26 +318,6 @@ def test_a_supervisor_that_is_stopped(loop: Loop, family: Family, how: str) -> N
 
 
 # --- restarts: one for each exit ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("strategy", list(Strategy))
-def test_every_exit_is_one_restart_and_no_child_starts_twice(loop: Loop, strategy: Strategy) -> None:
-    recorder = NameRecorder()
-    loop.set_observer(recorder)
-    sup = supervise(loop, *list(map(child, "abcde")), strategy=strategy, max_restarts=10**6)
-    for number in range(200):
-        loop.send(id_of(sup, "abcde"[number % 5]), crash)
-        if number % 3:
-            loop.send(id_of(sup, "abcde"[(number * 7) % 5]), crash)
-        settle(loop)
-        assert running(sup) == list("abcde")
-    counts = Counter(recorder.entries)
-    for name in "abcde":
-        assert counts[f"+{name}"] == counts[f"-{name}"] + 1
-        assert sum(entry[1] == name for entry in recorder.restarts) == counts[f"-{name}"]
-    check_statistics(loop)
-    assert loop.statistics().alive == 6
 
 
 @pytest.mark.guarantee("G52")

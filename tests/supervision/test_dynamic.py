@@ -92,33 +92,6 @@ def test_arguments_reach_an_init_that_is_a_coroutine(clock: VirtualClock) -> Non
     loop.destroy()
 
 
-def test_names_are_never_used_twice(loop: Loop) -> None:
-    supervisor = many(loop, ChildSpec("job", idle))
-    for number in range(1, 5):
-        supervisor.start_child()
-        assert names(supervisor) == [f"job-{number}"]
-        assert supervisor.stop_child(f"job-{number}")
-
-
-def test_name_of_follows_an_actor_through_its_restarts(loop: Loop) -> None:
-    supervisor = many(loop, ChildSpec("job", idle))
-    old = supervisor.start_child()
-    other = supervisor.start_child()
-    assert supervisor.name_of(old) == "job-1"
-    assert supervisor.name_of(other) == "job-2"
-    loop.fail_actor(old)
-    settle(loop)
-    new = id_of(supervisor, "job-1")
-    assert new != old
-    assert supervisor.name_of(new) == "job-1"
-    with pytest.raises(NoSuchChildError, match="not a child of supervisor 'many'"):
-        supervisor.name_of(old)
-    with pytest.raises(NoSuchChildError):
-        supervisor.name_of(loop.spawn(idle))
-    with pytest.raises(NoSuchChildError):
-        supervisor.name_of(supervisor.actor)
-
-
 # --- who is forgotten -------------------------------------------------------------------------------------------------
 
 
@@ -373,12 +346,25 @@ def test_arguments_without_an_init_are_refused(loop: Loop) -> None:
     assert tree.children() == ()
 
 
-def test_a_child_can_be_stopped_by_its_id(loop: Loop) -> None:
-    tree = spawn_supervisor(loop, DynamicSpec(child=ChildSpec("a", idle)))
-    actor = tree.start_child()
-    assert tree.stop_child(actor)
+def test_name_of_follows_an_actor_through_its_restarts(loop: Loop) -> None:
+    supervisor = many(loop, ChildSpec("job", idle))
+    old = supervisor.start_child()
+    other = supervisor.start_child()
+    assert supervisor.name_of(old) == "job-1"
+    assert supervisor.name_of(other) == "job-2"
+    loop.fail_actor(old)
+    settle(loop)
+    new = id_of(supervisor, "job-1")
+    assert new != old
+    assert supervisor.name_of(new) == "job-1"
+    for stranger in (old, loop.spawn(idle), supervisor.actor):
+        with pytest.raises(NoSuchChildError, match="not a child of supervisor 'many'"):
+            supervisor.name_of(stranger)
+    assert supervisor.stop_child(new), "a child can be named by its id"
     with pytest.raises(NoSuchChildError):
-        tree.stop_child(actor)
+        supervisor.stop_child(new)
+    supervisor.start_child()
+    assert names(supervisor) == ["job-2", "job-3"], "a name is never used twice"
 
 
 @pytest.mark.parametrize("seed", range(20))

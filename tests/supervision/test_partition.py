@@ -198,54 +198,45 @@ def test_a_route_is_none_while_its_partition_restarts(loop: Loop, clock: Virtual
     assert [shards_.child(f"shard-{n}") for n in range(3) if n != place_of("ann", 3)] == others
 
 
-def test_a_partition_that_is_stopped_stays_known(loop: Loop) -> None:
-    supervisor = shards(loop, ChildSpec("shard", idle), 2)
-    name = f"shard-{place_of('ann', 2)}"
-    assert supervisor.stop_child(name)
-    assert supervisor.route("ann") is None
-    assert len(supervisor.children()) == 2
-    assert supervisor.count_children().active == 1
-
-
-def test_a_transient_one_that_has_done_its_work_stays_down(loop: Loop) -> None:
-    supervisor = shards(loop, ChildSpec("shard", idle, restart=RestartPolicy.ON_FAILURE), 2)
-    actor = supervisor.route(7)
-    assert actor is not None
-    loop.stop_actor(actor)
-    settle(loop)
-    assert supervisor.route(7) is None
-
-
-def test_a_temporary_one_leaves_its_keys_without_anybody(loop: Loop) -> None:
-    supervisor = shards(loop, ChildSpec("shard", idle, restart=RestartPolicy.NEVER), 2)
+@pytest.mark.parametrize(
+    ("mode", "known"), [(RestartPolicy.ALWAYS, 2), (RestartPolicy.ON_FAILURE, 2), (RestartPolicy.NEVER, 1)]
+)
+def test_a_partition_that_is_down_leaves_its_keys_without_a_route(
+    loop: Loop, mode: RestartPolicy, known: int
+) -> None:
+    """Stopped on request, or ended normally and not restarted. A temporary one is forgotten."""
+    supervisor = shards(loop, ChildSpec("shard", idle, restart=mode), 2)
     actor = supervisor.route("ann")
     assert actor is not None
-    loop.stop_actor(actor)
-    settle(loop)
+    if mode is RestartPolicy.ALWAYS:
+        assert supervisor.stop_child(f"shard-{place_of('ann', 2)}")
+    else:
+        loop.stop_actor(actor)
+        settle(loop)
     assert supervisor.route("ann") is None
+    assert len(supervisor.children()) == known
     assert supervisor.count_children().active == 1
 
 
 @pytest.mark.guarantee("G46")
-def test_one_that_does_not_start_ends_those_before_it(loop: Loop, diary: RecordingObserver) -> None:
+@pytest.mark.parametrize("bad", [None, 2])
+def test_they_stop_from_the_last_to_the_first(loop: Loop, diary: RecordingObserver, bad: int | None) -> None:
+    """On request, or because one does not start."""
+
     def init(ctx: Context[None], index: int) -> None:
-        if index == 2:
+        if index == bad:
             raise Boom(index)
 
-    with pytest.raises(StartError, match=r"'shard-2' of supervisor 'shards' did not start: Boom\(2\)"):
-        shards(loop, ChildSpec("shard", idle, init=init), 4)
+    child = ChildSpec("shard", idle, init=init)
+    if bad is None:
+        shards(loop, child, 3).stop()
+        settle(loop)
+    else:
+        with pytest.raises(StartError, match=r"'shard-2' of supervisor 'shards' did not start: Boom\(2\)"):
+            shards(loop, child, 4)
     names = dict(diary.started)
     assert [names[actor] for actor, _ in diary.stopped] == ["shard-2", "shard-1", "shard-0", "shards"]
     assert loop.statistics().alive == 0
-
-
-@pytest.mark.guarantee("G46")
-def test_they_stop_from_the_last_to_the_first(loop: Loop, diary: RecordingObserver) -> None:
-    supervisor = shards(loop, ChildSpec("shard", idle), 3)
-    supervisor.stop()
-    settle(loop)
-    names = dict(diary.started)
-    assert [names[actor] for actor, _ in diary.stopped] == ["shard-2", "shard-1", "shard-0", "shards"]
 
 
 def test_under_a_supervisor(loop: Loop) -> None:

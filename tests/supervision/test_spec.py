@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bandstand.core import ActorStatus, Behavior, Context, Loop
+from bandstand.core import ActorStatus, Context, Loop
 from bandstand.errors import BandstandError, InvalidArgumentError
 from bandstand.supervision import (
     AnySupervisorSpec,
@@ -388,21 +388,19 @@ def test_replace_checks_as_well() -> None:
 
 @pytest.mark.spec("J17")
 @pytest.mark.guarantee("G45")
-@pytest.mark.parametrize("what", [None, 5, idle, "root", child()])
-def test_only_a_supervisors_spec_can_be_started(loop: Loop, what: Any) -> None:
+@pytest.mark.parametrize(
+    ("spec", "name", "words"),
+    [
+        *[(spec, "root", r"spec is .*: pass a SupervisorSpec") for spec in (None, 5, idle, "root", child())],
+        *[(supervisor(), name, "name is .*pass a string") for name in ("", None, 5, b"root")],
+    ],
+)
+def test_only_a_supervisors_spec_can_be_started_and_its_name_is_a_word(
+    loop: Loop, spec: Any, name: Any, words: str
+) -> None:
     recorder = watched(loop)
-    with pytest.raises(InvalidArgumentError, match=r"spec is .*: pass a SupervisorSpec"):
-        spawn_supervisor(loop, what)
-    assert recorder.entries == []
-
-
-@pytest.mark.spec("J17")
-@pytest.mark.guarantee("G45")
-@pytest.mark.parametrize("name", ["", None, 5, b"root"])
-def test_a_supervisors_name_is_a_word(loop: Loop, name: Any) -> None:
-    recorder = watched(loop)
-    with pytest.raises(InvalidArgumentError, match="name is"):
-        spawn_supervisor(loop, supervisor(), name=name)
+    with pytest.raises(InvalidArgumentError, match=words):
+        spawn_supervisor(loop, spec, name=name)
     assert recorder.entries == []
 
 
@@ -512,29 +510,24 @@ WAYS_DOWN = [
 @pytest.mark.spec("J17")
 @pytest.mark.guarantee("G45")
 @pytest.mark.parametrize("way", WAYS_DOWN, ids="-".join)
-@pytest.mark.parametrize("cap", [1, 7, 8])
+@pytest.mark.parametrize("cap", [1, 7, 8, None, 0, 9])
 def test_a_cap_within_the_loops_reserve_is_refused_before_anything_starts(
-    make_loop: LoopMaker, way: tuple[str, ...], cap: int
+    make_loop: LoopMaker, way: tuple[str, ...], cap: int | None
 ) -> None:
     loop = make_loop(sys_reserved=8)
     recorder = watched(loop)
+    spec = under(*way, leaf=child(name="leaf", mailbox_cap=cap))
+    if cap in {None, 0, 9}:
+        tree = spawn_supervisor(loop, spec)
+        assert id_of(tree, "first")
+        assert id_of(tree, "second")
+        return
     with pytest.raises(InvalidArgumentError) as caught:
-        spawn_supervisor(loop, under(*way, leaf=child(name="leaf", mailbox_cap=cap)))
+        spawn_supervisor(loop, spec)
     for part in ("'leaf'", f"mailbox_cap is {cap}", "sys_reserved is 8"):
         assert part in str(caught.value)
     assert recorder.entries == []
     assert loop.statistics().spawned == 0
-
-
-@pytest.mark.spec("J17")
-@pytest.mark.guarantee("G45")
-@pytest.mark.parametrize("way", WAYS_DOWN, ids="-".join)
-@pytest.mark.parametrize("cap", [None, 0, 9])
-def test_a_cap_above_it_is_not(make_loop: LoopMaker, way: tuple[str, ...], cap: int | None) -> None:
-    loop = make_loop(sys_reserved=8)
-    tree = spawn_supervisor(loop, under(*way, leaf=child(name="leaf", mailbox_cap=cap)))
-    assert id_of(tree, "first")
-    assert id_of(tree, "second")
 
 
 @pytest.mark.spec("J17")
@@ -569,20 +562,3 @@ def test_the_cap_of_a_child_is_its_own(make_loop: LoopMaker) -> None:
     usual = loop.config.default_mailbox_cap - reserve
     assert room == {"small": 2, "default": usual, "none": usual}
     settle(loop)
-
-
-@pytest.mark.spec("J17")
-def test_a_child_runs_its_behavior_with_the_state_of_its_init(loop: Loop) -> None:
-    seen: list[object] = []
-
-    def behavior(ctx: Context[str], data: object) -> None:
-        seen.append((ctx.state, data))
-
-    def init(ctx: Context[str]) -> str:
-        return "state"
-
-    run: Behavior[str] = behavior
-    tree = spawn_supervisor(loop, supervisor(children=[ChildSpec("kid", run, init)]))
-    loop.send(id_of(tree, "kid"), "hello")
-    settle(loop)
-    assert seen == [("state", "hello")]
