@@ -199,18 +199,3 @@ async def test_an_object_that_refuses_attributes_can_run_as_an_actor_with_childr
     assert await frozen.value() == 5
     assert await frozen.of_child() == 6
     assert await virtual_system.spawn(ReadOnly).value() == 1
-
-
-class Box(Actor, Generic[T]):
-    def __init__(self, thing: T) -> None:
-        self.thing = thing
-
-    @ask
-    def value(self) -> T:
-        return self.thing
-
-
-@pytest.mark.guarantee("G58")
-def test_a_generic_class_is_spawned_with_its_arguments_or_without(loop: ActorSystem) -> None:
-    boxes = [loop.spawn(Box[int], 4), loop.options(name="box").spawn(Box[int], 4), loop.spawn(Box, 4)]
-    assert [answer(loop, box.value()) for box in boxes] == [4, 4, 4]

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from bandstand.actor import Actor, ActorSystem, Reply, ask, child, tell
-from bandstand.core import ExitReason
 from bandstand.errors import AskTimeoutError, NoSuchActorError, TargetEndedError
 from bandstand.supervision import RestartPolicy, Supervisor, SupervisorSpec, spawn_supervisor
-from tests.actor.asking import Oracle, ended, got, is_pending, outcome, turns
+from tests.actor.asking import Oracle, got, is_pending, outcome, turns
 from tests.core.support import Boom
 
 pytestmark = pytest.mark.guarantee("G60")
@@ -112,26 +111,6 @@ async def test_a_plain_handler_can_await_a_reply_in_the_background(system: Actor
     asker.fetch(oracle.declared(error))
     await turns(20)
     assert log == [1, 2, error]
-
-
-@pytest.mark.guarantee("G69")
-async def test_a_background_ask_that_fails_without_a_callback_fails_the_asker(system: ActorSystem) -> None:
-    asker = system.spawn(Asker, system.spawn(Oracle))
-    asker.fetch_broken()
-    assert await asker.ended() is ExitReason.PANIC
-
-
-@pytest.mark.guarantee("G66")
-async def test_a_background_ask_is_cancelled_when_the_asker_exits(system: ActorSystem) -> None:
-    log: list[str] = []
-    oracle = system.spawn(Oracle, log)
-    asker = system.spawn(Asker, oracle)
-    asker.fetch(oracle.held(Event(), 1))
-    await turns()
-    asker.stop()
-    await turns()
-    assert log == ["begins 1", "cancelled 1"]
-    assert ended(system.ask_statistics()) == {"cancelled": 1}
 
 
 # --- kept mailboxes ---------------------------------------------------------------------------------------------------

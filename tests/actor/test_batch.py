@@ -111,19 +111,6 @@ class Store(Actor):
 
 
 @pytest.mark.guarantee("G231")
-def test_a_batch_contains_waiting_messages_in_order_up_to_its_limit(loop: ActorSystem) -> None:
-    book: list[Any] = []
-    writer = loop.spawn(Writer, book)
-    for row in range(7):
-        writer.store(row)
-    settle(loop)
-    writer.store(7)
-    settle(loop)
-    assert book == [[0, 1, 2], [3, 4, 5], [6], [7]]
-    assert loop.statistics().handled == 8
-
-
-@pytest.mark.guarantee("G231")
 async def test_a_batch_frees_room_and_includes_senders_that_waited_for_it(loop: ActorSystem) -> None:
     book: list[Any] = []
     writer = loop.options(mailbox=2).spawn(Writer, book)

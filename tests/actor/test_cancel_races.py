@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from bandstand.actor import Actor, ActorSystem, Reply, ask
-from bandstand.errors import TargetEndedError
-from tests.actor.asking import Oracle, ended, got, outcome, turns
+from tests.actor.asking import Oracle, ended, got, turns
 
 pytestmark = pytest.mark.guarantee("G62")
 
@@ -110,46 +109,3 @@ async def test_an_asker_that_uncancels_itself_continues(system: ActorSystem) -> 
 
 
 # --- races ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("first", ["answer", "cancel"])
-async def test_an_answer_and_a_cancellation_in_one_turn_end_the_ask_once(
-    system: ActorSystem, first: str
-) -> None:
-    oracle, gate = system.spawn(Oracle), Event()
-    for pauses in range(6):
-        gate.clear()
-        asker = task_of(oracle.held(gate, 1))
-        await turns()
-        if first == "answer":
-            gate.set()
-            await turns(pauses)
-            asker.cancel()
-        else:
-            asker.cancel()
-            await turns(pauses)
-            gate.set()
-        assert type(await outcome(asker)) in {int, CancelledError}
-        await turns()
-        assert await oracle.quick(pauses) == pauses
-    books = system.ask_statistics()
-    assert books.asked == 12
-    assert books.answered + books.cancelled == 12
-
-
-@pytest.mark.parametrize("way", ["stop", "kill"])
-@pytest.mark.parametrize("pauses", range(4))
-async def test_a_cancellation_and_the_end_of_the_actor_in_one_turn(
-    system: ActorSystem, way: str, pauses: int
-) -> None:
-    for is_cancel_first in (True, False):
-        oracle = system.spawn(Oracle)
-        asker, waiting = task_of(oracle.held(Event(), 1)), oracle.plain(2)
-        await turns()
-        deeds = [asker.cancel, getattr(oracle, way)]
-        for deed in deeds if is_cancel_first else deeds[::-1]:
-            deed()
-            await turns(pauses)
-        assert type(await outcome(asker)) in {TargetEndedError, CancelledError}
-        assert type(await outcome(waiting)) in {TargetEndedError, int}
-        assert not oracle.note.try_send("x")

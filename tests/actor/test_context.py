@@ -7,13 +7,12 @@ from contextvars import copy_context
 
 import pytest
 
-from bandstand.actor import ActorSystem, child, is_alive
+from bandstand.actor import ActorSystem, is_alive
 from bandstand.core import LoopConfig
 from bandstand.errors import TargetEndedError
-from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
-from tests.actor.context_reader import ContextReader, as_user, envelopes_of_a_send, request, user
-from tests.actor.players import Book, Puppet, elsewhere, ride, spin, turns
+from tests.actor.context_reader import ContextReader, as_user, envelopes_of_a_send, user
+from tests.actor.players import Book, Puppet, elsewhere, turns
 from tests.core.support import Boom, HostFactory, RecordingObserver, settle
 
 pytestmark = pytest.mark.guarantee("G70")
@@ -53,19 +52,6 @@ async def test_asks_carry_them_too(loop: ActorSystem) -> None:
     assert await handle.see_slowly() == ("nobody", "nobody")
 
 
-async def test_two_tasks_that_ask_one_actor_do_not_share_context(loop: ActorSystem) -> None:
-    handle = loop.spawn(ContextReader, [])
-
-    async def one(name: str) -> None:
-        user.set(name)
-        for _ in range(10):
-            assert await handle.see_slowly() == (name, name)
-            assert await handle.see() == name
-
-    await asyncio.gather(*[one(f"user {number}") for number in range(5)])
-    assert user.get() == "nobody"
-
-
 def test_nested_sends_carry_the_context_on(loop: ActorSystem) -> None:
     book: Book = []
     last = loop.spawn(ContextReader, book)
@@ -75,16 +61,6 @@ def test_nested_sends_carry_the_context_on(loop: ActorSystem) -> None:
     first.pass_on()
     loop.run(until_idle=True)
     assert sorted(book) == ["ann", "bob", "nobody"]
-
-
-def test_a_chain_of_asks_carries_the_context_on(loop: ActorSystem) -> None:
-    async def body() -> str:
-        one = loop.spawn(ContextReader, [])
-        two = loop.spawn(ContextReader, [], one)
-        user.set("ann")
-        return await two.see_behind()
-
-    assert ride(loop, body) == "ann"
 
 
 def test_what_a_handler_sets_is_not_seen_by_the_sender_nor_by_the_next_message(loop: ActorSystem) -> None:
@@ -179,25 +155,6 @@ async def test_when_room_carries_context_variables(loop: ActorSystem) -> None:
     assert book == ["ann", "ann"]
 
 
-def test_several_variables_and_unset_ones(loop: ActorSystem) -> None:
-    book: Book = []
-
-    def start(me: Puppet) -> None:
-        book.append((user.get(), request.get()))
-
-    handle = loop.spawn(Puppet, book)
-    as_user("ann", lambda: handle.do(start))
-
-    def both() -> None:
-        request.set(7)
-        handle.do(start)
-
-    as_user("bob", both)
-    handle.do(start)
-    settle(loop)
-    assert book == [("ann", 0), ("bob", 7), ("nobody", 0)]
-
-
 @pytest.mark.slow
 def test_the_context_a_loop_is_made_in_is_its_home_context(clock: VirtualClock) -> None:
     user.set("home")
@@ -212,17 +169,6 @@ def test_the_context_a_loop_is_made_in_is_its_home_context(clock: VirtualClock) 
             assert book == ["home", "ann"]
     finally:
         user.set("nobody")
-
-
-def test_supervised_children_see_the_senders_variables(loop: ActorSystem) -> None:
-    book: Book = []
-    root = spawn_supervisor(loop, SupervisorSpec(children=[child("seer").of(ContextReader, book)]))
-    settle(loop)
-    handle = root.handle(ContextReader, "seer")
-    as_user("ann", handle.look)
-    as_user("ann", handle.look_slowly)
-    loop.run(until_idle=True)
-    assert book == ["ann", ["ann"] * 4]
 
 
 # --- no envelope without a difference -----------------------------------------------------------------------------------------
@@ -282,11 +228,3 @@ def test_background_work_has_the_context_of_its_starter(loop: ActorSystem) -> No
     as_user("ann", lambda: handle.do(begin))
     loop.run(until_idle=True)
     assert book == [("ann", "ann")]
-
-
-def test_polling_by_hand_carries_context_variables(loop: ActorSystem) -> None:
-    book: Book = []
-    handle = loop.spawn(ContextReader, book)
-    as_user("ann", handle.look_slowly)
-    spin(loop)
-    assert book == [["ann"] * 4]

@@ -98,19 +98,6 @@ def test_calls_are_direct_only_if_the_loop_allows_it(make_loop: LoopMaker, book:
 
 
 @pytest.mark.guarantee("G121")
-def test_a_direct_call_does_not_overtake_earlier_messages(loop: ActorSystem, book: list[str]) -> None:
-    a, b = pair(loop, book)
-    b.note("first")
-    a.do(lambda: b.note("second"))
-    loop.poll_once()
-    a.do(lambda: b.note("third"))
-    settle(loop)
-    assert [line for line in book if line.startswith("b")] == [
-        f"b {what} nobody's" for what in ("first", "second", "third")
-    ]
-
-
-@pytest.mark.guarantee("G121")
 def test_a_direct_call_does_not_overtake_a_queued_message(loop: ActorSystem, book: list[str]) -> None:
     a, b = pair(loop, book)
     # a is ready before b, which already has a message.
@@ -126,14 +113,6 @@ def test_an_actor_in_its_turn_is_not_called_directly(loop: ActorSystem, book: li
     a.do(lambda: b.do(lambda: a.note("later")))
     settle(loop)
     assert book == ["a begins", "b begins", "b ends", "a ends", "a later nobody's"]
-
-
-@pytest.mark.guarantee("G122")
-def test_a_message_to_oneself_is_not_a_direct_call(loop: ActorSystem, book: list[str]) -> None:
-    a, _b = pair(loop, book)
-    a.do(lambda: a.note("later"))
-    settle(loop)
-    assert book == ["a begins", "a ends", "a later nobody's"]
 
 
 @pytest.mark.guarantee("G122")

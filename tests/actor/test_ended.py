@@ -124,18 +124,6 @@ async def test_ended_from_another_thread(loop: ActorSystem) -> None:
         handle.ended.blocking()
 
 
-def test_an_actor_cannot_wait_for_its_own_end(loop: ActorSystem) -> None:
-    class Odd(Noter):
-        def on_start(self) -> None:
-            with pytest.raises(LoopBusyError, match="own end"):
-                self.ended  # noqa: B018 -- to look is enough
-            self.book.append("refused")
-
-    book: Book = []
-    loop.spawn(Odd, book)
-    assert book == ["refused"]
-
-
 @pytest.mark.guarantee("G59")
 @pytest.mark.parametrize("deed", ["stop", "drain", "kill"])
 def test_stop_and_kill_from_another_thread(loop: ActorSystem, diary: RecordingObserver, deed: str) -> None:

@@ -173,17 +173,6 @@ def test_restarts_and_an_escalation_are_published_counted_and_logged(
     )
 
 
-@pytest.mark.guarantee("G255")
-def test_restarts_are_counted_without_a_listener(loop: ActorSystem) -> None:
-    boss = spawn_supervisor(loop, SupervisorSpec(children=[child("shaky").of(Shaky)]), name="boss")
-    actor = boss.child("shaky")
-    assert actor is not None
-    loop.fail_actor(actor, "fell")
-    for _ in range(3):
-        loop.poll_once()
-    assert loop.events.counts().restarts == 1
-
-
 class Sleepy(Actor):
     def __init__(self, said: threading.Semaphore) -> None:
         self.said = said

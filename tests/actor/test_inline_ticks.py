@@ -43,12 +43,6 @@ async def test_an_immediate_answer_takes_no_turn_of_the_event_loop(system: Actor
     assert not has_turned()
 
 
-async def test_the_first_ask_takes_no_turn_either(system: ActorSystem) -> None:
-    has_turned = soon()
-    assert await system.spawn(Oracle).plain(1) == 1
-    assert not has_turned()
-
-
 async def test_an_ask_that_has_to_wait_yields_to_the_event_loop(system: ActorSystem) -> None:
     gate = Event()
     has_turned = soon()
@@ -78,15 +72,6 @@ async def test_asking_in_a_loop_does_not_starve_the_event_loop(system: ActorSyst
             await getattr(oracle, method)(count)
             count += 1
             assert count <= MAX_INLINE_TICKS + 1
-
-
-async def test_asking_several_actors_in_turn_does_not_starve_the_event_loop(system: ActorSystem) -> None:
-    oracles = [system.spawn(Oracle) for _ in range(7)]
-    has_turned, count = soon(), 0
-    while not has_turned():
-        await oracles[count % 7].plain(count)
-        count += 1
-        assert count <= MAX_INLINE_TICKS + 1
 
 
 def test_slow_handlers_yield_to_the_event_loop_after_the_tick_limit(clock: VirtualClock) -> None:
@@ -246,15 +231,6 @@ def test_the_askers_context_does_not_leak_if_none_is_carried(run_everywhere: Run
         assert await asyncio.create_task(outcome(looker.see_async())) == "nobody"
 
     run_everywhere(story, carry_context=False)
-
-
-@pytest.mark.guarantee("G70")
-async def test_the_asker_does_not_see_what_a_handler_sets(system: ActorSystem) -> None:
-    looker = system.spawn(Looker)
-    who.set("asker")
-    assert await looker.see() == "asker"
-    assert await looker.see_async() == "asker"
-    assert who.get() == "asker"
 
 
 async def test_a_handler_and_its_asker_run_in_different_tasks(system: ActorSystem) -> None:

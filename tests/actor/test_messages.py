@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -264,25 +263,3 @@ def test_a_request_can_be_asked_from_a_plain_thread(loop: ActorSystem) -> None:
     thread.join()
     loop.run(until_idle=True)
     assert [future.result(timeout=30) for future in futures] == [4]
-
-
-def test_an_async_handler_runs_in_the_context_of_its_actor(loop: ActorSystem) -> None:
-    """As the handler of a method does: other actors do not see what it sets."""
-    seen: ContextVar[str] = ContextVar("seen", default="nothing")
-
-    class Setter(MessageActor[int | str]):
-        @on(int)
-        async def set(self, message: int) -> None:
-            seen.set("something")
-
-        @on(str)
-        async def look(self, message: str) -> None:
-            assert seen.get() == message
-
-    first, second = loop.spawn(Setter), loop.spawn(Setter)
-    first.tell(1)
-    second.tell("nothing")
-    loop.run(until_idle=True)
-    assert is_alive(first)
-    assert is_alive(second)
-    assert seen.get() == "nothing"

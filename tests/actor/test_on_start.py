@@ -12,7 +12,6 @@ import pytest
 from bandstand.actor import Actor, ActorSystem, is_alive
 from bandstand.core import ExitReason
 from bandstand.errors import (
-    LoopBusyError,
     NoSuchActorError,
     StartError,
     TargetEndedError,
@@ -62,21 +61,6 @@ def test_a_failed_constructor_leaves_no_object_behind(loop: ActorSystem) -> None
         loop.spawn(Weak)
     gc.collect()
     assert [one() for one in kept] == [None]
-
-
-def test_an_object_has_no_handle_before_it_runs_as_an_actor(loop: ActorSystem) -> None:
-    caught: list[BaseException] = []
-
-    class Early(Noter):
-        def __init__(self, book: Book) -> None:
-            super().__init__(book)
-            for deed in (lambda: self.me, self.stop, self.kill, lambda: self.after(0.001, self.note, 1)):
-                with pytest.raises(LoopBusyError, match="not run as an actor") as info:
-                    deed()
-                caught.append(info.value)
-
-    loop.spawn(Early, [])
-    assert len(caught) == 4
 
 
 # --- on_start -----------------------------------------------------------------------------------------------------------

@@ -145,39 +145,6 @@ def test_an_ask_from_outside_the_cycle_waits_for_its_turn(run_everywhere: RunSys
 
 
 @pytest.mark.guarantee("G245")
-async def test_two_chains_of_asks_at_the_same_time(system: ActorSystem) -> None:
-    a, b, c, d = (system.spawn(Node) for _ in range(4))
-    both = await asyncio.gather(a.through(b, a, what="slow"), c.through(d, c, what="slow"))
-    assert list(both) == [(1, "nobody"), (1, "nobody")]
-
-
-@pytest.mark.guarantee("G245")
-async def test_a_cycle_without_a_reentrant_ask_is_refused(system: ActorSystem) -> None:
-    a, b = system.spawn(Node), system.spawn(Node)
-    assert isinstance(await outcome(a.through(b, a, what="closed")), AskCycleError)
-    # A reentrant handler may ask, and the remaining cycles are detected.
-    assert is_alive(a)
-
-    class Deep(Node):
-        @ask(reentrant=True, raises=AskCycleError)
-        async def deeper(self, other: Node) -> Any:
-            return await other.through(self.me, what="closed")
-
-        @ask(raises=AskCycleError)
-        async def begin(self, other: Turner, third: Node) -> Any:
-            return await other.turn(self.me, third)
-
-    class Turner(Node):
-        @ask(raises=AskCycleError)
-        async def turn(self, back: Deep, third: Node) -> Any:
-            return await back.deeper(third)
-
-    deep, turner = system.spawn(Deep), system.spawn(Turner)
-    assert isinstance(await outcome(deep.begin(turner, b)), AskCycleError)
-    assert await deep.closed() == "in turn"
-
-
-@pytest.mark.guarantee("G245")
 def test_nested_reentrant_asks_are_limited(run_everywhere: RunSystem) -> None:
     class Endless(Actor, ask_timeout=None):
         @ask(reentrant=True, raises=AskCycleError)

@@ -116,22 +116,6 @@ class Client(Actor):
 
 
 @pytest.mark.guarantee("G235")
-def test_stashed_messages_return_in_order_before_waiting_ones(loop: ActorSystem) -> None:
-    book: list[Any] = []
-    client = loop.spawn(Client, book)
-    for number in range(10):
-        client.note(number)
-    settle(loop)
-    assert (book, loop.statistics().waiting) == ([], 10)
-    client.open()
-    client.note("later")
-    client.urgent("urgent")
-    settle(loop)
-    # `urgent` came first and was stashed too: its lane has priority again.
-    assert book == [("released", 11, 0), "urgent", *range(10), "later"]
-
-
-@pytest.mark.guarantee("G235")
 async def test_stashed_asks_are_answered_later_in_the_context_of_their_caller(
     virtual_system: ActorSystem,
 ) -> None:

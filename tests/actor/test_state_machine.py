@@ -219,15 +219,6 @@ async def test_a_refusal_of_another_machine_is_not_an_answer_of_this_one(virtual
 
 
 @pytest.mark.guarantee("G239")
-def test_a_transition_to_the_same_state_leaves_and_enters(loop: ActorSystem) -> None:
-    book: list[Any] = []
-    door = loop.spawn(Door, book)
-    door.go(Door.closed)
-    settle(loop)
-    assert book == ["+closed", "-closed", "+closed"]
-
-
-@pytest.mark.guarantee("G239")
 @pytest.mark.parametrize("hook", ["enter", "leave"])
 def test_a_hook_cannot_start_a_transition(loop: ActorSystem, hook: str) -> None:
     errors: list[str] = []
@@ -281,25 +272,6 @@ def test_a_state_of_another_class_is_refused(loop: ActorSystem) -> None:
 
 
 @pytest.mark.guarantee("G240")
-def test_unbecome_returns_to_the_pushed_state(loop: ActorSystem) -> None:
-    book: list[Any] = []
-    door = loop.spawn(Door, book)
-    door.go(Door.opened)
-    door.go(Door.locked, push=True)
-    door.go(Door.closed, push=True)
-    door.go(Door.locked)
-    door.back()
-    door.back()
-    door.turn_key()
-    settle(loop)
-    # From `locked`, which replaced the `closed` that was pushed above the first `locked`.
-    assert book[-2:] == ["+opened", "key in opened"]
-    door.back()
-    settle(loop)
-    assert not is_alive(door)
-
-
-@pytest.mark.guarantee("G240")
 def test_the_number_of_pushed_states_is_bounded(loop: ActorSystem) -> None:
     door = loop.spawn(Door, [])
     for _ in range(32):
@@ -309,64 +281,6 @@ def test_the_number_of_pushed_states_is_bounded(loop: ActorSystem) -> None:
     door.go(Door.closed, push=True)
     settle(loop)
     assert not is_alive(door)
-
-
-@pytest.mark.guarantee("G241")
-def test_a_state_that_lasts_too_long_times_out_once(loop: ActorSystem, clock: VirtualClock) -> None:
-    book: list[Any] = []
-    door = loop.spawn(Door, book)
-    door.push()
-    settle(loop)
-    clock.advance(4.999)
-    settle(loop)
-    assert "timeout" not in book
-    clock.advance(0.001)
-    settle(loop)
-    assert book[-3:] == ["timeout", "-opened", "+closed"]
-    clock.advance(60.0)
-    settle(loop)
-    assert book.count("timeout") == 1
-
-
-@pytest.mark.guarantee("G241")
-def test_leaving_cancels_the_timeout_and_entering_starts_it_again(
-    loop: ActorSystem, clock: VirtualClock
-) -> None:
-    book: list[Any] = []
-    door = loop.spawn(Door, book)
-    door.go(Door.opened)
-    settle(loop)
-    clock.advance(4.0)
-    door.go(Door.opened)
-    settle(loop)
-    clock.advance(4.999)
-    settle(loop)
-    assert "timeout" not in book
-    door.go(Door.locked)
-    settle(loop)
-    clock.advance(60.0)
-    settle(loop)
-    assert "timeout" not in book
-    assert loop.statistics().timers_pending == 0
-
-
-@pytest.mark.guarantee("G241")
-def test_a_timeout_in_the_mailbox_does_nothing_after_a_transition(
-    loop: ActorSystem, clock: VirtualClock
-) -> None:
-    book: list[Any] = []
-    door = loop.spawn(Door, book)
-    door.go(Door.opened)
-    settle(loop)
-    # Ahead of the timeout, which is due and waits in the mailbox.
-    door.go(Door.opened)
-    clock.advance(5.0)
-    settle(loop)
-    assert "timeout" not in book
-    assert book.count("+opened") == 2
-    clock.advance(5.0)
-    settle(loop)
-    assert book.count("timeout") == 1
 
 
 @pytest.mark.guarantee("G242")

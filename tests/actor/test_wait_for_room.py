@@ -39,14 +39,6 @@ async def test_waiters_are_served_in_order_before_later_sends(loop: ActorSystem)
     assert book == [0, 1, "w0", "w1", "w2", "w3", "w4", "later"]
 
 
-def test_with_room_the_message_is_sent_at_once(loop: ActorSystem) -> None:
-    book: Book = []
-    handle = loop.spawn(Noter, book)
-    assert handle.note.when_room(1).done()
-    settle(loop)
-    assert book == [1]
-
-
 def test_waiters_and_due_timers_share_one_queue(loop: ActorSystem, clock: VirtualClock) -> None:
     book: Book = []
     handle = full(loop, book)
