@@ -18,7 +18,7 @@ from bandstand.errors import (
 )
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from tests.actor.answers import answer
-from tests.actor.players import Book, Lively, Noter, ride, spin, turns
+from tests.actor.players import Book, Lively, Noter, Slow, ride, spin, turns
 from tests.core.support import Boom, settle
 
 pytestmark = pytest.mark.guarantee("G66")
@@ -125,18 +125,16 @@ def test_grandchildren_end_before_their_parents_siblings(loop: ActorSystem) -> N
         def on_start(self) -> None:
             self.spawn(Named, self.book, "first")
             self.spawn(Parent, self.book, "x", "y")
-            self.spawn(Named, self.book, "last")
+            self.spawn(Slow, self.book)
 
-    loop.spawn(Grand, book).stop()
-    settle(loop)
-    assert book == [
-        "-parent NORMAL",
-        "-last NORMAL",
-        "-parent NORMAL",
-        "-y NORMAL",
-        "-x NORMAL",
-        "-first NORMAL",
-    ]
+    parent = loop.spawn(Grand, book)
+    spin(loop)
+    assert book == ["starting", "started"]
+    parent.stop()
+    spin(loop)
+    others = ["-parent NORMAL", "-parent NORMAL", "-y NORMAL", "-x NORMAL", "-first NORMAL"]
+    assert [entry for entry in book[2:] if entry in others] == others
+    assert book[2:].index(("stopping", "NORMAL", None)) < book[2:].index("stopped")
     assert loop.statistics().alive == 0
 
 

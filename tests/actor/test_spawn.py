@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bandstand.actor import Actor, ActorSystem, Implements, Signal, ask, child, id_of, tell
-from bandstand.core import ExitReason, Overflow
+from bandstand.core import ChildExit, ExitReason, Overflow
 from bandstand.errors import (
     InvalidArgumentError,
     LoopClosedError,
@@ -19,7 +19,7 @@ from bandstand.errors import (
 )
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from tests.actor.players import Book, Lively, Noter, Slow, elsewhere, ride, spin
-from tests.core.support import RecordingObserver, settle
+from tests.core.support import RecordingObserver, record, settle
 
 LoopMaker = Callable[..., ActorSystem]
 
@@ -63,14 +63,19 @@ class Above(Actor):
 
 
 @pytest.mark.guarantee("G66")
+@pytest.mark.parametrize("is_typed", [False, True])
 @pytest.mark.parametrize("kind", [Noter, Lively])
-def test_a_typed_supervisor_gets_the_child_exit_in_on_signal(loop: ActorSystem, kind: type[Noter]) -> None:
+def test_the_supervisor_option_gets_the_child_exit(
+    loop: ActorSystem, kind: type[Noter], is_typed: bool
+) -> None:
+    """A typed actor gets it in its on_signal."""
     book: Book = []
-    above = loop.spawn(Above, book)
+    above: Any = loop.spawn(Above, book) if is_typed else loop.spawn_raw(record, book)
     handle = loop.options(supervisor=above).spawn(kind, [])
     handle.crash()
     settle(loop)
-    assert [(signal.child, signal.reason) for signal in book] == [(id_of(handle), ExitReason.PANIC)]
+    (told,) = book if is_typed else [message.data for message in book]
+    assert (type(told), told.child, told.reason) == (ChildExit, id_of(handle), ExitReason.PANIC)
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {

@@ -28,6 +28,7 @@ from bandstand.supervision import (
     ChildSpec,
     DynamicSpec,
     PartitionSpec,
+    RestartPolicy,
     SupervisorSpec,
     spawn_supervisor,
 )
@@ -167,6 +168,13 @@ def test_a_child_of_another_class_is_refused(loop: ActorSystem, path: tuple[str,
 def test_of_takes_only_actor_classes(kind: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="not an actor class"):
         child("worker").of(kind)
+
+
+def test_invalid_options_are_refused_when_the_spec_is_made() -> None:
+    with pytest.raises(InvalidArgumentError, match="restart is NEVER"):
+        child("worker", restart=RestartPolicy.NEVER, keep_mailbox=True).of(Worker, [])
+    with pytest.raises(InvalidArgumentError, match="name"):
+        child("").of(Worker, [])
 
 
 # --- crash loops ------------------------------------------------------------------------------------------------------------
