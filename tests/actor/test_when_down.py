@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -44,7 +43,6 @@ from tests.core.support import Boom, check_statistics, settle
 
 pytestmark = [pytest.mark.guarantee("G310", "G311"), pytest.mark.spec("J21")]
 
-LoopMaker = Callable[..., ActorSystem]
 
 BACKOFF = Backoff(initial=0.1)
 
@@ -54,11 +52,21 @@ def first_incarnation() -> None:
     Worker.born = 0
 
 
-def crashed(loop: ActorSystem, book: Book, **options: Any) -> tuple[Supervisor, Worker]:
+class Unneeded(Worker):
+    """Starts only once."""
+
+    def on_start(self) -> None:
+        if self.number > 1:
+            raise IgnoreChild("not needed")
+
+
+def crashed(
+    loop: ActorSystem, book: Book, kind: type[Worker] = Worker, **options: Any
+) -> tuple[Supervisor, Worker]:
     """Return a supervisor whose child 'worker' has crashed and waits 100 ms for its restart, and the child's handle."""
-    root = one_for_one(loop, child("worker", backoff=BACKOFF, **options).of(Worker, book))
+    root = one_for_one(loop, child("worker", backoff=BACKOFF, **options).of(kind, book))
     settle(loop)
-    handle = root.handle(Worker, "worker")
+    handle = root.handle(kind, "worker")
     handle.crash()
     settle(loop)
     assert not is_alive(handle)
@@ -102,30 +110,18 @@ async def test_a_thousand_asks_in_the_tick_of_a_crash_are_answered(
 async def test_a_waiting_ask_ends_at_its_own_deadline(
     virtual_system: ActorSystem, clock: VirtualClock
 ) -> None:
-    root = one_for_one(virtual_system, child("worker", backoff=Backoff(initial=1)).of(Worker, []))
-    handle = root.handle(Worker, "worker")
+    spec = child("worker", backoff=Backoff(initial=1)).of(Worker, [])
+    handle = one_for_one(virtual_system, spec).handle(Worker, "worker")
     handle.crash()
     await turns()
     since = clock.now_ns()
+    handle.incarnation().cancel()
     with pytest.raises(AskTimeoutError):
         await handle.incarnation.within(0.05)()
     assert clock.now_ns() - since == 50_000_000
-    assert await handle.incarnation() == 2  # the ask that ended was not delivered later
-    assert virtual_system.ask_statistics().expired == 1
-    assert virtual_system.ask_statistics().late == 0
-
-
-def test_a_cancelled_ask_is_not_delivered(loop: ActorSystem, clock: VirtualClock) -> None:
-    _, handle = crashed(loop, [])
-    reply = handle.incarnation()
-    assert reply.cancel()
-    clock.advance(0.101)
-    handled = loop.statistics().handled
-    settle(loop)
-    assert loop.ask_statistics().cancelled == 1
-    # Only the supervisor's own messages.
-    assert loop.ask_statistics().answered == 0
-    assert loop.statistics().handled - handled <= 2
+    assert await handle.incarnation() == 2  # those that ended were not delivered later
+    books = virtual_system.ask_statistics()
+    assert (books.answered, books.expired, books.cancelled, books.late) == (1, 1, 1, 0)
 
 
 @pytest.mark.guarantee("G442")
@@ -165,25 +161,16 @@ async def test_an_ask_that_was_begun_ends_with_the_incarnation(virtual_system: A
 
 @pytest.mark.guarantee("G442")
 def test_asks_behind_a_crash_fail_if_the_child_is_not_restarted(loop: ActorSystem) -> None:
-    never = child("worker", restart=RestartPolicy.NEVER).of(Worker, [])
-    given_up = child("worker", max_restarts=0).of(Worker, [])
-    for spec in (never, given_up):
-        handle = one_for_one(loop, spec).handle(Worker, "worker")
+    for options in ({"restart": RestartPolicy.NEVER}, {"max_restarts": 0}):
+        handle = one_for_one(loop, child("worker", **options).of(Worker, [])).handle(Worker, "worker")
         handle.crash()
-        reply = handle.incarnation()
+        gone, reply = handle.incarnation(), handle.incarnation()
+        gone.cancel()
         settle(loop)
         with pytest.raises(TargetEndedError) as caught:
             reply.result()
         assert isinstance(caught.value.__cause__, Boom)
-
-
-def test_cancelled_asks_behind_a_crash_are_not_kept(loop: ActorSystem) -> None:
-    handle = one_for_one(loop, child("worker").of(Worker, [])).handle(Worker, "worker")
-    handle.crash()
-    handle.incarnation().cancel()
-    settle(loop)
-    assert loop.ask_statistics().cancelled == 1
-    assert loop.statistics().dead == 1
+    assert loop.ask_statistics().cancelled == 2
 
 
 def test_an_ask_waits_while_a_nested_supervisor_is_down(loop: ActorSystem, clock: VirtualClock) -> None:
@@ -222,18 +209,6 @@ async def test_an_ask_waits_while_a_group_stops(virtual_system: ActorSystem) -> 
     assert await worker.incarnation() == 2
 
 
-def test_the_queue_is_as_long_as_the_mailbox(loop: ActorSystem, clock: VirtualClock) -> None:
-    _, handle = crashed(loop, [], mailbox=4)
-    replies = [handle.incarnation() for _ in range(4)]
-    with pytest.raises(ActorRestartingError, match="4 messages wait for it"):
-        handle.incarnation().cancel()
-    replies[0].cancel()
-    replies.append(handle.incarnation())  # there is room again
-    clock.advance(0.101)
-    settle(loop)
-    assert [reply.result() for reply in replies[1:]] == [2] * 4
-
-
 def test_asks_that_find_a_full_mailbox_at_the_restart_fail(loop: ActorSystem, clock: VirtualClock) -> None:
     book: Book = []
     root = one_for_one(loop, child("worker", backoff=BACKOFF, keep_mailbox=True, mailbox=4).of(Worker, book))
@@ -254,36 +229,22 @@ def test_asks_that_find_a_full_mailbox_at_the_restart_fail(loop: ActorSystem, cl
 
 async def test_an_actor_that_asks_itself_through_its_supervised_handle_is_a_cycle(loop: ActorSystem) -> None:
     seen: list[BaseException] = []
+    handles: list[Selfish] = []
 
-    class Selfish(Actor):
-        starts = 0
-
-        def __init__(self, handles: list[Selfish]) -> None:
-            self.handles = handles
-
+    class Selfish(Worker):
         async def on_start(self) -> None:
-            type(self).starts += 1
-            if self.handles:
+            if handles:
                 try:
-                    await self.handles[0].value()
+                    await handles[0].incarnation()
                 except AskCycleError as error:
                     seen.append(error)
 
-        @ask
-        def value(self) -> int:
-            return self.starts
-
-        @tell
-        def crash(self) -> None:
-            raise Boom("crash")
-
-    handles: list[Selfish] = []
-    root = one_for_one(loop, child("selfish").of(Selfish, handles))
+    root = one_for_one(loop, child("selfish").of(Selfish, []))
     await turns()
     handles.append(root.handle(Selfish, "selfish"))
     handles[0].crash()
     await turns()
-    assert await handles[0].value() == 2
+    assert await handles[0].incarnation() == 2
     assert len(seen) == 1
 
 
@@ -291,16 +252,20 @@ async def test_an_actor_that_asks_itself_through_its_supervised_handle_is_a_cycl
 
 
 async def test_waiters_fail_when_the_supervisor_gives_up(virtual_system: ActorSystem) -> None:
-    top = spawn_supervisor(
-        virtual_system, SupervisorSpec(children=[ChildSpec("outer", _limited(), restart=RestartPolicy.NEVER)])
-    )
+    class FailsAgain(Worker):
+        def on_start(self) -> None:
+            if self.number > 1:
+                raise Boom("again")
+
+    limited = SupervisorSpec(children=[child("worker", backoff=BACKOFF).of(FailsAgain, [])])
+    spec = ChildSpec("outer", limited, restart=RestartPolicy.NEVER)
+    top = spawn_supervisor(virtual_system, SupervisorSpec(children=[spec]))
     outer = top.supervisor("outer", Supervisor)
     assert outer is not None
     handle = outer.handle(Worker, "worker")
-    through = top.handle(Worker, "outer", "worker")
     handle.crash()
     await turns()
-    replies = [handle.incarnation(), through.incarnation()]
+    replies = [handle.incarnation(), top.handle(Worker, "outer", "worker").incarnation()]
     outer.spend_restarts()
     await asyncio.sleep(0.2)  # the next start fails
     for reply in replies:
@@ -311,38 +276,35 @@ async def test_waiters_fail_when_the_supervisor_gives_up(virtual_system: ActorSy
         handle.incarnation().cancel()
 
 
-def _limited() -> SupervisorSpec:
-    class FailsAgain(Worker):
-        def on_start(self) -> None:
-            if self.number > 1:
-                raise Boom("again")
-
-    return SupervisorSpec(children=[child("worker", backoff=BACKOFF).of(FailsAgain, [])])
-
-
-@pytest.mark.parametrize("request_", ["stop_child", "stop_supervisor", "end_supervisor", "delete_child"])
-def test_waiters_fail_when_the_child_is_stopped(
-    loop: ActorSystem, clock: VirtualClock, request_: str
+@pytest.mark.parametrize(
+    "way", ["stop_child", "stop_supervisor", "end_supervisor", "delete_child", "ignore", "end_loop"]
+)
+def test_waiters_fail_when_the_child_will_not_be_restarted(
+    loop: ActorSystem, clock: VirtualClock, way: str
 ) -> None:
-    root, handle = crashed(loop, [])
+    root, handle = crashed(loop, [], Unneeded if way == "ignore" else Worker)
     reply = handle.incarnation()
-    other = when_down(handle, WhenDown.QUEUE)
-    other.note("lost")
-    if request_ == "stop_supervisor":
+    when_down(handle, WhenDown.QUEUE).note("lost")
+    if way == "stop_supervisor":
         root.stop()
-    elif request_ == "end_supervisor":
+    elif way == "end_supervisor":
         loop.kill_actor(root.actor)
+    elif way == "end_loop":
+        loop.destroy()
+    elif way == "ignore":
+        clock.advance(0.101)
     else:
         root.stop_child("worker")
-        if request_ == "delete_child":
+        if way == "delete_child":
             root.delete_child("worker")
-    settle(loop)
-    with pytest.raises(NoSuchActorError, match="will not be restarted") as caught:
-        reply.result()
-    assert not isinstance(caught.value, ActorRestartingError)
-    with pytest.raises(NoSuchActorError, match="will not be restarted") as caught:
-        handle.incarnation().cancel()
-    assert not isinstance(caught.value, ActorRestartingError)
+    if way != "end_loop":
+        settle(loop)
+    later = handle.incarnation
+    for call in (reply.result, lambda: later().cancel()):
+        with pytest.raises((NoSuchActorError, LoopClosedError)) as caught:
+            call()
+        assert not isinstance(caught.value, ActorRestartingError)
+        assert way == "end_loop" or "will not be restarted" in str(caught.value)
     assert loop.events.counts().dead_letters == 1
 
 
@@ -370,25 +332,6 @@ def test_a_child_that_is_not_restarted_fails_at_once(loop: ActorSystem) -> None:
     assert reply.result() == 3
 
 
-def test_waiters_fail_when_the_next_incarnation_is_ignored(loop: ActorSystem, clock: VirtualClock) -> None:
-    class Optional(Worker):
-        def on_start(self) -> None:
-            if self.number > 1:
-                raise IgnoreChild("not needed")
-
-    root = one_for_one(loop, child("optional", backoff=BACKOFF).of(Optional, []))
-    Optional.born = 1
-    settle(loop)
-    handle = root.handle(Optional, "optional")
-    handle.crash()
-    settle(loop)
-    reply = handle.incarnation()
-    clock.advance(0.101)
-    settle(loop)
-    with pytest.raises(NoSuchActorError, match="will not be restarted"):
-        reply.result()
-
-
 def test_waiters_for_a_dynamic_child_fail_when_its_supervisor_is_restarted(
     loop: ActorSystem, clock: VirtualClock
 ) -> None:
@@ -405,17 +348,6 @@ def test_waiters_for_a_dynamic_child_fail_when_its_supervisor_is_restarted(
     settle(loop)
     with pytest.raises(NoSuchActorError, match="will not be restarted"):
         reply.result()
-
-
-def test_waiters_fail_when_the_loop_ends(make_loop: LoopMaker) -> None:
-    loop = make_loop()
-    _, handle = crashed(loop, [])
-    reply = handle.incarnation()
-    loop.destroy()
-    with pytest.raises(NoSuchActorError):
-        reply.result()
-    with pytest.raises(LoopClosedError):
-        handle.incarnation().cancel()
 
 
 # --- policies ---------------------------------------------------------------------------------------------------------------
@@ -462,18 +394,22 @@ def test_queue_keeps_one_way_messages_and_asks_in_order(loop: ActorSystem, clock
     assert reply.result() == 2
 
 
-def test_a_full_queue_raises(loop: ActorSystem, clock: VirtualClock) -> None:
+def test_the_queue_is_as_long_as_the_mailbox(loop: ActorSystem, clock: VirtualClock) -> None:
     book: Book = []
-    _, handle = crashed(loop, book, mailbox=2)
+    _, handle = crashed(loop, book, mailbox=4)
     queueing = when_down(handle, WhenDown.QUEUE)
+    replies = [handle.incarnation() for _ in range(3)]
     queueing.note(1)
-    queueing.note(2)
-    with pytest.raises(ActorRestartingError, match="2 messages wait for it"):
-        queueing.note(3)
-    assert queueing.note.try_send(3) is False
+    for call in (lambda: handle.incarnation().cancel(), lambda: queueing.note(2)):
+        with pytest.raises(ActorRestartingError, match="4 messages wait for it"):
+            call()
+    assert queueing.note.try_send(2) is False
+    replies[0].cancel()
+    replies.append(handle.incarnation())  # there is room again
     clock.advance(0.101)
     settle(loop)
-    assert book == [(2, 1), (2, 2)]
+    assert [reply.result() for reply in replies[1:]] == [2] * 3
+    assert book == [(2, 1)]
 
 
 def test_a_timeout_limits_the_wait(loop: ActorSystem, clock: VirtualClock) -> None:
@@ -497,16 +433,11 @@ def test_a_timeout_limits_the_wait(loop: ActorSystem, clock: VirtualClock) -> No
     ("policy", "timeout"), [("wait", None), (WhenDown.WAIT, -1), (WhenDown.QUEUE, float("nan")), (None, 1)]
 )
 def test_wrong_arguments_of_when_down_are_refused(loop: ActorSystem, policy: Any, timeout: Any) -> None:
-    root = one_for_one(loop, child("worker").of(Worker, []))
-    handle = root.handle(Worker, "worker")
+    handle = one_for_one(loop, child("worker").of(Worker, [])).handle(Worker, "worker")
     with pytest.raises(InvalidArgumentError, match="when_down"):
         when_down(handle, policy, timeout=timeout)
-
-
-def test_when_down_needs_a_handle_of_something_that_is_restarted(loop: ActorSystem) -> None:
-    plain = loop.spawn(Worker, [])
     with pytest.raises(InvalidArgumentError, match="not restarted"):
-        when_down(plain, WhenDown.WAIT)
+        when_down(loop.spawn(Worker, []), WhenDown.WAIT)
     with pytest.raises(InvalidArgumentError, match="not a handle"):
         when_down("worker", WhenDown.WAIT)
 
@@ -537,36 +468,27 @@ def test_asks_of_other_threads_wait(loop: ActorSystem, clock: VirtualClock, form
     assert answers == [2]
 
 
-def test_an_ask_of_another_thread_fails_when_the_child_is_stopped(loop: ActorSystem) -> None:
+@pytest.mark.parametrize("end", ["deadline", "cancelled", "child stopped"])
+def test_an_ask_of_another_thread_that_ends_while_it_waits(
+    loop: ActorSystem, clock: VirtualClock, end: str
+) -> None:
     root, handle = crashed(loop, [])
-    future = elsewhere(handle.incarnation.future)
-    spin(loop)
-    root.stop_child("worker")
-    settle(loop)
-    with pytest.raises(NoSuchActorError, match="will not be restarted"):
-        future.result(PATIENCE)
-    with pytest.raises(NoSuchActorError, match="will not be restarted"):
-        elsewhere(handle.incarnation.future)
-
-
-def test_a_future_of_another_thread_ends_at_its_deadline(loop: ActorSystem, clock: VirtualClock) -> None:
-    _, handle = crashed(loop, [])
     future = elsewhere(handle.incarnation.within(0.02).future)
     spin(loop)
-    clock.advance(0.05)
-    spin(loop)
-    with pytest.raises(AskTimeoutError):
-        future.result(PATIENCE)
-    clock.advance(0.101)
-    spin(loop)
-    assert loop.ask_statistics().expired == 1
-
-
-def test_a_cancelled_future_is_not_delivered(loop: ActorSystem, clock: VirtualClock) -> None:
-    _, handle = crashed(loop, [])
-    future = elsewhere(handle.incarnation.future)
-    spin(loop)
-    assert future.cancel()
+    if end == "cancelled":
+        assert future.cancel()
+    elif end == "deadline":
+        clock.advance(0.05)
+        spin(loop)
+        with pytest.raises(AskTimeoutError):
+            future.result(PATIENCE)
+        assert loop.ask_statistics().expired == 1
+    else:
+        root.stop_child("worker")
+        settle(loop)
+        for call in (lambda: future.result(PATIENCE), lambda: elsewhere(handle.incarnation.future)):
+            with pytest.raises(NoSuchActorError, match="will not be restarted"):
+                call()
     clock.advance(0.101)
     spin(loop)
     assert loop.ask_statistics().answered == 0
@@ -577,29 +499,18 @@ def test_a_cancelled_future_is_not_delivered(loop: ActorSystem, clock: VirtualCl
 
 @pytest.mark.guarantee("G384")
 def test_an_ask_that_waits_fails_when_the_child_is_given_up(loop: ActorSystem, clock: VirtualClock) -> None:
-    starts: list[int] = []
-
-    class Device(Actor):
-        def __init__(self) -> None:
-            starts.append(1)
-            if len(starts) > 1:
+    class Device(Worker):
+        def on_start(self) -> None:
+            if self.number > 1:
                 raise OSError("no route")
 
-        @tell
-        def crash(self) -> None:
-            raise Boom
-
-        @ask
-        def read(self) -> int:
-            return 5
-
-    spec = DynamicSpec(child=child("device", max_restarts=1, backoff=BACKOFF).of(Device))
+    spec: Any = DynamicSpec(child=child("device", max_restarts=1, backoff=BACKOFF).of(Device, []))
     root = spawn_supervisor(loop, spec, name="devices")
     root.start_child(name="pump")
     pump = root.handle(Device, "pump")
     pump.crash()
     settle(loop)
-    reply = pump.read()
+    reply = pump.incarnation()
     text = (
         r"child 'pump' of supervisor 'devices' is down and will not be restarted: its supervisor has given it up, this would be "
         r"restart 2 within 5 s, and its max_restarts is 1; it ended with reason PANIC \(OSError\('no route'\)\)"
