@@ -258,7 +258,7 @@ async def test_waiters_fail_when_the_supervisor_gives_up(virtual_system: ActorSy
                 raise Boom("again")
 
     limited = SupervisorSpec(children=[child("worker", backoff=BACKOFF).of(FailsAgain, [])])
-    spec = ChildSpec("outer", limited, restart=RestartPolicy.NEVER)
+    spec: ChildSpec[Any] = ChildSpec("outer", limited, restart=RestartPolicy.NEVER)
     top = spawn_supervisor(virtual_system, SupervisorSpec(children=[spec]))
     outer = top.supervisor("outer", Supervisor)
     assert outer is not None
