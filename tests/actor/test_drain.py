@@ -15,13 +15,19 @@ from tests.core.support import RecordingObserver, settle
 pytestmark = pytest.mark.guarantee("G65")
 
 
+@pytest.mark.parametrize("is_elsewhere", [False, True])
 def test_everything_that_was_accepted_is_handled_in_order_and_then_it_ends(
-    loop: ActorSystem, diary: RecordingObserver
+    loop: ActorSystem, diary: RecordingObserver, is_elsewhere: bool
 ) -> None:
+    """Messages of another thread are in the loop's inbox, with reserved slots, and not in the mailbox yet."""
     book: Book = []
     handle = loop.spawn(Lively, book)
-    for number in range(200):
-        handle.note(number)
+
+    def send() -> None:
+        for number in range(200):
+            handle.note(number)
+
+    elsewhere(send) if is_elsewhere else send()
     handle.stop(drain=True)
     assert is_alive(handle)
     settle(loop)
@@ -96,26 +102,9 @@ def test_a_drain_lets_an_async_handler_in_flight_end(loop: ActorSystem, diary: R
     assert [why for _, why in diary.stopped] == [ExitReason.NORMAL]
 
 
+@pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("has_message", [False, True])
-def test_a_drain_during_an_async_start(
-    loop: ActorSystem, diary: RecordingObserver, has_message: bool
-) -> None:
-    book: Book = []
-    handle = loop.spawn(Slow, book)
-    loop.poll_once()
-    if has_message:
-        handle.note(1)
-    handle.stop(drain=True)
-    with pytest.raises(NoSuchActorError):
-        handle.note("too late")
-    spin(loop, 60)
-    messages = [1] if has_message else []
-    assert book == ["starting", "started", *messages, ("stopping", "NORMAL", None), "stopped"]
-    assert [why for _, why in diary.stopped] == [ExitReason.NORMAL]
-
-
-@pytest.mark.parametrize("has_message", [False, True])
-def test_a_drain_in_a_plain_start(loop: ActorSystem, diary: RecordingObserver, has_message: bool) -> None:
+def test_a_drain_during_its_start(loop: ActorSystem, has_message: bool, is_async: bool) -> None:
     book: Book = []
 
     class Brief(Lively):
@@ -124,32 +113,41 @@ def test_a_drain_in_a_plain_start(loop: ActorSystem, diary: RecordingObserver, h
                 self.me.note(1)
             self.stop(drain=True)
 
-    loop.spawn(Brief, book)
-    settle(loop)
-    assert book == [*([1] if has_message else []), ("stop", "NORMAL", None)]
-    assert [why for _, why in diary.stopped] == [ExitReason.NORMAL]
+    if is_async:
+        handle = loop.spawn(Slow, book)
+        loop.poll_once()
+        if has_message:
+            handle.note(1)
+        handle.stop(drain=True)
+        with pytest.raises(NoSuchActorError):
+            handle.note("too late")
+    else:
+        loop.spawn(Brief, book)
+    spin(loop, 60)
+    messages = [1] if has_message else []
+    if is_async:
+        assert book == ["starting", "started", *messages, ("stopping", "NORMAL", None), "stopped"]
+    else:
+        assert book == [*messages, ("stop", "NORMAL", None)]
 
 
-def test_a_panic_while_draining_ends_it_as_any_panic(loop: ActorSystem, diary: RecordingObserver) -> None:
+@pytest.mark.parametrize("end", ["panic", "stop"])
+def test_another_end_while_draining_ends_it_without_the_rest(
+    loop: ActorSystem, diary: RecordingObserver, end: str
+) -> None:
     book: Book = []
     handle = loop.spawn(Lively, book)
-    handle.crash()
+    if end == "panic":
+        handle.crash()
     handle.note("dead letter")
     handle.stop(drain=True)
-    settle(loop)
-    assert book == ["start", ("stop", "PANIC", "Boom")]
-    assert len(diary.dead) == 1
-
-
-def test_a_stop_while_draining_ends_it_without_the_rest(loop: ActorSystem, diary: RecordingObserver) -> None:
-    book: Book = []
-    handle = loop.spawn(Lively, book)
-    handle.note(1)
     handle.stop(drain=True)
-    handle.stop()
+    if end == "stop":
+        handle.stop()
     settle(loop)
-    assert book == ["start", ("stop", "NORMAL", None)]
+    assert book == ["start", ("stop", "PANIC", "Boom") if end == "panic" else ("stop", "NORMAL", None)]
     assert len(diary.dead) == 1
+    assert len(diary.stopped) == 1
 
 
 async def test_those_who_wait_for_room_are_told_when_it_ends(
@@ -188,18 +186,6 @@ def test_an_overflow_policy_gives_nothing_up_for_a_message_that_comes_too_late(
     settle(loop)
     assert book == [1, 2]
     assert diary.dropped == []
-
-
-def test_what_another_thread_sent_before_is_handled(loop: ActorSystem, diary: RecordingObserver) -> None:
-    book: Book = []
-    handle = loop.spawn(Lively, book)
-    elsewhere(lambda: [handle.note(number) for number in range(50)])
-    # They are in the loop's inbox, with reserved slots, and not in the mailbox yet.
-    handle.stop(drain=True)
-    assert is_alive(handle)
-    settle(loop)
-    assert book == ["start", *range(50), ("stop", "NORMAL", None)]
-    assert diary.dead == []
 
 
 def test_nothing_that_was_accepted_is_lost_to_threads_that_race_with_a_drain(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import logging
+import re
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ import pytest
 from bandstand.actor import Actor, ActorSystem, id_of, tell
 from bandstand.core import Context, Verdict
 from bandstand.errors import NoSuchActorError
-from tests.core.support import idle, settle
+from tests.core.support import settle
 
 pytestmark = pytest.mark.guarantee("G327")
 
@@ -37,27 +39,22 @@ def error_of(till: Till) -> str:
     return str(caught.value)
 
 
-def test_an_actor_that_has_failed(loop: ActorSystem) -> None:
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [
+        (lambda till: till.fail("stuck"), "has ended with reason PANIC (ValueError: stuck)"),
+        (lambda till: till.finish(), "has ended normally"),
+        (lambda till: till.kill(), "has ended with reason FAIL (ActorKilledError: "),
+    ],
+    ids=["failed", "stopped", "killed"],
+)
+def test_how_an_actor_has_ended(loop: ActorSystem, end: Callable[[Till], object], words: str) -> None:
     till = loop.spawn(Till)
-    till.fail("the drawer is stuck")
+    end(till)
     settle(loop)
-    assert error_of(till).endswith("its actor has ended with reason PANIC (ValueError: the drawer is stuck)")
-    with pytest.raises(NoSuchActorError, match=r"it has ended with reason PANIC \(ValueError: the drawer"):
+    assert f"its actor {words}" in error_of(till)
+    with pytest.raises(NoSuchActorError, match=re.escape(f"it {words}")):
         loop.send(id_of(till), 1)
-
-
-def test_an_actor_that_has_stopped(loop: ActorSystem) -> None:
-    till = loop.spawn(Till)
-    till.finish()
-    settle(loop)
-    assert error_of(till).endswith("its actor has ended normally")
-
-
-def test_an_actor_that_was_killed(loop: ActorSystem) -> None:
-    till = loop.spawn(Till)
-    till.kill()
-    settle(loop)
-    assert "has ended with reason FAIL (ActorKilledError: " in error_of(till)
 
 
 def test_raw_actors(loop: ActorSystem) -> None:
@@ -71,11 +68,6 @@ def test_raw_actors(loop: ActorSystem) -> None:
         loop.send(actor, 1)
     with pytest.raises(NoSuchActorError, match=r"it has ended with reason FAIL$"):
         loop.stop_actor(actor)
-
-
-def test_a_bare_number_does_not_know(loop: ActorSystem) -> None:
-    actor = loop.spawn_raw(idle)
-    loop.stop_actor(actor)
     with pytest.raises(NoSuchActorError, match="it has ended, or never existed"):
         loop.send(int(actor), 1)
 
