@@ -192,9 +192,7 @@ class ReadOnly(Actor):
 
 
 @pytest.mark.guarantee("G58")
-async def test_an_object_that_refuses_attributes_can_run_as_an_actor_with_children(
-    virtual_system: ActorSystem,
-) -> None:
+async def test_an_object_that_refuses_attributes_can_be_an_actor(virtual_system: ActorSystem) -> None:
     frozen = virtual_system.spawn(Frozen, 5)
     assert await frozen.value() == 5
     assert await frozen.of_child() == 6

@@ -126,9 +126,7 @@ def under_supervisor(
 
 
 @pytest.mark.parametrize("keep_mailbox", [False, True])
-async def test_the_next_incarnation_answers_the_asks_that_wait(
-    system: ActorSystem, keep_mailbox: bool
-) -> None:
+async def test_the_next_incarnation_answers_waiting_asks(system: ActorSystem, keep_mailbox: bool) -> None:
     _root, oracle = under_supervisor(system, [], keep_mailbox=keep_mailbox)
     replies = [oracle.broken(), oracle.plain(1), oracle.quick(2)]
     ends = [await outcome(reply) for reply in replies]

@@ -120,9 +120,7 @@ def test_then_may_be_a_coroutine_function(loop: ActorSystem) -> None:
     assert book == [("finished", 7)]
 
 
-def test_an_error_in_then_fails_the_actor_and_not_the_work(
-    loop: ActorSystem, diary: RecordingObserver
-) -> None:
+def test_an_error_in_then_fails_the_actor(loop: ActorSystem, diary: RecordingObserver) -> None:
     book: Book = []
     handle = loop.spawn(Puppet, book)
     handle.do(lambda me: me.background(seven(), then=me.fail, failed=me.write))
@@ -177,9 +175,7 @@ async def test_a_thread_can_be_awaited_in_the_background(loop: ActorSystem) -> N
 
 
 @pytest.mark.real_time(reason="a thread is real, and so is the time it takes")
-async def test_the_result_of_a_thread_is_dropped_when_its_actor_has_ended(
-    loop: ActorSystem, diary: RecordingObserver
-) -> None:
+async def test_the_result_of_a_thread_of_an_ended_actor(loop: ActorSystem, diary: RecordingObserver) -> None:
     book: Book = []
     gate = threading.Event()
     handle = loop.spawn(Puppet, book)
@@ -219,9 +215,7 @@ async def test_cancelled_work_sends_no_message(loop: ActorSystem) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_by_hand", [False, True])
-def test_work_that_is_cancelled_where_it_was_started_leaves_no_warning(
-    loop: ActorSystem, is_by_hand: bool
-) -> None:
+def test_work_that_is_cancelled_at_once_leaves_no_warning(loop: ActorSystem, is_by_hand: bool) -> None:
     # Warnings are errors here: "coroutine was never awaited" is one.
     book: Book = []
     handle = loop.spawn(Puppet, book)

@@ -128,9 +128,7 @@ async def test_a_batch_frees_room_and_includes_senders_that_waited_for_it(loop: 
 
 
 @pytest.mark.guarantee("G231")
-def test_other_threads_the_actor_itself_and_an_alarm_send_single_items(
-    loop: ActorSystem, clock: VirtualClock
-) -> None:
+def test_threads_the_actor_and_an_alarm_send_single_items(loop: ActorSystem, clock: VirtualClock) -> None:
     book: list[Any] = []
     writer = loop.spawn(Writer, book)
     for row in range(3):
@@ -244,9 +242,7 @@ async def test_the_handler_is_cancelled_when_all_its_asks_are(loop: ActorSystem)
 
 @pytest.mark.guarantee("G232", "G233")
 @pytest.mark.parametrize(("name", "cause"), [("short", InvalidVerdictError), ("bad", Boom)])
-async def test_all_callers_of_a_batch_get_its_failure(
-    loop: ActorSystem, name: str, cause: type[Exception]
-) -> None:
+async def test_all_callers_get_the_failure(loop: ActorSystem, name: str, cause: type[Exception]) -> None:
     store = loop.spawn(Store, [])
     replies = [getattr(store, name)(key) for key in range(3)]
     for reply in replies:
@@ -336,9 +332,7 @@ def yields(self: Any, rows: list[int]) -> Iterable[int]:
         (batch_ask(), takes_one, "takes_one, whose parameter row has type int"),
     ],
 )
-def test_a_wrong_signature_is_refused_when_it_is_declared(
-    decorator: Callable[[Any], Any], function: Any, words: str
-) -> None:
+def test_a_wrong_signature_is_refused(decorator: Callable[[Any], Any], function: Any, words: str) -> None:
     with pytest.raises(DeclarationError, match=words):
         decorator(function)
 

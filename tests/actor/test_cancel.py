@@ -114,9 +114,7 @@ async def test_the_next_message_waits_for_the_cleanup_of_a_cancelled_handler(sys
     assert log == ["tidies up", "is tidy", "plain 1"]
 
 
-async def test_a_handler_that_swallows_its_cancellation_continues_without_a_reply(
-    system: ActorSystem,
-) -> None:
+async def test_a_handler_that_swallows_its_cancellation_continues(system: ActorSystem) -> None:
     log: list[str] = []
     oracle, second = system.spawn(Oracle, log), Event()
     asker = task_of(oracle.stubborn(Event(), second, 1))
@@ -257,9 +255,7 @@ class Tenant(Actor):
 
 @pytest.mark.guarantee("G31")
 @pytest.mark.parametrize("ending", ["kill", "stop"])
-async def test_an_ask_in_the_cleanup_of_a_stopped_handler_is_answered(
-    system: ActorSystem, ending: str
-) -> None:
+async def test_an_ask_in_the_cleanup_of_a_handler_is_answered(system: ActorSystem, ending: str) -> None:
     log: list[str] = []
     landlord = system.spawn(Oracle, [])
     tenant = system.spawn(Tenant, landlord, log)

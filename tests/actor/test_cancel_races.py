@@ -58,9 +58,7 @@ async def test_no_cancellation_is_left_for_the_next_message(system: ActorSystem)
         assert await keeper.pending_cancellations() == 0
 
 
-async def test_a_timeout_inside_a_handler_is_not_mistaken_for_a_cancellation(
-    virtual_system: ActorSystem,
-) -> None:
+async def test_a_timeout_in_a_handler_is_not_mistaken_for_a_cancellation(virtual_system: ActorSystem) -> None:
     keeper = virtual_system.spawn(Timekeeper)
     assert await keeper.own_timeout(20) == "timed out"
     asker = task_of(keeper.refuse())

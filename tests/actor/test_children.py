@@ -165,9 +165,7 @@ def test_children_of_a_supervised_parent_come_and_go_with_each_incarnation(loop:
 # --- signals ------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_child_that_ends_abnormally_fails_its_parent(
-    loop: ActorSystem, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_failing_child_fails_its_parent(loop: ActorSystem, caplog: pytest.LogCaptureFixture) -> None:
     book: Book = []
     parent = loop.spawn(Parent, book, "a", "b")
     (await parent.child("a")).crash()

@@ -202,9 +202,7 @@ def test_with_carry_context_off_nothing_travels(clock: VirtualClock, loop_factor
         assert book == ["nobody", ["nobody"] * 4]
 
 
-def test_a_dead_letter_shows_its_data_without_the_envelope(
-    loop: ActorSystem, diary: RecordingObserver
-) -> None:
+def test_a_dead_letter_shows_no_envelope(loop: ActorSystem, diary: RecordingObserver) -> None:
     handle = loop.spawn(ContextReader, [])
     as_user("ann", lambda: handle.change("x"))
     handle.stop()

@@ -130,7 +130,7 @@ def test_a_class_without_a_summary_and_what_cannot_be_shown(
         assert ("state:" in report) is ("Silent" not in words)
 
 
-def test_long_and_hostile_texts_are_cut_and_stay_on_their_line(
+def test_long_texts_are_cut_and_stay_on_their_line(
     loop: ActorSystem, caplog: pytest.LogCaptureFixture
 ) -> None:
     loop.spawn(Verbose).fail("x" * 10_000)
@@ -156,9 +156,7 @@ def test_a_raw_actor(loop: ActorSystem, caplog: pytest.LogCaptureFixture) -> Non
     assert "parse\n  message: {'a': 1}\n" in report
 
 
-def test_a_failure_outside_of_messages_names_none(
-    loop: ActorSystem, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_failure_outside_of_messages(loop: ActorSystem, caplog: pytest.LogCaptureFixture) -> None:
     def idle(ctx: Context[None], data: object) -> None: ...
 
     actor = loop.kernel.actors.spawn(idle, None, "idle", 100, None, None, None)
@@ -183,9 +181,7 @@ def test_the_traceback_starts_in_the_users_code(
 
 @pytest.mark.guarantee("G326")
 @pytest.mark.parametrize("debug", [False, True])
-def test_the_cause_of_a_failed_ask_starts_in_the_users_code(
-    loop: ActorSystem, monkeypatch: pytest.MonkeyPatch, debug: bool
-) -> None:
+def test_the_cause_of_a_failed_ask(loop: ActorSystem, monkeypatch: pytest.MonkeyPatch, debug: bool) -> None:
     class Broken(Actor):
         @ask
         def value(self) -> int:

@@ -153,17 +153,6 @@ async def test_a_cycle_through_asyncio_helpers_is_found(system: ActorSystem, met
     assert await first.ping() == await second.ping() == "pong"
 
 
-@THROUGH
-async def test_an_actor_that_asks_itself_through_asyncio_helpers_is_found(
-    system: ActorSystem, method: str
-) -> None:
-    [alone] = named(system, "alone")
-    with pytest.raises(AskCycleError, match=r"'alone' .* asks 'alone'"):
-        await getattr(alone, method)(alone)
-    await turns()
-    assert await alone.ping() == "pong"
-
-
 async def test_a_cycle_with_a_wait_for_room_is_found(system: ActorSystem) -> None:
     first = system.options(name="first").spawn(Node)
     second, gate = system.options(name="second", mailbox=CAP).spawn(Node), Event()
@@ -285,22 +274,6 @@ async def test_a_diamond_is_not_a_cycle(system: ActorSystem) -> None:
 
     left, right, bottom = named(system, "left", "right", "bottom")
     assert list(await system.spawn(Top).both(left, right, bottom)) == ["pong"] * 3
-
-
-async def test_a_wait_that_has_ended_closes_no_cycle(system: ActorSystem) -> None:
-    first, second = named(system, "first", "second")
-    for _ in range(3):
-        assert await first.through(second) == "pong"
-        assert await second.through(first) == "pong"
-        gone = watch(first.through(second, second, second))
-        await turns()
-        gone.cancel()
-        with pytest.raises(AskCycleError):
-            await first.through(second, first)
-    cut = watch(first.through(second))
-    cut.cancel()
-    await turns()
-    assert await second.through(first) == "pong"
 
 
 def test_a_cycle_through_a_task_ends_at_the_deadline(clock: VirtualClock) -> None:

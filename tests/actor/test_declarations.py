@@ -11,7 +11,7 @@ from typing import Any, Never, NoReturn
 
 import pytest
 
-from bandstand.actor import Actor, ActorSystem, Reply, ask, is_alive, tell
+from bandstand.actor import Actor, ActorSystem, Reply, ask, tell
 from bandstand.actor.decorators import DeclaredMethod
 from bandstand.core import ExitReason, Lane, Verdict
 from bandstand.errors import (
@@ -24,7 +24,6 @@ from bandstand.errors import (
 from bandstand.testing import VirtualClock
 from tests.actor.answers import answer, outcome
 from tests.actor.declaring import LOOSE, Book, class_with, loose_ask, loose_tell, nothing
-from tests.core.support import Boom
 
 pytestmark = pytest.mark.guarantee("G58")
 
@@ -69,31 +68,6 @@ def test_raises_must_contain_exception_classes() -> None:
     for bad in (BaseException, KeyboardInterrupt, KeyError("x"), [KeyError], (KeyError, "x"), int, None):
         with pytest.raises(DeclarationError, match=r"raises contains .*: pass Exception or classes"):
             ask(raises=bad)
-
-
-def test_a_declared_exception_is_an_answer_and_any_other_a_failure(loop: ActorSystem) -> None:
-    class Picky(Actor):
-        @ask(raises=(KeyError, ValueError))
-        def pick(self, error: Exception) -> None:
-            raise error
-
-        @ask(raises=LookupError)
-        async def pick_later(self, error: Exception) -> None:
-            raise error
-
-    picky = loop.spawn(Picky)
-    for error in (KeyError("no"), ValueError("no")):
-        with pytest.raises(type(error)) as caught:
-            answer(loop, picky.pick(error))
-        assert caught.value is error
-    # Also a class derived from a declared one.
-    with pytest.raises(KeyError):
-        answer(loop, picky.pick_later(KeyError("no")))
-    assert is_alive(picky)
-    with pytest.raises(TargetEndedError) as ended:
-        answer(loop, picky.pick(Boom("no")))
-    assert isinstance(ended.value.__cause__, Boom)
-    assert not is_alive(picky)
 
 
 def test_a_declared_method_keeps_its_name_and_docstring() -> None:
@@ -290,9 +264,7 @@ def test_the_error_of_a_method_that_returns_something_names_it(loop: ActorSystem
     ],
     ids=str,
 )
-def test_a_class_sets_the_deadline_of_its_asks(
-    clock: VirtualClock, said: dict[str, Any], waited: int | None
-) -> None:
+def test_a_class_sets_the_deadline(clock: VirtualClock, said: dict[str, Any], waited: int | None) -> None:
     async def silent(self: object) -> int:
         await asyncio.sleep(3600)
         return 1

@@ -157,15 +157,6 @@ def test_a_callee_may_stop_its_caller_which_exits_after_its_turn(loop: ActorSyst
     assert is_alive(b)
 
 
-@pytest.mark.guarantee("G123")
-def test_a_callee_may_stop_itself(loop: ActorSystem, book: list[str]) -> None:
-    a, b = pair(loop, book)
-    a.do(b.leave)
-    settle(loop)
-    assert book == ["a begins", "a ends"]
-    assert not is_alive(b)
-
-
 @pytest.mark.guarantee("G122")
 async def test_a_coroutine_is_never_called_directly(loop: ActorSystem, book: list[str]) -> None:
     a, b = pair(loop, book)
@@ -228,9 +219,7 @@ def test_a_direct_call_in_another_context_changes_only_that_one(loop: ActorSyste
 
 
 @pytest.mark.guarantee("G121")
-def test_an_ask_of_a_plain_method_is_answered_when_the_call_returns(
-    loop: ActorSystem, book: list[str]
-) -> None:
+def test_an_ask_of_a_plain_method_is_answered_in_the_call(loop: ActorSystem, book: list[str]) -> None:
     a, b = pair(loop, book)
 
     def deed() -> None:
@@ -259,15 +248,6 @@ def test_a_direct_ask_that_fails_its_actor_ends_with_target_ended(loop: ActorSys
     with pytest.raises(TargetEndedError, match="in the call"):
         replies[0].result()
     assert is_alive(a)
-
-
-@pytest.mark.guarantee("G122")
-def test_a_message_from_outside_all_turns_is_queued(loop: ActorSystem, book: list[str]) -> None:
-    _a, b = pair(loop, book)
-    b.note("waits")
-    assert book == []
-    settle(loop)
-    assert book == ["b waits nobody's"]
 
 
 @pytest.mark.guarantee("G122")

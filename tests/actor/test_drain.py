@@ -9,7 +9,7 @@ import pytest
 from bandstand.actor import Actor, ActorSystem, ask, is_alive, tell
 from bandstand.core import ExitReason, Overflow
 from bandstand.errors import NoSuchActorError, TargetEndedError
-from tests.actor.players import PATIENCE, Book, Lively, Noter, Slow, elsewhere, ride, spin
+from tests.actor.players import PATIENCE, Book, Lively, Noter, Slow, elsewhere, spin
 from tests.core.support import RecordingObserver, settle
 
 pytestmark = pytest.mark.guarantee("G65")
@@ -54,16 +54,6 @@ def test_later_sends_are_refused_with_a_clear_error(loop: ActorSystem, diary: Re
     settle(loop)
     assert book == ["before"]
     assert diary.full == []  # it is not full, it is closed
-
-
-async def test_asks_that_wait_are_answered(loop: ActorSystem) -> None:
-    handle = loop.spawn(Noter, [])
-    handle.note(1)
-    replies = [handle.count() for _ in range(5)]
-    handle.stop(drain=True)
-    assert [await reply for reply in replies] == [1] * 5
-    assert await handle.ended() is ExitReason.NORMAL
-    assert loop.ask_statistics().answered == 5
 
 
 def test_a_drain_from_inside(loop: ActorSystem) -> None:
@@ -132,9 +122,7 @@ def test_a_drain_during_its_start(loop: ActorSystem, has_message: bool, is_async
 
 
 @pytest.mark.parametrize("end", ["panic", "stop"])
-def test_another_end_while_draining_ends_it_without_the_rest(
-    loop: ActorSystem, diary: RecordingObserver, end: str
-) -> None:
+def test_another_end_while_draining(loop: ActorSystem, diary: RecordingObserver, end: str) -> None:
     book: Book = []
     handle = loop.spawn(Lively, book)
     if end == "panic":
@@ -150,9 +138,7 @@ def test_another_end_while_draining_ends_it_without_the_rest(
     assert len(diary.stopped) == 1
 
 
-async def test_those_who_wait_for_room_are_told_when_it_ends(
-    loop: ActorSystem, diary: RecordingObserver
-) -> None:
+async def test_waits_for_room_end_with_the_actor(loop: ActorSystem, diary: RecordingObserver) -> None:
     book: Book = []
     handle = loop.options(mailbox=2).spawn(Noter, book)
     accepted = 0
@@ -188,7 +174,7 @@ def test_an_overflow_policy_gives_nothing_up_for_a_message_that_comes_too_late(
     assert diary.dropped == []
 
 
-def test_nothing_that_was_accepted_is_lost_to_threads_that_race_with_a_drain(
+def test_nothing_is_lost_to_threads_that_race_with_a_drain(
     loop: ActorSystem, diary: RecordingObserver
 ) -> None:
     book: Book = []
@@ -237,24 +223,6 @@ def test_a_drain_with_timers_and_a_ticker_ends(loop: ActorSystem) -> None:
     loop.run(until_idle=True)
     assert book == [1]
     assert loop.statistics().timers_pending == 0
-
-
-def test_a_handler_that_waits_for_an_answer_of_a_draining_actor_gets_it(loop: ActorSystem) -> None:
-    class Asker(Actor):
-        def __init__(self, other: Noter) -> None:
-            self.other = other
-
-        @ask
-        async def go(self) -> int:
-            reply = self.other.count()
-            self.other.stop(drain=True)
-            return await reply
-
-    async def body() -> int:
-        other = loop.spawn(Noter, [1, 2, 3])
-        return await loop.spawn(Asker, other).go()
-
-    assert ride(loop, body) == 3
 
 
 @pytest.mark.guarantee("G65")

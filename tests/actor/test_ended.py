@@ -25,9 +25,7 @@ LoopMaker = Callable[..., ActorSystem]
 
 
 @pytest.mark.guarantee("G65", "G60")
-async def test_a_kill_cancels_the_suspended_handler_and_ends_its_ask(
-    loop: ActorSystem, diary: RecordingObserver
-) -> None:
+async def test_a_kill_cancels_the_handler_and_its_ask(loop: ActorSystem, diary: RecordingObserver) -> None:
     book: Book = []
 
     class Stuck(Actor):
@@ -143,7 +141,7 @@ def test_stop_and_kill_from_another_thread(loop: ActorSystem, diary: RecordingOb
 
 
 @pytest.mark.guarantee("G59")
-def test_stop_and_kill_from_another_thread_after_the_loop_has_ended(
+def test_stop_and_kill_after_the_loop_has_ended(
     make_loop: LoopMaker, caplog: pytest.LogCaptureFixture
 ) -> None:
     loop = make_loop()

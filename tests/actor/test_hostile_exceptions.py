@@ -81,9 +81,7 @@ class Raiser(Actor):
 
 
 @pytest.mark.parametrize("place", ["handle", "handle_async", "handle_list", "timer", "work"])
-async def test_a_handler_that_raises_it_is_restarted(
-    loop: ActorSystem, clock: VirtualClock, how: str, place: str
-) -> None:
+async def test_a_handler_raises_it(loop: ActorSystem, clock: VirtualClock, how: str, place: str) -> None:
     book: Book = []
     root = one_for_one(loop, child("raiser").of(Raiser, book))
     handle: Any = root.handle(Raiser, "raiser")
@@ -96,9 +94,7 @@ async def test_a_handler_that_raises_it_is_restarted(
 
 
 @pytest.mark.parametrize("place", ["answer", "answer_async", "answer_list"])
-async def test_an_ask_that_raises_it_ends_and_the_actor_is_restarted(
-    loop: ActorSystem, how: str, place: str
-) -> None:
+async def test_an_ask_that_raises_it_ends(loop: ActorSystem, how: str, place: str) -> None:
     book: Book = []
     root = one_for_one(loop, child("raiser").of(Raiser, book))
     handle: Any = root.handle(Raiser, "raiser")
@@ -119,9 +115,7 @@ async def test_a_declared_one_is_an_answer(loop: ActorSystem, how: str) -> None:
 
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("is_supervised", [False, True])
-def test_a_start_that_raises_it_fails(
-    loop: ActorSystem, how: str, is_async: bool, is_supervised: bool
-) -> None:
+def test_a_start_raises_it(loop: ActorSystem, how: str, is_async: bool, is_supervised: bool) -> None:
     class Stillborn(Actor):
         def on_start(self) -> Any:
             if is_async:

@@ -83,9 +83,7 @@ def test_nothing_can_be_set_on_a_handle(loop: ActorSystem, name: str) -> None:
         delattr(handle, name)
 
 
-def test_a_descriptor_that_nobody_can_look_at_through_the_class_is_hidden_like_the_others(
-    loop: ActorSystem,
-) -> None:
+def test_a_descriptor_that_works_only_on_objects_is_hidden(loop: ActorSystem) -> None:
     class Shy:
         def __get__(self, instance: object, owner: type | None = None) -> int:
             if instance is None:

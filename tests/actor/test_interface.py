@@ -79,9 +79,7 @@ def test_a_handle_of_an_implementation_has_all_members_of_handles(loop: ActorSys
         counter.add(1)
 
 
-def test_a_sync_declaration_may_have_an_async_implementation_and_the_other_way_round(
-    loop: ActorSystem,
-) -> None:
+def test_a_sync_declaration_may_have_an_async_implementation(loop: ActorSystem) -> None:
     class Either(Interface, Protocol):
         @tell
         def note(self, line: str) -> None: ...

@@ -8,20 +8,18 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import ActorSystem, MessageActor, ask, is_alive, on
+from bandstand.actor import ActorSystem, MessageActor, ask, on
 from bandstand.errors import (
     AskTimeoutError,
     InvalidArgumentError,
     LoopBusyError,
     MailboxFullError,
     NoSuchActorError,
-    TargetEndedError,
     UnknownMessageError,
 )
 from bandstand.testing import VirtualClock
-from tests.actor.accounts import Account, Balance, BigDeposit, Bonus, Close, Deposit, Fail, Stranger
+from tests.actor.accounts import Account, Balance, BigDeposit, Bonus, Close, Deposit, Stranger
 from tests.actor.answers import answer, outcome
-from tests.core.support import Boom
 
 pytestmark = [pytest.mark.guarantee("G58"), pytest.mark.spec("S11")]
 
@@ -125,16 +123,6 @@ def test_the_forms_of_tell(loop: ActorSystem) -> None:
             send(Deposit(1))
     with pytest.raises(NoSuchActorError, match="Account"):
         account.ask(Balance()).cancel()
-
-
-def test_a_declared_exception_is_an_answer_and_any_other_a_failure(loop: ActorSystem) -> None:
-    account = loop.spawn(Account)
-    with pytest.raises(KeyError):
-        answer(loop, account.ask(Fail(KeyError("x"))))
-    assert is_alive(account)
-    with pytest.raises(TargetEndedError) as ended:
-        answer(loop, account.ask(Fail(Boom())))
-    assert isinstance(ended.value.__cause__, Boom)
 
 
 @pytest.mark.guarantee("G61")

@@ -36,9 +36,7 @@ class Unmade(Actor):
 
 
 @pytest.mark.guarantee("G64")
-def test_what_a_constructor_raises_comes_out_of_spawn_and_there_is_no_actor(
-    loop: ActorSystem, diary: RecordingObserver
-) -> None:
+def test_what_a_constructor_raises_comes_out_of_spawn(loop: ActorSystem, diary: RecordingObserver) -> None:
     error = Boom("in __init__")
     with pytest.raises(Boom) as caught:
         loop.spawn(Unmade, error)
@@ -67,9 +65,7 @@ def test_a_failed_constructor_leaves_no_object_behind(loop: ActorSystem) -> None
 
 
 @pytest.mark.guarantee("G64")
-def test_a_plain_on_start_that_fails_is_start_failed_with_its_cause(
-    loop: ActorSystem, diary: RecordingObserver
-) -> None:
+def test_a_plain_on_start_that_fails_is_a_start_error(loop: ActorSystem, diary: RecordingObserver) -> None:
     error = Boom("start")
     stopped: Book = []
 
@@ -133,9 +129,7 @@ async def test_an_async_start_that_fails_ends_the_actor_and_answers_those_who_wa
 
 
 @pytest.mark.guarantee("G65")
-def test_a_stop_during_an_async_start_cancels_it_and_calls_no_on_stop(
-    loop: ActorSystem, diary: RecordingObserver
-) -> None:
+def test_a_stop_during_an_async_start_calls_no_on_stop(loop: ActorSystem, diary: RecordingObserver) -> None:
     book: Book = []
     handle = loop.spawn(Slow, book)
     loop.poll_once()

@@ -31,9 +31,7 @@ LoopMaker = Callable[..., ActorSystem]
 
 @pytest.mark.guarantee("G65")
 @pytest.mark.parametrize("end", ENDS)
-def test_on_stop_is_called_once_for_every_kind_of_end(
-    loop: ActorSystem, diary: RecordingObserver, end: str
-) -> None:
+def test_on_stop_is_called_once_for_every_end(loop: ActorSystem, diary: RecordingObserver, end: str) -> None:
     deed, reason = ENDS[end]
     book: Book = []
     handle = loop.spawn(Lively, book)
@@ -51,9 +49,7 @@ def test_on_stop_is_called_once_for_every_kind_of_end(
 
 @pytest.mark.guarantee("G65")
 @pytest.mark.parametrize("end", ENDS)
-def test_an_actor_is_stopping_until_its_async_on_stop_has_ended(
-    loop: ActorSystem, diary: RecordingObserver, end: str
-) -> None:
+def test_an_actor_is_stopping_during_on_stop(loop: ActorSystem, diary: RecordingObserver, end: str) -> None:
     deed, reason = ENDS[end]
     book: Book = []
     handle = loop.spawn(Slow, book)
@@ -78,9 +74,7 @@ def test_an_actor_is_stopping_until_its_async_on_stop_has_ended(
 
 
 @pytest.mark.guarantee("G65")
-def test_a_kill_ends_an_actor_in_the_middle_of_its_on_stop(
-    loop: ActorSystem, diary: RecordingObserver
-) -> None:
+def test_a_kill_ends_an_actor_during_its_on_stop(loop: ActorSystem, diary: RecordingObserver) -> None:
     book: Book = []
     handle = loop.spawn(Slow, book)
     spin(loop)
@@ -142,9 +136,7 @@ def test_on_stop_runs_when_run_ends(loop: ActorSystem, diary: RecordingObserver,
 @pytest.mark.guarantee("G65")
 @pytest.mark.parametrize("kind", [Lively, Slow])
 @pytest.mark.parametrize("is_asked", [False, True])
-def test_on_stop_runs_at_the_end_of_an_async_with(
-    loop: ActorSystem, kind: type[Noter], is_asked: bool
-) -> None:
+def test_on_stop_runs_at_the_end_of_a_block(loop: ActorSystem, kind: type[Noter], is_asked: bool) -> None:
     book: Book = []
 
     async def body() -> None:
@@ -260,9 +252,7 @@ class Asking(Noter):
 
 @pytest.mark.guarantee("G65")
 @pytest.mark.parametrize("is_busy", [False, True])
-def test_an_actor_that_is_ending_can_ask_others(
-    make_loop: LoopMaker, clock: VirtualClock, is_busy: bool
-) -> None:
+def test_an_ending_actor_can_ask_others(make_loop: LoopMaker, clock: VirtualClock, is_busy: bool) -> None:
     loop = make_loop(loop_factory=clock.new_event_loop)
     book: Book = []
 
@@ -282,9 +272,7 @@ def test_an_actor_that_is_ending_can_ask_others(
 
 
 @pytest.mark.guarantee("G65")
-def test_the_end_of_a_loop_takes_no_longer_than_the_last_on_stop(
-    make_loop: LoopMaker, clock: VirtualClock
-) -> None:
+def test_the_end_of_a_loop_waits_for_on_stop_only(make_loop: LoopMaker, clock: VirtualClock) -> None:
     # Otherwise every program with an async on_stop would take the whole stop timeout to end.
     loop = make_loop(loop_factory=clock.new_event_loop)
     book: Book = []

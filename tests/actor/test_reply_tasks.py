@@ -66,9 +66,7 @@ async def test_several_tasks_may_have_the_same_reply(system: ActorSystem) -> Non
 
 
 @pytest.mark.parametrize("has_begun", [True, False])
-async def test_cancelling_the_only_task_of_a_reply_cancels_the_ask(
-    system: ActorSystem, has_begun: bool
-) -> None:
+async def test_cancelling_the_only_task_cancels_the_ask(system: ActorSystem, has_begun: bool) -> None:
     log: list[str] = []
     oracle = system.spawn(Oracle, log)
     reply = oracle.held(Event(), 3)
@@ -84,9 +82,7 @@ async def test_cancelling_the_only_task_of_a_reply_cancels_the_ask(
     assert log == ["begins 3", "cancelled 3", "plain 1"]
 
 
-async def test_a_task_that_is_cancelled_before_it_begins_leaves_the_ask_to_others(
-    system: ActorSystem,
-) -> None:
+async def test_a_task_cancelled_before_it_begins_leaves_the_ask_to_others(system: ActorSystem) -> None:
     oracle, gate = system.spawn(Oracle), Event()
     reply = oracle.held(gate, 3)
     first = asyncio.create_task(reply)

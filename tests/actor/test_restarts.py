@@ -186,24 +186,6 @@ def test_a_handle_survives_the_restart_of_a_nested_supervisor(loop: ActorSystem)
     assert book == [(1, "one"), (2, "two")]
 
 
-def test_calls_fail_while_a_nested_supervisor_is_down(loop: ActorSystem, clock: VirtualClock) -> None:
-    book: Book = []
-    inner = SupervisorSpec(children=[child("worker").of(Worker, book)], max_restarts=0)
-    root = one_for_one(loop, ChildSpec("inner", inner, backoff=Backoff(initial=0.1)))
-    settle(loop)
-    handle = root.handle(Worker, "inner", "worker")
-    handle.crash()
-    settle(loop)
-    with pytest.raises(NoSuchActorError, match="'inner/worker'"):
-        handle.note("lost")
-    assert handle.note.try_send("lost") is False
-    clock.advance(0.101)
-    settle(loop)
-    handle.note("found")
-    settle(loop)
-    assert book == [(2, "found")]
-
-
 def test_handles_on_other_threads_survive_restarts(loop: ActorSystem, diary: RecordingObserver) -> None:
     book: Book = []
     spec = child("worker", keep_mailbox=True, mailbox=1 << 15).of(Worker, book)

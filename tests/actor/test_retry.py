@@ -81,9 +81,7 @@ def ms_since(clock: VirtualClock, start: int) -> float:
     return (clock.now_ns() - start) / 1e6
 
 
-async def test_an_ask_is_repeated_until_it_is_answered(
-    virtual_system: ActorSystem, clock: VirtualClock
-) -> None:
+async def test_an_ask_is_repeated_until_answered(virtual_system: ActorSystem, clock: VirtualClock) -> None:
     handle = flaky(virtual_system, 2)
     start = clock.now_ns()
     assert await handle.work.retry(AskRetry(attempts=3, backoff=Backoff(initial=0.1)))(4) == 40
@@ -146,7 +144,7 @@ async def test_an_ask_that_is_refused_at_once_is_retried(virtual_system: ActorSy
 
 
 @pytest.mark.parametrize("timeout", [0.25, timedelta(milliseconds=250)])
-async def test_the_timeout_is_for_all_attempts_together(
+async def test_the_timeout_is_for_all_attempts(
     virtual_system: ActorSystem, clock: VirtualClock, timeout: Any
 ) -> None:
     handle = flaky(virtual_system, 10)
@@ -185,21 +183,6 @@ async def test_cancellation_ends_it_in_a_delay_and_in_an_ask(virtual_system: Act
     with pytest.raises(asyncio.CancelledError):
         await task
     assert virtual_system.ask_statistics().cancelled == 1
-
-
-async def test_an_actor_can_retry(virtual_system: ActorSystem, clock: VirtualClock) -> None:
-    class Caller(Actor):
-        def __init__(self, flaky: Flaky) -> None:
-            self.flaky = flaky
-
-        @ask
-        async def call(self) -> int:
-            return await self.flaky.work.retry(AskRetry(backoff=Backoff(initial=1)))(2)
-
-    caller = virtual_system.spawn(Caller, flaky(virtual_system, 1))
-    start = clock.now_ns()
-    assert await caller.call() == 20
-    assert ms_since(clock, start) == 1000
 
 
 def test_it_ends_with_the_loop(clock: VirtualClock) -> None:

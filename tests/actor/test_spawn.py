@@ -24,9 +24,7 @@ from tests.core.support import RecordingObserver, record, settle
 LoopMaker = Callable[..., ActorSystem]
 
 
-def test_a_name_shows_in_the_handle_the_observer_and_the_tree(
-    loop: ActorSystem, diary: RecordingObserver
-) -> None:
+def test_a_name_shows_in_handle_observer_and_tree(loop: ActorSystem, diary: RecordingObserver) -> None:
     handle = loop.options(name="ann").spawn(Noter, [])
     assert "'ann'" in repr(handle)
     assert diary.started == [(id_of(handle), "ann")]
@@ -65,9 +63,7 @@ class Above(Actor):
 @pytest.mark.guarantee("G66")
 @pytest.mark.parametrize("is_typed", [False, True])
 @pytest.mark.parametrize("kind", [Noter, Lively])
-def test_the_supervisor_option_gets_the_child_exit(
-    loop: ActorSystem, kind: type[Noter], is_typed: bool
-) -> None:
+def test_a_supervisor_option_gets_child_exits(loop: ActorSystem, kind: type[Noter], is_typed: bool) -> None:
     """A typed actor gets it in its on_signal."""
     book: Book = []
     above: Any = loop.spawn(Above, book) if is_typed else loop.spawn_raw(record, book)

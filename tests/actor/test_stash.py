@@ -116,9 +116,7 @@ class Client(Actor):
 
 
 @pytest.mark.guarantee("G235")
-async def test_stashed_asks_are_answered_later_in_the_context_of_their_caller(
-    virtual_system: ActorSystem,
-) -> None:
+async def test_stashed_asks_are_answered_in_the_context_of_the_caller(virtual_system: ActorSystem) -> None:
     book: list[Any] = []
     client = virtual_system.spawn(Client, book)
     WHO.set("asker")

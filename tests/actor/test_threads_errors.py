@@ -162,9 +162,7 @@ def test_a_cancellation_of_another_thread_reaches_the_handler(owner: ThreadLoop,
 
 
 @pytest.mark.guarantee("G62")
-def test_cancelling_one_of_two_waiters_on_another_event_loop_does_not_cancel_the_ask(
-    owner: ThreadLoop,
-) -> None:
+def test_cancelling_one_of_two_waiters_of_another_event_loop(owner: ThreadLoop) -> None:
     oracle, gate = owner.do(lambda: owner.loop.spawn(Oracle)), Event()
 
     async def main() -> int:

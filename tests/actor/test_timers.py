@@ -85,9 +85,7 @@ def test_after_is_never_early_for_any_start_time(ms: float, early: float) -> Non
 
 
 @pytest.mark.parametrize("kind", ["after", "every"])
-def test_a_declared_method_is_called_on_its_own_lane(
-    loop: ActorSystem, clock: VirtualClock, kind: str
-) -> None:
+def test_a_declared_method_has_its_own_lane(loop: ActorSystem, clock: VirtualClock, kind: str) -> None:
     book: Book = []
     handle = loop.spawn(Puppet, book)
 
@@ -298,9 +296,7 @@ def test_a_tick_that_raises_fails_the_actor(
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_every_after_counts_from_the_end_of_the_last_tick(
-    make_loop: LoopMaker, clock: VirtualClock, is_async: bool
-) -> None:
+def test_every_after_counts_from_the_end(make_loop: LoopMaker, clock: VirtualClock, is_async: bool) -> None:
     loop = make_loop(loop_factory=clock.new_event_loop)
     watch, times = Watch(clock), list[float]()
 
@@ -377,9 +373,7 @@ def test_a_tick_waits_for_room_in_a_full_mailbox(loop: ActorSystem, clock: Virtu
 
 
 @pytest.mark.parametrize("period", [1000 / 60, 1000 / 30, 1.1, 3.3])
-def test_a_fractional_period_never_ticks_twice_at_one_moment(
-    loop: ActorSystem, clock: VirtualClock, period: float
-) -> None:
+def test_a_fractional_period_never_ticks_twice(loop: ActorSystem, clock: VirtualClock, period: float) -> None:
     """A rounded multiple of the period turned out to be now, over and over."""
     times: list[float] = []
 

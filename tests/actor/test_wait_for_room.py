@@ -78,7 +78,7 @@ def test_cancelled_waits_leave_nothing_behind(loop: ActorSystem) -> None:
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
-async def test_the_exit_of_the_actor_ends_all_waits(
+async def test_the_exit_of_the_actor_ends_waits(
     loop: ActorSystem, diary: RecordingObserver, end: str
 ) -> None:
     handle = full(loop, [])
@@ -132,9 +132,7 @@ def test_waits_for_room_are_not_counted_as_asks(loop: ActorSystem) -> None:
 
 
 @pytest.mark.guarantee("G60")
-def test_a_wait_for_room_that_fails_has_its_own_error_text(
-    loop_factory: HostFactory,
-) -> None:
+def test_a_wait_for_room_that_fails_has_its_own_error_text(loop_factory: HostFactory) -> None:
     async def story(loop: ActorSystem) -> None:
         oracle = loop.options(mailbox=CAP).spawn(Oracle)
         oracle.block(Event())

@@ -84,9 +84,7 @@ def result_of(loop: ActorSystem, clock: VirtualClock, reply: Any, ms: int = 0) -
 
 
 @pytest.mark.parametrize("keep_mailbox", [False, True])
-async def test_a_thousand_asks_in_the_tick_of_a_crash_are_answered(
-    loop: ActorSystem, keep_mailbox: bool
-) -> None:
+async def test_asks_in_the_tick_of_a_crash_are_answered(loop: ActorSystem, keep_mailbox: bool) -> None:
     answers: list[int] = []
 
     class Caller(Actor):
@@ -107,9 +105,7 @@ async def test_a_thousand_asks_in_the_tick_of_a_crash_are_answered(
     assert loop.ask_statistics().failed == 0
 
 
-async def test_a_waiting_ask_ends_at_its_own_deadline(
-    virtual_system: ActorSystem, clock: VirtualClock
-) -> None:
+async def test_a_waiting_ask_ends_at_its_deadline(virtual_system: ActorSystem, clock: VirtualClock) -> None:
     spec = child("worker", backoff=Backoff(initial=1)).of(Worker, [])
     handle = one_for_one(virtual_system, spec).handle(Worker, "worker")
     handle.crash()
@@ -279,9 +275,7 @@ async def test_waiters_fail_when_the_supervisor_gives_up(virtual_system: ActorSy
 @pytest.mark.parametrize(
     "way", ["stop_child", "stop_supervisor", "end_supervisor", "delete_child", "ignore", "end_loop"]
 )
-def test_waiters_fail_when_the_child_will_not_be_restarted(
-    loop: ActorSystem, clock: VirtualClock, way: str
-) -> None:
+def test_waiters_fail_when_no_restart_comes(loop: ActorSystem, clock: VirtualClock, way: str) -> None:
     root, handle = crashed(loop, [], Unneeded if way == "ignore" else Worker)
     reply = handle.incarnation()
     when_down(handle, WhenDown.QUEUE).note("lost")
@@ -332,7 +326,7 @@ def test_a_child_that_is_not_restarted_fails_at_once(loop: ActorSystem) -> None:
     assert reply.result() == 3
 
 
-def test_waiters_for_a_dynamic_child_fail_when_its_supervisor_is_restarted(
+def test_waiters_for_a_dynamic_child_whose_supervisor_restarts(
     loop: ActorSystem, clock: VirtualClock
 ) -> None:
     spec = DynamicSpec(child=child("session").of(Worker, []), max_restarts=0)
@@ -469,9 +463,7 @@ def test_asks_of_other_threads_wait(loop: ActorSystem, clock: VirtualClock, form
 
 
 @pytest.mark.parametrize("end", ["deadline", "cancelled", "child stopped"])
-def test_an_ask_of_another_thread_that_ends_while_it_waits(
-    loop: ActorSystem, clock: VirtualClock, end: str
-) -> None:
+def test_an_ask_of_another_thread_ends_waiting(loop: ActorSystem, clock: VirtualClock, end: str) -> None:
     root, handle = crashed(loop, [])
     future = elsewhere(handle.incarnation.within(0.02).future)
     spin(loop)
@@ -522,9 +514,7 @@ def test_an_ask_that_waits_fails_when_the_child_is_given_up(loop: ActorSystem, c
 
 
 @pytest.mark.guarantee("G442")
-async def test_asks_that_are_kept_come_behind_what_on_start_sends_to_itself(
-    virtual_system: ActorSystem,
-) -> None:
+async def test_kept_asks_come_behind_what_on_start_sends_to_itself(virtual_system: ActorSystem) -> None:
     class Prepared(Actor):
         def __init__(self, book: list[str]) -> None:
             self.book = book

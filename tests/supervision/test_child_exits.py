@@ -321,9 +321,7 @@ def test_a_supervisor_that_is_stopped(loop: Loop, family: Family, how: str) -> N
 
 
 @pytest.mark.guarantee("G52")
-def test_a_child_that_is_killed_by_its_supervisor_while_it_fails_by_itself(
-    loop: Loop, clock: VirtualClock
-) -> None:
+def test_a_child_killed_by_its_supervisor_while_it_fails(loop: Loop, clock: VirtualClock) -> None:
     """Its time is up in the very tick in which its coroutine ends: one exit, and no stale deadline hits the next one."""
     with StubbornCoroutine() as gate:
         sup = supervise(loop, child("deaf", gate, shutdown=0.1))
@@ -383,9 +381,7 @@ def test_stop_child_of_a_supervisor_again_and_again_does_not_flood_it(loop: Loop
 @pytest.mark.guarantee("G8")
 @pytest.mark.heavy
 @pytest.mark.parametrize("how", ["fail", "kill", "stop"])
-def test_20000_children_with_inits_die_in_one_tick_under_a_plain_parent(
-    make_loop: LoopMaker, how: str
-) -> None:
+def test_20000_children_die_in_one_tick_under_a_plain_parent(make_loop: LoopMaker, how: str) -> None:
     loop = make_loop(max_actors_per_tick=MANY + 10, max_tick=60.0)
     family = Family(loop)
     children = [family.child(idle, lambda ctx: "state") for _ in range(MANY)]
@@ -453,7 +449,7 @@ def test_20000_children_die_in_one_tick_under_a_dynamic_supervisor_that_restarts
 @pytest.mark.spec("J6")
 @pytest.mark.guarantee("G48", "G54")
 @pytest.mark.heavy
-def test_20000_children_die_with_a_supervisor_that_gives_up_on_the_first(
+def test_20000_children_die_with_their_supervisor(
     make_loop: LoopMaker, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.CRITICAL, "bandstand.supervision")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 from weakref import ref
 
@@ -25,19 +24,17 @@ from bandstand.supervision import (
     RestartPolicy,
     Shutdown,
     Supervisor,
-    SupervisorSpec,
     spawn_supervisor,
 )
-from bandstand.testing import VirtualClock, leaks_of, shuffle
+from bandstand.testing import VirtualClock, shuffle
 from tests.core.support import (
     Boom,
     LoopMaker,
     check_statistics,
     idle,
-    panicker,
     settle,
 )
-from tests.supervision.helpers import id_of, nested, supervise
+from tests.supervision.helpers import id_of, supervise
 
 pytestmark = pytest.mark.guarantee("G56")
 
@@ -109,46 +106,6 @@ def test_one_that_is_stopped_is_forgotten(loop: Loop, mode: RestartPolicy) -> No
             call("job-1")
 
 
-@pytest.mark.parametrize(
-    ("mode", "how", "is_kept"),
-    [
-        (RestartPolicy.ALWAYS, "stop", True),
-        (RestartPolicy.ALWAYS, "fail", True),
-        (RestartPolicy.ALWAYS, "kill", True),
-        (RestartPolicy.ON_FAILURE, "stop", False),
-        (RestartPolicy.ON_FAILURE, "fail", True),
-        (RestartPolicy.ON_FAILURE, "kill", True),
-        (RestartPolicy.NEVER, "stop", False),
-        (RestartPolicy.NEVER, "fail", False),
-        (RestartPolicy.NEVER, "kill", False),
-    ],
-)
-def test_who_is_started_again_and_who_is_forgotten(
-    loop: Loop, mode: RestartPolicy, how: str, is_kept: bool
-) -> None:
-    supervisor = many(loop, ChildSpec("job", idle, restart=mode))
-    actor = supervisor.start_child()
-    end: Callable[[ActorId], None] = getattr(loop, f"{how}_actor")
-    end(actor)
-    assert supervisor.child("job-1") is None
-    settle(loop)
-    assert names(supervisor) == ["job-1"] * is_kept
-    assert loop.statistics().alive == 1 + is_kept
-
-
-def test_too_many_restarts_of_all_together_end_it(make_loop: LoopMaker) -> None:
-    loop = make_loop()
-    supervisor = many(loop, ChildSpec("job", panicker))
-    for _ in range(4):
-        supervisor.start_child()
-    for info in supervisor.children():
-        assert info.actor is not None
-        loop.send(info.actor, "panic")
-    with pytest.raises(RestartLimitError, match=r"'many' gave up on child 'job-4'.*restart 4"):
-        loop.run()
-    assert leaks_of(loop) == []
-
-
 # --- ends -------------------------------------------------------------------------------------------------------------
 
 
@@ -164,7 +121,7 @@ def test_too_many_restarts_of_all_together_end_it(make_loop: LoopMaker) -> None:
         ([60, 60, 60], None, 5000),
     ],
 )
-def test_all_stop_together(
+def test_they_stop_together(
     clock: VirtualClock, takes: list[float], shutdown: float | Shutdown | None, total: float
 ) -> None:
     ended: list[tuple[float, str]] = []
@@ -248,25 +205,6 @@ def test_a_new_life_under_a_supervisor_begins_with_none(loop: Loop) -> None:
     assert loop.statistics().alive == 3
 
 
-def test_children_may_be_supervisors(loop: Loop) -> None:
-    below = SupervisorSpec(children=[ChildSpec("a", idle), ChildSpec("b", idle)])
-    supervisor = many(loop, ChildSpec("room", below))
-    for _ in range(3):
-        supervisor.start_child()
-    assert supervisor.count_children() == Counts(3, 3, 3, 0)
-    room = nested(supervisor, "room-2")
-    assert room.name == "room-2"
-    loop.kill_actor(room.actor)
-    settle(loop)
-    assert loop.statistics().alive == 1 + 3 * 3
-    assert not supervisor.stop_child("room-1"), "a supervisor takes its time"
-    settle(loop)
-    assert names(supervisor) == ["room-2", "room-3"]
-    supervisor.stop()
-    settle(loop)
-    assert loop.statistics().alive == 0
-
-
 # --- many of them -----------------------------------------------------------------------------------------------------
 
 
@@ -317,9 +255,7 @@ class Argument:
 @pytest.mark.guarantee("G278")
 @pytest.mark.parametrize("is_slow", [False, True])
 @pytest.mark.parametrize("mode", list(RestartPolicy))
-def test_the_arguments_are_kept_only_for_a_child_that_may_start_again(
-    loop: Loop, mode: RestartPolicy, is_slow: bool
-) -> None:
+def test_arguments_are_kept_only_for_a_restart(loop: Loop, mode: RestartPolicy, is_slow: bool) -> None:
     def plain(ctx: Context[Any], argument: Argument) -> None:
         pass
 
@@ -369,9 +305,7 @@ def test_name_of_follows_an_actor_through_its_restarts(loop: Loop) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("mode", [RestartPolicy.NEVER, RestartPolicy.ON_FAILURE])
-def test_an_actor_that_receives_a_down_can_start_the_next_child(
-    loop: Loop, seed: int, mode: RestartPolicy
-) -> None:
+def test_a_receiver_of_a_down_can_start_the_next_child(loop: Loop, seed: int, mode: RestartPolicy) -> None:
     shuffle(loop, seed)
     jobs = list(range(12))
     done: list[int] = []

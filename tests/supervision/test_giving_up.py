@@ -50,7 +50,6 @@ from tests.supervision.helpers import (
     nested,
     order,
     place_init,
-    running,
     spin,
     supervise,
 )
@@ -292,16 +291,6 @@ def test_destroy_instead_of_run_says_nothing(loop: Loop) -> None:
     is_clean(loop)
 
 
-def test_run_until_idle_returns_if_no_supervisor_gives_up(loop: Loop) -> None:
-    sup = doomed(loop, after=1)
-    loop.send(id_of(sup, "a"), crash)
-    loop.run(until_idle=True)
-    assert running(sup) == ["a", "b"]
-    loop.send(id_of(sup, "a"), crash)
-    with pytest.raises(RestartLimitError):
-        loop.run(until_idle=True)
-
-
 # --- async with ---------------------------------------------------------------------------------------------------------
 
 
@@ -481,35 +470,6 @@ def test_a_plain_actor_as_parent_gets_one_child_exit_and_the_loop_goes_on(loop: 
     assert note.reason is ExitReason.FAIL
     assert isinstance(note.cause, RestartLimitError)
     assert loop.status(parent) is ActorStatus.RUNNING
-
-
-@pytest.mark.guarantee("G23")
-def test_a_parent_may_start_it_again(loop: Loop) -> None:
-    spec = SupervisorSpec(children=[child("a")], max_restarts=0)
-    made: list[Supervisor] = []
-
-    def parent(ctx: Context[Any], data: object) -> None:
-        made.append(spawn_supervisor(ctx.loop, spec, parent=ctx.self_id))
-
-    loop.send(loop.spawn(parent), "begin")
-    settle(loop)
-    for count in (1, 2, 3):
-        assert len(made) == count
-        order(loop, made[-1], "a", crash)
-    assert running(made[-1]) == ["a"]
-
-
-def test_a_second_loop_is_unaffected(make_loop: LoopMaker) -> None:
-    here, there = make_loop(), make_loop()
-    dead, alive = doomed(here), doomed(there, after=5)
-    order(there, alive, "a", crash)
-    here.send(id_of(dead, "a"), crash)
-    with pytest.raises(RestartLimitError):
-        here.run()
-    order(there, alive, "a", crash)
-    assert running(alive) == ["a", "b"]
-    there.run(until_idle=True)
-    is_clean(here)
 
 
 @pytest.mark.guarantee("G22", "G42")

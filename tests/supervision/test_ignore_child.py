@@ -123,9 +123,7 @@ def test_restart_child_tries_again(loop: Loop, recorder: NameRecorder, how: str)
 
 
 @HOW
-def test_a_restart_that_is_ignored_leaves_the_child_down(
-    loop: Loop, recorder: NameRecorder, how: str
-) -> None:
+def test_an_ignored_restart_leaves_the_child_down(loop: Loop, recorder: NameRecorder, how: str) -> None:
     sup = start(loop, child("odd", init=made(how, 2)), child("z"))
     spin(loop)
     order(loop, sup, "odd", crash)
@@ -137,7 +135,7 @@ def test_a_restart_that_is_ignored_leaves_the_child_down(
 
 @HOW
 @pytest.mark.parametrize("strategy", GROUPS)
-def test_a_group_restarts_without_the_one_that_is_not_needed_and_asks_it_again(
+def test_a_group_restarts_without_the_one_that_is_not_needed(
     loop: Loop, how: str, strategy: Strategy
 ) -> None:
     sup = start(loop, child("a"), child("odd", init=made(how, 2)), child("z"), strategy=strategy)

@@ -126,16 +126,6 @@ def test_a_restart_counts_until_exactly_a_period_has_passed(last: float, *, is_t
     assert Intensity().add(history, last).is_too_many is is_too_many
 
 
-@pytest.mark.spec("J19")
-@pytest.mark.once
-@pytest.mark.parametrize(("every", "verdicts"), [(1.7, [False] * 50), (1.6, [False, False, False, True])])
-def test_the_figures_of_the_text(every: float, verdicts: list[bool]) -> None:
-    history = History()
-    for number, expected in enumerate(verdicts):
-        history, is_too_many = Intensity().add(history, number * every)
-        assert is_too_many is expected
-
-
 # --- in a supervisor ----------------------------------------------------------------------------------------------------
 
 
@@ -279,9 +269,7 @@ def test_failures_that_are_too_old_to_count_are_let_go_all_of_them(
 
 
 @pytest.mark.slow
-def test_an_ended_supervisor_is_freed_after_a_failed_restart(
-    loop: Loop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_supervisor_is_freed_after_a_failed_restart(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     # caplog would keep the logged exceptions alive.
     monkeypatch.setattr(logging.getLogger("bandstand.supervision"), "disabled", True)
 

@@ -109,9 +109,7 @@ ENDS: dict[str, tuple[Callable[[Loop, ActorId], None], str, type[BaseException] 
 
 
 @pytest.mark.parametrize("how", list(ENDS))
-def test_a_restart_is_one_line_with_its_fields_and_its_cause(
-    loop: Loop, caplog: pytest.LogCaptureFixture, how: str
-) -> None:
+def test_a_restart_is_one_line_with_fields(loop: Loop, caplog: pytest.LogCaptureFixture, how: str) -> None:
     end, reason, cause = ENDS[how]
     tree = supervise(loop, ChildSpec("kid", run_message), name="family")
     assert lines(caplog) == [], "a start is no news"
@@ -155,9 +153,7 @@ def test_a_line_says_how_long_is_waited_and_comes_before_the_waiting(
 
 @pytest.mark.guarantee("G47")
 @pytest.mark.parametrize("strategy", [Strategy.ONE_FOR_ALL, Strategy.REST_FOR_ONE])
-def test_a_group_is_one_line_that_names_the_others(
-    loop: Loop, caplog: pytest.LogCaptureFixture, strategy: Strategy
-) -> None:
+def test_a_group_is_one_line(loop: Loop, caplog: pytest.LogCaptureFixture, strategy: Strategy) -> None:
     children = [ChildSpec(name, idle) for name in ("ann", "bob", "cid")]
     children.append(ChildSpec("dan", idle, restart=RestartPolicy.NEVER))
     tree = supervise(loop, *children, strategy=strategy)
@@ -249,9 +245,7 @@ def test_giving_up_is_one_line_and_one_call(loop: Loop, caplog: pytest.LogCaptur
 
 @pytest.mark.spec("J19")
 @pytest.mark.guarantee("G48")
-def test_an_escalation_that_climbs_is_one_line_and_one_call_on_each_floor(
-    loop: Loop, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_escalation_is_one_line_on_each_level(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
     boss = loop.spawn(idle)
     recorder = watched(loop)
     inner = SupervisorSpec(children=[ChildSpec("kid", run_message)], max_restarts=0)
@@ -549,9 +543,7 @@ def test_the_tree_shows_a_group_that_waits_in_its_order(loop: Loop, clock: Virtu
     ]
 
 
-def test_the_tree_shows_an_init_in_flight_and_those_behind_it(
-    make_loop: LoopMaker, clock: VirtualClock
-) -> None:
+def test_the_tree_shows_an_init_and_those_behind_it(make_loop: LoopMaker, clock: VirtualClock) -> None:
     loop = make_loop(loop_factory=clock.new_event_loop)
     pictures: list[str] = []
 
@@ -575,9 +567,7 @@ def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 @pytest.mark.guarantee("G57")
 @pytest.mark.parametrize("ended", ["with its group", "on request"])
-def test_a_failure_of_a_child_that_is_stopped_anyway_is_logged(
-    loop: Loop, caplog: pytest.LogCaptureFixture, ended: str
-) -> None:
+def test_a_failure_before_a_stop_is_logged(loop: Loop, caplog: pytest.LogCaptureFixture, ended: str) -> None:
     tree = supervise(loop, child("a"), child("b"), strategy=Strategy.ONE_FOR_ALL)
     if ended == "on request":
         loop.fail_actor(id_of(tree, "b"), "by itself")

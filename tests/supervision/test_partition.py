@@ -201,9 +201,7 @@ def test_a_route_is_none_while_its_partition_restarts(loop: Loop, clock: Virtual
 @pytest.mark.parametrize(
     ("mode", "known"), [(RestartPolicy.ALWAYS, 2), (RestartPolicy.ON_FAILURE, 2), (RestartPolicy.NEVER, 1)]
 )
-def test_a_partition_that_is_down_leaves_its_keys_without_a_route(
-    loop: Loop, mode: RestartPolicy, known: int
-) -> None:
+def test_a_partition_that_is_down_has_no_route(loop: Loop, mode: RestartPolicy, known: int) -> None:
     """Stopped on request, or ended normally and not restarted. A temporary one is forgotten."""
     supervisor = shards(loop, ChildSpec("shard", idle, restart=mode), 2)
     actor = supervisor.route("ann")

@@ -156,9 +156,7 @@ def test_matrix(
         (Strategy.REST_FOR_ONE, "e", ""),
     ],
 )
-def test_those_that_had_ended_normally_come_back_with_their_group(
-    loop: Loop, strategy: Strategy, failing: str, back: str
-) -> None:
+def test_children_that_had_ended_come_back(loop: Loop, strategy: Strategy, failing: str, back: str) -> None:
     children = [ChildSpec(name, run_message, restart=T if name in "bd" else P) for name in "abcde"]
     tree = supervise(loop, *children, strategy=strategy)
     for name in "bd":
@@ -176,9 +174,7 @@ def test_those_that_had_ended_normally_come_back_with_their_group(
 
 @pytest.mark.parametrize("strategy", list(Strategy), ids=lambda strategy: strategy.value)
 @pytest.mark.parametrize("mode", [P, T, X], ids=lambda mode: mode.value)
-def test_a_child_that_was_stopped_on_request_stays_down(
-    loop: Loop, strategy: Strategy, mode: RestartPolicy
-) -> None:
+def test_a_child_stopped_on_request_stays_down(loop: Loop, strategy: Strategy, mode: RestartPolicy) -> None:
     children = [ChildSpec(name, run_message, restart=mode if name == "b" else P) for name in NAMES]
     tree = supervise(loop, *children, strategy=strategy)
     assert tree.stop_child("b")

@@ -369,9 +369,7 @@ COMBINATIONS: list[tuple[Make, dict[str, Any], tuple[str, ...]]] = [
 @pytest.mark.guarantee("G45")
 @pytest.mark.once
 @pytest.mark.parametrize(("make", "given", "named"), COMBINATIONS, ids=shown)
-def test_a_bad_combination_is_refused_and_both_fields_named(
-    make: Make, given: dict[str, Any], named: tuple[str, ...]
-) -> None:
+def test_a_bad_combination_is_refused(make: Make, given: dict[str, Any], named: tuple[str, ...]) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
         make(**given)
     for part in named:
@@ -395,9 +393,7 @@ def test_replace_checks_as_well() -> None:
         *[(supervisor(), name, "name is .*pass a string") for name in ("", None, 5, b"root")],
     ],
 )
-def test_only_a_supervisors_spec_can_be_started_and_its_name_is_a_word(
-    loop: Loop, spec: Any, name: Any, words: str
-) -> None:
+def test_only_a_supervisors_spec_can_be_started(loop: Loop, spec: Any, name: Any, words: str) -> None:
     recorder = watched(loop)
     with pytest.raises(InvalidArgumentError, match=words):
         spawn_supervisor(loop, spec, name=name)
@@ -533,9 +529,7 @@ def test_a_cap_within_the_loops_reserve_is_refused_before_anything_starts(
 @pytest.mark.spec("J17")
 @pytest.mark.guarantee("G45", "G57")
 @pytest.mark.parametrize("way", [(), *WAYS_DOWN], ids="-".join)
-def test_a_child_that_is_added_is_checked_with_all_that_is_below_it(
-    make_loop: LoopMaker, way: tuple[str, ...]
-) -> None:
+def test_an_added_child_is_checked_with_its_children(make_loop: LoopMaker, way: tuple[str, ...]) -> None:
     loop = make_loop(sys_reserved=8)
     tree = spawn_supervisor(loop, supervisor())
     recorder = watched(loop)
