@@ -12,13 +12,15 @@ import pytest
 from bandstand.actor import ActorSystem
 from bandstand.testing import VirtualClock
 from tests.actor.asking import RunSystem, run_in, run_system
-from tests.actor.players import ride
+from tests.actor.players import Book, ride
 from tests.core.support import HostFactory, check_statistics
 from tests.loops import clock, diary, loops_of
 
 __all__ = (
+    "book",
     "clock",
     "diary",
+    "log",
     "loop",
     "make_loop",
     "run_everywhere",
@@ -68,6 +70,18 @@ def loop(make_loop: LoopMaker) -> Iterator[ActorSystem]:
     loop = make_loop()
     yield loop
     check_statistics(loop)
+
+
+@pytest.fixture
+def book() -> Book:
+    """What the actors of a test record."""
+    return []
+
+
+@pytest.fixture
+def log() -> list[str]:
+    """The same, in words."""
+    return []
 
 
 @pytest.fixture

@@ -50,8 +50,7 @@ async def test_an_answer_is_what_the_handler_returns(system: ActorSystem) -> Non
     assert ended(system.ask_statistics()) == {"answered": 5}
 
 
-async def test_asks_and_tells_of_one_sender_are_handled_in_order(system: ActorSystem) -> None:
-    log: list[str] = []
+async def test_asks_and_tells_of_one_sender_are_handled_in_order(system: ActorSystem, log: list[str]) -> None:
     oracle = system.spawn(Oracle, log)
     replies = [oracle.plain(1)]
     oracle.note("two")

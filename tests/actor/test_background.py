@@ -58,9 +58,8 @@ def start(work: Callable[[], Any], *hooks: str) -> Callable[[Puppet], Work]:
 
 
 @pytest.mark.parametrize("work", [seven, at_once])
-def test_a_result_comes_back_as_a_message(loop: ActorSystem, work: Callable[[], Any]) -> None:
+def test_a_result_comes_back_as_a_message(loop: ActorSystem, work: Callable[[], Any], book: Book) -> None:
     """On the lane of the method, if that is declared."""
-    book: Book = []
 
     def begin(me: Puppet) -> None:
         me.background(work())
@@ -105,8 +104,7 @@ async def test_an_ask_of_a_failed_actor_has_the_error_of_its_work_as_cause(loop:
     assert isinstance(caught.value.__cause__, Boom)
 
 
-def test_then_may_be_a_coroutine_function(loop: ActorSystem) -> None:
-    book: Book = []
+def test_then_may_be_a_coroutine_function(loop: ActorSystem, book: Book) -> None:
 
     def begin(me: Puppet) -> None:
         async def finish(result: int) -> None:
@@ -120,8 +118,7 @@ def test_then_may_be_a_coroutine_function(loop: ActorSystem) -> None:
     assert book == [("finished", 7)]
 
 
-def test_an_error_in_then_fails_the_actor(loop: ActorSystem, diary: RecordingObserver) -> None:
-    book: Book = []
+def test_an_error_in_then_fails_the_actor(loop: ActorSystem, diary: RecordingObserver, book: Book) -> None:
     handle = loop.spawn(Puppet, book)
     handle.do(lambda me: me.background(seven(), then=me.fail, failed=me.write))
     loop.run(until_idle=True)
@@ -129,8 +126,7 @@ def test_an_error_in_then_fails_the_actor(loop: ActorSystem, diary: RecordingObs
     assert not is_alive(handle)
 
 
-def test_a_reply_can_be_awaited_in_the_background(loop: ActorSystem) -> None:
-    book: Book = []
+def test_a_reply_can_be_awaited_in_the_background(loop: ActorSystem, book: Book) -> None:
     other = loop.spawn(Noter, [1, 2, 3])
     handle = loop.spawn(Puppet, book)
     handle.do(lambda me: me.background(other.count(), then=me.write))
@@ -147,8 +143,7 @@ def test_an_actor_may_ask_itself_in_the_background(loop: ActorSystem) -> None:
     assert book == ["entry", (["entry"],)]
 
 
-async def test_a_thread_can_be_awaited_in_the_background(loop: ActorSystem) -> None:
-    book: Book = []
+async def test_a_thread_can_be_awaited_in_the_background(loop: ActorSystem, book: Book) -> None:
     main = threading.get_ident()
     gate = threading.Event()
 
@@ -193,8 +188,7 @@ async def test_the_result_of_a_thread_of_an_ended_actor(loop: ActorSystem, diary
 # --- cancel -----------------------------------------------------------------------------------------------------------------
 
 
-async def test_cancelled_work_sends_no_message(loop: ActorSystem) -> None:
-    book: Book = []
+async def test_cancelled_work_sends_no_message(loop: ActorSystem, book: Book) -> None:
     works: list[Work] = []
 
     def begin(me: Puppet) -> None:
@@ -229,9 +223,8 @@ def test_work_that_is_cancelled_at_once_leaves_no_warning(loop: ActorSystem, is_
     assert is_alive(handle)
 
 
-async def test_a_task_cancelled_by_its_owner_counts_as_a_failure(loop: ActorSystem) -> None:
+async def test_a_task_cancelled_by_its_owner_counts_as_a_failure(loop: ActorSystem, book: Book) -> None:
     """The actor has not cancelled the work and still expects a result."""
-    book: Book = []
     task = asyncio.ensure_future(asyncio.Event().wait())
     handle = loop.spawn(Puppet, book)
     handle.do(lambda me: me.background(task, then=me.write, failed=me.write))
@@ -254,8 +247,7 @@ ENDS: dict[str, Callable[[Puppet], None]] = {
 
 @pytest.mark.guarantee("G66")
 @pytest.mark.parametrize("end", ENDS)
-async def test_work_is_cancelled_when_its_actor_ends(loop: ActorSystem, end: str) -> None:
-    book: Book = []
+async def test_work_is_cancelled_when_its_actor_ends(loop: ActorSystem, end: str, book: Book) -> None:
     handle = loop.spawn(Puppet, book)
     handle.do(lambda me: me.background(forever(book), then=me.write, failed=me.write))
     await handle.entries()
@@ -268,8 +260,7 @@ async def test_work_is_cancelled_when_its_actor_ends(loop: ActorSystem, end: str
 
 
 @pytest.mark.guarantee("G66")
-def test_work_is_cancelled_at_the_end_of_the_loop(loop: ActorSystem) -> None:
-    book: Book = []
+def test_work_is_cancelled_at_the_end_of_the_loop(loop: ActorSystem, book: Book) -> None:
 
     async def body() -> None:
         handle = loop.spawn(Puppet, book)
@@ -333,14 +324,13 @@ async def test_work_shows_in_the_tree_below_its_actor(loop: ActorSystem) -> None
 
 
 @pytest.mark.guarantee("G66")
-def test_the_exit_of_work_is_not_a_signal(loop: ActorSystem) -> None:
+def test_the_exit_of_work_is_not_a_signal(loop: ActorSystem, book: Book) -> None:
     """Its result comes as a message, so its exit is not reported."""
 
     class Watching(Puppet):
         def on_signal(self, signal: Signal) -> None:
             self.book.append(signal)
 
-    book: Book = []
     handle = loop.spawn(Watching, book)
     handle.do(start(seven, "then"))
     handle.do(start(boom, "failed"))

@@ -51,8 +51,7 @@ async def test_a_result_waits_for_room_in_a_full_mailbox(loop: ActorSystem, diar
     assert diary.dead == []
 
 
-def test_many_results_wait_for_room_and_none_is_lost(loop: ActorSystem) -> None:
-    book: Book = []
+def test_many_results_wait_for_room_and_none_is_lost(loop: ActorSystem, book: Book) -> None:
 
     def begin(me: Puppet) -> None:
         for number in range(50):
@@ -68,8 +67,7 @@ async def _number(number: int) -> int:
     return number
 
 
-async def test_a_result_that_waits_for_room_ends_with_its_actor(loop: ActorSystem) -> None:
-    book: Book = []
+async def test_a_result_that_waits_for_room_ends_with_its_actor(loop: ActorSystem, book: Book) -> None:
     held = Held(loop, book)
     await held.fill()
     held.handle.kill()

@@ -27,7 +27,7 @@ from bandstand.core import ExitReason, Lane
 from bandstand.errors import DeclarationError, InvalidVerdictError, MailboxFullError, TargetEndedError
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock, leaks_of
-from tests.actor.players import elsewhere, spin, turns
+from tests.actor.players import Book, elsewhere, spin, turns
 from tests.core.support import Boom, settle
 
 CITY: ContextVar[str] = ContextVar("city", default="none")
@@ -159,8 +159,7 @@ async def test_an_async_batch_gets_messages_that_arrived_while_it_was_busy(loop:
 
 
 @pytest.mark.guarantee("G234")
-async def test_a_batch_contains_only_messages_with_the_same_context(loop: ActorSystem) -> None:
-    book: list[Any] = []
+async def test_a_batch_contains_only_messages_with_the_same_context(loop: ActorSystem, book: Book) -> None:
     writer = loop.spawn(Writer, book)
     writer.where(0)
     CITY.set("Oslo")
@@ -173,8 +172,7 @@ async def test_a_batch_contains_only_messages_with_the_same_context(loop: ActorS
 
 
 @pytest.mark.guarantee("G233")
-def test_a_failure_loses_the_current_batch_and_keeps_the_rest(loop: ActorSystem) -> None:
-    book: list[Any] = []
+def test_a_failure_loses_the_current_batch_and_keeps_the_rest(loop: ActorSystem, book: Book) -> None:
     spec = child("writer", keep_mailbox=True).of(Writer, book)
     root = spawn_supervisor(loop, SupervisorSpec(children=[spec]))
     writer = root.handle(Writer, "writer")
@@ -190,9 +188,8 @@ def test_a_failure_loses_the_current_batch_and_keeps_the_rest(loop: ActorSystem)
 
 @pytest.mark.guarantee("G232")
 @pytest.mark.parametrize("name", ["find", "find_later"])
-async def test_each_caller_gets_its_own_answer(loop: ActorSystem, name: str) -> None:
+async def test_each_caller_gets_its_own_answer(loop: ActorSystem, name: str, book: Book) -> None:
     """A declared exception in the answers is one; one that is raised is the answer to all."""
-    book: list[Any] = []
     store = loop.spawn(Store, book)
     find = getattr(store, name)
     assert await asyncio.gather(*[find(key) for key in range(6)]) == [str(key) for key in range(6)]
@@ -210,8 +207,7 @@ async def test_each_caller_gets_its_own_answer(loop: ActorSystem, name: str) -> 
 
 @pytest.mark.guarantee("G232")
 @pytest.mark.parametrize("name", ["find", "find_later"])
-async def test_a_cancelled_ask_is_not_in_the_batch(loop: ActorSystem, name: str) -> None:
-    book: list[Any] = []
+async def test_a_cancelled_ask_is_not_in_the_batch(loop: ActorSystem, name: str, book: Book) -> None:
     store = loop.spawn(Store, book)
     replies = [getattr(store, name)(key) for key in range(4)]
     replies[0].cancel()
@@ -226,8 +222,7 @@ async def test_a_cancelled_ask_is_not_in_the_batch(loop: ActorSystem, name: str)
 
 
 @pytest.mark.guarantee("G232")
-async def test_the_handler_is_cancelled_when_all_its_asks_are(loop: ActorSystem) -> None:
-    book: list[Any] = []
+async def test_the_handler_is_cancelled_when_all_its_asks_are(loop: ActorSystem, book: Book) -> None:
     store = loop.spawn(Store, book)
     replies = [store.find_later(key) for key in (7, 8)]
     await turns()

@@ -69,8 +69,7 @@ async def test_a_suspended_handler_is_cancelled_and_the_actor_continues(system: 
     assert log == ["begins 1", "cancelled 1", "plain 2"]
 
 
-async def test_only_the_handler_of_that_ask_is_cancelled(system: ActorSystem) -> None:
-    log: list[str] = []
+async def test_only_the_handler_of_that_ask_is_cancelled(system: ActorSystem, log: list[str]) -> None:
     oracle, other, gate = system.spawn(Oracle, log), system.spawn(Oracle, log), Event()
     first, behind, beside = (
         oracle.held(gate, 1),
@@ -194,8 +193,7 @@ class Relay(Actor):
         await self.oracle.held(Event(), 1)
 
 
-async def test_a_cancellation_passes_through_a_chain_of_asks(system: ActorSystem) -> None:
-    log: list[str] = []
+async def test_a_cancellation_passes_through_a_chain_of_asks(system: ActorSystem, log: list[str]) -> None:
     oracle = system.spawn(Oracle, log)
     first = system.spawn(Relay, "first", log, oracle, system.spawn(Relay, "second", log, oracle))
     asker = task_of(first.relay())

@@ -105,8 +105,7 @@ def child_of(loop: ActorSystem, parent: Parent, name: str) -> Named:
 
 
 @pytest.mark.parametrize("end", ["stop", "drain", "crash", "kill"])
-def test_children_end_with_their_parent_the_last_one_first(loop: ActorSystem, end: str) -> None:
-    book: Book = []
+def test_children_end_with_their_parent_the_last_one_first(loop: ActorSystem, end: str, book: Book) -> None:
     parent = loop.spawn(Parent, book, "a", "b", "c")
     if end == "drain":
         parent.stop(drain=True)
@@ -118,8 +117,7 @@ def test_children_end_with_their_parent_the_last_one_first(loop: ActorSystem, en
     assert loop.statistics().alive == 0
 
 
-def test_grandchildren_end_before_their_parents_siblings(loop: ActorSystem) -> None:
-    book: Book = []
+def test_grandchildren_end_before_their_parents_siblings(loop: ActorSystem, book: Book) -> None:
 
     class Grand(Parent):
         def on_start(self) -> None:
@@ -138,8 +136,7 @@ def test_grandchildren_end_before_their_parents_siblings(loop: ActorSystem) -> N
     assert loop.statistics().alive == 0
 
 
-def test_children_end_with_the_loop(loop: ActorSystem) -> None:
-    book: Book = []
+def test_children_end_with_the_loop(loop: ActorSystem, book: Book) -> None:
 
     async def body() -> None:
         await loop.spawn(Parent, book, "a", "b").child("a")
@@ -180,8 +177,7 @@ async def test_a_failing_child_fails_its_parent(loop: ActorSystem, caplog: pytes
     assert "ChildFailedError" in caplog.text
 
 
-def test_a_child_that_ends_normally_does_not_fail_its_parent(loop: ActorSystem) -> None:
-    book: Book = []
+def test_a_child_that_ends_normally_does_not_fail_its_parent(loop: ActorSystem, book: Book) -> None:
     parent = loop.spawn(Parent, book, "a", "b")
     child_of(loop, parent, "a").leave()
     settle(loop)
@@ -193,13 +189,12 @@ def test_a_child_that_ends_normally_does_not_fail_its_parent(loop: ActorSystem) 
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_on_signal_decides_about_the_exit_of_a_child(loop: ActorSystem, is_async: bool) -> None:
+def test_on_signal_decides_about_the_exit_of_a_child(loop: ActorSystem, is_async: bool, book: Book) -> None:
     class Slowly(Parent):
         async def on_signal(self, signal: Signal) -> None:
             await turns()
             self.book.append(signal)
 
-    book: Book = []
     parent = loop.spawn(Slowly if is_async else Watching, book, "a", "b")
     failing = child_of(loop, parent, "a")
     failing.crash()
@@ -211,13 +206,12 @@ def test_on_signal_decides_about_the_exit_of_a_child(loop: ActorSystem, is_async
     assert isinstance(signal.cause, Boom)
 
 
-def test_a_parent_can_start_a_new_child_in_its_on_signal(loop: ActorSystem) -> None:
+def test_a_parent_can_start_a_new_child_in_its_on_signal(loop: ActorSystem, book: Book) -> None:
     class Healing(Parent):
         def on_signal(self, signal: Signal) -> None:
             assert isinstance(signal, ChildExit)
             self.children["a"] = self.options(name="a").spawn(Named, self.book, "a")
 
-    book: Book = []
     parent = loop.spawn(Healing, book, "a")
     for _ in range(5):
         child_of(loop, parent, "a").crash()
@@ -256,9 +250,8 @@ class UnreadySlowly(Noter):
 
 
 @pytest.mark.parametrize("kind", [Unready, UnreadySlowly])
-def test_a_child_whose_start_fails(loop: ActorSystem, kind: type[Noter]) -> None:
+def test_a_child_whose_start_fails(loop: ActorSystem, kind: type[Noter], book: Book) -> None:
     """A plain start fails in the caller, and the exit is not reported a second time. An async one is a signal."""
-    book: Book = []
     parent = loop.spawn(Hiring, book)
     parent.hire(kind)
     spin(loop)
@@ -270,7 +263,7 @@ def test_a_child_whose_start_fails(loop: ActorSystem, kind: type[Noter]) -> None
     assert loop.statistics().alive == int(kind is Unready)
 
 
-def test_children_need_a_parent_that_runs(loop: ActorSystem) -> None:
+def test_children_need_a_parent_that_runs(loop: ActorSystem, book: Book) -> None:
     class Strict(Noter):
         def __init__(self, book: Book) -> None:
             super().__init__(book)
@@ -283,14 +276,13 @@ def test_children_need_a_parent_that_runs(loop: ActorSystem) -> None:
                 self.spawn(Noter, self.book)
             self.book.append("refused")
 
-    book: Book = []
     loop.spawn(Strict, book).stop()
     settle(loop)
     assert book == ["refused"]
     assert loop.statistics().spawned == 1
 
 
-def test_options_apply_to_a_child(loop: ActorSystem) -> None:
+def test_options_apply_to_a_child(loop: ActorSystem, book: Book) -> None:
     class Strict(Actor):
         def __init__(self, book: Book) -> None:
             self.book = book
@@ -305,7 +297,6 @@ def test_options_apply_to_a_child(loop: ActorSystem) -> None:
             for number in range(10, 20):
                 loose.note(number)
 
-    book: Book = []
     loop.spawn(Strict, book)
     settle(loop)
     assert [entry for entry in book if isinstance(entry, int)] == [1, 2, 18, 19]
@@ -316,9 +307,8 @@ def test_options_apply_to_a_child(loop: ActorSystem) -> None:
 
 @pytest.mark.parametrize("kind", [Watching, Noter])
 def test_a_down_is_a_signal_for_an_actor_with_an_on_signal(
-    loop: ActorSystem, kind: type[Noter | Watching]
+    loop: ActorSystem, kind: type[Noter | Watching], book: Book
 ) -> None:
-    book: Book = []
     watcher, other = loop.spawn(kind, book), loop.spawn(Noter, [])
     loop.monitor(id_of(watcher), id_of(other))
     other.crash()

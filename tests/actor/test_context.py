@@ -32,8 +32,7 @@ def test_a_plain_handler_sees_the_senders_variables_and_the_next_message_does_no
     assert user.get() == "nobody"
 
 
-def test_an_async_handler_sees_them_across_awaits(loop: ActorSystem) -> None:
-    book: Book = []
+def test_an_async_handler_sees_them_across_awaits(loop: ActorSystem, book: Book) -> None:
     handle = loop.spawn(ContextReader, book)
     as_user("ann", handle.look_slowly)
     handle.look_slowly()
@@ -52,8 +51,7 @@ async def test_asks_carry_them_too(loop: ActorSystem) -> None:
     assert await handle.see_slowly() == ("nobody", "nobody")
 
 
-def test_nested_sends_carry_the_context_on(loop: ActorSystem) -> None:
-    book: Book = []
+def test_nested_sends_carry_the_context_on(loop: ActorSystem, book: Book) -> None:
     last = loop.spawn(ContextReader, book)
     first = loop.spawn(ContextReader, [], last)
     as_user("ann", first.pass_on)
@@ -86,8 +84,7 @@ async def test_tasks_and_timeouts_inside_a_handler_work_in_the_carried_context(l
     assert await handle.cancelled() == "ann"
 
 
-async def test_a_cancellation_reaches_a_handler_in_a_carried_context(loop: ActorSystem) -> None:
-    book: Book = []
+async def test_a_cancellation_reaches_a_handler_in_a_carried_context(loop: ActorSystem, book: Book) -> None:
     user.set("ann")
     handle = loop.spawn(Puppet, [])
 
@@ -117,8 +114,7 @@ async def test_exceptions_propagate_out_of_a_carried_context(loop: ActorSystem) 
     assert str(caught.value.__cause__) == "ann"
 
 
-def test_other_threads_carry_their_context(loop: ActorSystem) -> None:
-    book: Book = []
+def test_other_threads_carry_their_context(loop: ActorSystem, book: Book) -> None:
     handle = loop.spawn(ContextReader, book)
 
     def work(name: str) -> None:
@@ -143,8 +139,7 @@ async def test_blocking_asks_of_other_threads_carry_their_context(loop: ActorSys
     assert await handle.see() == "nobody"
 
 
-async def test_when_room_carries_context_variables(loop: ActorSystem) -> None:
-    book: Book = []
+async def test_when_room_carries_context_variables(loop: ActorSystem, book: Book) -> None:
     handle = loop.options(mailbox=1).spawn(ContextReader, book)
     token = user.set("ann")
     handle.look()
@@ -212,8 +207,7 @@ def test_a_dead_letter_shows_no_envelope(loop: ActorSystem, diary: RecordingObse
 # --- beside messages ----------------------------------------------------------------------------------------------------------
 
 
-def test_background_work_has_the_context_of_its_starter(loop: ActorSystem) -> None:
-    book: Book = []
+def test_background_work_has_the_context_of_its_starter(loop: ActorSystem, book: Book) -> None:
 
     async def look() -> str:
         await turns()

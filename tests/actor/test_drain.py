@@ -17,10 +17,9 @@ pytestmark = pytest.mark.guarantee("G65")
 
 @pytest.mark.parametrize("is_elsewhere", [False, True])
 def test_everything_that_was_accepted_is_handled_in_order_and_then_it_ends(
-    loop: ActorSystem, diary: RecordingObserver, is_elsewhere: bool
+    loop: ActorSystem, diary: RecordingObserver, is_elsewhere: bool, book: Book
 ) -> None:
     """Messages of another thread are in the loop's inbox, with reserved slots, and not in the mailbox yet."""
-    book: Book = []
     handle = loop.spawn(Lively, book)
 
     def send() -> None:
@@ -56,8 +55,7 @@ def test_later_sends_are_refused_with_a_clear_error(loop: ActorSystem, diary: Re
     assert diary.full == []  # it is not full, it is closed
 
 
-def test_a_drain_from_inside(loop: ActorSystem) -> None:
-    book: Book = []
+def test_a_drain_from_inside(loop: ActorSystem, book: Book) -> None:
 
     class Closing(Lively):
         @tell
@@ -94,8 +92,7 @@ def test_a_drain_lets_an_async_handler_in_flight_end(loop: ActorSystem, diary: R
 
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("has_message", [False, True])
-def test_a_drain_during_its_start(loop: ActorSystem, has_message: bool, is_async: bool) -> None:
-    book: Book = []
+def test_a_drain_during_its_start(loop: ActorSystem, has_message: bool, is_async: bool, book: Book) -> None:
 
     class Brief(Lively):
         def on_start(self) -> None:
@@ -157,9 +154,8 @@ async def test_waits_for_room_end_with_the_actor(loop: ActorSystem, diary: Recor
 
 @pytest.mark.parametrize("overflow", list(Overflow))
 def test_an_overflow_policy_gives_nothing_up_for_a_message_that_comes_too_late(
-    loop: ActorSystem, diary: RecordingObserver, overflow: Overflow
+    loop: ActorSystem, diary: RecordingObserver, overflow: Overflow, book: Book
 ) -> None:
-    book: Book = []
     handle = loop.options(mailbox=2, overflow=overflow).spawn(Noter, book)
     handle.note(1)
     handle.note(2)
@@ -175,9 +171,8 @@ def test_an_overflow_policy_gives_nothing_up_for_a_message_that_comes_too_late(
 
 
 def test_nothing_is_lost_to_threads_that_race_with_a_drain(
-    loop: ActorSystem, diary: RecordingObserver
+    loop: ActorSystem, diary: RecordingObserver, book: Book
 ) -> None:
-    book: Book = []
     handle = loop.options(mailbox=1 << 16).spawn(Noter, book)
     accepted: list[list[tuple[int, int]]] = [[] for _ in range(4)]
     begun = threading.Barrier(5)
@@ -206,8 +201,7 @@ def test_nothing_is_lost_to_threads_that_race_with_a_drain(
     assert diary.dead == []
 
 
-def test_a_drain_with_timers_and_a_ticker_ends(loop: ActorSystem) -> None:
-    book: Book = []
+def test_a_drain_with_timers_and_a_ticker_ends(loop: ActorSystem, book: Book) -> None:
 
     class Ticking(Noter):
         def on_start(self) -> None:
@@ -226,8 +220,7 @@ def test_a_drain_with_timers_and_a_ticker_ends(loop: ActorSystem) -> None:
 
 
 @pytest.mark.guarantee("G65")
-async def test_a_draining_actor_accepts_nothing_even_from_itself(loop: ActorSystem) -> None:
-    book: Book = []
+async def test_a_draining_actor_accepts_nothing_even_from_itself(loop: ActorSystem, book: Book) -> None:
 
     class Counter(Actor):
         @tell

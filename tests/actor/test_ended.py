@@ -54,8 +54,7 @@ async def test_a_kill_cancels_the_handler_and_its_ask(loop: ActorSystem, diary: 
 
 
 @pytest.mark.guarantee("G65")
-def test_a_kill_during_an_async_start(loop: ActorSystem, diary: RecordingObserver) -> None:
-    book: Book = []
+def test_a_kill_during_an_async_start(loop: ActorSystem, diary: RecordingObserver, book: Book) -> None:
     handle = loop.spawn(Slow, book)
     loop.poll_once()
     assert book == ["starting"]
@@ -65,8 +64,7 @@ def test_a_kill_during_an_async_start(loop: ActorSystem, diary: RecordingObserve
     assert book == ["starting"]
 
 
-def test_an_actor_can_kill_itself(loop: ActorSystem, diary: RecordingObserver) -> None:
-    book: Book = []
+def test_an_actor_can_kill_itself(loop: ActorSystem, diary: RecordingObserver, book: Book) -> None:
 
     class Rash(Lively):
         @tell

@@ -94,8 +94,7 @@ async def test_a_handler_raises_it(loop: ActorSystem, clock: VirtualClock, how: 
 
 
 @pytest.mark.parametrize("place", ["answer", "answer_async", "answer_list"])
-async def test_an_ask_that_raises_it_ends(loop: ActorSystem, how: str, place: str) -> None:
-    book: Book = []
+async def test_an_ask_that_raises_it_ends(loop: ActorSystem, how: str, place: str, book: Book) -> None:
     root = one_for_one(loop, child("raiser").of(Raiser, book))
     handle: Any = root.handle(Raiser, "raiser")
     with pytest.raises(TargetEndedError) as caught:

@@ -51,8 +51,7 @@ async def test_an_ask_that_has_to_wait_yields_to_the_event_loop(system: ActorSys
     assert has_turned()
 
 
-async def test_an_inline_tick_is_like_any_other(system: ActorSystem) -> None:
-    log: list[str] = []
+async def test_an_inline_tick_is_like_any_other(system: ActorSystem, log: list[str]) -> None:
     first, second = system.spawn(Oracle, log), system.spawn(Oracle)
     first.note("before")
     assert await second.plain(1) == 1
@@ -225,8 +224,7 @@ async def test_a_handler_and_its_asker_run_in_different_tasks(system: ActorSyste
 # --- stopping ---------------------------------------------------------------------------------------------------------
 
 
-async def test_a_stopping_loop_runs_no_inline_ticks(system: ActorSystem) -> None:
-    log: list[str] = []
+async def test_a_stopping_loop_runs_no_inline_ticks(system: ActorSystem, log: list[str]) -> None:
     oracle = system.spawn(Oracle, log)
     reply = oracle.plain(1)
     system.request_stop()

@@ -92,8 +92,7 @@ def test_an_on_start_that_returns_a_value_is_refused(loop: ActorSystem) -> None:
 
 
 @pytest.mark.guarantee("G65")
-def test_messages_wait_for_an_async_start(loop: ActorSystem) -> None:
-    book: Book = []
+def test_messages_wait_for_an_async_start(loop: ActorSystem, book: Book) -> None:
     handle = loop.spawn(Slow, book)
     handle.note(1)
     handle.urgent("first")
@@ -110,9 +109,8 @@ class BadSlow(Slow):
 
 @pytest.mark.guarantee("G64")
 async def test_an_async_start_that_fails_ends_the_actor_and_answers_those_who_wait(
-    loop: ActorSystem, diary: RecordingObserver
+    loop: ActorSystem, diary: RecordingObserver, book: Book
 ) -> None:
-    book: Book = []
     handle = loop.spawn(BadSlow, book)
     handle.note("dead letter")
     first, second = handle.count(), handle.count()

@@ -161,9 +161,8 @@ class Lasting(Noter):
 
 @pytest.mark.slow
 @pytest.mark.guarantee("G65")
-def test_on_stop_runs_when_a_loop_that_never_ran_is_destroyed(make_loop: LoopMaker) -> None:
+def test_on_stop_runs_when_a_loop_that_never_ran_is_destroyed(make_loop: LoopMaker, book: Book) -> None:
     """An async one has no event loop to run in: the actor ends, without a warning about a coroutine that was never awaited."""
-    book: Book = []
     diary = RecordingObserver()
     loop = make_loop()
     loop.set_observer(diary)
@@ -177,10 +176,9 @@ def test_on_stop_runs_when_a_loop_that_never_ran_is_destroyed(make_loop: LoopMak
 
 @pytest.mark.guarantee("G65")
 def test_an_on_stop_longer_than_the_stop_timeout_is_abandoned(
-    make_loop: LoopMaker, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+    make_loop: LoopMaker, clock: VirtualClock, caplog: pytest.LogCaptureFixture, book: Book
 ) -> None:
     loop = make_loop(loop_factory=clock.new_event_loop, stop_timeout=0.05)
-    book: Book = []
 
     class Forever(Noter):
         async def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
@@ -209,10 +207,9 @@ def test_an_on_stop_longer_than_the_stop_timeout_is_abandoned(
     ],
 )
 def test_on_stop_has_the_shutdown_time_of_its_supervisor(
-    make_loop: LoopMaker, clock: VirtualClock, shutdown: float | Shutdown, expected: Book
+    make_loop: LoopMaker, clock: VirtualClock, shutdown: float | Shutdown, expected: Book, book: Book
 ) -> None:
     loop = make_loop(loop_factory=clock.new_event_loop)
-    book: Book = []
 
     class Tidy(Noter):
         async def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
@@ -343,8 +340,7 @@ async def test_an_ask_of_a_failed_actor_ends_before_its_on_stop(
 
 
 @pytest.mark.guarantee("G65")
-async def test_on_stop_may_return_any_awaitable(loop: ActorSystem) -> None:
-    book: Book = []
+async def test_on_stop_may_return_any_awaitable(loop: ActorSystem, book: Book) -> None:
 
     async def write() -> None:
         await turns()

@@ -72,8 +72,7 @@ async def test_cancelling_one_of_two_waiters_does_not_cancel_the_ask(system: Act
 
 
 @pytest.mark.guarantee("G62")
-async def test_cancelling_the_last_waiter_cancels_the_ask(system: ActorSystem) -> None:
-    log: list[str] = []
+async def test_cancelling_the_last_waiter_cancels_the_ask(system: ActorSystem, log: list[str]) -> None:
     reply = system.spawn(Oracle, log).held(Event(), 3)
     tasks = [asyncio.ensure_future(got(reply)) for _ in range(2)]
     await turns()

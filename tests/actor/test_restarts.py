@@ -38,8 +38,7 @@ def first_incarnation() -> None:
 # --- handles over restarts --------------------------------------------------------------------------------------------------
 
 
-def test_a_handle_reaches_the_current_incarnation(loop: ActorSystem) -> None:
-    book: Book = []
+def test_a_handle_reaches_the_current_incarnation(loop: ActorSystem, book: Book) -> None:
     root = one_for_one(loop, child("worker").of(Worker, book))
     settle(loop)
     handle = root.handle(Worker, "worker")
@@ -98,9 +97,8 @@ def test_a_handle_made_while_the_child_is_down_works_later(loop: ActorSystem, cl
     assert book == [(2, "found")]
 
 
-def test_a_handle_never_reaches_an_old_incarnation(loop: ActorSystem) -> None:
+def test_a_handle_never_reaches_an_old_incarnation(loop: ActorSystem, book: Book) -> None:
     # A slow exit: the old incarnation is STOPPING while messages are sent.
-    book: Book = []
 
     class Ending(Worker):
         async def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
@@ -169,8 +167,7 @@ def test_a_handle_of_one_incarnation_ends_with_it(loop: ActorSystem) -> None:
     second.note("x")
 
 
-def test_a_handle_survives_the_restart_of_a_nested_supervisor(loop: ActorSystem) -> None:
-    book: Book = []
+def test_a_handle_survives_the_restart_of_a_nested_supervisor(loop: ActorSystem, book: Book) -> None:
     inner = SupervisorSpec(children=[child("worker").of(Worker, book)], max_restarts=0)
     root = one_for_one(loop, ChildSpec("inner", inner))
     settle(loop)

@@ -31,7 +31,7 @@ from bandstand.errors import (
 )
 from bandstand.testing import VirtualClock
 from tests.actor.asking import RunSystem, turns, watch
-from tests.actor.players import elsewhere
+from tests.actor.players import Book, elsewhere
 from tests.actor.workers import one_for_one
 from tests.core.support import settle
 
@@ -151,8 +151,7 @@ def test_a_stashed_ask_keeps_its_deadline_and_can_be_cancelled(run_virtual: RunS
 
 
 @pytest.mark.guarantee("G235")
-def test_keep_ends_the_handler_and_only_the_kernel_catches_it(loop: ActorSystem) -> None:
-    book: list[Any] = []
+def test_keep_ends_the_handler_and_only_the_kernel_catches_it(loop: ActorSystem, book: Book) -> None:
     client = loop.spawn(Client, book)
     client.tidy("x")
     settle(loop)
@@ -163,8 +162,7 @@ def test_keep_ends_the_handler_and_only_the_kernel_catches_it(loop: ActorSystem)
 
 
 @pytest.mark.guarantee("G236")
-def test_a_full_stash_fails_the_actor_unless_the_error_is_caught(loop: ActorSystem) -> None:
-    book: list[Any] = []
+def test_a_full_stash_fails_the_actor_unless_the_error_is_caught(loop: ActorSystem, book: Book) -> None:
     client = loop.spawn(Client, book, limit=2)
     for number in range(4):
         client.polite(number)
@@ -182,9 +180,8 @@ def test_a_full_stash_fails_the_actor_unless_the_error_is_caught(loop: ActorSyst
 
 
 @pytest.mark.guarantee("G236")
-def test_stashed_messages_take_no_mailbox_slots_and_may_exceed_the_cap(loop: ActorSystem) -> None:
+def test_stashed_messages_take_no_mailbox_slots_and_may_exceed_the_cap(loop: ActorSystem, book: Book) -> None:
     """A lane full of stashed messages would reject the message that releases them."""
-    book: list[Any] = []
     client = loop.options(mailbox=3).spawn(Client, book)
     for number in range(30):
         client.note(number)
@@ -217,7 +214,7 @@ def test_released_messages_leave_the_system_slots_free(loop: ActorSystem) -> Non
 
 
 @pytest.mark.guarantee("G236")
-def test_an_overflow_policy_may_drop_released_messages(loop: ActorSystem) -> None:
+def test_an_overflow_policy_may_drop_released_messages(loop: ActorSystem, book: Book) -> None:
     class Busy(Client):
         @tell
         def open_and_send(self) -> None:
@@ -228,7 +225,6 @@ def test_an_overflow_policy_may_drop_released_messages(loop: ActorSystem) -> Non
             self.is_open = True
             self.early.release()
 
-    book: list[Any] = []
     client = loop.options(mailbox=3, overflow=Overflow.DROP_OLDEST).spawn(Busy, book)
     for number in range(5):
         client.note(number)
@@ -274,8 +270,7 @@ def test_stashed_messages_end_with_the_actor_before_waiting_ones(loop: ActorSyst
 
 
 @pytest.mark.guarantee("G237")
-def test_a_kept_mailbox_starts_with_the_stashed_messages(loop: ActorSystem) -> None:
-    book: list[Any] = []
+def test_a_kept_mailbox_starts_with_the_stashed_messages(loop: ActorSystem, book: Book) -> None:
     root = one_for_one(loop, child("client", keep_mailbox=True).of(Client, book))
     settle(loop)
     client = root.handle(Client, "client")
@@ -346,8 +341,7 @@ def test_keep_needs_a_current_message(loop: ActorSystem, clock: VirtualClock) ->
 
 
 @pytest.mark.guarantee("G235")
-def test_a_batch_cannot_be_stashed_and_loses_nothing(loop: ActorSystem) -> None:
-    book: list[Any] = []
+def test_a_batch_cannot_be_stashed_and_loses_nothing(loop: ActorSystem, book: Book) -> None:
 
     class Collector(Actor):
         def __init__(self) -> None:
@@ -404,8 +398,7 @@ def test_a_stash_belongs_to_an_actor_and_its_thread(loop: ActorSystem) -> None:
 
 
 @pytest.mark.guarantee("G235")
-def test_two_stashes_are_independent(loop: ActorSystem) -> None:
-    book: list[Any] = []
+def test_two_stashes_are_independent(loop: ActorSystem, book: Book) -> None:
 
     class Sorter(Actor):
         def __init__(self) -> None:
@@ -447,9 +440,8 @@ def test_stashed_messages_do_not_keep_the_loop_busy(loop: ActorSystem) -> None:
 
 
 @pytest.mark.guarantee("G235")
-def test_a_tick_that_only_stashes_reports_no_handled_message(loop: ActorSystem) -> None:
+def test_a_tick_that_only_stashes_reports_no_handled_message(loop: ActorSystem, book: Book) -> None:
     """The message was counted in an earlier tick. A negative count would mean an error to the compiled loop."""
-    book: list[Any] = []
     client = loop.spawn(Client, book)
     client.note_slowly("n")
     counts = [loop.poll_once() for _ in range(6)]

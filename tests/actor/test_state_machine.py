@@ -31,7 +31,7 @@ from bandstand.errors import (
 )
 from bandstand.testing import VirtualClock
 from tests.actor.asking import outcome, turns, watch
-from tests.actor.players import elsewhere, spin
+from tests.actor.players import Book, elsewhere, spin
 from tests.actor.workers import one_for_one
 from tests.core.support import Boom, settle
 
@@ -119,8 +119,7 @@ def told(loop: ActorSystem) -> list[RuntimeEvent]:
 
 
 @pytest.mark.guarantee("G238")
-def test_a_message_is_handled_by_the_state_or_by_the_declared_method(loop: ActorSystem) -> None:
-    book: list[Any] = []
+def test_a_message_is_handled_by_the_state_or_by_the_declared_method(loop: ActorSystem, book: Book) -> None:
     door = loop.spawn(Door, book)
     door.turn_key()
     door.push("Ann")
@@ -137,8 +136,7 @@ def test_a_message_is_handled_by_the_state_or_by_the_declared_method(loop: Actor
 
 
 @pytest.mark.guarantee("G238")
-async def test_asks_and_coroutines_depend_on_the_state(virtual_system: ActorSystem) -> None:
-    book: list[Any] = []
+async def test_asks_and_coroutines_depend_on_the_state(virtual_system: ActorSystem, book: Book) -> None:
     door = virtual_system.spawn(Door, book)
     assert await door.knock() == "knock at closed"
     door.push()
@@ -182,8 +180,7 @@ def test_an_unhandled_message_is_reported(loop: ActorSystem, told: list[RuntimeE
 
 
 @pytest.mark.guarantee("G238")
-def test_an_ignored_message_is_not_reported(loop: ActorSystem, told: list[RuntimeEvent]) -> None:
-    book: list[Any] = []
+def test_an_ignored_message_is_not_reported(loop: ActorSystem, told: list[RuntimeEvent], book: Book) -> None:
     door = loop.spawn(Door, book)
     door.go(Door.locked)
     door.turn_key()
@@ -320,8 +317,7 @@ def test_too_many_postponed_messages_fail_the_machine(loop: ActorSystem) -> None
 
 
 @pytest.mark.guarantee("G242")
-def test_a_machine_may_also_have_stashes(loop: ActorSystem) -> None:
-    book: list[Any] = []
+def test_a_machine_may_also_have_stashes(loop: ActorSystem, book: Book) -> None:
 
     class Careful(Door):
         def __init__(self, book: list[Any]) -> None:
@@ -367,7 +363,7 @@ def test_a_restarted_machine_starts_in_the_initial_state(loop: ActorSystem, cloc
 
 
 @pytest.mark.guarantee("G243")
-def test_on_start_may_choose_the_initial_state(loop: ActorSystem) -> None:
+def test_on_start_may_choose_the_initial_state(loop: ActorSystem, book: Book) -> None:
     class Ajar(Door):
         def on_start(self) -> None:
             self.book.append("start")
@@ -377,7 +373,6 @@ def test_on_start_may_choose_the_initial_state(loop: ActorSystem) -> None:
     class Last(Door):
         late = State(initial=True)
 
-    book: list[Any] = []
     loop.spawn(Ajar, book)
     assert book == ["start", "+opened"]
     door = loop.spawn(Last, book)

@@ -37,7 +37,7 @@ from bandstand.errors import (
 )
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from tests.actor.asking import outcome, turns, watch
-from tests.actor.players import elsewhere
+from tests.actor.players import Book, elsewhere
 from tests.core.support import settle
 
 
@@ -117,8 +117,7 @@ async def test_every_kind_of_typed_actor_answers(virtual_system: ActorSystem, ki
 
 
 @pytest.mark.guarantee("G248")
-def test_inquiries_use_the_management_lane(loop: ActorSystem) -> None:
-    book: list[Any] = []
+def test_inquiries_use_the_management_lane(loop: ActorSystem, book: Book) -> None:
     busy = loop.spawn(Busy, book)
     busy.note(1)
     busy.note(2)

@@ -50,8 +50,7 @@ def first_incarnation() -> None:
 # --- under every kind of supervisor ---------------------------------------------------------------------------------------
 
 
-async def test_a_panic_is_a_failure_under_its_supervisor(loop: ActorSystem) -> None:
-    book: Book = []
+async def test_a_panic_is_a_failure_under_its_supervisor(loop: ActorSystem, book: Book) -> None:
     root = one_for_one(loop, child("worker").of(Worker, book, start=3))
     handle = root.handle(Worker, "worker")
     assert await handle.arguments() == (3,)
@@ -101,8 +100,7 @@ async def test_a_partition_supervisor_appends_the_partition(loop: ActorSystem) -
     assert handles[1] in {root.route(key) for key in range(50)}
 
 
-def test_hooks_run_for_every_incarnation(loop: ActorSystem) -> None:
-    book: Book = []
+def test_hooks_run_for_every_incarnation(loop: ActorSystem, book: Book) -> None:
     root = one_for_one(loop, child("lively").of(Lively, book))
     settle(loop)
     handle = root.handle(Lively, "lively")

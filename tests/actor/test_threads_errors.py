@@ -302,8 +302,7 @@ def test_stop_kill_and_ended_from_other_threads(owner: ThreadLoop, way: str) -> 
     assert owner.do(owner.loop.ask_statistics).asked == 0
 
 
-def test_a_drain_from_another_thread_handles_earlier_messages(owner: ThreadLoop) -> None:
-    log: list[str] = []
+def test_a_drain_from_another_thread_handles_earlier_messages(owner: ThreadLoop, log: list[str]) -> None:
     oracle = owner.do(lambda: owner.loop.spawn(Oracle, log))
 
     def go() -> None:
@@ -330,9 +329,8 @@ def full(owner: ThreadLoop, log: list[str]) -> tuple[Oracle, Event]:
     return oracle, gate
 
 
-def test_an_event_loop_waits_for_room_on_another_loop(owner: ThreadLoop) -> None:
+def test_an_event_loop_waits_for_room_on_another_loop(owner: ThreadLoop, log: list[str]) -> None:
     """A cancelled wait sends nothing."""
-    log: list[str] = []
     oracle, gate = full(owner, log)
 
     async def main() -> None:

@@ -54,8 +54,7 @@ def calm(loop: ActorSystem) -> None:
 # --- after ----------------------------------------------------------------------------------------------------------------
 
 
-def test_after_calls_once_and_never_early(loop: ActorSystem, clock: VirtualClock) -> None:
-    book: Book = []
+def test_after_calls_once_and_never_early(loop: ActorSystem, clock: VirtualClock, book: Book) -> None:
     alarms: list[Alarm] = []
     loop.spawn(Puppet, book).do(lambda me: alarms.extend(me.after(0.01, me.write, n) for n in (1, 2)))
     calm(loop)
@@ -100,9 +99,8 @@ def test_a_declared_method_has_its_own_lane(loop: ActorSystem, clock: VirtualClo
     assert book == ["control", "data", ("data too",)]
 
 
-def test_after_awaits_a_coroutine_function(make_loop: LoopMaker, clock: VirtualClock) -> None:
+def test_after_awaits_a_coroutine_function(make_loop: LoopMaker, clock: VirtualClock, book: Book) -> None:
     loop = make_loop(loop_factory=clock.new_event_loop)
-    book: Book = []
 
     def start(me: Puppet) -> None:
         async def later() -> None:
@@ -184,8 +182,7 @@ def test_a_lagging_actor_skips_missed_ticks(loop: ActorSystem, clock: VirtualClo
     assert times == [95, 100, 110, 120]
 
 
-def test_at_most_one_tick_of_a_ticker_waits(loop: ActorSystem, clock: VirtualClock) -> None:
-    book: Book = []
+def test_at_most_one_tick_of_a_ticker_waits(loop: ActorSystem, clock: VirtualClock, book: Book) -> None:
     handle = loop.spawn(Puppet, book)
 
     def busy(me: Puppet) -> None:
@@ -322,8 +319,7 @@ def test_every_after_counts_from_the_end(make_loop: LoopMaker, clock: VirtualClo
 # --- end of the actor -------------------------------------------------------------------------------------------------------
 
 
-def test_timers_end_with_their_actor(loop: ActorSystem, clock: VirtualClock) -> None:
-    book: Book = []
+def test_timers_end_with_their_actor(loop: ActorSystem, clock: VirtualClock, book: Book) -> None:
     handle = loop.spawn(Puppet, book)
 
     def start(me: Puppet) -> None:
@@ -347,21 +343,19 @@ def test_timers_end_with_their_actor(loop: ActorSystem, clock: VirtualClock) -> 
         alarm.cancel()
 
 
-def test_an_ending_actor_cannot_start_a_timer(loop: ActorSystem) -> None:
+def test_an_ending_actor_cannot_start_a_timer(loop: ActorSystem, book: Book) -> None:
     class Late(Puppet):
         def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
             with pytest.raises(NoSuchActorError):
                 self.after(0.001, self.write)
             self.book.append("refused")
 
-    book: Book = []
     loop.spawn(Late, book).stop()
     calm(loop)
     assert book == ["refused"]
 
 
-def test_a_tick_waits_for_room_in_a_full_mailbox(loop: ActorSystem, clock: VirtualClock) -> None:
-    book: Book = []
+def test_a_tick_waits_for_room_in_a_full_mailbox(loop: ActorSystem, clock: VirtualClock, book: Book) -> None:
     handle = loop.options(mailbox=2).spawn(Puppet, book)
     handle.do(lambda me: me.every(0.01, me.write, "tick"))
     calm(loop)

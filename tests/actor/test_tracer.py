@@ -111,7 +111,7 @@ def test_a_tracer_is_called_on_the_senders_thread(loop: ActorSystem) -> None:
     assert [entry[0] for entry in tracer.entries] == ["enter", "exit"] * 2
 
 
-def test_a_tracer_and_a_context_travel_together(loop: ActorSystem) -> None:
+def test_a_tracer_and_a_context_travel_together(loop: ActorSystem, book: Book) -> None:
     class Spanner(Recorder):
         def sending(self, target: ActorId, method: str) -> Any:
             return user.get()
@@ -125,7 +125,6 @@ def test_a_tracer_and_a_context_travel_together(loop: ActorSystem) -> None:
 
     tracer = Spanner()
     loop.set_tracer(tracer)
-    book: Book = []
     handle = loop.spawn(Puppet, book)
 
     def note(me: Puppet) -> None:
@@ -183,8 +182,7 @@ def test_a_tracer_that_raises_on_sending_raises_in_the_sender_and_sends_nothing(
     assert book == []
 
 
-def test_a_tracer_does_not_affect_background_work_and_timers(loop: ActorSystem) -> None:
-    book: Book = []
+def test_a_tracer_does_not_affect_background_work_and_timers(loop: ActorSystem, book: Book) -> None:
     loop.set_tracer(Recorder())
 
     async def seven() -> int:

@@ -26,8 +26,7 @@ def full(loop: ActorSystem, book: Book, slots: int = 2) -> Noter:
     return handle
 
 
-async def test_waiters_are_served_in_order_before_later_sends(loop: ActorSystem) -> None:
-    book: Book = []
+async def test_waiters_are_served_in_order_before_later_sends(loop: ActorSystem, book: Book) -> None:
     handle = full(loop, book)
     landings = [handle.note.when_room(f"w{number}") for number in range(5)]
     assert not any(landing.done() for landing in landings)
@@ -39,8 +38,7 @@ async def test_waiters_are_served_in_order_before_later_sends(loop: ActorSystem)
     assert book == [0, 1, "w0", "w1", "w2", "w3", "w4", "later"]
 
 
-def test_waiters_and_due_timers_share_one_queue(loop: ActorSystem, clock: VirtualClock) -> None:
-    book: Book = []
+def test_waiters_and_due_timers_share_one_queue(loop: ActorSystem, clock: VirtualClock, book: Book) -> None:
     handle = full(loop, book)
     first = handle.note.when_room("first")
     loop.send_after(id_of(handle), 0.001, "raw")  # a raw message: unhandled, but it takes a slot
@@ -54,8 +52,7 @@ def test_waiters_and_due_timers_share_one_queue(loop: ActorSystem, clock: Virtua
     assert (books.timers_set, books.timers_fired, books.timers_pending) == (1, 1, 0)
 
 
-def test_a_cancelled_wait_sends_nothing(loop: ActorSystem) -> None:
-    book: Book = []
+def test_a_cancelled_wait_sends_nothing(loop: ActorSystem, book: Book) -> None:
     handle = full(loop, book)
     landings = [handle.note.when_room(f"w{number}") for number in range(3)]
     assert landings[1].cancel() is True
@@ -65,8 +62,7 @@ def test_a_cancelled_wait_sends_nothing(loop: ActorSystem) -> None:
     assert landings[0].cancel() is False
 
 
-def test_cancelled_waits_leave_nothing_behind(loop: ActorSystem) -> None:
-    book: Book = []
+def test_cancelled_waits_leave_nothing_behind(loop: ActorSystem, book: Book) -> None:
     handle = full(loop, book)
     for landing in [handle.note.when_room("never") for _ in range(100)]:
         landing.cancel()

@@ -388,8 +388,7 @@ def test_queue_keeps_one_way_messages_and_asks_in_order(loop: ActorSystem, clock
     assert reply.result() == 2
 
 
-def test_the_queue_is_as_long_as_the_mailbox(loop: ActorSystem, clock: VirtualClock) -> None:
-    book: Book = []
+def test_the_queue_is_as_long_as_the_mailbox(loop: ActorSystem, clock: VirtualClock, book: Book) -> None:
     _, handle = crashed(loop, book, mailbox=4)
     queueing = when_down(handle, WhenDown.QUEUE)
     replies = [handle.incarnation() for _ in range(3)]
@@ -406,8 +405,7 @@ def test_the_queue_is_as_long_as_the_mailbox(loop: ActorSystem, clock: VirtualCl
     assert book == [(2, 1)]
 
 
-def test_a_timeout_limits_the_wait(loop: ActorSystem, clock: VirtualClock) -> None:
-    book: Book = []
+def test_a_timeout_limits_the_wait(loop: ActorSystem, clock: VirtualClock, book: Book) -> None:
     _, handle = crashed(loop, book)
     waiting = when_down(handle, WhenDown.WAIT, timeout=0.05)
     queueing = when_down(handle, WhenDown.QUEUE, timeout=timedelta(milliseconds=20))
