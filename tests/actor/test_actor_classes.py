@@ -86,9 +86,6 @@ def test_a_generic_class_works_with_and_without_type_arguments(loop: ActorSystem
     assert answer(loop, loop.spawn(Holder, "a").value()) == "a"
     assert answer(loop, loop.spawn(Holder[str], "b").value()) == "b"
     assert answer(loop, loop.options(name="c").spawn(Holder[str], "c").value()) == "c"
-
-
-def test_a_generic_class_under_a_supervisor(loop: ActorSystem) -> None:
     spec = SupervisorSpec(children=[child("holder").of(Holder[int], 7)])
     handle = spawn_supervisor(loop, spec).handle(Holder[int], "holder")
     assert answer(loop, handle.value()) == 7
@@ -108,10 +105,7 @@ def test_dataclasses_and_classes_with_slots(loop: ActorSystem) -> None:
     assert answer(loop, loop.spawn(Slim, x=5).value()) == 5
     assert answer(loop, loop.spawn(Slotted).value()) == 3
     assert answer(loop, loop.spawn(Slotted, x=5).value()) == 5
-
-
-def test_class_options_survive_a_dataclass_with_slots() -> None:
-    """`@dataclass(slots=True)` creates the class a second time."""
+    # `@dataclass(slots=True)` creates the class a second time.
     assert Slim.__actor_ask_ms__ == 70
 
 

@@ -39,6 +39,7 @@ def test_an_async_handler_sees_them_across_awaits(loop: ActorSystem, book: Book)
     as_user("bob", handle.look_slowly)
     loop.run(until_idle=True)
     assert book == [["ann"] * 4, ["nobody"] * 4, ["bob"] * 4]
+    assert user.get() == "nobody"
 
 
 async def test_asks_carry_them_too(loop: ActorSystem) -> None:

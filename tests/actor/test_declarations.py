@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import re
 from collections.abc import Callable, Iterator
-from datetime import timedelta
 from typing import Any, Never, NoReturn
 
 import pytest
@@ -15,13 +13,11 @@ from bandstand.actor import Actor, ActorSystem, Reply, ask, tell
 from bandstand.actor.decorators import DeclaredMethod
 from bandstand.core import ExitReason, Lane, Verdict
 from bandstand.errors import (
-    AskTimeoutError,
     DeclarationError,
     InvalidArgumentError,
     InvalidVerdictError,
     TargetEndedError,
 )
-from bandstand.testing import VirtualClock
 from tests.actor.answers import answer, outcome
 from tests.actor.declaring import LOOSE, Book, class_with, loose_ask, loose_tell, nothing
 
@@ -250,41 +246,6 @@ def test_the_error_of_a_method_that_returns_something_names_it(loop: ActorSystem
 
 
 # --- deadlines of a class -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.guarantee("G61")
-@pytest.mark.parametrize(
-    ("said", "waited"),
-    [
-        ({}, 5000),
-        ({"ask_timeout": 0.25}, 250),
-        ({"ask_timeout": timedelta(seconds=2)}, 2000),
-        ({"ask_timeout": 0.0005}, 1),
-        ({"ask_timeout": None}, None),
-    ],
-    ids=str,
-)
-def test_a_class_sets_the_deadline(clock: VirtualClock, said: dict[str, Any], waited: int | None) -> None:
-    async def silent(self: object) -> int:
-        await asyncio.sleep(3600)
-        return 1
-
-    async def main() -> float | None:
-        host = asyncio.get_running_loop()
-        async with ActorSystem(clock=clock) as loop:
-            kind = class_with("silent", loose_ask(silent), **said)
-            # A derived class inherits it.
-            handle = loop.spawn(class_with("more", 5, kind))
-            started = host.time()
-            try:
-                assert await handle.silent() == 1
-            except AskTimeoutError:
-                return (host.time() - started) * 1000
-            return None
-
-    with asyncio.Runner(loop_factory=clock.new_event_loop) as runner:
-        seen = runner.run(main())
-    assert seen == pytest.approx(waited, abs=2)
 
 
 @pytest.mark.parametrize("bad", [-1, -1.0, -2, float("nan"), float("inf"), "5", True, 1e18])

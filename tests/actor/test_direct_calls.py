@@ -113,6 +113,10 @@ def test_an_actor_in_its_turn_is_not_called_directly(loop: ActorSystem, book: li
     a.do(lambda: b.do(lambda: a.note("later")))
     settle(loop)
     assert book == ["a begins", "b begins", "b ends", "a ends", "a later nobody's"]
+    book.clear()
+    a.do(lambda: a.note("later"))
+    settle(loop)
+    assert book == ["a begins", "a ends", "a later nobody's"]
 
 
 @pytest.mark.guarantee("G122")

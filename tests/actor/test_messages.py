@@ -187,10 +187,6 @@ def test_requests_use_ask_and_other_messages_use_tell(loop: ActorSystem) -> None
     ):
         account.ask(Deposit(1))
     assert loop.statistics().sent == 0
-
-
-def test_tell_and_ask_take_one_message(loop: ActorSystem) -> None:
-    account: Any = loop.spawn(Account)
     for send in (account.tell, account.tell.try_send, account.tell.when_room, account.ask):
         for wrong in ((), (Deposit(1), Deposit(2))):
             with pytest.raises(TypeError):

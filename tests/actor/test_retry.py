@@ -87,6 +87,9 @@ async def test_an_ask_is_repeated_until_answered(virtual_system: ActorSystem, cl
     assert await handle.work.retry(AskRetry(attempts=3, backoff=Backoff(initial=0.1)))(4) == 40
     assert Flaky.calls == 3
     assert ms_since(clock, start) == 300  # 100 ms and 200 ms
+    assert elsewhere(lambda: repr(handle.work.retry(AskRetry()))).startswith("<work of")
+    with pytest.raises(InvalidArgumentError, match="retry is 3: pass an AskRetry"):
+        handle.work.retry(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # what a caller without types might do
 
 
 async def test_the_last_error_is_raised(virtual_system: ActorSystem) -> None:
@@ -239,10 +242,3 @@ async def test_message_actors_are_retried_too(virtual_system: ActorSystem) -> No
 def test_wrong_values_are_refused(fields: dict[str, Any], text: str) -> None:
     with pytest.raises(InvalidArgumentError, match=f"AskRetry: {text}"):
         AskRetry(**fields)
-
-
-def test_retry_takes_an_ask_retry(loop: ActorSystem) -> None:
-    handle = loop.spawn(Flaky, 0)
-    with pytest.raises(InvalidArgumentError, match="retry is 3: pass an AskRetry"):
-        handle.work.retry(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # what a caller without types might do
-    assert elsewhere(lambda: repr(handle.work.retry(AskRetry()))).startswith("<work of")

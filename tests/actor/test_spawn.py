@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, ActorSystem, Implements, Signal, ask, child, id_of, tell
+from bandstand.actor import Actor, ActorSystem, Implements, Signal, child, id_of
 from bandstand.core import ChildExit, ExitReason, Overflow
 from bandstand.errors import (
     InvalidArgumentError,
@@ -18,7 +17,7 @@ from bandstand.errors import (
     WrongThreadError,
 )
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
-from tests.actor.players import Book, Lively, Noter, Slow, elsewhere, ride, spin
+from tests.actor.players import Book, Lively, Noter, Slow, elsewhere, spin
 from tests.core.support import RecordingObserver, record, settle
 
 LoopMaker = Callable[..., ActorSystem]
@@ -137,44 +136,3 @@ def test_a_spawn_needs_the_loops_thread_and_an_open_loop(make_loop: LoopMaker, k
     with pytest.raises(LoopClosedError):
         loop.spawn(kind, book)
     assert book == []
-
-
-class Cell(Actor):
-    def __init__(self) -> None:
-        self.got: list[int] = []
-
-    @tell
-    def put(self, n: int) -> None:
-        self.got.append(n)
-
-    @ask
-    def all(self) -> list[int]:
-        return self.got
-
-    @ask
-    async def all_slowly(self) -> list[int]:
-        await asyncio.sleep(0)
-        return self.got
-
-
-@pytest.mark.guarantee("G59", "G60")
-def test_a_thousand_actors_lose_nothing(loop: ActorSystem) -> None:
-    async def body() -> None:
-        handles = [loop.spawn(Cell) for _ in range(1000)]
-        for number in range(10):
-            for handle in handles:
-                handle.put(number)
-        replies = [handle.all() for handle in handles]
-        slow = [handle.all_slowly() for handle in handles]
-        expected = list(range(10))
-        for reply in (*replies, *slow):
-            assert await reply == expected
-        for handle in handles:
-            handle.stop(drain=True)
-        for handle in handles:
-            assert await handle.ended() is ExitReason.NORMAL
-
-    ride(loop, body)
-    books, asks = loop.statistics(), loop.ask_statistics()
-    assert (books.ended_normal, books.alive, books.dead, books.refused) == (1000, 0, 0, 0)
-    assert (asks.asked, asks.answered, asks.pending) == (2000, 2000, 0)

@@ -424,36 +424,6 @@ def test_a_body_that_polls_by_hand_gets_it_there_and_is_not_cancelled_afterwards
     riding(main())
 
 
-def test_async_with_ends_what_is_in_flight_too(make_loop: LoopMaker, riding: Riding) -> None:
-    ended: list[bool] = []
-
-    async def forever(ctx: Context[Any], data: object) -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.append(True)
-
-    loop = make_loop()
-
-    async def serve() -> None:
-        async with loop:
-            sup = supervise(loop, child("a"), child("busy", forever), max_restarts=0)
-            loop.send(loop.spawn(forever), "begin")
-            loop.send(id_of(sup, "busy"), "begin")
-            await asyncio.sleep(0)
-            loop.send(id_of(sup, "a"), crash)
-            await asyncio.Event().wait()
-
-    async def main() -> Loop:
-        with pytest.raises(RestartLimitError):
-            await serve()
-        return loop
-
-    loop = riding(main())
-    assert ended == [True, True]
-    assert leaks_of(loop) == []
-
-
 # --- with a parent       ------------------------------------------------------------------------------------------------
 
 

@@ -520,29 +520,6 @@ def test_the_tree_shows_the_living_and_those_that_wait(loop: Loop, clock: Virtua
     assert slow_again.actor == tree.child("slow")
 
 
-def test_the_tree_shows_a_group_that_waits_in_its_order(loop: Loop, clock: VirtualClock) -> None:
-    children = [ChildSpec(name, idle, backoff=Backoff()) for name in "abc"]
-    tree = supervise(loop, *children, strategy=Strategy.ONE_FOR_ALL)
-    loop.fail_actor(id_of(tree, "c"))
-    settle(loop)
-    assert str(loop.tree()).splitlines() == [
-        "root (running)",
-        "├── a (down, 1 restart, waiting)",
-        "├── b (down, 1 restart, waiting)",
-        "└── c (down, 1 restart, waiting)",
-    ]
-    pass_time(loop, clock, 100)
-    loop.fail_actor(id_of(tree, "a"))
-    settle(loop)
-    pass_time(loop, clock, 100)
-    assert str(loop.tree()).splitlines() == [
-        "root (running)",
-        "├── a (running, 2 restarts)",
-        "├── b (running, 2 restarts)",
-        "└── c (running, 2 restarts)",
-    ]
-
-
 def test_the_tree_shows_an_init_and_those_behind_it(make_loop: LoopMaker, clock: VirtualClock) -> None:
     loop = make_loop(loop_factory=clock.new_event_loop)
     pictures: list[str] = []

@@ -12,12 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bandstand.core import ActorId, Context, ExitReason, Loop
-from bandstand.errors import InvalidArgumentError, NoSuchChildError, StartError
+from bandstand.errors import InvalidArgumentError, StartError
 from bandstand.supervision import (
     Backoff,
     ChildSpec,
     Counts,
-    DynamicSupervisor,
     PartitionSpec,
     PartitionSupervisor,
     RestartPolicy,
@@ -26,7 +25,7 @@ from bandstand.supervision import (
 )
 from bandstand.testing import VirtualClock
 from tests.core.support import Boom, RecordingObserver, idle, panicker, settle
-from tests.supervision.helpers import id_of, supervise
+from tests.supervision.helpers import id_of
 
 pytestmark = pytest.mark.guarantee("G56")
 
@@ -144,31 +143,6 @@ def test_every_init_gets_its_number_at_every_start(loop: Loop, diary: RecordingO
     assert [info.restarts for info in supervisor.children()] == [1, 0, 1, 0]
 
 
-def test_a_key_always_reaches_the_same_partition(loop: Loop) -> None:
-    handled: list[tuple[int, object]] = []
-
-    def behavior(ctx: Context[int], data: object) -> None:
-        handled.append((ctx.state, data))
-
-    def init(ctx: Context[int], index: int) -> int:
-        return index
-
-    supervisor = shards(loop, ChildSpec("shard", behavior, init=init), 5, max_restarts=100)
-    users = [f"user-{n}" for n in range(40)]
-    for turn in range(3):
-        for user in users:
-            actor = supervisor.route(user)
-            assert actor is not None
-            assert actor == supervisor.child(f"shard-{place_of(user, 5)}")
-            loop.send(actor, user)
-        settle(loop)
-        for info in supervisor.children():
-            assert info.actor is not None
-            loop.fail_actor(info.actor)
-        settle(loop)
-        assert Counter(handled) == {(place_of(user, 5), user): turn + 1 for user in users}
-
-
 @pytest.mark.guarantee("G49", "G51")
 def test_a_route_is_none_while_its_partition_restarts(loop: Loop, clock: VirtualClock) -> None:
     seen: list[tuple[ActorId, ActorId | None]] = []
@@ -235,29 +209,6 @@ def test_they_stop_from_the_last_to_the_first(loop: Loop, diary: RecordingObserv
     names = dict(diary.started)
     assert [names[actor] for actor, _ in diary.stopped] == ["shard-2", "shard-1", "shard-0", "shards"]
     assert loop.statistics().alive == 0
-
-
-def test_under_a_supervisor(loop: Loop) -> None:
-    below = PartitionSpec(child=ChildSpec("shard", idle), partitions=3, max_restarts=0)
-    root = supervise(loop, ChildSpec("store", below))
-    store = root.supervisor("store", PartitionSupervisor[ActorId])
-    assert store is not None
-    with pytest.raises(NoSuchChildError, match="not a DynamicSupervisor; it is a PartitionSupervisor"):
-        root.supervisor("store", DynamicSupervisor[ActorId])
-    old = store.route("ann")
-    assert old is not None
-    loop.fail_actor(old)
-    assert store.route("ann") is None
-    settle(loop)
-    # It has given up; the next one has all its partitions.
-    again = root.supervisor("store", PartitionSupervisor[ActorId])
-    assert again is not None
-    assert again is not store
-    new = again.route("ann")
-    assert new is not None
-    assert new != old
-    assert store.route("ann") is None, "never one that has ended"
-    assert loop.statistics().alive == 5
 
 
 @pytest.mark.parametrize("partitions", [0, -3, True, 2.0])

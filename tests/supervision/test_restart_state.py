@@ -482,24 +482,6 @@ def test_kept_when_there_was_no_room_for_the_next_one(make_loop: LoopMaker, cloc
     check_statistics(loop)
 
 
-@pytest.mark.guarantee("G47")
-@pytest.mark.parametrize("strategy", [Strategy.ONE_FOR_ALL, Strategy.REST_FOR_ONE])
-def test_kept_by_a_sibling_in_a_group_restart(loop: Loop, clock: VirtualClock, strategy: Strategy) -> None:
-    reader = Reader()
-    sup = start(loop, child("a", backoff=Backoff(initial=0.1)), reader.spec(), strategy=strategy)
-    loop.fail_actor(id_of(sup, "a"))
-    # The supervisor is ready before the reader is, and stops it with these two unread.
-    loop.send(id_of(sup, "reader"), "one")
-    loop.send(id_of(sup, "reader"), "two")
-    settle(loop)
-    assert phases(sup) == {"a": "waiting", "reader": "waiting"}
-    assert reader.read == []
-    assert loop.statistics().waiting == 2
-    clock.advance(0.1)
-    settle(loop)
-    assert reader.read == [(2, "one"), (2, "two")]
-
-
 @pytest.mark.guarantee("G7")
 def test_kept_messages_take_their_room_in_the_next_mailbox(loop: Loop) -> None:
     reader = Reader()
