@@ -126,23 +126,6 @@ async def test_an_exit_ends_the_current_ask_and_the_queued_ones(
     assert system.ask_statistics().failed == len(replies)
 
 
-async def test_a_kill_ends_asks_at_once_even_if_the_handler_resists(system: ActorSystem) -> None:
-    log: list[str] = []
-    oracle, second = system.spawn(Oracle, log), Event()
-    at_hand, queued = oracle.stubborn(Event(), second), oracle.plain()
-    await turns()
-    oracle.kill()
-    assert at_hand.done()
-    assert queued.done()
-    second.set()
-    await turns()
-    # The coroutine has refused its cancellation; its answer is dropped.
-    assert log == ["refuses", "goes on"]
-    assert ended(system.ask_statistics()) == {"failed": 2, "late": 1}
-    for reply in (at_hand, queued):
-        assert type(await outcome(reply)) is TargetEndedError
-
-
 async def test_an_answer_of_a_handler_that_is_being_stopped_counts(system: ActorSystem) -> None:
     oracle, second = system.spawn(Oracle), Event()
     at_hand, queued = watch(oracle.stubborn(Event(), second, 7)), oracle.plain()

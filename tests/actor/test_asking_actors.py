@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bandstand.actor import Actor, ActorSystem, Reply, ask, child, tell
-from bandstand.errors import AskTimeoutError, NoSuchActorError, TargetEndedError
+from bandstand.errors import NoSuchActorError, TargetEndedError
 from bandstand.supervision import RestartPolicy, Supervisor, SupervisorSpec, spawn_supervisor
 from tests.actor.asking import Oracle, got, is_pending, outcome, turns
 from tests.core.support import Boom
@@ -78,23 +78,6 @@ async def test_a_handler_asks_another_actor(system: ActorSystem) -> None:
     assert await asker.relay_broken() == "PANIC"
 
 
-async def test_a_chain_of_asks_through_many_actors(system: ActorSystem) -> None:
-    class Link(Actor):
-        def __init__(self, following: Link | None) -> None:
-            self.following = following
-
-        @ask
-        async def length(self) -> int:
-            return 1 if self.following is None else 1 + await self.following.length()
-
-    link: Link | None = None
-    for _ in range(200):
-        link = system.spawn(Link, link)
-    assert link is not None
-    assert await link.length() == 200
-    assert await asyncio.gather(*(link.length() for _ in range(5))) == [200] * 5
-
-
 async def test_a_plain_handler_can_await_a_reply_in_the_background(system: ActorSystem) -> None:
     log: list[Any] = []
     oracle, gate = system.spawn(Oracle), Event()
@@ -160,15 +143,3 @@ async def test_a_cancellation_reaches_the_handler_of_the_next_incarnation(system
     await turns()
     assert log == ["begins 1", "cancelled 1"]
     assert await oracle.plain(2) == 2
-
-
-async def test_a_deadline_applies_across_a_restart(virtual_system: ActorSystem) -> None:
-    _root, oracle = under_supervisor(virtual_system, [])
-    oracle.broken()  # type: ignore[unused-awaitable]  # for its effect
-    reply = oracle.held.within(0.1)(Event(), 1)
-    await turns()
-    oracle.note("waits")
-    error = await outcome(reply)
-    assert isinstance(error, AskTimeoutError)
-    assert 0.1 <= error.waited <= 0.102
-    assert error.depth == 1

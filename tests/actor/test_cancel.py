@@ -24,20 +24,6 @@ def task_of(reply: Reply[Any]) -> asyncio.Task[Any]:
 # --- before the handler starts ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["plain", "quick"])
-async def test_a_reply_that_is_cancelled_at_once_is_never_handled(system: ActorSystem, method: str) -> None:
-    log: list[str] = []
-    oracle = system.spawn(Oracle, log)
-    reply = getattr(oracle, method)(1)
-    assert reply.cancel()
-    assert reply.done()
-    for _ in range(2):
-        with pytest.raises(CancelledError):
-            await reply
-    assert await oracle.plain(2) == 2
-    assert log == ["plain 2"]
-
-
 async def test_a_dispatched_handler_that_has_not_started_never_runs(system: ActorSystem) -> None:
     log: list[str] = []
     oracle = system.spawn(Oracle, log)
@@ -69,24 +55,6 @@ async def test_a_suspended_handler_is_cancelled_and_the_actor_continues(system: 
     assert log == ["begins 1", "cancelled 1", "plain 2"]
 
 
-async def test_only_the_handler_of_that_ask_is_cancelled(system: ActorSystem, log: list[str]) -> None:
-    oracle, other, gate = system.spawn(Oracle, log), system.spawn(Oracle, log), Event()
-    first, behind, beside = (
-        oracle.held(gate, 1),
-        task_of(oracle.held(gate, 2)),
-        task_of(other.held(gate, 3)),
-    )
-    await turns()
-    # The second ask is queued: the running handler does not belong to it.
-    behind.cancel()
-    beside.cancel()
-    await turns()
-    gate.set()
-    assert await first == 1
-    await turns()
-    assert log == ["begins 1", "begins 3", "cancelled 3", "goes on 1"]
-
-
 async def test_the_next_message_waits_for_the_cleanup_of_a_cancelled_handler(system: ActorSystem) -> None:
     log: list[str] = []
 
@@ -111,21 +79,6 @@ async def test_the_next_message_waits_for_the_cleanup_of_a_cancelled_handler(sys
     second.set()
     assert await following == 1
     assert log == ["tidies up", "is tidy", "plain 1"]
-
-
-async def test_a_handler_that_swallows_its_cancellation_continues(system: ActorSystem) -> None:
-    log: list[str] = []
-    oracle, second = system.spawn(Oracle, log), Event()
-    asker = task_of(oracle.stubborn(Event(), second, 1))
-    await turns()
-    asker.cancel()
-    await turns()
-    assert asker.cancelled()
-    second.set()
-    await turns()
-    assert ended(system.ask_statistics()) == {"cancelled": 1, "late": 1}
-    assert await oracle.plain(2) == 2
-    assert log == ["refuses", "goes on", "plain 2"]
 
 
 class Rude(Oracle):
@@ -186,19 +139,6 @@ class Relay(Actor):
     @tell
     async def relay_for_nobody(self) -> None:
         await self.oracle.held(Event(), 1)
-
-
-async def test_a_cancellation_passes_through_a_chain_of_asks(system: ActorSystem, log: list[str]) -> None:
-    oracle = system.spawn(Oracle, log)
-    first = system.spawn(Relay, "first", log, oracle, system.spawn(Relay, "second", log, oracle))
-    asker = task_of(first.relay())
-    await turns()
-    asker.cancel()
-    await turns()
-    assert sorted(log) == ["begins 1", "cancelled 1", "first", "second"]
-    books = system.statistics()
-    assert (books.alive, books.in_flight) == (3, 0)
-    assert ended(system.ask_statistics()) == {"cancelled": 3}
 
 
 @pytest.mark.parametrize("way", ["stop", "kill"])

@@ -266,16 +266,6 @@ async def test_a_reply_that_is_awaited_in_a_later_turn_belongs_to_that_turn(syst
     assert await third.ping() == "pong"
 
 
-async def test_a_diamond_is_not_a_cycle(system: ActorSystem) -> None:
-    class Top(Actor, ask_timeout=None):
-        @ask
-        async def both(self, left: Node, right: Node, bottom: Node) -> tuple[str, str, str]:
-            return await asyncio.gather(left.through(bottom), right.through(bottom), bottom.ping())
-
-    left, right, bottom = named(system, "left", "right", "bottom")
-    assert list(await system.spawn(Top).both(left, right, bottom)) == ["pong"] * 3
-
-
 def test_a_cycle_through_a_task_ends_at_the_deadline(clock: VirtualClock) -> None:
     async def story(loop: ActorSystem) -> None:
         first, second = named(loop, "first", "second")

@@ -13,17 +13,15 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, ActorSystem, Reply, ask, child
+from bandstand.actor import Actor, ActorSystem, Reply, ask
 from bandstand.core import LoopConfig
 from bandstand.errors import AskTimeoutError, DeclarationError, InvalidArgumentError
-from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from tests.actor.asking import (
     Oracle,
     audit,
     ended,
     is_at_rest,
-    is_pending,
     outcome,
     turns,
     watch,
@@ -92,13 +90,6 @@ async def test_none_means_no_deadline(virtual_system: ActorSystem, way: str) -> 
     assert await reply == 0
 
 
-async def test_a_supervised_handle_has_a_deadline(virtual_system: ActorSystem, clock: VirtualClock) -> None:
-    root = spawn_supervisor(virtual_system, SupervisorSpec(children=[child("patient").of(Patient)]))
-    start = clock.now_ns()
-    assert type(await outcome(root.handle(Patient, "patient").held(Event()))) is AskTimeoutError
-    assert waited(clock, start) >= 30_000
-
-
 @pytest.mark.parametrize("ms", [-1, -0.5, nan, inf, "5", True, 10**13, timedelta(seconds=-1)])
 def test_an_invalid_deadline_is_refused(loop: ActorSystem, ms: Any) -> None:
     oracle = loop.spawn(Oracle)
@@ -126,36 +117,6 @@ async def test_the_timeout_error_names_target_method_time_and_depth(virtual_syst
     assert error.depth == 3
     for part in ("'delphi'", "Oracle.held()", f"{error.waited * 1000:.0f} ms", "3 more messages"):
         assert part in str(error)
-
-
-async def test_the_deadline_counts_from_the_ask(virtual_system: ActorSystem, clock: VirtualClock) -> None:
-    oracle, other = virtual_system.spawn(Oracle), virtual_system.spawn(Oracle)
-    start = clock.now_ns()
-    reply = oracle.held.within(0.1)(Event())
-    await other.slow(60)
-    error = await outcome(reply)
-    assert isinstance(error, AskTimeoutError)
-    assert 0.1 <= error.waited <= 0.102
-    assert 100 <= waited(clock, start) <= 102
-
-
-async def test_an_ask_awaited_after_its_deadline(virtual_system: ActorSystem, clock: VirtualClock) -> None:
-    oracle, other = virtual_system.spawn(Oracle), virtual_system.spawn(Oracle)
-    reply = oracle.held.within(0.1)(Event())
-    await other.slow(3000)
-    assert is_pending(reply)
-    before = clock.now_ns()
-    error = await outcome(reply)
-    assert isinstance(error, AskTimeoutError)
-    assert error.waited >= 3
-    assert waited(clock, before) <= 1
-
-
-async def test_an_answer_in_time_is_returned_even_if_awaited_late(virtual_system: ActorSystem) -> None:
-    oracle, other = virtual_system.spawn(Oracle), virtual_system.spawn(Oracle)
-    reply = oracle.plain.within(0.001)(7)
-    await other.slow(3000)
-    assert await reply == 7
 
 
 async def test_an_answer_cancels_the_timer(virtual_system: ActorSystem, clock: VirtualClock) -> None:

@@ -113,19 +113,6 @@ def test_a_reentrant_ask_may_close_a_cycle(run_everywhere: RunSystem, length: in
 
 
 @pytest.mark.guarantee("G245")
-async def test_any_reentrant_ask_of_a_cycle_may_be_handled(system: ActorSystem) -> None:
-    """B asks A, which is busy; then A asks B. The queued ask is handled, not the one that closes the cycle."""
-    a, b, gate = system.spawn(Node), system.spawn(Node), Event()
-    one = watch(a.hold(gate, b))
-    await turns()
-    two = watch(b.through(a, what="plain"))
-    await turns()
-    gate.set()
-    assert await two == (0, "nobody")
-    assert await one == "in turn"
-
-
-@pytest.mark.guarantee("G245")
 def test_an_ask_from_outside_the_cycle_waits_for_its_turn(run_everywhere: RunSystem) -> None:
     async def story(loop: ActorSystem) -> None:
         a, gate = loop.spawn(Node), Event()

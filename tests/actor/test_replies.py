@@ -30,17 +30,6 @@ pytestmark = pytest.mark.guarantee("G60")
 # --- one reply, many awaits -------------------------------------------------------------------------------------------
 
 
-async def test_awaiting_a_reply_again_gives_the_same_result(system: ActorSystem) -> None:
-    oracle = system.spawn(Oracle)
-    reply = oracle.plain(5)
-    assert [await reply, await reply] == [5, 5]
-    failing = oracle.declared(KeyError("x"))
-    first, second = await outcome(failing), await outcome(failing)
-    assert first is second
-    books = system.ask_statistics()
-    assert (books.asked, books.answered, books.failed) == (2, 1, 1)
-
-
 async def test_the_traceback_of_an_error_does_not_grow_with_each_await(system: ActorSystem) -> None:
     reply = system.spawn(Oracle).declared(KeyError("x"))
     lengths: list[int] = []

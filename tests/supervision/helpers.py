@@ -144,6 +144,17 @@ def supervise(
     return spawn_supervisor(loop, SupervisorSpec(children=children, **fields), name=name, parent=parent)
 
 
+def start(loop: Loop, *children: ChildSpec[Any], **fields: Any) -> Supervisor:
+    """The same, with more restarts than most tests make."""
+    return supervise(loop, *children, **{"max_restarts": 10, **fields})
+
+
+def begin(loop: Loop, supervisor: Overseer, name: str) -> None:
+    """Have a child begin its coroutine."""
+    loop.send(id_of(supervisor, name), "begin")
+    spin(loop)
+
+
 def order(
     loop: Loop, supervisor: Overseer, name: str, deed: Callable[[Context[Any]], Verdict | None]
 ) -> None:

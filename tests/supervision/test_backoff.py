@@ -19,9 +19,7 @@ from bandstand.errors.validation import to_seconds
 from bandstand.supervision import (
     Backoff,
     ChildSpec,
-    DynamicSpec,
     Overseer,
-    PartitionSpec,
     Phase,
     Strategy,
     SupervisorSpec,
@@ -259,31 +257,6 @@ def wait_of(loop: Loop, clock: VirtualClock, tree: Overseer, name: str, step: fl
 
 
 @pytest.mark.spec("J20")
-@pytest.mark.parametrize("how", ["fail", "kill", "panic"])
-def test_every_abnormal_end_waits_a_normal_one_not(loop: Loop, clock: VirtualClock, how: str) -> None:
-    def behavior(ctx: Context[None], data: object) -> None:
-        raise Boom(data)
-
-    def end() -> None:
-        actor = id_of(tree, "kid")
-        if how == "fail":
-            loop.fail_actor(actor)
-        elif how == "kill":
-            loop.kill_actor(actor)
-        else:
-            loop.send(actor, "x")
-
-    tree = supervise(loop, ChildSpec("kid", behavior, backoff=Backoff(initial=0.01)), max_restarts=100)
-    waits: list[float] = []
-    for _ in range(3):
-        end()
-        waits.append(wait_of(loop, clock, tree, "kid"))
-        loop.stop_actor(id_of(tree, "kid"))
-        assert wait_of(loop, clock, tree, "kid") == 0, "a normal end does not wait"
-    assert waits == [10, 20, 40], "nor does it count"
-
-
-@pytest.mark.spec("J20")
 def test_the_time_it_was_down_is_no_time_it_has_run(loop: Loop, clock: VirtualClock) -> None:
     tree = supervise(loop, ChildSpec("kid", idle, backoff=Backoff(initial=3.0, factor=1.5)), max_restarts=100)
     waits: list[float] = []
@@ -323,55 +296,6 @@ def test_a_child_that_has_run_for_a_period_begins_anew(
     assert wait_of(loop, clock, tree, "kid") == delay
     loop.fail_actor(id_of(tree, "kid"))
     assert wait_of(loop, clock, tree, "kid") == delay * 2, "and grows from there"
-
-
-@pytest.mark.spec("J20")
-@pytest.mark.parametrize("strategy", [Strategy.ONE_FOR_ALL, Strategy.REST_FOR_ONE])
-def test_a_group_waits_for_the_child_that_failed(loop: Loop, clock: VirtualClock, strategy: Strategy) -> None:
-    tree = supervise(
-        loop,
-        ChildSpec("first", idle, backoff=Backoff(initial=5.0)),
-        ChildSpec("second", idle, backoff=Backoff(initial=0.05)),
-        ChildSpec("third", idle),
-        strategy=strategy,
-        max_restarts=100,
-    )
-    before = {name: id_of(tree, name) for name in ("first", "second", "third")}
-    loop.fail_actor(before["second"])
-    settle(loop)
-    waiting = {"second", "third"} | ({"first"} if strategy is Strategy.ONE_FOR_ALL else set[str]())
-    for _ in range(50):
-        assert {name for name, phase in phases_of(tree).items() if phase is Phase.WAITING} == waiting
-        pass_time(loop, clock, 1, 1)
-    assert set(phases_of(tree).values()) == {Phase.UP}
-    assert {name for name, actor in before.items() if id_of(tree, name) != actor} == waiting
-
-
-@pytest.mark.spec("J20")
-@pytest.mark.parametrize(
-    ("backoff", "delay"), [(None, 0), (Backoff(initial=0.01), 10), (Backoff(initial=2.0), 2000)]
-)
-def test_the_latest_failure_decides_how_long_a_group_waits(
-    loop: Loop, clock: VirtualClock, backoff: Backoff | None, delay: float
-) -> None:
-    """A group waits already; one before it fails, and has another time to wait, or none."""
-    tree = supervise(
-        loop,
-        ChildSpec("a", idle, backoff=backoff),
-        ChildSpec("b", idle, backoff=Backoff(initial=1.0)),
-        ChildSpec("c", idle),
-        strategy=Strategy.REST_FOR_ONE,
-    )
-    loop.fail_actor(id_of(tree, "b"))
-    settle(loop)
-    pass_time(loop, clock, 500)
-    assert phases_of(tree) == {"a": Phase.UP, "b": Phase.WAITING, "c": Phase.WAITING}
-    loop.fail_actor(id_of(tree, "a"))
-    assert wait_of(loop, clock, tree, "a") == delay
-    assert phases_of(tree) == dict.fromkeys("abc", Phase.UP)
-    assert loop.statistics().timers_pending == 0
-    pass_time(loop, clock, 5000)
-    assert [info.restarts for info in tree.children()] == [1, 1, 1]
 
 
 @pytest.mark.spec("J20")
@@ -541,22 +465,3 @@ def test_real_jitter_differs_and_keeps_its_bounds(loop: Loop, clock: VirtualCloc
         waits.append(wait_of(loop, clock, tree, "kid"))
     assert all(50 <= wait <= 151 for wait in waits)
     assert len(set(waits)) > 5
-
-
-@pytest.mark.spec("J20")
-@pytest.mark.parametrize("kind", ["dynamic", "partition", "nested"])
-def test_every_kind_of_supervisor_keeps_to_it(loop: Loop, clock: VirtualClock, kind: str) -> None:
-    kid: ChildSpec[Any] = ChildSpec("kid", idle, backoff=Backoff(initial=0.03))
-    tree: Overseer
-    if kind == "dynamic":
-        crowd = spawn_supervisor(loop, DynamicSpec(child=kid, max_restarts=9))
-        crowd.start_child()
-        tree, name = crowd, "kid-1"
-    elif kind == "partition":
-        tree, name = spawn_supervisor(loop, PartitionSpec(child=kid, partitions=2, max_restarts=9)), "kid-1"
-    else:
-        below: ChildSpec[Any] = ChildSpec("below", SupervisorSpec(), backoff=Backoff(initial=0.03))
-        tree, name = spawn_supervisor(loop, SupervisorSpec(children=[below], max_restarts=9)), "below"
-    for expected in (30, 60, 120):
-        loop.fail_actor(id_of(tree, name))
-        assert wait_of(loop, clock, tree, name) == expected

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Callable
 from contextvars import copy_context
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -25,7 +23,6 @@ from bandstand.core import (
 )
 from bandstand.errors import (
     ActorKilledError,
-    LinkBrokenError,
     NoSuchActorError,
     RestartLimitError,
     StartError,
@@ -57,6 +54,7 @@ from tests.supervision.helpers import (
     ENDS,
     StubbornCoroutine,
     bad_init,
+    begin,
     below,
     child,
     crash,
@@ -247,17 +245,6 @@ def test_kills_itself_and_then(loop: Loop, family: Family, then: str) -> None:
     assert note[1] is not ExitReason.NORMAL
 
 
-@pytest.mark.guarantee("G43")
-def test_linked_children_fall_together_and_each_is_heard_once(loop: Loop, family: Family) -> None:
-    children = [family.child() for _ in range(10)]
-    for one, other in pairwise(children):
-        loop.link(one, other)
-    loop.send(children[5], crash)
-    notes = family.exits()
-    assert Counter(note[0] for note in notes) == Counter(children)
-    assert Counter(note[2] for note in notes) == {Boom: 1, LinkBrokenError: 9}
-
-
 def test_dies_together_with_its_supervisor(loop: Loop, family: Family) -> None:
     """The supervisor and its children end in one tick: the parent receives one exit, that of the supervisor."""
     sup = supervise(loop, child("a"), child("b"), parent=family.actor)
@@ -299,8 +286,7 @@ def test_a_supervisor_that_does_not_start(loop: Loop, family: Family, init: Any)
 def test_a_supervisor_that_is_stopped(loop: Loop, family: Family, how: str) -> None:
     with StubbornCoroutine() as gate:
         sup = supervise(loop, child("a"), child("deaf", gate), parent=family.actor)
-        loop.send(id_of(sup, "deaf"), "begin")
-        spin(loop)
+        begin(loop, sup, "deaf")
         sup.stop()
         if how == "stop twice":
             sup.stop()
@@ -347,8 +333,7 @@ def test_stop_child_again_and_again_is_one_stop(
 ) -> None:
     with StubbornCoroutine() as gate:
         sup = supervise(loop, child("deaf", gate, shutdown=0.1), strategy=strategy)
-        loop.send(id_of(sup, "deaf"), "begin")
-        spin(loop)
+        begin(loop, sup, "deaf")
         for _ in range(5):
             assert not sup.stop_child("deaf")
         assert loop.statistics().timers_pending == 1

@@ -10,11 +10,9 @@ import pytest
 
 from bandstand.core import STOP, ActorId, ActorStatus, Context, Down, ExitReason, Loop, LoopConfig, Verdict
 from bandstand.errors import (
-    ChildStateError,
     InvalidArgumentError,
     MaxChildrenError,
     NoSuchChildError,
-    RestartLimitError,
 )
 from bandstand.supervision import (
     ChildSpec,
@@ -23,7 +21,6 @@ from bandstand.supervision import (
     DynamicSupervisor,
     RestartPolicy,
     Shutdown,
-    Supervisor,
     spawn_supervisor,
 )
 from bandstand.testing import VirtualClock, shuffle
@@ -34,7 +31,7 @@ from tests.core.support import (
     idle,
     settle,
 )
-from tests.supervision.helpers import id_of, supervise
+from tests.supervision.helpers import id_of
 
 pytestmark = pytest.mark.guarantee("G56")
 
@@ -180,29 +177,6 @@ def test_what_was_not_begun_never_begins_after_the_end(loop: Loop) -> None:
     settle(loop)
     assert supervisor.child("job-1") is not None
     assert begun == []
-
-
-def test_a_new_life_under_a_supervisor_begins_with_none(loop: Loop) -> None:
-    below = DynamicSpec(child=ChildSpec("job", idle), max_restarts=0)
-    root = supervise(loop, ChildSpec("jobs", below))
-    jobs = root.supervisor("jobs", DynamicSupervisor[ActorId])
-    assert jobs is not None
-    actors = [jobs.start_child() for _ in range(3)]
-    with pytest.raises(NoSuchChildError, match="not a Supervisor; it is a DynamicSupervisor"):
-        root.supervisor("jobs", Supervisor)
-    loop.fail_actor(actors[1])
-    settle(loop)
-    # It has given up, and its supervisor has started it again.
-    again = root.supervisor("jobs", DynamicSupervisor[ActorId])
-    assert again is not None
-    assert again is not jobs
-    assert isinstance(jobs.outcome, RestartLimitError)
-    assert again.children() == ()
-    assert again.start_child() not in actors
-    assert names(again) == ["job-1"]
-    with pytest.raises(ChildStateError):
-        jobs.start_child()
-    assert loop.statistics().alive == 3
 
 
 # --- many of them -----------------------------------------------------------------------------------------------------

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from bandstand.core import STOP, ActorStatus, Context, ExitReason, Loop, Verdict
-from bandstand.errors import ActorFailedError, LoopClosedError, RestartLimitError, StartError
+from bandstand.errors import ActorFailedError, LoopClosedError, RestartLimitError
 from bandstand.supervision import (
-    Backoff,
     ChildSpec,
     DynamicSpec,
     PartitionSpec,
@@ -37,9 +36,9 @@ from tests.core.support import (
     settle,
 )
 from tests.supervision.helpers import (
-    Fails,
     NameRecorder,
     StubbornCoroutine,
+    begin,
     below,
     causes_of,
     child,
@@ -47,7 +46,6 @@ from tests.supervision.helpers import (
     fail,
     id_of,
     leave,
-    nested,
     order,
     place_init,
     spin,
@@ -201,8 +199,7 @@ def test_it_waits_for_its_children_in_their_time(make_loop: LoopMaker, clock: Vi
 def test_no_request_brings_back_a_supervisor_that_gives_up(loop: Loop) -> None:
     with StubbornCoroutine() as gate:
         sup = supervise(loop, child("a"), child("deaf", gate), max_restarts=0)
-        loop.send(id_of(sup, "deaf"), "begin")
-        spin(loop)
+        begin(loop, sup, "deaf")
         loop.send(id_of(sup, "a"), crash)
         spin(loop)
         sup.stop()
@@ -217,8 +214,7 @@ def test_failures_while_it_gives_up_change_nothing(loop: Loop) -> None:
     loop.set_observer(recorder)
     with StubbornCoroutine() as gate:
         sup = supervise(loop, child("a"), child("b"), child("deaf", gate), max_restarts=0)
-        loop.send(id_of(sup, "deaf"), "begin")
-        spin(loop)
+        begin(loop, sup, "deaf")
         loop.send(id_of(sup, "a"), crash)
         spin(loop)
         loop.send(id_of(sup, "b"), crash)
@@ -228,20 +224,6 @@ def test_failures_while_it_gives_up_change_nothing(loop: Loop) -> None:
             spin(loop)
     assert len(causes_of(caught.value)) == 1
     assert recorder.escalated == ["root"]
-
-
-def test_a_give_up_takes_backoffs_and_kept_messages_along(loop: Loop, clock: VirtualClock) -> None:
-    sup = supervise(
-        loop, child("kept", keep_mailbox=True, backoff=Backoff(initial=1.0)), child("b"), max_restarts=1
-    )
-    kept = id_of(sup, "kept")
-    for message in (crash, idle, idle):
-        loop.send(kept, message)
-    settle(loop)
-    assert loop.statistics().waiting == 2
-    with pytest.raises(RestartLimitError):
-        order(loop, sup, "b", crash)
-    is_clean(loop)
 
 
 def test_the_other_kinds_of_supervisors_give_up_in_the_same_way(make_loop: LoopMaker) -> None:
@@ -261,16 +243,6 @@ def test_the_other_kinds_of_supervisors_give_up_in_the_same_way(make_loop: LoopM
 
 
 # --- levels -------------------------------------------------------------------------------------------------------------
-
-
-def test_a_restarted_subtree_that_does_not_start_is_one_failure_more(loop: Loop) -> None:
-    low = SupervisorSpec(children=[child("x", init=Fails(99))], max_restarts=0)
-    sup = supervise(loop, below("low", low), max_restarts=2)
-    lowest = nested(sup, "low")
-    with pytest.raises(RestartLimitError, match=r"'low'") as caught:
-        order(loop, lowest, "x", crash)
-    assert [type(cause) for cause in causes_of(caught.value)] == [RestartLimitError, StartError, StartError]
-    is_clean(loop)
 
 
 # --- before run(), and by hand ------------------------------------------------------------------------------------------

@@ -33,7 +33,6 @@ from bandstand.supervision import (
     Strategy,
     Supervisor,
     SupervisorSpec,
-    spawn_supervisor,
 )
 from bandstand.testing import VirtualClock
 from tests.core.support import (
@@ -56,6 +55,7 @@ from tests.supervision.helpers import (
     NameRecorder,
     StubbornCoroutine,
     bad_init,
+    begin,
     below,
     causes_of,
     child,
@@ -69,17 +69,12 @@ from tests.supervision.helpers import (
     running,
     slow_init,
     spin,
+    start,
     supervise,
 )
 
 PERMANENT, TRANSIENT, TEMPORARY = RestartPolicy.ALWAYS, RestartPolicy.ON_FAILURE, RestartPolicy.NEVER
 ONE_FOR_ONE, ONE_FOR_ALL, REST_FOR_ONE = Strategy.ONE_FOR_ONE, Strategy.ONE_FOR_ALL, Strategy.REST_FOR_ONE
-
-
-def start(loop: Loop, *children: Any, **fields: Any) -> Supervisor:
-    """A root supervisor that allows more restarts than most tests make."""
-    fields.setdefault("max_restarts", 10)
-    return spawn_supervisor(loop, SupervisorSpec(children=children, **fields))
 
 
 def ids(supervisor: Supervisor | DynamicSupervisor[ActorId]) -> dict[str, ActorId | None]:
@@ -241,25 +236,6 @@ def test_sup_start_ignore_child(loop: Loop, recorder: NameRecorder, mode: Restar
     )
     assert phases(sup) == expected
     assert recorder.take() == ["+root", "+a", "+b", "-b", "+c"]
-
-
-@pytest.mark.guarantee("G47", "G57")
-@pytest.mark.parametrize("mode", [TRANSIENT, TEMPORARY])
-@pytest.mark.parametrize("strategy", list(Strategy))
-def test_start_child_ignore(
-    loop: Loop, strategy: Strategy, mode: RestartPolicy, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The same on request: it has ended normally, which is no error."""
-
-    def ignore(ctx: Context[Any]) -> None:
-        ctx.loop.stop_actor(ctx.self_id)
-
-    sup = start(loop, child("a"), strategy=strategy, max_restarts=0)
-    actor = sup.start_child(child("b", init=ignore, restart=mode))
-    assert loop.status(actor) is ActorStatus.STOPPED
-    settle(loop)
-    assert phases(sup) == ({"a": "up", "b": "down"} if mode is RestartPolicy.ON_FAILURE else {"a": "up"})
-    assert [line.getMessage() for line in caplog.records if line.levelno >= logging.ERROR] == []
 
 
 @pytest.mark.guarantee("G22")
@@ -438,8 +414,7 @@ def test_a_group_restart_waits_for_a_sibling_that_takes_its_time_to_stop(
         sup = start(
             loop, child("a"), child("b"), child("deaf", gate, shutdown=1), child("d"), strategy=strategy
         )
-        loop.send(id_of(sup, "deaf"), "begin")
-        spin(loop)
+        begin(loop, sup, "deaf")
         recorder.take()
         loop.send(id_of(sup, "a"), crash)
         spin(loop)
@@ -458,8 +433,7 @@ def test_child_dies_while_its_group_is_being_stopped(loop: Loop, recorder: NameR
     """One that was about to be stopped dies by itself: it counts for nothing, and comes back with the group."""
     with StubbornCoroutine() as gate:
         sup = start(loop, child("a"), child("b"), child("deaf", gate), strategy=ONE_FOR_ALL, max_restarts=1)
-        loop.send(id_of(sup, "deaf"), "begin")
-        spin(loop)
+        begin(loop, sup, "deaf")
         loop.send(id_of(sup, "a"), crash)
         spin(loop)
         assert phases(sup) == {"a": "waiting", "b": "up", "deaf": "stopping"}
@@ -477,8 +451,7 @@ def test_child_dies_while_its_group_is_being_stopped(loop: Loop, recorder: NameR
 def test_stop_child_of_one_that_waits_to_be_stopped_with_its_group(loop: Loop) -> None:
     with StubbornCoroutine() as gate:
         sup = start(loop, child("a"), child("b"), child("deaf", gate), strategy=ONE_FOR_ALL)
-        loop.send(id_of(sup, "deaf"), "begin")
-        spin(loop)
+        begin(loop, sup, "deaf")
         loop.send(id_of(sup, "a"), crash)
         spin(loop)
         assert not sup.stop_child("b"), "those after it have to end first"
@@ -517,25 +490,6 @@ def test_nested_escalation_goes_up_three_levels_in_order(loop: Loop, recorder: N
     assert loop.statistics().alive == 1
 
 
-@pytest.mark.spec("J19")
-@pytest.mark.guarantee("G48", "G51")
-def test_nested_escalation_restarts_the_whole_subtree(loop: Loop, recorder: NameRecorder) -> None:
-    low = SupervisorSpec(children=[child("x"), child("y")], max_restarts=1)
-    sup = start(loop, child("r"), below("low", low), max_restarts=2)
-    for round_ in range(1, 3):
-        lowest = nested(sup, "low")
-        order(loop, lowest, "x", crash)
-        assert recorder.escalated == ["low"] * (round_ - 1)
-        recorder.take()
-        order(loop, lowest, "x", crash)
-        assert recorder.escalated == ["low"] * round_
-        assert recorder.take() == ["-x", "!low", "-y", "-low", "+low", "+x", "+y"]
-        assert ("root", "low", round_) in recorder.restarts
-    assert loop.status(sup.actor) is ActorStatus.RUNNING
-    lowest = nested(sup, "low")
-    assert [info.restarts for info in lowest.children()] == [0, 0]
-
-
 # --- restarts that fail -------------------------------------------------------------------------------------------------
 
 
@@ -556,22 +510,6 @@ def test_failing_restarts_go_on_until_one_succeeds(
         order(loop, sup, "a", crash)
     words = [str(cause) for cause in causes_of(caught.value)]
     assert words == ["crash", "init 2", "init 3", "init 4", "crash"]
-
-
-@pytest.mark.guarantee("G48", "G50")
-@pytest.mark.parametrize("strategy", [ONE_FOR_ALL, REST_FOR_ONE])
-def test_other_child_fails_restart(loop: Loop, recorder: NameRecorder, strategy: Strategy) -> None:
-    """one_for_all_other_child_fails_restart, rest_for_one_other_child_fails_restart: a sibling's init fails in a group restart."""
-    sup = start(loop, child("a"), child("b", init=Fails(2)), child("c"), strategy=strategy, max_restarts=3)
-    recorder.take()
-    order(loop, sup, "a", crash)
-    again = ["+a", "+b", "-b", "-a"] if strategy is ONE_FOR_ALL else ["+a", "+b", "-b"]
-    more = again if strategy is ONE_FOR_ALL else ["+b", "-b"]
-    last = ["+a", "+b", "+c"] if strategy is ONE_FOR_ALL else ["+b", "+c"]
-    assert recorder.take() == ["-a", "-c", "-b", *again, *more, *last]
-    assert running(sup) == ["a", "b", "c"]
-    with pytest.raises(RestartLimitError):
-        order(loop, sup, "c", crash)
 
 
 @pytest.mark.spec("J18")
@@ -700,45 +638,6 @@ def test_no_room_for_a_group_counts_once(
 # --- significant children -----------------------------------------------------------------------------------------------
 
 NEVER, ANY, ALL = AutoShutdown.NEVER, AutoShutdown.ANY_SIGNIFICANT, AutoShutdown.ALL_SIGNIFICANT
-
-
-@pytest.mark.spec("J18")
-@pytest.mark.guarantee("G53")
-@pytest.mark.parametrize("strategy", list(Strategy))
-@pytest.mark.parametrize(
-    ("mode", "end", "is_the_end"),
-    [
-        (TEMPORARY, "leave", True),
-        (TEMPORARY, "crash", True),
-        (TRANSIENT, "leave", True),
-        (TRANSIENT, "crash", False),
-    ],
-)
-@pytest.mark.parametrize("auto", [ANY, ALL])
-def test_significant_child_alone(
-    loop: Loop,
-    recorder: NameRecorder,
-    auto: AutoShutdown,
-    strategy: Strategy,
-    mode: RestartPolicy,
-    end: str,
-    is_the_end: bool,
-) -> None:
-    sup = start(
-        loop,
-        child("a"),
-        child("s", restart=mode, significant=True),
-        child("z"),
-        auto_shutdown=auto,
-        strategy=strategy,
-    )
-    recorder.take()
-    order(loop, sup, "s", ENDS[end])
-    if is_the_end:
-        assert recorder.take() == ["-s", "-z", "-a", "-root"]
-        assert loop.status(sup.actor) is ActorStatus.STOPPED, "normal"
-    else:
-        assert running(sup) == ["a", "s", "z"]
 
 
 @pytest.mark.guarantee("G53")
@@ -933,8 +832,7 @@ def test_sup_stop_race_in_the_middle_of_a_group_restart_while_stopping(
 ) -> None:
     with StubbornCoroutine() as gate:
         sup = start(loop, child("a"), child("b"), child("deaf", gate, shutdown=1), strategy=strategy)
-        loop.send(id_of(sup, "deaf"), "begin")
-        spin(loop)
+        begin(loop, sup, "deaf")
         loop.send(id_of(sup, "a"), crash)
         spin(loop)
         recorder.take()

@@ -45,6 +45,7 @@ from tests.supervision.helpers import (
     NameRecorder,
     StubbornCoroutine,
     bad_init,
+    begin,
     below,
     child,
     crash,
@@ -57,17 +58,13 @@ from tests.supervision.helpers import (
     running,
     slow_init,
     spin,
+    start,
     supervise,
 )
 
 pytestmark = pytest.mark.guarantee("G57")
 
 GROUPS = [Strategy.ONE_FOR_ALL, Strategy.REST_FOR_ONE]
-
-
-def start(loop: Loop, *children: ChildSpec[Any], **fields: Any) -> Supervisor:
-    fields.setdefault("max_restarts", 10)
-    return spawn_supervisor(loop, SupervisorSpec(children=children, **fields))
 
 
 Request = Callable[[Supervisor], object]
@@ -262,8 +259,7 @@ def test_stop_child_of_one_that_has_not_started_yet(loop: Loop, mode: RestartPol
 def test_stop_child_that_takes_its_time_answers_false(loop: Loop) -> None:
     with StubbornCoroutine() as gate:
         sup = start(loop, child("slow", gate))
-        loop.send(id_of(sup, "slow"), "begin")
-        spin(loop)
+        begin(loop, sup, "slow")
         assert not sup.stop_child("slow")
         assert phases(sup) == {"slow": "stopping"}
         assert sup.child("slow") is None
@@ -551,8 +547,7 @@ def test_requests_to_an_ending_supervisor(loop: Loop, recorder: NameRecorder, re
     with StubbornCoroutine() as gate:
         sup = start(loop, child("a"), child("deaf", gate), child("down"))
         sup.stop_child("down")
-        loop.send(id_of(sup, "deaf"), "begin")
-        spin(loop)
+        begin(loop, sup, "deaf")
         sup.stop()
         recorder.take()
         with pytest.raises(ChildStateError, match=r"'root' is stopping and cannot"):
@@ -615,8 +610,7 @@ def in_sequence(loop: Loop, strategy: Strategy, moment: str, gate: StubbornCorou
     spin(loop)
     sup.stop_child("down")
     if moment == "stopping":
-        loop.send(id_of(sup, "b"), "begin")
-        spin(loop)
+        begin(loop, sup, "b")
     loop.send(id_of(sup, "a"), crash)
     for _ in range(100):
         loop.poll_once()
@@ -709,8 +703,7 @@ def test_under_one_for_one_a_restart_of_another_child_is_no_hindrance(loop: Loop
 def test_a_kill_by_request_is_at_once(loop: Loop) -> None:
     with StubbornCoroutine() as gate:
         sup = start(loop, child("deaf", gate, shutdown=Shutdown.KILL))
-        loop.send(id_of(sup, "deaf"), "begin")
-        spin(loop)
+        begin(loop, sup, "deaf")
         assert sup.stop_child("deaf")
         assert phases(sup) == {"deaf": "down"}
         sup.restart_child("deaf")

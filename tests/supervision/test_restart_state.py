@@ -34,7 +34,6 @@ from bandstand.supervision import (
     Shutdown,
     Strategy,
     Supervisor,
-    SupervisorSpec,
     spawn_supervisor,
 )
 from bandstand.testing import VirtualClock, leaks_of
@@ -60,6 +59,7 @@ from tests.supervision.helpers import (
     phases,
     slow_init,
     spin,
+    start,
 )
 
 pytestmark = pytest.mark.guarantee("G51")
@@ -69,11 +69,6 @@ pytestmark = pytest.mark.guarantee("G51")
 def descriptors() -> Iterator[Descriptors]:
     with Descriptors() as descriptors:
         yield descriptors
-
-
-def start(loop: Loop, *children: ChildSpec[Any], **fields: Any) -> Supervisor:
-    fields.setdefault("max_restarts", 10)
-    return spawn_supervisor(loop, SupervisorSpec(children=children, **fields))
 
 
 def generation_of(actor: ActorId) -> tuple[int, int]:
