@@ -17,16 +17,7 @@ from bandstand.errors import (
     NoSuchActorError,
     TargetEndedError,
 )
-from tests.actor.asking import (
-    CAP,
-    Oracle,
-    RunSystem,
-    ended,
-    is_pending,
-    outcome,
-    turns,
-    watch,
-)
+from tests.actor.asking import CAP, Oracle, RunSystem, ended, is_pending, outcome, turns, watch
 from tests.actor.players import Book
 from tests.core.support import Boom
 

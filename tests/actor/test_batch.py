@@ -12,17 +12,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from bandstand.actor import (
-    Actor,
-    ActorSystem,
-    Implements,
-    Interface,
-    ask,
-    batch,
-    batch_ask,
-    child,
-    tell,
-)
+from bandstand.actor import Actor, ActorSystem, Implements, Interface, ask, batch, batch_ask, child, tell
 from bandstand.core import ExitReason, Lane
 from bandstand.errors import DeclarationError, InvalidVerdictError, MailboxFullError, TargetEndedError
 from bandstand.supervision import SupervisorSpec, spawn_supervisor

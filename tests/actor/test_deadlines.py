@@ -17,15 +17,7 @@ from bandstand.actor import Actor, ActorSystem, Reply, ask
 from bandstand.core import LoopConfig
 from bandstand.errors import AskTimeoutError, DeclarationError, InvalidArgumentError
 from bandstand.testing import VirtualClock
-from tests.actor.asking import (
-    Oracle,
-    audit,
-    ended,
-    is_at_rest,
-    outcome,
-    turns,
-    watch,
-)
+from tests.actor.asking import Oracle, audit, ended, is_at_rest, outcome, turns, watch
 
 pytestmark = pytest.mark.guarantee("G61")
 

@@ -12,12 +12,7 @@ import pytest
 from bandstand.actor import Actor, ActorSystem, Reply, ask, tell
 from bandstand.actor.decorators import DeclaredMethod
 from bandstand.core import ExitReason, Lane, Verdict
-from bandstand.errors import (
-    DeclarationError,
-    InvalidArgumentError,
-    InvalidVerdictError,
-    TargetEndedError,
-)
+from bandstand.errors import DeclarationError, InvalidArgumentError, InvalidVerdictError, TargetEndedError
 from tests.actor.answers import answer, outcome
 from tests.actor.declaring import LOOSE, Book, class_with, loose_ask, loose_tell, nothing
 
@@ -181,8 +176,7 @@ def test_a_one_way_method_must_not_declare_a_return_type(decorator: Any, returne
 
     send.__annotations__["return"] = returned
     with pytest.raises(
-        DeclarationError,
-        match=r"Made\.send is one-way but returns .*: use @ask, or return None",
+        DeclarationError, match=r"Made\.send is one-way but returns .*: use @ask, or return None"
     ):
         class_with("send", decorator(send))
 

@@ -10,11 +10,7 @@ import pytest
 
 from bandstand.actor import Actor, ActorSystem, ask, is_alive, tell
 from bandstand.core import ExitReason
-from bandstand.errors import (
-    ActorKilledError,
-    LoopBusyError,
-    TargetEndedError,
-)
+from bandstand.errors import ActorKilledError, LoopBusyError, TargetEndedError
 from tests.actor.players import ENDS, Book, Lively, Noter, Slow, elsewhere, spin, turns
 from tests.core.support import RecordingObserver, settle
 

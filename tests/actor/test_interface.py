@@ -298,9 +298,7 @@ NO_METHODS: list[Any] = [
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    NO_METHODS,
-    ids=["property", "staticmethod", "classmethod", "partial", "number", "class"],
+    "wrong", NO_METHODS, ids=["property", "staticmethod", "classmethod", "partial", "number", "class"]
 )
 def test_an_implementation_that_is_not_a_method_is_refused(wrong: Any) -> None:
     said = refusal(lambda: without_decorators(value=wrong))

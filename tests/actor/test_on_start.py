@@ -11,11 +11,7 @@ import pytest
 
 from bandstand.actor import Actor, ActorSystem, is_alive
 from bandstand.core import ExitReason
-from bandstand.errors import (
-    NoSuchActorError,
-    StartError,
-    TargetEndedError,
-)
+from bandstand.errors import NoSuchActorError, StartError, TargetEndedError
 from tests.actor.players import Book, Brief, BriefLater, Lively, Noter, Slow, spin, turns
 from tests.core.support import Boom, RecordingObserver
 

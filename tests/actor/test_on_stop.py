@@ -13,11 +13,7 @@ import pytest
 
 from bandstand.actor import Actor, ActorSystem, ask, child, id_of, tell
 from bandstand.core import ActorStatus, ExitReason
-from bandstand.errors import (
-    LoopClosedError,
-    NoSuchActorError,
-    TargetEndedError,
-)
+from bandstand.errors import LoopClosedError, NoSuchActorError, TargetEndedError
 from bandstand.supervision import Shutdown, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from tests.actor.asking import outcome

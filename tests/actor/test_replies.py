@@ -13,16 +13,7 @@ import pytest
 from bandstand.actor import Actor, ActorSystem, ask, tell
 from bandstand.errors import AskTimeoutError, WrongThreadError
 from tests.actor.answers import answer
-from tests.actor.asking import (
-    Oracle,
-    ended,
-    got,
-    is_pending,
-    outcome,
-    refuse_truth,
-    turns,
-    watch,
-)
+from tests.actor.asking import Oracle, ended, got, is_pending, outcome, refuse_truth, turns, watch
 
 pytestmark = pytest.mark.guarantee("G60")
 

@@ -10,17 +10,8 @@ import pytest
 
 from bandstand.actor import Actor, ActorSystem, ask, child, id_of, is_alive, tell
 from bandstand.core import ActorId, ChildExit, ExitReason
-from bandstand.errors import (
-    NoSuchActorError,
-    TargetEndedError,
-)
-from bandstand.supervision import (
-    Backoff,
-    ChildSpec,
-    Supervisor,
-    SupervisorSpec,
-    spawn_supervisor,
-)
+from bandstand.errors import NoSuchActorError, TargetEndedError
+from bandstand.supervision import Backoff, ChildSpec, Supervisor, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from tests.actor.answers import answer
 from tests.actor.players import PATIENCE, Book, elsewhere, spin, turns

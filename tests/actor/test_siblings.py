@@ -7,15 +7,7 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import (
-    Actor,
-    ActorSystem,
-    ask,
-    child,
-    id_of,
-    sibling,
-    tell,
-)
+from bandstand.actor import Actor, ActorSystem, ask, child, id_of, sibling, tell
 from bandstand.core import Context
 from bandstand.errors import InvalidArgumentError, StartError
 from bandstand.supervision import (
@@ -159,10 +151,7 @@ def test_wrong_references_are_refused_when_the_spec_is_made(make: Callable[[], o
 async def test_it_works_on_every_level(loop: ActorSystem) -> None:
     inner = SupervisorSpec(children=[STORE, CLERK])
     spec = SupervisorSpec(
-        children=[
-            ChildSpec("shops", DynamicSpec(child=ChildSpec("shop", inner))),
-            ChildSpec("one", inner),
-        ]
+        children=[ChildSpec("shops", DynamicSpec(child=ChildSpec("shop", inner))), ChildSpec("one", inner)]
     )
     root = spawn_supervisor(loop, spec)
     shops = root.supervisor("shops", DynamicSupervisor[Any])

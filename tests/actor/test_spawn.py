@@ -33,11 +33,7 @@ def test_a_name_shows_in_handle_observer_and_tree(loop: ActorSystem, diary: Reco
 @pytest.mark.parametrize("kind", [Noter, Lively, Slow])
 @pytest.mark.parametrize(
     ("overflow", "kept"),
-    [
-        (Overflow.DROP_OLDEST, [8, 9]),
-        (Overflow.DROP_NEWEST, [0, 1]),
-        (Overflow.CONFLATE, [0, 9]),
-    ],
+    [(Overflow.DROP_OLDEST, [8, 9]), (Overflow.DROP_NEWEST, [0, 1]), (Overflow.CONFLATE, [0, 9])],
 )
 def test_overflow_applies_to_every_kind_of_class(
     loop: ActorSystem, diary: RecordingObserver, kind: type[Noter], overflow: Overflow, kept: list[int]

@@ -8,18 +8,7 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import (
-    Actor,
-    ActorSystem,
-    Stash,
-    ask,
-    batch,
-    batch_ask,
-    child,
-    id_of,
-    is_alive,
-    tell,
-)
+from bandstand.actor import Actor, ActorSystem, Stash, ask, batch, batch_ask, child, id_of, is_alive, tell
 from bandstand.core import Lane, Observer, Overflow, SystemTag
 from bandstand.errors import (
     AskTimeoutError,

@@ -8,17 +8,7 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import (
-    ActorSystem,
-    Machine,
-    Stash,
-    State,
-    ask,
-    child,
-    is_alive,
-    status_of,
-    tell,
-)
+from bandstand.actor import ActorSystem, Machine, Stash, State, ask, child, is_alive, status_of, tell
 from bandstand.core.events import RuntimeEvent, Unhandled
 from bandstand.errors import (
     ActorFailedError,

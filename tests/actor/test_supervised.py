@@ -8,12 +8,7 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import (
-    Actor,
-    ActorSystem,
-    child,
-    is_alive,
-)
+from bandstand.actor import Actor, ActorSystem, child, is_alive
 from bandstand.core import Loop as CoreLoop
 from bandstand.errors import (
     BandstandError,

@@ -9,17 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bandstand.core import (
-    Loop,
-)
+from bandstand.core import Loop
 from bandstand.errors import InvalidTimerError, LoopClosedError
 from bandstand.testing import VirtualClock
-from tests.core.support import (
-    RecordingObserver,
-    check_statistics,
-    collect,
-    idle,
-)
+from tests.core.support import RecordingObserver, check_statistics, collect, idle
 
 
 @pytest.mark.slow

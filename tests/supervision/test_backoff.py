@@ -27,16 +27,7 @@ from bandstand.supervision import (
     spawn_supervisor,
 )
 from bandstand.testing import VirtualClock
-from tests.core.support import (
-    Boom,
-    LoopMaker,
-    Seen,
-    exits,
-    idle,
-    record,
-    run_message,
-    settle,
-)
+from tests.core.support import Boom, LoopMaker, Seen, exits, idle, record, run_message, settle
 from tests.supervision.helpers import fails_at_once, id_of, pass_time, phases_of, since, supervise, watched
 
 pytestmark = pytest.mark.guarantee("G49")

@@ -10,12 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Loop
-from bandstand.errors import (
-    ChildStateError,
-    InvalidArgumentError,
-    NoSuchChildError,
-    RestartLimitError,
-)
+from bandstand.errors import ChildStateError, InvalidArgumentError, NoSuchChildError, RestartLimitError
 from bandstand.supervision import (
     Backoff,
     ChildSpec,
@@ -324,12 +319,7 @@ def test_a_number_that_a_caller_has_chosen_is_left_out(loop: Loop) -> None:
     supervisor.start_child(name="device-3")
     supervisor.start_child()
     supervisor.start_child()
-    assert [info.name for info in supervisor.children()] == [
-        "device-2",
-        "device-3",
-        "device-4",
-        "device-5",
-    ]
+    assert [info.name for info in supervisor.children()] == ["device-2", "device-3", "device-4", "device-5"]
 
 
 @pytest.mark.guarantee("G386")

@@ -21,12 +21,7 @@ from bandstand.core import (
     SystemTag,
     Verdict,
 )
-from bandstand.errors import (
-    ActorKilledError,
-    NoSuchActorError,
-    RestartLimitError,
-    StartError,
-)
+from bandstand.errors import ActorKilledError, NoSuchActorError, RestartLimitError, StartError
 from bandstand.supervision import (
     DynamicSpec,
     RestartPolicy,

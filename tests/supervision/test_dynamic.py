@@ -9,11 +9,7 @@ from weakref import ref
 import pytest
 
 from bandstand.core import STOP, ActorId, ActorStatus, Context, Down, ExitReason, Loop, LoopConfig, Verdict
-from bandstand.errors import (
-    InvalidArgumentError,
-    MaxChildrenError,
-    NoSuchChildError,
-)
+from bandstand.errors import InvalidArgumentError, MaxChildrenError, NoSuchChildError
 from bandstand.supervision import (
     ChildSpec,
     Counts,
@@ -24,13 +20,7 @@ from bandstand.supervision import (
     spawn_supervisor,
 )
 from bandstand.testing import VirtualClock, shuffle
-from tests.core.support import (
-    Boom,
-    LoopMaker,
-    check_statistics,
-    idle,
-    settle,
-)
+from tests.core.support import Boom, LoopMaker, check_statistics, idle, settle
 from tests.supervision.helpers import id_of
 
 pytestmark = pytest.mark.guarantee("G56")

@@ -70,10 +70,7 @@ def test_every_addition_is_what_the_naive_model_says(limit: int, period: float, 
 
 @pytest.mark.spec("J19", "J24")
 @pytest.mark.once
-@given(
-    period=PERIODS,
-    steps=st.lists(st.tuples(st.integers(0, 1 << 30), QUARTERS), min_size=1, max_size=80),
-)
+@given(period=PERIODS, steps=st.lists(st.tuples(st.integers(0, 1 << 30), QUARTERS), min_size=1, max_size=80))
 def test_adding_to_any_history_changes_no_other(period: float, steps: list[tuple[int, float]]) -> None:
     """Histories branch: each step adds to one picked from all that were ever made, the newest or an old one."""
     intensity = Intensity(3, period)

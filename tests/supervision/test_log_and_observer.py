@@ -11,12 +11,7 @@ from typing import Any
 import pytest
 
 from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Loop, TreeNode, Verdict
-from bandstand.errors import (
-    ActorFailedError,
-    ActorKilledError,
-    InvalidVerdictError,
-    RestartLimitError,
-)
+from bandstand.errors import ActorFailedError, ActorKilledError, InvalidVerdictError, RestartLimitError
 from bandstand.supervision import (
     Backoff,
     ChildSpec,
@@ -32,17 +27,7 @@ from bandstand.supervision import (
     spawn_supervisor,
 )
 from bandstand.testing import VirtualClock
-from tests.core.support import (
-    Boom,
-    LoopMaker,
-    Seen,
-    call_in,
-    exits,
-    idle,
-    record,
-    run_message,
-    settle,
-)
+from tests.core.support import Boom, LoopMaker, Seen, call_in, exits, idle, record, run_message, settle
 from tests.supervision.helpers import (
     SupervisionRecorder,
     child,

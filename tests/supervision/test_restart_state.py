@@ -14,17 +14,7 @@ from typing import Any
 
 import pytest
 
-from bandstand.core import (
-    ActorId,
-    ActorStatus,
-    Context,
-    ExitReason,
-    Interest,
-    IoEvent,
-    Lane,
-    Loop,
-    Verdict,
-)
+from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Interest, IoEvent, Lane, Loop, Verdict
 from bandstand.errors import MailboxFullError, NoSuchActorError, RestartLimitError, StartError
 from bandstand.supervision import (
     Backoff,

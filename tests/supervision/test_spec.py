@@ -182,8 +182,7 @@ def test_what_has_sense_is_accepted(make: Make, given: dict[str, Any]) -> None:
 @pytest.mark.spec("J17")
 @pytest.mark.once
 @pytest.mark.parametrize(
-    ("shutdown", "patience"),
-    [(None, 5), (0, 0), (12.5, 12.5), (Shutdown.KILL, 0), (Shutdown.INFINITY, None)],
+    ("shutdown", "patience"), [(None, 5), (0, 0), (12.5, 12.5), (Shutdown.KILL, 0), (Shutdown.INFINITY, None)]
 )
 @pytest.mark.parametrize(
     "run", [idle, supervisor(), dynamic(), partition()], ids=lambda run: type(run).__name__
