@@ -107,3 +107,19 @@ async def test_an_asker_that_uncancels_itself_continues(system: ActorSystem) -> 
 
 
 # --- races ------------------------------------------------------------------------------------------------------------
+
+
+async def test_an_answer_and_a_cancellation_in_one_turn_end_the_ask_once(system: ActorSystem) -> None:
+    oracle, gate = system.spawn(Oracle), Event()
+    for pauses in range(6):
+        gate.clear()
+        asker = task_of(oracle.held(gate, 1))
+        await turns()
+        gate.set()
+        await turns(pauses)
+        asker.cancel()
+        assert type(await outcome(asker)) in {int, CancelledError}
+        await turns()
+        assert await oracle.quick(pauses) == pauses
+    books = system.ask_statistics()
+    assert books.asked == books.answered + books.cancelled == 12

@@ -105,9 +105,10 @@ async def test_a_cancelled_wait_for_an_exit_does_not_affect_others(loop: ActorSy
 
 async def test_ended_from_another_thread(loop: ActorSystem) -> None:
     handle = loop.spawn(Noter, [])
-    future = await asyncio.to_thread(handle.ended.future)
+    future, gone = [await asyncio.to_thread(handle.ended.future) for _ in range(2)]
     await turns()
     assert not future.done()
+    assert gone.cancel()
     handle.stop()
     await turns()
     assert await asyncio.to_thread(handle.ended.blocking) is ExitReason.NORMAL

@@ -168,6 +168,8 @@ def test_invalid_options_are_refused_when_the_spec_is_made() -> None:
         child("worker", restart=RestartPolicy.NEVER, keep_mailbox=True).of(Worker, [])
     with pytest.raises(InvalidArgumentError, match="name"):
         child("").of(Worker, [])
+    with pytest.raises(InvalidArgumentError, match="mailbox"):
+        child("worker", mailbox=-1).of(Worker, [])
 
 
 # --- crash loops ------------------------------------------------------------------------------------------------------------

@@ -687,6 +687,21 @@ def test_starting_while_the_first_start_is_under_way_is_refused(loop: Loop, stra
     assert running(sup) == ["a", "b", "c"]
 
 
+def test_stop_child_of_two_group_members_that_take_their_time(loop: Loop, clock: VirtualClock) -> None:
+    with StubbornCoroutine() as gate:
+        specs = [child("a"), child("x", gate, shutdown=0.1), child("y", gate, shutdown=0.1)]
+        sup = start(loop, *specs, strategy=Strategy.ONE_FOR_ALL)
+        for name in "xy":
+            begin(loop, sup, name)
+        assert not sup.stop_child("x")
+        assert not sup.stop_child("y")
+        for _ in range(3):
+            clock.advance(0.1)
+            spin(loop)
+        assert phases(sup) == {"a": "up", "x": "down", "y": "down"}
+        assert loop.statistics().timers_pending == 0
+
+
 def test_under_one_for_one_a_restart_of_another_child_is_no_hindrance(loop: Loop) -> None:
     sup = start(loop, child("a", backoff=Backoff()), child("down"))
     sup.stop_child("down")
