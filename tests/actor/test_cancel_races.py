@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bandstand.actor import Actor, ActorSystem, Reply, ask
-from tests.actor.asking import Oracle, ended, got, turns
+from tests.actor.asking import Oracle, ended, got, outcome, turns
 
 pytestmark = pytest.mark.guarantee("G62")
 
