@@ -171,20 +171,14 @@ async def test_a_cycle_with_a_wait_for_room_is_found(system: ActorSystem) -> Non
     assert await pushing == "in"
 
 
-async def test_a_wait_for_room_that_closes_a_cycle_sends_nothing(system: ActorSystem) -> None:
-    log: list[Any] = []
-
-    class Opener(Actor, ask_timeout=None):
+async def test_a_wait_for_room_that_closes_a_cycle_sends_nothing(system: ActorSystem, log: list[Any]) -> None:
+    class Opener(Node, ask_timeout=None):
         @ask(raises=AskCycleError)
         async def open(self, gate: Event, node: Node) -> str:
             await gate.wait()
-            return await node.push(self.me)  # type: ignore[arg-type]  # it also has a `note`
+            return await node.push(self.me)
 
-        @tell
-        def note(self, what: str) -> None:
-            log.append(what)
-
-    opener, gate = system.options(mailbox=CAP).spawn(Opener), Event()
+    opener, gate = system.options(mailbox=CAP).spawn(Opener, log), Event()
     opening = watch(opener.open(gate, system.spawn(Node)))
     await turns()
     while opener.note.try_send("filler"):

@@ -80,43 +80,49 @@ def pair(loop: ActorSystem, book: list[str]) -> tuple[Scribe, Scribe]:
     return loop.spawn(Scribe, book, "a"), loop.spawn(Scribe, book, "b")
 
 
-@pytest.mark.spec("S12")
-@pytest.mark.guarantee("G121")
-def test_an_idle_actor_is_called_inside_the_turn_of_the_sender(loop: ActorSystem, book: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("deed", "seen"),
+    [
+        pytest.param(
+            lambda a, b: b.note("hears"),
+            ["a begins", "b hears nobody's", "a ends"],
+            id="an idle actor is called inside the turn of the sender",
+            marks=[pytest.mark.spec("S12"), pytest.mark.guarantee("G121")],
+        ),
+        pytest.param(
+            lambda a, b: (b.note("queued"), b.urgent("called")),
+            ["a begins", "b queued nobody's", "b called!", "a ends"],
+            id="each message is a call of its own",
+            marks=pytest.mark.guarantee("G121"),
+        ),
+        pytest.param(
+            lambda a, b: b.do(lambda: a.note("later")),
+            ["a begins", "b begins", "b ends", "a ends", "a later nobody's"],
+            id="an actor in its turn is not called",
+            marks=pytest.mark.guarantee("G122"),
+        ),
+        pytest.param(
+            lambda a, b: a.note("later"),
+            ["a begins", "a ends", "a later nobody's"],
+            id="a message to oneself is queued",
+            marks=pytest.mark.guarantee("G122"),
+        ),
+    ],
+)
+def test_which_messages_are_direct_calls(
+    loop: ActorSystem, book: list[str], deed: Callable[[Scribe, Scribe], object], seen: list[str]
+) -> None:
     a, b = pair(loop, book)
-    a.do(lambda: b.note("hears"))
+    a.do(lambda: deed(a, b))
     settle(loop)
-    assert book == ["a begins", "b hears nobody's", "a ends"]
+    assert book == seen
 
 
 def test_calls_are_direct_only_if_the_loop_allows_it(make_loop: LoopMaker, book: list[str]) -> None:
-    loop = make_loop()
-    a, b = pair(loop, book)
+    a, b = pair(loop := make_loop(), book)
     a.do(lambda: b.note("hears"))
     settle(loop)
     assert book == ["a begins", "a ends", "b hears nobody's"]
-
-
-@pytest.mark.guarantee("G121")
-def test_a_direct_call_does_not_overtake_a_queued_message(loop: ActorSystem, book: list[str]) -> None:
-    a, b = pair(loop, book)
-    # a is ready before b, which already has a message.
-    a.do(lambda: b.urgent("called"))
-    b.note("queued")
-    settle(loop)
-    assert book == ["a begins", "a ends", "b called!", "b queued nobody's"]
-
-
-@pytest.mark.guarantee("G122")
-def test_an_actor_in_its_turn_is_not_called_directly(loop: ActorSystem, book: list[str]) -> None:
-    a, b = pair(loop, book)
-    a.do(lambda: b.do(lambda: a.note("later")))
-    settle(loop)
-    assert book == ["a begins", "b begins", "b ends", "a ends", "a later nobody's"]
-    book.clear()
-    a.do(lambda: a.note("later"))
-    settle(loop)
-    assert book == ["a begins", "a ends", "a later nobody's"]
 
 
 @pytest.mark.guarantee("G122")

@@ -20,39 +20,31 @@ LoopMaker = Callable[..., ActorSystem]
 # --- the constructor ----------------------------------------------------------------------------------------------------
 
 
-class Unmade(Actor):
-    def __init__(self, what: BaseException) -> None:
-        raise what
-
-    def on_start(self) -> None:
-        raise AssertionError("there is nobody to start")
-
-    def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
-        raise AssertionError("there is nobody to stop")
-
-
 @pytest.mark.guarantee("G64")
 def test_what_a_constructor_raises_comes_out_of_spawn(loop: ActorSystem, diary: RecordingObserver) -> None:
+    """There is no actor, and no object is left."""
     error = Boom("in __init__")
+    kept: list[weakref.ref[Any]] = []
+
+    class Unmade(Actor):
+        def __init__(self) -> None:
+            kept.append(weakref.ref(self))
+            raise error
+
+        def on_start(self) -> None:
+            raise AssertionError("there is nobody to start")
+
+        def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
+            raise AssertionError("there is nobody to stop")
+
     with pytest.raises(Boom) as caught:
-        loop.spawn(Unmade, error)
+        loop.spawn(Unmade)
     assert caught.value is error
     assert loop.statistics().spawned == 0
     assert diary.entries == []
     assert list(loop.tree()) == []
-
-
-@pytest.mark.guarantee("G64")
-def test_a_failed_constructor_leaves_no_object_behind(loop: ActorSystem) -> None:
-    kept: list[weakref.ref[Any]] = []
-
-    class Weak(Actor):
-        def __init__(self) -> None:
-            kept.append(weakref.ref(self))
-            raise Boom
-
-    with pytest.raises(Boom):
-        loop.spawn(Weak)
+    del caught
+    error.__traceback__ = None
     gc.collect()
     assert [one() for one in kept] == [None]
 
@@ -136,22 +128,17 @@ def test_a_stop_during_an_async_start_calls_no_on_stop(loop: ActorSystem, diary:
 
 @pytest.mark.slow
 @pytest.mark.guarantee("G65")
-def test_an_async_on_start_that_never_began_is_closed_without_a_warning(make_loop: LoopMaker) -> None:
+@pytest.mark.parametrize("end", ["stop", "destroy"])
+def test_an_async_on_start_that_never_began_is_closed_without_a_warning(
+    make_loop: LoopMaker, book: Book, end: str
+) -> None:
     # Warnings are errors here: "coroutine was never awaited" is one.
-    book: Book = []
     loop = make_loop()
-    loop.spawn(Slow, book)
+    handle = loop.spawn(Slow, book)
+    if end == "stop":
+        handle.stop()
+        spin(loop)
     loop.destroy()
-    gc.collect()
-    assert book == []
-
-
-@pytest.mark.slow
-@pytest.mark.guarantee("G65")
-def test_an_async_start_that_is_stopped_before_it_began_leaves_no_warning(loop: ActorSystem) -> None:
-    book: Book = []
-    loop.spawn(Slow, book).stop()
-    spin(loop)
     gc.collect()
     assert book == []
 

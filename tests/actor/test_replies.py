@@ -77,9 +77,9 @@ async def test_all_waiters_learn_of_a_deadline_and_of_a_cancellation(virtual_sys
 
 
 async def test_a_reply_that_is_never_awaited_has_no_deadline(virtual_system: ActorSystem) -> None:
-    oracle, other, gate = virtual_system.spawn(Oracle), virtual_system.spawn(Oracle), Event()
+    oracle, gate = virtual_system.spawn(Oracle), Event()
     reply = oracle.held.within(0.01)(gate, 1)
-    await other.slow(1000)
+    await virtual_system.spawn(Oracle).slow(1000)
     assert is_pending(reply)
     gate.set()
     await turns()

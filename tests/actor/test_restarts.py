@@ -11,7 +11,7 @@ import pytest
 from bandstand.actor import Actor, ActorSystem, ask, child, id_of, is_alive, tell
 from bandstand.core import ActorId, ChildExit, ExitReason
 from bandstand.errors import NoSuchActorError, TargetEndedError
-from bandstand.supervision import Backoff, ChildSpec, Supervisor, SupervisorSpec, spawn_supervisor
+from bandstand.supervision import Backoff, ChildSpec, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from tests.actor.answers import answer
 from tests.actor.players import PATIENCE, Book, elsewhere, spin, turns
@@ -124,22 +124,6 @@ async def test_stop_and_ended_apply_to_the_current_incarnation(loop: ActorSystem
     assert await handle.incarnation() == 5
 
 
-def test_handles_of_the_same_child_stay_equal_over_restarts(loop: ActorSystem) -> None:
-    spec = [child(name).of(Worker, []) for name in "ab"]
-    root, other = one_for_one(loop, *spec), one_for_one(loop, *spec)
-    settle(loop)
-    handle = root.handle(Worker, "a")
-    known = {handle: "a"}
-    handle.crash()
-    settle(loop)
-    again = root.handle(Worker, "a")
-    assert again == handle
-    assert known[again] == "a"
-    assert id_of(again) == id_of(handle)
-    assert handle != root.handle(Worker, "b")
-    assert handle != other.handle(Worker, "a")
-
-
 def test_a_handle_of_one_incarnation_ends_with_it(loop: ActorSystem) -> None:
     handles: list[Worker] = []
 
@@ -158,20 +142,34 @@ def test_a_handle_of_one_incarnation_ends_with_it(loop: ActorSystem) -> None:
     second.note("x")
 
 
+def test_handles_of_the_same_child_stay_equal_over_restarts(loop: ActorSystem) -> None:
+    spec = [child(name).of(Worker, []) for name in "ab"]
+    root, other = one_for_one(loop, *spec), one_for_one(loop, *spec)
+    settle(loop)
+    handle = root.handle(Worker, "a")
+    known = {handle: "a"}
+    handle.crash()
+    settle(loop)
+    again = root.handle(Worker, "a")
+    assert again == handle
+    assert known[again] == "a"
+    assert id_of(again) == id_of(handle)
+    assert handle not in {root.handle(Worker, "b"), other.handle(Worker, "a")}
+
+
 def test_a_handle_survives_the_restart_of_a_nested_supervisor(loop: ActorSystem, book: Book) -> None:
     inner = SupervisorSpec(children=[child("worker").of(Worker, book)], max_restarts=0)
     root = one_for_one(loop, ChildSpec("inner", inner))
     settle(loop)
     handle = root.handle(Worker, "inner", "worker")
-    before = root.supervisor("inner", Supervisor)
-    handle.note("one")
-    settle(loop)
-    handle.crash()  # the inner supervisor gives up, and the outer one restarts it
-    settle(loop)
-    assert root.supervisor("inner", Supervisor) is not before
-    handle.note("two")
-    settle(loop)
-    assert book == [(1, "one"), (2, "two")]
+    before = root.address("inner")
+    for number in (1, 2):
+        handle.note(number)
+        settle(loop)
+        handle.crash()  # the inner supervisor gives up, and the outer one restarts it
+        settle(loop)
+    assert root.address("inner") != before
+    assert book == [(1, 1), (2, 2)]
 
 
 def test_handles_on_other_threads_survive_restarts(loop: ActorSystem, diary: RecordingObserver) -> None:

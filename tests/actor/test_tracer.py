@@ -14,7 +14,7 @@ from bandstand.core import ActorId
 from bandstand.errors import TargetEndedError
 from bandstand.testing import VirtualClock
 from tests.actor.context_reader import ContextReader, as_user, envelopes_of_a_send, request, user
-from tests.actor.players import Book, Puppet, elsewhere, ride, turns
+from tests.actor.players import Book, Puppet, elsewhere, turns
 from tests.core.support import Boom, settle
 
 pytestmark = pytest.mark.guarantee("G70")
@@ -67,35 +67,25 @@ def test_a_tracer_is_called_at_each_send_and_around_each_handler(loop: ActorSyst
     ]
 
 
-def test_a_tracer_surrounds_a_whole_async_handler(loop: ActorSystem) -> None:
-    tracer = Recorder()
-
-    async def body() -> None:
-        loop.set_tracer(tracer)
-        handle = loop.spawn(Puppet, [])
-
-        async def note(me: Puppet) -> None:
-            tracer.entries.append(("begin",))
-            await turns()
-            tracer.entries.append(("end",))
-
-        handle.do_slowly(note)
-        assert await handle.entries() == []
-
-    ride(loop, body)
-    kinds = [entry[0] for entry in tracer.entries]
-    assert kinds == ["enter", "begin", "end", "exit", "enter", "exit"]
-
-
-async def test_a_tracer_sees_what_a_handler_raises(loop: ActorSystem) -> None:
+async def test_a_tracer_surrounds_a_whole_async_handler(loop: ActorSystem) -> None:
     tracer = Recorder()
     loop.set_tracer(tracer)
-    handle = loop.spawn(ContextReader, [])
+    handle = loop.spawn(Puppet, [])
+
+    async def note(me: Puppet) -> None:
+        tracer.entries.append(("begin",))
+        await turns()
+        tracer.entries.append(("end",))
+
+    handle.do_slowly(note)
+    assert await handle.entries() == []
+    assert [entry[0] for entry in tracer.entries] == ["enter", "begin", "end", "exit", "enter", "exit"]
+    reader = loop.spawn(ContextReader, [])
     with pytest.raises(Boom):
-        await handle.refuse()
-    handle.crash()
+        await reader.refuse()
+    reader.crash()
     with pytest.raises(TargetEndedError):
-        await handle.see()
+        await reader.see()
     assert ("raise", "ContextReader.crash", "Boom") in tracer.entries
 
 
