@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -10,6 +9,7 @@ import pytest
 
 from bandstand.actor import ActorSystem
 from tests.actor.answers import answer
+from tests.actor.players import elsewhere
 from tests.actor.shapes import Shapes
 from tests.core.support import python
 
@@ -61,9 +61,7 @@ def test_all_forms_of_a_call_bind_alike_from_another_thread(loop: ActorSystem) -
         futures.append(handle.mixed.future(1, c=9))
         futures.append(handle.one.future(a=(5,)))
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
+    elsewhere(work)
     assert answer(loop, handle.all_put()) == [(1, 2, 3), (2, 1, 3)]
     assert [future.result(timeout=30) for future in futures] == [(1, 2, 9), (5,)]
 

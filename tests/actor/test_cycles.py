@@ -12,8 +12,7 @@ from bandstand.actor import Actor, ActorSystem, Reply, ask, child, tell
 from bandstand.core import ExitReason
 from bandstand.errors import AskCycleError, AskTimeoutError, TargetEndedError
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
-from bandstand.testing import VirtualClock
-from tests.actor.asking import CAP, ended, got, outcome, run_system, turns, watch
+from tests.actor.asking import CAP, ended, got, outcome, turns, watch
 
 pytestmark = pytest.mark.guarantee("G63")
 
@@ -260,12 +259,9 @@ async def test_a_reply_that_is_awaited_in_a_later_turn_belongs_to_that_turn(syst
     assert await third.ping() == "pong"
 
 
-def test_a_cycle_through_a_task_ends_at_the_deadline(clock: VirtualClock) -> None:
-    async def story(loop: ActorSystem) -> None:
-        first, second = named(loop, "first", "second")
-        assert await first.through_own_task(second, first) == "deadline"
-
-    run_system(story, clock=clock)
+async def test_a_cycle_through_a_task_ends_at_the_deadline(virtual_system: ActorSystem) -> None:
+    first, second = named(virtual_system, "first", "second")
+    assert await first.through_own_task(second, first) == "deadline"
 
 
 class Relay(Actor, ask_timeout=None):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from typing import Any
 
 import pytest
@@ -20,6 +19,7 @@ from bandstand.errors import (
 from bandstand.testing import VirtualClock
 from tests.actor.accounts import Account, Balance, BigDeposit, Bonus, Close, Deposit, Stranger
 from tests.actor.answers import answer, outcome
+from tests.actor.players import elsewhere
 
 pytestmark = [pytest.mark.guarantee("G58"), pytest.mark.spec("S11")]
 
@@ -242,8 +242,6 @@ def test_a_request_can_be_asked_from_a_plain_thread(loop: ActorSystem) -> None:
         account.tell(Deposit(4))
         futures.append(later(Balance()))
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
+    elsewhere(work)
     loop.run(until_idle=True)
     assert [future.result(timeout=30) for future in futures] == [4]

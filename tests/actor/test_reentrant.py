@@ -24,8 +24,7 @@ from bandstand.actor import (
 )
 from bandstand.errors import AskCycleError, AskTimeoutError, DeclarationError, TargetEndedError
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
-from bandstand.testing import VirtualClock
-from tests.actor.asking import RunSystem, outcome, run_system, turns, watch
+from tests.actor.asking import RunSystem, outcome, turns, watch
 from tests.core.support import Boom
 
 WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
@@ -195,18 +194,15 @@ async def test_cancelling_the_first_ask_cancels_the_whole_chain(system: ActorSys
 
 
 @pytest.mark.guarantee("G246")
-def test_a_deadline_stops_the_handler_of_a_reentrant_ask(clock: VirtualClock) -> None:
-    async def story(loop: ActorSystem) -> None:
-        log: list[Any] = []
-        a, b = loop.spawn(Node, log), loop.spawn(Node)
-        error = await outcome(a.through(b, a, what="stuck", ms=50))
-        assert isinstance(error, AskTimeoutError)
-        await turns()
-        # The actor's own handler continues alone.
-        assert log == ["cancelled"]
-        assert await a.plain() == (0, "nobody")
-
-    run_system(story, clock=clock)
+async def test_a_deadline_stops_the_handler_of_a_reentrant_ask(virtual_system: ActorSystem) -> None:
+    log: list[Any] = []
+    a, b = virtual_system.spawn(Node, log), virtual_system.spawn(Node)
+    error = await outcome(a.through(b, a, what="stuck", ms=50))
+    assert isinstance(error, AskTimeoutError)
+    await turns()
+    # The actor's own handler continues alone.
+    assert log == ["cancelled"]
+    assert await a.plain() == (0, "nobody")
 
 
 @pytest.mark.guarantee("G246")

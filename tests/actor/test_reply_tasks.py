@@ -11,8 +11,7 @@ import pytest
 from bandstand.actor import Actor, ActorSystem, Reply, ask, ping
 from bandstand.core import ExitReason
 from bandstand.errors import AskCycleError, AskTimeoutError, LoopBusyError, TargetEndedError
-from bandstand.testing import VirtualClock
-from tests.actor.asking import Oracle, ended, is_pending, run_system, turns
+from tests.actor.asking import Oracle, ended, is_pending, turns
 from tests.actor.thread_loop import ThreadLoop, thread_loop
 from tests.core.support import HostFactory
 
@@ -111,17 +110,14 @@ async def test_errors_end_the_task(system: ActorSystem) -> None:
     assert ended(system.ask_statistics()) == {"failed": 2, "cancelled": 1}
 
 
-def test_deadlines_hold_in_a_task(clock: VirtualClock) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle = loop.spawn(Oracle)
-        task = asyncio.create_task(oracle.held.within(0.01)(Event()))
-        with pytest.raises(AskTimeoutError):
-            await task
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(loop.spawn(Oracle).held.within(None)(Event()), 10)
-        assert ended(loop.ask_statistics()) == {"expired": 1, "cancelled": 1}
-
-    run_system(story, clock=clock)
+async def test_deadlines_hold_in_a_task(virtual_system: ActorSystem) -> None:
+    oracle = virtual_system.spawn(Oracle)
+    task = asyncio.create_task(oracle.held.within(0.01)(Event()))
+    with pytest.raises(AskTimeoutError):
+        await task
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(virtual_system.spawn(Oracle).held.within(None)(Event()), 10)
+    assert ended(virtual_system.ask_statistics()) == {"expired": 1, "cancelled": 1}
 
 
 async def test_an_actor_that_waits_in_a_task_is_in_the_wait_graph(system: ActorSystem) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Self, cast
 
 from bandstand.core import ActorId, Context, ExitReason, Loop, Observer, Verdict
+from bandstand.errors import ActorFailedError, ActorKilledError, InvalidVerdictError
 from bandstand.supervision import (
     AnySupervisorSpec,
     ChildSpec,
@@ -17,7 +18,7 @@ from bandstand.supervision import (
     spawn_supervisor,
 )
 from bandstand.testing import VirtualClock
-from tests.core.support import Boom, RecordingObserver, run_message, settle
+from tests.core.support import Boom, RecordingObserver, call_in, run_message, settle
 
 PASSES = 30  # ticks, and turns of the host, in which everything that can go on by itself has gone on
 
@@ -106,6 +107,27 @@ def leave(ctx: Context[Any]) -> Verdict | None:
 
 
 ENDS: dict[str, Callable[[Context[Any]], Verdict | None]] = {"crash": crash, "fail": fail, "leave": leave}
+
+
+def nonsense(ctx: Context[Any]) -> Any:
+    return "no verdict"
+
+
+def _told(deed: Callable[[Context[Any]], Any]) -> Callable[[Loop, ActorId], None]:
+    return lambda loop, actor: call_in(loop, actor, deed)
+
+
+EVERY_END: dict[str, tuple[Callable[[Loop, ActorId], None], ExitReason, type[BaseException] | None]] = {
+    "STOP": (_told(leave), ExitReason.NORMAL, None),
+    "stop_actor": (lambda loop, actor: loop.stop_actor(actor), ExitReason.NORMAL, None),
+    "FAIL": (_told(fail), ExitReason.FAIL, None),
+    "fail_actor": (lambda loop, actor: loop.fail_actor(actor), ExitReason.FAIL, None),
+    "in words": (lambda loop, actor: loop.fail_actor(actor, "in words"), ExitReason.FAIL, ActorFailedError),
+    "kill_actor": (lambda loop, actor: loop.kill_actor(actor), ExitReason.FAIL, ActorKilledError),
+    "exception": (_told(crash), ExitReason.PANIC, Boom),
+    "bad verdict": (_told(nonsense), ExitReason.PANIC, InvalidVerdictError),
+}
+"""Every way in which an actor ends, with its reason and the type of its cause."""
 
 
 def child(name: str, run: Any = run_message, **fields: Any) -> ChildSpec[Any]:

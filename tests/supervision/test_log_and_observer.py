@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Loop, TreeNode, Verdict
-from bandstand.errors import ActorFailedError, ActorKilledError, InvalidVerdictError, RestartLimitError
+from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Loop, TreeNode
+from bandstand.errors import RestartLimitError
 from bandstand.supervision import (
     Backoff,
     ChildSpec,
@@ -29,6 +29,7 @@ from bandstand.supervision import (
 from bandstand.testing import VirtualClock
 from tests.core.support import Boom, LoopMaker, Seen, call_in, exits, idle, record, run_message, settle
 from tests.supervision.helpers import (
+    EVERY_END,
     SupervisionRecorder,
     child,
     crash,
@@ -74,28 +75,12 @@ def boom(ctx: Context[Any]) -> None:
     raise Boom("of its own")
 
 
-def nonsense(ctx: Context[Any]) -> Any:
-    return "no verdict"
-
-
 # --- a restart is one line --------------------------------------------------------------------------------------------------
 
 
-ENDS: dict[str, tuple[Callable[[Loop, ActorId], None], str, type[BaseException] | None]] = {
-    "STOP": (lambda loop, actor: call_in(loop, actor, lambda ctx: Verdict.STOP), "NORMAL", None),
-    "stop_actor": (lambda loop, actor: loop.stop_actor(actor), "NORMAL", None),
-    "FAIL": (lambda loop, actor: call_in(loop, actor, lambda ctx: Verdict.FAIL), "FAIL", None),
-    "fail_actor": (lambda loop, actor: loop.fail_actor(actor), "FAIL", None),
-    "with words": (lambda loop, actor: loop.fail_actor(actor, "in words"), "FAIL", ActorFailedError),
-    "kill_actor": (lambda loop, actor: loop.kill_actor(actor), "FAIL", ActorKilledError),
-    "exception": (lambda loop, actor: call_in(loop, actor, boom), "PANIC", Boom),
-    "bad verdict": (lambda loop, actor: call_in(loop, actor, nonsense), "PANIC", InvalidVerdictError),
-}
-
-
-@pytest.mark.parametrize("how", list(ENDS))
+@pytest.mark.parametrize("how", list(EVERY_END))
 def test_a_restart_is_one_line_with_fields(loop: Loop, caplog: pytest.LogCaptureFixture, how: str) -> None:
-    end, reason, cause = ENDS[how]
+    end, reason, cause = EVERY_END[how]
     tree = supervise(loop, ChildSpec("kid", run_message), name="family")
     assert lines(caplog) == [], "a start is no news"
     for attempt in (1, 2, 3):
@@ -108,17 +93,17 @@ def test_a_restart_is_one_line_with_fields(loop: Loop, caplog: pytest.LogCapture
         assert fields(line) == {
             "supervisor": "family",
             "child": "kid",
-            "reason": reason,
+            "reason": reason.name,
             "attempt": attempt,
             "delay": 0,
         }
         message = line.getMessage()
-        for part in ("'family'", "'kid'", f"reason {reason}", f"attempt {attempt}", "delay 0 s"):
+        for part in ("'family'", "'kid'", f"reason {reason.name}", f"attempt {attempt}", "delay 0 s"):
             assert part in message
         # Only the first of its kind has the traceback.
         has_traceback = cause is not None and attempt == 1
         assert (cause if has_traceback else None) is (type(cause_of(line)) if line.exc_info else None)
-        assert (len(message.splitlines()) > 1) is (attempt == 1 and reason != "NORMAL")
+        assert (len(message.splitlines()) > 1) is (attempt == 1 and reason is not ExitReason.NORMAL)
 
 
 @pytest.mark.spec("J20")

@@ -3,43 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
-from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Loop, Verdict
+from bandstand.core import ActorStatus, ExitReason, Loop
 from bandstand.supervision import ChildSpec, Phase, RestartPolicy, Strategy
-from tests.core.support import Boom, call_in, run_message, settle
-from tests.supervision.helpers import id_of, phases_of, restarts, supervise, watched
+from tests.core.support import run_message, settle
+from tests.supervision.helpers import EVERY_END, id_of, phases_of, restarts, supervise, watched
 
 pytestmark = [pytest.mark.spec("J18"), pytest.mark.guarantee("G47")]
 
 
 NAMES = "abc"
 
-
-def raise_boom(ctx: Context[Any]) -> None:
-    raise Boom("of its own")
-
-
-def answer_nonsense(ctx: Context[Any]) -> Any:
-    return "no verdict"
-
-
-def answer(verdict: Verdict) -> Callable[[Context[Any]], Verdict]:
-    return lambda ctx: verdict
-
-
-ENDS: dict[str, tuple[Callable[[Loop, ActorId], None], ExitReason]] = {
-    "STOP": (lambda loop, actor: call_in(loop, actor, answer(Verdict.STOP)), ExitReason.NORMAL),
-    "stop_actor": (lambda loop, actor: loop.stop_actor(actor), ExitReason.NORMAL),
-    "FAIL": (lambda loop, actor: call_in(loop, actor, answer(Verdict.FAIL)), ExitReason.FAIL),
-    "fail_actor": (lambda loop, actor: loop.fail_actor(actor, "in words"), ExitReason.FAIL),
-    "exception": (lambda loop, actor: call_in(loop, actor, raise_boom), ExitReason.PANIC),
-    "bad verdict": (lambda loop, actor: call_in(loop, actor, answer_nonsense), ExitReason.PANIC),
-    "killed": (lambda loop, actor: loop.kill_actor(actor), ExitReason.FAIL),
-}
 
 P, T, X = RestartPolicy.ALWAYS, RestartPolicy.ON_FAILURE, RestartPolicy.NEVER
 NORMAL, FAIL, PANIC = ExitReason
@@ -79,7 +55,7 @@ SIBLINGS = {P: "new", T: "new", X: "gone"}
 @pytest.mark.parametrize("others", [P, T, X], ids=lambda mode: f"among-{mode.value}")
 @pytest.mark.parametrize("dying", list(NAMES))
 @pytest.mark.parametrize("strategy", list(Strategy), ids=lambda strategy: strategy.value)
-@pytest.mark.parametrize("how", list(ENDS))
+@pytest.mark.parametrize("how", list(EVERY_END))
 @pytest.mark.parametrize("mode", [P, T, X], ids=lambda mode: mode.value)
 def test_matrix(
     loop: Loop,
@@ -90,7 +66,7 @@ def test_matrix(
     dying: str,
     others: RestartPolicy,
 ) -> None:
-    end, reason = ENDS[how]
+    end, reason, _ = EVERY_END[how]
     children = [ChildSpec(name, run_message, restart=mode if name == dying else others) for name in NAMES]
     tree = supervise(loop, *children, strategy=strategy)
     before = {name: id_of(tree, name) for name in NAMES}
