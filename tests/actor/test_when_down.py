@@ -555,3 +555,22 @@ async def test_kept_asks_outlive_an_init_that_fails(virtual_system: ActorSystem)
     replies = [handle.incarnation() for _ in range(10)]
     assert [await reply for reply in replies] == [4] * 10
     check_statistics(virtual_system)
+
+
+@pytest.mark.guarantee("G442")
+def test_kept_asks_end_if_the_next_on_start_ends_its_supervisor_and_itself(loop: ActorSystem) -> None:
+    class Deadly(Worker):
+        def on_start(self) -> None:
+            if self.number > 1:
+                loop.kill_actor(root.actor)
+                self.stop()
+
+    root = one_for_one(loop, child("deadly").of(Deadly, []))
+    settle(loop)
+    handle = root.handle(Deadly, "deadly")
+    handle.crash()
+    reply = handle.incarnation()
+    settle(loop)
+    with pytest.raises(TargetEndedError):
+        reply.result()
+    assert loop.statistics().waiting == 0

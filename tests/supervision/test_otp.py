@@ -947,16 +947,18 @@ def test_an_init_may_end_its_own_supervisor(loop: Loop, how: str, moment: str) -
             getattr(ctx.loop, how)(roots[0])
 
     loop.set_observer(Watching())
-    sup = start(loop, child("a"), child("b", init=init), child("c"), strategy=ONE_FOR_ALL)
+    sup = start(loop, child("a"), child("b", init=init, keep_mailbox=True), child("c"), strategy=ONE_FOR_ALL)
     armed = True
     if moment == "restart":
-        order(loop, sup, "a", crash)
+        loop.fail_actor(id_of(sup, "a"))
+        # The supervisor is ready before `b` is, and stops it with this unread.
+        loop.send(id_of(sup, "b"), idle)
     elif moment == "request":
         with suppress(ChildStateError, StartError):
             sup.start_child(child("d", init=init))
     settle(loop)
     assert loop.status(sup.actor) >= ActorStatus.STOPPED
-    assert loop.statistics().alive == 0
+    assert loop.statistics().alive == loop.statistics().waiting == 0
 
 
 @pytest.mark.guarantee("G42", "G52")
