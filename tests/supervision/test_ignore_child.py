@@ -116,6 +116,7 @@ def test_restart_child_tries_again(loop: Loop, recorder: NameRecorder, how: str)
     sup.restart_child("odd")
     spin(loop)
     assert phases(sup) == {"odd": "up"}
+    assert recorder.restarts == [], "a start on request is no restart"
     sup.stop_child("odd")
     sup.delete_child("odd")
     with pytest.raises(NoSuchChildError):
