@@ -20,12 +20,14 @@ from tests.actor.asking import outcome
 from tests.actor.players import ENDS, Book, Lively, Noter, Slow, ride, spin, turns
 from tests.core.support import Boom, RecordingObserver, check_statistics, settle
 
+pytestmark = pytest.mark.guarantee("G65")
+
+
 LoopMaker = Callable[..., ActorSystem]
 
 # --- on_stop ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("G65")
 @pytest.mark.parametrize("end", ENDS)
 def test_on_stop_is_called_once_for_every_end(loop: ActorSystem, diary: RecordingObserver, end: str) -> None:
     deed, reason = ENDS[end]
@@ -43,7 +45,6 @@ def test_on_stop_is_called_once_for_every_end(loop: ActorSystem, diary: Recordin
     assert len(book) == 2
 
 
-@pytest.mark.guarantee("G65")
 @pytest.mark.parametrize("end", ENDS)
 def test_an_actor_is_stopping_during_on_stop(loop: ActorSystem, diary: RecordingObserver, end: str) -> None:
     deed, reason = ENDS[end]
@@ -69,7 +70,6 @@ def test_an_actor_is_stopping_during_on_stop(loop: ActorSystem, diary: Recording
     assert [why.name for _, why in diary.stopped] == [reason]
 
 
-@pytest.mark.guarantee("G65")
 def test_a_kill_ends_an_actor_during_its_on_stop(loop: ActorSystem, diary: RecordingObserver) -> None:
     book: Book = []
     handle = loop.spawn(Slow, book)
@@ -84,7 +84,6 @@ def test_a_kill_ends_an_actor_during_its_on_stop(loop: ActorSystem, diary: Recor
     assert len(diary.stopped) == 1
 
 
-@pytest.mark.guarantee("G65")
 @pytest.mark.parametrize("is_async", [False, True])
 def test_what_on_stop_raises_is_logged_and_changes_nothing(
     loop: ActorSystem, diary: RecordingObserver, caplog: pytest.LogCaptureFixture, is_async: bool
@@ -107,7 +106,6 @@ def test_what_on_stop_raises_is_logged_and_changes_nothing(
     assert "Boom: goodbye" in caplog.text
 
 
-@pytest.mark.guarantee("G65")
 @pytest.mark.parametrize("kind", [Lively, Slow])
 def test_on_stop_runs_when_run_ends(loop: ActorSystem, diary: RecordingObserver, kind: type[Noter]) -> None:
     book: Book = []
@@ -129,7 +127,6 @@ def test_on_stop_runs_when_run_ends(loop: ActorSystem, diary: RecordingObserver,
         handle.note(1)
 
 
-@pytest.mark.guarantee("G65")
 @pytest.mark.parametrize("kind", [Lively, Slow])
 @pytest.mark.parametrize("is_asked", [False, True])
 def test_on_stop_runs_at_the_end_of_a_block(loop: ActorSystem, kind: type[Noter], is_asked: bool) -> None:
@@ -156,7 +153,6 @@ class Lasting(Noter):
 
 
 @pytest.mark.slow
-@pytest.mark.guarantee("G65")
 def test_on_stop_runs_when_a_loop_that_never_ran_is_destroyed(make_loop: LoopMaker, book: Book) -> None:
     """An async one has no event loop to run in: the actor ends, without a warning about a coroutine that was never awaited."""
     diary = RecordingObserver()
@@ -170,7 +166,6 @@ def test_on_stop_runs_when_a_loop_that_never_ran_is_destroyed(make_loop: LoopMak
     assert [why for _, why in diary.stopped] == [ExitReason.NORMAL] * 2
 
 
-@pytest.mark.guarantee("G65")
 def test_an_on_stop_longer_than_the_stop_timeout_is_abandoned(
     make_loop: LoopMaker, clock: VirtualClock, caplog: pytest.LogCaptureFixture, book: Book
 ) -> None:
@@ -192,7 +187,6 @@ def test_an_on_stop_longer_than_the_stop_timeout_is_abandoned(
     assert "forever" in caplog.text
 
 
-@pytest.mark.guarantee("G65")
 @pytest.mark.parametrize(
     ("shutdown", "expected"),
     [
@@ -243,7 +237,6 @@ class Asking(Noter):
             self.book.append(await self.other.count())
 
 
-@pytest.mark.guarantee("G65")
 @pytest.mark.parametrize("is_busy", [False, True])
 def test_an_ending_actor_can_ask_others(make_loop: LoopMaker, clock: VirtualClock, is_busy: bool) -> None:
     loop = make_loop(loop_factory=clock.new_event_loop)
@@ -264,7 +257,6 @@ def test_an_ending_actor_can_ask_others(make_loop: LoopMaker, clock: VirtualCloc
     check_statistics(loop)
 
 
-@pytest.mark.guarantee("G65")
 def test_the_end_of_a_loop_waits_for_on_stop_only(make_loop: LoopMaker, clock: VirtualClock) -> None:
     # Otherwise every program with an async on_stop would take the whole stop timeout to end.
     loop = make_loop(loop_factory=clock.new_event_loop)
@@ -310,7 +302,7 @@ class Fragile(Actor):
         self.log.append("stopped")
 
 
-@pytest.mark.guarantee("G60", "G65")
+@pytest.mark.guarantee("G60")
 @pytest.mark.parametrize("is_cancelled", [False, True])
 @pytest.mark.parametrize("name", ["broken", "broken_later"])
 async def test_an_ask_of_a_failed_actor_ends_before_its_on_stop(
@@ -335,7 +327,6 @@ async def test_an_ask_of_a_failed_actor_ends_before_its_on_stop(
     assert log == ["stopped"]
 
 
-@pytest.mark.guarantee("G65")
 async def test_on_stop_may_return_any_awaitable(loop: ActorSystem, book: Book) -> None:
 
     async def write() -> None:

@@ -30,7 +30,7 @@ from bandstand.testing import VirtualClock
 from tests.core.support import Boom, LoopMaker, Seen, exits, idle, record, run_message, settle
 from tests.supervision.helpers import fails_at_once, id_of, pass_time, phases_of, since, supervise, watched
 
-pytestmark = pytest.mark.guarantee("G49")
+pytestmark = [pytest.mark.guarantee("G49"), pytest.mark.spec("J20")]
 
 
 NUMBERS = st.floats(1e-6, 1e3)
@@ -63,7 +63,6 @@ def series(backoff: Backoff, count: int) -> list[float]:
 # --- arithmetic -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("J20")
 @pytest.mark.once
 @pytest.mark.parametrize(
     ("backoff", "expected"),
@@ -81,7 +80,6 @@ def test_the_series_of_delays(backoff: Backoff, expected: list[float]) -> None:
     assert series(backoff, len(expected)) == expected
 
 
-@pytest.mark.spec("J20")
 @pytest.mark.once
 @given(backoff=backoffs(jitter=st.just(0.0)), chances=st.lists(CHANCES, min_size=1, max_size=60))
 def test_without_jitter_a_series_grows_by_its_factor(backoff: Backoff, chances: list[float]) -> None:
@@ -97,7 +95,7 @@ def test_without_jitter_a_series_grows_by_its_factor(backoff: Backoff, chances: 
         assert after >= before
 
 
-@pytest.mark.spec("J20", "J24")
+@pytest.mark.spec("J24")
 @pytest.mark.once
 @given(backoff=backoffs(), chances=st.lists(CHANCES, min_size=1, max_size=40))
 def test_jitter_stays_in_its_bounds_and_out_of_the_memory(backoff: Backoff, chances: list[float]) -> None:
@@ -112,7 +110,6 @@ def test_jitter_stays_in_its_bounds_and_out_of_the_memory(backoff: Backoff, chan
         assert abs(wait.delay - stored) <= room
 
 
-@pytest.mark.spec("J20")
 @pytest.mark.once
 @given(backoff=backoffs(), stored=NUMBERS, one=CHANCES, other=CHANCES)
 def test_more_chance_is_never_less_waiting(backoff: Backoff, stored: float, one: float, other: float) -> None:
@@ -120,7 +117,6 @@ def test_more_chance_is_never_less_waiting(backoff: Backoff, stored: float, one:
     assert backoff.after(stored, chance=one).delay <= backoff.after(stored, chance=other).delay
 
 
-@pytest.mark.spec("J20")
 @pytest.mark.once
 @pytest.mark.parametrize(
     ("jitter", "stored", "chance", "expected"),
@@ -143,7 +139,6 @@ def test_jitter_goes_both_ways_between_nothing_and_the_maximum(
 # --- in a supervisor --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("J20")
 def test_a_child_that_fails_at_once_fails_when_the_text_says(loop: Loop, clock: VirtualClock) -> None:
     """Six failures fall into the first five seconds; at last it fails every 10 s."""
     times: list[float] = []
@@ -164,7 +159,7 @@ def test_a_child_that_fails_at_once_fails_when_the_text_says(loop: Loop, clock: 
     assert [attempt for _, _, attempt in recorder.restarted] == list(range(1, len(times)))
 
 
-@pytest.mark.spec("J19", "J20")
+@pytest.mark.spec("J19")
 @pytest.mark.guarantee("G48")
 @pytest.mark.parametrize(
     ("max_restarts", "last"),
@@ -247,7 +242,6 @@ def wait_of(loop: Loop, clock: VirtualClock, tree: Overseer, name: str, step: fl
     return watch()
 
 
-@pytest.mark.spec("J20")
 def test_the_time_it_was_down_is_no_time_it_has_run(loop: Loop, clock: VirtualClock) -> None:
     tree = supervise(loop, ChildSpec("kid", idle, backoff=Backoff(initial=3.0, factor=1.5)), max_restarts=100)
     waits: list[float] = []
@@ -258,7 +252,6 @@ def test_the_time_it_was_down_is_no_time_it_has_run(loop: Loop, clock: VirtualCl
     assert waits == [3000, 4500, 6750, 10_000]
 
 
-@pytest.mark.spec("J20")
 @pytest.mark.parametrize(
     ("lived", "ended_by", "delay"),
     [
@@ -289,7 +282,6 @@ def test_a_child_that_has_run_for_a_period_begins_anew(
     assert wait_of(loop, clock, tree, "kid") == delay * 2, "and grows from there"
 
 
-@pytest.mark.spec("J20")
 @pytest.mark.parametrize("takes", [0.0, 6.0])
 def test_an_init_that_fails_is_no_life_however_long_it_takes(
     make_loop: LoopMaker, clock: VirtualClock, caplog: pytest.LogCaptureFixture, takes: float
@@ -316,7 +308,6 @@ def test_an_init_that_fails_is_no_life_however_long_it_takes(
     assert [round(entry.__dict__["delay"] * 1000, 6) for entry in caplog.records] == series(Backoff(), 7)
 
 
-@pytest.mark.spec("J20")
 @pytest.mark.guarantee("G46")
 @pytest.mark.parametrize("ends_after", [20, 300])
 def test_a_group_starts_when_both_the_backoff_and_the_stopping_are_over(
@@ -357,7 +348,7 @@ def test_a_group_starts_when_both_the_backoff_and_the_stopping_are_over(
 # --- whatever happens -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("J20", "J25")
+@pytest.mark.spec("J25")
 @pytest.mark.parametrize("strategy", list(Strategy), ids=lambda strategy: strategy.value)
 @pytest.mark.parametrize("then", ["stop", "stop and start", "stop and delete", "fail the other"])
 def test_a_stale_end_of_waiting_is_ignored(
@@ -420,7 +411,6 @@ def test_a_stale_end_of_waiting_is_ignored(
     assert loop.status(tree.actor) is ActorStatus.RUNNING
 
 
-@pytest.mark.spec("J20")
 @pytest.mark.parametrize(
     ("jitter", "chance", "waits"),
     [
@@ -446,7 +436,6 @@ def test_jitter_in_a_supervisor_is_waited_and_not_remembered(
         assert wait_of(loop, clock, tree, "kid") == expected
 
 
-@pytest.mark.spec("J20")
 def test_real_jitter_differs_and_keeps_its_bounds(loop: Loop, clock: VirtualClock) -> None:
     backoff = Backoff(initial=0.1, factor=1, maximum=0.2, jitter=0.05)
     tree = supervise(loop, ChildSpec("kid", idle, backoff=backoff), max_restarts=1000)

@@ -28,6 +28,9 @@ from bandstand.testing import VirtualClock
 from tests.core.support import Boom, Seen, exits, idle, record, settle
 from tests.supervision.helpers import child, crash, id_of, pass_time, supervise, watched
 
+pytestmark = pytest.mark.spec("J19")
+
+
 # From this many outdated entries on a history copies its list: `restart.COMPACT_FROM`, which compiled code does not show.
 COMPACT_FROM = 32
 
@@ -52,7 +55,7 @@ def gc_lists(history: History) -> list[list[object]]:
 # --- laws ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("J19", "J24")
+@pytest.mark.spec("J24")
 @pytest.mark.guarantee("G48")
 @pytest.mark.once
 @given(limit=LIMITS, period=PERIODS, gaps=st.lists(QUARTERS, min_size=1, max_size=80))
@@ -68,7 +71,7 @@ def test_every_addition_is_what_the_naive_model_says(limit: int, period: float, 
         assert is_too_many is expected
 
 
-@pytest.mark.spec("J19", "J24")
+@pytest.mark.spec("J24")
 @pytest.mark.once
 @given(period=PERIODS, steps=st.lists(st.tuples(st.integers(0, 1 << 30), QUARTERS), min_size=1, max_size=80))
 def test_adding_to_any_history_changes_no_other(period: float, steps: list[tuple[int, float]]) -> None:
@@ -112,7 +115,6 @@ def test_a_history_is_a_value() -> None:
 # --- boundaries ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("J19")
 @pytest.mark.guarantee("G48")
 @pytest.mark.once
 @pytest.mark.parametrize(
@@ -149,7 +151,6 @@ def failures_until_it_gives_up(
     return None
 
 
-@pytest.mark.spec("J19")
 @pytest.mark.guarantee("G48")
 @pytest.mark.parametrize(
     ("every_ms", "gives_up_at"),
@@ -163,7 +164,6 @@ def test_a_real_supervisor_by_how_often_its_child_fails(
     assert len(recorder.escalated) == (gives_up_at is not None)
 
 
-@pytest.mark.spec("J19")
 @pytest.mark.guarantee("G48")
 @pytest.mark.parametrize(
     ("max_restarts", "period", "every_ms", "gives_up_at"),
@@ -192,7 +192,6 @@ def test_a_real_supervisor_by_what_it_allows(
     assert failed == gives_up_at
 
 
-@pytest.mark.spec("J19")
 @pytest.mark.guarantee("G48")
 def test_all_children_count_together(loop: Loop) -> None:
     recorder = watched(loop)
@@ -208,7 +207,6 @@ def test_all_children_count_together(loop: Loop) -> None:
     assert loop.status(supervisor.actor) is ActorStatus.FAILED
 
 
-@pytest.mark.spec("J19")
 @pytest.mark.guarantee("G48")
 def test_what_is_not_started_again_does_not_count(loop: Loop) -> None:
     boss = loop.spawn(idle)
@@ -223,7 +221,6 @@ def test_what_is_not_started_again_does_not_count(loop: Loop) -> None:
     assert [info.name for info in supervisor.children()] == [f"n{number}" for number in range(5)]
 
 
-@pytest.mark.spec("J19")
 @pytest.mark.guarantee("G48")
 def test_a_group_counts_once_also_if_several_fail_together(loop: Loop) -> None:
     recorder = watched(loop)

@@ -42,6 +42,7 @@ from bandstand.testing import VirtualClock
 from tests.actor.players import elsewhere
 from tests.core.support import Boom, LoopMaker, call_in, check_statistics, idle, run_message, settle
 from tests.supervision.helpers import (
+    Fails,
     NameRecorder,
     StubbornCoroutine,
     bad_init,
@@ -127,6 +128,21 @@ def test_start_child_with_an_async_init_that_fails_later_is_taken_out_and_logged
     assert (getattr(line, "supervisor", None), getattr(line, "child", None)) == ("root", "b")
     assert line.exc_info is not None
     sup.start_child(child("b"))
+
+
+@pytest.mark.guarantee("G44")
+def test_a_child_that_something_depends_on_is_restarted_if_its_async_init_fails(loop: Loop) -> None:
+    init = Fails(1, skip=0)
+
+    async def slow(ctx: Context[Any]) -> int:
+        await slow_init(ctx)
+        return init(ctx)
+
+    sup = start(loop)
+    sup.restart_if_start_fails(sup.start_child(child("b", init=slow)))
+    spin(loop, 60)
+    assert phases(sup) == {"b": "up"}
+    assert sup.children()[0].restarts == 1
 
 
 @pytest.mark.guarantee("G44")

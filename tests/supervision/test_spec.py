@@ -28,6 +28,9 @@ from bandstand.supervision import (
 from tests.core.support import LoopMaker, collect, idle, settle
 from tests.supervision.helpers import id_of, watched
 
+pytestmark = pytest.mark.spec("J17")
+
+
 INF, NAN = float("inf"), float("nan")
 HUGE = 10**400
 """A number that no float can hold."""
@@ -76,7 +79,6 @@ MAKERS: tuple[Make, ...] = (child, supervisor, dynamic, partition, backoff)
 # --- defaults -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("J17")
 @pytest.mark.once
 def test_the_defaults_of_a_child() -> None:
     spec = ChildSpec("kid", idle)
@@ -98,7 +100,6 @@ def test_the_defaults_of_a_child() -> None:
     assert not spec.is_supervisor
 
 
-@pytest.mark.spec("J17")
 @pytest.mark.once
 def test_name_run_and_init_go_by_place() -> None:
     assert ChildSpec("kid", collect, empty) == child(run=collect, init=empty)
@@ -123,7 +124,6 @@ def test_the_defaults_of_a_backoff() -> None:
     assert (spec.initial, spec.maximum, spec.factor, spec.jitter) == (0.1, 10, 2, 0)
 
 
-@pytest.mark.spec("J17")
 @pytest.mark.once
 @pytest.mark.parametrize("make", MAKERS[1:])
 def test_only_a_child_takes_arguments_by_place(make: Make) -> None:
@@ -134,7 +134,6 @@ def test_only_a_child_takes_arguments_by_place(make: Make) -> None:
 # --- good values --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("J17")
 @pytest.mark.guarantee("G45")
 @pytest.mark.once
 @pytest.mark.parametrize(
@@ -179,7 +178,6 @@ def test_what_has_sense_is_accepted(make: Make, given: dict[str, Any]) -> None:
             assert getattr(spec, field) == value
 
 
-@pytest.mark.spec("J17")
 @pytest.mark.once
 @pytest.mark.parametrize(
     ("shutdown", "patience"), [(None, 5), (0, 0), (12.5, 12.5), (Shutdown.KILL, 0), (Shutdown.INFINITY, None)]
@@ -233,7 +231,6 @@ def shown(value: object) -> str:
     return getattr(value, "__name__", repr(value))[:30]
 
 
-@pytest.mark.spec("J17")
 @pytest.mark.guarantee("G45")
 @pytest.mark.once
 @pytest.mark.parametrize(
@@ -249,7 +246,7 @@ def test_a_bad_value_is_refused_and_its_field_named(make: Make, field: str, valu
         assert "'kid'" in str(caught.value), "it says whose"
 
 
-@pytest.mark.spec("J17", "J20")
+@pytest.mark.spec("J20")
 @pytest.mark.guarantee("G45")
 @pytest.mark.once
 @pytest.mark.parametrize("seconds", [1e10, 1e18, 1e30, 1.7e308])
@@ -260,7 +257,7 @@ def test_a_time_that_no_loop_can_wait_for_is_refused(field: str, seconds: float)
         child(**{field: Backoff(initial=seconds, maximum=seconds) if field == "backoff" else seconds})
 
 
-@pytest.mark.spec("J17", "J20")
+@pytest.mark.spec("J20")
 @pytest.mark.guarantee("G45")
 def test_the_longest_time_that_is_accepted_can_be_waited_for(loop: Loop) -> None:
     years: float = 100 * 365 * 24 * 3600
@@ -272,7 +269,6 @@ def test_the_longest_time_that_is_accepted_can_be_waited_for(loop: Loop) -> None
     assert loop.statistics().timers_pending == 1
 
 
-@pytest.mark.spec("J17")
 @pytest.mark.guarantee("G45")
 @pytest.mark.once
 def test_names_are_unique_among_siblings_and_those_that_are_not_are_named() -> None:
@@ -296,7 +292,6 @@ def nested(deep: int, kind: str) -> AnySupervisorSpec:
     return spec
 
 
-@pytest.mark.spec("J17")
 @pytest.mark.guarantee("G45")
 @pytest.mark.parametrize("kind", ["supervisor", "dynamic", "partition"])
 def test_supervisors_above_each_other_have_a_limit(loop: Loop, kind: str) -> None:
@@ -364,7 +359,6 @@ COMBINATIONS: list[tuple[Make, dict[str, Any], tuple[str, ...]]] = [
 ]
 
 
-@pytest.mark.spec("J17")
 @pytest.mark.guarantee("G45")
 @pytest.mark.once
 @pytest.mark.parametrize(("make", "given", "named"), COMBINATIONS, ids=shown)
@@ -375,7 +369,6 @@ def test_a_bad_combination_is_refused(make: Make, given: dict[str, Any], named: 
         assert part in str(caught.value)
 
 
-@pytest.mark.spec("J17")
 @pytest.mark.guarantee("G45")
 @pytest.mark.once
 def test_replace_checks_as_well() -> None:
@@ -383,7 +376,6 @@ def test_replace_checks_as_well() -> None:
         replace(child(backoff=Backoff()), restart=RestartPolicy.NEVER)
 
 
-@pytest.mark.spec("J17")
 @pytest.mark.guarantee("G45")
 @pytest.mark.parametrize(
     ("spec", "name", "words"),
@@ -402,7 +394,6 @@ def test_only_a_supervisors_spec_can_be_started(loop: Loop, spec: Any, name: Any
 # --- frozen, and used often -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("J17")
 @pytest.mark.guarantee("G45")
 @pytest.mark.once
 @pytest.mark.parametrize("make", MAKERS)
@@ -419,7 +410,6 @@ def test_specs_are_frozen_and_closed(make: Make) -> None:
     assert hash(spec) == hash(make())
 
 
-@pytest.mark.spec("J17")
 @pytest.mark.guarantee("G45")
 @pytest.mark.once
 def test_a_spec_does_not_notice_what_becomes_of_the_list_it_was_made_with() -> None:
@@ -430,7 +420,6 @@ def test_a_spec_does_not_notice_what_becomes_of_the_list_it_was_made_with() -> N
     assert isinstance(spec.children, tuple)
 
 
-@pytest.mark.spec("J17")
 @pytest.mark.guarantee("G45", "G51")
 def test_one_spec_is_two_trees_with_nothing_in_common(make_loop: LoopMaker) -> None:
     states: list[list[object]] = []
@@ -459,7 +448,6 @@ def test_one_spec_is_two_trees_with_nothing_in_common(make_loop: LoopMaker) -> N
     assert id_of(trees[1], "kid"), "the other tree stands"
 
 
-@pytest.mark.spec("J17")
 @pytest.mark.guarantee("G45")
 def test_a_backoff_shared_by_two_children_remembers_each_by_itself(loop: Loop) -> None:
     shared = Backoff(initial=0.1)
@@ -502,7 +490,6 @@ WAYS_DOWN = [
 ]
 
 
-@pytest.mark.spec("J17")
 @pytest.mark.guarantee("G45")
 @pytest.mark.parametrize("way", WAYS_DOWN, ids="-".join)
 @pytest.mark.parametrize("cap", [1, 7, 8, None, 0, 9])
@@ -525,7 +512,6 @@ def test_a_cap_within_the_loops_reserve_is_refused_before_anything_starts(
     assert loop.statistics().spawned == 0
 
 
-@pytest.mark.spec("J17")
 @pytest.mark.guarantee("G45", "G57")
 @pytest.mark.parametrize("way", [(), *WAYS_DOWN], ids="-".join)
 def test_an_added_child_is_checked_with_its_children(make_loop: LoopMaker, way: tuple[str, ...]) -> None:
@@ -539,7 +525,6 @@ def test_an_added_child_is_checked_with_its_children(make_loop: LoopMaker, way: 
     assert tree.children() == ()
 
 
-@pytest.mark.spec("J17")
 def test_the_cap_of_a_child_is_its_own(make_loop: LoopMaker) -> None:
     loop = make_loop()
     reserve = loop.config.sys_reserved
