@@ -138,10 +138,10 @@ def test_a_child_that_something_depends_on_is_restarted_if_its_async_init_fails(
         await slow_init(ctx)
         return init(ctx)
 
-    sup = start(loop)
-    sup.restart_if_start_fails(sup.start_child(child("b", init=slow)))
+    sup = spawn_supervisor(loop, DynamicSpec(child=child("b", init=slow)))
+    sup.restart_if_start_fails(sup.start_child())
     spin(loop, 60)
-    assert phases(sup) == {"b": "up"}
+    assert phases(sup) == {"b-1": "up"}
     assert sup.children()[0].restarts == 1
 
 
