@@ -39,15 +39,14 @@ def error_of(till: Till) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("end", "words"),
-    [
-        (lambda till: till.fail("stuck"), "has ended with reason PANIC (ValueError: stuck)"),
-        (lambda till: till.finish(), "has ended normally"),
-        (lambda till: till.kill(), "has ended with reason FAIL (ActorKilledError: "),
-    ],
-    ids=["failed", "stopped", "killed"],
-)
+ENDS: dict[str, tuple[Callable[[Till], object], str]] = {
+    "failed": (lambda till: till.fail("stuck"), "has ended with reason PANIC (ValueError: stuck)"),
+    "stopped": (lambda till: till.finish(), "has ended normally"),
+    "killed": (lambda till: till.kill(), "has ended with reason FAIL (ActorKilledError: "),
+}
+
+
+@pytest.mark.parametrize(("end", "words"), ENDS.values(), ids=ENDS)
 def test_how_an_actor_has_ended(loop: ActorSystem, end: Callable[[Till], object], words: str) -> None:
     till = loop.spawn(Till)
     end(till)

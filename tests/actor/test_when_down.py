@@ -157,7 +157,8 @@ async def test_an_ask_that_was_begun_ends_with_the_incarnation(virtual_system: A
 
 @pytest.mark.guarantee("G442")
 def test_asks_behind_a_crash_fail_if_the_child_is_not_restarted(loop: ActorSystem) -> None:
-    for options in ({"restart": RestartPolicy.NEVER}, {"max_restarts": 0}):
+    ways: list[dict[str, Any]] = [{"restart": RestartPolicy.NEVER}, {"max_restarts": 0}]
+    for options in ways:
         handle = one_for_one(loop, child("worker", **options).of(Worker, [])).handle(Worker, "worker")
         handle.crash()
         gone, reply = handle.incarnation(), handle.incarnation()
@@ -494,7 +495,7 @@ def test_an_ask_that_waits_fails_when_the_child_is_given_up(loop: ActorSystem, c
             if self.number > 1:
                 raise OSError("no route")
 
-    spec: Any = DynamicSpec(child=child("device", max_restarts=1, backoff=BACKOFF).of(Device, []))
+    spec = DynamicSpec(child=child("device", max_restarts=1, backoff=BACKOFF).of(Device, []))
     root = spawn_supervisor(loop, spec, name="devices")
     root.start_child(name="pump")
     pump = root.handle(Device, "pump")

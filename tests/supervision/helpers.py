@@ -168,7 +168,8 @@ def supervise(
 
 def start(loop: Loop, *children: ChildSpec[Any], **fields: Any) -> Supervisor:
     """The same, with more restarts than most tests make."""
-    return supervise(loop, *children, **{"max_restarts": 10, **fields})
+    fields.setdefault("max_restarts", 10)
+    return supervise(loop, *children, **fields)
 
 
 def begin(loop: Loop, supervisor: Overseer, name: str) -> None:
