@@ -24,8 +24,8 @@ class Link(Actor, ask_timeout=None):
         return await path[0].through(*path[1:], gate=gate)
 
     @ask
-    async def both(self, one: Link, other: Link, gate: Event) -> list[str]:
-        return list(await asyncio.gather(one.through(gate=gate), other.through(gate=gate)))
+    async def both(self, one: Link, other: Link, first: Event, last: Event) -> list[str]:
+        return list(await asyncio.gather(one.through(gate=first), other.through(gate=last)))
 
     @tell
     async def mourn(self, other: Link) -> None:
@@ -57,8 +57,8 @@ async def test_chains_of_waits_are_listed_and_drawn(virtual_system: ActorSystem)
 
 async def test_an_actor_may_wait_for_several_replies_and_for_an_exit(virtual_system: ActorSystem) -> None:
     a, b, c, d = (virtual_system.options(name=name).spawn(Link) for name in "abcd")
-    gate = Event()
-    reply = watch(a.both(b, c, gate))
+    first, last = Event(), Event()
+    reply = watch(a.both(b, c, first, last))
     d.mourn(a)
     await turns()
     assert sorted(str(wait) for wait in virtual_system.waits()) == [
@@ -71,7 +71,12 @@ async def test_an_actor_may_wait_for_several_replies_and_for_an_exit(virtual_sys
         "├── a waits for b: Link.through(), 0 ms\n"
         "└── a waits for c: Link.through(), 0 ms"
     )
-    gate.set()
+    first.set()
+    await turns()
+    assert [str(wait) for wait in virtual_system.waits().of(id_of(a))] == [
+        "a waits for c: Link.through(), 0 ms"
+    ]
+    last.set()
     assert await reply == ["end", "end"]
     a.stop()
     await turns()
