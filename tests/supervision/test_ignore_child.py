@@ -22,6 +22,7 @@ from bandstand.supervision import (
     SupervisorSpec,
     spawn_supervisor,
 )
+from bandstand.supervision.spec import required_init
 from tests.core.support import exits, record, settle
 from tests.supervision.helpers import NameRecorder, child, crash, order, phases, running, spin, supervise
 
@@ -199,6 +200,24 @@ def test_the_end_is_a_normal_one(loop: Loop, how: str) -> None:
     assert after.ended_normal == before.ended_normal + 1
     assert (after.ended_fail, after.ended_panic) == (before.ended_fail, before.ended_panic)
     assert [down.data.reason for down in watcher] == [ExitReason.NORMAL]
+
+
+@HOW
+def test_a_child_that_something_waits_for_must_start(
+    loop: Loop, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    sup = start(loop, child("store", init=required_init(made(how, 2), "the store")))
+    spin(loop)
+    assert phases(sup) == {"store": "up"}
+    sup.stop_child("store")
+    if how == "plain":
+        with pytest.raises(StartError, match="the store"):
+            sup.restart_child("store")
+    else:
+        sup.restart_child("store")
+        spin(loop)
+        assert "the store" in caplog.text
+    assert phases(sup) == {"store": "down"}
 
 
 def test_raised_by_a_behavior_it_is_a_panic_like_any_other(loop: Loop, recorder: NameRecorder) -> None:
