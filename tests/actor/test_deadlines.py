@@ -17,7 +17,7 @@ from bandstand.actor import Actor, ActorSystem, Reply, ask
 from bandstand.core import LoopConfig
 from bandstand.errors import AskTimeoutError, DeclarationError, InvalidArgumentError
 from bandstand.testing import VirtualClock
-from tests.actor.asking import Oracle, audit, ended, is_at_rest, outcome, turns, watch
+from tests.actor.asking import Oracle, audit, ended, is_at_rest, is_pending, outcome, turns, watch
 
 pytestmark = pytest.mark.guarantee("G61")
 
@@ -109,6 +109,19 @@ async def test_the_timeout_error_names_target_method_time_and_depth(virtual_syst
     assert error.depth == 3
     for part in ("'delphi'", "Oracle.held()", f"{error.waited * 1000:.0f} ms", "3 more messages"):
         assert part in str(error)
+
+
+async def test_an_ask_that_is_awaited_after_its_deadline_ends_at_once(
+    virtual_system: ActorSystem, clock: VirtualClock
+) -> None:
+    reply = virtual_system.spawn(Oracle).held.within(0.1)(Event())
+    await virtual_system.spawn(Oracle).slow(3000)
+    assert is_pending(reply)
+    before = clock.now_ns()
+    error = await outcome(reply)
+    assert isinstance(error, AskTimeoutError)
+    assert error.waited >= 3
+    assert waited(clock, before) <= 1
 
 
 async def test_an_answer_cancels_the_timer(virtual_system: ActorSystem, clock: VirtualClock) -> None:

@@ -98,6 +98,18 @@ def test_spawn_supervisor_without_room_for_all_leaves_no_actor(make_loop: LoopMa
 # --- start_child --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_start_child_whose_init_fails_is_not_added(loop: Loop, strategy: Strategy) -> None:
+    sup = start(loop, child("a"), strategy=strategy, max_restarts=0)
+    with pytest.raises(StartError, match=r"'b'.*'root'.*Boom\('init'\)"):
+        sup.start_child(child("b", init=bad_init))
+    settle(loop)
+    assert phases(sup) == {"a": "up"}
+    assert loop.status(sup.actor) is ActorStatus.RUNNING, "it counts for nothing"
+    sup.start_child(child("b"))
+    assert running(sup) == ["a", "b"]
+
+
 @pytest.mark.guarantee("G44")
 @pytest.mark.parametrize("strategy", list(Strategy))
 def test_start_child_with_an_async_init_is_on_its_way(loop: Loop, strategy: Strategy) -> None:
