@@ -105,7 +105,6 @@ async def test_an_ask_of_a_failed_actor_has_the_error_of_its_work_as_cause(loop:
 
 
 def test_then_may_be_a_coroutine_function(loop: ActorSystem, book: Book) -> None:
-
     def begin(me: Puppet) -> None:
         async def finish(result: int) -> None:
             await turns()
@@ -261,7 +260,6 @@ async def test_work_is_cancelled_when_its_actor_ends(loop: ActorSystem, end: str
 
 @pytest.mark.guarantee("G66")
 def test_work_is_cancelled_at_the_end_of_the_loop(loop: ActorSystem, book: Book) -> None:
-
     async def body() -> None:
         handle = loop.spawn(Puppet, book)
         handle.do(lambda me: me.background(forever(book), then=me.write))

@@ -52,7 +52,6 @@ async def test_a_result_waits_for_room_in_a_full_mailbox(loop: ActorSystem, diar
 
 
 def test_many_results_wait_for_room_and_none_is_lost(loop: ActorSystem, book: Book) -> None:
-
     def begin(me: Puppet) -> None:
         for number in range(50):
             me.background(_number(number), then=me.write)

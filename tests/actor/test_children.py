@@ -118,7 +118,6 @@ def test_children_end_with_their_parent_the_last_one_first(loop: ActorSystem, en
 
 
 def test_grandchildren_end_before_their_parents_siblings(loop: ActorSystem, book: Book) -> None:
-
     class Grand(Parent):
         def on_start(self) -> None:
             self.spawn(Named, self.book, "first")
@@ -137,7 +136,6 @@ def test_grandchildren_end_before_their_parents_siblings(loop: ActorSystem, book
 
 
 def test_children_end_with_the_loop(loop: ActorSystem, book: Book) -> None:
-
     async def body() -> None:
         await loop.spawn(Parent, book, "a", "b").child("a")
 

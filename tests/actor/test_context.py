@@ -209,7 +209,6 @@ def test_a_dead_letter_shows_no_envelope(loop: ActorSystem, diary: RecordingObse
 
 
 def test_background_work_has_the_context_of_its_starter(loop: ActorSystem, book: Book) -> None:
-
     async def look() -> str:
         await turns()
         return user.get()

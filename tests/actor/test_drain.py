@@ -56,7 +56,6 @@ def test_later_sends_are_refused_with_a_clear_error(loop: ActorSystem, diary: Re
 
 
 def test_a_drain_from_inside(loop: ActorSystem, book: Book) -> None:
-
     class Closing(Lively):
         @tell
         def close(self) -> None:
@@ -93,7 +92,6 @@ def test_a_drain_lets_an_async_handler_in_flight_end(loop: ActorSystem, diary: R
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("has_message", [False, True])
 def test_a_drain_during_its_start(loop: ActorSystem, has_message: bool, is_async: bool, book: Book) -> None:
-
     class Brief(Lively):
         def on_start(self) -> None:
             if has_message:
@@ -202,7 +200,6 @@ def test_nothing_is_lost_to_threads_that_race_with_a_drain(
 
 
 def test_a_drain_with_timers_and_a_ticker_ends(loop: ActorSystem, book: Book) -> None:
-
     class Ticking(Noter):
         def on_start(self) -> None:
             self.every(0.001, self.tick)
@@ -221,7 +218,6 @@ def test_a_drain_with_timers_and_a_ticker_ends(loop: ActorSystem, book: Book) ->
 
 @pytest.mark.guarantee("G65")
 async def test_a_draining_actor_accepts_nothing_even_from_itself(loop: ActorSystem, book: Book) -> None:
-
     class Counter(Actor):
         @tell
         def down(self, left: int) -> None:

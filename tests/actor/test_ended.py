@@ -61,7 +61,6 @@ def test_a_kill_during_an_async_start(loop: ActorSystem, diary: RecordingObserve
 
 
 def test_an_actor_can_kill_itself(loop: ActorSystem, diary: RecordingObserver, book: Book) -> None:
-
     class Rash(Lively):
         @tell
         def die(self) -> None:

@@ -328,7 +328,6 @@ async def test_an_ask_of_a_failed_actor_ends_before_its_on_stop(
 
 
 async def test_on_stop_may_return_any_awaitable(loop: ActorSystem, book: Book) -> None:
-
     async def write() -> None:
         await turns()
         book.append("written")

@@ -334,7 +334,6 @@ def test_keep_needs_a_current_message(loop: ActorSystem, clock: VirtualClock) ->
 
 @pytest.mark.guarantee("G235")
 def test_a_batch_cannot_be_stashed_and_loses_nothing(loop: ActorSystem, book: Book) -> None:
-
     class Collector(Actor):
         def __init__(self) -> None:
             self.stash = Stash(self)
@@ -391,7 +390,6 @@ def test_a_stash_belongs_to_an_actor_and_its_thread(loop: ActorSystem) -> None:
 
 @pytest.mark.guarantee("G235")
 def test_two_stashes_are_independent(loop: ActorSystem, book: Book) -> None:
-
     class Sorter(Actor):
         def __init__(self) -> None:
             self.even, self.odd = Stash(self), Stash(self)

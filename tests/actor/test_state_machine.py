@@ -298,7 +298,6 @@ async def test_postponed_messages_return_in_order_at_the_next_transition(virtual
 
 @pytest.mark.guarantee("G242")
 def test_a_machine_may_also_have_stashes(loop: ActorSystem, book: Book) -> None:
-
     class Careful(Door):
         def __init__(self, book: list[Any]) -> None:
             super().__init__(book)
