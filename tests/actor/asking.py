@@ -150,9 +150,19 @@ def run_system(
     if clock is None:
         clock = VirtualClock(autojump=loop_factory is None)
     system = ActorSystem(LoopConfig(**fields), clock=clock, carry_context=carry_context)
+    run_in(system, main, clock, loop_factory)
+    return system
+
+
+def run_in(
+    system: ActorSystem,
+    main: Callable[[ActorSystem], Coroutine[Any, Any, None]],
+    clock: VirtualClock,
+    loop_factory: HostFactory | None = None,
+) -> None:
+    """Run a test body inside a system, and check the counters afterwards."""
     run_async(main, system, clock=clock, loop_factory=loop_factory)
     audit(system)
-    return system
 
 
 def ended(books: AskStatistics) -> dict[str, int]:

@@ -57,11 +57,6 @@ class ContextReader(Actor):
         await turns()
         return before, user.get()
 
-    @ask
-    async def see_behind(self) -> str:
-        assert self.other is not None
-        return await self.other.see()
-
     @tell
     def pass_on(self) -> None:
         assert self.other is not None

@@ -120,11 +120,6 @@ class Slow(Noter):
         await turns()
         self.book.append(("end", what))
 
-    @tell
-    async def crash_slowly(self) -> None:
-        await turns()
-        raise Boom("slowly")
-
 
 async def turns(count: int = 3) -> None:
     """Let the event loop run some turns."""

@@ -16,7 +16,7 @@ from bandstand.core import Context
 from bandstand.errors import InvalidArgumentError
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from tests.actor.answers import answer
-from tests.actor.asking import Oracle, RunSystem
+from tests.actor.asking import Oracle
 from tests.actor.players import Book
 from tests.core.support import settle
 
@@ -86,9 +86,6 @@ def test_a_generic_class_works_with_and_without_type_arguments(loop: ActorSystem
     assert answer(loop, loop.spawn(Holder, "a").value()) == "a"
     assert answer(loop, loop.spawn(Holder[str], "b").value()) == "b"
     assert answer(loop, loop.options(name="c").spawn(Holder[str], "c").value()) == "c"
-
-
-def test_a_generic_class_under_a_supervisor(loop: ActorSystem) -> None:
     spec = SupervisorSpec(children=[child("holder").of(Holder[int], 7)])
     handle = spawn_supervisor(loop, spec).handle(Holder[int], "holder")
     assert answer(loop, handle.value()) == 7
@@ -108,10 +105,7 @@ def test_dataclasses_and_classes_with_slots(loop: ActorSystem) -> None:
     assert answer(loop, loop.spawn(Slim, x=5).value()) == 5
     assert answer(loop, loop.spawn(Slotted).value()) == 3
     assert answer(loop, loop.spawn(Slotted, x=5).value()) == 5
-
-
-def test_class_options_survive_a_dataclass_with_slots() -> None:
-    """`@dataclass(slots=True)` creates the class a second time."""
+    # `@dataclass(slots=True)` creates the class a second time.
     assert Slim.__actor_ask_ms__ == 70
 
 
@@ -192,26 +186,8 @@ class ReadOnly(Actor):
 
 
 @pytest.mark.guarantee("G58")
-def test_an_object_that_refuses_attributes_can_run_as_an_actor_with_children(run_virtual: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        frozen = loop.spawn(Frozen, 5)
-        assert await frozen.value() == 5
-        assert await frozen.of_child() == 6
-        assert await loop.spawn(ReadOnly).value() == 1
-
-    run_virtual(story)
-
-
-class Box(Actor, Generic[T]):
-    def __init__(self, thing: T) -> None:
-        self.thing = thing
-
-    @ask
-    def value(self) -> T:
-        return self.thing
-
-
-@pytest.mark.guarantee("G58")
-def test_a_generic_class_is_spawned_with_its_arguments_or_without(loop: ActorSystem) -> None:
-    boxes = [loop.spawn(Box[int], 4), loop.options(name="box").spawn(Box[int], 4), loop.spawn(Box, 4)]
-    assert [answer(loop, box.value()) for box in boxes] == [4, 4, 4]
+async def test_an_object_that_refuses_attributes_can_be_an_actor(virtual_system: ActorSystem) -> None:
+    frozen = virtual_system.spawn(Frozen, 5)
+    assert await frozen.value() == 5
+    assert await frozen.of_child() == 6
+    assert await virtual_system.spawn(ReadOnly).value() == 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import Event
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,21 +13,11 @@ from bandstand.core import ExitReason, Overflow
 from bandstand.errors import (
     ActorKilledError,
     InvalidArgumentError,
-    MailboxFullError,
     MessageDroppedError,
     NoSuchActorError,
     TargetEndedError,
 )
-from tests.actor.asking import (
-    CAP,
-    Oracle,
-    RunSystem,
-    ended,
-    is_pending,
-    outcome,
-    turns,
-    watch,
-)
+from tests.actor.asking import CAP, Oracle, RunSystem, ended, is_pending, outcome, turns, watch
 from tests.actor.players import Book
 from tests.core.support import Boom
 
@@ -38,56 +27,43 @@ pytestmark = pytest.mark.guarantee("G60")
 # --- answers ----------------------------------------------------------------------------------------------------------
 
 
-def test_an_answer_is_what_the_handler_returns(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle, gate = loop.spawn(Oracle), Event()
-        assert await oracle.plain(1) == 1
-        assert await oracle.plain(value=2) == 2
-        assert await oracle.plain() == 0
-        assert await oracle.quick(3) == 3
-        held = watch(oracle.held(gate, value=4))
-        await turns()
-        assert not held.done()
-        gate.set()
-        assert await held == 4
-        assert ended(loop.ask_statistics()) == {"answered": 5}
-
-    run_everywhere(story)
+async def test_an_answer_is_what_the_handler_returns(system: ActorSystem) -> None:
+    oracle, gate = system.spawn(Oracle), Event()
+    assert await oracle.plain(1) == 1
+    assert await oracle.plain(value=2) == 2
+    assert await oracle.plain() == 0
+    assert await oracle.quick(3) == 3
+    held = watch(oracle.held(gate, value=4))
+    await turns()
+    assert not held.done()
+    gate.set()
+    assert await held == 4
+    assert ended(system.ask_statistics()) == {"answered": 5}
 
 
-def test_asks_and_tells_of_one_sender_are_handled_in_order(run_everywhere: RunSystem) -> None:
-    log: list[str] = []
-
-    async def story(loop: ActorSystem) -> None:
-        oracle = loop.spawn(Oracle, log)
-        replies = [oracle.plain(1)]
-        oracle.note("two")
-        replies.append(oracle.quick(3))
-        oracle.note("four")
-        replies.append(oracle.plain(5))
-        # Awaited in reverse order: an ask is sent by the call, not by the await.
-        assert [await reply for reply in reversed(replies)] == [5, 3, 1]
-
-    run_everywhere(story)
+async def test_asks_and_tells_of_one_sender_are_handled_in_order(system: ActorSystem, log: list[str]) -> None:
+    oracle = system.spawn(Oracle, log)
+    replies = [oracle.plain(1)]
+    oracle.note("two")
+    replies.append(oracle.quick(3))
+    oracle.note("four")
+    replies.append(oracle.plain(5))
+    # Awaited in reverse order: an ask is sent by the call, not by the await.
+    assert [await reply for reply in reversed(replies)] == [5, 3, 1]
     assert log == ["plain 1", "two", "quick 3", "four", "plain 5"]
 
 
 @pytest.mark.guarantee("G64")
 @pytest.mark.parametrize("method", ["declared", "declared_later"])
-def test_a_declared_exception_is_an_answer_and_the_actor_continues(
-    run_everywhere: RunSystem, method: str
-) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle = loop.spawn(Oracle)
-        # LookupError, the base of KeyError, is declared.
-        error = KeyError("x")
-        with pytest.raises(KeyError) as caught:
-            await getattr(oracle, method)(error)
-        assert caught.value is error
-        assert await oracle.plain(1) == 1
-        assert ended(loop.ask_statistics()) == {"answered": 1, "failed": 1}
-
-    run_everywhere(story)
+async def test_a_declared_exception_is_an_answer(system: ActorSystem, method: str) -> None:
+    oracle = system.spawn(Oracle)
+    # LookupError, the base of KeyError, is declared.
+    error = KeyError("x")
+    with pytest.raises(KeyError) as caught:
+        await getattr(oracle, method)(error)
+    assert caught.value is error
+    assert await oracle.plain(1) == 1
+    assert ended(system.ask_statistics()) == {"answered": 1, "failed": 1}
 
 
 # --- the exit of the actor --------------------------------------------------------------------------------------------
@@ -95,27 +71,22 @@ def test_a_declared_exception_is_an_answer_and_the_actor_continues(
 
 @pytest.mark.guarantee("G64")
 @pytest.mark.parametrize("method", ["broken", "broken_later"])
-def test_a_panic_fails_the_current_ask_and_the_queued_ones_with_its_cause(
-    run_everywhere: RunSystem, method: str
-) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle = loop.options(name="delphi").spawn(Oracle)
-        replies: list[Reply[int]] = [getattr(oracle, method)(), oracle.plain(1), oracle.quick(2)]
-        ends: list[Any] = [await outcome(reply) for reply in replies]
-        for end, asked in zip(ends, (method, "plain", "quick"), strict=True):
-            assert type(end) is TargetEndedError
-            assert type(end.__cause__) is Boom
-            assert end.reason == "PANIC"
-            assert "'delphi'" in end.target
-            assert end.method == f"Oracle.{asked}()"
-            assert "'delphi'" in str(end)
-            assert f"Oracle.{asked}()" in str(end)
-            assert "Boom" in str(end)
-        assert ends[0].__cause__ is ends[1].__cause__
-        assert not is_alive(oracle)
-        assert ended(loop.ask_statistics()) == {"failed": 3}
-
-    run_everywhere(story)
+async def test_a_panic_fails_the_current_and_the_queued_asks(system: ActorSystem, method: str) -> None:
+    oracle = system.options(name="delphi").spawn(Oracle)
+    replies: list[Reply[int]] = [getattr(oracle, method)(), oracle.plain(1), oracle.quick(2)]
+    ends: list[Any] = [await outcome(reply) for reply in replies]
+    for end, asked in zip(ends, (method, "plain", "quick"), strict=True):
+        assert type(end) is TargetEndedError
+        assert type(end.__cause__) is Boom
+        assert end.reason == "PANIC"
+        assert "'delphi'" in end.target
+        assert end.method == f"Oracle.{asked}()"
+        assert "'delphi'" in str(end)
+        assert f"Oracle.{asked}()" in str(end)
+        assert "Boom" in str(end)
+    assert ends[0].__cause__ is ends[1].__cause__
+    assert not is_alive(oracle)
+    assert ended(system.ask_statistics()) == {"failed": 3}
 
 
 @pytest.mark.parametrize("at_hand", [True, False], ids=["in flight", "idle"])
@@ -123,109 +94,61 @@ def test_a_panic_fails_the_current_ask_and_the_queued_ones_with_its_cause(
     ("way", "reason", "cause"),
     [("stop", "NORMAL", None), ("kill", "FAIL", ActorKilledError), ("fail", "FAIL", Boom)],
 )
-def test_an_exit_ends_the_current_ask_and_the_queued_ones(
-    run_everywhere: RunSystem, way: str, reason: str, cause: type[BaseException] | None, at_hand: bool
+async def test_an_exit_ends_the_current_ask_and_the_queued_ones(
+    system: ActorSystem, way: str, reason: str, cause: type[BaseException] | None, at_hand: bool
 ) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle = loop.spawn(Oracle)
-        replies: list[Reply[int]] = []
-        if at_hand:
-            replies.append(oracle.held(Event()))
-            await turns()
-        replies += [oracle.plain(1), oracle.quick(2)]
-        if way == "fail":
-            loop.fail_actor(id_of(oracle), Boom("from outside"))
-        else:
-            getattr(oracle, way)()
-        with pytest.raises(NoSuchActorError):
-            oracle.plain(3)  # type: ignore[unused-awaitable]  # the call raises
-        for reply in replies:
-            end = await outcome(reply)
-            assert type(end) is TargetEndedError
-            assert end.reason == reason
-            assert type(end.__cause__) is (cause or type(None))
-        assert loop.ask_statistics().failed == len(replies)
-
-    run_everywhere(story)
-
-
-def test_a_kill_ends_asks_at_once_even_if_the_handler_resists(run_everywhere: RunSystem) -> None:
-    log: list[str] = []
-
-    async def story(loop: ActorSystem) -> None:
-        oracle, second = loop.spawn(Oracle, log), Event()
-        at_hand, queued = oracle.stubborn(Event(), second), oracle.plain()
+    oracle = system.spawn(Oracle)
+    replies: list[Reply[int]] = []
+    if at_hand:
+        replies.append(oracle.held(Event()))
         await turns()
-        oracle.kill()
-        assert at_hand.done()
-        assert queued.done()
-        second.set()
-        await turns()
-        # The coroutine has refused its cancellation; its answer is dropped.
-        assert log == ["refuses", "goes on"]
-        assert ended(loop.ask_statistics()) == {"failed": 2, "late": 1}
-        for reply in (at_hand, queued):
-            assert type(await outcome(reply)) is TargetEndedError
-
-    run_everywhere(story)
-
-
-def test_an_answer_of_a_handler_that_is_being_stopped_counts(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle, second = loop.spawn(Oracle), Event()
-        at_hand, queued = watch(oracle.stubborn(Event(), second, 7)), oracle.plain()
-        await turns()
-        oracle.stop()
-        await turns()
-        assert not at_hand.done()
-        second.set()
-        assert await at_hand == 7
-        assert type(await outcome(queued)) is TargetEndedError
-
-    run_everywhere(story)
+    replies += [oracle.plain(1), oracle.quick(2)]
+    if way == "fail":
+        system.fail_actor(id_of(oracle), Boom("from outside"))
+    else:
+        getattr(oracle, way)()
+    with pytest.raises(NoSuchActorError):
+        oracle.plain(3)  # type: ignore[unused-awaitable]  # the call raises
+    for reply in replies:
+        end = await outcome(reply)
+        assert type(end) is TargetEndedError
+        assert end.reason == reason
+        assert type(end.__cause__) is (cause or type(None))
+    assert system.ask_statistics().failed == len(replies)
 
 
-def test_an_actor_that_stops_in_an_ask_answers_only_that_one(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle = loop.spawn(Oracle)
-        last, queued = oracle.last(1), oracle.plain(2)
-        assert await last == 1
-        assert type(await outcome(queued)) is TargetEndedError
-        assert await oracle.ended() is ExitReason.NORMAL
+async def test_an_answer_of_a_handler_that_is_being_stopped_counts(system: ActorSystem) -> None:
+    oracle, second = system.spawn(Oracle), Event()
+    at_hand, queued = watch(oracle.stubborn(Event(), second, 7)), oracle.plain()
+    await turns()
+    oracle.stop()
+    await turns()
+    assert not at_hand.done()
+    second.set()
+    assert await at_hand == 7
+    assert type(await outcome(queued)) is TargetEndedError
 
-    run_everywhere(story)
+
+async def test_an_actor_that_stops_in_an_ask_answers_only_that_one(system: ActorSystem) -> None:
+    oracle = system.spawn(Oracle)
+    last, queued = oracle.last(1), oracle.plain(2)
+    assert await last == 1
+    assert type(await outcome(queued)) is TargetEndedError
+    assert await oracle.ended() is ExitReason.NORMAL
 
 
 @pytest.mark.guarantee("G65")
-def test_a_drain_answers_queued_asks_and_refuses_new_ones(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle, gate = loop.spawn(Oracle), Event()
-        replies = [oracle.held(gate, 1), oracle.plain(2), oracle.quick(3)]
-        await turns()
-        oracle.stop(drain=True)
-        with pytest.raises(NoSuchActorError):
-            oracle.plain(4)  # type: ignore[unused-awaitable]  # the call raises
-        assert is_pending(*replies)
-        gate.set()
-        assert [await reply for reply in replies] == [1, 2, 3]
-        assert await oracle.ended() is ExitReason.NORMAL
-
-    run_everywhere(story)
-
-
-def test_a_panic_during_a_drain_fails_the_remaining_asks(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle, gate = loop.spawn(Oracle), Event()
-        oracle.block(gate)
-        replies = [oracle.plain(1), oracle.broken(), oracle.plain(2)]
-        await turns()
-        oracle.stop(drain=True)
-        gate.set()
-        ends = [await outcome(reply) for reply in replies]
-        assert ends[0] == 1
-        assert [type(end) for end in ends[1:]] == [TargetEndedError, TargetEndedError]
-
-    run_everywhere(story)
+async def test_a_drain_answers_queued_asks_and_refuses_new_ones(system: ActorSystem) -> None:
+    oracle, gate = system.spawn(Oracle), Event()
+    replies = [oracle.held(gate, 1), oracle.plain(2), oracle.quick(3)]
+    await turns()
+    oracle.stop(drain=True)
+    with pytest.raises(NoSuchActorError):
+        oracle.plain(4)  # type: ignore[unused-awaitable]  # the call raises
+    assert is_pending(*replies)
+    gate.set()
+    assert [await reply for reply in replies] == [1, 2, 3]
+    assert await oracle.ended() is ExitReason.NORMAL
 
 
 def test_the_end_of_the_loop_ends_every_ask(run_everywhere: RunSystem) -> None:
@@ -247,7 +170,7 @@ def test_the_end_of_the_loop_ends_every_ask(run_everywhere: RunSystem) -> None:
     assert ended(loop.ask_statistics()) == {"failed": 4}
 
 
-def test_a_handler_that_raises_its_own_cancelled_error_fails_the_actor(run_everywhere: RunSystem) -> None:
+async def test_a_handler_that_raises_its_own_cancelled_error_fails_the_actor(system: ActorSystem) -> None:
     class Confused(Actor):
         @ask
         async def confused(self) -> int:
@@ -255,91 +178,43 @@ def test_a_handler_that_raises_its_own_cancelled_error_fails_the_actor(run_every
             never.cancel()
             return await never
 
-    async def story(loop: ActorSystem) -> None:
-        end = await outcome(loop.spawn(Confused).confused())
-        assert type(end) is TargetEndedError
-        assert end.reason == "PANIC"
-        assert type(end.__cause__) is asyncio.CancelledError
-
-    run_everywhere(story)
+    end = await outcome(system.spawn(Confused).confused())
+    assert type(end) is TargetEndedError
+    assert end.reason == "PANIC"
+    assert type(end.__cause__) is asyncio.CancelledError
 
 
 # --- full mailboxes ---------------------------------------------------------------------------------------------------
 
 
-def test_a_full_mailbox_refuses_an_ask_and_counts_none(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle = loop.options(mailbox=CAP).spawn(Oracle)
-        replies = [oracle.plain(number) for number in range(3)]
-        with pytest.raises(MailboxFullError):
-            oracle.plain(3)  # type: ignore[unused-awaitable]  # the call raises
-        assert [await reply for reply in replies] == [0, 1, 2]
-        books = loop.ask_statistics()
-        assert (books.asked, books.answered) == (3, 3)
-
-    run_everywhere(story)
-
-
 @pytest.mark.parametrize(
     ("overflow", "lost"), [(Overflow.DROP_NEWEST, 3), (Overflow.DROP_OLDEST, 0), (Overflow.CONFLATE, 2)]
 )
-def test_an_ask_that_is_dropped_by_an_overflow_policy_ends_at_once(
-    run_everywhere: RunSystem, overflow: Overflow, lost: int
-) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle = loop.options(name="delphi", mailbox=CAP, overflow=overflow).spawn(Oracle)
-        replies = [oracle.plain(number) for number in range(4)]
-        assert [reply.done() for reply in replies] == [number == lost for number in range(4)]
-        with pytest.raises(MessageDroppedError, match=r"Oracle\.plain\(\), asked of 'delphi'"):
-            await replies[lost]
-        rest = [number for number in range(4) if number != lost]
-        assert [await replies[number] for number in rest] == rest
-        assert ended(loop.ask_statistics()) == {"answered": 3, "failed": 1}
-
-    run_everywhere(story)
+async def test_an_ask_that_a_policy_drops_ends(system: ActorSystem, overflow: Overflow, lost: int) -> None:
+    oracle = system.options(name="delphi", mailbox=CAP, overflow=overflow).spawn(Oracle)
+    replies = [oracle.plain(number) for number in range(4)]
+    assert [reply.done() for reply in replies] == [number == lost for number in range(4)]
+    with pytest.raises(MessageDroppedError, match=r"Oracle\.plain\(\), asked of 'delphi'"):
+        await replies[lost]
+    rest = [number for number in range(4) if number != lost]
+    assert [await replies[number] for number in rest] == rest
+    assert ended(system.ask_statistics()) == {"answered": 3, "failed": 1}
 
 
 # --- counters ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_counters_balance_at_every_moment(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle, doomed, gate = loop.spawn(Oracle), loop.spawn(Oracle), Event()
-        moves: list[Callable[[], object]] = [
-            lambda: oracle.plain(1),
-            lambda: oracle.declared(KeyError()),
-            lambda: oracle.held(gate),
-            lambda: oracle.plain(2).cancel(),
-            lambda: (doomed.broken(), doomed.plain(3)),
-            gate.set,
-        ]
-        for move in moves:
-            move()
-            for _ in range(5):
-                books = loop.ask_statistics()
-                ends = books.answered + books.failed + books.cancelled + books.expired
-                assert books.asked == ends + books.pending
-                assert books.pending >= 0
-                await turns(1)
-        assert ended(loop.ask_statistics()) == {"answered": 2, "failed": 3, "cancelled": 1}
-
-    run_everywhere(story)
-
-
 @pytest.mark.guarantee("G275")
-def test_a_reply_cannot_be_passed_as_a_sender(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle, gate = loop.spawn(Oracle), Event()
-        reply = oracle.held(gate, value=4)
-        other = id_of(loop.spawn(Oracle))
-        sender: Any = reply
-        with pytest.raises(InvalidArgumentError, match="sender is"):
-            loop.send(other, "x", sender=sender)
-        loop.stop_actor(other)
-        gate.set()
-        assert await reply == 4
-
-    run_everywhere(story)
+async def test_a_reply_cannot_be_passed_as_a_sender(system: ActorSystem) -> None:
+    oracle, gate = system.spawn(Oracle), Event()
+    reply = oracle.held(gate, value=4)
+    other = id_of(system.spawn(Oracle))
+    sender: Any = reply
+    with pytest.raises(InvalidArgumentError, match="sender is"):
+        system.send(other, "x", sender=sender)
+    system.stop_actor(other)
+    gate.set()
+    assert await reply == 4
 
 
 class Wrapped(Actor):
@@ -375,21 +250,18 @@ class Wrapped(Actor):
 
 
 @pytest.mark.guarantee("G60")
-def test_a_coroutine_returned_by_a_plain_handler_is_awaited(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        wrapped = loop.spawn(Wrapped)
-        assert await wrapped.value(7) == 7
-        assert await wrapped.declared(8) == 8
-        error = await outcome(wrapped.declared(-1))
-        assert isinstance(error, LookupError)
-        assert is_alive(wrapped)
+async def test_a_coroutine_returned_by_a_plain_handler_is_awaited(system: ActorSystem) -> None:
+    wrapped = system.spawn(Wrapped)
+    assert await wrapped.value(7) == 7
+    assert await wrapped.declared(8) == 8
+    error = await outcome(wrapped.declared(-1))
+    assert isinstance(error, LookupError)
+    assert is_alive(wrapped)
 
-        gate = Event()
-        waiting = loop.spawn(Wrapped, gate)
-        reply = waiting.value(9)
-        await turns()
-        assert not reply.done()
-        reply.cancel()
-        assert await waiting.seen() == ["gone"]
-
-    run_everywhere(story)
+    gate = Event()
+    waiting = system.spawn(Wrapped, gate)
+    reply = waiting.value(9)
+    await turns()
+    assert not reply.done()
+    reply.cancel()
+    assert await waiting.seen() == ["gone"]

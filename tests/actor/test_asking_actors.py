@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from bandstand.actor import Actor, ActorSystem, Reply, ask, child, tell
-from bandstand.core import ExitReason
-from bandstand.errors import AskTimeoutError, NoSuchActorError, TargetEndedError
+from bandstand.errors import NoSuchActorError, TargetEndedError
 from bandstand.supervision import RestartPolicy, Supervisor, SupervisorSpec, spawn_supervisor
-from tests.actor.asking import Oracle, RunSystem, ended, got, is_pending, outcome, turns
+from tests.actor.asking import Oracle, got, is_pending, outcome, turns
 from tests.core.support import Boom
 
 pytestmark = pytest.mark.guarantee("G60")
@@ -64,91 +63,37 @@ class Asker(Actor):
         return "pong"
 
 
-def test_a_handler_asks_another_actor(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle, gate = loop.spawn(Oracle), Event()
-        asker = loop.spawn(Asker, oracle)
-        assert await asker.relay(1) == 1
-        held = asker.relay_held(gate, 2)
-        waiting = asker.ping()
-        await turns()
-        # One message at a time: an actor that waits for an answer handles nothing else.
-        assert is_pending(held, waiting)
-        gate.set()
-        assert (await held, await waiting) == (2, "pong")
-        assert list(await asker.both(gate)) == [1, 2]
-        assert await asker.relay_broken() == "PANIC"
-
-    run_everywhere(story)
+async def test_a_handler_asks_another_actor(system: ActorSystem) -> None:
+    oracle, gate = system.spawn(Oracle), Event()
+    asker = system.spawn(Asker, oracle)
+    assert await asker.relay(1) == 1
+    held = asker.relay_held(gate, 2)
+    waiting = asker.ping()
+    await turns()
+    # One message at a time: an actor that waits for an answer handles nothing else.
+    assert is_pending(held, waiting)
+    gate.set()
+    assert (await held, await waiting) == (2, "pong")
+    assert list(await asker.both(gate)) == [1, 2]
+    assert await asker.relay_broken() == "PANIC"
 
 
-def test_a_chain_of_asks_through_many_actors(run_everywhere: RunSystem) -> None:
-    class Link(Actor):
-        def __init__(self, following: Link | None) -> None:
-            self.following = following
-
-        @ask
-        async def length(self) -> int:
-            return 1 if self.following is None else 1 + await self.following.length()
-
-    async def story(loop: ActorSystem) -> None:
-        link: Link | None = None
-        for _ in range(200):
-            link = loop.spawn(Link, link)
-        assert link is not None
-        assert await link.length() == 200
-        assert await asyncio.gather(*(link.length() for _ in range(5))) == [200] * 5
-
-    run_everywhere(story)
-
-
-def test_a_plain_handler_can_await_a_reply_in_the_background(run_everywhere: RunSystem) -> None:
+async def test_a_plain_handler_can_await_a_reply_in_the_background(system: ActorSystem) -> None:
     log: list[Any] = []
-
-    async def story(loop: ActorSystem) -> None:
-        oracle, gate = loop.spawn(Oracle), Event()
-        asker = loop.spawn(Asker, oracle, log)
-        asker.fetch(oracle.held(gate, 1))
-        asker.fetch_own(2)
-        # It handles other messages meanwhile.
-        assert await asker.ping() == "pong"
-        assert log == []
-        gate.set()
-        await turns(20)
-        assert log == [1, 2]
-        error = KeyError("x")
-        asker.fetch(oracle.declared(error))
-        await turns(20)
-        assert log == [1, 2, error]
-
-    run_everywhere(story)
-
-
-@pytest.mark.guarantee("G69")
-def test_a_background_ask_that_fails_without_a_callback_fails_the_asker(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        asker = loop.spawn(Asker, loop.spawn(Oracle))
-        asker.fetch_broken()
-        assert await asker.ended() is ExitReason.PANIC
-
-    run_everywhere(story)
-
-
-@pytest.mark.guarantee("G66")
-def test_a_background_ask_is_cancelled_when_the_asker_exits(run_everywhere: RunSystem) -> None:
-    log: list[str] = []
-
-    async def story(loop: ActorSystem) -> None:
-        oracle = loop.spawn(Oracle, log)
-        asker = loop.spawn(Asker, oracle)
-        asker.fetch(oracle.held(Event(), 1))
-        await turns()
-        asker.stop()
-        await turns()
-        assert log == ["begins 1", "cancelled 1"]
-        assert ended(loop.ask_statistics()) == {"cancelled": 1}
-
-    run_everywhere(story)
+    oracle, gate = system.spawn(Oracle), Event()
+    asker = system.spawn(Asker, oracle, log)
+    asker.fetch(oracle.held(gate, 1))
+    asker.fetch_own(2)
+    # It handles other messages meanwhile.
+    assert await asker.ping() == "pong"
+    assert log == []
+    gate.set()
+    await turns(20)
+    assert log == [1, 2]
+    error = KeyError("x")
+    asker.fetch(oracle.declared(error))
+    await turns(20)
+    assert log == [1, 2, error]
 
 
 # --- kept mailboxes ---------------------------------------------------------------------------------------------------
@@ -164,64 +109,37 @@ def under_supervisor(
 
 
 @pytest.mark.parametrize("keep_mailbox", [False, True])
-def test_the_next_incarnation_answers_the_asks_that_wait(
-    run_everywhere: RunSystem, keep_mailbox: bool
-) -> None:
-    async def story(loop: ActorSystem) -> None:
-        _root, oracle = under_supervisor(loop, [], keep_mailbox=keep_mailbox)
-        replies = [oracle.broken(), oracle.plain(1), oracle.quick(2)]
-        ends = [await outcome(reply) for reply in replies]
-        # The current message is not kept.
-        assert isinstance(ends[0], TargetEndedError)
-        assert type(ends[0].__cause__) is Boom
-        assert ends[1:] == [1, 2]
-        assert await oracle.plain(3) == 3
-
-    run_everywhere(story)
+async def test_the_next_incarnation_answers_waiting_asks(system: ActorSystem, keep_mailbox: bool) -> None:
+    _root, oracle = under_supervisor(system, [], keep_mailbox=keep_mailbox)
+    replies = [oracle.broken(), oracle.plain(1), oracle.quick(2)]
+    ends = [await outcome(reply) for reply in replies]
+    # The current message is not kept.
+    assert isinstance(ends[0], TargetEndedError)
+    assert type(ends[0].__cause__) is Boom
+    assert ends[1:] == [1, 2]
+    assert await oracle.plain(3) == 3
 
 
-def test_kept_asks_end_if_there_is_no_next_incarnation(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        root, oracle = under_supervisor(loop, [])
-        oracle.block(Event())
-        waiting = oracle.plain(1)
-        await turns()
-        root.stop_child("oracle")
-        assert type(await outcome(waiting)) is TargetEndedError
-        with pytest.raises(NoSuchActorError):
-            oracle.plain(2)  # type: ignore[unused-awaitable]  # the call raises
-
-    run_everywhere(story)
+async def test_kept_asks_end_if_there_is_no_next_incarnation(system: ActorSystem) -> None:
+    root, oracle = under_supervisor(system, [])
+    oracle.block(Event())
+    waiting = oracle.plain(1)
+    await turns()
+    root.stop_child("oracle")
+    assert type(await outcome(waiting)) is TargetEndedError
+    with pytest.raises(NoSuchActorError):
+        oracle.plain(2)  # type: ignore[unused-awaitable]  # the call raises
 
 
 @pytest.mark.guarantee("G62")
-def test_a_cancellation_reaches_the_handler_of_the_next_incarnation(run_everywhere: RunSystem) -> None:
+async def test_a_cancellation_reaches_the_handler_of_the_next_incarnation(system: ActorSystem) -> None:
     log: list[str] = []
-
-    async def story(loop: ActorSystem) -> None:
-        _root, oracle = under_supervisor(loop, log)
-        oracle.broken()  # type: ignore[unused-awaitable]  # for its effect
-        task = asyncio.ensure_future(got(oracle.held(Event(), 1)))
-        await turns(20)
-        assert log == ["begins 1"]
-        task.cancel()
-        await turns()
-        assert log == ["begins 1", "cancelled 1"]
-        assert await oracle.plain(2) == 2
-
-    run_everywhere(story)
-
-
-def test_a_deadline_applies_across_a_restart(run_virtual: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        _root, oracle = under_supervisor(loop, [])
-        oracle.broken()  # type: ignore[unused-awaitable]  # for its effect
-        reply = oracle.held.within(0.1)(Event(), 1)
-        await turns()
-        oracle.note("waits")
-        error = await outcome(reply)
-        assert isinstance(error, AskTimeoutError)
-        assert 0.1 <= error.waited <= 0.102
-        assert error.depth == 1
-
-    run_virtual(story)
+    _root, oracle = under_supervisor(system, log)
+    oracle.broken()  # type: ignore[unused-awaitable]  # for its effect
+    task = asyncio.ensure_future(got(oracle.held(Event(), 1)))
+    await turns(20)
+    assert log == ["begins 1"]
+    task.cancel()
+    await turns()
+    assert log == ["begins 1", "cancelled 1"]
+    assert await oracle.plain(2) == 2

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 
 from bandstand.actor import ActorSystem, Work
-from bandstand.testing import VirtualClock
-from tests.actor.players import Book, Puppet, ride, turns
-from tests.core.support import RecordingObserver, check_statistics
+from tests.actor.players import Book, Puppet, turns
+from tests.core.support import RecordingObserver
 
 pytestmark = pytest.mark.guarantee("G69")
-
-LoopMaker = Callable[..., ActorSystem]
 
 
 class Held:
@@ -44,25 +40,18 @@ class Held:
         await self.gate.wait()
 
 
-def test_a_result_waits_for_room_in_a_full_mailbox(loop: ActorSystem, diary: RecordingObserver) -> None:
+async def test_a_result_waits_for_room_in_a_full_mailbox(loop: ActorSystem, diary: RecordingObserver) -> None:
     book: Book = []
-
-    async def body() -> None:
-        held = Held(loop, book)
-        await held.fill()
-        assert book == []
-        held.gate.set()
-        await turns(10)
-        assert book == [1, 2, (7,)]
-
-    ride(loop, body)
+    held = Held(loop, book)
+    await held.fill()
+    assert book == []
+    held.gate.set()
+    await turns(10)
+    assert book == [1, 2, (7,)]
     assert diary.dead == []
-    check_statistics(loop)
 
 
-def test_many_results_wait_for_room_and_none_is_lost(loop: ActorSystem) -> None:
-    book: Book = []
-
+def test_many_results_wait_for_room_and_none_is_lost(loop: ActorSystem, book: Book) -> None:
     def begin(me: Puppet) -> None:
         for number in range(50):
             me.background(_number(number), then=me.write)
@@ -70,7 +59,6 @@ def test_many_results_wait_for_room_and_none_is_lost(loop: ActorSystem) -> None:
     loop.options(mailbox=2).spawn(Puppet, book).do(begin)
     loop.run(until_idle=True)
     assert sorted(book) == [(number,) for number in range(50)]
-    check_statistics(loop)
 
 
 async def _number(number: int) -> int:
@@ -78,58 +66,20 @@ async def _number(number: int) -> int:
     return number
 
 
-def test_a_result_that_waits_for_room_ends_with_its_actor(loop: ActorSystem) -> None:
-    book: Book = []
-
-    async def body() -> None:
-        held = Held(loop, book)
-        await held.fill()
-        held.handle.kill()
-        await turns(10)
-        assert loop.statistics().alive == 0
-
-    ride(loop, body)
+async def test_a_result_that_waits_for_room_ends_with_its_actor(loop: ActorSystem, book: Book) -> None:
+    held = Held(loop, book)
+    await held.fill()
+    held.handle.kill()
+    await turns(10)
+    assert loop.statistics().alive == 0
     assert book == []
-    check_statistics(loop)
 
 
-def test_work_cancelled_while_its_result_waits_for_room_sends_nothing(loop: ActorSystem) -> None:
+async def test_work_cancelled_while_its_result_waits_for_room_sends_nothing(loop: ActorSystem) -> None:
     book: Book = []
-
-    async def body() -> None:
-        held = Held(loop, book)
-        await held.fill()
-        assert held.work[0].cancel() is True
-        held.gate.set()
-        await turns(10)
-        assert book == [1, 2]
-
-    ride(loop, body)
-    check_statistics(loop)
-
-
-def test_a_thousand_pieces_of_work(loop: ActorSystem) -> None:
-    book: Book = []
-
-    def begin(me: Puppet) -> None:
-        for number in range(1000):
-            me.background(_number(number), then=me.write)
-
-    loop.spawn(Puppet, book).do(begin)
-    loop.run(until_idle=True)
-    assert sorted(book) == [(number,) for number in range(1000)]
-    assert loop.statistics().alive == 1
-    check_statistics(loop)
-
-
-def test_work_in_virtual_time(make_loop: LoopMaker, clock: VirtualClock) -> None:
-    loop = make_loop(loop_factory=clock.new_event_loop)
-    book: Book = []
-
-    async def later() -> str:
-        await asyncio.sleep(3600)
-        return "an hour later"
-
-    loop.spawn(Puppet, book).do(lambda me: me.background(later(), then=me.write))
-    loop.run(until_idle=True)
-    assert book == [("an hour later",)]
+    held = Held(loop, book)
+    await held.fill()
+    assert held.work[0].cancel() is True
+    held.gate.set()
+    await turns(10)
+    assert book == [1, 2]

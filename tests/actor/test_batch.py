@@ -12,23 +12,13 @@ from typing import Any, Protocol
 
 import pytest
 
-from bandstand.actor import (
-    Actor,
-    ActorSystem,
-    Implements,
-    Interface,
-    ask,
-    batch,
-    batch_ask,
-    child,
-    tell,
-)
+from bandstand.actor import Actor, ActorSystem, Implements, Interface, ask, batch, batch_ask, child, tell
 from bandstand.core import ExitReason, Lane
 from bandstand.errors import DeclarationError, InvalidVerdictError, MailboxFullError, TargetEndedError
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock, leaks_of
-from tests.actor.players import elsewhere, ride, spin, turns
-from tests.core.support import Boom, check_statistics, settle
+from tests.actor.players import Book, elsewhere, spin, turns
+from tests.core.support import Boom, settle
 
 CITY: ContextVar[str] = ContextVar("city", default="none")
 
@@ -111,91 +101,31 @@ class Store(Actor):
 
 
 @pytest.mark.guarantee("G231")
-def test_a_batch_contains_waiting_messages_in_order_up_to_its_limit(loop: ActorSystem) -> None:
+async def test_a_batch_frees_room_and_includes_senders_that_waited_for_it(loop: ActorSystem) -> None:
     book: list[Any] = []
-    writer = loop.spawn(Writer, book)
-    for row in range(7):
-        writer.store(row)
-    settle(loop)
-    writer.store(7)
-    settle(loop)
-    assert book == [[0, 1, 2], [3, 4, 5], [6], [7]]
-    assert loop.statistics().handled == 8
-    check_statistics(loop)
-
-
-@pytest.mark.guarantee("G231")
-def test_batches_do_not_reorder_a_lane(loop: ActorSystem) -> None:
-    book: list[Any] = []
-    writer = loop.spawn(Writer, book)
+    writer = loop.options(mailbox=2).spawn(Writer, book)
+    writer.store(0)
     writer.store(1)
-    writer.other("between")
-    writer.store(2)
-    writer.store(3)
-    writer.urgent(4)
-    writer.urgent(5)
-    writer.urgent(6)
-    settle(loop)
-    assert book == [("urgent", [4, 5]), ("urgent", [6]), [1], "between", [2, 3]]
-    check_statistics(loop)
+    with pytest.raises(MailboxFullError):
+        writer.store(2)
+    assert not writer.store.try_send(2)
+    waiting = [writer.store.when_room(row) for row in (2, 3)]
+    for landing in waiting:
+        await landing
+    await turns()
+    assert [row for rows in book for row in rows] == [0, 1, 2, 3]
+    assert all(len(rows) <= 3 for rows in book)
 
 
 @pytest.mark.guarantee("G231")
-def test_a_batch_frees_room_and_includes_senders_that_waited_for_it(loop: ActorSystem) -> None:
-    book: list[Any] = []
-
-    async def body() -> None:
-        writer = loop.options(mailbox=2).spawn(Writer, book)
-        writer.store(0)
-        writer.store(1)
-        with pytest.raises(MailboxFullError):
-            writer.store(2)
-        assert not writer.store.try_send(2)
-        waiting = [writer.store.when_room(row) for row in (2, 3)]
-        for landing in waiting:
-            await landing
-        await turns()
-        assert [row for rows in book for row in rows] == [0, 1, 2, 3]
-        assert all(len(rows) <= 3 for rows in book)
-
-    ride(loop, body)
-    check_statistics(loop)
-
-
-@pytest.mark.guarantee("G231")
-def test_other_threads_send_single_items(loop: ActorSystem) -> None:
+def test_threads_the_actor_and_an_alarm_send_single_items(loop: ActorSystem, clock: VirtualClock) -> None:
     book: list[Any] = []
     writer = loop.spawn(Writer, book)
     for row in range(3):
         elsewhere(lambda row=row: writer.store(row))  # type: ignore[misc]  # bound now
     spin(loop)
     assert [row for rows in book for row in rows] == [0, 1, 2]
-
-
-@pytest.mark.guarantee("G231")
-def test_an_async_batch_gets_messages_that_arrived_while_it_was_busy(loop: ActorSystem) -> None:
-    book: list[Any] = []
-
-    async def body() -> None:
-        gate = asyncio.Event()
-        writer = loop.spawn(Writer, book, gate)
-        writer.slowly(0)
-        await turns()
-        for row in range(1, 5):
-            writer.slowly(row)
-        gate.set()
-        await turns(6)
-        assert book == [("begun", [0]), [0], ("begun", [1, 2, 3, 4]), [1, 2, 3, 4]]
-
-    ride(loop, body)
-
-
-@pytest.mark.guarantee("G231")
-def test_inside_the_actor_and_from_an_alarm_it_takes_a_single_item(
-    loop: ActorSystem, clock: VirtualClock
-) -> None:
-    book: list[Any] = []
-    writer = loop.spawn(Writer, book)
+    book.clear()
     writer.later(4)
     settle(loop)
     assert book == [[-4]]
@@ -204,27 +134,35 @@ def test_inside_the_actor_and_from_an_alarm_it_takes_a_single_item(
     assert book == [[-4], [4]]
 
 
-@pytest.mark.guarantee("G234")
-def test_a_batch_contains_only_messages_with_the_same_context(loop: ActorSystem) -> None:
+@pytest.mark.guarantee("G231")
+async def test_an_async_batch_gets_messages_that_arrived_while_it_was_busy(loop: ActorSystem) -> None:
     book: list[Any] = []
+    gate = asyncio.Event()
+    writer = loop.spawn(Writer, book, gate)
+    writer.slowly(0)
+    await turns()
+    for row in range(1, 5):
+        writer.slowly(row)
+    gate.set()
+    await turns(6)
+    assert book == [("begun", [0]), [0], ("begun", [1, 2, 3, 4]), [1, 2, 3, 4]]
 
-    async def body() -> None:
-        writer = loop.spawn(Writer, book)
-        writer.where(0)
-        CITY.set("Oslo")
-        writer.where(1)
-        writer.where(2)
-        CITY.set("Rome")
-        writer.where(3)
-        await turns(6)
-        assert book == [("none", [0]), ("Oslo", [1, 2]), ("Rome", [3])]
 
-    ride(loop, body)
+@pytest.mark.guarantee("G234")
+async def test_a_batch_contains_only_messages_with_the_same_context(loop: ActorSystem, book: Book) -> None:
+    writer = loop.spawn(Writer, book)
+    writer.where(0)
+    CITY.set("Oslo")
+    writer.where(1)
+    writer.where(2)
+    CITY.set("Rome")
+    writer.where(3)
+    await turns(6)
+    assert book == [("none", [0]), ("Oslo", [1, 2]), ("Rome", [3])]
 
 
 @pytest.mark.guarantee("G233")
-def test_a_failure_loses_the_current_batch_and_keeps_the_rest(loop: ActorSystem) -> None:
-    book: list[Any] = []
+def test_a_failure_loses_the_current_batch_and_keeps_the_rest(loop: ActorSystem, book: Book) -> None:
     spec = child("writer", keep_mailbox=True).of(Writer, book)
     root = spawn_supervisor(loop, SupervisorSpec(children=[spec]))
     writer = root.handle(Writer, "writer")
@@ -236,106 +174,66 @@ def test_a_failure_loses_the_current_batch_and_keeps_the_rest(loop: ActorSystem)
     assert book == [[1, 2], [3, 4]]
     books = loop.statistics()
     assert (books.dead, books.waiting) == (0, 0)
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G232")
 @pytest.mark.parametrize("name", ["find", "find_later"])
-def test_each_caller_gets_its_own_answer(loop: ActorSystem, name: str) -> None:
-    book: list[Any] = []
-
-    async def body() -> None:
-        store = loop.spawn(Store, book)
-        find = getattr(store, name)
-        assert await asyncio.gather(*[find(key) for key in range(6)]) == [str(key) for key in range(6)]
-        assert book == [[0, 1, 2, 3], [4, 5]]
-        statistics = loop.ask_statistics()
-        assert (statistics.asked, statistics.answered) == (6, 6)
-
-    ride(loop, body)
-    check_statistics(loop)
-
-
-@pytest.mark.guarantee("G232")
-def test_a_declared_exception_in_the_answers_is_raised_in_its_caller(loop: ActorSystem) -> None:
-    async def body() -> None:
-        store = loop.spawn(Store, [])
-        first, second = store.find(1), store.find(-2)
-        assert await first == "1"
-        with pytest.raises(Missing, match="-2"):
-            await second
-
-    ride(loop, body)
+async def test_each_caller_gets_its_own_answer(loop: ActorSystem, name: str, book: Book) -> None:
+    """A declared exception in the answers is one; one that is raised is the answer to all."""
+    store = loop.spawn(Store, book)
+    find = getattr(store, name)
+    assert await asyncio.gather(*[find(key) for key in range(6)]) == [str(key) for key in range(6)]
+    assert book == [[0, 1, 2, 3], [4, 5]]
+    statistics = loop.ask_statistics()
+    assert (statistics.asked, statistics.answered) == (6, 6)
+    for reply in [find(key) for key in (1, 99)]:
+        with pytest.raises(Missing, match="all"):
+            await reply
+    first, second = store.find(1), store.find(-2)
+    assert await first == "1"
+    with pytest.raises(Missing, match="-2"):
+        await second
 
 
 @pytest.mark.guarantee("G232")
 @pytest.mark.parametrize("name", ["find", "find_later"])
-def test_a_declared_exception_that_is_raised_is_the_answer_to_all(loop: ActorSystem, name: str) -> None:
-    async def body() -> None:
-        store = loop.spawn(Store, [])
-        replies = [getattr(store, name)(key) for key in (1, 99)]
-        for reply in replies:
-            with pytest.raises(Missing, match="all"):
-                await reply
-        assert await store.find(3) == "3"
-
-    ride(loop, body)
-
-
-@pytest.mark.guarantee("G232")
-@pytest.mark.parametrize("name", ["find", "find_later"])
-def test_a_cancelled_ask_is_not_in_the_batch(loop: ActorSystem, name: str) -> None:
-    book: list[Any] = []
-
-    async def body() -> None:
-        store = loop.spawn(Store, book)
-        replies = [getattr(store, name)(key) for key in range(4)]
-        replies[0].cancel()
-        replies[2].cancel()
-        assert [await replies[key] for key in (1, 3)] == ["1", "3"]
-        assert book == [[1, 3]]
-        gone = [getattr(store, name)(key) for key in range(3)]
-        for reply in gone:
-            reply.cancel()
-        await turns()
-        assert book == [[1, 3]]
-
-    ride(loop, body)
-    check_statistics(loop)
+async def test_a_cancelled_ask_is_not_in_the_batch(loop: ActorSystem, name: str, book: Book) -> None:
+    store = loop.spawn(Store, book)
+    replies = [getattr(store, name)(key) for key in range(4)]
+    replies[0].cancel()
+    replies[2].cancel()
+    assert [await replies[key] for key in (1, 3)] == ["1", "3"]
+    assert book == [[1, 3]]
+    gone = [getattr(store, name)(key) for key in range(3)]
+    for reply in gone:
+        reply.cancel()
+    await turns()
+    assert book == [[1, 3]]
 
 
 @pytest.mark.guarantee("G232")
-def test_the_handler_is_cancelled_when_all_its_asks_are(loop: ActorSystem) -> None:
-    book: list[Any] = []
-
-    async def body() -> None:
-        store = loop.spawn(Store, book)
-        replies = [store.find_later(key) for key in (7, 8)]
-        await turns()
-        replies[0].cancel()
-        await turns()
-        assert book == [[7, 8]]
-        replies[1].cancel()
-        await turns()
-        assert book == [[7, 8], "cancelled"]
-        assert await store.find_later(1) == "1"
-
-    ride(loop, body)
+async def test_the_handler_is_cancelled_when_all_its_asks_are(loop: ActorSystem, book: Book) -> None:
+    store = loop.spawn(Store, book)
+    replies = [store.find_later(key) for key in (7, 8)]
+    await turns()
+    replies[0].cancel()
+    await turns()
+    assert book == [[7, 8]]
+    replies[1].cancel()
+    await turns()
+    assert book == [[7, 8], "cancelled"]
+    assert await store.find_later(1) == "1"
 
 
 @pytest.mark.guarantee("G232", "G233")
 @pytest.mark.parametrize(("name", "cause"), [("short", InvalidVerdictError), ("bad", Boom)])
-def test_all_callers_of_a_batch_get_its_failure(loop: ActorSystem, name: str, cause: type[Exception]) -> None:
-    async def body() -> None:
-        store = loop.spawn(Store, [])
-        replies = [getattr(store, name)(key) for key in range(3)]
-        for reply in replies:
-            with pytest.raises(TargetEndedError) as caught:
-                await reply
-            assert isinstance(caught.value.__cause__, cause)
-
-    ride(loop, body)
-    check_statistics(loop)
+async def test_all_callers_get_the_failure(loop: ActorSystem, name: str, cause: type[Exception]) -> None:
+    store = loop.spawn(Store, [])
+    replies = [getattr(store, name)(key) for key in range(3)]
+    for reply in replies:
+        with pytest.raises(TargetEndedError) as caught:
+            await reply
+        assert isinstance(caught.value.__cause__, cause)
     assert leaks_of(loop) == []
 
 
@@ -348,35 +246,17 @@ class Polite(Store):
 
 @pytest.mark.guarantee("G233")
 @pytest.mark.parametrize("name", ["bad", "find_later"])
-def test_all_callers_of_a_batch_get_its_failure_before_on_stop(loop: ActorSystem, name: str) -> None:
+async def test_all_callers_of_a_batch_get_its_failure_before_on_stop(loop: ActorSystem, name: str) -> None:
     book: list[Any] = []
-
-    async def body() -> None:
-        store = loop.spawn(Polite, book)
-        replies = [getattr(store, name)(key) for key in (7, 8)]
-        await turns()
-        store.stop()
-        for reply in replies:
-            with pytest.raises(TargetEndedError):
-                await reply
-        await turns()
-        assert book[-1] == "bye"
-
-    ride(loop, body)
-
-
-@pytest.mark.guarantee("G233")
-def test_all_callers_get_a_stop_in_the_middle_of_a_batch(loop: ActorSystem) -> None:
-    async def body() -> None:
-        store = loop.spawn(Store, [])
-        replies = [store.find_later(key) for key in (7, 8)]
-        await turns()
-        store.stop()
-        for reply in replies:
-            with pytest.raises(TargetEndedError):
-                await reply
-
-    ride(loop, body)
+    store = loop.spawn(Polite, book)
+    replies = [getattr(store, name)(key) for key in (7, 8)]
+    await turns()
+    store.stop()
+    for reply in replies:
+        with pytest.raises(TargetEndedError):
+            await reply
+    await turns()
+    assert book[-1] == "bye"
 
 
 class Rows(Interface, Protocol):
@@ -398,14 +278,11 @@ class Table(Implements[Rows]):
 
 
 @pytest.mark.guarantee("G231")
-def test_an_interface_can_declare_a_batch(loop: ActorSystem) -> None:
-    async def body() -> None:
-        table = loop.spawn(Table)
-        for row in range(7):
-            table.put(row)
-        assert await table.seen() == [[0, 1, 2, 3, 4], [5, 6]]
-
-    ride(loop, body)
+async def test_an_interface_can_declare_a_batch(loop: ActorSystem) -> None:
+    table = loop.spawn(Table)
+    for row in range(7):
+        table.put(row)
+    assert await table.seen() == [[0, 1, 2, 3, 4], [5, 6]]
 
 
 def takes_one(self: Any, row: int) -> None: ...
@@ -440,24 +317,9 @@ def yields(self: Any, rows: list[int]) -> Iterable[int]:
         (batch_ask(), takes_one, "takes_one, whose parameter row has type int"),
     ],
 )
-def test_a_wrong_signature_is_refused_when_it_is_declared(
-    decorator: Callable[[Any], Any], function: Any, words: str
-) -> None:
+def test_a_wrong_signature_is_refused(decorator: Callable[[Any], Any], function: Any, words: str) -> None:
     with pytest.raises(DeclarationError, match=words):
         decorator(function)
-
-
-@pytest.mark.once
-@pytest.mark.guarantee("G234")
-def test_a_return_annotation_that_was_evaluated_is_read_like_one_that_was_not() -> None:
-    def store(self: Any, rows: Any) -> Any: ...
-
-    # As in a module without `from __future__ import annotations`.
-    store.__annotations__ = {"rows": list[int], "return": None}
-    with pytest.raises(DeclarationError, match="which returns NoneType"):
-        batch_ask()(store)
-    store.__annotations__ = {"rows": list[int], "return": list[str]}
-    assert batch_ask()(store) is not None
 
 
 @pytest.mark.once
@@ -470,6 +332,15 @@ def test_invalid_options_are_refused() -> None:
         batch(lane=Lane.SYSTEM)
     with pytest.raises(DeclarationError, match="@batch_ask: raises"):
         batch_ask(raises=5)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]  # same
+
+    def store(self: Any, rows: Any) -> Any: ...
+
+    # As in a module without `from __future__ import annotations`.
+    store.__annotations__ = {"rows": list[int], "return": None}
+    with pytest.raises(DeclarationError, match="which returns NoneType"):
+        batch_ask()(store)
+    store.__annotations__ = {"rows": list[int], "return": list[str]}
+    assert batch_ask()(store) is not None
 
 
 @pytest.mark.once

@@ -11,7 +11,7 @@ import pytest
 from bandstand.actor import Actor, ActorSystem, Reply, ask, tell
 from bandstand.core import ExitReason, Overflow
 from bandstand.errors import TargetEndedError
-from tests.actor.asking import Oracle, RunSystem, ended, got, outcome, turns, watch
+from tests.actor.asking import Oracle, ended, got, outcome, turns, watch
 from tests.core.support import Boom
 
 pytestmark = pytest.mark.guarantee("G62")
@@ -24,131 +24,38 @@ def task_of(reply: Reply[Any]) -> asyncio.Task[Any]:
 # --- before the handler starts ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["plain", "quick"])
-def test_a_cancelled_ask_whose_handler_has_not_started_is_not_handled(
-    run_everywhere: RunSystem, method: str
-) -> None:
+async def test_a_dispatched_handler_that_has_not_started_never_runs(system: ActorSystem) -> None:
     log: list[str] = []
-
-    async def story(loop: ActorSystem) -> None:
-        oracle, gate = loop.spawn(Oracle, log), Event()
-        oracle.block(gate)
-        waiting = task_of(getattr(oracle, method)(1))
-        stays = oracle.plain(2)
-        await turns()
-        waiting.cancel()
-        await turns()
-        gate.set()
-        assert await stays == 2
-        assert waiting.cancelled()
-        assert ended(loop.ask_statistics()) == {"answered": 1, "cancelled": 1}
-
-    run_everywhere(story)
-    assert log == ["plain 2"]
-
-
-@pytest.mark.parametrize("method", ["plain", "quick"])
-def test_a_reply_that_is_cancelled_at_once_is_never_handled(run_everywhere: RunSystem, method: str) -> None:
-    log: list[str] = []
-
-    async def story(loop: ActorSystem) -> None:
-        oracle = loop.spawn(Oracle, log)
-        reply = getattr(oracle, method)(1)
-        assert reply.cancel()
-        assert reply.done()
-        for _ in range(2):
-            with pytest.raises(CancelledError):
-                await reply
-        assert await oracle.plain(2) == 2
-
-    run_everywhere(story)
-    assert log == ["plain 2"]
-
-
-def test_a_dispatched_handler_that_has_not_started_never_runs(run_everywhere: RunSystem) -> None:
-    log: list[str] = []
-
-    async def story(loop: ActorSystem) -> None:
-        oracle = loop.spawn(Oracle, log)
-        reply = oracle.held(Event())
-        # If the loop is polled by hand, a coroutine starts at the next turn of the event loop.
-        loop.poll_once()
-        reply.cancel()
-        await turns()
-        assert log == []
-        assert await oracle.plain(1) == 1
-        assert ended(loop.ask_statistics()) == {"answered": 1, "cancelled": 1}
-
-    run_everywhere(story)
-
-
-def test_asks_queued_behind_a_slow_start_can_be_cancelled(run_everywhere: RunSystem) -> None:
-    log: list[str] = []
-    gate = Event()
-
-    class Slow(Oracle):
-        async def on_start(self) -> None:
-            await gate.wait()
-
-    async def story(loop: ActorSystem) -> None:
-        slow = loop.spawn(Slow, log)
-        gone, stays = task_of(slow.plain(1)), slow.plain(2)
-        await turns()
-        gone.cancel()
-        await turns()
-        gate.set()
-        assert await stays == 2
-
-    run_everywhere(story)
-    assert log == ["plain 2"]
+    oracle = system.spawn(Oracle, log)
+    reply = oracle.held(Event())
+    # If the loop is polled by hand, a coroutine starts at the next turn of the event loop.
+    system.poll_once()
+    reply.cancel()
+    await turns()
+    assert log == []
+    assert await oracle.plain(1) == 1
+    assert ended(system.ask_statistics()) == {"answered": 1, "cancelled": 1}
 
 
 # --- while the handler is suspended -----------------------------------------------------------------------------------
 
 
-def test_a_suspended_handler_is_cancelled_and_the_actor_continues(run_everywhere: RunSystem) -> None:
+async def test_a_suspended_handler_is_cancelled_and_the_actor_continues(system: ActorSystem) -> None:
     log: list[str] = []
-
-    async def story(loop: ActorSystem) -> None:
-        oracle = loop.spawn(Oracle, log)
-        asker = task_of(oracle.held(Event(), 1))
-        waiting = oracle.plain(2)
-        await turns()
-        asker.cancel()
-        with pytest.raises(CancelledError):
-            await asker
-        assert await waiting == 2
-        assert loop.statistics().ended_panic == 0
-        assert ended(loop.ask_statistics()) == {"answered": 1, "cancelled": 1}
-
-    run_everywhere(story)
+    oracle = system.spawn(Oracle, log)
+    asker = task_of(oracle.held(Event(), 1))
+    waiting = oracle.plain(2)
+    await turns()
+    asker.cancel()
+    with pytest.raises(CancelledError):
+        await asker
+    assert await waiting == 2
+    assert system.statistics().ended_panic == 0
+    assert ended(system.ask_statistics()) == {"answered": 1, "cancelled": 1}
     assert log == ["begins 1", "cancelled 1", "plain 2"]
 
 
-def test_only_the_handler_of_that_ask_is_cancelled(run_everywhere: RunSystem) -> None:
-    log: list[str] = []
-
-    async def story(loop: ActorSystem) -> None:
-        oracle, other, gate = loop.spawn(Oracle, log), loop.spawn(Oracle, log), Event()
-        first, behind, beside = (
-            oracle.held(gate, 1),
-            task_of(oracle.held(gate, 2)),
-            task_of(other.held(gate, 3)),
-        )
-        await turns()
-        # The second ask is queued: the running handler does not belong to it.
-        behind.cancel()
-        beside.cancel()
-        await turns()
-        gate.set()
-        assert await first == 1
-        await turns()
-
-    run_everywhere(story)
-    assert log == ["begins 1", "begins 3", "cancelled 3", "goes on 1"]
-
-
-def test_the_next_message_waits_for_the_cleanup_of_a_cancelled_handler(run_everywhere: RunSystem) -> None:
+async def test_the_next_message_waits_for_the_cleanup_of_a_cancelled_handler(system: ActorSystem) -> None:
     log: list[str] = []
 
     class Tidy(Oracle):
@@ -161,41 +68,17 @@ def test_the_next_message_waits_for_the_cleanup_of_a_cancelled_handler(run_every
                 await second.wait()
                 self.log.append("is tidy")
 
-    async def story(loop: ActorSystem) -> None:
-        tidy, second = loop.spawn(Tidy, log), Event()
-        asker, following = task_of(tidy.work(Event(), second)), watch(tidy.plain(1))
-        await turns()
-        asker.cancel()
-        await turns()
-        # The next message waits for it; the asker does not.
-        assert asker.cancelled()
-        assert not following.done()
-        second.set()
-        assert await following == 1
-
-    run_everywhere(story)
+    tidy, second = system.spawn(Tidy, log), Event()
+    asker, following = task_of(tidy.work(Event(), second)), watch(tidy.plain(1))
+    await turns()
+    asker.cancel()
+    await turns()
+    # The next message waits for it; the asker does not.
+    assert asker.cancelled()
+    assert not following.done()
+    second.set()
+    assert await following == 1
     assert log == ["tidies up", "is tidy", "plain 1"]
-
-
-def test_a_handler_that_swallows_its_cancellation_continues_without_a_reply(
-    run_everywhere: RunSystem,
-) -> None:
-    log: list[str] = []
-
-    async def story(loop: ActorSystem) -> None:
-        oracle, second = loop.spawn(Oracle, log), Event()
-        asker = task_of(oracle.stubborn(Event(), second, 1))
-        await turns()
-        asker.cancel()
-        await turns()
-        assert asker.cancelled()
-        second.set()
-        await turns()
-        assert ended(loop.ask_statistics()) == {"cancelled": 1, "late": 1}
-        assert await oracle.plain(2) == 2
-
-    run_everywhere(story)
-    assert log == ["refuses", "goes on", "plain 2"]
 
 
 class Rude(Oracle):
@@ -210,32 +93,21 @@ class Rude(Oracle):
         return 0
 
 
-def test_a_declared_error_in_place_of_the_cancellation_is_a_late_answer(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        rude = loop.spawn(Rude)
-        asker = task_of(rude.turn_into(KeyError()))
-        await turns()
-        asker.cancel()
-        await turns()
-        assert ended(loop.ask_statistics()) == {"cancelled": 1, "late": 1}
-        assert await rude.plain(1) == 1
-
-    run_everywhere(story)
-
-
-@pytest.mark.guarantee("G64")
-def test_any_other_error_in_place_of_the_cancellation_fails_the_actor(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        rude = loop.spawn(Rude)
-        asker, waiting = task_of(rude.turn_into(Boom())), rude.plain(1)
-        await turns()
-        asker.cancel()
-        assert await rude.ended() is ExitReason.PANIC
-        end = await outcome(waiting)
-        assert isinstance(end, TargetEndedError)
-        assert type(end.__cause__) is Boom
-
-    run_everywhere(story)
+async def test_an_error_in_place_of_the_cancellation_is_late_or_a_failure(system: ActorSystem) -> None:
+    rude = system.spawn(Rude)
+    asker = task_of(rude.turn_into(KeyError()))
+    await turns()
+    asker.cancel()
+    await turns()
+    assert ended(system.ask_statistics()) == {"cancelled": 1, "late": 1}
+    assert await rude.plain(1) == 1
+    asker, waiting = task_of(rude.turn_into(Boom())), rude.plain(1)
+    await turns()
+    asker.cancel()
+    assert await rude.ended() is ExitReason.PANIC
+    end = await outcome(waiting)
+    assert isinstance(end, TargetEndedError)
+    assert type(end.__cause__) is Boom
 
 
 # --- through several actors -------------------------------------------------------------------------------------------
@@ -269,56 +141,17 @@ class Relay(Actor):
         await self.oracle.held(Event(), 1)
 
 
-def test_a_cancellation_passes_through_a_chain_of_asks(run_everywhere: RunSystem) -> None:
-    log: list[str] = []
-
-    async def story(loop: ActorSystem) -> None:
-        oracle = loop.spawn(Oracle, log)
-        first = loop.spawn(Relay, "first", log, oracle, loop.spawn(Relay, "second", log, oracle))
-        asker = task_of(first.relay())
-        await turns()
-        asker.cancel()
-        await turns()
-        assert sorted(log) == ["begins 1", "cancelled 1", "first", "second"]
-        books = loop.statistics()
-        assert (books.alive, books.in_flight) == (3, 0)
-        assert ended(loop.ask_statistics()) == {"cancelled": 3}
-
-    run_everywhere(story)
-
-
-def test_a_cancellation_passes_through_gather(run_everywhere: RunSystem) -> None:
-    log: list[str] = []
-
-    async def story(loop: ActorSystem) -> None:
-        oracle = loop.spawn(Oracle, log)
-        asker = task_of(loop.spawn(Relay, "x", log, oracle).relay_both())
-        await turns()
-        asker.cancel()
-        await turns()
-        # The second one was queued behind the first, and never starts.
-        assert log == ["begins 1", "cancelled 1"]
-        assert ended(loop.ask_statistics()) == {"cancelled": 3}
-        assert await oracle.plain(3) == 3
-
-    run_everywhere(story)
-
-
 @pytest.mark.parametrize("way", ["stop", "kill"])
-def test_an_actor_that_exits_while_it_waits_cancels_its_ask(run_everywhere: RunSystem, way: str) -> None:
+async def test_an_actor_that_exits_while_it_waits_cancels_its_ask(system: ActorSystem, way: str) -> None:
     log: list[str] = []
-
-    async def story(loop: ActorSystem) -> None:
-        oracle = loop.spawn(Oracle, log)
-        relay = loop.spawn(Relay, "x", log, oracle)
-        relay.relay_for_nobody()
-        await turns()
-        getattr(relay, way)()
-        await turns()
-        assert log == ["begins 1", "cancelled 1"]
-        assert await oracle.plain(2) == 2
-
-    run_everywhere(story)
+    oracle = system.spawn(Oracle, log)
+    relay = system.spawn(Relay, "x", log, oracle)
+    relay.relay_for_nobody()
+    await turns()
+    getattr(relay, way)()
+    await turns()
+    assert log == ["begins 1", "cancelled 1"]
+    assert await oracle.plain(2) == 2
 
 
 def test_a_cancelled_ask_stays_cancelled_when_its_message_is_dropped(loop: ActorSystem) -> None:
@@ -355,19 +188,13 @@ class Tenant(Actor):
 
 @pytest.mark.guarantee("G31")
 @pytest.mark.parametrize("ending", ["kill", "stop"])
-def test_an_ask_in_the_cleanup_of_a_stopped_handler_is_answered(
-    run_everywhere: RunSystem, ending: str
-) -> None:
+async def test_an_ask_in_the_cleanup_of_a_handler_is_answered(system: ActorSystem, ending: str) -> None:
     log: list[str] = []
-
-    async def story(loop: ActorSystem) -> None:
-        landlord = loop.spawn(Oracle, [])
-        tenant = loop.spawn(Tenant, landlord, log)
-        tenant.stay()
-        await turns()
-        getattr(tenant, ending)()
-        await turns(9)
-        assert log == ["gave back 1"]
-        assert loop.statistics().in_flight == 0
-
-    run_everywhere(story)
+    landlord = system.spawn(Oracle, [])
+    tenant = system.spawn(Tenant, landlord, log)
+    tenant.stay()
+    await turns()
+    getattr(tenant, ending)()
+    await turns(9)
+    assert log == ["gave back 1"]
+    assert system.statistics().in_flight == 0

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from bandstand.actor import Actor, ActorSystem, Reply, ask
-from bandstand.errors import TargetEndedError
-from tests.actor.asking import Oracle, RunSystem, ended, got, outcome, turns
+from tests.actor.asking import Oracle, ended, got, outcome, turns
 
 pytestmark = pytest.mark.guarantee("G62")
 
@@ -50,136 +49,77 @@ class Timekeeper(Actor):
             await self.own_timeout(1)
 
 
-def test_no_cancellation_is_left_for_the_next_message(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        keeper = loop.spawn(Timekeeper)
-        for _ in range(20):
-            asker = task_of(keeper.own_timeout(10**9))
-            await turns(3)
-            asker.cancel()
-            assert await keeper.pending_cancellations() == 0
-
-    run_everywhere(story)
-
-
-def test_a_timeout_inside_a_handler_is_not_mistaken_for_a_cancellation(run_virtual: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        keeper = loop.spawn(Timekeeper)
-        assert await keeper.own_timeout(20) == "timed out"
-        asker = task_of(keeper.refuse())
-        await turns()
+async def test_no_cancellation_is_left_for_the_next_message(system: ActorSystem) -> None:
+    keeper = system.spawn(Timekeeper)
+    for _ in range(20):
+        asker = task_of(keeper.own_timeout(10**9))
+        await turns(3)
         asker.cancel()
-        await turns()
-        assert await keeper.own_timeout(20) == "timed out"
         assert await keeper.pending_cancellations() == 0
-        # `refuse` has returned None, late.
-        assert loop.ask_statistics().late == 1
-
-    run_virtual(story)
 
 
-def test_the_askers_cancellation_beats_a_timeout_of_the_handler(run_virtual: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        keeper = loop.spawn(Timekeeper)
-        asker = task_of(keeper.own_timeout(20))
-        await turns()
-        asker.cancel()
-        assert isinstance(await outcome(asker), CancelledError)
-        await asyncio.sleep(1)
-        assert ended(loop.ask_statistics()) == {"cancelled": 1}
+async def test_a_timeout_in_a_handler_is_not_mistaken_for_a_cancellation(virtual_system: ActorSystem) -> None:
+    keeper = virtual_system.spawn(Timekeeper)
+    assert await keeper.own_timeout(20) == "timed out"
+    asker = task_of(keeper.refuse())
+    await turns()
+    asker.cancel()
+    await turns()
+    assert await keeper.own_timeout(20) == "timed out"
+    assert await keeper.pending_cancellations() == 0
+    # `refuse` has returned None, late.
+    assert virtual_system.ask_statistics().late == 1
 
-    run_virtual(story)
 
-
-def test_a_timeout_around_an_ask_cancels_the_handler(run_virtual: RunSystem) -> None:
+async def test_a_timeout_around_an_ask_cancels_the_handler(virtual_system: ActorSystem) -> None:
     log: list[str] = []
-
-    async def story(loop: ActorSystem) -> None:
-        oracle = loop.spawn(Oracle, log)
-        mine = asyncio.current_task()
-        assert mine is not None
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.05):
-                await oracle.held(Event(), 1)
-        assert mine.cancelling() == 0
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(oracle.held(Event(), 2), 0.05)
-        assert mine.cancelling() == 0
-        assert await oracle.slow(1, 3) == 3
-        assert ended(loop.ask_statistics()) == {"answered": 1, "cancelled": 2}
-
-    run_virtual(story)
+    oracle = virtual_system.spawn(Oracle, log)
+    mine = asyncio.current_task()
+    assert mine is not None
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await oracle.held(Event(), 1)
+    assert mine.cancelling() == 0
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(oracle.held(Event(), 2), 0.05)
+    assert mine.cancelling() == 0
+    assert await oracle.slow(1, 3) == 3
+    assert ended(virtual_system.ask_statistics()) == {"answered": 1, "cancelled": 2}
     assert log == ["begins 1", "cancelled 1", "begins 2", "cancelled 2"]
 
 
-def test_an_asker_that_uncancels_itself_continues(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle = loop.spawn(Oracle)
+async def test_an_asker_that_uncancels_itself_continues(system: ActorSystem) -> None:
+    oracle = system.spawn(Oracle)
 
-        async def insist() -> int:
-            try:
-                return await oracle.held(Event(), 1)
-            except CancelledError:
-                mine = asyncio.current_task()
-                assert mine is not None
-                assert mine.uncancel() == 0
-                return await oracle.plain(2)
+    async def insist() -> int:
+        try:
+            return await oracle.held(Event(), 1)
+        except CancelledError:
+            mine = asyncio.current_task()
+            assert mine is not None
+            assert mine.uncancel() == 0
+            return await oracle.plain(2)
 
-        asker = asyncio.ensure_future(insist())
-        await turns()
-        asker.cancel()
-        assert await asker == 2
-
-    run_everywhere(story)
+    asker = asyncio.ensure_future(insist())
+    await turns()
+    asker.cancel()
+    assert await asker == 2
 
 
 # --- races ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("first", ["answer", "cancel"])
-def test_an_answer_and_a_cancellation_in_one_turn_end_the_ask_once(
-    run_everywhere: RunSystem, first: str
-) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle, gate = loop.spawn(Oracle), Event()
-        for pauses in range(6):
-            gate.clear()
-            asker = task_of(oracle.held(gate, 1))
-            await turns()
-            if first == "answer":
-                gate.set()
-                await turns(pauses)
-                asker.cancel()
-            else:
-                asker.cancel()
-                await turns(pauses)
-                gate.set()
-            assert type(await outcome(asker)) in {int, CancelledError}
-            await turns()
-            assert await oracle.quick(pauses) == pauses
-        books = loop.ask_statistics()
-        assert books.asked == 12
-        assert books.answered + books.cancelled == 12
-
-    run_everywhere(story)
-
-
-@pytest.mark.parametrize("way", ["stop", "kill"])
-@pytest.mark.parametrize("pauses", range(4))
-def test_a_cancellation_and_the_end_of_the_actor_in_one_turn(
-    run_everywhere: RunSystem, way: str, pauses: int
-) -> None:
-    async def story(loop: ActorSystem) -> None:
-        for is_cancel_first in (True, False):
-            oracle = loop.spawn(Oracle)
-            asker, waiting = task_of(oracle.held(Event(), 1)), oracle.plain(2)
-            await turns()
-            deeds = [asker.cancel, getattr(oracle, way)]
-            for deed in deeds if is_cancel_first else deeds[::-1]:
-                deed()
-                await turns(pauses)
-            assert type(await outcome(asker)) in {TargetEndedError, CancelledError}
-            assert type(await outcome(waiting)) in {TargetEndedError, int}
-            assert not oracle.note.try_send("x")
-
-    run_everywhere(story)
+async def test_an_answer_and_a_cancellation_in_one_turn_end_the_ask_once(system: ActorSystem) -> None:
+    oracle, gate = system.spawn(Oracle), Event()
+    for pauses in range(6):
+        gate.clear()
+        asker = task_of(oracle.held(gate, 1))
+        await turns()
+        gate.set()
+        await turns(pauses)
+        asker.cancel()
+        assert type(await outcome(asker)) in {int, CancelledError}
+        await turns()
+        assert await oracle.quick(pauses) == pauses
+    books = system.ask_statistics()
+    assert books.asked == books.answered + books.cancelled == 12

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from bandstand.actor import Actor, ActorSystem, Signal, ask, child, id_of, is_alive, tell
-from bandstand.core import ActorStatus, ChildExit, Down, Exit, ExitReason, Overflow
+from bandstand.core import ChildExit, Down, ExitReason, Overflow
 from bandstand.errors import (
     ChildFailedError,
     LoopBusyError,
@@ -18,8 +18,8 @@ from bandstand.errors import (
 )
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from tests.actor.answers import answer
-from tests.actor.players import Book, Brief, Lively, Noter, Slow, ride, spin, turns
-from tests.core.support import Boom, RecordingObserver, check_statistics, settle
+from tests.actor.players import Book, Lively, Noter, Slow, ride, spin, turns
+from tests.core.support import Boom, settle
 
 pytestmark = pytest.mark.guarantee("G66")
 
@@ -103,74 +103,39 @@ def child_of(loop: ActorSystem, parent: Parent, name: str) -> Named:
 
 # --- ends ---------------------------------------------------------------------------------------------------------------
 
-ENDS: dict[str, Callable[[Parent], None]] = {
-    "stop": lambda parent: parent.stop(),
-    "drain": lambda parent: parent.stop(drain=True),
-    "crash": lambda parent: parent.crash(),
-}
 
-
-@pytest.mark.parametrize("end", ENDS)
-def test_children_end_with_their_parent_the_last_one_first(loop: ActorSystem, end: str) -> None:
-    book: Book = []
+@pytest.mark.parametrize("end", ["stop", "drain", "crash", "kill"])
+def test_children_end_with_their_parent_the_last_one_first(loop: ActorSystem, end: str, book: Book) -> None:
     parent = loop.spawn(Parent, book, "a", "b", "c")
-    ENDS[end](parent)
+    if end == "drain":
+        parent.stop(drain=True)
+    else:
+        getattr(parent, end)()
     settle(loop)
-    why = "PANIC" if end == "crash" else "NORMAL"
-    assert book == [f"-parent {why}", "-c NORMAL", "-b NORMAL", "-a NORMAL"]
-    assert loop.statistics().alive == 0
-    check_statistics(loop)
-
-
-def test_children_of_a_killed_parent_end_too(loop: ActorSystem) -> None:
-    book: Book = []
-    parent = loop.spawn(Parent, book, "a", "b")
-    parent.kill()
-    settle(loop)
-    assert book == ["-b NORMAL", "-a NORMAL"]
+    own = {"crash": ["-parent PANIC"], "kill": []}.get(end, ["-parent NORMAL"])
+    assert book == [*own, "-c NORMAL", "-b NORMAL", "-a NORMAL"]
     assert loop.statistics().alive == 0
 
 
-def test_grandchildren_end_before_their_parents_siblings(loop: ActorSystem) -> None:
-    book: Book = []
-
+def test_grandchildren_end_before_their_parents_siblings(loop: ActorSystem, book: Book) -> None:
     class Grand(Parent):
         def on_start(self) -> None:
             self.spawn(Named, self.book, "first")
             self.spawn(Parent, self.book, "x", "y")
-            self.spawn(Named, self.book, "last")
-
-    loop.spawn(Grand, book).stop()
-    settle(loop)
-    assert book == [
-        "-parent NORMAL",
-        "-last NORMAL",
-        "-parent NORMAL",
-        "-y NORMAL",
-        "-x NORMAL",
-        "-first NORMAL",
-    ]
-    assert loop.statistics().alive == 0
-
-
-def test_children_with_a_slow_end_are_ended_too(loop: ActorSystem) -> None:
-    book: Book = []
-
-    class Grown(Noter):
-        def on_start(self) -> None:
             self.spawn(Slow, self.book)
 
-    parent = loop.spawn(Grown, book)
+    parent = loop.spawn(Grand, book)
     spin(loop)
+    assert book == ["starting", "started"]
     parent.stop()
     spin(loop)
-    assert book == ["starting", "started", ("stopping", "NORMAL", None), "stopped"]
+    others = ["-parent NORMAL", "-parent NORMAL", "-y NORMAL", "-x NORMAL", "-first NORMAL"]
+    assert [entry for entry in book[2:] if entry in others] == others
+    assert book[2:].index(("stopping", "NORMAL", None)) < book[2:].index("stopped")
     assert loop.statistics().alive == 0
 
 
-def test_children_end_with_the_loop(loop: ActorSystem) -> None:
-    book: Book = []
-
+def test_children_end_with_the_loop(loop: ActorSystem, book: Book) -> None:
     async def body() -> None:
         await loop.spawn(Parent, book, "a", "b").child("a")
 
@@ -192,54 +157,25 @@ def test_children_of_a_supervised_parent_come_and_go_with_each_incarnation(loop:
         assert loop.statistics().alive == 3
 
 
-def test_a_parent_can_talk_to_its_children(loop: ActorSystem) -> None:
-    async def body() -> str:
-        return await loop.spawn(Parent, [], "a", "b").ask_child("b")
-
-    assert ride(loop, body) == "b"
-
-
 # --- signals ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_child_that_ends_abnormally_fails_its_parent(
-    loop: ActorSystem, diary: RecordingObserver, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_failing_child_fails_its_parent(loop: ActorSystem, caplog: pytest.LogCaptureFixture) -> None:
     book: Book = []
-    parent = loop.options(name="p").spawn(Parent, book, "a", "b")
-    child_of(loop, parent, "a").crash()
-    settle(loop)
+    parent = loop.spawn(Parent, book, "a", "b")
+    (await parent.child("a")).crash()
+    reply = parent.child("a")
+    with pytest.raises(TargetEndedError) as caught:
+        await reply
+    failed = caught.value.__cause__
+    assert isinstance(failed, ChildFailedError)
+    assert "reason PANIC" in str(failed)
+    assert isinstance(failed.__cause__, Boom)
     assert book == ["-a PANIC", "-parent PANIC", "-b NORMAL"]
-    reasons = dict(diary.stopped)
-    assert reasons[id_of(parent)] is ExitReason.PANIC
     assert "ChildFailedError" in caplog.text
 
 
-def test_the_failure_of_a_parent_has_that_of_the_child_as_cause(loop: ActorSystem) -> None:
-    async def body() -> None:
-        parent = loop.spawn(Parent, [], "a")
-        (await parent.child("a")).crash()
-        reply = parent.child("a")
-        with pytest.raises(TargetEndedError) as caught:
-            await reply
-        failed = caught.value.__cause__
-        assert isinstance(failed, ChildFailedError)
-        assert "reason PANIC" in str(failed)
-        assert isinstance(failed.__cause__, Boom)
-
-    ride(loop, body)
-
-
-def test_a_killed_child_fails_its_parent(loop: ActorSystem) -> None:
-    book: Book = []
-    parent = loop.spawn(Parent, book, "a")
-    child_of(loop, parent, "a").kill()
-    settle(loop)
-    assert not is_alive(parent)
-
-
-def test_a_child_that_ends_normally_does_not_fail_its_parent(loop: ActorSystem) -> None:
-    book: Book = []
+def test_a_child_that_ends_normally_does_not_fail_its_parent(loop: ActorSystem, book: Book) -> None:
     parent = loop.spawn(Parent, book, "a", "b")
     child_of(loop, parent, "a").leave()
     settle(loop)
@@ -250,12 +186,17 @@ def test_a_child_that_ends_normally_does_not_fail_its_parent(loop: ActorSystem) 
     assert book[1:] == ["-parent NORMAL", "-b NORMAL"]  # and a is not ended twice
 
 
-def test_on_signal_decides_about_the_exit_of_a_child(loop: ActorSystem) -> None:
-    book: Book = []
-    parent = loop.spawn(Watching, book, "a", "b")
+@pytest.mark.parametrize("is_async", [False, True])
+def test_on_signal_decides_about_the_exit_of_a_child(loop: ActorSystem, is_async: bool, book: Book) -> None:
+    class Slowly(Parent):
+        async def on_signal(self, signal: Signal) -> None:
+            await turns()
+            self.book.append(signal)
+
+    parent = loop.spawn(Slowly if is_async else Watching, book, "a", "b")
     failing = child_of(loop, parent, "a")
     failing.crash()
-    settle(loop)
+    spin(loop)
     assert is_alive(parent)
     (signal,) = [entry for entry in book if not isinstance(entry, str)]
     assert isinstance(signal, ChildExit)
@@ -263,13 +204,12 @@ def test_on_signal_decides_about_the_exit_of_a_child(loop: ActorSystem) -> None:
     assert isinstance(signal.cause, Boom)
 
 
-def test_a_parent_can_start_a_new_child_in_its_on_signal(loop: ActorSystem) -> None:
+def test_a_parent_can_start_a_new_child_in_its_on_signal(loop: ActorSystem, book: Book) -> None:
     class Healing(Parent):
         def on_signal(self, signal: Signal) -> None:
             assert isinstance(signal, ChildExit)
             self.children["a"] = self.options(name="a").spawn(Named, self.book, "a")
 
-    book: Book = []
     parent = loop.spawn(Healing, book, "a")
     for _ in range(5):
         child_of(loop, parent, "a").crash()
@@ -281,48 +221,7 @@ def test_a_parent_can_start_a_new_child_in_its_on_signal(loop: ActorSystem) -> N
     assert loop.statistics().alive == 0
 
 
-def test_on_signal_may_be_async(loop: ActorSystem) -> None:
-    class Slowly(Parent):
-        async def on_signal(self, signal: Signal) -> None:
-            await turns()
-            self.book.append("heard")
-
-    book: Book = []
-    parent = loop.spawn(Slowly, book, "a")
-    child_of(loop, parent, "a").crash()
-    spin(loop)
-    assert book == ["-a PANIC", "heard"]
-    assert is_alive(parent)
-
-
-def test_signals_are_handled_before_user_messages(loop: ActorSystem) -> None:
-    class Both(Watching):
-        @tell
-        def note(self, what: object) -> None:
-            self.book.append(what)
-
-    book: Book = []
-    parent = loop.spawn(Both, book, "a")
-    one = child_of(loop, parent, "a")
-    parent.note("user")
-    one.kill()
-    settle(loop)
-    assert isinstance(book[0], ChildExit)
-    assert book[1] == "user"
-
-
 # --- starts -------------------------------------------------------------------------------------------------------------
-
-
-class Unready(Noter):
-    def on_start(self) -> None:
-        raise Boom("start")
-
-
-class UnreadySlowly(Noter):
-    async def on_start(self) -> None:
-        await turns()
-        raise Boom("start")
 
 
 class Hiring(Actor):
@@ -337,70 +236,51 @@ class Hiring(Actor):
             self.book.append(error)
 
 
-def test_a_child_whose_plain_start_fails_is_start_failed_and_no_signal(loop: ActorSystem) -> None:
-    book: Book = []
-    parent = loop.spawn(Hiring, book)
-    parent.hire(Unready)
-    settle(loop)
-    (error,) = book
-    assert isinstance(error, StartError)
-    assert isinstance(error.__cause__, Boom)
-    # The caller got the error, so the exit is not reported a second time.
-    assert is_alive(parent)
-    assert loop.statistics().alive == 1
+class Unready(Noter):
+    def on_start(self) -> None:
+        raise Boom("start")
 
 
-def test_a_child_whose_async_start_fails_is_a_signal(loop: ActorSystem) -> None:
-    book: Book = []
+class UnreadySlowly(Noter):
+    async def on_start(self) -> None:
+        await turns()
+        raise Boom("start")
+
+
+@pytest.mark.parametrize("kind", [Unready, UnreadySlowly])
+def test_a_child_whose_start_fails(loop: ActorSystem, kind: type[Noter], book: Book) -> None:
+    """A plain start fails in the caller, and the exit is not reported a second time. An async one is a signal."""
     parent = loop.spawn(Hiring, book)
-    parent.hire(UnreadySlowly)
+    parent.hire(kind)
     spin(loop)
-    assert not is_alive(parent)
-    assert loop.statistics().alive == 0
+    if kind is Unready:
+        (error,) = book
+        assert isinstance(error, StartError)
+        assert isinstance(error.__cause__, Boom)
+    assert is_alive(parent) is (kind is Unready)
+    assert loop.statistics().alive == int(kind is Unready)
 
 
-def test_a_child_that_could_not_be_constructed_leaves_nothing(loop: ActorSystem) -> None:
-    class Unmade(Noter):
-        def __init__(self, book: Book) -> None:
-            book.append("made")
-            raise StartError("not really")
-
-    book: Book = []
-    parent = loop.spawn(Hiring, book)
-    parent.hire(Unmade)
-    settle(loop)
-    assert loop.statistics().spawned == 1
-    assert is_alive(parent)
-
-
-def test_children_need_a_running_parent(loop: ActorSystem) -> None:
-    class Early(Noter):
+def test_children_need_a_parent_that_runs(loop: ActorSystem, book: Book) -> None:
+    class Strict(Noter):
         def __init__(self, book: Book) -> None:
             super().__init__(book)
-            with pytest.raises(LoopBusyError):
-                self.spawn(Noter, book)
-            with pytest.raises(LoopBusyError):
-                self.options(name="x")
+            for start in (lambda: self.spawn(Noter, book), lambda: self.options(name="x")):
+                with pytest.raises(LoopBusyError):
+                    start()
 
-    loop.spawn(Early, [])
-    assert loop.statistics().spawned == 1
-
-
-def test_a_child_cannot_be_started_by_a_parent_that_is_ending(loop: ActorSystem) -> None:
-    class Late(Noter):
         def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
             with pytest.raises(NoSuchActorError):
                 self.spawn(Noter, self.book)
             self.book.append("refused")
 
-    book: Book = []
-    loop.spawn(Late, book).stop()
+    loop.spawn(Strict, book).stop()
     settle(loop)
     assert book == ["refused"]
-    assert loop.statistics().alive == 0
+    assert loop.statistics().spawned == 1
 
 
-def test_options_apply_to_a_child(loop: ActorSystem) -> None:
+def test_options_apply_to_a_child(loop: ActorSystem, book: Book) -> None:
     class Strict(Actor):
         def __init__(self, book: Book) -> None:
             self.book = book
@@ -415,85 +295,41 @@ def test_options_apply_to_a_child(loop: ActorSystem) -> None:
             for number in range(10, 20):
                 loose.note(number)
 
-    book: Book = []
     loop.spawn(Strict, book)
     settle(loop)
     assert [entry for entry in book if isinstance(entry, int)] == [1, 2, 18, 19]
 
 
-def test_the_tree_shows_children_below_their_parent(loop: ActorSystem) -> None:
-    loop.options(name="p").spawn(Parent, [], "a", "b")
-    node = loop.tree().find("p")
-    assert node is not None
-    assert [below.name for below in node.children] == ["a", "b"]
-
-
 # --- monitors and links ---------------------------------------------------------------------------------------------------
 
 
-def test_a_down_of_a_monitored_actor_is_a_signal(loop: ActorSystem) -> None:
-    book: Book = []
-    watcher = loop.spawn(Watching, book)
-    other = loop.spawn(Noter, [])
+@pytest.mark.parametrize("kind", [Watching, Noter])
+def test_a_down_is_a_signal_for_an_actor_with_an_on_signal(
+    loop: ActorSystem, kind: type[Noter | Watching], book: Book
+) -> None:
+    watcher, other = loop.spawn(kind, book), loop.spawn(Noter, [])
     loop.monitor(id_of(watcher), id_of(other))
     other.crash()
     settle(loop)
-    (signal,) = book
-    assert isinstance(signal, Down)
-    assert signal.reason is ExitReason.PANIC
     assert is_alive(watcher)
-
-
-def test_a_down_is_ignored_without_an_on_signal(loop: ActorSystem) -> None:
-    book: Book = []
-    watcher, other = loop.spawn(Noter, book), loop.spawn(Noter, [])
-    loop.monitor(id_of(watcher), id_of(other))
-    other.crash()
-    settle(loop)
-    watcher.note("alive")
-    settle(loop)
-    assert book == ["alive"]
-
-
-def test_a_link_shares_the_end_and_calls_on_stop(loop: ActorSystem) -> None:
-    book: Book = []
-    one, two = loop.spawn(Lively, book), loop.spawn(Noter, [])
-    loop.link(id_of(one), id_of(two))
-    two.crash()
-    settle(loop)
-    assert loop.status(id_of(one)) is ActorStatus.FAILED
-    assert [entry[0] for entry in book[1:]] == ["stop"]
-
-
-def test_an_exit_is_a_signal_for_an_actor_that_traps_exits(loop: ActorSystem) -> None:
-    book: Book = []
-    one, two = loop.spawn(Watching, book), loop.spawn(Noter, [])
-    loop.trap_exits(id_of(one))
-    loop.link(id_of(one), id_of(two))
-    two.crash()
-    settle(loop)
-    (signal,) = book
-    assert isinstance(signal, Exit)
-    assert is_alive(one)
+    assert [(type(entry), entry.reason) for entry in book] == (
+        [(Down, ExitReason.PANIC)] if kind is Watching else []
+    )
 
 
 # --- many ---------------------------------------------------------------------------------------------------------------
 
 
-def test_a_parent_forgets_children_that_have_ended(loop: ActorSystem) -> None:
-    async def body() -> None:
-        parent = loop.spawn(Parent, [])
-        for number in range(300):
-            parent.add(str(number))
-            one = await parent.child(str(number))
-            one.leave()
-            await one.ended()
-        assert loop.statistics().alive == 1
-        assert await parent.child("7") is not None  # in a later turn: it has received all exits by now
-        assert [node.children for node in loop.tree()] == [()]
-
-    ride(loop, body)
-    check_statistics(loop)
+async def test_a_parent_forgets_children_that_have_ended(loop: ActorSystem) -> None:
+    parent = loop.spawn(Parent, [])
+    for number in range(300):
+        parent.add(str(number))
+        one = await parent.child(str(number))
+        one.leave()
+        await one.ended()
+    assert loop.statistics().alive == 1
+    assert await parent.child("7") is not None  # in a later turn: it has received all exits by now
+    assert [node.children for node in loop.tree()] == [()]
 
 
 class SignalLog(Noter):
@@ -503,17 +339,6 @@ class SignalLog(Noter):
 
     def on_signal(self, signal: Signal) -> None:
         self.book.append(signal)
-
-
-@pytest.mark.guarantee("G66")
-def test_the_exit_of_a_child_that_stops_in_on_start_is_a_signal(loop: ActorSystem) -> None:
-    book: Book = []
-    parent = loop.spawn(SignalLog, book)
-    assert answer(loop, parent.have(Brief)) is False
-    settle(loop)
-    (signal,) = book
-    assert isinstance(signal, ChildExit)
-    assert signal.reason is ExitReason.NORMAL
 
 
 @pytest.mark.guarantee("G66")

@@ -7,13 +7,12 @@ from contextvars import copy_context
 
 import pytest
 
-from bandstand.actor import ActorSystem, child, is_alive
+from bandstand.actor import ActorSystem, is_alive
 from bandstand.core import LoopConfig
 from bandstand.errors import TargetEndedError
-from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
-from tests.actor.context_reader import ContextReader, as_user, envelopes_of_a_send, request, user
-from tests.actor.players import Book, Puppet, elsewhere, ride, spin, turns
+from tests.actor.context_reader import ContextReader, as_user, envelopes_of_a_send, user
+from tests.actor.players import Book, Puppet, elsewhere, turns
 from tests.core.support import Boom, HostFactory, RecordingObserver, settle
 
 pytestmark = pytest.mark.guarantee("G70")
@@ -33,47 +32,27 @@ def test_a_plain_handler_sees_the_senders_variables_and_the_next_message_does_no
     assert user.get() == "nobody"
 
 
-def test_an_async_handler_sees_them_across_awaits(loop: ActorSystem) -> None:
-    book: Book = []
+def test_an_async_handler_sees_them_across_awaits(loop: ActorSystem, book: Book) -> None:
     handle = loop.spawn(ContextReader, book)
     as_user("ann", handle.look_slowly)
     handle.look_slowly()
     as_user("bob", handle.look_slowly)
     loop.run(until_idle=True)
     assert book == [["ann"] * 4, ["nobody"] * 4, ["bob"] * 4]
+    assert user.get() == "nobody"
 
 
-def test_asks_carry_them_too(loop: ActorSystem) -> None:
-    async def body() -> None:
-        handle = loop.spawn(ContextReader, [])
-        token = user.set("ann")
-        assert await handle.see() == "ann"
-        assert await handle.see_slowly() == ("ann", "ann")
-        user.reset(token)
-        assert await handle.see() == "nobody"
-        assert await handle.see_slowly() == ("nobody", "nobody")
-
-    ride(loop, body)
+async def test_asks_carry_them_too(loop: ActorSystem) -> None:
+    handle = loop.spawn(ContextReader, [])
+    token = user.set("ann")
+    assert await handle.see() == "ann"
+    assert await handle.see_slowly() == ("ann", "ann")
+    user.reset(token)
+    assert await handle.see() == "nobody"
+    assert await handle.see_slowly() == ("nobody", "nobody")
 
 
-def test_two_tasks_that_ask_one_actor_do_not_share_context(loop: ActorSystem) -> None:
-    async def body() -> None:
-        handle = loop.spawn(ContextReader, [])
-
-        async def one(name: str) -> None:
-            user.set(name)
-            for _ in range(10):
-                assert await handle.see_slowly() == (name, name)
-                assert await handle.see() == name
-
-        await asyncio.gather(*[one(f"user {number}") for number in range(5)])
-        assert user.get() == "nobody"
-
-    ride(loop, body)
-
-
-def test_nested_sends_carry_the_context_on(loop: ActorSystem) -> None:
-    book: Book = []
+def test_nested_sends_carry_the_context_on(loop: ActorSystem, book: Book) -> None:
     last = loop.spawn(ContextReader, book)
     first = loop.spawn(ContextReader, [], last)
     as_user("ann", first.pass_on)
@@ -81,16 +60,6 @@ def test_nested_sends_carry_the_context_on(loop: ActorSystem) -> None:
     first.pass_on()
     loop.run(until_idle=True)
     assert sorted(book) == ["ann", "bob", "nobody"]
-
-
-def test_a_chain_of_asks_carries_the_context_on(loop: ActorSystem) -> None:
-    async def body() -> str:
-        one = loop.spawn(ContextReader, [])
-        two = loop.spawn(ContextReader, [], one)
-        user.set("ann")
-        return await two.see_behind()
-
-    assert ride(loop, body) == "ann"
 
 
 def test_what_a_handler_sets_is_not_seen_by_the_sender_nor_by_the_next_message(loop: ActorSystem) -> None:
@@ -108,57 +77,45 @@ def test_what_a_handler_sets_is_not_seen_by_the_sender_nor_by_the_next_message(l
     assert book == ["changed", "changed slowly", "ann", "nobody"]
 
 
-def test_tasks_and_timeouts_inside_a_handler_work_in_the_carried_context(loop: ActorSystem) -> None:
-    async def body() -> None:
-        handle = loop.spawn(ContextReader, [])
-        user.set("ann")
-        assert await handle.in_a_task() == "ann"
-        assert await handle.with_timeout() == "ann"
-        assert await handle.cancelled() == "ann"
-
-    ride(loop, body)
+async def test_tasks_and_timeouts_inside_a_handler_work_in_the_carried_context(loop: ActorSystem) -> None:
+    handle = loop.spawn(ContextReader, [])
+    user.set("ann")
+    assert await handle.in_a_task() == "ann"
+    assert await handle.with_timeout() == "ann"
+    assert await handle.cancelled() == "ann"
 
 
-def test_a_cancellation_reaches_a_handler_in_a_carried_context(loop: ActorSystem) -> None:
-    book: Book = []
+async def test_a_cancellation_reaches_a_handler_in_a_carried_context(loop: ActorSystem, book: Book) -> None:
+    user.set("ann")
+    handle = loop.spawn(Puppet, [])
 
-    async def body() -> None:
-        user.set("ann")
-        handle = loop.spawn(Puppet, [])
+    async def stuck(me: Puppet) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            book.append(user.get())
+            raise
 
-        async def stuck(me: Puppet) -> None:
-            try:
-                await asyncio.Event().wait()
-            except asyncio.CancelledError:
-                book.append(user.get())
-                raise
-
-        handle.do_slowly(stuck)
-        await turns()
-        handle.stop()
-        await handle.ended()
-
-    ride(loop, body)
+    handle.do_slowly(stuck)
+    await turns()
+    handle.stop()
+    await handle.ended()
     assert book == ["ann"]
 
 
-def test_exceptions_propagate_out_of_a_carried_context(loop: ActorSystem) -> None:
-    async def body() -> None:
-        handle = loop.spawn(ContextReader, [])
-        user.set("ann")
-        with pytest.raises(Boom, match="ann"):
-            await handle.refuse()
-        assert is_alive(handle)
-        handle.crash()
-        with pytest.raises(TargetEndedError) as caught:
-            await handle.see()
-        assert str(caught.value.__cause__) == "ann"
-
-    ride(loop, body)
+async def test_exceptions_propagate_out_of_a_carried_context(loop: ActorSystem) -> None:
+    handle = loop.spawn(ContextReader, [])
+    user.set("ann")
+    with pytest.raises(Boom, match="ann"):
+        await handle.refuse()
+    assert is_alive(handle)
+    handle.crash()
+    with pytest.raises(TargetEndedError) as caught:
+        await handle.see()
+    assert str(caught.value.__cause__) == "ann"
 
 
-def test_other_threads_carry_their_context(loop: ActorSystem) -> None:
-    book: Book = []
+def test_other_threads_carry_their_context(loop: ActorSystem, book: Book) -> None:
     handle = loop.spawn(ContextReader, book)
 
     def work(name: str) -> None:
@@ -172,53 +129,26 @@ def test_other_threads_carry_their_context(loop: ActorSystem) -> None:
     assert book == ["ann", ["ann"] * 4, "nobody"]
 
 
-def test_blocking_asks_of_other_threads_carry_their_context(loop: ActorSystem) -> None:
-    async def body() -> None:
-        handle = loop.spawn(ContextReader, [])
+async def test_blocking_asks_of_other_threads_carry_their_context(loop: ActorSystem) -> None:
+    handle = loop.spawn(ContextReader, [])
 
-        def work() -> str:
-            user.set("ann")
-            return handle.see.blocking()
+    def work() -> str:
+        user.set("ann")
+        return handle.see.blocking()
 
-        assert await asyncio.to_thread(work) == "ann"
-        assert await handle.see() == "nobody"
-
-    ride(loop, body)
+    assert await asyncio.to_thread(work) == "ann"
+    assert await handle.see() == "nobody"
 
 
-def test_when_room_carries_context_variables(loop: ActorSystem) -> None:
-    book: Book = []
-
-    async def body() -> None:
-        handle = loop.options(mailbox=1).spawn(ContextReader, book)
-        token = user.set("ann")
-        handle.look()
-        landing = handle.look.when_room()
-        user.reset(token)
-        await landing
-        await handle.see()
-
-    ride(loop, body)
+async def test_when_room_carries_context_variables(loop: ActorSystem, book: Book) -> None:
+    handle = loop.options(mailbox=1).spawn(ContextReader, book)
+    token = user.set("ann")
+    handle.look()
+    landing = handle.look.when_room()
+    user.reset(token)
+    await landing
+    await handle.see()
     assert book == ["ann", "ann"]
-
-
-def test_several_variables_and_unset_ones(loop: ActorSystem) -> None:
-    book: Book = []
-
-    def start(me: Puppet) -> None:
-        book.append((user.get(), request.get()))
-
-    handle = loop.spawn(Puppet, book)
-    as_user("ann", lambda: handle.do(start))
-
-    def both() -> None:
-        request.set(7)
-        handle.do(start)
-
-    as_user("bob", both)
-    handle.do(start)
-    settle(loop)
-    assert book == [("ann", 0), ("bob", 7), ("nobody", 0)]
 
 
 @pytest.mark.slow
@@ -235,17 +165,6 @@ def test_the_context_a_loop_is_made_in_is_its_home_context(clock: VirtualClock) 
             assert book == ["home", "ann"]
     finally:
         user.set("nobody")
-
-
-def test_supervised_children_see_the_senders_variables(loop: ActorSystem) -> None:
-    book: Book = []
-    root = spawn_supervisor(loop, SupervisorSpec(children=[child("seer").of(ContextReader, book)]))
-    settle(loop)
-    handle = root.handle(ContextReader, "seer")
-    as_user("ann", handle.look)
-    as_user("ann", handle.look_slowly)
-    loop.run(until_idle=True)
-    assert book == ["ann", ["ann"] * 4]
 
 
 # --- no envelope without a difference -----------------------------------------------------------------------------------------
@@ -279,9 +198,7 @@ def test_with_carry_context_off_nothing_travels(clock: VirtualClock, loop_factor
         assert book == ["nobody", ["nobody"] * 4]
 
 
-def test_a_dead_letter_shows_its_data_without_the_envelope(
-    loop: ActorSystem, diary: RecordingObserver
-) -> None:
+def test_a_dead_letter_shows_no_envelope(loop: ActorSystem, diary: RecordingObserver) -> None:
     handle = loop.spawn(ContextReader, [])
     as_user("ann", lambda: handle.change("x"))
     handle.stop()
@@ -291,9 +208,7 @@ def test_a_dead_letter_shows_its_data_without_the_envelope(
 # --- beside messages ----------------------------------------------------------------------------------------------------------
 
 
-def test_background_work_has_the_context_of_its_starter(loop: ActorSystem) -> None:
-    book: Book = []
-
+def test_background_work_has_the_context_of_its_starter(loop: ActorSystem, book: Book) -> None:
     async def look() -> str:
         await turns()
         return user.get()
@@ -305,11 +220,3 @@ def test_background_work_has_the_context_of_its_starter(loop: ActorSystem) -> No
     as_user("ann", lambda: handle.do(begin))
     loop.run(until_idle=True)
     assert book == [("ann", "ann")]
-
-
-def test_polling_by_hand_carries_context_variables(loop: ActorSystem) -> None:
-    book: Book = []
-    handle = loop.spawn(ContextReader, book)
-    as_user("ann", handle.look_slowly)
-    spin(loop)
-    assert book == [["ann"] * 4]

@@ -91,21 +91,14 @@ def test_an_actor_without_a_supervisor(loop: ActorSystem, caplog: pytest.LogCapt
     assert "\n  class: Counter\n  message: Counter.scale('x', plus=1)\n  state: total=5\n" in report
 
 
-def test_a_supervised_actor(loop: ActorSystem, caplog: pytest.LogCaptureFixture) -> None:
-    tree = spawn_supervisor(loop, SupervisorSpec(children=[child("kid").of(Counter, 7)]))
-    tree.handle(Counter, "kid").add("x")
+@pytest.mark.parametrize("mode", [RestartPolicy.ALWAYS, RestartPolicy.NEVER])
+def test_a_supervised_actor(loop: ActorSystem, caplog: pytest.LogCaptureFixture, mode: RestartPolicy) -> None:
+    spec = child("kid", restart=mode).of(Counter, 7)
+    spawn_supervisor(loop, SupervisorSpec(children=[spec])).handle(Counter, "kid").add("x")
     settle(loop)
     report = report_of(caplog)
-    assert "restarts child 'kid': reason PANIC" in report
+    assert mode is RestartPolicy.NEVER or "restarts child 'kid': reason PANIC" in report
     assert "\n  class: Counter\n  message: Counter.add('x')\n  state: total=7\n" in report
-
-
-def test_a_child_that_is_not_restarted(loop: ActorSystem, caplog: pytest.LogCaptureFixture) -> None:
-    spec = child("kid", restart=RestartPolicy.NEVER).of(Counter, 7)
-    tree = spawn_supervisor(loop, SupervisorSpec(children=[spec]))
-    tree.handle(Counter, "kid").add("x")
-    settle(loop)
-    assert "\n  class: Counter\n  message: Counter.add('x')\n  state: total=7\n" in report_of(caplog)
 
 
 @pytest.mark.parametrize("method", ["add_later", "add_all"])
@@ -116,21 +109,28 @@ def test_other_kinds_of_methods(loop: ActorSystem, caplog: pytest.LogCaptureFixt
     assert f"\n  message: {shown}\n" in report_of(caplog)
 
 
-def test_a_class_without_a_summary(loop: ActorSystem, caplog: pytest.LogCaptureFixture) -> None:
-    loop.spawn(Silent).fail()
-    settle(loop)
-    report = report_of(caplog)
-    assert "\n  message: Silent.fail()\n" in report
-    assert "state:" not in report
+def test_a_class_without_a_summary_and_what_cannot_be_shown(
+    loop: ActorSystem, caplog: pytest.LogCaptureFixture
+) -> None:
+    unshowable = "Counter.add(<Unshowable: its repr() raised ValueError>)"
+    for kind, words in (
+        (Silent, "\n  message: Silent.fail()\n"),
+        (Confused, "\n  state: (describe_state() raised KeyError)\n"),
+        (Counter, unshowable),
+    ):
+        caplog.clear()
+        handle: Any = loop.spawn(kind)
+        if kind is Counter:
+            handle.add(Unshowable())
+        else:
+            handle.fail()
+        settle(loop)
+        report = report_of(caplog)
+        assert words in report
+        assert ("state:" in report) is ("Silent" not in words)
 
 
-def test_a_summary_that_fails(loop: ActorSystem, caplog: pytest.LogCaptureFixture) -> None:
-    loop.spawn(Confused).fail()
-    settle(loop)
-    assert "\n  state: (describe_state() raised KeyError)\n" in report_of(caplog)
-
-
-def test_long_and_hostile_texts_are_cut_and_stay_on_their_line(
+def test_long_texts_are_cut_and_stay_on_their_line(
     loop: ActorSystem, caplog: pytest.LogCaptureFixture
 ) -> None:
     loop.spawn(Verbose).fail("x" * 10_000)
@@ -141,12 +141,6 @@ def test_long_and_hostile_texts_are_cut_and_stay_on_their_line(
     assert state.startswith("  state: line\\nforged yyy")
     assert len(message) < 400
     assert len(state) < 400
-
-
-def test_an_argument_that_cannot_be_shown(loop: ActorSystem, caplog: pytest.LogCaptureFixture) -> None:
-    loop.spawn(Counter).add(Unshowable())
-    settle(loop)
-    assert "Counter.add(<Unshowable: its repr() raised ValueError>)" in report_of(caplog)
 
 
 def test_a_raw_actor(loop: ActorSystem, caplog: pytest.LogCaptureFixture) -> None:
@@ -162,9 +156,7 @@ def test_a_raw_actor(loop: ActorSystem, caplog: pytest.LogCaptureFixture) -> Non
     assert "parse\n  message: {'a': 1}\n" in report
 
 
-def test_a_failure_outside_of_messages_names_none(
-    loop: ActorSystem, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_failure_outside_of_messages(loop: ActorSystem, caplog: pytest.LogCaptureFixture) -> None:
     def idle(ctx: Context[None], data: object) -> None: ...
 
     actor = loop.kernel.actors.spawn(idle, None, "idle", 100, None, None, None)
@@ -189,9 +181,7 @@ def test_the_traceback_starts_in_the_users_code(
 
 @pytest.mark.guarantee("G326")
 @pytest.mark.parametrize("debug", [False, True])
-def test_the_cause_of_a_failed_ask_starts_in_the_users_code(
-    loop: ActorSystem, monkeypatch: pytest.MonkeyPatch, debug: bool
-) -> None:
+def test_the_cause_of_a_failed_ask(loop: ActorSystem, monkeypatch: pytest.MonkeyPatch, debug: bool) -> None:
     class Broken(Actor):
         @ask
         def value(self) -> int:

@@ -12,8 +12,7 @@ from bandstand.actor import Actor, ActorSystem, Reply, ask, child, tell
 from bandstand.core import ExitReason
 from bandstand.errors import AskCycleError, AskTimeoutError, TargetEndedError
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
-from bandstand.testing import VirtualClock
-from tests.actor.asking import CAP, RunSystem, ended, got, outcome, run_system, turns, watch
+from tests.actor.asking import CAP, ended, got, outcome, turns, watch
 
 pytestmark = pytest.mark.guarantee("G63")
 
@@ -113,280 +112,156 @@ def named(loop: ActorSystem, *names: str) -> list[Node]:
 # --- cycles -----------------------------------------------------------------------------------------------------------
 
 
-def test_an_actor_that_asks_itself_gets_a_cycle_error(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        [alone] = named(loop, "alone")
-        with pytest.raises(AskCycleError, match=r"'alone' .* asks 'alone' .* for Node\.ping\(\)"):
-            await alone.through(alone)
-        # The ask was cancelled: it is not handled later.
-        assert await alone.ping() == "pong"
-        assert ended(loop.ask_statistics()) == {"answered": 1, "failed": 1, "cancelled": 1}
-
-    run_everywhere(story)
+async def test_an_actor_that_asks_itself_gets_a_cycle_error(system: ActorSystem) -> None:
+    [alone] = named(system, "alone")
+    with pytest.raises(AskCycleError, match=r"'alone' .* asks 'alone' .* for Node\.ping\(\)"):
+        await alone.through(alone)
+    # The ask was cancelled: it is not handled later.
+    assert await alone.ping() == "pong"
+    assert ended(system.ask_statistics()) == {"answered": 1, "failed": 1, "cancelled": 1}
 
 
-def test_two_actors_that_ask_each_other_get_a_cycle_error(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        first, second = named(loop, "first", "second")
-        with pytest.raises(AskCycleError) as caught:
-            await first.through(second, first)
-        text = str(caught.value)
-        assert text.index("'second'") < text.index("asks 'first'") < text.index("waits for 'second'")
-        assert "Node.ping()" in text
-        assert "Node.through()" in text
-        assert await first.ping() == await second.ping() == "pong"
-
-    run_everywhere(story)
-
-
-@pytest.mark.parametrize("size", [3, 4, 10])
-def test_the_error_of_a_longer_cycle_names_all_actors(run_everywhere: RunSystem, size: int) -> None:
-    async def story(loop: ActorSystem) -> None:
-        nodes = named(loop, *(f"node {number}" for number in range(size)))
-        with pytest.raises(AskCycleError) as caught:
-            await nodes[0].through(*nodes[1:], nodes[0])
-        text = str(caught.value)
-        # First the actor that closes the cycle, then the waits from the actor it asks.
-        places = [text.index(f"waits for 'node {number}'") for number in range(1, size)]
-        assert places == sorted(places)
-        assert text.startswith(f"'node {size - 1}'")
-        for node in nodes:
-            assert await node.ping() == "pong"
-
-    run_everywhere(story)
+@pytest.mark.parametrize("size", [2, 3, 10])
+async def test_the_error_of_a_cycle_names_all_actors_and_methods(system: ActorSystem, size: int) -> None:
+    nodes = named(system, *(f"node {number}" for number in range(size)))
+    with pytest.raises(AskCycleError) as caught:
+        await nodes[0].through(*nodes[1:], nodes[0])
+    text = str(caught.value)
+    # First the actor that closes the cycle, then the waits from the actor it asks.
+    places = [text.index(f"waits for 'node {number}'") for number in range(1, size)]
+    assert places == sorted(places)
+    assert text.startswith(f"'node {size - 1}'")
+    assert "Node.ping()" in text
+    assert "Node.through()" in text
+    for node in nodes:
+        assert await node.ping() == "pong"
 
 
 THROUGH = pytest.mark.parametrize("method", ["through_gather", "through_wait_for", "through_coroutines"])
 
 
 @THROUGH
-def test_a_cycle_through_asyncio_helpers_is_found(run_everywhere: RunSystem, method: str) -> None:
-    async def story(loop: ActorSystem) -> None:
-        first, second = named(loop, "first", "second")
-        with pytest.raises(AskCycleError) as caught:
-            await getattr(first, method)(second, first)
-        # The one that waits last closes the cycle: an asyncio task starts a turn later.
-        assert "'first'" in str(caught.value)
-        assert "'second'" in str(caught.value)
-        await turns()
-        assert await first.ping() == await second.ping() == "pong"
-
-    run_everywhere(story)
+async def test_a_cycle_through_asyncio_helpers_is_found(system: ActorSystem, method: str) -> None:
+    first, second = named(system, "first", "second")
+    with pytest.raises(AskCycleError) as caught:
+        await getattr(first, method)(second, first)
+    # The one that waits last closes the cycle: an asyncio task starts a turn later.
+    assert "'first'" in str(caught.value)
+    assert "'second'" in str(caught.value)
+    await turns()
+    assert await first.ping() == await second.ping() == "pong"
 
 
-@THROUGH
-def test_an_actor_that_asks_itself_through_asyncio_helpers_is_found(
-    run_everywhere: RunSystem, method: str
-) -> None:
-    async def story(loop: ActorSystem) -> None:
-        [alone] = named(loop, "alone")
-        with pytest.raises(AskCycleError, match=r"'alone' .* asks 'alone'"):
-            await getattr(alone, method)(alone)
-        await turns()
-        assert await alone.ping() == "pong"
-
-    run_everywhere(story)
-
-
-def test_a_cycle_with_a_wait_for_room_is_found(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        first = loop.options(name="first").spawn(Node)
-        second, gate = loop.options(name="second", mailbox=CAP).spawn(Node), Event()
-        holding = watch(second.hold_then(gate, first))
-        await turns()
-        while second.note.try_send("filler"):
-            pass
-        pushing = watch(first.push(second))
-        await turns()
-        assert not pushing.done()
-        gate.set()
-        error = await holding
-        assert isinstance(error, AskCycleError)
-        assert "'first'" in str(error)
-        assert "Node.note()" in str(error)
-        assert await pushing == "in"
-
-    run_everywhere(story)
+async def test_a_cycle_with_a_wait_for_room_is_found(system: ActorSystem) -> None:
+    first = system.options(name="first").spawn(Node)
+    second, gate = system.options(name="second", mailbox=CAP).spawn(Node), Event()
+    holding = watch(second.hold_then(gate, first))
+    await turns()
+    while second.note.try_send("filler"):
+        pass
+    pushing = watch(first.push(second))
+    await turns()
+    assert not pushing.done()
+    gate.set()
+    error = await holding
+    assert isinstance(error, AskCycleError)
+    assert "'first'" in str(error)
+    assert "Node.note()" in str(error)
+    assert await pushing == "in"
 
 
-def test_a_wait_for_room_that_closes_a_cycle_sends_nothing(run_everywhere: RunSystem) -> None:
-    log: list[Any] = []
-
-    class Opener(Actor, ask_timeout=None):
+async def test_a_wait_for_room_that_closes_a_cycle_sends_nothing(system: ActorSystem, log: list[Any]) -> None:
+    class Opener(Node, ask_timeout=None):
         @ask(raises=AskCycleError)
         async def open(self, gate: Event, node: Node) -> str:
             await gate.wait()
-            return await node.push(self.me)  # type: ignore[arg-type]  # it also has a `note`
+            return await node.push(self.me)
 
-        @tell
-        def note(self, what: str) -> None:
-            log.append(what)
-
-    async def story(loop: ActorSystem) -> None:
-        opener, gate = loop.options(mailbox=CAP).spawn(Opener), Event()
-        opening = watch(opener.open(gate, loop.spawn(Node)))
-        await turns()
-        while opener.note.try_send("filler"):
-            pass
-        gate.set()
-        assert isinstance(await opening, AskCycleError)
-        await turns()
-        assert log == ["filler"] * 3
-
-    run_everywhere(story)
+    opener, gate = system.options(mailbox=CAP).spawn(Opener, log), Event()
+    opening = watch(opener.open(gate, system.spawn(Node)))
+    await turns()
+    while opener.note.try_send("filler"):
+        pass
+    gate.set()
+    assert isinstance(await opening, AskCycleError)
+    await turns()
+    assert log == ["filler"] * 3
 
 
-def test_a_cycle_with_a_wait_for_an_exit_is_found(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        first, second = named(loop, "first", "second")
-        waiting = watch(first.read_end(second))
-        await turns()
-        with pytest.raises(AskCycleError, match=r"'second' .* asks 'first'"):
-            await second.through(first)
-        second.stop()
-        assert await waiting is ExitReason.NORMAL
-        [alone] = named(loop, "alone")
-        with pytest.raises(AskCycleError):
-            await alone.read_end(alone)
-
-    run_everywhere(story)
+async def test_a_cycle_with_a_wait_for_an_exit_is_found(system: ActorSystem) -> None:
+    first, second = named(system, "first", "second")
+    waiting = watch(first.read_end(second))
+    await turns()
+    with pytest.raises(AskCycleError, match=r"'second' .* asks 'first'"):
+        await second.through(first)
+    second.stop()
+    assert await waiting is ExitReason.NORMAL
+    [alone] = named(system, "alone")
+    with pytest.raises(AskCycleError):
+        await alone.read_end(alone)
 
 
-def test_a_cycle_through_the_next_incarnation_is_found(run_everywhere: RunSystem) -> None:
+async def test_a_cycle_through_the_next_incarnation_is_found(system: ActorSystem) -> None:
     class Fragile(Node, ask_timeout=None):
         @ask
         def fail(self) -> None:
             raise ValueError
 
-    async def story(loop: ActorSystem) -> None:
-        spec = SupervisorSpec(children=[child("fragile", keep_mailbox=True).of(Fragile)])
-        fragile = spawn_supervisor(loop, spec).handle(Fragile, "fragile")
-        [first], gate = named(loop, "first"), Event()
-        holding, failing = fragile.hold(gate), fragile.fail()
-        # It is queued while its target fails, and the next incarnation handles it.
-        waiting = watch(first.through(fragile, first))
-        await turns()
-        gate.set()
-        assert await holding == "held"
-        assert isinstance(await outcome(failing), TargetEndedError)
-        await turns(20)
-        assert waiting.done()
-        assert isinstance(await waiting, AskCycleError)
-
-    run_everywhere(story)
+    spec = SupervisorSpec(children=[child("fragile", keep_mailbox=True).of(Fragile)])
+    fragile = spawn_supervisor(system, spec).handle(Fragile, "fragile")
+    [first], gate = named(system, "first"), Event()
+    holding, failing = fragile.hold(gate), fragile.fail()
+    # It is queued while its target fails, and the next incarnation handles it.
+    waiting = watch(first.through(fragile, first))
+    await turns()
+    gate.set()
+    assert await holding == "held"
+    assert isinstance(await outcome(failing), TargetEndedError)
+    await turns(20)
+    assert waiting.done()
+    assert isinstance(await waiting, AskCycleError)
 
 
 # --- not cycles -------------------------------------------------------------------------------------------------------
 
 
-def test_an_ask_in_the_background_closes_no_cycle(run_everywhere: RunSystem) -> None:
+async def test_an_ask_in_the_background_closes_no_cycle(system: ActorSystem) -> None:
     log: list[Any] = []
-
-    async def story(loop: ActorSystem) -> None:
-        first, second = loop.spawn(Node, log), loop.spawn(Node)
-        first.in_background(second, first)
-        await turns(20)
-        assert log == ["pong"]
-        first.in_background(first, second)
-        await turns(20)
-        assert log == ["pong", "pong"]
-
-    run_everywhere(story)
+    first, second = system.spawn(Node, log), system.spawn(Node)
+    first.in_background(second, first)
+    await turns(20)
+    assert log == ["pong"]
+    first.in_background(first, second)
+    await turns(20)
+    assert log == ["pong", "pong"]
 
 
-def test_a_reply_that_is_not_awaited_is_not_a_wait(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        first, second = loop.spawn(Node), loop.spawn(Node)
-        first.ask_only(second)
-        # The second one asks back at once; the first has a reply and does not await it.
-        await turns(20)
-        assert await first.read_kept() == "pong"
-
-    run_everywhere(story)
+async def test_a_reply_that_is_not_awaited_is_not_a_wait(system: ActorSystem) -> None:
+    first, second = system.spawn(Node), system.spawn(Node)
+    first.ask_only(second)
+    # The second one asks back at once; the first has a reply and does not await it.
+    await turns(20)
+    assert await first.read_kept() == "pong"
 
 
-def test_a_reply_that_is_awaited_in_a_later_turn_belongs_to_that_turn(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        first, second, third, gate = loop.spawn(Node), loop.spawn(Node), loop.spawn(Node), Event()
-        holding = second.hold(gate)
-        await turns()
-        first.ask_only(second)
-        reading = watch(first.read_kept())
-        await turns()
-        # Now the first waits for the second, which has not handled that ask yet and will ask the first in it.
-        gate.set()
-        assert await holding == "held"
-        error = await reading
-        assert isinstance(error, TargetEndedError | AskCycleError)
-        assert await third.ping() == "pong"
-
-    run_everywhere(story)
+async def test_a_reply_that_is_awaited_in_a_later_turn_belongs_to_that_turn(system: ActorSystem) -> None:
+    first, second, third, gate = system.spawn(Node), system.spawn(Node), system.spawn(Node), Event()
+    holding = second.hold(gate)
+    await turns()
+    first.ask_only(second)
+    reading = watch(first.read_kept())
+    await turns()
+    # Now the first waits for the second, which has not handled that ask yet and will ask the first in it.
+    gate.set()
+    assert await holding == "held"
+    error = await reading
+    assert isinstance(error, TargetEndedError | AskCycleError)
+    assert await third.ping() == "pong"
 
 
-def test_two_actors_that_ask_a_third_are_not_a_cycle(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        first, second, third, gate = *named(loop, "first", "second", "third"), Event()
-        holding = third.hold(gate)
-        waiting = [
-            watch(first.through(third)),
-            watch(second.through(third)),
-            watch(first.through(second, third)),
-        ]
-        await turns()
-        gate.set()
-        assert await holding == "held"
-        assert await asyncio.gather(*waiting) == ["pong"] * 3
-
-    run_everywhere(story)
-
-
-def test_a_diamond_is_not_a_cycle(run_everywhere: RunSystem) -> None:
-    class Top(Actor, ask_timeout=None):
-        @ask
-        async def both(self, left: Node, right: Node, bottom: Node) -> tuple[str, str, str]:
-            return await asyncio.gather(left.through(bottom), right.through(bottom), bottom.ping())
-
-    async def story(loop: ActorSystem) -> None:
-        left, right, bottom = named(loop, "left", "right", "bottom")
-        assert list(await loop.spawn(Top).both(left, right, bottom)) == ["pong"] * 3
-
-    run_everywhere(story)
-
-
-def test_a_wait_that_has_ended_closes_no_cycle(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        first, second = named(loop, "first", "second")
-        for _ in range(3):
-            assert await first.through(second) == "pong"
-            assert await second.through(first) == "pong"
-            gone = watch(first.through(second, second, second))
-            await turns()
-            gone.cancel()
-            with pytest.raises(AskCycleError):
-                await first.through(second, first)
-        cut = watch(first.through(second))
-        cut.cancel()
-        await turns()
-        assert await second.through(first) == "pong"
-
-    run_everywhere(story)
-
-
-def test_asks_from_outside_all_actors_close_no_cycle(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        first, second = named(loop, "first", "second")
-        both = await asyncio.gather(first.through(second), second.ping(), first.ping(), second.ping())
-        assert list(both) == ["pong"] * 4
-
-    run_everywhere(story)
-
-
-def test_a_cycle_through_a_task_ends_at_the_deadline(clock: VirtualClock) -> None:
-    async def story(loop: ActorSystem) -> None:
-        first, second = named(loop, "first", "second")
-        assert await first.through_own_task(second, first) == "deadline"
-
-    run_system(story, clock=clock)
+async def test_a_cycle_through_a_task_ends_at_the_deadline(virtual_system: ActorSystem) -> None:
+    first, second = named(virtual_system, "first", "second")
+    assert await first.through_own_task(second, first) == "deadline"
 
 
 class Relay(Actor, ask_timeout=None):
@@ -421,12 +296,8 @@ class Relay(Actor, ask_timeout=None):
         return self.got
 
 
-def test_an_asker_that_has_its_answer_but_has_not_run_is_not_waiting(run_everywhere: RunSystem) -> None:
+async def test_an_asker_that_has_its_answer_but_has_not_run_is_not_waiting(system: ActorSystem) -> None:
     """The second one answers and asks back in one visit: the first has not run in between."""
-
-    async def story(loop: ActorSystem) -> None:
-        one, two = loop.spawn(Relay), loop.spawn(Relay)
-        assert await one.call(two) == "first"
-        assert await two.heard() == "pong"
-
-    run_everywhere(story)
+    one, two = system.spawn(Relay), system.spawn(Relay)
+    assert await one.call(two) == "first"
+    assert await two.heard() == "pong"

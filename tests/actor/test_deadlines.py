@@ -13,22 +13,11 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, ActorSystem, Reply, ask, child
+from bandstand.actor import Actor, ActorSystem, Reply, ask
 from bandstand.core import LoopConfig
 from bandstand.errors import AskTimeoutError, DeclarationError, InvalidArgumentError
-from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
-from tests.actor.asking import (
-    Oracle,
-    RunSystem,
-    audit,
-    ended,
-    is_at_rest,
-    is_pending,
-    outcome,
-    turns,
-    watch,
-)
+from tests.actor.asking import Oracle, audit, ended, is_at_rest, is_pending, outcome, turns, watch
 
 pytestmark = pytest.mark.guarantee("G61")
 
@@ -70,57 +59,27 @@ ENDLESS: dict[str, Callable[[ActorSystem, Event], Reply[int]]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_deadline_comes_from_the_call_the_spawn_or_the_class(
-    run_virtual: RunSystem, clock: VirtualClock, way: str
+async def test_where_a_deadline_comes_from(
+    virtual_system: ActorSystem, clock: VirtualClock, way: str
 ) -> None:
     ask_so, ms = WAYS[way]
-
-    async def story(loop: ActorSystem) -> None:
-        start = clock.now_ns()
-        with pytest.raises(AskTimeoutError):
-            await ask_so(loop)
-        # Never early; late by at most two roundings to whole milliseconds.
-        assert ms <= waited(clock, start) <= ms + 2
-        assert ended(loop.ask_statistics()) == {"expired": 1}
-
-    run_virtual(story)
+    start = clock.now_ns()
+    with pytest.raises(AskTimeoutError):
+        await ask_so(virtual_system)
+    # Never early; late by at most two roundings to whole milliseconds.
+    assert ms <= waited(clock, start) <= ms + 2
+    assert ended(virtual_system.ask_statistics()) == {"expired": 1}
 
 
 @pytest.mark.parametrize("way", ENDLESS)
-def test_none_means_no_deadline(run_virtual: RunSystem, way: str) -> None:
-    async def story(loop: ActorSystem) -> None:
-        gate = Event()
-        reply = watch(ENDLESS[way](loop, gate))
-        oracle = loop.spawn(Oracle)
-        assert await oracle.slow.within(None)(365 * 24 * 3600 * 1000, 1) == 1
-        assert not reply.done()
-        gate.set()
-        assert await reply == 0
-
-    run_virtual(story)
-
-
-def test_within_does_not_change_the_handle(run_virtual: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle = loop.spawn(Oracle)
-        short = oracle.slow.within(0.01)
-        assert type(await outcome(short(20))) is AskTimeoutError
-        assert await oracle.slow(20, 1) == 1
-        assert await short(5, 2) == 2
-
-    run_virtual(story)
-
-
-def test_a_supervised_handle_has_the_deadline_of_its_class(
-    run_virtual: RunSystem, clock: VirtualClock
-) -> None:
-    async def story(loop: ActorSystem) -> None:
-        root = spawn_supervisor(loop, SupervisorSpec(children=[child("patient").of(Patient)]))
-        start = clock.now_ns()
-        assert type(await outcome(root.handle(Patient, "patient").held(Event()))) is AskTimeoutError
-        assert waited(clock, start) >= 30_000
-
-    run_virtual(story)
+async def test_none_means_no_deadline(virtual_system: ActorSystem, way: str) -> None:
+    gate = Event()
+    reply = watch(ENDLESS[way](virtual_system, gate))
+    oracle = virtual_system.spawn(Oracle)
+    assert await oracle.slow.within(None)(365 * 24 * 3600 * 1000, 1) == 1
+    assert not reply.done()
+    gate.set()
+    assert await reply == 0
 
 
 @pytest.mark.parametrize("ms", [-1, -0.5, nan, inf, "5", True, 10**13, timedelta(seconds=-1)])
@@ -135,130 +94,66 @@ def test_an_invalid_deadline_is_refused(loop: ActorSystem, ms: Any) -> None:
             type("Bad", (Actor,), {}, ask_timeout=ms)
 
 
-def test_the_timeout_error_names_target_method_time_and_depth(run_virtual: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle = loop.options(name="delphi").spawn(Oracle)
-        reply = oracle.held.within(0.25)(Event())
-        await turns()
-        for number in range(3):
-            oracle.note(str(number))
-        error = await outcome(reply)
-        assert isinstance(error, AskTimeoutError)
-        assert isinstance(error, TimeoutError)
-        assert "'delphi'" in error.target
-        assert error.method == "Oracle.held()"
-        assert 0.25 <= error.waited <= 0.252
-        assert error.depth == 3
-        for part in ("'delphi'", "Oracle.held()", f"{error.waited * 1000:.0f} ms", "3 more messages"):
-            assert part in str(error)
-
-    run_virtual(story)
+async def test_the_timeout_error_names_target_method_time_and_depth(virtual_system: ActorSystem) -> None:
+    oracle = virtual_system.options(name="delphi").spawn(Oracle)
+    reply = oracle.held.within(0.25)(Event())
+    await turns()
+    for number in range(3):
+        oracle.note(str(number))
+    error = await outcome(reply)
+    assert isinstance(error, AskTimeoutError)
+    assert isinstance(error, TimeoutError)
+    assert "'delphi'" in error.target
+    assert error.method == "Oracle.held()"
+    assert 0.25 <= error.waited <= 0.252
+    assert error.depth == 3
+    for part in ("'delphi'", "Oracle.held()", f"{error.waited * 1000:.0f} ms", "3 more messages"):
+        assert part in str(error)
 
 
-def test_the_deadline_counts_from_the_ask_not_from_the_await(
-    run_virtual: RunSystem, clock: VirtualClock
+async def test_an_ask_that_is_awaited_after_its_deadline_ends_at_once(
+    virtual_system: ActorSystem, clock: VirtualClock
 ) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle, other = loop.spawn(Oracle), loop.spawn(Oracle)
-        start = clock.now_ns()
-        reply = oracle.held.within(0.1)(Event())
-        await other.slow(60)
-        error = await outcome(reply)
-        assert isinstance(error, AskTimeoutError)
-        assert 0.1 <= error.waited <= 0.102
-        assert 100 <= waited(clock, start) <= 102
-
-    run_virtual(story)
+    reply = virtual_system.spawn(Oracle).held.within(0.1)(Event())
+    await virtual_system.spawn(Oracle).slow(3000)
+    assert is_pending(reply)
+    before = clock.now_ns()
+    error = await outcome(reply)
+    assert isinstance(error, AskTimeoutError)
+    assert error.waited >= 3
+    assert waited(clock, before) <= 1
 
 
-def test_an_ask_that_is_awaited_after_its_deadline_ends_at_once(
-    run_virtual: RunSystem, clock: VirtualClock
-) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle, other = loop.spawn(Oracle), loop.spawn(Oracle)
-        reply = oracle.held.within(0.1)(Event())
-        await other.slow(3000)
-        assert is_pending(reply)
-        before = clock.now_ns()
-        error = await outcome(reply)
-        assert isinstance(error, AskTimeoutError)
-        assert error.waited >= 3
-        assert waited(clock, before) <= 1
-
-    run_virtual(story)
-
-
-def test_an_answer_in_time_is_returned_even_if_awaited_late(run_virtual: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle, other = loop.spawn(Oracle), loop.spawn(Oracle)
-        reply = oracle.plain.within(0.001)(7)
-        await other.slow(3000)
-        assert await reply == 7
-
-    run_virtual(story)
-
-
-def test_an_answer_before_the_deadline_cancels_the_timer(run_virtual: RunSystem, clock: VirtualClock) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle = loop.spawn(Oracle)
-        for number in range(50):
-            assert await oracle.slow(1, number) == number
-        # No timer is left.
-        assert is_at_rest(loop)
-        start = clock.now_ns()
-        assert await oracle.slow.within(None)(2 * DEFAULT) == 0
-        assert waited(clock, start) >= 2 * DEFAULT
-        assert ended(loop.ask_statistics()) == {"answered": 51}
-
-    run_virtual(story)
+async def test_an_answer_cancels_the_timer(virtual_system: ActorSystem, clock: VirtualClock) -> None:
+    oracle = virtual_system.spawn(Oracle)
+    for number in range(50):
+        assert await oracle.slow(1, number) == number
+    # No timer is left.
+    assert is_at_rest(virtual_system)
+    start = clock.now_ns()
+    assert await oracle.slow.within(None)(2 * DEFAULT) == 0
+    assert waited(clock, start) >= 2 * DEFAULT
+    assert ended(virtual_system.ask_statistics()) == {"answered": 51}
 
 
 @pytest.mark.guarantee("G60")
 @pytest.mark.parametrize("wait_in", ["handler", "mailbox"])
-def test_a_late_answer_is_dropped_and_counted(run_virtual: RunSystem, wait_in: str) -> None:
+async def test_a_late_answer_is_dropped_and_counted(virtual_system: ActorSystem, wait_in: str) -> None:
     log: list[str] = []
-
-    async def story(loop: ActorSystem) -> None:
-        oracle, gate = loop.spawn(Oracle, log), Event()
-        if wait_in == "mailbox":
-            oracle.block(gate)
-        reply = oracle.held.within(0.01)(gate, 1)
-        first = await outcome(reply)
-        assert isinstance(first, AskTimeoutError)
-        assert loop.ask_statistics().late == 0
-        gate.set()
-        await turns()
-        # The handler continued, and its answer was dropped.
-        assert log == ["begins 1", "goes on 1"]
-        assert ended(loop.ask_statistics()) == {"expired": 1, "late": 1}
-        assert str(await outcome(reply)) == str(first)
-        assert await oracle.plain(2) == 2
-
-    run_virtual(story)
-
-
-@pytest.mark.guarantee("G60")
-@pytest.mark.parametrize("ending", ["declared", "stop", "kill"])
-def test_an_expired_ask_does_not_change_again(run_virtual: RunSystem, ending: str) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle, gate = loop.spawn(Oracle), Event()
+    oracle, gate = virtual_system.spawn(Oracle, log), Event()
+    if wait_in == "mailbox":
         oracle.block(gate)
-        reply = oracle.declared.within(0.01)(KeyError("late"))
-        assert isinstance(await outcome(reply), AskTimeoutError)
-        if ending == "declared":
-            gate.set()
-        else:
-            getattr(oracle, ending)()
-        await turns()
-        assert isinstance(await outcome(reply), AskTimeoutError)
-        # A declared error is an answer; an exit is not.
-        assert (
-            ended(loop.ask_statistics()) == {"expired": 1, "late": 1}
-            if ending == "declared"
-            else {"expired": 1}
-        )
-
-    run_virtual(story)
+    reply = oracle.held.within(0.01)(gate, 1)
+    first = await outcome(reply)
+    assert isinstance(first, AskTimeoutError)
+    assert virtual_system.ask_statistics().late == 0
+    gate.set()
+    await turns()
+    # The handler continued, and its answer was dropped.
+    assert log == ["begins 1", "goes on 1"]
+    assert ended(virtual_system.ask_statistics()) == {"expired": 1, "late": 1}
+    assert str(await outcome(reply)) == str(first)
+    assert await oracle.plain(2) == 2
 
 
 def test_asks_of_actors_end_at_their_deadline_under_run(clock: VirtualClock) -> None:
@@ -297,9 +192,7 @@ class Token:
 
 @pytest.mark.slow
 @pytest.mark.guarantee("G61")
-def test_a_timed_out_ask_that_is_still_queued_does_not_keep_the_asker_alive(
-    loop: ActorSystem, clock: VirtualClock
-) -> None:
+def test_a_queued_ask_does_not_keep_its_asker_alive(loop: ActorSystem, clock: VirtualClock) -> None:
     """The traceback of the error must not hold the asker's frames while its message is queued."""
     held: list[weakref.ref[Token]] = []
 

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import re
 from collections.abc import Callable, Iterator
-from datetime import timedelta
 from typing import Any, Never, NoReturn
 
 import pytest
 
-from bandstand.actor import Actor, ActorSystem, Reply, ask, is_alive, tell
+from bandstand.actor import Actor, ActorSystem, Reply, ask, tell
 from bandstand.actor.decorators import DeclaredMethod
 from bandstand.core import ExitReason, Lane, Verdict
-from bandstand.errors import (
-    AskTimeoutError,
-    DeclarationError,
-    InvalidArgumentError,
-    InvalidVerdictError,
-    TargetEndedError,
-)
-from bandstand.testing import VirtualClock
+from bandstand.errors import DeclarationError, InvalidArgumentError, InvalidVerdictError, TargetEndedError
 from tests.actor.answers import answer, outcome
 from tests.actor.declaring import LOOSE, Book, class_with, loose_ask, loose_tell, nothing
-from tests.core.support import Boom
 
 pytestmark = pytest.mark.guarantee("G58")
 
@@ -69,31 +59,6 @@ def test_raises_must_contain_exception_classes() -> None:
     for bad in (BaseException, KeyboardInterrupt, KeyError("x"), [KeyError], (KeyError, "x"), int, None):
         with pytest.raises(DeclarationError, match=r"raises contains .*: pass Exception or classes"):
             ask(raises=bad)
-
-
-def test_a_declared_exception_is_an_answer_and_any_other_a_failure(loop: ActorSystem) -> None:
-    class Picky(Actor):
-        @ask(raises=(KeyError, ValueError))
-        def pick(self, error: Exception) -> None:
-            raise error
-
-        @ask(raises=LookupError)
-        async def pick_later(self, error: Exception) -> None:
-            raise error
-
-    picky = loop.spawn(Picky)
-    for error in (KeyError("no"), ValueError("no")):
-        with pytest.raises(type(error)) as caught:
-            answer(loop, picky.pick(error))
-        assert caught.value is error
-    # Also a class derived from a declared one.
-    with pytest.raises(KeyError):
-        answer(loop, picky.pick_later(KeyError("no")))
-    assert is_alive(picky)
-    with pytest.raises(TargetEndedError) as ended:
-        answer(loop, picky.pick(Boom("no")))
-    assert isinstance(ended.value.__cause__, Boom)
-    assert not is_alive(picky)
 
 
 def test_a_declared_method_keeps_its_name_and_docstring() -> None:
@@ -211,8 +176,7 @@ def test_a_one_way_method_must_not_declare_a_return_type(decorator: Any, returne
 
     send.__annotations__["return"] = returned
     with pytest.raises(
-        DeclarationError,
-        match=r"Made\.send is one-way but returns .*: use @ask, or return None",
+        DeclarationError, match=r"Made\.send is one-way but returns .*: use @ask, or return None"
     ):
         class_with("send", decorator(send))
 
@@ -276,43 +240,6 @@ def test_the_error_of_a_method_that_returns_something_names_it(loop: ActorSystem
 
 
 # --- deadlines of a class -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.guarantee("G61")
-@pytest.mark.parametrize(
-    ("said", "waited"),
-    [
-        ({}, 5000),
-        ({"ask_timeout": 0.25}, 250),
-        ({"ask_timeout": timedelta(seconds=2)}, 2000),
-        ({"ask_timeout": 0.0005}, 1),
-        ({"ask_timeout": None}, None),
-    ],
-    ids=str,
-)
-def test_a_class_sets_the_deadline_of_its_asks(
-    clock: VirtualClock, said: dict[str, Any], waited: int | None
-) -> None:
-    async def silent(self: object) -> int:
-        await asyncio.sleep(3600)
-        return 1
-
-    async def main() -> float | None:
-        host = asyncio.get_running_loop()
-        async with ActorSystem(clock=clock) as loop:
-            kind = class_with("silent", loose_ask(silent), **said)
-            # A derived class inherits it.
-            handle = loop.spawn(class_with("more", 5, kind))
-            started = host.time()
-            try:
-                assert await handle.silent() == 1
-            except AskTimeoutError:
-                return (host.time() - started) * 1000
-            return None
-
-    with asyncio.Runner(loop_factory=clock.new_event_loop) as runner:
-        seen = runner.run(main())
-    assert seen == pytest.approx(waited, abs=2)
 
 
 @pytest.mark.parametrize("bad", [-1, -1.0, -2, float("nan"), float("inf"), "5", True, 1e18])

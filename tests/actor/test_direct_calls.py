@@ -16,7 +16,7 @@ from bandstand.core import Lane
 from bandstand.errors import LoopClosedError, NoSuchActorError, TargetEndedError
 from tests.actor.conftest import LoopMaker
 from tests.actor.players import elsewhere, ride
-from tests.core.support import Boom, check_statistics, settle
+from tests.core.support import Boom, settle
 
 request_id: ContextVar[str] = ContextVar("request_id", default="nobody's")
 
@@ -80,61 +80,54 @@ def pair(loop: ActorSystem, book: list[str]) -> tuple[Scribe, Scribe]:
     return loop.spawn(Scribe, book, "a"), loop.spawn(Scribe, book, "b")
 
 
-@pytest.mark.spec("S12")
-@pytest.mark.guarantee("G121")
-def test_an_idle_actor_is_called_inside_the_turn_of_the_sender(loop: ActorSystem, book: list[str]) -> None:
+def case(what: str, deed: Callable[[Scribe, Scribe], object], seen: list[str], *marks: Any) -> Any:
+    return pytest.param(deed, seen, id=what, marks=marks)
+
+
+@pytest.mark.parametrize(
+    ("deed", "seen"),
+    [
+        case(
+            "an idle actor is called inside the turn of the sender",
+            lambda a, b: b.note("hears"),
+            ["a begins", "b hears nobody's", "a ends"],
+            pytest.mark.spec("S12"),
+            pytest.mark.guarantee("G121"),
+        ),
+        case(
+            "each message is a call of its own",
+            lambda a, b: (b.note("one"), b.urgent("two")),
+            ["a begins", "b one nobody's", "b two!", "a ends"],
+            pytest.mark.guarantee("G121"),
+        ),
+        case(
+            "an actor in its turn is not called",
+            lambda a, b: b.do(lambda: a.note("later")),
+            ["a begins", "b begins", "b ends", "a ends", "a later nobody's"],
+            pytest.mark.guarantee("G122"),
+        ),
+        case(
+            "a message to oneself is queued",
+            lambda a, b: a.note("later"),
+            ["a begins", "a ends", "a later nobody's"],
+            pytest.mark.guarantee("G122"),
+        ),
+    ],
+)
+def test_which_messages_are_direct_calls(
+    loop: ActorSystem, book: list[str], deed: Callable[[Scribe, Scribe], object], seen: list[str]
+) -> None:
     a, b = pair(loop, book)
-    a.do(lambda: b.note("hears"))
+    a.do(lambda: deed(a, b))
     settle(loop)
-    assert book == ["a begins", "b hears nobody's", "a ends"]
-    check_statistics(loop)
+    assert book == seen
 
 
 def test_calls_are_direct_only_if_the_loop_allows_it(make_loop: LoopMaker, book: list[str]) -> None:
-    loop = make_loop()
-    a, b = pair(loop, book)
+    a, b = pair(loop := make_loop(), book)
     a.do(lambda: b.note("hears"))
     settle(loop)
     assert book == ["a begins", "a ends", "b hears nobody's"]
-
-
-@pytest.mark.guarantee("G121")
-def test_a_direct_call_does_not_overtake_earlier_messages(loop: ActorSystem, book: list[str]) -> None:
-    a, b = pair(loop, book)
-    b.note("first")
-    a.do(lambda: b.note("second"))
-    loop.poll_once()
-    a.do(lambda: b.note("third"))
-    settle(loop)
-    assert [line for line in book if line.startswith("b")] == [
-        f"b {what} nobody's" for what in ("first", "second", "third")
-    ]
-
-
-@pytest.mark.guarantee("G121")
-def test_a_direct_call_does_not_overtake_a_queued_message(loop: ActorSystem, book: list[str]) -> None:
-    a, b = pair(loop, book)
-    # a is ready before b, which already has a message.
-    a.do(lambda: b.urgent("called"))
-    b.note("queued")
-    settle(loop)
-    assert book == ["a begins", "a ends", "b called!", "b queued nobody's"]
-
-
-@pytest.mark.guarantee("G122")
-def test_an_actor_in_its_turn_is_not_called_directly(loop: ActorSystem, book: list[str]) -> None:
-    a, b = pair(loop, book)
-    a.do(lambda: b.do(lambda: a.note("later")))
-    settle(loop)
-    assert book == ["a begins", "b begins", "b ends", "a ends", "a later nobody's"]
-
-
-@pytest.mark.guarantee("G122")
-def test_a_message_to_oneself_is_not_a_direct_call(loop: ActorSystem, book: list[str]) -> None:
-    a, _b = pair(loop, book)
-    a.do(lambda: a.note("later"))
-    settle(loop)
-    assert book == ["a begins", "a ends", "a later nobody's"]
 
 
 @pytest.mark.guarantee("G122")
@@ -152,7 +145,6 @@ def test_direct_calls_nest_at_most_sixteen_deep(loop: ActorSystem, book: list[st
         deepest = max(deepest, depth)
     assert deepest == 17  # the first turn, and sixteen inside it
     assert sum(line.endswith("ends") for line in book) == len(row)
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G123")
@@ -168,7 +160,6 @@ def test_a_failure_in_a_direct_call_fails_only_the_callee(
     assert "Boom" in caplog.text
     with pytest.raises(NoSuchActorError):
         b.note("too late")
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G123")
@@ -179,29 +170,14 @@ def test_a_callee_may_stop_its_caller_which_exits_after_its_turn(loop: ActorSyst
     assert book == ["a begins", "b begins", "b ends", "a ends"]
     assert not is_alive(a)
     assert is_alive(b)
-    check_statistics(loop)
-
-
-@pytest.mark.guarantee("G123")
-def test_a_callee_may_stop_itself(loop: ActorSystem, book: list[str]) -> None:
-    a, b = pair(loop, book)
-    a.do(b.leave)
-    settle(loop)
-    assert book == ["a begins", "a ends"]
-    assert not is_alive(b)
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G122")
-def test_a_coroutine_is_never_called_directly(loop: ActorSystem, book: list[str]) -> None:
+async def test_a_coroutine_is_never_called_directly(loop: ActorSystem, book: list[str]) -> None:
     a, b = pair(loop, book)
-
-    async def body() -> None:
-        a.do(b.linger)
-        await a.shout("x")
-        await b.shout("x")
-
-    ride(loop, body)
+    a.do(b.linger)
+    await a.shout("x")
+    await b.shout("x")
     assert book == ["a begins", "a ends", "b lingers"]
 
 
@@ -258,9 +234,7 @@ def test_a_direct_call_in_another_context_changes_only_that_one(loop: ActorSyste
 
 
 @pytest.mark.guarantee("G121")
-def test_an_ask_of_a_plain_method_is_answered_when_the_call_returns(
-    loop: ActorSystem, book: list[str]
-) -> None:
+def test_an_ask_of_a_plain_method_is_answered_in_the_call(loop: ActorSystem, book: list[str]) -> None:
     a, b = pair(loop, book)
 
     def deed() -> None:
@@ -292,15 +266,6 @@ def test_a_direct_ask_that_fails_its_actor_ends_with_target_ended(loop: ActorSys
 
 
 @pytest.mark.guarantee("G122")
-def test_a_message_from_outside_all_turns_is_queued(loop: ActorSystem, book: list[str]) -> None:
-    _a, b = pair(loop, book)
-    b.note("waits")
-    assert book == []
-    settle(loop)
-    assert book == ["b waits nobody's"]
-
-
-@pytest.mark.guarantee("G122")
 def test_a_message_from_another_thread_is_queued(loop: ActorSystem, book: list[str]) -> None:
     a, b = pair(loop, book)
 
@@ -312,7 +277,6 @@ def test_a_message_from_another_thread_is_queued(loop: ActorSystem, book: list[s
     a.do(deed)
     settle(loop)
     assert book == ["a begins", "a ends", "b from here nobody's", "b from afar nobody's"]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G123")

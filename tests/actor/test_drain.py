@@ -6,42 +6,33 @@ import threading
 
 import pytest
 
-from bandstand.actor import Actor, ActorSystem, ask, child, id_of, is_alive, tell
-from bandstand.core import ActorStatus, ExitReason, Overflow
+from bandstand.actor import Actor, ActorSystem, ask, is_alive, tell
+from bandstand.core import ExitReason, Overflow
 from bandstand.errors import NoSuchActorError, TargetEndedError
-from bandstand.supervision import RestartPolicy, SupervisorSpec, spawn_supervisor
-from tests.actor.players import PATIENCE, Book, Lively, Noter, Slow, elsewhere, ride, spin
-from tests.core.support import RecordingObserver, check_statistics, settle
+from tests.actor.players import PATIENCE, Book, Lively, Noter, Slow, elsewhere, spin
+from tests.core.support import RecordingObserver, settle
 
 pytestmark = pytest.mark.guarantee("G65")
 
 
+@pytest.mark.parametrize("is_elsewhere", [False, True])
 def test_everything_that_was_accepted_is_handled_in_order_and_then_it_ends(
-    loop: ActorSystem, diary: RecordingObserver
+    loop: ActorSystem, diary: RecordingObserver, is_elsewhere: bool, book: Book
 ) -> None:
-    book: Book = []
+    """Messages of another thread are in the loop's inbox, with reserved slots, and not in the mailbox yet."""
     handle = loop.spawn(Lively, book)
-    for number in range(200):
-        handle.note(number)
+
+    def send() -> None:
+        for number in range(200):
+            handle.note(number)
+
+    elsewhere(send) if is_elsewhere else send()
     handle.stop(drain=True)
     assert is_alive(handle)
     settle(loop)
     assert book == ["start", *range(200), ("stop", "NORMAL", None)]
     assert diary.dead == []
     assert not is_alive(handle)
-    check_statistics(loop)
-
-
-def test_a_stop_without_drain_handles_nothing_any_more(loop: ActorSystem, diary: RecordingObserver) -> None:
-    book: Book = []
-    handle = loop.spawn(Lively, book)
-    handle.note(1)
-    handle.note(2)
-    handle.stop()
-    settle(loop)
-    assert book == ["start", ("stop", "NORMAL", None)]
-    assert len(diary.dead) == 2
-    check_statistics(loop)
 
 
 def test_later_sends_are_refused_with_a_clear_error(loop: ActorSystem, diary: RecordingObserver) -> None:
@@ -62,42 +53,9 @@ def test_later_sends_are_refused_with_a_clear_error(loop: ActorSystem, diary: Re
     settle(loop)
     assert book == ["before"]
     assert diary.full == []  # it is not full, it is closed
-    check_statistics(loop)
 
 
-def test_an_idle_actor_ends_at_once(loop: ActorSystem, diary: RecordingObserver) -> None:
-    handle = loop.spawn(Noter, [])
-    handle.stop(drain=True)
-    assert [why for _, why in diary.stopped] == [ExitReason.NORMAL]
-    assert loop.status(id_of(handle)) is ActorStatus.STOPPED
-
-
-def test_asks_that_wait_are_answered(loop: ActorSystem) -> None:
-    async def body() -> None:
-        handle = loop.spawn(Noter, [])
-        handle.note(1)
-        replies = [handle.count() for _ in range(5)]
-        handle.stop(drain=True)
-        assert [await reply for reply in replies] == [1] * 5
-        assert await handle.ended() is ExitReason.NORMAL
-
-    ride(loop, body)
-    assert loop.ask_statistics().answered == 5
-
-
-def test_all_lanes_are_drained_in_their_priority(loop: ActorSystem) -> None:
-    book: Book = []
-    handle = loop.spawn(Noter, book)
-    handle.note("data")
-    handle.urgent("control")
-    handle.stop(drain=True)
-    settle(loop)
-    assert book == ["control", "data"]
-
-
-def test_a_drain_from_inside(loop: ActorSystem) -> None:
-    book: Book = []
-
+def test_a_drain_from_inside(loop: ActorSystem, book: Book) -> None:
     class Closing(Lively):
         @tell
         def close(self) -> None:
@@ -129,104 +87,73 @@ def test_a_drain_lets_an_async_handler_in_flight_end(loop: ActorSystem, diary: R
     done = [("begin", 1), ("end", 1), ("begin", 2), ("end", 2)]
     assert book == ["starting", "started", *done, ("stopping", "NORMAL", None), "stopped"]
     assert [why for _, why in diary.stopped] == [ExitReason.NORMAL]
-    check_statistics(loop)
 
 
+@pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("has_message", [False, True])
-def test_a_drain_during_an_async_start(
-    loop: ActorSystem, diary: RecordingObserver, has_message: bool
-) -> None:
-    book: Book = []
-    handle = loop.spawn(Slow, book)
-    loop.poll_once()
-    if has_message:
-        handle.note(1)
-    handle.stop(drain=True)
-    with pytest.raises(NoSuchActorError):
-        handle.note("too late")
-    spin(loop, 60)
-    messages = [1] if has_message else []
-    assert book == ["starting", "started", *messages, ("stopping", "NORMAL", None), "stopped"]
-    assert [why for _, why in diary.stopped] == [ExitReason.NORMAL]
-    check_statistics(loop)
-
-
-@pytest.mark.parametrize("has_message", [False, True])
-def test_a_drain_in_a_plain_start(loop: ActorSystem, diary: RecordingObserver, has_message: bool) -> None:
-    book: Book = []
-
+def test_a_drain_during_its_start(loop: ActorSystem, has_message: bool, is_async: bool, book: Book) -> None:
     class Brief(Lively):
         def on_start(self) -> None:
             if has_message:
                 self.me.note(1)
             self.stop(drain=True)
 
-    loop.spawn(Brief, book)
-    settle(loop)
-    assert book == [*([1] if has_message else []), ("stop", "NORMAL", None)]
-    assert [why for _, why in diary.stopped] == [ExitReason.NORMAL]
+    if is_async:
+        handle = loop.spawn(Slow, book)
+        loop.poll_once()
+        if has_message:
+            handle.note(1)
+        handle.stop(drain=True)
+        with pytest.raises(NoSuchActorError):
+            handle.note("too late")
+    else:
+        loop.spawn(Brief, book)
+    spin(loop, 60)
+    messages = [1] if has_message else []
+    if is_async:
+        assert book == ["starting", "started", *messages, ("stopping", "NORMAL", None), "stopped"]
+    else:
+        assert book == [*messages, ("stop", "NORMAL", None)]
 
 
-def test_a_panic_while_draining_ends_it_as_any_panic(loop: ActorSystem, diary: RecordingObserver) -> None:
+@pytest.mark.parametrize("end", ["panic", "stop"])
+def test_another_end_while_draining(loop: ActorSystem, diary: RecordingObserver, end: str) -> None:
     book: Book = []
     handle = loop.spawn(Lively, book)
-    handle.crash()
+    if end == "panic":
+        handle.crash()
     handle.note("dead letter")
     handle.stop(drain=True)
+    handle.stop(drain=True)
+    if end == "stop":
+        handle.stop()
     settle(loop)
-    assert book == ["start", ("stop", "PANIC", "Boom")]
+    assert book == ["start", ("stop", "PANIC", "Boom") if end == "panic" else ("stop", "NORMAL", None)]
     assert len(diary.dead) == 1
-
-
-def test_a_stop_while_draining_ends_it_without_the_rest(loop: ActorSystem, diary: RecordingObserver) -> None:
-    book: Book = []
-    handle = loop.spawn(Lively, book)
-    handle.note(1)
-    handle.stop(drain=True)
-    handle.stop()
-    settle(loop)
-    assert book == ["start", ("stop", "NORMAL", None)]
-    assert len(diary.dead) == 1
-
-
-def test_a_second_drain_changes_nothing(loop: ActorSystem, diary: RecordingObserver) -> None:
-    book: Book = []
-    handle = loop.spawn(Lively, book)
-    handle.note(1)
-    handle.stop(drain=True)
-    handle.stop(drain=True)
-    settle(loop)
-    assert book == ["start", 1, ("stop", "NORMAL", None)]
     assert len(diary.stopped) == 1
 
 
-def test_those_who_wait_for_room_are_told_when_it_ends(loop: ActorSystem, diary: RecordingObserver) -> None:
+async def test_waits_for_room_end_with_the_actor(loop: ActorSystem, diary: RecordingObserver) -> None:
     book: Book = []
-
-    async def body() -> None:
-        handle = loop.options(mailbox=2).spawn(Noter, book)
-        accepted = 0
-        while handle.note.try_send(accepted):
-            accepted += 1
-        landings = [handle.note.when_room(f"waiting {number}") for number in range(3)]
-        handle.stop(drain=True)
-        for landing in landings:
-            with pytest.raises(TargetEndedError, match="NORMAL"):
-                await landing
-        assert book == list(range(accepted))
-        with pytest.raises(NoSuchActorError):
-            await handle.note.when_room("later")
-
-    ride(loop, body)
+    handle = loop.options(mailbox=2).spawn(Noter, book)
+    accepted = 0
+    while handle.note.try_send(accepted):
+        accepted += 1
+    landings = [handle.note.when_room(f"waiting {number}") for number in range(3)]
+    handle.stop(drain=True)
+    for landing in landings:
+        with pytest.raises(TargetEndedError, match="NORMAL"):
+            await landing
+    assert book == list(range(accepted))
+    with pytest.raises(NoSuchActorError):
+        await handle.note.when_room("later")
     assert diary.dead == []
-    check_statistics(loop)
 
 
 @pytest.mark.parametrize("overflow", list(Overflow))
 def test_an_overflow_policy_gives_nothing_up_for_a_message_that_comes_too_late(
-    loop: ActorSystem, diary: RecordingObserver, overflow: Overflow
+    loop: ActorSystem, diary: RecordingObserver, overflow: Overflow, book: Book
 ) -> None:
-    book: Book = []
     handle = loop.options(mailbox=2, overflow=overflow).spawn(Noter, book)
     handle.note(1)
     handle.note(2)
@@ -239,43 +166,11 @@ def test_an_overflow_policy_gives_nothing_up_for_a_message_that_comes_too_late(
     settle(loop)
     assert book == [1, 2]
     assert diary.dropped == []
-    check_statistics(loop)
 
 
-def test_what_another_thread_sent_before_is_handled(loop: ActorSystem, diary: RecordingObserver) -> None:
-    book: Book = []
-    handle = loop.spawn(Lively, book)
-    elsewhere(lambda: [handle.note(number) for number in range(50)])
-    # They are in the loop's inbox, with reserved slots, and not in the mailbox yet.
-    handle.stop(drain=True)
-    assert is_alive(handle)
-    settle(loop)
-    assert book == ["start", *range(50), ("stop", "NORMAL", None)]
-    assert diary.dead == []
-    check_statistics(loop)
-
-
-def test_a_thread_that_sends_and_then_drains_is_heard_to_the_end(
-    loop: ActorSystem, diary: RecordingObserver
+def test_nothing_is_lost_to_threads_that_race_with_a_drain(
+    loop: ActorSystem, diary: RecordingObserver, book: Book
 ) -> None:
-    book: Book = []
-    handle = loop.spawn(Lively, book)
-
-    def work() -> None:
-        for number in range(50):
-            handle.note(number)
-        handle.stop(drain=True)
-
-    elsewhere(work)
-    settle(loop)
-    assert book == ["start", *range(50), ("stop", "NORMAL", None)]
-    check_statistics(loop)
-
-
-def test_nothing_that_was_accepted_is_lost_to_threads_that_race_with_a_drain(
-    loop: ActorSystem, diary: RecordingObserver
-) -> None:
-    book: Book = []
     handle = loop.options(mailbox=1 << 16).spawn(Noter, book)
     accepted: list[list[tuple[int, int]]] = [[] for _ in range(4)]
     begun = threading.Barrier(5)
@@ -302,32 +197,9 @@ def test_nothing_that_was_accepted_is_lost_to_threads_that_race_with_a_drain(
     for me in range(4):
         assert [entry for entry in book if entry[0] == me] == accepted[me]
     assert diary.dead == []
-    check_statistics(loop)
 
 
-def test_a_drained_child_is_started_again_if_its_mode_says_so(loop: ActorSystem) -> None:
-    book: Book = []
-    specs = [
-        child("again").of(Noter, book),
-        child("once", restart=RestartPolicy.ON_FAILURE).of(Noter, book),
-    ]
-    root = spawn_supervisor(loop, SupervisorSpec(children=specs))
-    settle(loop)
-    again, once = root.handle(Noter, "again"), root.handle(Noter, "once")
-    before = id_of(again)
-    for handle in (again, once):
-        handle.note("last")
-        handle.stop(drain=True)
-    settle(loop)
-    assert book == ["last", "last"]
-    assert id_of(again) != before
-    assert is_alive(again)
-    assert not is_alive(once)
-
-
-def test_a_drain_with_timers_and_a_ticker_ends(loop: ActorSystem) -> None:
-    book: Book = []
-
+def test_a_drain_with_timers_and_a_ticker_ends(loop: ActorSystem, book: Book) -> None:
     class Ticking(Noter):
         def on_start(self) -> None:
             self.every(0.001, self.tick)
@@ -342,31 +214,10 @@ def test_a_drain_with_timers_and_a_ticker_ends(loop: ActorSystem) -> None:
     loop.run(until_idle=True)
     assert book == [1]
     assert loop.statistics().timers_pending == 0
-    check_statistics(loop)
-
-
-def test_a_handler_that_waits_for_an_answer_of_a_draining_actor_gets_it(loop: ActorSystem) -> None:
-    class Asker(Actor):
-        def __init__(self, other: Noter) -> None:
-            self.other = other
-
-        @ask
-        async def go(self) -> int:
-            reply = self.other.count()
-            self.other.stop(drain=True)
-            return await reply
-
-    async def body() -> int:
-        other = loop.spawn(Noter, [1, 2, 3])
-        return await loop.spawn(Asker, other).go()
-
-    assert ride(loop, body) == 3
 
 
 @pytest.mark.guarantee("G65")
-def test_a_draining_actor_accepts_nothing_even_from_itself(loop: ActorSystem) -> None:
-    book: Book = []
-
+async def test_a_draining_actor_accepts_nothing_even_from_itself(loop: ActorSystem, book: Book) -> None:
     class Counter(Actor):
         @tell
         def down(self, left: int) -> None:
@@ -376,14 +227,11 @@ def test_a_draining_actor_accepts_nothing_even_from_itself(loop: ActorSystem) ->
         def again(self) -> None:
             self.me.down(1)
 
-    async def body() -> None:
-        counter = loop.spawn(Counter)
-        counter.down(3)
-        reply = counter.again()
-        counter.stop(drain=True)
-        with pytest.raises(NoSuchActorError):
-            await reply
-        assert await counter.ended() is ExitReason.NORMAL
-        assert book == [(3, False)]
-
-    ride(loop, body)
+    counter = loop.spawn(Counter)
+    counter.down(3)
+    reply = counter.again()
+    counter.stop(drain=True)
+    with pytest.raises(NoSuchActorError):
+        await reply
+    assert await counter.ended() is ExitReason.NORMAL
+    assert book == [(3, False)]

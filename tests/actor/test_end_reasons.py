@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import logging
+import re
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ import pytest
 from bandstand.actor import Actor, ActorSystem, id_of, tell
 from bandstand.core import Context, Verdict
 from bandstand.errors import NoSuchActorError
-from tests.core.support import idle, settle
+from tests.core.support import settle
 
 pytestmark = pytest.mark.guarantee("G327")
 
@@ -37,27 +39,21 @@ def error_of(till: Till) -> str:
     return str(caught.value)
 
 
-def test_an_actor_that_has_failed(loop: ActorSystem) -> None:
+ENDS: dict[str, tuple[Callable[[Till], object], str]] = {
+    "failed": (lambda till: till.fail("stuck"), "has ended with reason PANIC (ValueError: stuck)"),
+    "stopped": (lambda till: till.finish(), "has ended normally"),
+    "killed": (lambda till: till.kill(), "has ended with reason FAIL (ActorKilledError: "),
+}
+
+
+@pytest.mark.parametrize(("end", "words"), ENDS.values(), ids=ENDS)
+def test_how_an_actor_has_ended(loop: ActorSystem, end: Callable[[Till], object], words: str) -> None:
     till = loop.spawn(Till)
-    till.fail("the drawer is stuck")
+    end(till)
     settle(loop)
-    assert error_of(till).endswith("its actor has ended with reason PANIC (ValueError: the drawer is stuck)")
-    with pytest.raises(NoSuchActorError, match=r"it has ended with reason PANIC \(ValueError: the drawer"):
+    assert f"its actor {words}" in error_of(till)
+    with pytest.raises(NoSuchActorError, match=re.escape(f"it {words}")):
         loop.send(id_of(till), 1)
-
-
-def test_an_actor_that_has_stopped(loop: ActorSystem) -> None:
-    till = loop.spawn(Till)
-    till.finish()
-    settle(loop)
-    assert error_of(till).endswith("its actor has ended normally")
-
-
-def test_an_actor_that_was_killed(loop: ActorSystem) -> None:
-    till = loop.spawn(Till)
-    till.kill()
-    settle(loop)
-    assert "has ended with reason FAIL (ActorKilledError: " in error_of(till)
 
 
 def test_raw_actors(loop: ActorSystem) -> None:
@@ -71,11 +67,6 @@ def test_raw_actors(loop: ActorSystem) -> None:
         loop.send(actor, 1)
     with pytest.raises(NoSuchActorError, match=r"it has ended with reason FAIL$"):
         loop.stop_actor(actor)
-
-
-def test_a_bare_number_does_not_know(loop: ActorSystem) -> None:
-    actor = loop.spawn_raw(idle)
-    loop.stop_actor(actor)
     with pytest.raises(NoSuchActorError, match="it has ended, or never existed"):
         loop.send(int(actor), 1)
 

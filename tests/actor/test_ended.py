@@ -10,13 +10,9 @@ import pytest
 
 from bandstand.actor import Actor, ActorSystem, ask, is_alive, tell
 from bandstand.core import ExitReason
-from bandstand.errors import (
-    ActorKilledError,
-    LoopBusyError,
-    TargetEndedError,
-)
-from tests.actor.players import ENDS, Book, Lively, Noter, Slow, elsewhere, ride, spin, turns
-from tests.core.support import RecordingObserver, check_statistics, settle
+from bandstand.errors import ActorKilledError, LoopBusyError, TargetEndedError
+from tests.actor.players import ENDS, Book, Lively, Noter, Slow, elsewhere, spin, turns
+from tests.core.support import RecordingObserver, settle
 
 LoopMaker = Callable[..., ActorSystem]
 
@@ -25,9 +21,7 @@ LoopMaker = Callable[..., ActorSystem]
 
 
 @pytest.mark.guarantee("G65", "G60")
-def test_a_kill_cancels_the_suspended_handler_and_ends_its_ask(
-    loop: ActorSystem, diary: RecordingObserver
-) -> None:
+async def test_a_kill_cancels_the_handler_and_its_ask(loop: ActorSystem, diary: RecordingObserver) -> None:
     book: Book = []
 
     class Stuck(Actor):
@@ -40,28 +34,23 @@ def test_a_kill_cancels_the_suspended_handler_and_ends_its_ask(
                 book.append("cancelled")
                 raise
 
-    async def body() -> None:
-        handle = loop.spawn(Stuck)
-        reply = handle.wait()
-        waiting = handle.wait()
-        await turns(6)
-        assert book == ["begun"]
-        handle.kill()
-        for one in (reply, waiting):
-            with pytest.raises(TargetEndedError, match="FAIL") as caught:
-                await one
-            assert isinstance(caught.value.__cause__, ActorKilledError)
-        await turns()
-        assert await handle.ended() is ExitReason.FAIL
-
-    ride(loop, body)
+    handle = loop.spawn(Stuck)
+    reply = handle.wait()
+    waiting = handle.wait()
+    await turns(6)
+    assert book == ["begun"]
+    handle.kill()
+    for one in (reply, waiting):
+        with pytest.raises(TargetEndedError, match="FAIL") as caught:
+            await one
+        assert isinstance(caught.value.__cause__, ActorKilledError)
+    await turns()
+    assert await handle.ended() is ExitReason.FAIL
     assert book == ["begun", "cancelled"]
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G65")
-def test_a_kill_during_an_async_start(loop: ActorSystem, diary: RecordingObserver) -> None:
-    book: Book = []
+def test_a_kill_during_an_async_start(loop: ActorSystem, diary: RecordingObserver, book: Book) -> None:
     handle = loop.spawn(Slow, book)
     loop.poll_once()
     assert book == ["starting"]
@@ -69,12 +58,9 @@ def test_a_kill_during_an_async_start(loop: ActorSystem, diary: RecordingObserve
     assert [why for _, why in diary.stopped] == [ExitReason.FAIL]
     spin(loop)
     assert book == ["starting"]
-    check_statistics(loop)
 
 
-def test_an_actor_can_kill_itself(loop: ActorSystem, diary: RecordingObserver) -> None:
-    book: Book = []
-
+def test_an_actor_can_kill_itself(loop: ActorSystem, diary: RecordingObserver, book: Book) -> None:
     class Rash(Lively):
         @tell
         def die(self) -> None:
@@ -89,66 +75,45 @@ def test_an_actor_can_kill_itself(loop: ActorSystem, diary: RecordingObserver) -
     assert [why for _, why in diary.stopped] == [ExitReason.FAIL]
 
 
-def test_ended_returns_the_reason_to_all_waiters_also_later(loop: ActorSystem) -> None:
-    async def body() -> None:
-        for deed, reason in ENDS.values():
-            handle = loop.spawn(Lively, [])
-            waits = [asyncio.ensure_future(_wait(handle)) for _ in range(3)]
-            await turns()
-            assert not any(wait.done() for wait in waits)
-            deed(loop, handle)
-            assert [(await wait).name for wait in waits] == [reason] * 3
-            assert (await handle.ended()).name == reason
-
-    ride(loop, body)
+async def test_ended_returns_the_reason_to_all_waiters_also_later(loop: ActorSystem) -> None:
+    for deed, reason in ENDS.values():
+        handle = loop.spawn(Lively, [])
+        waits = [asyncio.ensure_future(_wait(handle)) for _ in range(3)]
+        await turns()
+        assert not any(wait.done() for wait in waits)
+        deed(loop, handle)
+        assert [(await wait).name for wait in waits] == [reason] * 3
+        assert (await handle.ended()).name == reason
 
 
 async def _wait(handle: Noter) -> ExitReason:
     return await handle.ended()
 
 
-def test_a_cancelled_wait_for_an_exit_does_not_affect_others(loop: ActorSystem) -> None:
-    async def body() -> None:
-        handle = loop.spawn(Noter, [])
-        one, two = asyncio.ensure_future(_wait(handle)), asyncio.ensure_future(_wait(handle))
-        await turns()
-        one.cancel()
-        await turns()
-        assert one.cancelled()
-        assert is_alive(handle)
-        handle.stop()
-        assert await two is ExitReason.NORMAL
-
-    ride(loop, body)
-    check_statistics(loop)
+async def test_a_cancelled_wait_for_an_exit_does_not_affect_others(loop: ActorSystem) -> None:
+    handle = loop.spawn(Noter, [])
+    one, two = asyncio.ensure_future(_wait(handle)), asyncio.ensure_future(_wait(handle))
+    await turns()
+    one.cancel()
+    await turns()
+    assert one.cancelled()
+    assert is_alive(handle)
+    handle.stop()
+    assert await two is ExitReason.NORMAL
 
 
-def test_ended_from_another_thread(loop: ActorSystem) -> None:
-    async def body() -> None:
-        handle = loop.spawn(Noter, [])
-        future = await asyncio.to_thread(handle.ended.future)
-        await turns()
-        assert not future.done()
-        handle.stop()
-        await turns()
-        assert await asyncio.to_thread(handle.ended.blocking) is ExitReason.NORMAL
-        assert future.result(1) is ExitReason.NORMAL
-        with pytest.raises(LoopBusyError):
-            handle.ended.blocking()
-
-    ride(loop, body)
-
-
-def test_an_actor_cannot_wait_for_its_own_end(loop: ActorSystem) -> None:
-    class Odd(Noter):
-        def on_start(self) -> None:
-            with pytest.raises(LoopBusyError, match="own end"):
-                self.ended  # noqa: B018 -- to look is enough
-            self.book.append("refused")
-
-    book: Book = []
-    loop.spawn(Odd, book)
-    assert book == ["refused"]
+async def test_ended_from_another_thread(loop: ActorSystem) -> None:
+    handle = loop.spawn(Noter, [])
+    future, gone = [await asyncio.to_thread(handle.ended.future) for _ in range(2)]
+    await turns()
+    assert not future.done()
+    assert gone.cancel()
+    handle.stop()
+    await turns()
+    assert await asyncio.to_thread(handle.ended.blocking) is ExitReason.NORMAL
+    assert future.result(1) is ExitReason.NORMAL
+    with pytest.raises(LoopBusyError):
+        handle.ended.blocking()
 
 
 @pytest.mark.guarantee("G59")
@@ -170,7 +135,7 @@ def test_stop_and_kill_from_another_thread(loop: ActorSystem, diary: RecordingOb
 
 
 @pytest.mark.guarantee("G59")
-def test_stop_and_kill_from_another_thread_after_the_loop_has_ended(
+def test_stop_and_kill_after_the_loop_has_ended(
     make_loop: LoopMaker, caplog: pytest.LogCaptureFixture
 ) -> None:
     loop = make_loop()

@@ -63,9 +63,7 @@ def seen(loop: ActorSystem) -> list[RuntimeEvent]:
 
 
 @pytest.mark.guarantee("G256")
-def test_a_dead_letter_of_a_typed_actor_has_method_and_arguments(
-    loop: ActorSystem, seen: list[RuntimeEvent]
-) -> None:
+def test_a_dead_letter_has_method_and_arguments(loop: ActorSystem, seen: list[RuntimeEvent]) -> None:
     counter = loop.spawn(Counter)
     actor = checked_handle(counter).__handle_actor__  # pyright: ignore[reportPrivateUsage]
     token = travels.set("along")  # the carried context is not part of the data
@@ -88,9 +86,7 @@ def test_a_dead_letter_of_a_typed_actor_has_method_and_arguments(
 
 
 @pytest.mark.guarantee("G256")
-def test_a_dropped_message_of_a_typed_actor_has_method_and_arguments(
-    make_loop: LoopMaker,
-) -> None:
+def test_a_dropped_message_has_method_and_arguments(make_loop: LoopMaker) -> None:
     loop = make_loop(sys_reserved=1)
     seen: list[RuntimeEvent] = []
     loop.events.listen(seen.append)
@@ -173,17 +169,6 @@ def test_restarts_and_an_escalation_are_published_counted_and_logged(
     )
 
 
-@pytest.mark.guarantee("G255")
-def test_restarts_are_counted_without_a_listener(loop: ActorSystem) -> None:
-    boss = spawn_supervisor(loop, SupervisorSpec(children=[child("shaky").of(Shaky)]), name="boss")
-    actor = boss.child("shaky")
-    assert actor is not None
-    loop.fail_actor(actor, "fell")
-    for _ in range(3):
-        loop.poll_once()
-    assert loop.events.counts().restarts == 1
-
-
 class Sleepy(Actor):
     def __init__(self, said: threading.Semaphore) -> None:
         self.said = said
@@ -195,9 +180,7 @@ class Sleepy(Actor):
 
 @pytest.mark.guarantee("G259")
 @pytest.mark.real_time(reason="a thread is blocked for real, for a few times 20 ms")
-def test_a_stall_of_a_typed_actor_names_its_method(
-    make_loop: LoopMaker, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_stall_names_the_method(make_loop: LoopMaker, caplog: pytest.LogCaptureFixture) -> None:
     loop = make_loop(stall_timeout=0.02)
     seen: list[RuntimeEvent] = []
     loop.events.listen(seen.append)

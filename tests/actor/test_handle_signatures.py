@@ -52,26 +52,12 @@ def test_signature_is_that_of_the_method_and_returns_what_the_call_returns() -> 
         total = system.spawn(Total)
         assert str(inspect.signature(total.add)) == "(n: 'int', *, twice: 'bool' = False) -> None"
         assert str(inspect.signature(total.value)) == "(key: 'str' = 'all') -> 'Reply[int]'"
-
-
-def test_variants_of_an_ask_have_its_signature() -> None:
-    with ActorSystem() as system:
-        total = system.spawn(Total)
+        assert str(inspect.signature(total.store)) == "(rows: 'str', /) -> None"
         expected = inspect.signature(total.value)
         assert inspect.signature(total.value.within(1)) == expected
         retried = inspect.signature(total.value.retry(AskRetry()))
         assert retried.parameters == expected.parameters
         assert retried.return_annotation == "Coroutine[Any, Any, int]"
-
-
-def test_a_batched_method_is_called_with_one_item() -> None:
-    with ActorSystem() as system:
-        store = system.spawn(Total).store
-        assert str(inspect.signature(store)) == "(rows: 'str', /) -> None"
-
-
-def test_a_handle_of_an_interface_shows_the_interface() -> None:
-    with ActorSystem() as system:
         lamp = system.spawn(DeskLamp)
         assert str(inspect.signature(lamp.is_on)) == "(room: 'str') -> 'Reply[bool]'"
         assert "Return whether the light is on." in (inspect.getdoc(lamp.is_on) or "")

@@ -13,7 +13,6 @@ from bandstand.errors import StartError, TargetEndedError
 from bandstand.testing import VirtualClock
 from tests.actor.players import Book, ride, spin, turns
 from tests.actor.workers import one_for_one
-from tests.core.support import check_statistics
 from tests.hostile import HOW, hostile
 
 pytestmark = [pytest.mark.guarantee("G282"), pytest.mark.parametrize("how", HOW)]
@@ -82,59 +81,40 @@ class Raiser(Actor):
 
 
 @pytest.mark.parametrize("place", ["handle", "handle_async", "handle_list", "timer", "work"])
-def test_a_handler_that_raises_it_is_restarted(
-    loop: ActorSystem, clock: VirtualClock, how: str, place: str
-) -> None:
+async def test_a_handler_raises_it(loop: ActorSystem, clock: VirtualClock, how: str, place: str) -> None:
     book: Book = []
-
-    async def body() -> None:
-        root = one_for_one(loop, child("raiser").of(Raiser, book))
-        handle: Any = root.handle(Raiser, "raiser")
-        getattr(handle, place)(how)
-        await turns(30)
-        clock.advance(0.01)
-        await turns(30)
-        assert book == ["made", "made"]
-        assert await handle.ping() == "pong"
-        check_statistics(loop)
-
-    ride(loop, body)
+    root = one_for_one(loop, child("raiser").of(Raiser, book))
+    handle: Any = root.handle(Raiser, "raiser")
+    getattr(handle, place)(how)
+    await turns(30)
+    clock.advance(0.01)
+    await turns(30)
+    assert book == ["made", "made"]
+    assert await handle.ping() == "pong"
 
 
 @pytest.mark.parametrize("place", ["answer", "answer_async", "answer_list"])
-def test_an_ask_that_raises_it_ends_and_the_actor_is_restarted(
-    loop: ActorSystem, how: str, place: str
-) -> None:
-    book: Book = []
-
-    async def body() -> None:
-        root = one_for_one(loop, child("raiser").of(Raiser, book))
-        handle: Any = root.handle(Raiser, "raiser")
-        with pytest.raises(TargetEndedError) as caught:
-            await getattr(handle, place)(how)
-        assert type(caught.value.__cause__) is type(hostile(how))
-        assert len(str(caught.value)) < 2_000
-        assert await handle.ping() == "pong"
-        assert book == ["made", "made"]
-
-    ride(loop, body)
+async def test_an_ask_that_raises_it_ends(loop: ActorSystem, how: str, place: str, book: Book) -> None:
+    root = one_for_one(loop, child("raiser").of(Raiser, book))
+    handle: Any = root.handle(Raiser, "raiser")
+    with pytest.raises(TargetEndedError) as caught:
+        await getattr(handle, place)(how)
+    assert type(caught.value.__cause__) is type(hostile(how))
+    assert len(str(caught.value)) < 2_000
+    assert await handle.ping() == "pong"
+    assert book == ["made", "made"]
 
 
-def test_a_declared_one_is_an_answer(loop: ActorSystem, how: str) -> None:
-    async def body() -> None:
-        handle = loop.spawn(Raiser, [])
-        with pytest.raises(type(hostile(how))):
-            await handle.declared(how)
-        assert is_alive(handle)
-
-    ride(loop, body)
+async def test_a_declared_one_is_an_answer(loop: ActorSystem, how: str) -> None:
+    handle = loop.spawn(Raiser, [])
+    with pytest.raises(type(hostile(how))):
+        await handle.declared(how)
+    assert is_alive(handle)
 
 
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("is_supervised", [False, True])
-def test_a_start_that_raises_it_fails(
-    loop: ActorSystem, how: str, is_async: bool, is_supervised: bool
-) -> None:
+def test_a_start_raises_it(loop: ActorSystem, how: str, is_async: bool, is_supervised: bool) -> None:
     class Stillborn(Actor):
         def on_start(self) -> Any:
             if is_async:
@@ -164,19 +144,15 @@ def test_a_start_that_raises_it_fails(
     assert len(str(caught.value)) < 4_000
 
 
-def test_an_on_stop_that_raises_it_does_not_prevent_the_exit(loop: ActorSystem, how: str) -> None:
+async def test_an_on_stop_that_raises_it_does_not_prevent_the_exit(loop: ActorSystem, how: str) -> None:
     book: Book = []
-
-    async def body() -> None:
-        root = one_for_one(loop, child("raiser").of(Raiser, book, how))
-        handle = root.handle(Raiser, "raiser")
-        handle.handle(how)
-        await turns(30)
-        assert await handle.ping() == "pong"
-        assert book == ["made", "made"]
-        alone = loop.spawn(Raiser, book, how)
-        alone.stop()
-        await alone.ended()
-        assert not is_alive(alone)
-
-    ride(loop, body)
+    root = one_for_one(loop, child("raiser").of(Raiser, book, how))
+    handle = root.handle(Raiser, "raiser")
+    handle.handle(how)
+    await turns(30)
+    assert await handle.ping() == "pong"
+    assert book == ["made", "made"]
+    alone = loop.spawn(Raiser, book, how)
+    alone.stop()
+    await alone.ended()
+    assert not is_alive(alone)

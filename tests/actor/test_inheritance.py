@@ -32,21 +32,17 @@ def test_messages_are_inherited_and_overridden_with_their_decorators(loop: Actor
             inherited: Any = super().low_ask()
             return -int(inherited)
 
-    loud = loop.spawn(Loud, lines)
-    loud.low()
-    loud.middle()
-    assert answer(loop, loud.low_ask()) == -4
-    assert lines == ["middle", "loud", "!", "low ask"]
-
-
-def test_an_override_may_take_another_lane(loop: ActorSystem) -> None:
-    lines: list[object] = []
-
     class Urgent(Book):
         @tell(lane=Lane.CONTROL)
         def low(self, line: object = "urgent") -> None:
             super().low(line)
 
+    loud = loop.spawn(Loud, lines)
+    loud.low()
+    loud.middle()
+    assert answer(loop, loud.low_ask()) == -4
+    assert lines == ["middle", "loud", "!", "low ask"]
+    lines.clear()
     urgent = loop.spawn(Urgent, lines)
     urgent.middle()
     urgent.low()

@@ -31,81 +31,46 @@ def soon() -> Callable[[], bool]:
 # --- no turn of the event loop ----------------------------------------------------------------------------------------
 
 
-def test_an_immediate_answer_takes_no_turn_of_the_event_loop(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle = loop.spawn(Oracle)
-        await oracle.plain()
-        await turns()
-        has_turned = soon()
-        for number in range(20):
-            assert await oracle.plain(number) == number
-            assert await oracle.quick(number) == number
-            assert isinstance(await outcome(oracle.declared(KeyError())), KeyError)
-        assert not has_turned()
-
-    run_everywhere(story)
+async def test_an_immediate_answer_takes_no_turn_of_the_event_loop(system: ActorSystem) -> None:
+    oracle = system.spawn(Oracle)
+    await oracle.plain()
+    await turns()
+    has_turned = soon()
+    for number in range(20):
+        assert await oracle.plain(number) == number
+        assert await oracle.quick(number) == number
+        assert isinstance(await outcome(oracle.declared(KeyError())), KeyError)
+    assert not has_turned()
 
 
-def test_the_first_ask_takes_no_turn_either(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        has_turned = soon()
-        assert await loop.spawn(Oracle).plain(1) == 1
-        assert not has_turned()
-
-    run_everywhere(story)
-
-
-def test_an_ask_that_has_to_wait_yields_to_the_event_loop(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        gate = Event()
-        has_turned = soon()
-        asyncio.get_running_loop().call_soon(gate.set)
-        assert await loop.spawn(Oracle).held(gate, 1) == 1
-        assert has_turned()
-
-    run_everywhere(story)
+async def test_an_ask_that_has_to_wait_yields_to_the_event_loop(system: ActorSystem) -> None:
+    gate = Event()
+    has_turned = soon()
+    asyncio.get_running_loop().call_soon(gate.set)
+    assert await system.spawn(Oracle).held(gate, 1) == 1
+    assert has_turned()
 
 
-def test_an_inline_tick_is_like_any_other(run_everywhere: RunSystem) -> None:
-    log: list[str] = []
-
-    async def story(loop: ActorSystem) -> None:
-        first, second = loop.spawn(Oracle, log), loop.spawn(Oracle)
-        first.note("before")
-        assert await second.plain(1) == 1
-        # The actor that was ready first has run first, although no one awaits it.
-        assert log == ["before"]
-
-    run_everywhere(story)
+async def test_an_inline_tick_is_like_any_other(system: ActorSystem, log: list[str]) -> None:
+    first, second = system.spawn(Oracle, log), system.spawn(Oracle)
+    first.note("before")
+    assert await second.plain(1) == 1
+    # The actor that was ready first has run first, although no one awaits it.
+    assert log == ["before"]
 
 
 # --- no starving ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", ["plain", "quick"])
-def test_asking_in_a_loop_does_not_starve_the_event_loop(run_everywhere: RunSystem, method: str) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle = loop.spawn(Oracle)
-        for _ in range(3):
-            has_turned, count = soon(), 0
-            while not has_turned():
-                await getattr(oracle, method)(count)
-                count += 1
-                assert count <= MAX_INLINE_TICKS + 1
-
-    run_everywhere(story)
-
-
-def test_asking_several_actors_in_turn_does_not_starve_the_event_loop(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracles = [loop.spawn(Oracle) for _ in range(7)]
+async def test_asking_in_a_loop_does_not_starve_the_event_loop(system: ActorSystem, method: str) -> None:
+    oracle = system.spawn(Oracle)
+    for _ in range(3):
         has_turned, count = soon(), 0
         while not has_turned():
-            await oracles[count % 7].plain(count)
+            await getattr(oracle, method)(count)
             count += 1
             assert count <= MAX_INLINE_TICKS + 1
-
-    run_everywhere(story)
 
 
 def test_slow_handlers_yield_to_the_event_loop_after_the_tick_limit(clock: VirtualClock) -> None:
@@ -126,26 +91,23 @@ def test_slow_handlers_yield_to_the_event_loop_after_the_tick_limit(clock: Virtu
     run_system(story, clock=clock, max_tick=0.003)
 
 
-def test_other_tasks_run_while_one_asks(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle = loop.spawn(Oracle)
-        is_over = Event()
+async def test_other_tasks_run_while_one_asks(system: ActorSystem) -> None:
+    oracle = system.spawn(Oracle)
+    is_over = Event()
 
-        most = 20 * MAX_INLINE_TICKS
+    most = 20 * MAX_INLINE_TICKS
 
-        async def insist() -> int:
-            count = 0
-            while not is_over.is_set() and count < most:
-                await oracle.plain(count)
-                count += 1
-            return count
+    async def insist() -> int:
+        count = 0
+        while not is_over.is_set() and count < most:
+            await oracle.plain(count)
+            count += 1
+        return count
 
-        greedy = [asyncio.ensure_future(insist()) for _ in range(2)]
-        await turns(5)
-        is_over.set()
-        assert all(count < most for count in await asyncio.gather(*greedy))
-
-    run_everywhere(story)
+    greedy = [asyncio.ensure_future(insist()) for _ in range(2)]
+    await turns(5)
+    is_over.set()
+    assert all(count < most for count in await asyncio.gather(*greedy))
 
 
 def test_the_host_continues_what_an_inline_tick_leaves(clock: VirtualClock) -> None:
@@ -186,7 +148,7 @@ def is_below(name: str) -> bool:
     return any(frame.f_code.co_name == name for frame, _line in walk_stack(None))
 
 
-def test_inline_ticks_never_nest(run_everywhere: RunSystem) -> None:
+async def test_inline_ticks_never_nest(system: ActorSystem) -> None:
     nested: list[bool] = []
 
     class Inner(Actor):
@@ -203,40 +165,15 @@ def test_inline_ticks_never_nest(run_everywhere: RunSystem) -> None:
             for _ in range(pauses):
                 await asyncio.sleep(0)
             await self.inner.look()
-            await self.inner.look()
-
-    async def story(loop: ActorSystem) -> None:
-        outer = loop.spawn(Outer, loop.spawn(Inner))
-        # Its first step is inside the inline tick; after a suspension, in a step of its own task.
-        await outer.outer_handler(0)
-        await outer.outer_handler(2)
-        await asyncio.gather(outer.outer_handler(0), outer.outer_handler(1))
-
-    run_everywhere(story)
-    assert nested == [False] * 8
-
-
-def test_a_task_of_a_handler_may_run_ticks_outside_a_tick(run_everywhere: RunSystem) -> None:
-    nested: list[bool] = []
-
-    class Inner(Actor):
-        @ask
-        def look(self) -> None:
-            nested.append(is_below("outer_handler"))
-
-    class Outer(Actor):
-        def __init__(self, inner: Inner) -> None:
-            self.inner = inner
-
-        @ask
-        async def outer_handler(self) -> None:
+            # Its tasks may run ticks, outside the tick of the handler.
             await asyncio.gather(*(self.inner.look() for _ in range(3)))
 
-    async def story(loop: ActorSystem) -> None:
-        await loop.spawn(Outer, loop.spawn(Inner)).outer_handler()
-
-    run_everywhere(story)
-    assert nested == [False] * 3
+    outer = system.spawn(Outer, system.spawn(Inner))
+    # Its first step is inside the inline tick; after a suspension, in a step of its own task.
+    await outer.outer_handler(0)
+    await outer.outer_handler(2)
+    await asyncio.gather(outer.outer_handler(0), outer.outer_handler(1))
+    assert nested == [False] * 16
 
 
 # --- contexts ---------------------------------------------------------------------------------------------------------
@@ -276,46 +213,26 @@ def test_the_askers_context_does_not_leak_if_none_is_carried(run_everywhere: Run
     run_everywhere(story, carry_context=False)
 
 
-@pytest.mark.guarantee("G70")
-def test_the_asker_does_not_see_what_a_handler_sets(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        looker = loop.spawn(Looker)
-        who.set("asker")
-        assert await looker.see() == "asker"
-        assert await looker.see_async() == "asker"
-        assert who.get() == "asker"
-
-    run_everywhere(story)
-
-
-def test_a_handler_and_its_asker_run_in_different_tasks(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        looker, mine = loop.spawn(Looker), asyncio.current_task()
-        theirs = await looker.task()
-        assert theirs is not None
-        assert theirs is not mine
-        assert asyncio.current_task() is mine
-
-    run_everywhere(story)
+async def test_a_handler_and_its_asker_run_in_different_tasks(system: ActorSystem) -> None:
+    looker, mine = system.spawn(Looker), asyncio.current_task()
+    theirs = await looker.task()
+    assert theirs is not None
+    assert theirs is not mine
+    assert asyncio.current_task() is mine
 
 
 # --- stopping ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_stopping_loop_runs_no_inline_ticks(run_everywhere: RunSystem) -> None:
-    log: list[str] = []
-
-    async def story(loop: ActorSystem) -> None:
-        oracle = loop.spawn(Oracle, log)
-        reply = oracle.plain(1)
-        loop.request_stop()
-        with pytest.raises(LoopClosedError):
-            oracle.plain(2)  # type: ignore[unused-awaitable]  # it is the call that raises
-        end = watch(reply)
-        await turns()
-        assert "has ended" in str(end.result())
-
-    run_everywhere(story)
+async def test_a_stopping_loop_runs_no_inline_ticks(system: ActorSystem, log: list[str]) -> None:
+    oracle = system.spawn(Oracle, log)
+    reply = oracle.plain(1)
+    system.request_stop()
+    with pytest.raises(LoopClosedError):
+        oracle.plain(2)  # type: ignore[unused-awaitable]  # it is the call that raises
+    end = watch(reply)
+    await turns()
+    assert "has ended" in str(end.result())
     assert log == []
 
 

@@ -7,8 +7,7 @@ from typing import Any, ClassVar, Self
 
 import pytest
 
-from bandstand.actor import Actor, ActorSystem, Implements, MessageActor, Reply, ask, tell
-from bandstand.core import ExitReason
+from bandstand.actor import Actor, ActorSystem, ask, tell
 from bandstand.errors import InvalidArgumentError, LoopBusyError
 from tests.actor.answers import answer
 from tests.actor.players import Noter
@@ -84,9 +83,7 @@ def test_nothing_can_be_set_on_a_handle(loop: ActorSystem, name: str) -> None:
         delattr(handle, name)
 
 
-def test_a_descriptor_that_nobody_can_look_at_through_the_class_is_hidden_like_the_others(
-    loop: ActorSystem,
-) -> None:
+def test_a_descriptor_that_works_only_on_objects_is_hidden(loop: ActorSystem) -> None:
     class Shy:
         def __get__(self, instance: object, owner: type | None = None) -> int:
             if instance is None:
@@ -208,16 +205,6 @@ def test_an_actor_cannot_wait_for_its_own_end(loop: ActorSystem) -> None:
     assert answer(loop, loop.spawn(Waiter).wait()) == "went on"
 
 
-def test_what_is_no_class_of_actors_is_not_spawned(loop: ActorSystem) -> None:
-    wrong: Any
-    for wrong in (int, object, Implements, str):
-        with pytest.raises(
-            InvalidArgumentError, match="is not an actor class: pass a class derived from Actor"
-        ):
-            loop.spawn(wrong)
-    assert loop.statistics().spawned == 0
-
-
 def test_an_object_is_one_actor_at_most(loop: ActorSystem) -> None:
     class Single(Actor):
         known: ClassVar[list[Any]] = []
@@ -278,17 +265,6 @@ def test_a_constructor_gets_its_arguments_whatever_their_names(loop: ActorSystem
     with pytest.raises(TypeError, match=r"__init__\(\) missing 1 required positional argument: 'kind'"):
         wrong.spawn(Made)
     assert loop.statistics().spawned == 2
-
-
-def test_actors_without_messages_live_and_end(loop: ActorSystem) -> None:
-    class Silent(Actor):
-        pass
-
-    silent: Silent = loop.spawn(Silent)
-    ended: Reply[ExitReason] = silent.ended()
-    silent.stop()
-    assert answer(loop, ended) is ExitReason.NORMAL
-    assert MessageActor.__mro__[1] is Actor
 
 
 @pytest.mark.guarantee("G59")

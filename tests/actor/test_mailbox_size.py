@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, ActorSystem, child, tell
+from bandstand.actor import Actor, ActorSystem, child, id_of, tell
+from bandstand.actor.handle import has_room
 from bandstand.core import Lane
 from bandstand.errors import InvalidArgumentError, MailboxFullError
 from bandstand.pod import RoleSpec, Troupe, pod
@@ -74,6 +75,17 @@ def test_each_lane_has_room_for_as_many_messages_as_the_option_says(
     for _ in range(ROOM):
         slow.hurry()
     assert not slow.hurry.try_send()
+
+
+def test_has_room_tells_whether_a_lane_takes_one_more(loop: ActorSystem) -> None:
+    slow = loop.options(mailbox=ROOM).spawn(Slow)
+    method: Any = slow.work
+    for number in range(ROOM):
+        assert has_room(id_of(slow), method.handle_method.method)
+        slow.work(number)
+    assert not has_room(id_of(slow), method.handle_method.method)
+    slow.kill()
+    assert not has_room(id_of(slow), method.handle_method.method)
 
 
 @pytest.mark.once

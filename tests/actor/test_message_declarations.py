@@ -9,9 +9,7 @@ import pytest
 
 from bandstand.actor import Actor, ActorSystem, MessageActor, ask, on, tell
 from bandstand.core import ExitReason, Lane
-from bandstand.errors import (
-    DeclarationError,
-)
+from bandstand.errors import DeclarationError
 from tests.actor.accounts import Account, Balance, Bonus, Close, Deposit, Fail, Stranger
 from tests.actor.answers import answer
 from tests.actor.declaring import nothing

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from contextvars import ContextVar
 from typing import Any
 
 import pytest
 
-from bandstand.actor import ActorSystem, MessageActor, ask, is_alive, on
+from bandstand.actor import ActorSystem, MessageActor, ask, on
 from bandstand.errors import (
     AskTimeoutError,
     InvalidArgumentError,
     LoopBusyError,
     MailboxFullError,
     NoSuchActorError,
-    TargetEndedError,
     UnknownMessageError,
 )
 from bandstand.testing import VirtualClock
-from tests.actor.accounts import Account, Balance, BigDeposit, Bonus, Close, Deposit, Fail, Stranger
+from tests.actor.accounts import Account, Balance, BigDeposit, Bonus, Close, Deposit, Stranger
 from tests.actor.answers import answer, outcome
-from tests.core.support import Boom, check_statistics
+from tests.actor.players import elsewhere
 
 pytestmark = [pytest.mark.guarantee("G58"), pytest.mark.spec("S11")]
 
@@ -38,7 +35,6 @@ def test_a_message_is_handled_by_the_method_for_its_class_on_its_lane(loop: Acto
     assert answer(loop, account.ask(Balance())) == 11
     assert lines == ["close", "bonus", "Deposit", "method"]
     assert answer(loop, account.ask(Balance(times=2))) == 22
-    check_statistics(loop)
 
 
 def test_a_derived_message_is_handled_by_the_base_handler_unless_it_has_its_own(loop: ActorSystem) -> None:
@@ -127,17 +123,6 @@ def test_the_forms_of_tell(loop: ActorSystem) -> None:
             send(Deposit(1))
     with pytest.raises(NoSuchActorError, match="Account"):
         account.ask(Balance()).cancel()
-    check_statistics(loop)
-
-
-def test_a_declared_exception_is_an_answer_and_any_other_a_failure(loop: ActorSystem) -> None:
-    account = loop.spawn(Account)
-    with pytest.raises(KeyError):
-        answer(loop, account.ask(Fail(KeyError("x"))))
-    assert is_alive(account)
-    with pytest.raises(TargetEndedError) as ended:
-        answer(loop, account.ask(Fail(Boom())))
-    assert isinstance(ended.value.__cause__, Boom)
 
 
 @pytest.mark.guarantee("G61")
@@ -202,10 +187,6 @@ def test_requests_use_ask_and_other_messages_use_tell(loop: ActorSystem) -> None
     ):
         account.ask(Deposit(1))
     assert loop.statistics().sent == 0
-
-
-def test_tell_and_ask_take_one_message(loop: ActorSystem) -> None:
-    account: Any = loop.spawn(Account)
     for send in (account.tell, account.tell.try_send, account.tell.when_room, account.ask):
         for wrong in ((), (Deposit(1), Deposit(2))):
             with pytest.raises(TypeError):
@@ -261,30 +242,6 @@ def test_a_request_can_be_asked_from_a_plain_thread(loop: ActorSystem) -> None:
         account.tell(Deposit(4))
         futures.append(later(Balance()))
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
+    elsewhere(work)
     loop.run(until_idle=True)
     assert [future.result(timeout=30) for future in futures] == [4]
-
-
-def test_an_async_handler_runs_in_the_context_of_its_actor(loop: ActorSystem) -> None:
-    """As the handler of a method does: other actors do not see what it sets."""
-    seen: ContextVar[str] = ContextVar("seen", default="nothing")
-
-    class Setter(MessageActor[int | str]):
-        @on(int)
-        async def set(self, message: int) -> None:
-            seen.set("something")
-
-        @on(str)
-        async def look(self, message: str) -> None:
-            assert seen.get() == message
-
-    first, second = loop.spawn(Setter), loop.spawn(Setter)
-    first.tell(1)
-    second.tell("nothing")
-    loop.run(until_idle=True)
-    assert is_alive(first)
-    assert is_alive(second)
-    assert seen.get() == "nothing"

@@ -13,27 +13,23 @@ import pytest
 
 from bandstand.actor import Actor, ActorSystem, ask, child, id_of, tell
 from bandstand.core import ActorStatus, ExitReason
-from bandstand.errors import (
-    LoopClosedError,
-    NoSuchActorError,
-    TargetEndedError,
-)
+from bandstand.errors import LoopClosedError, NoSuchActorError, TargetEndedError
 from bandstand.supervision import Shutdown, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
-from tests.actor.asking import RunSystem, outcome
+from tests.actor.asking import outcome
 from tests.actor.players import ENDS, Book, Lively, Noter, Slow, ride, spin, turns
 from tests.core.support import Boom, RecordingObserver, check_statistics, settle
+
+pytestmark = pytest.mark.guarantee("G65")
+
 
 LoopMaker = Callable[..., ActorSystem]
 
 # --- on_stop ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("G65")
 @pytest.mark.parametrize("end", ENDS)
-def test_on_stop_is_called_once_for_every_kind_of_end(
-    loop: ActorSystem, diary: RecordingObserver, end: str
-) -> None:
+def test_on_stop_is_called_once_for_every_end(loop: ActorSystem, diary: RecordingObserver, end: str) -> None:
     deed, reason = ENDS[end]
     book: Book = []
     handle = loop.spawn(Lively, book)
@@ -47,14 +43,10 @@ def test_on_stop_is_called_once_for_every_kind_of_end(
     handle.kill()
     settle(loop)
     assert len(book) == 2
-    check_statistics(loop)
 
 
-@pytest.mark.guarantee("G65")
 @pytest.mark.parametrize("end", ENDS)
-def test_an_actor_is_stopping_until_its_async_on_stop_has_ended(
-    loop: ActorSystem, diary: RecordingObserver, end: str
-) -> None:
+def test_an_actor_is_stopping_during_on_stop(loop: ActorSystem, diary: RecordingObserver, end: str) -> None:
     deed, reason = ENDS[end]
     book: Book = []
     handle = loop.spawn(Slow, book)
@@ -71,87 +63,49 @@ def test_an_actor_is_stopping_until_its_async_on_stop_has_ended(
     assert diary.stopped == []
     with pytest.raises(NoSuchActorError):
         handle.note("too late")
-    spin(loop)
-    assert book[1:] == ["stopped"]
-    assert [why.name for _, why in diary.stopped] == [reason]
-    check_statistics(loop)
-
-
-@pytest.mark.guarantee("G65")
-@pytest.mark.parametrize("kind", [Lively, Slow])
-def test_a_killed_actor_has_no_on_stop(
-    loop: ActorSystem, diary: RecordingObserver, kind: type[Noter]
-) -> None:
-    book: Book = []
-    handle = loop.spawn(kind, book)
-    spin(loop)
-    book.clear()
-    handle.kill()
-    spin(loop)
-    assert book == []
-    assert [why for _, why in diary.stopped] == [ExitReason.FAIL]
-
-
-@pytest.mark.guarantee("G65")
-def test_a_kill_ends_an_actor_in_the_middle_of_its_on_stop(
-    loop: ActorSystem, diary: RecordingObserver
-) -> None:
-    book: Book = []
-    handle = loop.spawn(Slow, book)
-    spin(loop)
-    handle.stop()
-    loop.poll_once()
-    assert "stopped" not in book
-    handle.kill()
-    assert len(diary.stopped) == 1
-    spin(loop)
-    assert "stopped" not in book
-    assert len(diary.stopped) == 1
-
-
-@pytest.mark.guarantee("G65")
-def test_a_second_stop_does_not_disturb_an_async_on_stop(loop: ActorSystem, diary: RecordingObserver) -> None:
-    book: Book = []
-    handle = loop.spawn(Slow, book)
-    spin(loop)
-    book.clear()
-    handle.stop()
-    loop.poll_once()
     handle.stop()
     handle.stop(drain=True)
     spin(loop)
-    assert book == [("stopping", "NORMAL", None), "stopped"]
-    assert [why for _, why in diary.stopped] == [ExitReason.NORMAL]
+    assert book[1:] == ["stopped"]
+    assert [why.name for _, why in diary.stopped] == [reason]
 
 
-@pytest.mark.guarantee("G65")
+def test_a_kill_ends_an_actor_during_its_on_stop(loop: ActorSystem, diary: RecordingObserver) -> None:
+    book: Book = []
+    handle = loop.spawn(Slow, book)
+    spin(loop)
+    handle.stop()
+    loop.poll_once()
+    assert "stopped" not in book
+    handle.kill()
+    assert len(diary.stopped) == 1
+    spin(loop)
+    assert "stopped" not in book
+    assert len(diary.stopped) == 1
+
+
 @pytest.mark.parametrize("is_async", [False, True])
 def test_what_on_stop_raises_is_logged_and_changes_nothing(
     loop: ActorSystem, diary: RecordingObserver, caplog: pytest.LogCaptureFixture, is_async: bool
 ) -> None:
-    class Plain(Noter):
-        def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
+    class Rude(Noter):
+        def on_stop(self, reason: ExitReason, cause: BaseException | None) -> Any:
+            if is_async:
+                return self.fail_slowly()
             raise Boom("goodbye")
 
-    class Async(Noter):
-        async def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
+        async def fail_slowly(self) -> None:
             await turns()
             raise Boom("goodbye")
 
-    handle: Noter = loop.options(name="rude").spawn(Async if is_async else Plain, [])
-    spin(loop)
-    handle.stop()
+    loop.options(name="rude").spawn(Rude, []).stop()
     spin(loop)
     assert [why for _, why in diary.stopped] == [ExitReason.NORMAL]
-    errors = [entry for entry in caplog.records if entry.levelno >= logging.ERROR]
-    assert len(errors) == 1
-    assert "rude" in errors[0].getMessage()
-    text = caplog.text
-    assert "Boom" in text
-    assert "goodbye" in text
+    (error,) = [entry for entry in caplog.records if entry.levelno >= logging.ERROR]
+    assert "rude" in error.getMessage()
+    assert "Boom: goodbye" in caplog.text
 
 
-@pytest.mark.guarantee("G65")
 @pytest.mark.parametrize("kind", [Lively, Slow])
 def test_on_stop_runs_when_run_ends(loop: ActorSystem, diary: RecordingObserver, kind: type[Noter]) -> None:
     book: Book = []
@@ -173,12 +127,9 @@ def test_on_stop_runs_when_run_ends(loop: ActorSystem, diary: RecordingObserver,
         handle.note(1)
 
 
-@pytest.mark.guarantee("G65")
 @pytest.mark.parametrize("kind", [Lively, Slow])
 @pytest.mark.parametrize("is_asked", [False, True])
-def test_on_stop_runs_at_the_end_of_an_async_with(
-    loop: ActorSystem, kind: type[Noter], is_asked: bool
-) -> None:
+def test_on_stop_runs_at_the_end_of_a_block(loop: ActorSystem, kind: type[Noter], is_asked: bool) -> None:
     book: Book = []
 
     async def body() -> None:
@@ -201,44 +152,24 @@ class Lasting(Noter):
         self.book.append("stopped")
 
 
-@pytest.mark.guarantee("G65")
-def test_an_async_on_stop_is_waited_for_although_nothing_else_was_async(loop: ActorSystem) -> None:
-    book: Book = []
-
-    async def body() -> None:
-        assert await loop.spawn(Lasting, book).count() == 0
-
-    ride(loop, body)
-    assert book == ["stopping", "stopped"]
-
-
-@pytest.mark.guarantee("G65")
-def test_on_stop_runs_when_a_loop_that_never_ran_is_destroyed(make_loop: LoopMaker) -> None:
-    book: Book = []
-    loop = make_loop()
-    loop.spawn(Lively, book)
-    loop.destroy()
-    assert book == ["start", ("stop", "NORMAL", None)]
-
-
 @pytest.mark.slow
-def test_an_async_on_stop_of_a_loop_that_never_ran_ends_without_a_warning(make_loop: LoopMaker) -> None:
-    # It has no event loop to run in. The actor still ends, and leaves nothing behind (see the fixture).
+def test_on_stop_runs_when_a_loop_that_never_ran_is_destroyed(make_loop: LoopMaker, book: Book) -> None:
+    """An async one has no event loop to run in: the actor ends, without a warning about a coroutine that was never awaited."""
     diary = RecordingObserver()
     loop = make_loop()
     loop.set_observer(diary)
+    loop.spawn(Lively, book)
     loop.spawn(Lasting, [])
     loop.destroy()
     gc.collect()
-    assert [why for _, why in diary.stopped] == [ExitReason.NORMAL]
+    assert book == ["start", ("stop", "NORMAL", None)]
+    assert [why for _, why in diary.stopped] == [ExitReason.NORMAL] * 2
 
 
-@pytest.mark.guarantee("G65")
 def test_an_on_stop_longer_than_the_stop_timeout_is_abandoned(
-    make_loop: LoopMaker, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+    make_loop: LoopMaker, clock: VirtualClock, caplog: pytest.LogCaptureFixture, book: Book
 ) -> None:
     loop = make_loop(loop_factory=clock.new_event_loop, stop_timeout=0.05)
-    book: Book = []
 
     class Forever(Noter):
         async def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
@@ -256,13 +187,19 @@ def test_an_on_stop_longer_than_the_stop_timeout_is_abandoned(
     assert "forever" in caplog.text
 
 
-@pytest.mark.guarantee("G65")
-@pytest.mark.parametrize(("shutdown", "is_whole"), [(1, True), (0.02, False), (Shutdown.INFINITY, True)])
+@pytest.mark.parametrize(
+    ("shutdown", "expected"),
+    [
+        (1, ["stopping", "stopped"]),
+        (Shutdown.INFINITY, ["stopping", "stopped"]),
+        (0.02, ["stopping"]),
+        (Shutdown.KILL, []),
+    ],
+)
 def test_on_stop_has_the_shutdown_time_of_its_supervisor(
-    make_loop: LoopMaker, clock: VirtualClock, shutdown: float | Shutdown, is_whole: bool
+    make_loop: LoopMaker, clock: VirtualClock, shutdown: float | Shutdown, expected: Book, book: Book
 ) -> None:
     loop = make_loop(loop_factory=clock.new_event_loop)
-    book: Book = []
 
     class Tidy(Noter):
         async def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
@@ -274,20 +211,8 @@ def test_on_stop_has_the_shutdown_time_of_its_supervisor(
     loop.run(until_idle=True)
     root.stop_child("tidy")
     loop.run(until_idle=True)
-    assert book == (["stopping", "stopped"] if is_whole else ["stopping"])
+    assert book == expected
     assert root.child("tidy") is None
-
-
-@pytest.mark.guarantee("G65")
-def test_shutdown_kill_gives_on_stop_no_time_at_all(make_loop: LoopMaker, clock: VirtualClock) -> None:
-    loop = make_loop(loop_factory=clock.new_event_loop)
-    book: Book = []
-    spec = child("lively", shutdown=Shutdown.KILL).of(Lively, book)
-    root = spawn_supervisor(loop, SupervisorSpec(children=[spec]))
-    settle(loop)
-    root.stop_child("lively")
-    settle(loop)
-    assert book == ["start"]
 
 
 class Asking(Noter):
@@ -312,11 +237,8 @@ class Asking(Noter):
             self.book.append(await self.other.count())
 
 
-@pytest.mark.guarantee("G65")
 @pytest.mark.parametrize("is_busy", [False, True])
-def test_an_actor_that_is_ending_can_ask_others(
-    make_loop: LoopMaker, clock: VirtualClock, is_busy: bool
-) -> None:
+def test_an_ending_actor_can_ask_others(make_loop: LoopMaker, clock: VirtualClock, is_busy: bool) -> None:
     loop = make_loop(loop_factory=clock.new_event_loop)
     book: Book = []
 
@@ -335,10 +257,7 @@ def test_an_actor_that_is_ending_can_ask_others(
     check_statistics(loop)
 
 
-@pytest.mark.guarantee("G65")
-def test_the_end_of_a_loop_takes_no_longer_than_the_last_on_stop(
-    make_loop: LoopMaker, clock: VirtualClock
-) -> None:
+def test_the_end_of_a_loop_waits_for_on_stop_only(make_loop: LoopMaker, clock: VirtualClock) -> None:
     # Otherwise every program with an async on_stop would take the whole stop timeout to end.
     loop = make_loop(loop_factory=clock.new_event_loop)
     book: Book = []
@@ -383,48 +302,32 @@ class Fragile(Actor):
         self.log.append("stopped")
 
 
-@pytest.mark.guarantee("G65")
+@pytest.mark.guarantee("G60")
+@pytest.mark.parametrize("is_cancelled", [False, True])
 @pytest.mark.parametrize("name", ["broken", "broken_later"])
-def test_cancelling_an_ask_does_not_cancel_on_stop(run_virtual: RunSystem, name: str) -> None:
+async def test_an_ask_of_a_failed_actor_ends_before_its_on_stop(
+    virtual_system: ActorSystem, name: str, is_cancelled: bool
+) -> None:
+    """Cancelling the ask does not cancel `on_stop`."""
     log: Book = []
-
-    async def story(loop: ActorSystem) -> None:
-        gate = Event()
-        fragile = loop.spawn(Fragile, log, gate)
-        reply = getattr(fragile, name)()
+    gate = Event()
+    fragile = virtual_system.spawn(Fragile, log, gate)
+    reply = getattr(fragile, name)()
+    if is_cancelled:
         await turns()
         reply.cancel()
         await turns()
-        assert log == []
-        gate.set()
-        assert await fragile.ended() is ExitReason.PANIC
-
-    run_virtual(story)
-    assert log == ["stopped"]
-
-
-@pytest.mark.guarantee("G60", "G65")
-@pytest.mark.parametrize("name", ["broken", "broken_later"])
-def test_an_ask_of_a_failed_actor_ends_before_its_on_stop(run_virtual: RunSystem, name: str) -> None:
-    log: Book = []
-
-    async def story(loop: ActorSystem) -> None:
-        gate = Event()
-        fragile = loop.spawn(Fragile, log, gate)
-        error = await outcome(getattr(fragile, name)())
+    else:
+        error = await outcome(reply)
         assert isinstance(error, TargetEndedError)
         assert isinstance(error.__cause__, Boom)
-        assert log == []
-        gate.set()
-
-    run_virtual(story)
+    assert log == []
+    gate.set()
+    assert await fragile.ended() is ExitReason.PANIC
     assert log == ["stopped"]
 
 
-@pytest.mark.guarantee("G65")
-def test_on_stop_may_return_any_awaitable(loop: ActorSystem) -> None:
-    book: Book = []
-
+async def test_on_stop_may_return_any_awaitable(loop: ActorSystem, book: Book) -> None:
     async def write() -> None:
         await turns()
         book.append("written")
@@ -433,10 +336,7 @@ def test_on_stop_may_return_any_awaitable(loop: ActorSystem) -> None:
         def on_stop(self, reason: ExitReason, cause: BaseException | None) -> Awaitable[Any]:
             return asyncio.gather(write(), write())
 
-    async def body() -> None:
-        handle = loop.spawn(Gathering)
-        handle.stop()
-        await handle.ended()
-        assert book == ["written", "written"]
-
-    ride(loop, body)
+    handle = loop.spawn(Gathering)
+    handle.stop()
+    await handle.ended()
+    assert book == ["written", "written"]

@@ -24,8 +24,7 @@ from bandstand.actor import (
 )
 from bandstand.errors import AskCycleError, AskTimeoutError, DeclarationError, TargetEndedError
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
-from bandstand.testing import VirtualClock
-from tests.actor.asking import RunSystem, outcome, run_system, turns, watch
+from tests.actor.asking import RunSystem, outcome, turns, watch
 from tests.core.support import Boom
 
 WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
@@ -98,9 +97,7 @@ class Node(Actor, ask_timeout=None):
 @pytest.mark.guarantee("G245")
 @pytest.mark.parametrize("length", [0, 1, 2, 5])
 @pytest.mark.parametrize("what", ["plain", "slow"])
-def test_a_reentrant_ask_that_closes_a_cycle_is_answered(
-    run_everywhere: RunSystem, length: int, what: str
-) -> None:
+def test_a_reentrant_ask_may_close_a_cycle(run_everywhere: RunSystem, length: int, what: str) -> None:
     async def story(loop: ActorSystem) -> None:
         first = loop.spawn(Node)
         others = [loop.spawn(Node) for _ in range(length)]
@@ -112,23 +109,6 @@ def test_a_reentrant_ask_that_closes_a_cycle_is_answered(
     loop = run_everywhere(story)
     # The child that handled it has exited.
     assert loop.statistics().spawned == 1 + length + 1
-
-
-@pytest.mark.guarantee("G245")
-def test_any_reentrant_ask_of_a_cycle_may_be_handled(run_everywhere: RunSystem) -> None:
-    """B asks A, which is busy; then A asks B. The queued ask is handled, not the one that closes the cycle."""
-
-    async def story(loop: ActorSystem) -> None:
-        a, b, gate = loop.spawn(Node), loop.spawn(Node), Event()
-        one = watch(a.hold(gate, b))
-        await turns()
-        two = watch(b.through(a, what="plain"))
-        await turns()
-        gate.set()
-        assert await two == (0, "nobody")
-        assert await one == "in turn"
-
-    run_everywhere(story)
 
 
 @pytest.mark.guarantee("G245")
@@ -149,45 +129,6 @@ def test_an_ask_from_outside_the_cycle_waits_for_its_turn(run_everywhere: RunSys
 
 
 @pytest.mark.guarantee("G245")
-def test_two_chains_of_asks_at_the_same_time(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        a, b, c, d = (loop.spawn(Node) for _ in range(4))
-        both = await asyncio.gather(a.through(b, a, what="slow"), c.through(d, c, what="slow"))
-        assert list(both) == [(1, "nobody"), (1, "nobody")]
-
-    run_everywhere(story)
-
-
-@pytest.mark.guarantee("G245")
-def test_a_cycle_without_a_reentrant_ask_is_refused(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        a, b = loop.spawn(Node), loop.spawn(Node)
-        assert isinstance(await outcome(a.through(b, a, what="closed")), AskCycleError)
-        # A reentrant handler may ask, and the remaining cycles are detected.
-        assert is_alive(a)
-
-        class Deep(Node):
-            @ask(reentrant=True, raises=AskCycleError)
-            async def deeper(self, other: Node) -> Any:
-                return await other.through(self.me, what="closed")
-
-            @ask(raises=AskCycleError)
-            async def begin(self, other: Turner, third: Node) -> Any:
-                return await other.turn(self.me, third)
-
-        class Turner(Node):
-            @ask(raises=AskCycleError)
-            async def turn(self, back: Deep, third: Node) -> Any:
-                return await back.deeper(third)
-
-        deep, turner = loop.spawn(Deep), loop.spawn(Turner)
-        assert isinstance(await outcome(deep.begin(turner, b)), AskCycleError)
-        assert await deep.closed() == "in turn"
-
-    run_everywhere(story)
-
-
-@pytest.mark.guarantee("G245")
 def test_nested_reentrant_asks_are_limited(run_everywhere: RunSystem) -> None:
     class Endless(Actor, ask_timeout=None):
         @ask(reentrant=True, raises=AskCycleError)
@@ -204,27 +145,24 @@ def test_nested_reentrant_asks_are_limited(run_everywhere: RunSystem) -> None:
 
 @pytest.mark.guarantee("G246")
 @pytest.mark.parametrize("what", ["broken", "broken_later"])
-def test_a_failure_in_a_reentrant_ask_fails_the_actor(run_everywhere: RunSystem, what: str) -> None:
-    async def story(loop: ActorSystem) -> None:
-        a, b = loop.spawn(Node), loop.spawn(Node)
-        behind = a.closed
-        asked = watch(a.through(b, a, what=what))
-        await turns(3)
-        waiting = watch(behind()) if is_alive(a) else None
-        error = await asked
-        assert isinstance(error, TargetEndedError)
-        assert isinstance(error.__cause__, Boom)
-        assert "PANIC" in str(error)
-        if waiting is not None:
-            assert isinstance(await waiting, TargetEndedError)
-        await turns()
-        assert not is_alive(a)
-
-    run_everywhere(story)
+async def test_a_failure_in_a_reentrant_ask_fails_the_actor(system: ActorSystem, what: str) -> None:
+    a, b = system.spawn(Node), system.spawn(Node)
+    behind = a.closed
+    asked = watch(a.through(b, a, what=what))
+    await turns(3)
+    waiting = watch(behind()) if is_alive(a) else None
+    error = await asked
+    assert isinstance(error, TargetEndedError)
+    assert isinstance(error.__cause__, Boom)
+    assert "PANIC" in str(error)
+    if waiting is not None:
+        assert isinstance(await waiting, TargetEndedError)
+    await turns()
+    assert not is_alive(a)
 
 
 @pytest.mark.guarantee("G246")
-def test_a_declared_error_of_a_reentrant_ask_is_an_answer(run_everywhere: RunSystem) -> None:
+async def test_a_declared_error_of_a_reentrant_ask_is_an_answer(system: ActorSystem) -> None:
     class Brave(Node):
         @ask
         async def start(self, b: Brave) -> str:
@@ -237,63 +175,51 @@ def test_a_declared_error_of_a_reentrant_ask_is_an_answer(run_everywhere: RunSys
             except LookupError as error:
                 return str(error)
 
-    async def story(loop: ActorSystem) -> None:
-        a, b = loop.spawn(Brave), loop.spawn(Brave)
-        assert await a.start(b) == "declared"
-
-    run_everywhere(story)
+    a, b = system.spawn(Brave), system.spawn(Brave)
+    assert await a.start(b) == "declared"
 
 
 @pytest.mark.guarantee("G246")
-def test_cancelling_the_first_ask_cancels_the_whole_chain(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        log: list[Any] = []
-        a, b = loop.spawn(Node, log), loop.spawn(Node)
-        reply = watch(a.through(b, a, what="stuck"))
-        await turns()
-        assert len(loop.waits()) == 2
-        reply.cancel()
-        await turns()
-        assert log == ["cancelled"]
-        assert (is_alive(a), is_alive(b), len(loop.waits())) == (True, True, 0)
-        assert await a.plain() == (0, "nobody")
-
-    run_everywhere(story)
+async def test_cancelling_the_first_ask_cancels_the_whole_chain(system: ActorSystem) -> None:
+    log: list[Any] = []
+    a, b = system.spawn(Node, log), system.spawn(Node)
+    reply = watch(a.through(b, a, what="stuck"))
+    await turns()
+    assert len(system.waits()) == 2
+    reply.cancel()
+    await turns()
+    assert log == ["cancelled"]
+    assert (is_alive(a), is_alive(b), len(system.waits())) == (True, True, 0)
+    assert await a.plain() == (0, "nobody")
 
 
 @pytest.mark.guarantee("G246")
-def test_a_deadline_stops_the_handler_of_a_reentrant_ask(clock: VirtualClock) -> None:
-    async def story(loop: ActorSystem) -> None:
-        log: list[Any] = []
-        a, b = loop.spawn(Node, log), loop.spawn(Node)
-        error = await outcome(a.through(b, a, what="stuck", ms=50))
-        assert isinstance(error, AskTimeoutError)
-        await turns()
-        # The actor's own handler continues alone.
-        assert log == ["cancelled"]
-        assert await a.plain() == (0, "nobody")
-
-    run_system(story, clock=clock)
+async def test_a_deadline_stops_the_handler_of_a_reentrant_ask(virtual_system: ActorSystem) -> None:
+    log: list[Any] = []
+    a, b = virtual_system.spawn(Node, log), virtual_system.spawn(Node)
+    error = await outcome(a.through(b, a, what="stuck", ms=50))
+    assert isinstance(error, AskTimeoutError)
+    await turns()
+    # The actor's own handler continues alone.
+    assert log == ["cancelled"]
+    assert await a.plain() == (0, "nobody")
 
 
 @pytest.mark.guarantee("G246")
 @pytest.mark.parametrize("end", ["stop", "kill"])
-def test_the_exit_of_the_actor_ends_its_reentrant_asks(run_everywhere: RunSystem, end: str) -> None:
-    async def story(loop: ActorSystem) -> None:
-        log: list[Any] = []
-        a, b = loop.spawn(Node, log), loop.spawn(Node)
-        reply = watch(a.through(b, a, what="stuck"))
-        await turns()
-        a.stop() if end == "stop" else a.kill()
-        assert isinstance(await reply, TargetEndedError)
-        await turns()
-        assert log == ["cancelled"]
-
-    run_everywhere(story)
+async def test_the_exit_of_the_actor_ends_its_reentrant_asks(system: ActorSystem, end: str) -> None:
+    log: list[Any] = []
+    a, b = system.spawn(Node, log), system.spawn(Node)
+    reply = watch(a.through(b, a, what="stuck"))
+    await turns()
+    a.stop() if end == "stop" else a.kill()
+    assert isinstance(await reply, TargetEndedError)
+    await turns()
+    assert log == ["cancelled"]
 
 
 @pytest.mark.guarantee("G245")
-def test_reentrant_asks_under_a_supervisor_and_behind_an_interface(run_everywhere: RunSystem) -> None:
+async def test_reentrant_asks_under_a_supervisor_and_behind_an_interface(system: ActorSystem) -> None:
     class Asking(Interface):
         @ask
         async def start(self, other: Bouncer) -> str: ...  # type: ignore[empty-body]  # an interface
@@ -314,17 +240,14 @@ def test_reentrant_asks_under_a_supervisor_and_behind_an_interface(run_everywher
         def name(self) -> str:
             return "by an interface"
 
-    async def story(loop: ActorSystem) -> None:
-        root = spawn_supervisor(loop, SupervisorSpec(children=[child("named").of(Named)]))
-        await turns()
-        named = root.handle(Named, "named")
-        assert await named.start(loop.spawn(Bouncer)) == "by an interface"
-
-    run_everywhere(story)
+    root = spawn_supervisor(system, SupervisorSpec(children=[child("named").of(Named)]))
+    await turns()
+    named = root.handle(Named, "named")
+    assert await named.start(system.spawn(Bouncer)) == "by an interface"
 
 
 @pytest.mark.guarantee("G245")
-def test_a_reentrant_ask_cannot_be_stashed_or_postponed(run_everywhere: RunSystem) -> None:
+async def test_a_reentrant_ask_cannot_be_stashed_or_postponed(system: ActorSystem) -> None:
     class Moody(Machine, ask_timeout=None):
         @ask
         async def start(self, other: Echo) -> str:
@@ -353,14 +276,11 @@ def test_a_reentrant_ask_cannot_be_stashed_or_postponed(run_everywhere: RunSyste
         async def bounce(self, back: Any) -> str:
             return type(await outcome(back.mood())).__name__
 
-    async def story(loop: ActorSystem) -> None:
-        echo = loop.spawn(Echo)
-        assert await loop.spawn(Moody).start(echo) == "NotInThisStateError"
-        error = await outcome(loop.spawn(Keeper).start(echo))
-        assert isinstance(error, TargetEndedError)
-        assert "out of turn" in str(error)
-
-    run_everywhere(story)
+    echo = system.spawn(Echo)
+    assert await system.spawn(Moody).start(echo) == "NotInThisStateError"
+    error = await outcome(system.spawn(Keeper).start(echo))
+    assert isinstance(error, TargetEndedError)
+    assert "out of turn" in str(error)
 
 
 @pytest.mark.guarantee("G245")

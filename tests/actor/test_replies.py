@@ -11,19 +11,9 @@ from asyncio import Event
 import pytest
 
 from bandstand.actor import Actor, ActorSystem, ask, tell
-from bandstand.errors import AskTimeoutError, TargetEndedError, WrongThreadError
+from bandstand.errors import AskTimeoutError, WrongThreadError
 from tests.actor.answers import answer
-from tests.actor.asking import (
-    Oracle,
-    RunSystem,
-    ended,
-    got,
-    is_pending,
-    outcome,
-    refuse_truth,
-    turns,
-    watch,
-)
+from tests.actor.asking import Oracle, ended, got, is_pending, outcome, refuse_truth, turns, watch
 
 pytestmark = pytest.mark.guarantee("G60")
 
@@ -31,213 +21,108 @@ pytestmark = pytest.mark.guarantee("G60")
 # --- one reply, many awaits -------------------------------------------------------------------------------------------
 
 
-def test_awaiting_a_reply_again_gives_the_same_result(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle = loop.spawn(Oracle)
-        reply = oracle.plain(5)
-        assert [await reply, await reply] == [5, 5]
-        failing = oracle.declared(KeyError("x"))
-        first, second = await outcome(failing), await outcome(failing)
-        assert first is second
-        books = loop.ask_statistics()
-        assert (books.asked, books.answered, books.failed) == (2, 1, 1)
-
-    run_everywhere(story)
-
-
-def test_the_traceback_of_an_error_does_not_grow_with_each_await(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        reply = loop.spawn(Oracle).declared(KeyError("x"))
-        lengths: list[int] = []
-        for _ in range(5):
-            error = await outcome(reply)
-            assert isinstance(error, KeyError)
-            trace, length = error.__traceback__, 0
-            while trace is not None:
-                trace, length = trace.tb_next, length + 1
-            lengths.append(length)
-        assert lengths[1:] == lengths[1:2] * 4
-
-    run_everywhere(story)
-
-
-def test_several_tasks_wait_for_one_reply(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle, gate = loop.spawn(Oracle), Event()
-        reply = oracle.held(gate, 3)
-        waiting = [watch(reply) for _ in range(4)]
-        await turns()
-        gate.set()
-        assert await asyncio.gather(*waiting) == [3] * 4
-        assert ended(loop.ask_statistics()) == {"answered": 1}
-
-    run_everywhere(story)
+async def test_the_traceback_of_an_error_does_not_grow_with_each_await(system: ActorSystem) -> None:
+    reply = system.spawn(Oracle).declared(KeyError("x"))
+    lengths: list[int] = []
+    for _ in range(5):
+        error = await outcome(reply)
+        assert isinstance(error, KeyError)
+        trace, length = error.__traceback__, 0
+        while trace is not None:
+            trace, length = trace.tb_next, length + 1
+        lengths.append(length)
+    assert lengths[1:] == lengths[1:2] * 4
 
 
 @pytest.mark.guarantee("G62")
-def test_cancelling_one_of_two_waiters_does_not_cancel_the_ask(run_everywhere: RunSystem) -> None:
+async def test_cancelling_one_of_two_waiters_does_not_cancel_the_ask(system: ActorSystem) -> None:
     log: list[str] = []
-
-    async def story(loop: ActorSystem) -> None:
-        oracle, gate = loop.spawn(Oracle, log), Event()
-        reply = oracle.held(gate, 3)
-        one, two = asyncio.ensure_future(got(reply)), asyncio.ensure_future(got(reply))
-        await turns()
-        one.cancel()
-        await turns()
-        assert one.cancelled()
-        assert is_pending(reply)
-        gate.set()
-        assert await two == 3
-        assert ended(loop.ask_statistics()) == {"answered": 1}
-
-    run_everywhere(story)
+    oracle, gate = system.spawn(Oracle, log), Event()
+    reply = oracle.held(gate, 3)
+    one, two = asyncio.ensure_future(got(reply)), asyncio.ensure_future(got(reply))
+    await turns()
+    one.cancel()
+    await turns()
+    assert one.cancelled()
+    assert is_pending(reply)
+    gate.set()
+    assert await two == 3
+    assert ended(system.ask_statistics()) == {"answered": 1}
     assert log == ["begins 3", "goes on 3"]
 
 
 @pytest.mark.guarantee("G62")
-def test_cancelling_the_last_waiter_cancels_the_ask(run_everywhere: RunSystem) -> None:
-    log: list[str] = []
-
-    async def story(loop: ActorSystem) -> None:
-        reply = loop.spawn(Oracle, log).held(Event(), 3)
-        tasks = [asyncio.ensure_future(got(reply)) for _ in range(2)]
+async def test_cancelling_the_last_waiter_cancels_the_ask(system: ActorSystem, log: list[str]) -> None:
+    reply = system.spawn(Oracle, log).held(Event(), 3)
+    tasks = [asyncio.ensure_future(got(reply)) for _ in range(2)]
+    await turns()
+    for task in tasks:
+        task.cancel()
         await turns()
-        for task in tasks:
-            task.cancel()
-            await turns()
-        assert reply.done()
-        assert ended(loop.ask_statistics()) == {"cancelled": 1}
-
-    run_everywhere(story)
+    assert reply.done()
+    assert ended(system.ask_statistics()) == {"cancelled": 1}
     assert log == ["begins 3", "cancelled 3"]
 
 
-def test_all_waiters_learn_of_a_deadline_and_of_a_cancellation(run_virtual: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle = loop.spawn(Oracle)
-        reply = oracle.held.within(0.01)(Event())
-        assert [type(end) for end in await asyncio.gather(watch(reply), watch(reply))] == [
-            AskTimeoutError
-        ] * 2
-        reply = loop.spawn(Oracle).held(Event())
-        tasks = [watch(reply) for _ in range(2)]
-        await turns()
-        assert reply.cancel()
-        assert not reply.cancel()
-        assert [type(end) for end in await asyncio.gather(*tasks)] == [asyncio.CancelledError] * 2
-
-    run_virtual(story)
+async def test_all_waiters_learn_of_a_deadline_and_of_a_cancellation(virtual_system: ActorSystem) -> None:
+    oracle = virtual_system.spawn(Oracle)
+    reply = oracle.held.within(0.01)(Event())
+    assert [type(end) for end in await asyncio.gather(watch(reply), watch(reply))] == [AskTimeoutError] * 2
+    reply = virtual_system.spawn(Oracle).held(Event())
+    tasks = [watch(reply) for _ in range(2)]
+    await turns()
+    assert reply.cancel()
+    assert not reply.cancel()
+    assert [type(end) for end in await asyncio.gather(*tasks)] == [asyncio.CancelledError] * 2
 
 
-@pytest.mark.slow
-def test_a_reply_that_is_never_awaited_is_answered_without_a_warning(run_everywhere: RunSystem) -> None:
-    log: list[str] = []
-
-    async def story(loop: ActorSystem) -> None:
-        oracle = loop.spawn(Oracle, log)
-        oracle.plain(1)  # type: ignore[unused-awaitable]  # that is the point
-        oracle.declared(KeyError())  # type: ignore[unused-awaitable]  # likewise
-        await turns()
-        assert ended(loop.ask_statistics()) == {"answered": 1, "failed": 1}
-
-    run_everywhere(story)
-    gc.collect()
-    assert log == ["plain 1"]
+async def test_a_reply_that_is_never_awaited_has_no_deadline(virtual_system: ActorSystem) -> None:
+    oracle, gate = virtual_system.spawn(Oracle), Event()
+    reply = oracle.held.within(0.01)(gate, 1)
+    await virtual_system.spawn(Oracle).slow(1000)
+    assert is_pending(reply)
+    gate.set()
+    await turns()
+    assert reply.done()
+    assert await reply == 1
 
 
-def test_a_reply_that_is_never_awaited_has_no_deadline(run_virtual: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle, other, gate = loop.spawn(Oracle), loop.spawn(Oracle), Event()
-        reply = oracle.held.within(0.01)(gate, 1)
-        await other.slow(1000)
-        assert is_pending(reply)
-        gate.set()
-        await turns()
-        assert reply.done()
-        assert await reply == 1
-
-    run_virtual(story)
-
-
-def test_a_reply_can_be_awaited_only_on_the_thread_that_asked(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        reply = loop.spawn(Oracle).held(Event())
-        ends: list[object] = []
-        thread = threading.Thread(target=lambda: ends.append(asyncio.run(outcome(reply))))
-        thread.start()
-        thread.join(30)
-        assert [type(end) for end in ends] == [WrongThreadError]
-        reply.cancel()
-
-    run_everywhere(story)
+async def test_a_reply_can_be_awaited_only_on_the_thread_that_asked(system: ActorSystem) -> None:
+    reply = system.spawn(Oracle).held(Event())
+    ends: list[object] = []
+    thread = threading.Thread(target=lambda: ends.append(asyncio.run(outcome(reply))))
+    thread.start()
+    thread.join(30)
+    assert [type(end) for end in ends] == [WrongThreadError]
+    reply.cancel()
 
 
 @pytest.mark.slow
-def test_a_reply_that_has_ended_keeps_no_references(run_everywhere: RunSystem) -> None:
+async def test_a_reply_that_has_ended_keeps_no_references(system: ActorSystem) -> None:
     class Big:
         """Can be weakly referenced."""
 
-    async def story(loop: ActorSystem) -> None:
-        big = Big()
-        known = weakref.ref(big)
+    big = Big()
+    known = weakref.ref(big)
 
-        class Keeper(Actor):
-            @ask
-            async def take(self, thing: Big) -> int:
-                return 1
+    class Keeper(Actor):
+        @ask
+        async def take(self, thing: Big) -> int:
+            return 1
 
-            @tell
-            def nothing(self) -> None: ...
+        @tell
+        def nothing(self) -> None: ...
 
-        keeper = loop.spawn(Keeper)
-        assert await keeper.take(big) == 1
-        del big
-        keeper.nothing()
-        await turns()
-        gc.collect()
-        assert known() is None
-
-    run_everywhere(story)
+    keeper = system.spawn(Keeper)
+    assert await keeper.take(big) == 1
+    del big
+    keeper.nothing()
+    await turns()
+    gc.collect()
+    assert known() is None
 
 
 # --- tools of asyncio -------------------------------------------------------------------------------------------------
-
-
-def test_replies_work_with_gather_wait_for_timeout_and_task_groups(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle = loop.spawn(Oracle)
-        assert list(await asyncio.gather(oracle.plain(1), oracle.quick(2), oracle.plain(3))) == [1, 2, 3]
-        assert await asyncio.wait_for(oracle.plain(4), 60) == 4
-        assert await asyncio.shield(got(oracle.plain(5))) == 5
-        async with asyncio.timeout(60):
-            assert await oracle.quick(6) == 6
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(got(oracle.plain(number))) for number in range(7, 10)]
-        assert [task.result() for task in tasks] == [7, 8, 9]
-        done, pending = await asyncio.wait([asyncio.ensure_future(oracle.plain(1))])
-        assert (len(done), len(pending)) == (1, 0)
-        assert ended(loop.ask_statistics()) == {"answered": 10}
-
-    run_everywhere(story)
-
-
-def test_a_task_group_ends_when_one_of_its_asks_fails(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle, doomed, gate = loop.spawn(Oracle), loop.spawn(Oracle), Event()
-
-        async def both() -> None:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(got(oracle.held(gate)))
-                group.create_task(got(doomed.broken_later()))
-
-        with pytest.raises(BaseExceptionGroup) as caught:
-            await both()
-        assert [type(error) for error in caught.value.exceptions] == [TargetEndedError]
-        assert ended(loop.ask_statistics()) == {"failed": 1, "cancelled": 1}
-        assert await oracle.plain(1) == 1
-
-    run_everywhere(story)
 
 
 @pytest.mark.guarantee("G60")

@@ -11,8 +11,7 @@ import pytest
 from bandstand.actor import Actor, ActorSystem, Reply, ask, ping
 from bandstand.core import ExitReason
 from bandstand.errors import AskCycleError, AskTimeoutError, LoopBusyError, TargetEndedError
-from bandstand.testing import VirtualClock
-from tests.actor.asking import Oracle, RunSystem, ended, is_pending, run_system, turns
+from tests.actor.asking import Oracle, ended, is_pending, turns
 from tests.actor.thread_loop import ThreadLoop, thread_loop
 from tests.core.support import HostFactory
 
@@ -25,175 +24,140 @@ def owner(loop_factory: HostFactory) -> Iterator[ThreadLoop]:
         yield owner
 
 
-def test_every_function_that_takes_a_coroutine_takes_a_reply(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle = loop.spawn(Oracle)
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(oracle.plain(number)) for number in range(3)]
-            tasks.append(group.create_task(oracle.slow(0, 3), name="slow"))
-        assert [task.result() for task in tasks] == [0, 1, 2, 3]
-        assert await asyncio.create_task(oracle.quick(4)) == 4
-        assert await asyncio.get_running_loop().create_task(oracle.plain(5)) == 5
-        assert await asyncio.ensure_future(oracle.plain(6)) == 6
-        assert list(await asyncio.gather(oracle.plain(7), oracle.slow(0, 8))) == [7, 8]
-        assert await asyncio.wait_for(oracle.plain(9), 60) == 9
-        assert await asyncio.shield(oracle.plain(10)) == 10
-        await asyncio.create_task(ping(oracle))
-        assert ended(loop.ask_statistics()) == {"answered": 12}
-
-    run_everywhere(story)
+async def test_every_function_that_takes_a_coroutine_takes_a_reply(system: ActorSystem) -> None:
+    oracle = system.spawn(Oracle)
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(oracle.plain(number)) for number in range(3)]
+        tasks.append(group.create_task(oracle.slow(0, 3), name="slow"))
+    assert [task.result() for task in tasks] == [0, 1, 2, 3]
+    assert await asyncio.create_task(oracle.quick(4)) == 4
+    assert await asyncio.get_running_loop().create_task(oracle.plain(5)) == 5
+    assert await asyncio.ensure_future(oracle.plain(6)) == 6
+    assert list(await asyncio.gather(oracle.plain(7), oracle.slow(0, 8))) == [7, 8]
+    assert await asyncio.wait_for(oracle.plain(9), 60) == 9
+    assert await asyncio.shield(oracle.plain(10)) == 10
+    await asyncio.create_task(ping(oracle))
+    assert ended(system.ask_statistics()) == {"answered": 12}
 
 
-def test_a_reply_is_a_coroutine(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle = loop.spawn(Oracle)
-        reply = oracle.plain(1)
-        assert isinstance(reply, Coroutine)
-        assert isinstance(reply, Reply)
-        assert asyncio.iscoroutine(reply)
-        assert await reply == 1
-
-    run_everywhere(story)
+async def test_a_reply_is_a_coroutine(system: ActorSystem) -> None:
+    oracle = system.spawn(Oracle)
+    reply = oracle.plain(1)
+    assert isinstance(reply, Coroutine)
+    assert isinstance(reply, Reply)
+    assert asyncio.iscoroutine(reply)
+    assert await reply == 1
 
 
-def test_several_tasks_may_have_the_same_reply(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle, gate = loop.spawn(Oracle), Event()
-        reply = oracle.held(gate, 3)
-        tasks = [asyncio.create_task(reply) for _ in range(3)]
-        await turns()
-        tasks[0].cancel()
-        await turns()
-        assert tasks[0].cancelled()
-        assert is_pending(reply)
-        gate.set()
-        assert [await task for task in tasks[1:]] == [3, 3]
-        assert await asyncio.create_task(reply) == 3
-        assert ended(loop.ask_statistics()) == {"answered": 1}
-
-    run_everywhere(story)
+async def test_several_tasks_may_have_the_same_reply(system: ActorSystem) -> None:
+    oracle, gate = system.spawn(Oracle), Event()
+    reply = oracle.held(gate, 3)
+    tasks = [asyncio.create_task(reply) for _ in range(3)]
+    await turns()
+    tasks[0].cancel()
+    await turns()
+    assert tasks[0].cancelled()
+    assert is_pending(reply)
+    gate.set()
+    assert [await task for task in tasks[1:]] == [3, 3]
+    assert await asyncio.create_task(reply) == 3
+    assert ended(system.ask_statistics()) == {"answered": 1}
 
 
 @pytest.mark.parametrize("has_begun", [True, False])
-def test_cancelling_the_only_task_of_a_reply_cancels_the_ask(
-    run_everywhere: RunSystem, has_begun: bool
-) -> None:
+async def test_cancelling_the_only_task_cancels_the_ask(system: ActorSystem, has_begun: bool) -> None:
     log: list[str] = []
-
-    async def story(loop: ActorSystem) -> None:
-        oracle = loop.spawn(Oracle, log)
-        reply = oracle.held(Event(), 3)
-        task = asyncio.create_task(reply)
-        if has_begun:
-            await turns()
-        task.cancel()
-        with pytest.raises(CancelledError):
-            await task
-        assert reply.done()
-        assert await oracle.plain(1) == 1
-        assert ended(loop.ask_statistics()) == {"answered": 1, "cancelled": 1}
-
-    run_everywhere(story)
+    oracle = system.spawn(Oracle, log)
+    reply = oracle.held(Event(), 3)
+    task = asyncio.create_task(reply)
+    if has_begun:
+        await turns()
+    task.cancel()
+    with pytest.raises(CancelledError):
+        await task
+    assert reply.done()
+    assert await oracle.plain(1) == 1
+    assert ended(system.ask_statistics()) == {"answered": 1, "cancelled": 1}
     assert log == ["begins 3", "cancelled 3", "plain 1"]
 
 
-def test_a_task_that_is_cancelled_before_it_begins_leaves_the_ask_to_others(
-    run_everywhere: RunSystem,
-) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle, gate = loop.spawn(Oracle), Event()
-        reply = oracle.held(gate, 3)
-        first = asyncio.create_task(reply)
-        await turns()
-        second = asyncio.create_task(reply)
-        second.cancel()
-        with pytest.raises(CancelledError):
-            await second
-        gate.set()
-        assert await first == 3
-
-    run_everywhere(story)
+async def test_a_task_cancelled_before_it_begins_leaves_the_ask_to_others(system: ActorSystem) -> None:
+    oracle, gate = system.spawn(Oracle), Event()
+    reply = oracle.held(gate, 3)
+    first = asyncio.create_task(reply)
+    await turns()
+    second = asyncio.create_task(reply)
+    second.cancel()
+    with pytest.raises(CancelledError):
+        await second
+    gate.set()
+    assert await first == 3
 
 
-def test_errors_end_the_task(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle, doomed = loop.spawn(Oracle), loop.spawn(Oracle)
-        error = KeyError("declared")
-        assert list(await asyncio.gather(oracle.declared(error), return_exceptions=True)) == [error]
+async def test_errors_end_the_task(system: ActorSystem) -> None:
+    oracle, doomed = system.spawn(Oracle), system.spawn(Oracle)
+    error = KeyError("declared")
+    assert list(await asyncio.gather(oracle.declared(error), return_exceptions=True)) == [error]
 
-        async def both() -> None:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(oracle.held(Event()))
-                group.create_task(doomed.broken_later())
+    async def both() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(oracle.held(Event()))
+            group.create_task(doomed.broken_later())
 
-        with pytest.raises(ExceptionGroup) as caught:
-            await both()
-        assert [type(each) for each in caught.value.exceptions] == [TargetEndedError]
-        assert ended(loop.ask_statistics()) == {"failed": 2, "cancelled": 1}
-
-    run_everywhere(story)
+    with pytest.raises(ExceptionGroup) as caught:
+        await both()
+    assert [type(each) for each in caught.value.exceptions] == [TargetEndedError]
+    assert ended(system.ask_statistics()) == {"failed": 2, "cancelled": 1}
 
 
-def test_deadlines_hold_in_a_task(clock: VirtualClock) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle = loop.spawn(Oracle)
-        task = asyncio.create_task(oracle.held.within(0.01)(Event()))
-        with pytest.raises(AskTimeoutError):
-            await task
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(loop.spawn(Oracle).held.within(None)(Event()), 10)
-        assert ended(loop.ask_statistics()) == {"expired": 1, "cancelled": 1}
-
-    run_system(story, clock=clock)
+async def test_deadlines_hold_in_a_task(virtual_system: ActorSystem) -> None:
+    oracle = virtual_system.spawn(Oracle)
+    task = asyncio.create_task(oracle.held.within(0.01)(Event()))
+    with pytest.raises(AskTimeoutError):
+        await task
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(virtual_system.spawn(Oracle).held.within(None)(Event()), 10)
+    assert ended(virtual_system.ask_statistics()) == {"expired": 1, "cancelled": 1}
 
 
-def test_an_actor_that_waits_in_a_task_is_in_the_wait_graph(run_everywhere: RunSystem) -> None:
+async def test_an_actor_that_waits_in_a_task_is_in_the_wait_graph(system: ActorSystem) -> None:
     class Caller(Actor):
         @ask(raises=AskCycleError)
         async def call_self(self) -> int:
             return await asyncio.create_task(self.me.call_self())
 
-    async def story(loop: ActorSystem) -> None:
-        with pytest.raises(AskCycleError):
-            await loop.spawn(Caller).call_self()
-
-    run_everywhere(story)
+    with pytest.raises(AskCycleError):
+        await system.spawn(Caller).call_self()
 
 
-def test_a_wait_for_room_and_a_wait_for_an_exit_can_be_tasks(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle = loop.spawn(Oracle)
-        async with asyncio.TaskGroup() as group:
-            group.create_task(oracle.note.when_room("x"))
-            end = group.create_task(oracle.ended())
-            oracle.stop()
-        assert end.result() is ExitReason.NORMAL
-
-    run_everywhere(story)
+async def test_a_wait_for_room_and_a_wait_for_an_exit_can_be_tasks(system: ActorSystem) -> None:
+    oracle = system.spawn(Oracle)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(oracle.note.when_room("x"))
+        end = group.create_task(oracle.ended())
+        oracle.stop()
+    assert end.result() is ExitReason.NORMAL
 
 
-def test_a_reply_can_be_closed_and_stepped_by_hand(run_everywhere: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        oracle = loop.spawn(Oracle)
-        unused = oracle.held(Event())
-        unused.close()
-        assert unused.done()
-        reply = oracle.plain(2)
-        with pytest.raises(StopIteration) as stop:
-            reply.send(None)
-        assert stop.value.value == 2
-        waiting = oracle.held(Event())
-        assert asyncio.isfuture(waiting.send(None))
-        waiting.close()
-        thrown = oracle.held(Event())
-        thrown.send(None)
-        with pytest.raises(KeyError, match="stop"):
-            thrown.throw(KeyError, "stop")
-        with pytest.raises(ValueError, match="again"):
-            oracle.plain(3).throw(ValueError("again"))
-        assert ended(loop.ask_statistics()) == {"answered": 1, "cancelled": 4}
-
-    run_everywhere(story)
+async def test_a_reply_can_be_closed_and_stepped_by_hand(system: ActorSystem) -> None:
+    oracle = system.spawn(Oracle)
+    unused = oracle.held(Event())
+    unused.close()
+    assert unused.done()
+    reply = oracle.plain(2)
+    with pytest.raises(StopIteration) as stop:
+        reply.send(None)
+    assert stop.value.value == 2
+    waiting = oracle.held(Event())
+    assert asyncio.isfuture(waiting.send(None))
+    waiting.close()
+    thrown = oracle.held(Event())
+    thrown.send(None)
+    with pytest.raises(KeyError, match="stop"):
+        thrown.throw(KeyError, "stop")
+    with pytest.raises(ValueError, match="again"):
+        oracle.plain(3).throw(ValueError("again"))
+    assert ended(system.ask_statistics()) == {"answered": 1, "cancelled": 4}
 
 
 # --- from another thread ----------------------------------------------------------------------------------------------

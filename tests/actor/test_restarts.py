@@ -4,33 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from bandstand.actor import Actor, ActorSystem, ask, child, id_of, is_alive, tell
 from bandstand.core import ActorId, ChildExit, ExitReason
-from bandstand.errors import (
-    NoSuchActorError,
-    TargetEndedError,
-)
-from bandstand.supervision import (
-    Backoff,
-    ChildSpec,
-    Supervisor,
-    SupervisorSpec,
-    spawn_supervisor,
-)
+from bandstand.errors import NoSuchActorError, TargetEndedError
+from bandstand.supervision import Backoff, ChildSpec, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from tests.actor.answers import answer
-from tests.actor.players import PATIENCE, Book, elsewhere, ride, spin, turns
+from tests.actor.players import PATIENCE, Book, elsewhere, spin, turns
 from tests.actor.workers import Worker, one_for_one
-from tests.core.support import RecordingObserver, check_statistics, settle
+from tests.core.support import RecordingObserver, settle
 
 pytestmark = [pytest.mark.guarantee("G67"), pytest.mark.spec("J21")]
-
-LoopMaker = Callable[..., ActorSystem]
 
 
 @pytest.fixture(autouse=True)
@@ -41,8 +29,7 @@ def first_incarnation() -> None:
 # --- handles over restarts --------------------------------------------------------------------------------------------------
 
 
-def test_a_handle_reaches_the_current_incarnation(loop: ActorSystem) -> None:
-    book: Book = []
+def test_a_handle_reaches_the_current_incarnation(loop: ActorSystem, book: Book) -> None:
     root = one_for_one(loop, child("worker").of(Worker, book))
     settle(loop)
     handle = root.handle(Worker, "worker")
@@ -55,7 +42,6 @@ def test_a_handle_reaches_the_current_incarnation(loop: ActorSystem) -> None:
         settle(loop)
     assert book == [(turn, turn) for turn in range(1, 6)]
     assert len(set(ids)) == 5
-    check_statistics(loop)
 
 
 def test_one_way_calls_fail_during_the_backoff_of_a_restart(loop: ActorSystem, clock: VirtualClock) -> None:
@@ -83,7 +69,6 @@ def test_one_way_calls_fail_during_the_backoff_of_a_restart(loop: ActorSystem, c
     handle.note("found")
     settle(loop)
     assert book == [(2, "found")]
-    check_statistics(loop)
 
 
 def test_a_handle_made_while_the_child_is_down_works_later(loop: ActorSystem, clock: VirtualClock) -> None:
@@ -103,9 +88,8 @@ def test_a_handle_made_while_the_child_is_down_works_later(loop: ActorSystem, cl
     assert book == [(2, "found")]
 
 
-def test_a_handle_never_reaches_an_old_incarnation(loop: ActorSystem) -> None:
+def test_a_handle_never_reaches_an_old_incarnation(loop: ActorSystem, book: Book) -> None:
     # A slow exit: the old incarnation is STOPPING while messages are sent.
-    book: Book = []
 
     class Ending(Worker):
         async def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
@@ -124,50 +108,20 @@ def test_a_handle_never_reaches_an_old_incarnation(loop: ActorSystem) -> None:
     assert (1, "gone") in book
     assert (1, "x") not in book
     assert book.count((2, "x")) == accepted > 0
-    check_statistics(loop)
 
 
-def test_stop_and_ended_apply_to_the_current_incarnation(loop: ActorSystem) -> None:
-    async def body() -> None:
-        root = one_for_one(loop, child("worker").of(Worker, []))
-        handle = root.handle(Worker, "worker")
-        for incarnation in range(1, 4):
-            assert await handle.incarnation() == incarnation
-            wait = handle.ended()
-            handle.stop()
-            assert await wait is ExitReason.NORMAL
-            await turns()
-        handle.kill()
+async def test_stop_and_ended_apply_to_the_current_incarnation(loop: ActorSystem) -> None:
+    root = one_for_one(loop, child("worker").of(Worker, []))
+    handle = root.handle(Worker, "worker")
+    for incarnation in range(1, 4):
+        assert await handle.incarnation() == incarnation
+        wait = handle.ended()
+        handle.stop()
+        assert await wait is ExitReason.NORMAL
         await turns()
-        assert await handle.incarnation() == 5
-
-    ride(loop, body)
-
-
-def test_a_queued_ask_is_answered_by_the_next_incarnation(loop: ActorSystem) -> None:
-    async def body() -> None:
-        root = one_for_one(loop, child("worker").of(Worker, []))
-        handle = root.handle(Worker, "worker")
-        handle.crash()
-        assert await handle.incarnation() == 2
-
-    ride(loop, body)
-
-
-def test_handles_of_the_same_child_stay_equal_over_restarts(loop: ActorSystem) -> None:
-    spec = [child(name).of(Worker, []) for name in "ab"]
-    root, other = one_for_one(loop, *spec), one_for_one(loop, *spec)
-    settle(loop)
-    handle = root.handle(Worker, "a")
-    known = {handle: "a"}
-    handle.crash()
-    settle(loop)
-    again = root.handle(Worker, "a")
-    assert again == handle
-    assert known[again] == "a"
-    assert id_of(again) == id_of(handle)
-    assert handle != root.handle(Worker, "b")
-    assert handle != other.handle(Worker, "a")
+    handle.kill()
+    await turns()
+    assert await handle.incarnation() == 5
 
 
 def test_a_handle_of_one_incarnation_ends_with_it(loop: ActorSystem) -> None:
@@ -188,95 +142,34 @@ def test_a_handle_of_one_incarnation_ends_with_it(loop: ActorSystem) -> None:
     second.note("x")
 
 
-def test_a_handle_survives_the_restart_of_a_nested_supervisor(loop: ActorSystem) -> None:
-    book: Book = []
+def test_handles_of_the_same_child_stay_equal_over_restarts(loop: ActorSystem) -> None:
+    spec = [child(name).of(Worker, []) for name in "ab"]
+    root, other = one_for_one(loop, *spec), one_for_one(loop, *spec)
+    settle(loop)
+    handle = root.handle(Worker, "a")
+    known = {handle: "a"}
+    handle.crash()
+    settle(loop)
+    again = root.handle(Worker, "a")
+    assert again == handle
+    assert known[again] == "a"
+    assert id_of(again) == id_of(handle)
+    assert handle not in {root.handle(Worker, "b"), other.handle(Worker, "a")}
+
+
+def test_a_handle_survives_the_restart_of_a_nested_supervisor(loop: ActorSystem, book: Book) -> None:
     inner = SupervisorSpec(children=[child("worker").of(Worker, book)], max_restarts=0)
     root = one_for_one(loop, ChildSpec("inner", inner))
     settle(loop)
     handle = root.handle(Worker, "inner", "worker")
-    before = root.supervisor("inner", Supervisor)
-    handle.note("one")
-    settle(loop)
-    handle.crash()  # the inner supervisor gives up, and the outer one restarts it
-    settle(loop)
-    assert root.supervisor("inner", Supervisor) is not before
-    handle.note("two")
-    settle(loop)
-    assert book == [(1, "one"), (2, "two")]
-
-
-def test_calls_fail_while_a_nested_supervisor_is_down(loop: ActorSystem, clock: VirtualClock) -> None:
-    book: Book = []
-    inner = SupervisorSpec(children=[child("worker").of(Worker, book)], max_restarts=0)
-    root = one_for_one(loop, ChildSpec("inner", inner, backoff=Backoff(initial=0.1)))
-    settle(loop)
-    handle = root.handle(Worker, "inner", "worker")
-    handle.crash()
-    settle(loop)
-    with pytest.raises(NoSuchActorError, match="'inner/worker'"):
-        handle.note("lost")
-    assert handle.note.try_send("lost") is False
-    clock.advance(0.101)
-    settle(loop)
-    handle.note("found")
-    settle(loop)
-    assert book == [(2, "found")]
-
-
-def test_a_kept_mailbox_is_handled_by_the_next_incarnation(
-    loop: ActorSystem, diary: RecordingObserver
-) -> None:
-    book: Book = []
-
-    async def body() -> None:
-        root = one_for_one(loop, child("worker", keep_mailbox=True).of(Worker, book))
-        handle = root.handle(Worker, "worker")
-        assert await handle.incarnation() == 1
-        handle.crash()
-        handle.note("kept")
-        assert await handle.incarnation() == 2  # an ask is kept and answered too
-
-    ride(loop, body)
-    assert book == [(2, "kept")]
-    assert diary.dead == []
-    asks = loop.ask_statistics()
-    assert (asks.asked, asks.answered) == (2, 2)
-
-
-def test_kept_asks_end_when_the_supervisor_gives_up(make_loop: LoopMaker) -> None:
-    loop = make_loop(clock=VirtualClock(autojump=False))
-
-    async def body() -> None:
-        spec = child("worker", keep_mailbox=True, backoff=Backoff(initial=10.0)).of(Worker, [])
-        root = one_for_one(loop, spec)
-        handle = root.handle(Worker, "worker")
-        await turns()
-        handle.crash()
-        reply = handle.incarnation()
-        await turns()
-        assert not reply.done()
-        root.stop_child("worker")
-        await turns()
-        with pytest.raises(TargetEndedError):
-            await reply
-
-    ride(loop, body)
-    assert loop.ask_statistics().pending == 0
-    check_statistics(loop)
-
-
-def test_the_messages_of_a_fresh_mailbox_become_dead_letters(
-    loop: ActorSystem, diary: RecordingObserver
-) -> None:
-    book: Book = []
-    root = one_for_one(loop, child("worker").of(Worker, book))
-    settle(loop)
-    handle = root.handle(Worker, "worker")
-    handle.crash()
-    handle.note("dead")
-    settle(loop)
-    assert book == []
-    assert len(diary.dead) == 1
+    before = root.address("inner")
+    for number in (1, 2):
+        handle.note(number)
+        settle(loop)
+        handle.crash()  # the inner supervisor gives up, and the outer one restarts it
+        settle(loop)
+    assert root.address("inner") != before
+    assert book == [(1, 1), (2, 2)]
 
 
 def test_handles_on_other_threads_survive_restarts(loop: ActorSystem, diary: RecordingObserver) -> None:
@@ -313,27 +206,23 @@ def test_handles_on_other_threads_survive_restarts(loop: ActorSystem, diary: Rec
         assert handled == [what for what in accepted[me] if what not in dead]
     numbers = [number for number, _ in book]
     assert numbers == sorted(numbers)  # a newer message never reaches an older incarnation
-    check_statistics(loop)
 
 
-def test_blocking_asks_of_another_thread_reach_the_current_incarnation(loop: ActorSystem) -> None:
-    async def body() -> None:
-        root = one_for_one(loop, child("worker").of(Worker, []))
-        handle = root.handle(Worker, "worker")
+async def test_blocking_asks_of_another_thread_reach_the_current_incarnation(loop: ActorSystem) -> None:
+    root = one_for_one(loop, child("worker").of(Worker, []))
+    handle = root.handle(Worker, "worker")
 
-        def work() -> list[int]:
-            found = [handle.incarnation.blocking()]
-            handle.crash()
-            while True:
-                try:
-                    found.append(handle.incarnation.blocking())
-                except (NoSuchActorError, TargetEndedError):
-                    continue
-                return found
+    def work() -> list[int]:
+        found = [handle.incarnation.blocking()]
+        handle.crash()
+        while True:
+            try:
+                found.append(handle.incarnation.blocking())
+            except (NoSuchActorError, TargetEndedError):
+                continue
+            return found
 
-        assert await asyncio.to_thread(work) == [1, 2]
-
-    ride(loop, body)
+    assert await asyncio.to_thread(work) == [1, 2]
 
 
 class Cat(Actor):

@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
-from bandstand.actor import (
-    Actor,
-    ActorSystem,
-    Implements,
-    Interface,
-    ask,
-    child,
-    id_of,
-    sibling,
-    tell,
-)
+from bandstand.actor import Actor, ActorSystem, ask, child, id_of, sibling, tell
 from bandstand.core import Context
 from bandstand.errors import InvalidArgumentError, StartError
 from bandstand.supervision import (
@@ -29,7 +19,7 @@ from bandstand.supervision import (
     SupervisorSpec,
     spawn_supervisor,
 )
-from tests.actor.players import ride, turns
+from tests.actor.players import turns
 from tests.actor.workers import Worker, one_for_one
 from tests.core.support import settle
 
@@ -72,58 +62,41 @@ def raw(ctx: Context[None], data: object) -> None:
     """A child that is not typed."""
 
 
-def test_an_argument_is_the_handle_of_the_sibling(loop: ActorSystem) -> None:
-    async def body() -> None:
-        spec = child("clerk").of(Clerk, sibling(Store, "store"), "a ", spare=sibling(Store, "store"))
-        root = one_for_one(loop, STORE, spec)
-        clerk = root.handle(Clerk, "clerk")
-        assert await clerk.sell("cup") == ["a cup"]
-        store, spare = await clerk.handles()
-        assert store == spare == root.handle(Store, "store")
-        assert id_of(store) == root.address("store")
-        clerk.kill()
-        assert await clerk.sell("pot") == ["a cup", "a pot"]  # a restart resolves it again
-        root.handle(Store, "store").kill()
-        await turns()
-        assert await clerk.sell("cup") == ["a cup"]  # the handle outlives the sibling's restart
-
-    ride(loop, body)
+async def test_an_argument_is_the_handle_of_the_sibling(loop: ActorSystem) -> None:
+    spec = child("clerk").of(Clerk, sibling(Store, "store"), "a ", spare=sibling(Store, "store"))
+    root = one_for_one(loop, STORE, spec)
+    clerk = root.handle(Clerk, "clerk")
+    assert await clerk.sell("cup") == ["a cup"]
+    store, spare = await clerk.handles()
+    assert store == spare == root.handle(Store, "store")
+    assert id_of(store) == root.address("store")
+    clerk.kill()
+    assert await clerk.sell("pot") == ["a cup", "a pot"]  # a restart resolves it again
+    root.handle(Store, "store").kill()
+    await turns()
+    assert await clerk.sell("cup") == ["a cup"]  # the handle outlives the sibling's restart
 
 
-def test_a_branch_is_wired_again_when_its_supervisor_is_restarted(loop: ActorSystem) -> None:
-    async def body() -> None:
-        branch = SupervisorSpec(
-            children=[STORE, child("clerk").of(Clerk, sibling(Store, "store"))], max_restarts=0
-        )
-        root = one_for_one(loop, ChildSpec("branch", branch))
-        clerk = root.handle(Clerk, "branch", "clerk")
-        assert await clerk.sell("cup") == ["cup"]
-        first = root.address("branch")
-        clerk.kill()  # the branch gives up, and is restarted as a whole
-        assert await clerk.sell("pot") == ["pot"]
-        assert root.address("branch") != first
-
-    ride(loop, body)
+async def test_a_branch_is_wired_again_when_its_supervisor_is_restarted(loop: ActorSystem) -> None:
+    branch = SupervisorSpec(
+        children=[STORE, child("clerk").of(Clerk, sibling(Store, "store"))], max_restarts=0
+    )
+    root = one_for_one(loop, ChildSpec("branch", branch))
+    clerk = root.handle(Clerk, "branch", "clerk")
+    assert await clerk.sell("cup") == ["cup"]
+    first = root.address("branch")
+    clerk.kill()  # the branch gives up, and is restarted as a whole
+    assert await clerk.sell("pot") == ["pot"]
+    assert root.address("branch") != first
 
 
-def test_a_sibling_may_stand_further_down(loop: ActorSystem) -> None:
-    async def body() -> None:
-        root = one_for_one(loop, child("clerk").of(Clerk, sibling(Store, "store")), STORE)
-        assert await root.handle(Clerk, "clerk").sell("cup") == ["cup"]
-
-    ride(loop, body)
-
-
-def test_start_child_resolves_siblings(loop: ActorSystem) -> None:
-    async def body() -> None:
-        root = one_for_one(loop, STORE)
-        root.start_child(child("clerk").of(Clerk, sibling(Store, "store")))
-        assert await root.handle(Clerk, "clerk").sell("cup") == ["cup"]
-        with pytest.raises(InvalidArgumentError, match=r"no sibling 'stoer': did you mean 'store'\?"):
-            root.start_child(child("other").of(Clerk, sibling(Store, "stoer")))
-        assert [info.name for info in root.children()] == ["store", "clerk"]
-
-    ride(loop, body)
+async def test_start_child_resolves_siblings(loop: ActorSystem) -> None:
+    root = one_for_one(loop, STORE)
+    root.start_child(child("clerk").of(Clerk, sibling(Store, "store")))
+    assert await root.handle(Clerk, "clerk").sell("cup") == ["cup"]
+    with pytest.raises(InvalidArgumentError, match=r"no sibling 'stoer': did you mean 'store'\?"):
+        root.start_child(child("other").of(Clerk, sibling(Store, "stoer")))
+    assert [info.name for info in root.children()] == ["store", "clerk"]
 
 
 def test_a_sibling_that_was_deleted_fails_the_start(loop: ActorSystem) -> None:
@@ -134,35 +107,6 @@ def test_a_sibling_that_was_deleted_fails_the_start(loop: ActorSystem) -> None:
     root.delete_child("store")
     with pytest.raises(StartError, match="clerk"):
         root.restart_child("clerk")
-
-
-class Counting(Interface, Protocol):
-    @ask
-    def value(self) -> int: ...
-
-
-class Seven(Implements[Counting]):
-    def value(self) -> int:
-        return 7
-
-
-class Reader(Actor):
-    def __init__(self, counting: Counting) -> None:
-        self.counting = counting
-
-    @ask
-    async def read(self) -> int:
-        return await self.counting.value()
-
-
-def test_an_implementation_is_typed_as_its_interface(loop: ActorSystem) -> None:
-    async def body() -> None:
-        root = one_for_one(
-            loop, child("seven").of(Seven), child("reader").of(Reader, sibling(Seven, "seven"))
-        )
-        assert await root.handle(Reader, "reader").read() == 7
-
-    ride(loop, body)
 
 
 def spec_of(*children: ChildSpec[Any]) -> Callable[[], object]:
@@ -204,23 +148,17 @@ def test_wrong_references_are_refused_when_the_spec_is_made(make: Callable[[], o
         make()
 
 
-def test_it_works_on_every_level(loop: ActorSystem) -> None:
-    async def body() -> None:
-        inner = SupervisorSpec(children=[STORE, CLERK])
-        spec = SupervisorSpec(
-            children=[
-                ChildSpec("shops", DynamicSpec(child=ChildSpec("shop", inner))),
-                ChildSpec("one", inner),
-            ]
-        )
-        root = spawn_supervisor(loop, spec)
-        shops = root.supervisor("shops", DynamicSupervisor[Any])
-        assert shops is not None
-        shops.start_child()
-        shops.start_child()
-        one = root.supervisor("one", Supervisor)
-        assert one is not None
-        for path in (("shops", "shop-1", "clerk"), ("shops", "shop-2", "clerk"), ("one", "clerk")):
-            assert await root.handle(Clerk, *path).sell("cup") == ["cup"]
-
-    ride(loop, body)
+async def test_it_works_on_every_level(loop: ActorSystem) -> None:
+    inner = SupervisorSpec(children=[STORE, CLERK])
+    spec = SupervisorSpec(
+        children=[ChildSpec("shops", DynamicSpec(child=ChildSpec("shop", inner))), ChildSpec("one", inner)]
+    )
+    root = spawn_supervisor(loop, spec)
+    shops = root.supervisor("shops", DynamicSupervisor[Any])
+    assert shops is not None
+    shops.start_child()
+    shops.start_child()
+    one = root.supervisor("one", Supervisor)
+    assert one is not None
+    for path in (("shops", "shop-1", "clerk"), ("shops", "shop-2", "clerk"), ("one", "clerk")):
+        assert await root.handle(Clerk, *path).sell("cup") == ["cup"]

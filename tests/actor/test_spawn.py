@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, ActorSystem, Signal, ask, child, id_of, tell
+from bandstand.actor import Actor, ActorSystem, Implements, Signal, child, id_of
 from bandstand.core import ChildExit, ExitReason, Overflow
 from bandstand.errors import (
     InvalidArgumentError,
     LoopClosedError,
-    MailboxFullError,
     MaxActorsError,
     NoSuchActorError,
     WrongThreadError,
 )
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
-from tests.actor.players import Book, Lively, Noter, Slow, elsewhere, ride, spin
-from tests.core.support import RecordingObserver, Seen, check_statistics, record, settle
+from tests.actor.players import Book, Lively, Noter, Slow, elsewhere, spin
+from tests.core.support import RecordingObserver, record, settle
 
 LoopMaker = Callable[..., ActorSystem]
 
 
-def test_a_name_shows_in_the_handle_the_observer_and_the_tree(
-    loop: ActorSystem, diary: RecordingObserver
-) -> None:
+def test_a_name_shows_in_handle_observer_and_tree(loop: ActorSystem, diary: RecordingObserver) -> None:
     handle = loop.options(name="ann").spawn(Noter, [])
     assert "'ann'" in repr(handle)
     assert diary.started == [(id_of(handle), "ann")]
@@ -35,21 +31,9 @@ def test_a_name_shows_in_the_handle_the_observer_and_the_tree(
 
 
 @pytest.mark.parametrize("kind", [Noter, Lively, Slow])
-def test_mailbox_applies_to_every_kind_of_class(loop: ActorSystem, kind: type[Noter]) -> None:
-    handle = loop.options(mailbox=3, name="small").spawn(kind, [])
-    assert [handle.note.try_send(number) for number in range(5)] == [True, True, True, False, False]
-    with pytest.raises(MailboxFullError, match="small"):
-        handle.note("one more")
-
-
-@pytest.mark.parametrize("kind", [Noter, Lively, Slow])
 @pytest.mark.parametrize(
     ("overflow", "kept"),
-    [
-        (Overflow.DROP_OLDEST, [8, 9]),
-        (Overflow.DROP_NEWEST, [0, 1]),
-        (Overflow.CONFLATE, [0, 9]),
-    ],
+    [(Overflow.DROP_OLDEST, [8, 9]), (Overflow.DROP_NEWEST, [0, 1]), (Overflow.CONFLATE, [0, 9])],
 )
 def test_overflow_applies_to_every_kind_of_class(
     loop: ActorSystem, diary: RecordingObserver, kind: type[Noter], overflow: Overflow, kept: list[int]
@@ -61,25 +45,6 @@ def test_overflow_applies_to_every_kind_of_class(
     spin(loop)
     assert [entry for entry in book if isinstance(entry, int)] == kept
     assert len(diary.dropped) == 8
-    check_statistics(loop)
-
-
-def test_a_spawner_can_be_used_again(loop: ActorSystem) -> None:
-    spawner = loop.options(name="twin")
-    one, two = spawner.spawn(Noter, []), spawner.spawn(Noter, [])
-    assert one != two
-    assert loop.statistics().alive == 2
-
-
-@pytest.mark.parametrize("kind", [Noter, Lively])
-def test_a_raw_supervisor_gets_the_child_exit(loop: ActorSystem, kind: type[Noter]) -> None:
-    seen: list[Seen] = []
-    above = loop.spawn_raw(record, seen)
-    handle = loop.options(supervisor=above).spawn(kind, [])
-    handle.crash()
-    settle(loop)
-    (told,) = [message.data for message in seen if isinstance(message.data, ChildExit)]
-    assert (told.child, told.reason) == (id_of(handle), ExitReason.PANIC)
 
 
 class Above(Actor):
@@ -91,27 +56,17 @@ class Above(Actor):
 
 
 @pytest.mark.guarantee("G66")
+@pytest.mark.parametrize("is_typed", [False, True])
 @pytest.mark.parametrize("kind", [Noter, Lively])
-def test_a_typed_supervisor_gets_the_child_exit_in_on_signal(loop: ActorSystem, kind: type[Noter]) -> None:
+def test_a_supervisor_option_gets_child_exits(loop: ActorSystem, kind: type[Noter], is_typed: bool) -> None:
+    """A typed actor gets it in its on_signal."""
     book: Book = []
-    above = loop.spawn(Above, book)
+    above: Any = loop.spawn(Above, book) if is_typed else loop.spawn_raw(record, book)
     handle = loop.options(supervisor=above).spawn(kind, [])
     handle.crash()
     settle(loop)
-    assert [(signal.child, signal.reason) for signal in book] == [(id_of(handle), ExitReason.PANIC)]
-
-
-def test_a_typed_supervisor_may_also_spawn_children(loop: ActorSystem) -> None:
-    class Parent(Above):
-        def on_start(self) -> None:
-            self.spawn(Noter, [])
-
-    book: Book = []
-    above = loop.spawn(Parent, book)
-    handle = loop.options(supervisor=above).spawn(Noter, [])
-    handle.stop()
-    settle(loop)
-    assert [signal.child for signal in book] == [id_of(handle)]
+    (told,) = book if is_typed else [message.data for message in book]
+    assert (type(told), told.child, told.reason) == (ChildExit, id_of(handle), ExitReason.PANIC)
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
@@ -134,7 +89,7 @@ def test_invalid_options_are_refused_before_anything_starts(loop: ActorSystem, w
     assert loop.statistics().spawned == 0
 
 
-@pytest.mark.parametrize("kind", [int, Actor.__init__, object, "Noter"])
+@pytest.mark.parametrize("kind", [int, Actor.__init__, object, "Noter", Implements])
 def test_something_that_is_not_an_actor_class_is_refused(loop: ActorSystem, kind: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="not an actor class"):
         loop.options().spawn(kind)
@@ -177,53 +132,3 @@ def test_a_spawn_needs_the_loops_thread_and_an_open_loop(make_loop: LoopMaker, k
     with pytest.raises(LoopClosedError):
         loop.spawn(kind, book)
     assert book == []
-
-
-def test_a_function_is_a_raw_behavior(loop: ActorSystem) -> None:
-    seen: list[Seen] = []
-    actor = loop.spawn_raw(record, seen, name="raw")
-    loop.send(actor, 7)
-    settle(loop)
-    assert [message.data for message in seen] == [7]
-
-
-class Cell(Actor):
-    def __init__(self) -> None:
-        self.got: list[int] = []
-
-    @tell
-    def put(self, n: int) -> None:
-        self.got.append(n)
-
-    @ask
-    def all(self) -> list[int]:
-        return self.got
-
-    @ask
-    async def all_slowly(self) -> list[int]:
-        await asyncio.sleep(0)
-        return self.got
-
-
-@pytest.mark.guarantee("G59", "G60")
-def test_a_thousand_actors_lose_nothing(loop: ActorSystem) -> None:
-    async def body() -> None:
-        handles = [loop.spawn(Cell) for _ in range(1000)]
-        for number in range(10):
-            for handle in handles:
-                handle.put(number)
-        replies = [handle.all() for handle in handles]
-        slow = [handle.all_slowly() for handle in handles]
-        expected = list(range(10))
-        for reply in (*replies, *slow):
-            assert await reply == expected
-        for handle in handles:
-            handle.stop(drain=True)
-        for handle in handles:
-            assert await handle.ended() is ExitReason.NORMAL
-
-    ride(loop, body)
-    books, asks = loop.statistics(), loop.ask_statistics()
-    assert (books.ended_normal, books.alive, books.dead, books.refused) == (1000, 0, 0, 0)
-    assert (asks.asked, asks.answered, asks.pending) == (2000, 2000, 0)
-    check_statistics(loop)

@@ -37,67 +37,41 @@ class Session(Actor):
         raise ConnectionError(self.user)
 
 
-def test_a_dynamic_child_is_a_handle_that_survives_a_restart(loop: ActorSystem) -> None:
-    async def story() -> None:
-        async with loop:
-            sessions = spawn_supervisor(loop, DynamicSpec(child=child("session").each_of(Session)))
-            ann = sessions.start_child("ann", name="ann")
-            before = id_of(ann)
-            ann.crash()
-            await asyncio.sleep(0)
-            assert await ann.who() == "ann"
-            assert id_of(ann) != before
-            assert ann == sessions.handle(Session, "ann")
-            assert sessions.name_of(ann) == "ann"
-            assert sessions.stop_child(ann)
-            with pytest.raises(NoSuchActorError):
-                ann.crash()
-
-    asyncio.run(story())
+async def test_a_dynamic_child_is_a_handle_that_survives_a_restart(loop: ActorSystem) -> None:
+    sessions = spawn_supervisor(loop, DynamicSpec(child=child("session").each_of(Session)))
+    ann = sessions.start_child("ann", name="ann")
+    before = id_of(ann)
+    ann.crash()
+    await asyncio.sleep(0)
+    assert await ann.who() == "ann"
+    assert id_of(ann) != before
+    assert ann == sessions.handle(Session, "ann")
+    assert sessions.name_of(ann) == "ann"
+    assert sessions.stop_child(ann)
+    with pytest.raises(NoSuchActorError):
+        ann.crash()
 
 
-def test_a_child_of_a_plain_supervisor_is_a_handle_that_survives_a_restart(loop: ActorSystem) -> None:
-    async def story() -> None:
-        async with loop:
-            root = spawn_supervisor(loop, SupervisorSpec())
-            ann = root.start_child(child("ann").of(Session, "ann"))
-            ann.crash()
-            await asyncio.sleep(0)
-            assert await ann.who() == "ann"
-            assert ann == root.handle(Session, "ann")
-
-    asyncio.run(story())
-
-
-def test_a_partition_is_a_handle_that_survives_a_restart(loop: ActorSystem) -> None:
+async def test_a_child_of_another_supervisor_is_a_handle_that_survives_a_restart(loop: ActorSystem) -> None:
     class Shard(Session):
         def __init__(self, number: int) -> None:
             self.user = str(number)
 
-    async def story() -> None:
-        async with loop:
-            shards = spawn_supervisor(loop, PartitionSpec(child=child("shard").each_of(Shard), partitions=3))
-            shard = shards.route("key")
-            assert shard is not None
-            number = await shard.who()
-            shard.crash()
-            await asyncio.sleep(0)
-            assert await shard.who() == number
-            assert shard == shards.handle(Shard, f"shard-{number}")
-
-    asyncio.run(story())
-
-
-def test_the_children_of_a_nested_supervisor_are_handles(loop: ActorSystem) -> None:
-    async def story() -> None:
-        async with loop:
-            crowd: ChildSpec[None] = ChildSpec("crowd", DynamicSpec(child=child("session").each_of(Session)))
-            root = spawn_supervisor(loop, SupervisorSpec(children=[crowd]))
-            sessions = root.supervisor("crowd", DynamicSupervisor[Session])
-            assert sessions is not None
-            assert await sessions.start_child("ann").who() == "ann"
-
-    asyncio.run(story())
+    crowd: ChildSpec[None] = ChildSpec("crowd", DynamicSpec(child=child("session").each_of(Session)))
+    root = spawn_supervisor(loop, SupervisorSpec(children=[crowd]))
+    shards = spawn_supervisor(loop, PartitionSpec(child=child("shard").each_of(Shard), partitions=3))
+    ann, shard = root.start_child(child("ann").of(Session, "ann")), shards.route("key")
+    assert shard is not None
+    number = await shard.who()
+    for session, who in ((ann, "ann"), (shard, number)):
+        session.crash()
+        await asyncio.sleep(0)
+        assert await session.who() == who
+    assert ann == root.handle(Session, "ann")
+    assert shard == shards.handle(Shard, f"shard-{number}")
+    nested = root.supervisor("crowd", DynamicSupervisor[Session])
+    assert nested is not None
+    assert await nested.start_child("bob").who() == "bob"
 
 
 def test_a_raw_child_is_an_id(loop: ActorSystem) -> None:

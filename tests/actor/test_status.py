@@ -36,8 +36,8 @@ from bandstand.errors import (
     WrongThreadError,
 )
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
-from tests.actor.asking import RunSystem, outcome, turns, watch
-from tests.actor.players import elsewhere, ride
+from tests.actor.asking import outcome, turns, watch
+from tests.actor.players import Book, elsewhere
 from tests.core.support import settle
 
 
@@ -101,27 +101,23 @@ class Lamp(Machine):
 
 @pytest.mark.guarantee("G248")
 @pytest.mark.parametrize("kind", [Busy, Quiet, Talker, Lamp])
-def test_every_kind_of_typed_actor_answers(run_virtual: RunSystem, kind: type[Any]) -> None:
-    async def story(loop: ActorSystem) -> None:
-        handle: Any = loop.options(name="one").spawn(kind)
-        await ping(handle)
-        report = await status_of(handle)
-        assert (report.name, report.kind, report.status) == ("one", kind.__qualname__, ActorStatus.RUNNING)
-        assert report.state == ("off" if kind is Lamp else None)
-        assert (report.waiting, report.kept, report.handling, report.waits_for, report.children) == (
-            0,
-            0,
-            None,
-            (),
-            (),
-        )
-
-    run_virtual(story)
+async def test_every_kind_of_typed_actor_answers(virtual_system: ActorSystem, kind: type[Any]) -> None:
+    handle: Any = virtual_system.options(name="one").spawn(kind)
+    await ping(handle)
+    report = await status_of(handle)
+    assert (report.name, report.kind, report.status) == ("one", kind.__qualname__, ActorStatus.RUNNING)
+    assert report.state == ("off" if kind is Lamp else None)
+    assert (report.waiting, report.kept, report.handling, report.waits_for, report.children) == (
+        0,
+        0,
+        None,
+        (),
+        (),
+    )
 
 
 @pytest.mark.guarantee("G248")
-def test_inquiries_use_the_management_lane(loop: ActorSystem) -> None:
-    book: list[Any] = []
+def test_inquiries_use_the_management_lane(loop: ActorSystem, book: Book) -> None:
     busy = loop.spawn(Busy, book)
     busy.note(1)
     busy.note(2)
@@ -138,38 +134,32 @@ def test_inquiries_use_the_management_lane(loop: ActorSystem) -> None:
 
 
 @pytest.mark.guarantee("G248")
-def test_a_stuck_actor_does_not_answer_and_is_named(run_virtual: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        busy = loop.options(name="stuck one", ask_timeout=None).spawn(Busy)
-        gate = Event()
-        busy.hold(gate)
-        await turns()
-        error = await outcome(ping(busy, timeout=0.03))
-        assert isinstance(error, AskTimeoutError)
-        assert "'stuck one'" in str(error)
-        assert "actor.ping()" in str(error)
-        # Also if asks of the class have no deadline.
-        assert isinstance(await outcome(status_of(busy)), AskTimeoutError)
-        gate.set()
-        await ping(busy)
-
-    run_virtual(story)
+async def test_a_stuck_actor_does_not_answer_and_is_named(virtual_system: ActorSystem) -> None:
+    busy = virtual_system.options(name="stuck one", ask_timeout=None).spawn(Busy)
+    gate = Event()
+    busy.hold(gate)
+    await turns()
+    error = await outcome(ping(busy, timeout=0.03))
+    assert isinstance(error, AskTimeoutError)
+    assert "'stuck one'" in str(error)
+    assert "actor.ping()" in str(error)
+    # Also if asks of the class have no deadline.
+    assert isinstance(await outcome(status_of(busy)), AskTimeoutError)
+    gate.set()
+    await ping(busy)
 
 
 @pytest.mark.guarantee("G248")
-def test_an_inquiry_ends_with_its_actor(run_virtual: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        busy = loop.spawn(Busy)
-        busy.hold(Event())
-        await turns()
-        reply = watch(ping(busy))
-        await turns()
-        busy.stop()
-        assert isinstance(await reply, TargetEndedError)
-        with pytest.raises(NoSuchActorError):
-            await ping(busy)
-
-    run_virtual(story)
+async def test_an_inquiry_ends_with_its_actor(virtual_system: ActorSystem) -> None:
+    busy = virtual_system.spawn(Busy)
+    busy.hold(Event())
+    await turns()
+    reply = watch(ping(busy))
+    await turns()
+    busy.stop()
+    assert isinstance(await reply, TargetEndedError)
+    with pytest.raises(NoSuchActorError):
+        await ping(busy)
 
 
 @pytest.mark.guarantee("G248")
@@ -182,34 +172,27 @@ def test_a_full_lane_refuses_an_inquiry(loop: ActorSystem) -> None:
 
 
 @pytest.mark.guarantee("G248")
-def test_an_inquiry_reaches_the_current_incarnation(run_virtual: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        root = spawn_supervisor(loop, SupervisorSpec(children=[child("busy").of(Busy)]))
-        await turns()
-        busy = root.handle(Busy, "busy")
-        first = (await status_of(busy)).actor
-        busy.kill()
-        await turns()
-        second = (await status_of(busy)).actor
-        assert first != second
-        assert peek(busy).actor == second
-
-    run_virtual(story)
+async def test_an_inquiry_reaches_the_current_incarnation(virtual_system: ActorSystem) -> None:
+    root = spawn_supervisor(virtual_system, SupervisorSpec(children=[child("busy").of(Busy)]))
+    await turns()
+    busy = root.handle(Busy, "busy")
+    first = (await status_of(busy)).actor
+    busy.kill()
+    await turns()
+    second = (await status_of(busy)).actor
+    assert first != second
+    assert peek(busy).actor == second
 
 
 @pytest.mark.guarantee("G248")
-def test_inquiries_from_another_thread(loop: ActorSystem) -> None:
+async def test_inquiries_from_another_thread(loop: ActorSystem) -> None:
     busy = loop.options(name="far").spawn(Busy)
-
-    async def body() -> None:
-        loop_of_host = asyncio.get_running_loop()
-        await loop_of_host.run_in_executor(None, ping.blocking, busy)
-        report = await loop_of_host.run_in_executor(None, status_of.blocking, busy)
-        assert report.name == "far"
-        future = await loop_of_host.run_in_executor(None, status_of.future, busy)
-        assert (await asyncio.wrap_future(future)).kind == "Busy"
-
-    ride(loop, body)
+    loop_of_host = asyncio.get_running_loop()
+    await loop_of_host.run_in_executor(None, ping.blocking, busy)
+    report = await loop_of_host.run_in_executor(None, status_of.blocking, busy)
+    assert report.name == "far"
+    future = await loop_of_host.run_in_executor(None, status_of.future, busy)
+    assert (await asyncio.wrap_future(future)).kind == "Busy"
 
 
 @pytest.mark.guarantee("G248")
@@ -223,25 +206,22 @@ def test_a_raw_actor_cannot_be_asked(loop: ActorSystem, what: Any) -> None:
 
 
 @pytest.mark.guarantee("G249")
-def test_peek_shows_what_a_suspended_actor_is_doing(run_virtual: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        a, b = (loop.options(name=name).spawn(Busy) for name in "ab")
-        gate = Event()
-        a.work(gate)
-        reply = watch(a.wait_for(b, gate))
-        a.note("later")
-        await asyncio.sleep(0.25)
-        report = peek(a)
-        assert report.handling == "Busy.wait_for()"
-        assert [str(wait) for wait in report.waits_for] == ["a waits for b: Busy.held(), 250 ms"]
-        assert report.waiting_data == 1
-        assert len(report.children) == 1
-        assert report.children[0].startswith("background")
-        gate.set()
-        await reply
-        assert peek(a).handling is None
-
-    run_virtual(story)
+async def test_peek_shows_what_a_suspended_actor_is_doing(virtual_system: ActorSystem) -> None:
+    a, b = (virtual_system.options(name=name).spawn(Busy) for name in "ab")
+    gate = Event()
+    a.work(gate)
+    reply = watch(a.wait_for(b, gate))
+    a.note("later")
+    await asyncio.sleep(0.25)
+    report = peek(a)
+    assert report.handling == "Busy.wait_for()"
+    assert [str(wait) for wait in report.waits_for] == ["a waits for b: Busy.held(), 250 ms"]
+    assert report.waiting_data == 1
+    assert len(report.children) == 1
+    assert report.children[0].startswith("background")
+    gate.set()
+    await reply
+    assert peek(a).handling is None
 
 
 @pytest.mark.guarantee("G249")

@@ -4,21 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
-from bandstand.actor import (
-    Actor,
-    ActorSystem,
-    Implements,
-    Interface,
-    ask,
-    child,
-    is_alive,
-    tell,
-)
-from bandstand.core import ExitReason
+from bandstand.actor import Actor, ActorSystem, child, is_alive
 from bandstand.core import Loop as CoreLoop
 from bandstand.errors import (
     BandstandError,
@@ -30,19 +20,17 @@ from bandstand.errors import (
     WrongThreadError,
 )
 from bandstand.supervision import (
-    AutoShutdown,
     ChildSpec,
     DynamicSpec,
     PartitionSpec,
     RestartPolicy,
-    Strategy,
     SupervisorSpec,
     spawn_supervisor,
 )
 from bandstand.testing import VirtualClock
-from tests.actor.players import Book, Lively, Noter, Slow, elsewhere, ride, spin, turns
+from tests.actor.players import Book, Lively, Noter, elsewhere, ride, turns
 from tests.actor.workers import Worker, one_for_one
-from tests.core.support import Boom, RecordingObserver, settle
+from tests.core.support import Boom, settle
 
 pytestmark = [pytest.mark.guarantee("G67"), pytest.mark.spec("J21")]
 
@@ -57,41 +45,33 @@ def first_incarnation() -> None:
 # --- under every kind of supervisor ---------------------------------------------------------------------------------------
 
 
-def test_a_panic_is_a_failure_under_its_supervisor(loop: ActorSystem) -> None:
-    book: Book = []
-
-    async def body() -> None:
-        root = one_for_one(loop, child("worker").of(Worker, book, start=3))
-        handle = root.handle(Worker, "worker")
-        assert await handle.arguments() == (3,)
-        assert await handle.incarnation() == 1
-        with pytest.raises(TargetEndedError, match=r"PANIC.*Boom") as caught:
-            await handle.crash_ask()
-        assert isinstance(caught.value.__cause__, Boom)
-        assert await handle.incarnation() == 2  # a new object, from the same arguments
-        assert await handle.arguments() == (3,)
-
-    ride(loop, body)
+async def test_a_panic_is_a_failure_under_its_supervisor(loop: ActorSystem, book: Book) -> None:
+    root = one_for_one(loop, child("worker").of(Worker, book, start=3))
+    handle = root.handle(Worker, "worker")
+    assert await handle.arguments() == (3,)
+    assert await handle.incarnation() == 1
+    with pytest.raises(TargetEndedError, match=r"PANIC.*Boom") as caught:
+        await handle.crash_ask()
+    assert isinstance(caught.value.__cause__, Boom)
+    assert await handle.incarnation() == 2  # a new object, from the same arguments
+    assert await handle.arguments() == (3,)
 
 
-def test_a_dynamic_supervisor_appends_the_childs_arguments(loop: ActorSystem) -> None:
-    async def body() -> None:
-        root = spawn_supervisor(loop, DynamicSpec(child=child("session").of(Worker, [], 3), max_restarts=10))
-        root.start_child("ann", 1)
-        root.start_child()
-        ann = root.handle(Worker, "session-1")
-        nobody = root.handle(Worker, "session-2")
-        assert await ann.arguments() == (3, "ann", 1)
-        assert await nobody.arguments() == (3,)
-        ann.crash()
-        await ann.ended()
-        await turns()
-        assert await ann.arguments() == (3, "ann", 1)
-        assert await ann.incarnation() == 3
-        with pytest.raises(NoSuchChildError, match="session-3"):
-            root.handle(Worker, "session-3")
-
-    ride(loop, body)
+async def test_a_dynamic_supervisor_appends_the_childs_arguments(loop: ActorSystem) -> None:
+    root = spawn_supervisor(loop, DynamicSpec(child=child("session").of(Worker, [], 3), max_restarts=10))
+    root.start_child("ann", 1)
+    root.start_child()
+    ann = root.handle(Worker, "session-1")
+    nobody = root.handle(Worker, "session-2")
+    assert await ann.arguments() == (3, "ann", 1)
+    assert await nobody.arguments() == (3,)
+    ann.crash()
+    await ann.ended()
+    await turns()
+    assert await ann.arguments() == (3, "ann", 1)
+    assert await ann.incarnation() == 3
+    with pytest.raises(NoSuchChildError, match="session-3"):
+        root.handle(Worker, "session-3")
 
 
 def test_arguments_that_the_constructor_does_not_take_fail_the_start(loop: ActorSystem) -> None:
@@ -102,44 +82,20 @@ def test_arguments_that_the_constructor_does_not_take_fail_the_start(loop: Actor
     assert root.children() == ()
 
 
-def test_a_partition_supervisor_appends_the_partition(loop: ActorSystem) -> None:
-    async def body() -> None:
-        spec = PartitionSpec(child=child("shard").of(Worker, [], 3), partitions=3, max_restarts=10)
-        root = spawn_supervisor(loop, spec)
-        names = [info.name for info in root.children()]
-        handles = [root.handle(Worker, name) for name in names]
-        assert [await handle.arguments() for handle in handles] == [(3, 0), (3, 1), (3, 2)]
-        handles[1].crash()
-        await handles[1].ended()
-        await turns()
-        assert await handles[1].arguments() == (3, 1)
-        assert handles[1] in {root.route(key) for key in range(50)}
-
-    ride(loop, body)
-
-
-@pytest.mark.parametrize("strategy", list(Strategy))
-def test_every_strategy_restarts_typed_children(loop: ActorSystem, strategy: Strategy) -> None:
-    book: Book = []
-    specs = [child(name).of(Worker, book) for name in "abc"]
-    root = one_for_one(loop, *specs, strategy=strategy)
-    settle(loop)
-    handles = [root.handle(Worker, name) for name in "abc"]
+async def test_a_partition_supervisor_appends_the_partition(loop: ActorSystem) -> None:
+    spec = PartitionSpec(child=child("shard").of(Worker, [], 3), partitions=3, max_restarts=10)
+    root = spawn_supervisor(loop, spec)
+    names = [info.name for info in root.children()]
+    handles = [root.handle(Worker, name) for name in names]
+    assert [await handle.arguments() for handle in handles] == [(3, 0), (3, 1), (3, 2)]
     handles[1].crash()
-    settle(loop)
-    for handle in handles:
-        handle.note("x")
-    settle(loop)
-    born = {
-        Strategy.ONE_FOR_ONE: {1, 3, 4},
-        Strategy.ONE_FOR_ALL: {4, 5, 6},
-        Strategy.REST_FOR_ONE: {1, 4, 5},
-    }
-    assert {number for number, _ in book} == born[strategy]
+    await handles[1].ended()
+    await turns()
+    assert await handles[1].arguments() == (3, 1)
+    assert handles[1] in {root.route(key) for key in range(50)}
 
 
-def test_hooks_run_for_every_incarnation(loop: ActorSystem) -> None:
-    book: Book = []
+def test_hooks_run_for_every_incarnation(loop: ActorSystem, book: Book) -> None:
     root = one_for_one(loop, child("lively").of(Lively, book))
     settle(loop)
     handle = root.handle(Lively, "lively")
@@ -147,98 +103,6 @@ def test_hooks_run_for_every_incarnation(loop: ActorSystem) -> None:
         handle.crash()
         settle(loop)
     assert book == ["start", ("stop", "PANIC", "Boom"), "start", ("stop", "PANIC", "Boom"), "start"]
-
-
-def test_a_supervisor_waits_for_an_async_start(loop: ActorSystem) -> None:
-    book: Book = []
-    root = one_for_one(loop, child("slow").of(Slow, book), child("lively").of(Lively, book))
-    spin(loop)
-    assert book == ["starting", "started", "start"]
-    assert is_alive(root.handle(Slow, "slow"))
-
-
-@pytest.mark.parametrize("is_async", [False, True])
-def test_a_failed_start_of_a_child_fails_the_start_of_its_supervisor(
-    loop: ActorSystem, is_async: bool
-) -> None:
-    class Plain(Noter):
-        def on_start(self) -> None:
-            raise Boom("start")
-
-    class Async(Noter):
-        async def on_start(self) -> None:
-            await turns()
-            raise Boom("start")
-
-    spec = child("bad").of(Async if is_async else Plain, [])
-
-    def begin() -> None:
-        one_for_one(loop, spec)
-        spin(loop)
-
-    with pytest.raises(StartError) as caught:
-        begin()
-    chain: BaseException | None = caught.value
-    while chain is not None and not isinstance(chain, Boom):
-        chain = chain.__cause__
-    assert isinstance(chain, Boom)
-
-
-def test_modes_mean_the_same_as_for_raw_children(loop: ActorSystem) -> None:
-    modes = {mode.name: mode for mode in RestartPolicy}
-    root = one_for_one(loop, *[child(name, restart=mode).of(Worker, []) for name, mode in modes.items()])
-    settle(loop)
-    handles = {name: root.handle(Worker, name) for name in modes}
-    for handle in handles.values():
-        handle.stop()
-    settle(loop)
-    assert {name for name, handle in handles.items() if is_alive(handle)} == {"ALWAYS"}
-
-
-def test_a_significant_child_can_end_its_supervisor(loop: ActorSystem) -> None:
-    spec = child("main", restart=RestartPolicy.ON_FAILURE, significant=True).of(Worker, [])
-    outer = SupervisorSpec(children=[spec], auto_shutdown=AutoShutdown.ANY_SIGNIFICANT)
-    root = one_for_one(loop, ChildSpec("outer", outer, restart=RestartPolicy.NEVER))
-    settle(loop)
-    handle = root.handle(Worker, "outer", "main")
-    handle.stop()
-    settle(loop)
-    assert not is_alive(handle)
-    assert root.children() == ()
-
-
-class Counting(Interface, Protocol):
-    @tell
-    def add(self, n: int) -> None: ...
-
-    @ask
-    def total(self) -> int: ...
-
-
-class Counter(Implements[Counting]):
-    def __init__(self, start: int) -> None:
-        self.sum = start
-
-    def add(self, n: int) -> None:
-        if n < 0:
-            raise Boom("negative")
-        self.sum += n
-
-    def total(self) -> int:
-        return self.sum
-
-
-def test_an_implementation_is_supervised_and_its_handle_typed_as_its_interface(loop: ActorSystem) -> None:
-    async def body() -> None:
-        root = one_for_one(loop, child("counter").of(Counter, start=3))
-        handle: Counting = root.handle(Counter, "counter")
-        handle.add(4)
-        assert await handle.total() == 7
-        handle.add(-1)
-        await turns()
-        assert await handle.total() == 3
-
-    ride(loop, body)
 
 
 # --- errors ---------------------------------------------------------------------------------------------------------------
@@ -293,16 +157,6 @@ def test_a_child_of_another_class_is_refused(loop: ActorSystem, path: tuple[str,
         root.handle(Noter, *path)
 
 
-def test_a_base_class_of_the_child_is_accepted(loop: ActorSystem) -> None:
-    book: Book = []
-    root = one_for_one(loop, child("lively").of(Lively, book))
-    settle(loop)
-    handle = root.handle(Noter, "lively")
-    handle.note(1)
-    settle(loop)
-    assert book == ["start", 1]
-
-
 @pytest.mark.parametrize("kind", [int, "Worker", None, Actor.stop])
 def test_of_takes_only_actor_classes(kind: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="not an actor class"):
@@ -319,25 +173,6 @@ def test_invalid_options_are_refused_when_the_spec_is_made() -> None:
 
 
 # --- crash loops ------------------------------------------------------------------------------------------------------------
-
-
-def test_a_crash_loop_is_logged_and_ends_in_gave_up(
-    loop: ActorSystem, diary: RecordingObserver, caplog: pytest.LogCaptureFixture
-) -> None:
-    class Crashing(Worker):
-        def on_start(self) -> None:
-            self.me.crash()
-
-    spec = SupervisorSpec(children=[child("crashing").of(Crashing, [])], max_restarts=3)
-    spawn_supervisor(loop, spec, name="root")
-    with pytest.raises(RestartLimitError) as caught:
-        spin(loop, 100)
-    assert "crashing" in caplog.text
-    assert "root" in caplog.text
-    assert isinstance(caught.value.__cause__, BaseExceptionGroup)
-    assert Crashing.born == 4
-    reasons = [why for _, why in diary.stopped]
-    assert reasons.count(ExitReason.PANIC) >= 4
 
 
 def test_a_handle_below_a_root_that_gave_up_is_refused(loop: ActorSystem) -> None:

@@ -7,7 +7,6 @@ from asyncio import Event
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_futures
-from typing import Any
 
 import pytest
 
@@ -60,19 +59,6 @@ def test_tells_of_each_thread_keep_their_order(owner: ThreadLoop) -> None:
         assert [number for thread, number in log if thread == who] == list(range(500))
 
 
-def test_a_tell_and_the_ask_after_it_keep_their_order(owner: ThreadLoop) -> None:
-    sink = owner.do(lambda: owner.loop.spawn(Sink, []))
-
-    def go() -> list[int]:
-        counts: list[int] = []
-        for number in range(50):
-            sink.put(number)
-            counts.append(sink.count.blocking())
-        return counts
-
-    assert on_thread(go) == list(range(1, 51))
-
-
 def test_a_full_mailbox_and_an_ended_target_raise_in_the_calling_thread(owner: ThreadLoop) -> None:
     oracle = owner.do(lambda: owner.loop.options(mailbox=CAP).spawn(Oracle))
     gate = Event()
@@ -101,17 +87,6 @@ def test_a_full_mailbox_and_an_ended_target_raise_in_the_calling_thread(owner: T
 
     on_thread(go)
     assert owner.do(owner.loop.ask_statistics).asked == 2
-
-
-def test_wrong_arguments_raise_type_error_in_the_calling_thread(owner: ThreadLoop) -> None:
-    oracle: Any = owner.do(lambda: owner.loop.spawn(Oracle))
-
-    def go() -> None:
-        for form in (oracle.plain.future, oracle.plain.blocking, oracle.note, oracle.note.try_send):
-            with pytest.raises(TypeError):
-                form(1, 2, 3)
-
-    on_thread(go)
 
 
 # --- the three forms of an ask ----------------------------------------------------------------------------------------
@@ -185,26 +160,6 @@ def test_asks_from_other_threads_that_a_policy_drops_end(owner: ThreadLoop, over
     assert len(answered) == 3
     assert (99 in answered) == (overflow is not Overflow.DROP_NEWEST)
     assert ask_counts(owner) == {"answered": 3, "failed": 97}
-
-
-def test_many_threads_ask_and_every_ask_ends_once(owner: ThreadLoop) -> None:
-    oracle = owner.do(lambda: owner.loop.options(mailbox=100_000).spawn(Oracle))
-
-    def go(who: int) -> int:
-        return sum(oracle.plain.blocking(who * 100 + number) for number in range(100))
-
-    with ThreadPoolExecutor(4) as pool:
-        assert sum(pool.map(go, range(4))) == sum(range(400))
-    assert ask_counts(owner) == {"answered": 400}
-
-
-def test_an_event_loop_asks_actors_of_another_concurrently(owner: ThreadLoop) -> None:
-    oracle = owner.do(lambda: owner.loop.options(mailbox=100_000).spawn(Oracle))
-
-    async def main() -> list[int]:
-        return await asyncio.gather(*(oracle.quick(number) for number in range(300)))
-
-    assert on_event_loop(main) == list(range(300))
 
 
 def test_two_loops_ask_each_others_actors(owner: ThreadLoop, loop_factory: HostFactory) -> None:

@@ -14,8 +14,8 @@ from bandstand.core import ActorId
 from bandstand.errors import TargetEndedError
 from bandstand.testing import VirtualClock
 from tests.actor.context_reader import ContextReader, as_user, envelopes_of_a_send, request, user
-from tests.actor.players import Book, Puppet, elsewhere, ride, turns
-from tests.core.support import Boom, check_statistics, settle
+from tests.actor.players import Book, Puppet, elsewhere, turns
+from tests.core.support import Boom, settle
 
 pytestmark = pytest.mark.guarantee("G70")
 
@@ -67,39 +67,25 @@ def test_a_tracer_is_called_at_each_send_and_around_each_handler(loop: ActorSyst
     ]
 
 
-def test_a_tracer_surrounds_a_whole_async_handler(loop: ActorSystem) -> None:
+async def test_a_tracer_surrounds_a_whole_async_handler(loop: ActorSystem) -> None:
     tracer = Recorder()
+    loop.set_tracer(tracer)
+    handle = loop.spawn(Puppet, [])
 
-    async def body() -> None:
-        loop.set_tracer(tracer)
-        handle = loop.spawn(Puppet, [])
+    async def note(me: Puppet) -> None:
+        tracer.entries.append(("begin",))
+        await turns()
+        tracer.entries.append(("end",))
 
-        async def note(me: Puppet) -> None:
-            tracer.entries.append(("begin",))
-            await turns()
-            tracer.entries.append(("end",))
-
-        handle.do_slowly(note)
-        assert await handle.entries() == []
-
-    ride(loop, body)
-    kinds = [entry[0] for entry in tracer.entries]
-    assert kinds == ["enter", "begin", "end", "exit", "enter", "exit"]
-
-
-def test_a_tracer_sees_what_a_handler_raises(loop: ActorSystem) -> None:
-    tracer = Recorder()
-
-    async def body() -> None:
-        loop.set_tracer(tracer)
-        handle = loop.spawn(ContextReader, [])
-        with pytest.raises(Boom):
-            await handle.refuse()
-        handle.crash()
-        with pytest.raises(TargetEndedError):
-            await handle.see()
-
-    ride(loop, body)
+    handle.do_slowly(note)
+    assert await handle.entries() == []
+    assert [entry[0] for entry in tracer.entries] == ["enter", "begin", "end", "exit", "enter", "exit"]
+    reader = loop.spawn(ContextReader, [])
+    with pytest.raises(Boom):
+        await reader.refuse()
+    reader.crash()
+    with pytest.raises(TargetEndedError):
+        await reader.see()
     assert ("raise", "ContextReader.crash", "Boom") in tracer.entries
 
 
@@ -115,7 +101,7 @@ def test_a_tracer_is_called_on_the_senders_thread(loop: ActorSystem) -> None:
     assert [entry[0] for entry in tracer.entries] == ["enter", "exit"] * 2
 
 
-def test_a_tracer_and_a_context_travel_together(loop: ActorSystem) -> None:
+def test_a_tracer_and_a_context_travel_together(loop: ActorSystem, book: Book) -> None:
     class Spanner(Recorder):
         def sending(self, target: ActorId, method: str) -> Any:
             return user.get()
@@ -129,7 +115,6 @@ def test_a_tracer_and_a_context_travel_together(loop: ActorSystem) -> None:
 
     tracer = Spanner()
     loop.set_tracer(tracer)
-    book: Book = []
     handle = loop.spawn(Puppet, book)
 
     def note(me: Puppet) -> None:
@@ -185,11 +170,9 @@ def test_a_tracer_that_raises_on_sending_raises_in_the_sender_and_sends_nothing(
     loop.set_tracer(None)
     settle(loop)
     assert book == []
-    check_statistics(loop)
 
 
-def test_a_tracer_does_not_affect_background_work_and_timers(loop: ActorSystem) -> None:
-    book: Book = []
+def test_a_tracer_does_not_affect_background_work_and_timers(loop: ActorSystem, book: Book) -> None:
     loop.set_tracer(Recorder())
 
     async def seven() -> int:

@@ -9,8 +9,7 @@ import pytest
 
 from bandstand.actor import Actor, ActorSystem, ask, id_of, tell
 from bandstand.errors import WrongThreadError
-from bandstand.testing import VirtualClock
-from tests.actor.asking import run_system, turns, watch
+from tests.actor.asking import turns, watch
 from tests.actor.players import elsewhere
 
 pytestmark = pytest.mark.guarantee("G247")
@@ -25,8 +24,8 @@ class Link(Actor, ask_timeout=None):
         return await path[0].through(*path[1:], gate=gate)
 
     @ask
-    async def both(self, one: Link, other: Link, gate: Event) -> list[str]:
-        return list(await asyncio.gather(one.through(gate=gate), other.through(gate=gate)))
+    async def both(self, one: Link, other: Link, first: Event, last: Event) -> list[str]:
+        return list(await asyncio.gather(one.through(gate=first), other.through(gate=last)))
 
     @tell
     async def mourn(self, other: Link) -> None:
@@ -37,65 +36,61 @@ class Link(Actor, ask_timeout=None):
         self.background(other.through(gate=gate))
 
 
-def test_chains_of_waits_are_listed_and_drawn(clock: VirtualClock) -> None:
-    async def story(loop: ActorSystem) -> None:
-        a, b, c = (loop.options(name=name).spawn(Link) for name in "abc")
-        gate = Event()
-        reply = watch(a.through(b, c, gate=gate))
-        await asyncio.sleep(1.5)
-        waits = loop.waits()
-        assert [(wait.asker_name, wait.target_name, wait.what) for wait in waits] == [
-            ("a", "b", "Link.through()"),
-            ("b", "c", "Link.through()"),
-        ]
-        assert all(1.49 <= wait.since <= 1.51 for wait in waits)
-        assert [wait.target for wait in waits.of(id_of(a))] == [id_of(b)]
-        drawn = str(waits).replace("1501", "1500").replace("1499", "1500")
-        assert drawn == ("a waits for b: Link.through(), 1500 ms\n└── b waits for c: Link.through(), 1500 ms")
-        gate.set()
-        assert await reply == "end"
-        assert (len(loop.waits()), str(loop.waits())) == (0, "(no actor waits)")
-
-    run_system(story, clock=clock)
+async def test_chains_of_waits_are_listed_and_drawn(virtual_system: ActorSystem) -> None:
+    a, b, c = (virtual_system.options(name=name).spawn(Link) for name in "abc")
+    gate = Event()
+    reply = watch(a.through(b, c, gate=gate))
+    await asyncio.sleep(1.5)
+    waits = virtual_system.waits()
+    assert [(wait.asker_name, wait.target_name, wait.what) for wait in waits] == [
+        ("a", "b", "Link.through()"),
+        ("b", "c", "Link.through()"),
+    ]
+    assert all(1.49 <= wait.since <= 1.51 for wait in waits)
+    assert [wait.target for wait in waits.of(id_of(a))] == [id_of(b)]
+    drawn = str(waits).replace("1501", "1500").replace("1499", "1500")
+    assert drawn == ("a waits for b: Link.through(), 1500 ms\n└── b waits for c: Link.through(), 1500 ms")
+    gate.set()
+    assert await reply == "end"
+    assert (len(virtual_system.waits()), str(virtual_system.waits())) == (0, "(no actor waits)")
 
 
-def test_an_actor_may_wait_for_several_replies_and_for_an_exit(clock: VirtualClock) -> None:
-    async def story(loop: ActorSystem) -> None:
-        a, b, c, d = (loop.options(name=name).spawn(Link) for name in "abcd")
-        gate = Event()
-        reply = watch(a.both(b, c, gate))
-        d.mourn(a)
-        await turns()
-        assert sorted(str(wait) for wait in loop.waits()) == [
-            "a waits for b: Link.through(), 0 ms",
-            "a waits for c: Link.through(), 0 ms",
-            "d waits for a: its end, 0 ms",
-        ]
-        assert str(loop.waits()) == (
-            "d waits for a: its end, 0 ms\n"
-            "├── a waits for b: Link.through(), 0 ms\n"
-            "└── a waits for c: Link.through(), 0 ms"
-        )
-        gate.set()
-        assert await reply == ["end", "end"]
-        a.stop()
-        await turns()
-        assert len(loop.waits()) == 0
+async def test_an_actor_may_wait_for_several_replies_and_for_an_exit(virtual_system: ActorSystem) -> None:
+    a, b, c, d = (virtual_system.options(name=name).spawn(Link) for name in "abcd")
+    first, last = Event(), Event()
+    reply = watch(a.both(b, c, first, last))
+    d.mourn(a)
+    await turns()
+    assert sorted(str(wait) for wait in virtual_system.waits()) == [
+        "a waits for b: Link.through(), 0 ms",
+        "a waits for c: Link.through(), 0 ms",
+        "d waits for a: its end, 0 ms",
+    ]
+    assert str(virtual_system.waits()) == (
+        "d waits for a: its end, 0 ms\n"
+        "├── a waits for b: Link.through(), 0 ms\n"
+        "└── a waits for c: Link.through(), 0 ms"
+    )
+    first.set()
+    await turns()
+    assert [str(wait) for wait in virtual_system.waits().of(id_of(a))] == [
+        "a waits for c: Link.through(), 0 ms"
+    ]
+    last.set()
+    assert await reply == ["end", "end"]
+    a.stop()
+    await turns()
+    assert len(virtual_system.waits()) == 0
 
-    run_system(story, clock=clock)
 
-
-def test_background_work_does_not_count_as_a_wait_of_its_actor(clock: VirtualClock) -> None:
-    async def story(loop: ActorSystem) -> None:
-        a, b = (loop.options(name=name).spawn(Link) for name in "ab")
-        gate = Event()
-        a.work(b, gate)
-        await turns()
-        assert loop.waits().of(id_of(a)) == ()
-        gate.set()
-        await turns()
-
-    run_system(story, clock=clock)
+async def test_background_work_does_not_count_as_a_wait_of_its_actor(virtual_system: ActorSystem) -> None:
+    a, b = (virtual_system.options(name=name).spawn(Link) for name in "ab")
+    gate = Event()
+    a.work(b, gate)
+    await turns()
+    assert virtual_system.waits().of(id_of(a)) == ()
+    gate.set()
+    await turns()
 
 
 def test_waits_refuses_other_threads(loop: ActorSystem) -> None:

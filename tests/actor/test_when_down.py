@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -38,14 +37,12 @@ from bandstand.supervision import (
     spawn_supervisor,
 )
 from bandstand.testing import VirtualClock
-from tests.actor.asking import RunSystem
-from tests.actor.players import PATIENCE, Book, elsewhere, ride, spin, turns
+from tests.actor.players import PATIENCE, Book, elsewhere, spin, turns
 from tests.actor.workers import Worker, one_for_one
 from tests.core.support import Boom, check_statistics, settle
 
 pytestmark = [pytest.mark.guarantee("G310", "G311"), pytest.mark.spec("J21")]
 
-LoopMaker = Callable[..., ActorSystem]
 
 BACKOFF = Backoff(initial=0.1)
 
@@ -55,11 +52,21 @@ def first_incarnation() -> None:
     Worker.born = 0
 
 
-def crashed(loop: ActorSystem, book: Book, **options: Any) -> tuple[Supervisor, Worker]:
+class Unneeded(Worker):
+    """Starts only once."""
+
+    def on_start(self) -> None:
+        if self.number > 1:
+            raise IgnoreChild("not needed")
+
+
+def crashed(
+    loop: ActorSystem, book: Book, kind: type[Worker] = Worker, **options: Any
+) -> tuple[Supervisor, Worker]:
     """Return a supervisor whose child 'worker' has crashed and waits 100 ms for its restart, and the child's handle."""
-    root = one_for_one(loop, child("worker", backoff=BACKOFF, **options).of(Worker, book))
+    root = one_for_one(loop, child("worker", backoff=BACKOFF, **options).of(kind, book))
     settle(loop)
-    handle = root.handle(Worker, "worker")
+    handle = root.handle(kind, "worker")
     handle.crash()
     settle(loop)
     assert not is_alive(handle)
@@ -77,7 +84,7 @@ def result_of(loop: ActorSystem, clock: VirtualClock, reply: Any, ms: int = 0) -
 
 
 @pytest.mark.parametrize("keep_mailbox", [False, True])
-def test_a_thousand_asks_in_the_tick_of_a_crash_are_answered(loop: ActorSystem, keep_mailbox: bool) -> None:
+async def test_asks_in_the_tick_of_a_crash_are_answered(loop: ActorSystem, keep_mailbox: bool) -> None:
     answers: list[int] = []
 
     class Caller(Actor):
@@ -88,79 +95,29 @@ def test_a_thousand_asks_in_the_tick_of_a_crash_are_answered(loop: ActorSystem, 
         async def call(self) -> None:
             answers.extend(await asyncio.gather(*(self.worker.incarnation() for _ in range(1000))))
 
-    async def body() -> None:
-        root = one_for_one(loop, child("worker", keep_mailbox=keep_mailbox).of(Worker, []))
-        worker = root.handle(Worker, "worker")
-        caller = loop.spawn(Caller, worker)
-        worker.crash()
-        caller.call()  # in the same tick, after the crash and before the supervisor has handled it
-        await turns(10)
-
-    ride(loop, body)
+    root = one_for_one(loop, child("worker", keep_mailbox=keep_mailbox).of(Worker, []))
+    worker = root.handle(Worker, "worker")
+    caller = loop.spawn(Caller, worker)
+    worker.crash()
+    caller.call()  # in the same tick, after the crash and before the supervisor has handled it
+    await turns(10)
     assert answers == [2] * 1000
     assert loop.ask_statistics().failed == 0
-    check_statistics(loop)
 
 
-def test_an_ask_waits_for_the_end_of_a_backoff(loop: ActorSystem, clock: VirtualClock) -> None:
-    _, handle = crashed(loop, [])
-    reply = handle.incarnation()
-    assert not reply.done()
-    assert result_of(loop, clock, reply, 101) == 2
-    check_statistics(loop)
-
-
-def test_asks_that_wait_keep_their_order(loop: ActorSystem, clock: VirtualClock) -> None:
-    book: Book = []
-
-    class Sink(Actor):
-        @ask
-        def put(self, n: int) -> None:
-            book.append(n)
-
-        @tell
-        def crash(self) -> None:
-            raise Boom("crash")
-
-    root = one_for_one(loop, child("sink", backoff=BACKOFF).of(Sink))
-    first, second = root.handle(Sink, "sink"), root.handle(Sink, "sink")
-    first.crash()
-    settle(loop)
-    replies = [(first, second)[n % 2].put(n) for n in range(10)]
-    clock.advance(0.101)
-    settle(loop)
-    assert book == list(range(10))
-    assert all(reply.done() for reply in replies)
-
-
-def test_a_waiting_ask_ends_at_its_own_deadline(run_virtual: RunSystem, clock: VirtualClock) -> None:
-    async def body(loop: ActorSystem) -> None:
-        root = one_for_one(loop, child("worker", backoff=Backoff(initial=1)).of(Worker, []))
-        handle = root.handle(Worker, "worker")
-        handle.crash()
-        await turns()
-        since = clock.now_ns()
-        with pytest.raises(AskTimeoutError):
-            await handle.incarnation.within(0.05)()
-        assert clock.now_ns() - since == 50_000_000
-        assert await handle.incarnation() == 2  # the ask that ended was not delivered later
-        assert loop.ask_statistics().expired == 1
-        assert loop.ask_statistics().late == 0
-
-    run_virtual(body)
-
-
-def test_a_cancelled_ask_is_not_delivered(loop: ActorSystem, clock: VirtualClock) -> None:
-    _, handle = crashed(loop, [])
-    reply = handle.incarnation()
-    assert reply.cancel()
-    clock.advance(0.101)
-    handled = loop.statistics().handled
-    settle(loop)
-    assert loop.ask_statistics().cancelled == 1
-    # Only the supervisor's own messages.
-    assert loop.ask_statistics().answered == 0
-    assert loop.statistics().handled - handled <= 2
+async def test_a_waiting_ask_ends_at_its_deadline(virtual_system: ActorSystem, clock: VirtualClock) -> None:
+    spec = child("worker", backoff=Backoff(initial=1)).of(Worker, [])
+    handle = one_for_one(virtual_system, spec).handle(Worker, "worker")
+    handle.crash()
+    await turns()
+    since = clock.now_ns()
+    handle.incarnation().cancel()
+    with pytest.raises(AskTimeoutError):
+        await handle.incarnation.within(0.05)()
+    assert clock.now_ns() - since == 50_000_000
+    assert await handle.incarnation() == 2  # those that ended were not delivered later
+    books = virtual_system.ask_statistics()
+    assert (books.answered, books.expired, books.cancelled, books.late) == (1, 1, 1, 0)
 
 
 @pytest.mark.guarantee("G442")
@@ -178,53 +135,39 @@ def test_asks_that_wait_behind_a_crash_are_answered_by_the_next_incarnation(loop
     assert [reply.result() for reply in behind] == [2] * 500
     assert book == []
     assert loop.statistics().dead == 1
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G442")
-def test_an_ask_that_was_begun_ends_with_the_incarnation(run_virtual: RunSystem) -> None:
+async def test_an_ask_that_was_begun_ends_with_the_incarnation(virtual_system: ActorSystem) -> None:
     class Slow(Worker):
         @ask
         async def wait(self) -> int:
             await asyncio.sleep(1)
             return 5
 
-    async def body(loop: ActorSystem) -> None:
-        handle = one_for_one(loop, child("slow").of(Slow, [])).handle(Slow, "slow")
-        begun = handle.wait()
-        await asyncio.sleep(0.1)
-        behind = handle.incarnation()
-        handle.kill()
-        with pytest.raises(TargetEndedError):
-            await begun
-        assert await behind == 2
-
-    run_virtual(body)
+    handle = one_for_one(virtual_system, child("slow").of(Slow, [])).handle(Slow, "slow")
+    begun = handle.wait()
+    await asyncio.sleep(0.1)
+    behind = handle.incarnation()
+    handle.kill()
+    with pytest.raises(TargetEndedError):
+        await begun
+    assert await behind == 2
 
 
 @pytest.mark.guarantee("G442")
 def test_asks_behind_a_crash_fail_if_the_child_is_not_restarted(loop: ActorSystem) -> None:
-    never = child("worker", restart=RestartPolicy.NEVER).of(Worker, [])
-    given_up = child("worker", max_restarts=0).of(Worker, [])
-    for spec in (never, given_up):
-        handle = one_for_one(loop, spec).handle(Worker, "worker")
+    ways: list[dict[str, Any]] = [{"restart": RestartPolicy.NEVER}, {"max_restarts": 0}]
+    for options in ways:
+        handle = one_for_one(loop, child("worker", **options).of(Worker, [])).handle(Worker, "worker")
         handle.crash()
-        reply = handle.incarnation()
+        gone, reply = handle.incarnation(), handle.incarnation()
+        gone.cancel()
         settle(loop)
         with pytest.raises(TargetEndedError) as caught:
             reply.result()
         assert isinstance(caught.value.__cause__, Boom)
-    check_statistics(loop)
-
-
-def test_cancelled_asks_behind_a_crash_are_not_kept(loop: ActorSystem) -> None:
-    handle = one_for_one(loop, child("worker").of(Worker, [])).handle(Worker, "worker")
-    handle.crash()
-    handle.incarnation().cancel()
-    settle(loop)
-    assert loop.ask_statistics().cancelled == 1
-    assert loop.statistics().dead == 1
-    check_statistics(loop)
+    assert loop.ask_statistics().cancelled == 2
 
 
 def test_an_ask_waits_while_a_nested_supervisor_is_down(loop: ActorSystem, clock: VirtualClock) -> None:
@@ -238,7 +181,7 @@ def test_an_ask_waits_while_a_nested_supervisor_is_down(loop: ActorSystem, clock
     assert result_of(loop, clock, reply, 101) == 2
 
 
-def test_an_ask_waits_while_a_group_stops(run_virtual: RunSystem) -> None:
+async def test_an_ask_waits_while_a_group_stops(virtual_system: ActorSystem) -> None:
     class Slow(Actor):
         @ask
         def ready(self) -> bool:
@@ -251,58 +194,16 @@ def test_an_ask_waits_while_a_group_stops(run_virtual: RunSystem) -> None:
             finally:
                 await asyncio.sleep(0.05)
 
-    async def body(loop: ActorSystem) -> None:
-        specs = child("worker").of(Worker, []), child("slow").of(Slow)
-        root = one_for_one(loop, *specs, strategy=Strategy.ONE_FOR_ALL)
-        worker, slow = root.handle(Worker, "worker"), root.handle(Slow, "slow")
-        slow.work()
-        await turns()
-        worker.crash()
-        await turns()
-        assert not is_alive(slow)
-        assert await slow.ready()
-        assert await worker.incarnation() == 2
-
-    run_virtual(body)
-
-
-def test_an_ask_waits_until_a_failing_start_succeeds(loop: ActorSystem, clock: VirtualClock) -> None:
-    class Fragile(Actor):
-        starts = 0
-
-        def on_start(self) -> None:
-            type(self).starts += 1
-            if 1 < self.starts < 4:
-                raise Boom("not yet")
-
-        @ask
-        def start(self) -> int:
-            return self.starts
-
-        @tell
-        def crash(self) -> None:
-            raise Boom("crash")
-
-    root = one_for_one(loop, child("fragile").of(Fragile))
-    handle = root.handle(Fragile, "fragile")
-    handle.crash()
-    loop.poll_once()
-    reply = handle.start()
-    settle(loop)
-    assert reply.result() == 4
-
-
-def test_the_queue_is_as_long_as_the_mailbox(loop: ActorSystem, clock: VirtualClock) -> None:
-    _, handle = crashed(loop, [], mailbox=4)
-    replies = [handle.incarnation() for _ in range(4)]
-    with pytest.raises(ActorRestartingError, match="4 messages wait for it"):
-        handle.incarnation().cancel()
-    replies[0].cancel()
-    replies.append(handle.incarnation())  # there is room again
-    clock.advance(0.101)
-    settle(loop)
-    assert [reply.result() for reply in replies[1:]] == [2] * 4
-    check_statistics(loop)
+    specs = child("worker").of(Worker, []), child("slow").of(Slow)
+    root = one_for_one(virtual_system, *specs, strategy=Strategy.ONE_FOR_ALL)
+    worker, slow = root.handle(Worker, "worker"), root.handle(Slow, "slow")
+    slow.work()
+    await turns()
+    worker.crash()
+    await turns()
+    assert not is_alive(slow)
+    assert await slow.ready()
+    assert await worker.incarnation() == 2
 
 
 def test_asks_that_find_a_full_mailbox_at_the_restart_fail(loop: ActorSystem, clock: VirtualClock) -> None:
@@ -321,106 +222,84 @@ def test_asks_that_find_a_full_mailbox_at_the_restart_fail(loop: ActorSystem, cl
     assert replies[0].result() == 2
     with pytest.raises(MailboxFullError):
         replies[1].result()
-    check_statistics(loop)
 
 
-def test_an_actor_that_asks_itself_through_its_supervised_handle_is_a_cycle(loop: ActorSystem) -> None:
+async def test_an_actor_that_asks_itself_through_its_supervised_handle_is_a_cycle(loop: ActorSystem) -> None:
     seen: list[BaseException] = []
+    handles: list[Selfish] = []
 
-    class Selfish(Actor):
-        starts = 0
-
-        def __init__(self, handles: list[Selfish]) -> None:
-            self.handles = handles
-
+    class Selfish(Worker):
         async def on_start(self) -> None:
-            type(self).starts += 1
-            if self.handles:
+            if handles:
                 try:
-                    await self.handles[0].value()
+                    await handles[0].incarnation()
                 except AskCycleError as error:
                     seen.append(error)
 
-        @ask
-        def value(self) -> int:
-            return self.starts
-
-        @tell
-        def crash(self) -> None:
-            raise Boom("crash")
-
-    async def body() -> None:
-        handles: list[Selfish] = []
-        root = one_for_one(loop, child("selfish").of(Selfish, handles))
-        await turns()
-        handles.append(root.handle(Selfish, "selfish"))
-        handles[0].crash()
-        await turns()
-        assert await handles[0].value() == 2
-
-    ride(loop, body)
+    root = one_for_one(loop, child("selfish").of(Selfish, []))
+    await turns()
+    handles.append(root.handle(Selfish, "selfish"))
+    handles[0].crash()
+    await turns()
+    assert await handles[0].incarnation() == 2
     assert len(seen) == 1
 
 
 # --- every wait ends --------------------------------------------------------------------------------------------------------
 
 
-def test_waiters_fail_when_the_supervisor_gives_up(run_virtual: RunSystem) -> None:
-    async def body(loop: ActorSystem) -> None:
-        top = spawn_supervisor(
-            loop, SupervisorSpec(children=[ChildSpec("outer", _limited(), restart=RestartPolicy.NEVER)])
-        )
-        outer = top.supervisor("outer", Supervisor)
-        assert outer is not None
-        handle = outer.handle(Worker, "worker")
-        through = top.handle(Worker, "outer", "worker")
-        handle.crash()
-        await turns()
-        replies = [handle.incarnation(), through.incarnation()]
-        outer.spend_restarts()
-        await asyncio.sleep(0.2)  # the next start fails
-        for reply in replies:
-            with pytest.raises(NoSuchActorError) as caught:
-                await reply
-            assert not isinstance(caught.value, TryAgainError)
-        with pytest.raises(NoSuchActorError, match="will not be restarted"):
-            handle.incarnation().cancel()
-
-    run_virtual(body)
-
-
-def _limited() -> SupervisorSpec:
+async def test_waiters_fail_when_the_supervisor_gives_up(virtual_system: ActorSystem) -> None:
     class FailsAgain(Worker):
         def on_start(self) -> None:
             if self.number > 1:
                 raise Boom("again")
 
-    return SupervisorSpec(children=[child("worker", backoff=BACKOFF).of(FailsAgain, [])])
+    limited = SupervisorSpec(children=[child("worker", backoff=BACKOFF).of(FailsAgain, [])])
+    spec: ChildSpec[Any] = ChildSpec("outer", limited, restart=RestartPolicy.NEVER)
+    top = spawn_supervisor(virtual_system, SupervisorSpec(children=[spec]))
+    outer = top.supervisor("outer", Supervisor)
+    assert outer is not None
+    handle = outer.handle(Worker, "worker")
+    handle.crash()
+    await turns()
+    replies = [handle.incarnation(), top.handle(Worker, "outer", "worker").incarnation()]
+    outer.spend_restarts()
+    await asyncio.sleep(0.2)  # the next start fails
+    for reply in replies:
+        with pytest.raises(NoSuchActorError) as caught:
+            await reply
+        assert not isinstance(caught.value, TryAgainError)
+    with pytest.raises(NoSuchActorError, match="will not be restarted"):
+        handle.incarnation().cancel()
 
 
-@pytest.mark.parametrize("request_", ["stop_child", "stop_supervisor", "end_supervisor", "delete_child"])
-def test_waiters_fail_when_the_child_is_stopped(
-    loop: ActorSystem, clock: VirtualClock, request_: str
-) -> None:
-    root, handle = crashed(loop, [])
+@pytest.mark.parametrize(
+    "way", ["stop_child", "stop_supervisor", "end_supervisor", "delete_child", "ignore", "end_loop"]
+)
+def test_waiters_fail_when_no_restart_comes(loop: ActorSystem, clock: VirtualClock, way: str) -> None:
+    root, handle = crashed(loop, [], Unneeded if way == "ignore" else Worker)
     reply = handle.incarnation()
-    other = when_down(handle, WhenDown.QUEUE)
-    other.note("lost")
-    if request_ == "stop_supervisor":
+    when_down(handle, WhenDown.QUEUE).note("lost")
+    if way == "stop_supervisor":
         root.stop()
-    elif request_ == "end_supervisor":
+    elif way == "end_supervisor":
         loop.kill_actor(root.actor)
+    elif way == "end_loop":
+        loop.destroy()
+    elif way == "ignore":
+        clock.advance(0.101)
     else:
         root.stop_child("worker")
-        if request_ == "delete_child":
+        if way == "delete_child":
             root.delete_child("worker")
-    settle(loop)
-    with pytest.raises(NoSuchActorError, match="will not be restarted") as caught:
-        reply.result()
-    assert not isinstance(caught.value, ActorRestartingError)
-    with pytest.raises(NoSuchActorError, match="will not be restarted") as caught:
-        handle.incarnation().cancel()
-    assert not isinstance(caught.value, ActorRestartingError)
+    if way != "end_loop":
+        settle(loop)
+    later = handle.incarnation
+    for call in (reply.result, lambda: later().cancel()):
+        with pytest.raises((NoSuchActorError, LoopClosedError)) as caught:
+            call()
+        assert not isinstance(caught.value, ActorRestartingError)
+        assert way == "end_loop" or "will not be restarted" in str(caught.value)
     assert loop.events.counts().dead_letters == 1
 
 
@@ -448,26 +327,7 @@ def test_a_child_that_is_not_restarted_fails_at_once(loop: ActorSystem) -> None:
     assert reply.result() == 3
 
 
-def test_waiters_fail_when_the_next_incarnation_is_ignored(loop: ActorSystem, clock: VirtualClock) -> None:
-    class Optional(Worker):
-        def on_start(self) -> None:
-            if self.number > 1:
-                raise IgnoreChild("not needed")
-
-    root = one_for_one(loop, child("optional", backoff=BACKOFF).of(Optional, []))
-    Optional.born = 1
-    settle(loop)
-    handle = root.handle(Optional, "optional")
-    handle.crash()
-    settle(loop)
-    reply = handle.incarnation()
-    clock.advance(0.101)
-    settle(loop)
-    with pytest.raises(NoSuchActorError, match="will not be restarted"):
-        reply.result()
-
-
-def test_waiters_for_a_dynamic_child_fail_when_its_supervisor_is_restarted(
+def test_waiters_for_a_dynamic_child_whose_supervisor_restarts(
     loop: ActorSystem, clock: VirtualClock
 ) -> None:
     spec = DynamicSpec(child=child("session").of(Worker, []), max_restarts=0)
@@ -483,17 +343,6 @@ def test_waiters_for_a_dynamic_child_fail_when_its_supervisor_is_restarted(
     settle(loop)
     with pytest.raises(NoSuchActorError, match="will not be restarted"):
         reply.result()
-
-
-def test_waiters_fail_when_the_loop_ends(make_loop: LoopMaker) -> None:
-    loop = make_loop()
-    _, handle = crashed(loop, [])
-    reply = handle.incarnation()
-    loop.destroy()
-    with pytest.raises(NoSuchActorError):
-        reply.result()
-    with pytest.raises(LoopClosedError):
-        handle.incarnation().cancel()
 
 
 # --- policies ---------------------------------------------------------------------------------------------------------------
@@ -522,17 +371,6 @@ def test_fail_raises_at_once(loop: ActorSystem, clock: VirtualClock) -> None:
     reply = hasty.incarnation()
     settle(loop)
     assert reply.result() == 2
-    check_statistics(loop)
-
-
-def test_one_way_calls_do_not_wait_by_default(loop: ActorSystem) -> None:
-    _, handle = crashed(loop, [])
-    with pytest.raises(ActorRestartingError):
-        handle.note("lost")
-    assert handle.note.try_send("lost") is False
-    with pytest.raises(ActorRestartingError):
-        handle.note.when_room("lost").cancel()
-    check_statistics(loop)
 
 
 def test_queue_keeps_one_way_messages_and_asks_in_order(loop: ActorSystem, clock: VirtualClock) -> None:
@@ -549,26 +387,26 @@ def test_queue_keeps_one_way_messages_and_asks_in_order(loop: ActorSystem, clock
     assert sorted(book) == [(2, 1), (2, 2), (2, 3), (2, 4)]
     assert book[:2] == [(2, 1), (2, 2)]
     assert reply.result() == 2
-    check_statistics(loop)
 
 
-def test_a_full_queue_raises(loop: ActorSystem, clock: VirtualClock) -> None:
-    book: Book = []
-    _, handle = crashed(loop, book, mailbox=2)
+def test_the_queue_is_as_long_as_the_mailbox(loop: ActorSystem, clock: VirtualClock, book: Book) -> None:
+    _, handle = crashed(loop, book, mailbox=4)
     queueing = when_down(handle, WhenDown.QUEUE)
+    replies = [handle.incarnation() for _ in range(3)]
     queueing.note(1)
-    queueing.note(2)
-    with pytest.raises(ActorRestartingError, match="2 messages wait for it"):
-        queueing.note(3)
-    assert queueing.note.try_send(3) is False
+    for call in (lambda: handle.incarnation().cancel(), lambda: queueing.note(2)):
+        with pytest.raises(ActorRestartingError, match="4 messages wait for it"):
+            call()
+    assert queueing.note.try_send(2) is False
+    replies[0].cancel()
+    replies.append(handle.incarnation())  # there is room again
     clock.advance(0.101)
     settle(loop)
-    assert book == [(2, 1), (2, 2)]
-    check_statistics(loop)
+    assert [reply.result() for reply in replies[1:]] == [2] * 3
+    assert book == [(2, 1)]
 
 
-def test_a_timeout_limits_the_wait(loop: ActorSystem, clock: VirtualClock) -> None:
-    book: Book = []
+def test_a_timeout_limits_the_wait(loop: ActorSystem, clock: VirtualClock, book: Book) -> None:
     _, handle = crashed(loop, book)
     waiting = when_down(handle, WhenDown.WAIT, timeout=0.05)
     queueing = when_down(handle, WhenDown.QUEUE, timeout=timedelta(milliseconds=20))
@@ -588,16 +426,11 @@ def test_a_timeout_limits_the_wait(loop: ActorSystem, clock: VirtualClock) -> No
     ("policy", "timeout"), [("wait", None), (WhenDown.WAIT, -1), (WhenDown.QUEUE, float("nan")), (None, 1)]
 )
 def test_wrong_arguments_of_when_down_are_refused(loop: ActorSystem, policy: Any, timeout: Any) -> None:
-    root = one_for_one(loop, child("worker").of(Worker, []))
-    handle = root.handle(Worker, "worker")
+    handle = one_for_one(loop, child("worker").of(Worker, [])).handle(Worker, "worker")
     with pytest.raises(InvalidArgumentError, match="when_down"):
         when_down(handle, policy, timeout=timeout)
-
-
-def test_when_down_needs_a_handle_of_something_that_is_restarted(loop: ActorSystem) -> None:
-    plain = loop.spawn(Worker, [])
     with pytest.raises(InvalidArgumentError, match="not restarted"):
-        when_down(plain, WhenDown.WAIT)
+        when_down(loop.spawn(Worker, []), WhenDown.WAIT)
     with pytest.raises(InvalidArgumentError, match="not a handle"):
         when_down("worker", WhenDown.WAIT)
 
@@ -628,36 +461,25 @@ def test_asks_of_other_threads_wait(loop: ActorSystem, clock: VirtualClock, form
     assert answers == [2]
 
 
-def test_an_ask_of_another_thread_fails_when_the_child_is_stopped(loop: ActorSystem) -> None:
+@pytest.mark.parametrize("end", ["deadline", "cancelled", "child stopped"])
+def test_an_ask_of_another_thread_ends_waiting(loop: ActorSystem, clock: VirtualClock, end: str) -> None:
     root, handle = crashed(loop, [])
-    future = elsewhere(handle.incarnation.future)
-    spin(loop)
-    root.stop_child("worker")
-    settle(loop)
-    with pytest.raises(NoSuchActorError, match="will not be restarted"):
-        future.result(PATIENCE)
-    with pytest.raises(NoSuchActorError, match="will not be restarted"):
-        elsewhere(handle.incarnation.future)
-
-
-def test_a_future_of_another_thread_ends_at_its_deadline(loop: ActorSystem, clock: VirtualClock) -> None:
-    _, handle = crashed(loop, [])
     future = elsewhere(handle.incarnation.within(0.02).future)
     spin(loop)
-    clock.advance(0.05)
-    spin(loop)
-    with pytest.raises(AskTimeoutError):
-        future.result(PATIENCE)
-    clock.advance(0.101)
-    spin(loop)
-    assert loop.ask_statistics().expired == 1
-
-
-def test_a_cancelled_future_is_not_delivered(loop: ActorSystem, clock: VirtualClock) -> None:
-    _, handle = crashed(loop, [])
-    future = elsewhere(handle.incarnation.future)
-    spin(loop)
-    assert future.cancel()
+    if end == "cancelled":
+        assert future.cancel()
+    elif end == "deadline":
+        clock.advance(0.05)
+        spin(loop)
+        with pytest.raises(AskTimeoutError):
+            future.result(PATIENCE)
+        assert loop.ask_statistics().expired == 1
+    else:
+        root.stop_child("worker")
+        settle(loop)
+        for call in (lambda: future.result(PATIENCE), lambda: elsewhere(handle.incarnation.future)):
+            with pytest.raises(NoSuchActorError, match="will not be restarted"):
+                call()
     clock.advance(0.101)
     spin(loop)
     assert loop.ask_statistics().answered == 0
@@ -668,29 +490,18 @@ def test_a_cancelled_future_is_not_delivered(loop: ActorSystem, clock: VirtualCl
 
 @pytest.mark.guarantee("G384")
 def test_an_ask_that_waits_fails_when_the_child_is_given_up(loop: ActorSystem, clock: VirtualClock) -> None:
-    starts: list[int] = []
-
-    class Device(Actor):
-        def __init__(self) -> None:
-            starts.append(1)
-            if len(starts) > 1:
+    class Device(Worker):
+        def on_start(self) -> None:
+            if self.number > 1:
                 raise OSError("no route")
 
-        @tell
-        def crash(self) -> None:
-            raise Boom
-
-        @ask
-        def read(self) -> int:
-            return 5
-
-    spec = DynamicSpec(child=child("device", max_restarts=1, backoff=BACKOFF).of(Device))
+    spec = DynamicSpec(child=child("device", max_restarts=1, backoff=BACKOFF).of(Device, []))
     root = spawn_supervisor(loop, spec, name="devices")
     root.start_child(name="pump")
     pump = root.handle(Device, "pump")
     pump.crash()
     settle(loop)
-    reply = pump.read()
+    reply = pump.incarnation()
     text = (
         r"child 'pump' of supervisor 'devices' is down and will not be restarted: its supervisor has given it up, this would be "
         r"restart 2 within 5 s, and its max_restarts is 1; it ended with reason PANIC \(OSError\('no route'\)\)"
@@ -699,13 +510,10 @@ def test_an_ask_that_waits_fails_when_the_child_is_given_up(loop: ActorSystem, c
         result_of(loop, clock, reply, 100)
     with pytest.raises(NoSuchActorError, match=text):
         pump.crash()
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G442")
-def test_asks_that_are_kept_come_behind_what_on_start_sends_to_itself(
-    run_virtual: RunSystem,
-) -> None:
+async def test_kept_asks_come_behind_what_on_start_sends_to_itself(virtual_system: ActorSystem) -> None:
     class Prepared(Actor):
         def __init__(self, book: list[str]) -> None:
             self.book = book
@@ -726,31 +534,44 @@ def test_asks_that_are_kept_come_behind_what_on_start_sends_to_itself(
             self.book.append("read")
             return self.book
 
-    async def body(loop: ActorSystem) -> None:
-        book: list[str] = []
-        prepared = one_for_one(loop, child("prepared").of(Prepared, book)).handle(Prepared, "prepared")
-        await asyncio.sleep(0.1)
-        prepared.crash()
-        await prepared.read()
-        assert book == ["prepared", "prepared", "read"]
-
-    run_virtual(body)
+    book: list[str] = []
+    prepared = one_for_one(virtual_system, child("prepared").of(Prepared, book)).handle(Prepared, "prepared")
+    await asyncio.sleep(0.1)
+    prepared.crash()
+    await prepared.read()
+    assert book == ["prepared", "prepared", "read"]
 
 
 @pytest.mark.guarantee("G442")
-def test_kept_asks_outlive_an_init_that_fails(run_virtual: RunSystem) -> None:
+async def test_kept_asks_outlive_an_init_that_fails(virtual_system: ActorSystem) -> None:
     class Stubborn(Worker):
         def on_start(self) -> None:
             if type(self).born in {2, 3}:
                 raise Boom("not yet")
 
-    async def body(loop: ActorSystem) -> None:
-        handle = one_for_one(loop, child("stubborn", backoff=BACKOFF).of(Stubborn, [])).handle(
-            Stubborn, "stubborn"
-        )
-        handle.crash()
-        replies = [handle.incarnation() for _ in range(10)]
-        assert [await reply for reply in replies] == [4] * 10
-        check_statistics(loop)
+    handle = one_for_one(virtual_system, child("stubborn", backoff=BACKOFF).of(Stubborn, [])).handle(
+        Stubborn, "stubborn"
+    )
+    handle.crash()
+    replies = [handle.incarnation() for _ in range(10)]
+    assert [await reply for reply in replies] == [4] * 10
+    check_statistics(virtual_system)
 
-    run_virtual(body)
+
+@pytest.mark.guarantee("G442")
+def test_kept_asks_end_if_the_next_on_start_ends_its_supervisor_and_itself(loop: ActorSystem) -> None:
+    class Deadly(Worker):
+        def on_start(self) -> None:
+            if self.number > 1:
+                loop.kill_actor(root.actor)
+                self.stop()
+
+    root = one_for_one(loop, child("deadly").of(Deadly, []))
+    settle(loop)
+    handle = root.handle(Deadly, "deadly")
+    handle.crash()
+    reply = handle.incarnation()
+    settle(loop)
+    with pytest.raises(TargetEndedError):
+        reply.result()
+    assert loop.statistics().waiting == 0

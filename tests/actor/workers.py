@@ -5,12 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bandstand.actor import Actor, ActorSystem, ask, tell
-from bandstand.supervision import (
-    ChildSpec,
-    Supervisor,
-    SupervisorSpec,
-    spawn_supervisor,
-)
+from bandstand.supervision import ChildSpec, Supervisor, SupervisorSpec, spawn_supervisor
 from tests.actor.players import Book
 from tests.core.support import Boom
 

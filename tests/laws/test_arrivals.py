@@ -185,11 +185,7 @@ class Arrivals:
 
 
 # An action's weight is how often it stands here.
-ACTIONS = (
-    *(Arrivals.send_async,) * 6,
-    *(Arrivals.send, Arrivals.tick) * 2,
-    *(Arrivals.spawn, Arrivals.end),
-)
+ACTIONS = (*(Arrivals.send_async,) * 6, *(Arrivals.send, Arrivals.tick) * 2, *(Arrivals.spawn, Arrivals.end))
 
 
 @pytest.mark.slow

@@ -268,10 +268,7 @@ class BusMachine(AsyncMachine):
                 # There may be no room for what it emits: then it is refused.
                 assert answer.type in POSSIBLE_ERRORS | (
                     {"Sys.Refused"} if asked.action == "emit" else set()
-                ), (
-                    asked,
-                    answer,
-                )
+                ), (asked, answer)
 
     async def check_at_the_end(self, stage: Stage) -> None:
         for line in self.lines:

@@ -1,4 +1,4 @@
-"""The sixth invariant of the loop: a descriptor that becomes ready causes exactly one event for its owner, unless the owner ends or the
+"""A descriptor that becomes ready causes exactly one event for its owner, unless the owner ends or the
 descriptor is unwatched.
 
 Owners of a few pipes read one byte, some, or all for each event. There is no model: an event comes only to the present owner, only
@@ -22,6 +22,9 @@ from bandstand.errors import IoNotWatchedError, IoRegistrationError, NoSuchActor
 from bandstand.testing import VirtualClock
 from tests.core.descriptors import Descriptors
 from tests.core.support import check_statistics
+
+pytestmark = [pytest.mark.spec("J14", "J24"), pytest.mark.guarantee("G34")]
+
 
 SWEEP = 1000
 
@@ -250,8 +253,7 @@ ACTIONS = (
 
 
 @pytest.mark.slow
-@pytest.mark.spec("J24", "J14")
-@pytest.mark.guarantee("G34", "G35", "G36")
+@pytest.mark.guarantee("G35", "G36")
 @settings(max_examples=4 * settings().max_examples)
 @given(
     actions=st.lists(
@@ -279,53 +281,6 @@ def test_whatever_is_done_to_descriptors_each_readiness_is_told_once_to_its_owne
         io.settle()
 
 
-@pytest.mark.spec("J24", "J14")
-@pytest.mark.guarantee("G34", "G35")
-@given(
-    writes=st.lists(st.integers(0, 3), min_size=1, max_size=20),
-    bytes_per_read=st.integers(1, 4),
-    crowd=st.integers(0, 20),
-    fate=st.sampled_from(["stays", "unwatched", "owner ends"]),
-)
-def test_invariant_6_io(writes: list[int], bytes_per_read: int, crowd: int, fate: str) -> None:
-    """Exactly one event for each readiness, unless the owner ends or the descriptor is unwatched; then none."""
-    with Descriptors() as descriptors, Loop(clock=VirtualClock()) as loop:
-        read, write = descriptors.pipe()
-        reads: list[int] = []
-
-        def behavior(ctx: Context[Any], data: object) -> None:
-            if isinstance(data, IoEvent):
-                assert data == IoEvent(read, Readiness.READ)
-                reads.append(len(os.read(read, bytes_per_read)))
-
-        owner = loop.spawn(behavior, mailbox_cap=5)
-        loop.watch_fd(read, owner, Interest.READ)
-        expected = 0
-        for count in writes:
-            os.write(write, b"x" * count)
-            for _ in range(crowd):
-                loop.try_send(owner, "filler")
-            # As many events as it takes to read it all, each with something to read.
-            expected += -(-count // bytes_per_read)
-            while loop.poll_once() or loop.statistics().ready:
-                pass
-            assert len(reads) == expected
-            assert all(reads)
-        assert sum(reads) == sum(writes)
-        if fate == "unwatched":
-            loop.unwatch_fd(read)
-        elif fate == "owner ends":
-            loop.stop_actor(owner)
-        os.write(write, b"x")
-        while loop.poll_once() or loop.statistics().ready:
-            pass
-        assert len(reads) == expected + (fate == "stays")
-        assert loop.statistics().ended_panic == 0
-        check_statistics(loop)
-
-
-@pytest.mark.spec("J24", "J14")
-@pytest.mark.guarantee("G34")
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=40))
 def test_every_ready_descriptor_of_many_is_told_once_before_any_is_told_twice(order: list[int]) -> None:
     """Fair between descriptors, of one owner or of several, however long they stay ready."""

@@ -17,15 +17,7 @@ from hypothesis import strategies as st
 from msgspec.msgpack import Ext, decode
 
 from bandstand.errors import RemoteError
-from bandstand.pod.link.codec import (
-    Packet,
-    Unpacker,
-    encode,
-    is_plain,
-    pack_error,
-    pack_value,
-    unpack_error,
-)
+from bandstand.pod.link.codec import Packet, Unpacker, encode, is_plain, pack_error, pack_value, unpack_error
 from bandstand.pod.link.large_buffers import LARGE, IncomingBuffers, Part
 
 pytestmark = pytest.mark.spec("S19")

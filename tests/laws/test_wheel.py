@@ -19,12 +19,7 @@ def seam(level: int, slots: int, off: int) -> int:
     return max(0, (slots << (6 * level)) + off)
 
 
-seams = st.builds(
-    seam,
-    st.integers(0, 6),
-    st.integers(0, 64),
-    st.integers(-2, 2),
-)
+seams = st.builds(seam, st.integers(0, 6), st.integers(0, 64), st.integers(-2, 2))
 delays = st.one_of(st.integers(0, 200), seams, st.integers(0, 3 * YEAR)).map(lambda ms: min(ms, 40 * YEAR))
 
 

@@ -7,9 +7,18 @@ from collections.abc import Callable, Sequence
 from typing import Any, Self, cast
 
 from bandstand.core import ActorId, Context, ExitReason, Loop, Observer, Verdict
-from bandstand.supervision import AnySupervisorSpec, ChildSpec, Overseer, Phase
+from bandstand.errors import ActorFailedError, ActorKilledError, InvalidVerdictError
+from bandstand.supervision import (
+    AnySupervisorSpec,
+    ChildSpec,
+    Overseer,
+    Phase,
+    Supervisor,
+    SupervisorSpec,
+    spawn_supervisor,
+)
 from bandstand.testing import VirtualClock
-from tests.core.support import Boom, RecordingObserver, run_message, settle
+from tests.core.support import Boom, RecordingObserver, call_in, run_message, settle
 
 PASSES = 30  # ticks, and turns of the host, in which everything that can go on by itself has gone on
 
@@ -100,6 +109,27 @@ def leave(ctx: Context[Any]) -> Verdict | None:
 ENDS: dict[str, Callable[[Context[Any]], Verdict | None]] = {"crash": crash, "fail": fail, "leave": leave}
 
 
+def nonsense(ctx: Context[Any]) -> Any:
+    return "no verdict"
+
+
+def _told(deed: Callable[[Context[Any]], Any]) -> Callable[[Loop, ActorId], None]:
+    return lambda loop, actor: call_in(loop, actor, deed)
+
+
+EVERY_END: dict[str, tuple[Callable[[Loop, ActorId], None], ExitReason, type[BaseException] | None]] = {
+    "STOP": (_told(leave), ExitReason.NORMAL, None),
+    "stop_actor": (lambda loop, actor: loop.stop_actor(actor), ExitReason.NORMAL, None),
+    "FAIL": (_told(fail), ExitReason.FAIL, None),
+    "fail_actor": (lambda loop, actor: loop.fail_actor(actor), ExitReason.FAIL, None),
+    "in words": (lambda loop, actor: loop.fail_actor(actor, "in words"), ExitReason.FAIL, ActorFailedError),
+    "kill_actor": (lambda loop, actor: loop.kill_actor(actor), ExitReason.FAIL, ActorKilledError),
+    "exception": (_told(crash), ExitReason.PANIC, Boom),
+    "bad verdict": (_told(nonsense), ExitReason.PANIC, InvalidVerdictError),
+}
+"""Every way in which an actor ends, with its reason and the type of its cause."""
+
+
 def child(name: str, run: Any = run_message, **fields: Any) -> ChildSpec[Any]:
     """A child that does what its messages say."""
     spec: ChildSpec[Any] = ChildSpec(name, run, **fields)
@@ -116,6 +146,36 @@ def id_of(supervisor: Overseer, name: str) -> ActorId:
     actor = supervisor.child(name)
     assert actor is not None, f"{name} is not running"
     return actor
+
+
+def nested(supervisor: Overseer, name: str) -> Supervisor:
+    """A child that is a supervisor of a list."""
+    found = supervisor.supervisor(name, Supervisor)
+    assert found is not None, f"{name} is not running"
+    return found
+
+
+def supervise(
+    loop: Loop,
+    *children: ChildSpec[Any],
+    name: str = "root",
+    parent: ActorId | int | None = None,
+    **fields: Any,
+) -> Supervisor:
+    """Start a supervisor of these children."""
+    return spawn_supervisor(loop, SupervisorSpec(children=children, **fields), name=name, parent=parent)
+
+
+def start(loop: Loop, *children: ChildSpec[Any], **fields: Any) -> Supervisor:
+    """The same, with more restarts than most tests make."""
+    fields.setdefault("max_restarts", 10)
+    return supervise(loop, *children, **fields)
+
+
+def begin(loop: Loop, supervisor: Overseer, name: str) -> None:
+    """Have a child begin its coroutine."""
+    loop.send(id_of(supervisor, name), "begin")
+    spin(loop)
 
 
 def order(

@@ -3,46 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 from weakref import ref
 
 import pytest
 
 from bandstand.core import STOP, ActorId, ActorStatus, Context, Down, ExitReason, Loop, LoopConfig, Verdict
-from bandstand.errors import (
-    ChildStateError,
-    InvalidArgumentError,
-    MaxChildrenError,
-    NoSuchChildError,
-    RestartLimitError,
-    StartError,
-)
+from bandstand.errors import InvalidArgumentError, MaxChildrenError, NoSuchChildError
 from bandstand.supervision import (
-    Backoff,
     ChildSpec,
     Counts,
     DynamicSpec,
     DynamicSupervisor,
-    Phase,
     RestartPolicy,
     Shutdown,
-    Supervisor,
-    SupervisorSpec,
     spawn_supervisor,
 )
-from bandstand.testing import VirtualClock, leaks_of, shuffle
-from tests.core.support import (
-    Boom,
-    LoopMaker,
-    RecordingObserver,
-    check_statistics,
-    collect,
-    idle,
-    panicker,
-    settle,
-    stopper,
-)
+from bandstand.testing import VirtualClock, shuffle
+from tests.core.support import Boom, LoopMaker, check_statistics, idle, settle
+from tests.supervision.helpers import id_of
 
 pytestmark = pytest.mark.guarantee("G56")
 
@@ -58,13 +37,6 @@ def names(supervisor: DynamicSupervisor[ActorId]) -> list[str]:
 # --- how many ---------------------------------------------------------------------------------------------------------
 
 
-def test_it_begins_with_none(loop: Loop) -> None:
-    supervisor = many(loop, ChildSpec("session", idle))
-    assert supervisor.children() == ()
-    assert supervisor.count_children() == Counts(0, 0, 0, 0)
-    assert loop.status(supervisor.actor) is ActorStatus.RUNNING
-
-
 def test_one_more_than_max_children_is_refused_by_name(loop: Loop) -> None:
     supervisor = many(loop, ChildSpec("session", idle), max_children=2)
     first, second = supervisor.start_child(), supervisor.start_child()
@@ -76,75 +48,7 @@ def test_one_more_than_max_children_is_refused_by_name(loop: Loop) -> None:
     assert [supervisor.child(name) for name in names(supervisor)] == [first, second]
 
 
-def test_an_end_makes_room(loop: Loop) -> None:
-    supervisor = many(loop, ChildSpec("job", stopper, restart=RestartPolicy.NEVER), max_children=1)
-    for number in range(1, 4):
-        actor = supervisor.start_child()
-        assert names(supervisor) == [f"job-{number}"]
-        loop.send(actor, "end")
-        settle(loop)
-        assert names(supervisor) == []
-
-
-def test_one_that_waits_for_its_restart_counts(loop: Loop, clock: VirtualClock) -> None:
-    supervisor = many(loop, ChildSpec("job", idle, backoff=Backoff()), max_children=1)
-    loop.fail_actor(supervisor.start_child())
-    settle(loop)
-    assert supervisor.child("job-1") is None
-    with pytest.raises(MaxChildrenError):
-        supervisor.start_child()
-    clock.advance(0.1)
-    settle(loop)
-    assert supervisor.child("job-1") is not None
-
-
-def test_a_start_that_failed_takes_no_room(loop: Loop) -> None:
-    def init(ctx: Context[None], is_good: bool) -> None:
-        if not is_good:
-            raise Boom
-
-    supervisor = many(loop, ChildSpec("job", idle, init=init), max_children=1)
-    for _ in range(3):
-        with pytest.raises(StartError, match=r"'job-\d' of supervisor 'many' did not start: Boom"):
-            supervisor.start_child(False)  # noqa: FBT003 -- an argument like any other
-        settle(loop)
-        assert supervisor.children() == ()
-    supervisor.start_child(True)  # noqa: FBT003 -- same
-    assert len(supervisor.children()) == 1
-    check_statistics(loop)
-
-
 # --- arguments and names ----------------------------------------------------------------------------------------------
-
-
-def test_each_child_keeps_its_arguments_and_its_name_over_restarts(
-    loop: Loop, diary: RecordingObserver
-) -> None:
-    got: list[tuple[object, ...]] = []
-
-    def init(ctx: Context[list[Any]], *arguments: object) -> list[Any]:
-        got.append(arguments)
-        return []
-
-    token = object()
-    supervisor = many(loop, ChildSpec("session", panicker, init=init), max_restarts=20)
-    one, two = supervisor.start_child("ann", 1), supervisor.start_child(token)
-    assert got == [("ann", 1), (token,)]
-    ids = [one]
-    for _ in range(5):
-        loop.send(ids[-1], "panic")
-        settle(loop)
-        again = supervisor.child("session-1")
-        assert again is not None
-        ids.append(again)
-    assert got[2:] == [("ann", 1)] * 5
-    assert len(set(ids)) == 6
-    assert supervisor.child("session-2") == two
-    assert [name for _, name in diary.started].count("session-1") == 6
-    assert [(info.name, info.restarts) for info in supervisor.children()] == [
-        ("session-1", 5),
-        ("session-2", 0),
-    ]
 
 
 def test_arguments_reach_an_init_that_is_a_coroutine(clock: VirtualClock) -> None:
@@ -172,34 +76,6 @@ def test_arguments_reach_an_init_that_is_a_coroutine(clock: VirtualClock) -> Non
     loop.destroy()
 
 
-def test_names_are_never_used_twice(loop: Loop) -> None:
-    supervisor = many(loop, ChildSpec("job", idle))
-    for number in range(1, 5):
-        supervisor.start_child()
-        assert names(supervisor) == [f"job-{number}"]
-        assert supervisor.stop_child(f"job-{number}")
-
-
-def test_name_of_follows_an_actor_through_its_restarts(loop: Loop) -> None:
-    supervisor = many(loop, ChildSpec("job", idle))
-    old = supervisor.start_child()
-    other = supervisor.start_child()
-    assert supervisor.name_of(old) == "job-1"
-    assert supervisor.name_of(other) == "job-2"
-    loop.fail_actor(old)
-    settle(loop)
-    new = supervisor.child("job-1")
-    assert new is not None
-    assert new != old
-    assert supervisor.name_of(new) == "job-1"
-    with pytest.raises(NoSuchChildError, match="not a child of supervisor 'many'"):
-        supervisor.name_of(old)
-    with pytest.raises(NoSuchChildError):
-        supervisor.name_of(loop.spawn(idle))
-    with pytest.raises(NoSuchChildError):
-        supervisor.name_of(supervisor.actor)
-
-
 # --- who is forgotten -------------------------------------------------------------------------------------------------
 
 
@@ -217,74 +93,6 @@ def test_one_that_is_stopped_is_forgotten(loop: Loop, mode: RestartPolicy) -> No
             call("job-1")
 
 
-def test_one_that_is_stopped_while_it_waits_is_forgotten(loop: Loop, clock: VirtualClock) -> None:
-    supervisor = many(loop, ChildSpec("job", idle, backoff=Backoff(), keep_mailbox=True))
-    actor = supervisor.start_child()
-    loop.send(actor, "unread")
-    loop.fail_actor(actor)
-    settle(loop)
-    assert [info.phase for info in supervisor.children()] == [Phase.WAITING]
-    assert supervisor.stop_child("job-1")
-    assert supervisor.children() == ()
-    clock.advance(1.0)
-    settle(loop)
-    assert supervisor.children() == ()
-    assert loop.statistics().dead == 1
-    assert loop.statistics().timers_pending == 0
-
-
-@pytest.mark.parametrize(
-    ("mode", "how", "is_kept"),
-    [
-        (RestartPolicy.ALWAYS, "stop", True),
-        (RestartPolicy.ALWAYS, "fail", True),
-        (RestartPolicy.ALWAYS, "kill", True),
-        (RestartPolicy.ON_FAILURE, "stop", False),
-        (RestartPolicy.ON_FAILURE, "fail", True),
-        (RestartPolicy.ON_FAILURE, "kill", True),
-        (RestartPolicy.NEVER, "stop", False),
-        (RestartPolicy.NEVER, "fail", False),
-        (RestartPolicy.NEVER, "kill", False),
-    ],
-)
-def test_who_is_started_again_and_who_is_forgotten(
-    loop: Loop, mode: RestartPolicy, how: str, is_kept: bool
-) -> None:
-    supervisor = many(loop, ChildSpec("job", idle, restart=mode))
-    actor = supervisor.start_child()
-    end: Callable[[ActorId], None] = getattr(loop, f"{how}_actor")
-    end(actor)
-    assert supervisor.child("job-1") is None
-    settle(loop)
-    assert names(supervisor) == ["job-1"] * is_kept
-    assert loop.statistics().alive == 1 + is_kept
-
-
-def test_too_many_restarts_of_all_together_end_it(make_loop: LoopMaker) -> None:
-    loop = make_loop()
-    supervisor = many(loop, ChildSpec("job", panicker))
-    for _ in range(4):
-        supervisor.start_child()
-    for info in supervisor.children():
-        assert info.actor is not None
-        loop.send(info.actor, "panic")
-    with pytest.raises(RestartLimitError, match=r"'many' gave up on child 'job-4'.*restart 4"):
-        loop.run()
-    assert leaks_of(loop) == []
-
-
-def test_a_stopping_supervisor_starts_no_child(loop: Loop) -> None:
-    supervisor = many(loop, ChildSpec("job", idle))
-    supervisor.start_child()
-    supervisor.stop()
-    with pytest.raises(ChildStateError):
-        supervisor.start_child()
-    settle(loop)
-    assert loop.statistics().alive == 0
-    with pytest.raises(ChildStateError, match="has ended"):
-        supervisor.start_child()
-
-
 # --- ends -------------------------------------------------------------------------------------------------------------
 
 
@@ -300,7 +108,7 @@ def test_a_stopping_supervisor_starts_no_child(loop: Loop) -> None:
         ([60, 60, 60], None, 5000),
     ],
 )
-def test_all_stop_together(
+def test_they_stop_together(
     clock: VirtualClock, takes: list[float], shutdown: float | Shutdown | None, total: float
 ) -> None:
     ended: list[tuple[float, str]] = []
@@ -342,18 +150,6 @@ def test_all_stop_together(
     loop.destroy()
 
 
-@pytest.mark.guarantee("G54")
-def test_no_child_is_left_when_it_is_killed(loop: Loop) -> None:
-    watch = loop.spawn(collect, [])
-    supervisor = spawn_supervisor(loop, DynamicSpec(child=ChildSpec("job", idle)), parent=watch)
-    for _ in range(5):
-        supervisor.start_child()
-    loop.kill_actor(supervisor.actor)
-    assert loop.statistics().alive == 1
-    settle(loop)
-    check_statistics(loop)
-
-
 @pytest.mark.guarantee("G42", "G54")
 def test_what_was_not_begun_never_begins_after_the_end(loop: Loop) -> None:
     begun: list[ActorStatus] = []
@@ -371,49 +167,6 @@ def test_what_was_not_begun_never_begins_after_the_end(loop: Loop) -> None:
     settle(loop)
     assert supervisor.child("job-1") is not None
     assert begun == []
-
-
-def test_a_new_life_under_a_supervisor_begins_with_none(loop: Loop) -> None:
-    below = DynamicSpec(child=ChildSpec("job", idle), max_restarts=0)
-    root = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("jobs", below)]))
-    jobs = root.supervisor("jobs", DynamicSupervisor[ActorId])
-    assert jobs is not None
-    actors = [jobs.start_child() for _ in range(3)]
-    with pytest.raises(NoSuchChildError, match="not a Supervisor; it is a DynamicSupervisor"):
-        root.supervisor("jobs", Supervisor)
-    loop.fail_actor(actors[1])
-    settle(loop)
-    # It has given up, and its supervisor has started it again.
-    again = root.supervisor("jobs", DynamicSupervisor[ActorId])
-    assert again is not None
-    assert again is not jobs
-    assert isinstance(jobs.outcome, RestartLimitError)
-    assert again.children() == ()
-    assert again.start_child() not in actors
-    assert names(again) == ["job-1"]
-    with pytest.raises(ChildStateError):
-        jobs.start_child()
-    assert loop.statistics().alive == 3
-
-
-def test_children_may_be_supervisors(loop: Loop) -> None:
-    below = SupervisorSpec(children=[ChildSpec("a", idle), ChildSpec("b", idle)])
-    supervisor = many(loop, ChildSpec("room", below))
-    for _ in range(3):
-        supervisor.start_child()
-    assert supervisor.count_children() == Counts(3, 3, 3, 0)
-    room = supervisor.supervisor("room-2", Supervisor)
-    assert room is not None
-    assert room.name == "room-2"
-    loop.kill_actor(room.actor)
-    settle(loop)
-    assert loop.statistics().alive == 1 + 3 * 3
-    assert not supervisor.stop_child("room-1"), "a supervisor takes its time"
-    settle(loop)
-    assert names(supervisor) == ["room-2", "room-3"]
-    supervisor.stop()
-    settle(loop)
-    assert loop.statistics().alive == 0
 
 
 # --- many of them -----------------------------------------------------------------------------------------------------
@@ -466,9 +219,7 @@ class Argument:
 @pytest.mark.guarantee("G278")
 @pytest.mark.parametrize("is_slow", [False, True])
 @pytest.mark.parametrize("mode", list(RestartPolicy))
-def test_the_arguments_are_kept_only_for_a_child_that_may_start_again(
-    loop: Loop, mode: RestartPolicy, is_slow: bool
-) -> None:
+def test_arguments_are_kept_only_for_a_restart(loop: Loop, mode: RestartPolicy, is_slow: bool) -> None:
     def plain(ctx: Context[Any], argument: Argument) -> None:
         pass
 
@@ -488,7 +239,6 @@ def test_the_arguments_are_kept_only_for_a_child_that_may_start_again(
     assert seen() is None
 
 
-@pytest.mark.guarantee("G56")
 def test_arguments_without_an_init_are_refused(loop: Loop) -> None:
     tree = spawn_supervisor(loop, DynamicSpec(child=ChildSpec("a", idle)))
     with pytest.raises(InvalidArgumentError, match="has no init, so 'ada' would be lost"):
@@ -496,21 +246,30 @@ def test_arguments_without_an_init_are_refused(loop: Loop) -> None:
     assert tree.children() == ()
 
 
-@pytest.mark.guarantee("G56")
-def test_a_child_can_be_stopped_by_its_id(loop: Loop) -> None:
-    tree = spawn_supervisor(loop, DynamicSpec(child=ChildSpec("a", idle)))
-    actor = tree.start_child()
-    assert tree.stop_child(actor)
+def test_name_of_follows_an_actor_through_its_restarts(loop: Loop) -> None:
+    supervisor = many(loop, ChildSpec("job", idle))
+    old = supervisor.start_child()
+    other = supervisor.start_child()
+    assert supervisor.name_of(old) == "job-1"
+    assert supervisor.name_of(other) == "job-2"
+    loop.fail_actor(old)
+    settle(loop)
+    new = id_of(supervisor, "job-1")
+    assert new != old
+    assert supervisor.name_of(new) == "job-1"
+    for stranger in (old, loop.spawn(idle), supervisor.actor):
+        with pytest.raises(NoSuchChildError, match="not a child of supervisor 'many'"):
+            supervisor.name_of(stranger)
+    assert supervisor.stop_child(new), "a child can be named by its id"
     with pytest.raises(NoSuchChildError):
-        tree.stop_child(actor)
+        supervisor.stop_child(new)
+    supervisor.start_child()
+    assert names(supervisor) == ["job-2", "job-3"], "a name is never used twice"
 
 
-@pytest.mark.guarantee("G56")
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("mode", [RestartPolicy.NEVER, RestartPolicy.ON_FAILURE])
-def test_an_actor_that_receives_a_down_can_start_the_next_child(
-    loop: Loop, seed: int, mode: RestartPolicy
-) -> None:
+def test_a_receiver_of_a_down_can_start_the_next_child(loop: Loop, seed: int, mode: RestartPolicy) -> None:
     shuffle(loop, seed)
     jobs = list(range(12))
     done: list[int] = []
@@ -540,4 +299,3 @@ def test_an_actor_that_receives_a_down_can_start_the_next_child(
         pool.start_child(0)
     with pytest.raises(MaxChildrenError):
         pool.start_child(0)
-    check_statistics(loop)

@@ -27,6 +27,7 @@ from bandstand.supervision import (
 from bandstand.supervision.restart import History, Intensity, plan_restart
 from bandstand.testing import VirtualClock, leaks_of
 from tests.core.support import Boom, check_statistics
+from tests.supervision.helpers import supervise
 
 pytestmark = pytest.mark.guarantee("G48", "G51")
 
@@ -165,7 +166,7 @@ def test_a_window_of_many_restarts_is_not_kept_for_ever() -> None:
     storm = Storm(loop)
     child = ChildSpec("one", storm.behavior, init=storm.init, backoff=Backoff(initial=0.001, maximum=0.001))
     # Each waits for a millisecond, so that about a hundred fall into a period.
-    supervisor = spawn_supervisor(loop, SupervisorSpec(children=[child], max_restarts=200, period=0.1))
+    supervisor = supervise(loop, child, max_restarts=200, period=0.1)
     before = storm.rage(supervisor, 1000)
     after = storm.rage(supervisor, RESTARTS // 10)
     assert after - before < 1000
@@ -179,7 +180,7 @@ def test_a_storm_that_is_too_much_ends_in_one_error() -> None:
     storm = Storm(loop)
     child = ChildSpec("one", storm.behavior, init=storm.init)
     storm.left = 5000
-    spawn_supervisor(loop, SupervisorSpec(children=[child], max_restarts=1000))
+    supervise(loop, child, max_restarts=1000)
     with pytest.raises(RestartLimitError, match="restart 1001 ") as caught:
         loop.run()
     assert "the last 10 failures" in str(caught.value.__cause__)

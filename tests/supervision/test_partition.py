@@ -12,21 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bandstand.core import ActorId, Context, ExitReason, Loop
-from bandstand.errors import InvalidArgumentError, NoSuchChildError, StartError
+from bandstand.errors import InvalidArgumentError, StartError
 from bandstand.supervision import (
     Backoff,
     ChildSpec,
     Counts,
-    DynamicSupervisor,
     PartitionSpec,
     PartitionSupervisor,
     RestartPolicy,
-    SupervisorSpec,
     place_of,
     spawn_supervisor,
 )
 from bandstand.testing import VirtualClock
-from tests.core.support import Boom, RecordingObserver, check_statistics, idle, panicker, settle
+from tests.core.support import Boom, RecordingObserver, idle, panicker, settle
+from tests.supervision.helpers import id_of
 
 pytestmark = pytest.mark.guarantee("G56")
 
@@ -137,37 +136,11 @@ def test_every_init_gets_its_number_at_every_start(loop: Loop, diary: RecordingO
     assert supervisor.partitions == 4
     assert supervisor.count_children() == Counts(4, 4, 0, 4)
     for name in ("shard-2", "shard-0"):
-        actor = supervisor.child(name)
-        assert actor is not None
+        actor = id_of(supervisor, name)
         loop.send(actor, "panic")
         settle(loop)
     assert got[4:] == [2, 0]
     assert [info.restarts for info in supervisor.children()] == [1, 0, 1, 0]
-
-
-def test_a_key_always_reaches_the_same_partition(loop: Loop) -> None:
-    handled: list[tuple[int, object]] = []
-
-    def behavior(ctx: Context[int], data: object) -> None:
-        handled.append((ctx.state, data))
-
-    def init(ctx: Context[int], index: int) -> int:
-        return index
-
-    supervisor = shards(loop, ChildSpec("shard", behavior, init=init), 5, max_restarts=100)
-    users = [f"user-{n}" for n in range(40)]
-    for turn in range(3):
-        for user in users:
-            actor = supervisor.route(user)
-            assert actor is not None
-            assert actor == supervisor.child(f"shard-{place_of(user, 5)}")
-            loop.send(actor, user)
-        settle(loop)
-        for info in supervisor.children():
-            assert info.actor is not None
-            loop.fail_actor(info.actor)
-        settle(loop)
-        assert Counter(handled) == {(place_of(user, 5), user): turn + 1 for user in users}
 
 
 @pytest.mark.guarantee("G49", "G51")
@@ -199,87 +172,50 @@ def test_a_route_is_none_while_its_partition_restarts(loop: Loop, clock: Virtual
     assert [shards_.child(f"shard-{n}") for n in range(3) if n != place_of("ann", 3)] == others
 
 
-def test_a_partition_that_is_stopped_stays_known(loop: Loop) -> None:
-    supervisor = shards(loop, ChildSpec("shard", idle), 2)
-    name = f"shard-{place_of('ann', 2)}"
-    assert supervisor.stop_child(name)
-    assert supervisor.route("ann") is None
-    assert len(supervisor.children()) == 2
-    assert supervisor.count_children().active == 1
-
-
-def test_a_transient_one_that_has_done_its_work_stays_down(loop: Loop) -> None:
-    supervisor = shards(loop, ChildSpec("shard", idle, restart=RestartPolicy.ON_FAILURE), 2)
-    actor = supervisor.route(7)
-    assert actor is not None
-    loop.stop_actor(actor)
-    settle(loop)
-    assert supervisor.route(7) is None
-
-
-def test_a_temporary_one_leaves_its_keys_without_anybody(loop: Loop) -> None:
-    supervisor = shards(loop, ChildSpec("shard", idle, restart=RestartPolicy.NEVER), 2)
+@pytest.mark.parametrize(
+    ("mode", "known"), [(RestartPolicy.ALWAYS, 2), (RestartPolicy.ON_FAILURE, 2), (RestartPolicy.NEVER, 1)]
+)
+def test_a_partition_that_is_down_has_no_route(loop: Loop, mode: RestartPolicy, known: int) -> None:
+    """Stopped on request, or ended normally and not restarted. A temporary one is forgotten."""
+    supervisor = shards(loop, ChildSpec("shard", idle, restart=mode), 2)
     actor = supervisor.route("ann")
     assert actor is not None
-    loop.stop_actor(actor)
-    settle(loop)
+    if mode is RestartPolicy.ALWAYS:
+        assert supervisor.stop_child(f"shard-{place_of('ann', 2)}")
+    else:
+        loop.stop_actor(actor)
+        settle(loop)
     assert supervisor.route("ann") is None
+    assert len(supervisor.children()) == known
     assert supervisor.count_children().active == 1
 
 
 @pytest.mark.guarantee("G46")
-def test_one_that_does_not_start_ends_those_before_it(loop: Loop, diary: RecordingObserver) -> None:
+@pytest.mark.parametrize("bad", [None, 2])
+def test_they_stop_from_the_last_to_the_first(loop: Loop, diary: RecordingObserver, bad: int | None) -> None:
+    """On request, or because one does not start."""
+
     def init(ctx: Context[None], index: int) -> None:
-        if index == 2:
+        if index == bad:
             raise Boom(index)
 
-    with pytest.raises(StartError, match=r"'shard-2' of supervisor 'shards' did not start: Boom\(2\)"):
-        shards(loop, ChildSpec("shard", idle, init=init), 4)
+    child = ChildSpec("shard", idle, init=init)
+    if bad is None:
+        shards(loop, child, 3).stop()
+        settle(loop)
+    else:
+        with pytest.raises(StartError, match=r"'shard-2' of supervisor 'shards' did not start: Boom\(2\)"):
+            shards(loop, child, 4)
     names = dict(diary.started)
     assert [names[actor] for actor, _ in diary.stopped] == ["shard-2", "shard-1", "shard-0", "shards"]
     assert loop.statistics().alive == 0
-    check_statistics(loop)
 
 
-@pytest.mark.guarantee("G46")
-def test_they_stop_from_the_last_to_the_first(loop: Loop, diary: RecordingObserver) -> None:
-    supervisor = shards(loop, ChildSpec("shard", idle), 3)
-    supervisor.stop()
-    settle(loop)
-    names = dict(diary.started)
-    assert [names[actor] for actor, _ in diary.stopped] == ["shard-2", "shard-1", "shard-0", "shards"]
-
-
-def test_under_a_supervisor(loop: Loop) -> None:
-    below = PartitionSpec(child=ChildSpec("shard", idle), partitions=3, max_restarts=0)
-    root = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("store", below)]))
-    store = root.supervisor("store", PartitionSupervisor[ActorId])
-    assert store is not None
-    with pytest.raises(NoSuchChildError, match="not a DynamicSupervisor; it is a PartitionSupervisor"):
-        root.supervisor("store", DynamicSupervisor[ActorId])
-    old = store.route("ann")
-    assert old is not None
-    loop.fail_actor(old)
-    assert store.route("ann") is None
-    settle(loop)
-    # It has given up; the next one has all its partitions.
-    again = root.supervisor("store", PartitionSupervisor[ActorId])
-    assert again is not None
-    assert again is not store
-    new = again.route("ann")
-    assert new is not None
-    assert new != old
-    assert store.route("ann") is None, "never one that has ended"
-    assert loop.statistics().alive == 5
-
-
-@pytest.mark.guarantee("G56")
 @pytest.mark.parametrize("partitions", [0, -3, True, 2.0])
 def test_a_place_needs_partitions(partitions: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="partitions is"):
         place_of("key", partitions)
 
 
-@pytest.mark.guarantee("G56")
 def test_a_key_can_be_an_int_of_any_size(loop: Loop) -> None:
     assert 0 <= place_of(10**5000, 4) < 4

@@ -3,40 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
-from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Loop, Verdict
-from bandstand.supervision import ChildSpec, Phase, RestartPolicy, Strategy, SupervisorSpec, spawn_supervisor
-from tests.core.support import Boom, call_in, check_statistics, run_message, settle
-from tests.supervision.helpers import id_of, phases_of, restarts, watched
+from bandstand.core import ActorStatus, ExitReason, Loop
+from bandstand.supervision import ChildSpec, Phase, RestartPolicy, Strategy
+from tests.core.support import run_message, settle
+from tests.supervision.helpers import EVERY_END, id_of, phases_of, restarts, supervise, watched
+
+pytestmark = [pytest.mark.spec("J18"), pytest.mark.guarantee("G47")]
+
 
 NAMES = "abc"
 
-
-def raise_boom(ctx: Context[Any]) -> None:
-    raise Boom("of its own")
-
-
-def answer_nonsense(ctx: Context[Any]) -> Any:
-    return "no verdict"
-
-
-def answer(verdict: Verdict) -> Callable[[Context[Any]], Verdict]:
-    return lambda ctx: verdict
-
-
-ENDS: dict[str, tuple[Callable[[Loop, ActorId], None], ExitReason]] = {
-    "STOP": (lambda loop, actor: call_in(loop, actor, answer(Verdict.STOP)), ExitReason.NORMAL),
-    "stop_actor": (lambda loop, actor: loop.stop_actor(actor), ExitReason.NORMAL),
-    "FAIL": (lambda loop, actor: call_in(loop, actor, answer(Verdict.FAIL)), ExitReason.FAIL),
-    "fail_actor": (lambda loop, actor: loop.fail_actor(actor, "in words"), ExitReason.FAIL),
-    "exception": (lambda loop, actor: call_in(loop, actor, raise_boom), ExitReason.PANIC),
-    "bad verdict": (lambda loop, actor: call_in(loop, actor, answer_nonsense), ExitReason.PANIC),
-    "killed": (lambda loop, actor: loop.kill_actor(actor), ExitReason.FAIL),
-}
 
 P, T, X = RestartPolicy.ALWAYS, RestartPolicy.ON_FAILURE, RestartPolicy.NEVER
 NORMAL, FAIL, PANIC = ExitReason
@@ -71,12 +50,12 @@ ENDED_WITH_IT = {
 SIBLINGS = {P: "new", T: "new", X: "gone"}
 
 
-@pytest.mark.spec("J3", "J17", "J18")
-@pytest.mark.guarantee("G22", "G47")
+@pytest.mark.spec("J3", "J17")
+@pytest.mark.guarantee("G22")
 @pytest.mark.parametrize("others", [P, T, X], ids=lambda mode: f"among-{mode.value}")
 @pytest.mark.parametrize("dying", list(NAMES))
 @pytest.mark.parametrize("strategy", list(Strategy), ids=lambda strategy: strategy.value)
-@pytest.mark.parametrize("how", list(ENDS))
+@pytest.mark.parametrize("how", list(EVERY_END))
 @pytest.mark.parametrize("mode", [P, T, X], ids=lambda mode: mode.value)
 def test_matrix(
     loop: Loop,
@@ -87,9 +66,9 @@ def test_matrix(
     dying: str,
     others: RestartPolicy,
 ) -> None:
-    end, reason = ENDS[how]
+    end, reason, _ = EVERY_END[how]
     children = [ChildSpec(name, run_message, restart=mode if name == dying else others) for name in NAMES]
-    tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=strategy))
+    tree = supervise(loop, *children, strategy=strategy)
     before = {name: id_of(tree, name) for name in NAMES}
     recorder = watched(loop)
 
@@ -137,14 +116,11 @@ def test_matrix(
         assert [(line.levelno, getattr(line, "child", "")) for line in lines] == [(logging.WARNING, dying)]
     else:
         assert len(lines) == (reason is not NORMAL)
-    check_statistics(loop)
 
 
 # --- what a matrix of three fresh children cannot show ----------------------------------------------------------------------
 
 
-@pytest.mark.spec("J18")
-@pytest.mark.guarantee("G47")
 @pytest.mark.parametrize(
     ("strategy", "failing", "back"),
     [
@@ -156,11 +132,9 @@ def test_matrix(
         (Strategy.REST_FOR_ONE, "e", ""),
     ],
 )
-def test_those_that_had_ended_normally_come_back_with_their_group(
-    loop: Loop, strategy: Strategy, failing: str, back: str
-) -> None:
+def test_children_that_had_ended_come_back(loop: Loop, strategy: Strategy, failing: str, back: str) -> None:
     children = [ChildSpec(name, run_message, restart=T if name in "bd" else P) for name in "abcde"]
-    tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=strategy))
+    tree = supervise(loop, *children, strategy=strategy)
     for name in "bd":
         loop.stop_actor(id_of(tree, name))
     settle(loop)
@@ -174,15 +148,11 @@ def test_those_that_had_ended_normally_come_back_with_their_group(
     assert {name: restarts(tree)[name] for name in "bd"} == {name: int(name in back) for name in "bd"}
 
 
-@pytest.mark.spec("J18")
-@pytest.mark.guarantee("G47")
 @pytest.mark.parametrize("strategy", list(Strategy), ids=lambda strategy: strategy.value)
 @pytest.mark.parametrize("mode", [P, T, X], ids=lambda mode: mode.value)
-def test_a_child_that_was_stopped_on_request_stays_down(
-    loop: Loop, strategy: Strategy, mode: RestartPolicy
-) -> None:
+def test_a_child_stopped_on_request_stays_down(loop: Loop, strategy: Strategy, mode: RestartPolicy) -> None:
     children = [ChildSpec(name, run_message, restart=mode if name == "b" else P) for name in NAMES]
-    tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=strategy))
+    tree = supervise(loop, *children, strategy=strategy)
     assert tree.stop_child("b")
     loop.fail_actor(id_of(tree, "a"))
     settle(loop)
@@ -201,14 +171,13 @@ def test_a_child_that_was_stopped_on_request_stays_down(
     assert id_of(tree, "b") != before, "it is a child like any other again"
 
 
-@pytest.mark.spec("J6", "J18", "J25")
-@pytest.mark.guarantee("G23", "G47")
+@pytest.mark.spec("J6", "J25")
+@pytest.mark.guarantee("G23")
 @pytest.mark.parametrize("strategy", list(Strategy), ids=lambda strategy: strategy.value)
 def test_of_many_that_end_in_one_tick_each_is_heard_once(loop: Loop, strategy: Strategy) -> None:
     many = 300
     children = [ChildSpec(f"{number:03}", run_message) for number in range(many)]
-    spec = SupervisorSpec(children=children, strategy=strategy, max_restarts=many)
-    tree = spawn_supervisor(loop, spec)
+    tree = supervise(loop, *children, strategy=strategy, max_restarts=many)
     old = {info.name: info.actor for info in tree.children()}
     recorder = watched(loop)
     for info in tree.children():
@@ -220,4 +189,3 @@ def test_of_many_that_end_in_one_tick_each_is_heard_once(loop: Loop, strategy: S
     assert {info.phase for info in tree.children()} == {Phase.UP}
     assert [attempt for _, _, attempt in recorder.restarted] == [1] * many
     assert [name for _, name in recorder.started] == list(old)
-    check_statistics(loop)

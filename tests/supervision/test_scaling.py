@@ -27,7 +27,7 @@ from bandstand.supervision import (
     supervisor_actor,
 )
 from tests.core.support import idle, run_message, settle
-from tests.supervision.helpers import crash
+from tests.supervision.helpers import crash, supervise
 
 pytestmark = [
     pytest.mark.guarantee("G278"),
@@ -106,7 +106,7 @@ def test_start_and_stop(strategy: Strategy, is_slow: bool) -> None:
 def test_start_child_and_stop_child(strategy: Strategy, is_slow: bool) -> None:
     def measure(count: int) -> int:
         with Loop() as loop:
-            sup = spawn_supervisor(loop, SupervisorSpec(strategy=strategy))
+            sup = supervise(loop, strategy=strategy)
             specs = many(count, init=slow_init if is_slow else None)
 
             def act() -> None:
@@ -128,7 +128,7 @@ def test_a_restart_of_a_group(is_slow: bool) -> None:
     def measure(count: int) -> int:
         with Loop() as loop:
             children = many(count, init=slow_init if is_slow else None)
-            sup = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=Strategy.ONE_FOR_ALL))
+            sup = supervise(loop, *children, strategy=Strategy.ONE_FOR_ALL)
             loop.run(until_idle=True)
             loop.send(sup.address("child 0"), crash)
             return lines_of(lambda: loop.run(until_idle=True))

@@ -12,7 +12,7 @@ from bandstand.core import Context, Loop
 from bandstand.errors import StartError
 from bandstand.supervision import AnySupervisorSpec, ChildSpec, SupervisorSpec, spawn_supervisor
 from tests.core.support import Boom, idle, settle
-from tests.supervision.helpers import child, crash
+from tests.supervision.helpers import child, crash, supervise
 
 pytestmark = pytest.mark.guarantee("G280")
 
@@ -126,7 +126,7 @@ def test_a_failed_start_has_its_own_cause_and_not_an_older_one(loop: Loop) -> No
         if starts == 2:
             raise ValueError("old")
 
-    tree = spawn_supervisor(loop, SupervisorSpec(children=[child("a", init=init)]))
+    tree = supervise(loop, child("a", init=init))
     loop.send(tree.address("a"), crash)
     settle(loop)
     assert starts == 3
@@ -142,6 +142,6 @@ def test_a_failed_start_that_was_raised_is_not_logged(loop: Loop, caplog: pytest
         raise Boom("no")
 
     with pytest.raises(StartError):
-        spawn_supervisor(loop, SupervisorSpec(children=[child("a"), child("b", init=init)]))
+        supervise(loop, child("a"), child("b", init=init))
     loop.run(until_idle=True)
     assert [line.getMessage() for line in caplog.records] == []
