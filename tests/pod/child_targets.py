@@ -10,7 +10,6 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,18 +19,6 @@ from bandstand.pod.process import ChildProcess, ControlChannel, ProcessExit, spa
 T = TypeVar("T")
 
 PATIENCE = 40  # seconds until a test gives up waiting for a process
-
-
-def runner_of(
-    factory: Callable[[], asyncio.AbstractEventLoop], patience: float = PATIENCE
-) -> Callable[[Coroutine[Any, Any, T]], T]:
-    """Return a function that runs a coroutine on an event loop of the factory, with a timeout."""
-
-    def run(coroutine: Coroutine[Any, Any, T]) -> T:
-        with asyncio.Runner(loop_factory=factory) as runner:
-            return runner.run(asyncio.wait_for(coroutine, patience))
-
-    return run
 
 
 async def ended(child: ChildProcess) -> ProcessExit:

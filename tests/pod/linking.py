@@ -19,6 +19,7 @@ from bandstand.actor.reply import ReplyCallback
 from bandstand.core import ActorId, Lane, LoopConfig, Overflow
 from bandstand.errors import NoSuchActorError
 from bandstand.pod.link import Link, Undelivered
+from bandstand.testing import run_async
 
 R = TypeVar("R")
 
@@ -256,17 +257,8 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 def play(main: Callable[[], Coroutine[Any, Any, R]]) -> R:
-    """Run a coroutine function on the lane's event loop; nothing may escape to its exception handler."""
-    escaped: list[dict[str, Any]] = []
-
-    async def watched() -> R:
-        asyncio.get_running_loop().set_exception_handler(lambda _host, context: escaped.append(context))
-        return await main()
-
-    with asyncio.Runner(loop_factory=host_factory()) as runner:
-        result = runner.run(watched())
-    assert escaped == []
-    return result
+    """Run a coroutine function on the lane's event loop."""
+    return run_async(main, loop_factory=host_factory())
 
 
 def host_factory() -> Callable[[], asyncio.AbstractEventLoop]:

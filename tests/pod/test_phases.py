@@ -6,7 +6,6 @@ import asyncio
 import gc
 import logging
 import weakref
-from collections.abc import Callable, Coroutine
 from itertools import pairwise
 from threading import Barrier, Event, Thread
 from typing import Any
@@ -25,17 +24,6 @@ COMPLETED, FAILED = PodPhase.COMPLETED, PodPhase.FAILED
 
 # How long anybody waits in here before the test has failed.
 BOUND_MS = 10_000
-
-Perform = Callable[[Coroutine[Any, Any, None]], None]
-
-
-@pytest.fixture
-def perform(loop_factory: Callable[[], asyncio.AbstractEventLoop]) -> Perform:
-    def run(coroutine: Coroutine[Any, Any, None]) -> None:
-        with asyncio.Runner(loop_factory=loop_factory) as runner:
-            runner.run(coroutine)
-
-    return run
 
 
 def live(phases: Phases, pod: str = "a", number: int = 1, end: PodPhase = COMPLETED) -> list[PodEvent]:
@@ -297,45 +285,39 @@ def test_several_threads_tell_in_one_order() -> None:
 
 
 @pytest.mark.guarantee("G137")
-def test_a_stream_gives_what_happens_from_then_on(perform: Perform) -> None:
-    async def play() -> None:
-        phases = Phases(["a"])
-        phases.publish("a", PENDING, number=1)
-        stream = phases.stream()
-        told = [phases.publish("a", phase, number=1) for phase in (RUNNING, FAILED)]
-        assert [await stream.receive(timeout=BOUND_MS / 1000) for _ in told] == told
-        with pytest.raises(ChannelTimeoutError):
-            await stream.receive(timeout=0.0)
-        stream.close()
-        phases.publish("a", PENDING, number=2)
-        with pytest.raises(ChannelClosedError):
-            await stream.receive(timeout=BOUND_MS / 1000)
-
-    perform(play())
+async def test_a_stream_gives_what_happens_from_then_on() -> None:
+    phases = Phases(["a"])
+    phases.publish("a", PENDING, number=1)
+    stream = phases.stream()
+    told = [phases.publish("a", phase, number=1) for phase in (RUNNING, FAILED)]
+    assert [await stream.receive(timeout=BOUND_MS / 1000) for _ in told] == told
+    with pytest.raises(ChannelTimeoutError):
+        await stream.receive(timeout=0.0)
+    stream.close()
+    phases.publish("a", PENDING, number=2)
+    with pytest.raises(ChannelClosedError):
+        await stream.receive(timeout=BOUND_MS / 1000)
 
 
 @pytest.mark.guarantee("G137")
-def test_every_reader_gets_everything_until_the_troupe_is_over(perform: Perform) -> None:
-    async def play() -> None:
-        phases, heard = Phases(["a"]), [list[PodEvent](), list[PodEvent]()]
-        ready = asyncio.Event()
+async def test_every_reader_gets_everything_until_the_troupe_is_over() -> None:
+    phases, heard = Phases(["a"]), [list[PodEvent](), list[PodEvent]()]
+    ready = asyncio.Event()
 
-        async def read(into: list[PodEvent]) -> None:
-            stream = aiter(phases)
-            if into is heard[1]:
-                ready.set()
-            into += [event async for event in stream]
+    async def read(into: list[PodEvent]) -> None:
+        stream = aiter(phases)
+        if into is heard[1]:
+            ready.set()
+        into += [event async for event in stream]
 
-        async with asyncio.timeout(BOUND_MS / 1000), asyncio.TaskGroup() as group:
-            for each in heard:
-                group.create_task(read(each))
-            await ready.wait()
-            told = live(phases)
-            phases.close()
-        assert heard == [told, told]
-        assert [event async for event in phases] == []
-
-    perform(play())
+    async with asyncio.timeout(BOUND_MS / 1000), asyncio.TaskGroup() as group:
+        for each in heard:
+            group.create_task(read(each))
+        await ready.wait()
+        told = live(phases)
+        phases.close()
+    assert heard == [told, told]
+    assert [event async for event in phases] == []
 
 
 @pytest.mark.guarantee("G137")
@@ -364,45 +346,39 @@ def test_a_stream_that_nobody_has_is_forgotten() -> None:
 
 
 @pytest.mark.guarantee("G137")
-def test_who_waits_for_a_phase_gets_the_event_by_which_it_came(perform: Perform) -> None:
-    async def play() -> None:
-        phases = Phases(["a", "b"])
-        ended = phases.until("a", COMPLETED, FAILED, timeout=BOUND_MS / 1000)
-        later = phases.until("a", RUNNING, number=2, timeout=BOUND_MS / 1000)
-        any_of_b = phases.until("b", number=1, timeout=BOUND_MS / 1000)
-        first = live(phases, end=FAILED)[-1]
-        live(phases, "b")
-        second = live(phases, number=2)[1]
-        assert await ended is first
-        assert await later is second
-        assert phases._waiters == {}  # pyright: ignore[reportPrivateUsage]  # who has what it wanted listens no more
-        assert seen([await any_of_b]) == [("b", PENDING, 1)]
-        # What is there already is there at once.
-        assert await phases.until("a", COMPLETED, timeout=0.0) is phases.of("a")
-        with pytest.raises(ChannelTimeoutError, match="phases of 'a'"):
-            await phases.until("a", RUNNING, timeout=0.0)
-        with pytest.raises(InvalidArgumentError, match="there is no pod 'c'"):
-            await phases.until("c", RUNNING, timeout=0.0)
-
-    perform(play())
+async def test_who_waits_for_a_phase_gets_the_event_by_which_it_came() -> None:
+    phases = Phases(["a", "b"])
+    ended = phases.until("a", COMPLETED, FAILED, timeout=BOUND_MS / 1000)
+    later = phases.until("a", RUNNING, number=2, timeout=BOUND_MS / 1000)
+    any_of_b = phases.until("b", number=1, timeout=BOUND_MS / 1000)
+    first = live(phases, end=FAILED)[-1]
+    live(phases, "b")
+    second = live(phases, number=2)[1]
+    assert await ended is first
+    assert await later is second
+    assert phases._waiters == {}  # pyright: ignore[reportPrivateUsage]  # who has what it wanted listens no more
+    assert seen([await any_of_b]) == [("b", PENDING, 1)]
+    # What is there already is there at once.
+    assert await phases.until("a", COMPLETED, timeout=0.0) is phases.of("a")
+    with pytest.raises(ChannelTimeoutError, match="phases of 'a'"):
+        await phases.until("a", RUNNING, timeout=0.0)
+    with pytest.raises(InvalidArgumentError, match="there is no pod 'c'"):
+        await phases.until("c", RUNNING, timeout=0.0)
 
 
 @pytest.mark.guarantee("G137")
-def test_when_the_troupe_is_over_nobody_waits_in_vain(perform: Perform) -> None:
-    async def play() -> None:
-        phases = Phases(["a"])
-        waiting = phases.until("a", RUNNING, timeout=BOUND_MS / 1000)
-        phases.close()
-        phases.close()
-        with pytest.raises(ChannelClosedError):
-            await waiting
-        with pytest.raises(ChannelClosedError):
-            await phases.until("a", RUNNING, timeout=BOUND_MS / 1000)
-        assert await phases.until("a", PENDING, timeout=BOUND_MS / 1000) is phases.of("a")
-        # Only the one who came before the end is still known, until something is told.
-        assert len(phases._waiters) == 1  # pyright: ignore[reportPrivateUsage]  # nobody else can tell
-
-    perform(play())
+async def test_when_the_troupe_is_over_nobody_waits_in_vain() -> None:
+    phases = Phases(["a"])
+    waiting = phases.until("a", RUNNING, timeout=BOUND_MS / 1000)
+    phases.close()
+    phases.close()
+    with pytest.raises(ChannelClosedError):
+        await waiting
+    with pytest.raises(ChannelClosedError):
+        await phases.until("a", RUNNING, timeout=BOUND_MS / 1000)
+    assert await phases.until("a", PENDING, timeout=BOUND_MS / 1000) is phases.of("a")
+    # Only the one who came before the end is still known, until something is told.
+    assert len(phases._waiters) == 1  # pyright: ignore[reportPrivateUsage]  # nobody else can tell
 
 
 @pytest.mark.guarantee("G137")
