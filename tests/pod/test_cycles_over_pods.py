@@ -195,15 +195,11 @@ def test_many_cycles_at_once_all_end(circle: Circle) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("depth", [2, 3])
-def test_a_cycle_through_the_main_pod_and_a_process_is_found(depth: int) -> None:
+async def test_a_cycle_through_the_main_pod_and_a_process_is_found(depth: int) -> None:
     layout = grouped(a=(MAIN, "alpha"), b=(PROCESS, "beta"), c=(PROCESS, "gamma"))
-
-    async def main() -> None:
-        async with Circle(layout=layout) as troupe:
-            with pytest.raises(AskCycleError, match=r"Alpha\.name\(\)"):
-                await troupe.alpha.begin.within(PATIENT_MS / 1000)(depth)
-            assert await troupe.alpha.begin.within(PATIENT_MS / 1000)(0) == "peeked"
-            assert await troupe.alpha.name() == "alpha"
-            assert await troupe.gamma.name() == "gamma"
-
-    asyncio.run(main())
+    async with Circle(layout=layout) as troupe:
+        with pytest.raises(AskCycleError, match=r"Alpha\.name\(\)"):
+            await troupe.alpha.begin.within(PATIENT_MS / 1000)(depth)
+        assert await troupe.alpha.begin.within(PATIENT_MS / 1000)(0) == "peeked"
+        assert await troupe.alpha.name() == "alpha"
+        assert await troupe.gamma.name() == "gamma"

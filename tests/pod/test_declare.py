@@ -417,8 +417,7 @@ def test_a_wish_for_nobody() -> None:
     )
 
 
-@pytest.mark.guarantee("G134")
-@pytest.mark.guarantee("G132")
+@pytest.mark.guarantee("G134", "G132")
 def test_a_wish_for_somebody_who_is_hidden() -> None:
     assert refused_wish(config=Config) == (
         "'config', which is in pod 'engine_pod' and not exposed: expose it, or put both in one pod"

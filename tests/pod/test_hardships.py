@@ -332,38 +332,35 @@ def test_one_that_is_stuck_does_not_keep_others_from_running(monkeypatch: pytest
 
 
 @pytest.mark.guarantee("G163")
-def test_an_arrival_is_told_when_all_who_run_can_reach_it_and_not_later_than_so() -> None:
-    async def main() -> None:
-        membership = Membership(make_spec("a", "p"), call_later_on(asyncio.get_running_loop()))
-        ready: list[Placement] = []
-        readiness = ReadinessTracker(membership, ready.append)
-        outside, a, p = Fake(None), Fake("a"), Fake("p", is_out_of_process=True)
-        membership.add(outside)
-        for stage in (a, p):
-            membership.add(stage)
-        readiness.add(a)
-        # Who does not run yet needs not be able to reach it.
+async def test_an_arrival_is_told_when_all_who_run_can_reach_it_and_not_later_than_so() -> None:
+    membership = Membership(make_spec("a", "p"), call_later_on(asyncio.get_running_loop()))
+    ready: list[Placement] = []
+    readiness = ReadinessTracker(membership, ready.append)
+    outside, a, p = Fake(None), Fake("a"), Fake("p", is_out_of_process=True)
+    membership.add(outside)
+    for stage in (a, p):
+        membership.add(stage)
+    readiness.add(a)
+    # Who does not run yet needs not be able to reach it.
+    assert ready == [a]
+    readiness.add(p)
+    for knower, known in ((outside, "p"), (a, "p"), (p, "a")):
         assert ready == [a]
-        readiness.add(p)
-        for knower, known in ((outside, "p"), (a, "p"), (p, "a")):
-            assert ready == [a]
-            readiness.mark_reachable(knower, known)
-        assert ready == [a, p]
-        readiness.finish(p)
-        assert ready == [a, p]
-        # Another incarnation is another matter; and who has gone is not waited for.
-        membership.remove(p, "boom")
-        again = Fake("p", is_out_of_process=True, number=2)
-        membership.add(again)
-        readiness.add(again)
-        readiness.mark_reachable(outside, "p")
-        assert ready == [a, p]
-        membership.remove(a, "boom")
-        readiness.check_all()
-        assert ready == [a, p, again]
-        close(outside, a, p, again)
-
-    asyncio.run(main())
+        readiness.mark_reachable(knower, known)
+    assert ready == [a, p]
+    readiness.finish(p)
+    assert ready == [a, p]
+    # Another incarnation is another matter; and who has gone is not waited for.
+    membership.remove(p, "boom")
+    again = Fake("p", is_out_of_process=True, number=2)
+    membership.add(again)
+    readiness.add(again)
+    readiness.mark_reachable(outside, "p")
+    assert ready == [a, p]
+    membership.remove(a, "boom")
+    readiness.check_all()
+    assert ready == [a, p, again]
+    close(outside, a, p, again)
 
 
 @pytest.mark.slow

@@ -106,8 +106,7 @@ async def test_messages_of_the_same_lane_wait_for_a_huge_one_and_those_to_others
         assert (there.notes[1], there.notes[3]) == ("second", "fourth")
 
 
-@pytest.mark.guarantee("G150")
-@pytest.mark.guarantee("G145")
+@pytest.mark.guarantee("G150", "G145")
 async def test_a_long_line_behind_a_huge_message_keeps_its_order() -> None:
     async with linked() as (near, far):
         scribe = await near.handle()
@@ -121,8 +120,7 @@ async def test_a_long_line_behind_a_huge_message_keeps_its_order() -> None:
         assert [one for one in there.notes if type(one) is int] == list(range(801))
 
 
-@pytest.mark.guarantee("G150")
-@pytest.mark.guarantee("G149")
+@pytest.mark.guarantee("G150", "G149")
 async def test_an_ask_that_is_taken_back_while_it_waits_behind_a_huge_message_never_begins() -> None:
     async with linked() as (near, far):
         scribe = await near.handle()
@@ -292,9 +290,7 @@ class Known(Spot):
         return reduce_handle(HandleToken("token", "Studio", "scribe", Scribe, WhenDown.FAIL, 5.0))
 
 
-@pytest.mark.guarantee("G150")
-@pytest.mark.guarantee("G147")
-@pytest.mark.guarantee("G286")
+@pytest.mark.guarantee("G150", "G147", "G286")
 async def test_a_handle_travels_by_its_passport() -> None:
     asked: list[tuple[Any, ...]] = []
     checked: list[tuple[HandleToken, str | None]] = []

@@ -22,6 +22,7 @@ from tests.pod.linking import End, Role, make_end
 pytestmark = [
     pytest.mark.spec("S19"),
     pytest.mark.real_time(reason="a real process is started, and killed"),
+    pytest.mark.slow,
 ]
 
 ROOT = Path(__file__).parents[2]
@@ -61,7 +62,6 @@ async def wait(awaitable: Any) -> Any:
     return await asyncio.wait_for(awaitable, PATIENCE)
 
 
-@pytest.mark.slow
 @pytest.mark.guarantee("G144")
 async def test_a_process_is_talked_to_and_ends_with_its_link() -> None:
     async with process() as (near, child, _diary, down):
@@ -78,7 +78,6 @@ async def test_a_process_is_talked_to_and_ends_with_its_link() -> None:
         assert child.wait(PATIENCE) == 0
 
 
-@pytest.mark.slow
 @pytest.mark.guarantee("G144")
 @pytest.mark.parametrize("how", ["kill", "exit"])
 async def test_what_a_killed_process_has_not_acknowledged_is_in_doubt(how: str) -> None:
@@ -116,7 +115,6 @@ async def test_what_a_killed_process_has_not_acknowledged_is_in_doubt(how: str) 
             clerk.trace(0)
 
 
-@pytest.mark.slow
 @pytest.mark.guarantee("G422")
 async def test_large_buffers_leave_no_descriptor_after_cancellations_and_a_kill() -> None:
     async with process() as (near, child, _diary, down):

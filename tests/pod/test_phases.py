@@ -17,7 +17,7 @@ from bandstand.errors import ChannelClosedError, ChannelTimeoutError, InternalEr
 from bandstand.pod.enums import PodPhase
 from bandstand.pod.phases import TRANSITIONS, Phases, PodEvent
 
-pytestmark = pytest.mark.spec("S1")
+pytestmark = [pytest.mark.spec("S1"), pytest.mark.guarantee("G137")]
 
 PENDING, RUNNING, TERMINATING = PodPhase.PENDING, PodPhase.RUNNING, PodPhase.TERMINATING
 COMPLETED, FAILED = PodPhase.COMPLETED, PodPhase.FAILED
@@ -38,7 +38,6 @@ def seen(events: list[PodEvent]) -> list[tuple[str, PodPhase, int]]:
 # --- events -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("G137")
 def test_before_anything_happens_a_pod_is_pending_and_has_no_number() -> None:
     phases = Phases(["a", "b"])
     assert phases.history == ()
@@ -51,7 +50,6 @@ def test_before_anything_happens_a_pod_is_pending_and_has_no_number() -> None:
         Phases([]).of("a")
 
 
-@pytest.mark.guarantee("G137")
 def test_an_event_says_what_why_which_and_when() -> None:
     phases = Phases(["a"])
     phases.publish("a", PENDING, number=1)
@@ -79,7 +77,6 @@ WAYS = {
 }
 
 
-@pytest.mark.guarantee("G137")
 @pytest.mark.parametrize("after", PodPhase)
 @pytest.mark.parametrize("before", PodPhase)
 def test_a_life_has_an_order(before: PodPhase, after: PodPhase) -> None:
@@ -95,7 +92,6 @@ def test_a_life_has_an_order(before: PodPhase, after: PodPhase) -> None:
     assert len(phases.history) == len(WAYS[before])
 
 
-@pytest.mark.guarantee("G137")
 def test_an_end_is_followed_by_another_life_or_nothing() -> None:
     assert {phase for phase in PodPhase if TRANSITIONS[phase] == {PENDING}} == {COMPLETED, FAILED}
     assert all(phase.is_end == (TRANSITIONS[phase] == {PENDING}) for phase in PodPhase)
@@ -105,7 +101,6 @@ def test_an_end_is_followed_by_another_life_or_nothing() -> None:
     assert (phases.of("a").phase, phases.of("a").number) == (COMPLETED, 2)
 
 
-@pytest.mark.guarantee("G137")
 def test_of_a_long_life_the_last_part_is_remembered() -> None:
     phases = Phases(["a"], keep=5)
     for number in range(1, 4):
@@ -122,7 +117,6 @@ def test_of_a_long_life_the_last_part_is_remembered() -> None:
 # --- functions --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("G137")
 def test_a_function_is_called_from_then_on_until_it_is_taken_back() -> None:
     phases, heard, more = Phases(["a"]), list[PodEvent](), list[PodEvent]()
     phases.publish("a", PENDING, number=1)
@@ -140,7 +134,6 @@ def test_a_function_is_called_from_then_on_until_it_is_taken_back() -> None:
     assert more == [running, failed]
 
 
-@pytest.mark.guarantee("G137")
 def test_what_a_function_raises_is_logged_and_everybody_else_hears(caplog: pytest.LogCaptureFixture) -> None:
     phases, heard = Phases(["a"]), list[PodEvent]()
 
@@ -156,7 +149,6 @@ def test_what_a_function_raises_is_logged_and_everybody_else_hears(caplog: pytes
     assert "raised when it was called with pod 'a' #1 is running" in record.getMessage()
 
 
-@pytest.mark.guarantee("G137")
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 def test_an_exit_in_a_function_is_logged_and_it_is_called_again(
     error: type[BaseException], caplog: pytest.LogCaptureFixture
@@ -175,7 +167,6 @@ def test_an_exit_in_a_function_is_logged_and_it_is_called_again(
     assert len([record for record in caplog.records if record.exc_info]) == 2
 
 
-@pytest.mark.guarantee("G137")
 def test_a_function_that_tells_is_heard_in_order() -> None:
     phases, heard = Phases(["a", "b"]), list[PodEvent]()
 
@@ -191,7 +182,6 @@ def test_a_function_that_tells_is_heard_in_order() -> None:
     assert heard == [*phases.history]
 
 
-@pytest.mark.guarantee("G137")
 def test_a_function_that_waits_holds_up_nothing_but_itself() -> None:
     phases, slow, heard = Phases(["a"]), list[PodEvent](), list[PodEvent]()
     is_open = Event()
@@ -212,7 +202,6 @@ def test_a_function_that_waits_holds_up_nothing_but_itself() -> None:
     take_back()
 
 
-@pytest.mark.guarantee("G137")
 def test_of_what_waits_for_a_slow_function_the_oldest_is_lost(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,7 +225,6 @@ def test_of_what_waits_for_a_slow_function_the_oldest_is_lost(
     assert "it was not called with 1 events before pod 'a' #1 is terminating" in record.getMessage()
 
 
-@pytest.mark.guarantee("G137")
 def test_a_system_without_threads_has_a_function_called_with_the_next_event(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -254,7 +242,6 @@ def test_a_system_without_threads_has_a_function_called_with_the_next_event(
     assert heard == [first, second]
 
 
-@pytest.mark.guarantee("G137")
 @pytest.mark.real_time(reason="several threads tell at once")
 def test_several_threads_tell_in_one_order() -> None:
     names = [f"pod{number}" for number in range(4)]
@@ -284,7 +271,6 @@ def test_several_threads_tell_in_one_order() -> None:
 # --- streams ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("G137")
 async def test_a_stream_gives_what_happens_from_then_on() -> None:
     phases = Phases(["a"])
     phases.publish("a", PENDING, number=1)
@@ -299,7 +285,6 @@ async def test_a_stream_gives_what_happens_from_then_on() -> None:
         await stream.receive(timeout=BOUND_MS / 1000)
 
 
-@pytest.mark.guarantee("G137")
 async def test_every_reader_gets_everything_until_the_troupe_is_over() -> None:
     phases, heard = Phases(["a"]), [list[PodEvent](), list[PodEvent]()]
     ready = asyncio.Event()
@@ -320,7 +305,6 @@ async def test_every_reader_gets_everything_until_the_troupe_is_over() -> None:
     assert [event async for event in phases] == []
 
 
-@pytest.mark.guarantee("G137")
 def test_a_plain_thread_waits_for_the_next_event() -> None:
     phases = Phases(["a"])
     stream, heard = phases.stream(), list[PodEvent]()
@@ -332,7 +316,6 @@ def test_a_plain_thread_waits_for_the_next_event() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.guarantee("G137")
 def test_a_stream_that_nobody_has_is_forgotten() -> None:
     phases = Phases(["a"])
     forgotten = weakref.ref(phases.stream())
@@ -345,7 +328,6 @@ def test_a_stream_that_nobody_has_is_forgotten() -> None:
 # --- waiting for a phase ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("G137")
 async def test_who_waits_for_a_phase_gets_the_event_by_which_it_came() -> None:
     phases = Phases(["a", "b"])
     ended = phases.until("a", COMPLETED, FAILED, timeout=BOUND_MS / 1000)
@@ -366,7 +348,6 @@ async def test_who_waits_for_a_phase_gets_the_event_by_which_it_came() -> None:
         await phases.until("c", RUNNING, timeout=0.0)
 
 
-@pytest.mark.guarantee("G137")
 async def test_when_the_troupe_is_over_nobody_waits_in_vain() -> None:
     phases = Phases(["a"])
     waiting = phases.until("a", RUNNING, timeout=BOUND_MS / 1000)
@@ -381,7 +362,6 @@ async def test_when_the_troupe_is_over_nobody_waits_in_vain() -> None:
     assert len(phases._waiters) == 1  # pyright: ignore[reportPrivateUsage]  # nobody else can tell
 
 
-@pytest.mark.guarantee("G137")
 @pytest.mark.parametrize("wanted", [RUNNING, FAILED])
 def test_who_has_waited_in_vain_is_forgotten(wanted: PodPhase, caplog: pytest.LogCaptureFixture) -> None:
     phases = Phases(["a"])
@@ -396,7 +376,6 @@ def test_who_has_waited_in_vain_is_forgotten(wanted: PodPhase, caplog: pytest.Lo
 # --- the log ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("G137")
 def test_every_transition_is_one_line_with_its_fields(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="bandstand.pod")
     phases = Phases(["a"])

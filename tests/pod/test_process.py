@@ -102,8 +102,7 @@ async def test_flags_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 @pytest.mark.once
-@pytest.mark.guarantee("G142")
-@pytest.mark.guarantee("G138")
+@pytest.mark.guarantee("G142", "G138")
 @pytest.mark.spec("S9")
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
 async def test_it_does_not_inherit_a_pinned_core() -> None:

@@ -24,7 +24,6 @@ from bandstand.pod import (
     Directory,
     PodPhase,
     PodSpec,
-    PodStats,
     Troupe,
     Undelivered,
     WhenDown,
@@ -358,19 +357,16 @@ def test_a_stop_delivers_what_waits_for_a_replica() -> None:
 
 
 @pytest.mark.guarantee("G409")
-def test_a_stop_waits_for_a_program_that_has_not_sent_everything() -> None:
-    async def main() -> PodStats:
-        async with shop_of(replicas=2) as shop:
-            ending = threading.Event()
-            shop.on_phase(lambda event: ending.set() if event.phase is PodPhase.TERMINATING else None)
-            for number in range(500):
-                shop.worker.note(str(number))
-            shop.stop()
-            # The program's event loop does not turn, and the replicas have nothing to do.
-            assert not ending.wait(0.3)
-        return shop.stats()
-
-    stats = asyncio.run(main())
+async def test_a_stop_waits_for_a_program_that_has_not_sent_everything() -> None:
+    async with shop_of(replicas=2) as shop:
+        ending = threading.Event()
+        shop.on_phase(lambda event: ending.set() if event.phase is PodPhase.TERMINATING else None)
+        for number in range(500):
+            shop.worker.note(str(number))
+        shop.stop()
+        # The program's event loop does not turn, and the replicas have nothing to do.
+        assert not ending.wait(0.3)
+    stats = shop.stats()
     assert stats.sent == stats.handled >= 1000
 
 

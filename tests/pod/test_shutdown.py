@@ -158,21 +158,18 @@ def test_what_was_spent_on_draining_is_not_given_again() -> None:
     assert lives[0].within_ms == 0
 
 
-def test_a_deadline_can_come_nearer_but_not_recede() -> None:
-    async def main() -> None:
-        deadline = Deadline(PATIENCE_MS)
-        deadline.shorten(2 * PATIENCE_MS)
-        assert deadline.left_ms <= PATIENCE_MS
-        task = asyncio.create_task(asyncio.Event().wait())
-        waiting = asyncio.create_task(deadline.wait(task, PATIENCE_MS))  # type: ignore[arg-type]  # any task will do
-        await asyncio.sleep(0)
-        deadline.shorten(0)
-        async with asyncio.timeout(PATIENCE):
-            assert await waiting is False
-        assert deadline.left_ms == 0
-        task.cancel()
-
-    asyncio.run(main())
+async def test_a_deadline_can_come_nearer_but_not_recede() -> None:
+    deadline = Deadline(PATIENCE_MS)
+    deadline.shorten(2 * PATIENCE_MS)
+    assert deadline.left_ms <= PATIENCE_MS
+    task = asyncio.create_task(asyncio.Event().wait())
+    waiting = asyncio.create_task(deadline.wait(task, PATIENCE_MS))  # type: ignore[arg-type]  # any task will do
+    await asyncio.sleep(0)
+    deadline.shorten(0)
+    async with asyncio.timeout(PATIENCE):
+        assert await waiting is False
+    assert deadline.left_ms == 0
+    task.cancel()
 
 
 def quiet(sent: int) -> PodActivity:
@@ -420,18 +417,14 @@ class LargeAnswers(Troupe):
 
 
 @pytest.mark.guarantee("G165")
-def test_a_large_answer_is_written_completely_before_its_process_ends() -> None:
+async def test_a_large_answer_is_written_completely_before_its_process_ends() -> None:
     size = 20_000_000
-
-    async def main() -> int:
-        async with LargeAnswers() as troupe:
-            answer = asyncio.ensure_future(troupe.source.read(size))
-            # The small answer arrives while the large one is being written.
-            assert await troupe.source.is_there()
-            assert not answer.done()
-        return len(await answer)
-
-    assert asyncio.run(main()) == size
+    async with LargeAnswers() as troupe:
+        answer = asyncio.ensure_future(troupe.source.read(size))
+        # The small answer arrives while the large one is being written.
+        assert await troupe.source.is_there()
+        assert not answer.done()
+    assert len(await answer) == size
 
 
 class Spinner(Actor):
