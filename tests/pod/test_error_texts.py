@@ -271,6 +271,8 @@ def shown_error(name: str) -> tuple[Shown, set[tuple[str, int]]]:
     return provoke(name, ERRORS[name], (BandstandError, AttributeError, KeyError))
 
 
+@pytest.mark.guarantee("G132", "G133", "G134", "G135", "G136")
+@pytest.mark.spec("S17", "S19")
 def test_declaration_errors() -> None:
     shown = sorted((shown_error(name)[0] for name in ERRORS), key=lambda each: each.type)
     FILES.check(
