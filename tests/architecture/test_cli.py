@@ -41,15 +41,7 @@ def test_doctor_as_a_process_reports_the_mode_the_environment_asks_for() -> None
 def test_doctor_reports_all_it_should(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor"]) == 0
     shown = capsys.readouterr().out
-    for label in (
-        "bandstand",
-        "mode",
-        "compiled",
-        "event loop",
-        "python",
-        "platform",
-        "[fast]",
-    ):
+    for label in ("bandstand", "mode", "compiled", "event loop", "python", "platform", "[fast]"):
         assert f"\n{label}" in f"\n{shown}"
     assert "No problems found." in shown
 

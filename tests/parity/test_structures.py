@@ -252,12 +252,7 @@ def seam(level: int, slot: int, off: int) -> int:
 
 deadlines = st.one_of(
     st.integers(0, 200),
-    st.builds(
-        seam,
-        st.integers(0, 6),
-        st.integers(0, 63),
-        st.integers(-1, 1),
-    ),
+    st.builds(seam, st.integers(0, 6), st.integers(0, 63), st.integers(-1, 1)),
     st.integers(0, 40 * YEAR),
 )
 

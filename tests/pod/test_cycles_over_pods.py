@@ -17,10 +17,7 @@ from bandstand.pod.enums import ThreadModel
 from bandstand.pod.spec import PodSpec
 from tests.pod.troupes import COOPERATIVE, DEDICATED, MAIN, PATIENCE, PROCESS
 
-pytestmark = [
-    pytest.mark.guarantee("G296"),
-    pytest.mark.real_time(reason="threads live in real time"),
-]
+pytestmark = [pytest.mark.guarantee("G296"), pytest.mark.real_time(reason="threads live in real time")]
 
 PATIENT_MS = int(PATIENCE * 1000)
 

@@ -94,12 +94,7 @@ def test_every_option_arrives() -> None:
     assert {name: getattr(made.pods[0], name) for name in options} == options
     assert (made.core, made.stop_timeout) == (1, 0.005)
     read = made.pods[0].roles[0]
-    assert (read.mailbox, read.overflow, read.ask_timeout, read.args) == (
-        3,
-        Overflow.DROP_OLDEST,
-        None,
-        (5,),
-    )
+    assert (read.mailbox, read.overflow, read.ask_timeout, read.args) == (3, Overflow.DROP_OLDEST, None, (5,))
 
 
 def test_durations_are_seconds_or_timedeltas_and_are_kept_in_seconds() -> None:

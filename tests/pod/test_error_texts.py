@@ -244,8 +244,7 @@ ERRORS: dict[str, Callable[[], object]] = {
     "a pod with a role twice": lambda: PodSpec(name="it", roles=(ROLE, ROLE)),
     "a troupe with a pod twice": lambda: replace(SPEC, pods=SPEC.pods * 2),
     "a troupe with two main pods": lambda: TroupeSpec(
-        name="It",
-        pods=tuple(PodSpec(name=name, thread=ThreadModel.MAIN) for name in ("one", "two")),
+        name="It", pods=tuple(PodSpec(name=name, thread=ThreadModel.MAIN) for name in ("one", "two"))
     ),
     "a troupe that carries a number": lambda: replace(SPEC, carries=(5,)),  # type: ignore[arg-type]
     "the pod of an unknown role": lambda: SPEC.pod_of("other"),

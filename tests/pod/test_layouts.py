@@ -21,16 +21,7 @@ from bandstand.pod.deployment import Troupe
 from bandstand.pod.directory import Directory, directory
 from bandstand.pod.enums import ThreadModel
 from bandstand.pod.spec import PodSpec, RoleSpec, spec_for_process
-from tests.pod.declaring import (
-    Display,
-    Engine,
-    FakeVsync,
-    OtherConfig,
-    Studio,
-    Vsync,
-    request_id,
-    troupe_of,
-)
+from tests.pod.declaring import Display, Engine, FakeVsync, OtherConfig, Studio, Vsync, request_id, troupe_of
 
 pytestmark = pytest.mark.spec("S13")
 

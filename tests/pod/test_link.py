@@ -23,18 +23,7 @@ from bandstand.errors import (
     UnknownMessageError,
 )
 from bandstand.pod.link.codec import Packer, Packet
-from tests.pod.linking import (
-    Role,
-    Scribe,
-    Sour,
-    Stuck,
-    instance,
-    linked,
-    request_id,
-    soon,
-    tenant,
-    until,
-)
+from tests.pod.linking import Role, Scribe, Sour, Stuck, instance, linked, request_id, soon, tenant, until
 
 pytestmark = pytest.mark.spec("S19")
 

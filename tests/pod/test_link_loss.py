@@ -468,11 +468,7 @@ async def test_one_way_messages_that_cannot_be_rebuilt_are_counted_and_somebody_
 @pytest.mark.guarantee("G151")
 @pytest.mark.parametrize(
     ("answer", "says"),
-    [
-        ([1, 9, None], "of unknown kind 9"),
-        ([1, 1, None], ""),
-        (["one", 0, None], "which is not pending"),
-    ],
+    [([1, 9, None], "of unknown kind 9"), ([1, 1, None], ""), (["one", 0, None], "which is not pending")],
 )
 async def test_whoever_asked_is_told_when_the_answer_makes_no_sense(answer: list[Any], says: str) -> None:
     async with deaf(Role()) as (near, theirs):

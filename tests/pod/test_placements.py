@@ -29,10 +29,7 @@ from bandstand.pod.spec import PodSpec, RoleSpec, TroupeSpec
 from tests.core.support import Boom
 from tests.pod.troupes import DEDICATED, MAIN, PATIENCE, PROCESS, Counter, Gate, in_thread
 
-pytestmark = [
-    pytest.mark.spec("S3"),
-    pytest.mark.real_time(reason="threads and processes live in real time"),
-]
+pytestmark = [pytest.mark.spec("S3"), pytest.mark.real_time(reason="threads and processes live in real time")]
 
 T = TypeVar("T")
 

@@ -143,10 +143,7 @@ async def test_bytes_may_arrive_one_by_one() -> None:
         for byte in frame_of("slowly") + frame_of("but surely"):
             other.send(bytes([byte]))
             await asyncio.sleep(0)
-        assert [(await control.receive()).body, (await control.receive()).body] == [
-            "slowly",
-            "but surely",
-        ]
+        assert [(await control.receive()).body, (await control.receive()).body] == ["slowly", "but surely"]
 
 
 async def test_large_messages_block_neither_end() -> None:

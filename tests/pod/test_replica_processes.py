@@ -13,13 +13,7 @@ from typing import Any
 import pytest
 
 from bandstand.actor import Actor, ask, tell
-from bandstand.errors import (
-    AskCycleError,
-    PodDownError,
-    PodFailedError,
-    PodGoneError,
-    TargetEndedError,
-)
+from bandstand.errors import AskCycleError, PodDownError, PodFailedError, PodGoneError, TargetEndedError
 from bandstand.pod import (
     Directory,
     PodPhase,
@@ -45,11 +39,7 @@ from tests.pod.troupes import (
     wait_until,
 )
 
-pytestmark = [
-    pytest.mark.spec("S19"),
-    pytest.mark.real_time(reason="processes are real"),
-    pytest.mark.slow,
-]
+pytestmark = [pytest.mark.spec("S19"), pytest.mark.real_time(reason="processes are real"), pytest.mark.slow]
 
 RUNNING, FAILED, COMPLETED = PodPhase.RUNNING, PodPhase.FAILED, PodPhase.COMPLETED
 ASKS = 1000

@@ -16,15 +16,7 @@ from bandstand.pod.declaration import pod
 from bandstand.pod.deployment import Troupe
 from bandstand.pod.enums import PodPhase
 from bandstand.supervision import RestartPolicy
-from tests.pod.troupes import (
-    NEVER,
-    ON_FAILURE,
-    PATIENCE,
-    PROCESS,
-    Counter,
-    Gate,
-    wait_phase,
-)
+from tests.pod.troupes import NEVER, ON_FAILURE, PATIENCE, PROCESS, Counter, Gate, wait_phase
 
 pytestmark = [
     pytest.mark.spec("S2"),
