@@ -365,21 +365,6 @@ def test_timers_and_monitors_are_as_closed_in_both() -> None:
     same(play)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["send", "try_send", "send_after", "send_async", "stop_actor", "fail_actor", "monitor", "spawn", "run"],
-)
-def test_signatures_are_the_same(name: str) -> None:
-    import inspect
-
-    def play(build: Build) -> list[Any]:
-        # The first is self, which C takes by position alone.
-        parameters = list(inspect.signature(getattr(build.core.Loop, name)).parameters.values())[1:]
-        return [(each.name, each.kind, repr(each.default)) for each in parameters]
-
-    assert len(same(play)) > 0
-
-
 def public_methods(build: Build) -> dict[str, Any]:
     """Every public method of every class of the compiled modules, by its full name."""
     return {

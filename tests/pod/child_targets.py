@@ -166,10 +166,6 @@ async def print_payload(control: ControlChannel, payload: str) -> None:
     print(payload)  # noqa: T201  # the purpose of this target
 
 
-async def cancel_itself(control: ControlChannel, payload: object) -> None:
-    raise asyncio.CancelledError
-
-
 def has_socket(inode: int) -> bool:
     """Whether this process has a descriptor of a socket."""
     return f"socket:[{inode}]" in map(link_of, os.listdir("/proc/self/fd"))

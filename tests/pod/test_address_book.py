@@ -134,13 +134,6 @@ def test_what_is_published_is_found_and_what_is_withdrawn_is_not(stage: Stage) -
     assert stage.address_book.find("office", "clerk") is None
 
 
-@pytest.mark.spec("S6")
-def test_one_that_has_ended_unheard_is_not_found(stage: Stage) -> None:
-    actor = stage.open()
-    stage.loop.kill_actor(actor)
-    assert stage.address_book.find("office", "clerk") is None
-
-
 @pytest.mark.spec("S6", "S15")
 @pytest.mark.guarantee("G125")
 @pytest.mark.real_time(reason="threads that are really blocked")
@@ -250,18 +243,6 @@ def test_it_follows_to_another_loop(stage: Stage) -> None:
         settle(other)
         assert book == ["over there"]
         assert stage.book == []
-
-
-@pytest.mark.spec("S5")
-@pytest.mark.guarantee("G127")
-def test_one_that_does_not_wait_fails_at_once(stage: Stage) -> None:
-    handle = stage.handle(WhenDown.FAIL)
-    with pytest.raises(PodDownError, match="is down, and this handle does not wait"):
-        handle.note(1)
-    assert handle.note.try_send(1) is False
-    with pytest.raises(PodDownError):
-        elsewhere(handle.count.blocking)
-    assert stage.address_book.waiting == 0
 
 
 @pytest.mark.spec("S5", "S2")

@@ -42,7 +42,6 @@ from bandstand.pod.threads import call_later_on, signals_wake_event_loop, wait_d
 from tests.core.support import HostFactory
 from tests.pod.test_membership import Fake, close, make_spec
 from tests.pod.troupes import (
-    ALWAYS,
     COOPERATIVE,
     DEDICATED,
     ON_FAILURE,
@@ -541,16 +540,3 @@ def test_a_fork_can_play_a_troupe_of_its_own() -> None:
     with solo(DEDICATED) as troupe:
         assert forked(play) == 0
         assert troupe.counter.value.blocking() == 0
-
-
-@pytest.mark.slow
-@pytest.mark.guarantee("G156")
-def test_the_pods_of_a_troupe_can_be_started_again_many_times() -> None:
-    """No thread, descriptor or process is left of any of them: the fixture looks."""
-    with solo(DEDICATED, ALWAYS, max_restarts=1000, period=1.0) as troupe:
-        for number in range(1, 40):
-            wait_phase(troupe, "counter", RUNNING, number=number)
-            troupe.counter.crash()
-        wait_phase(troupe, "counter", RUNNING, number=40)
-        names = [each.name for each in threading.enumerate() if each.name.startswith("bandstand")]
-        assert sorted(names) == ["bandstand Solo kubelet", "bandstand Solo.counter"]

@@ -432,16 +432,6 @@ async def test_messages_for_a_role_that_is_not_there_are_dead_and_asks_say_so() 
         assert near.link.stats().dead == 2
 
 
-async def test_a_role_that_comes_later_is_found() -> None:
-    async with linked() as (near, far):
-        scribe = await near.handle()
-        there = far.ours["scribe"]
-        actor = there.__actor_id__()
-        far.ours["scribe"] = far.loop.spawn(Scribe)
-        actor.home.actors.stop_actor(actor)
-        assert await soon(scribe.echo(1)) == 1
-
-
 # --- the end of a role --------------------------------------------------------------------------------------------------
 
 

@@ -416,19 +416,6 @@ async def test_a_stranger_is_not_let_in(hello: tuple[int, str, tuple[Any, ...]],
             assert not near.up.done()
 
 
-async def test_a_role_that_was_never_there_is_said_to_be_missing() -> None:
-    ours, theirs = socket.socketpair()
-    async with make_end() as near, make_end() as far:
-        far.open(theirs, "far", "near", {})
-        near.open(ours, "near", "far", {"scribe": Role()})
-        scribe = await near.handle()
-        scribe.note(1)
-        with pytest.raises(TargetEndedError) as caught:
-            await soon(scribe.read())
-        assert "there is no role 'scribe' of pod" in str(caught.value.__cause__)
-        assert near.link.stats().dead == 2
-
-
 async def test_a_role_that_comes_after_the_hello_is_there_for_all_of_its_methods() -> None:
     ours, theirs = socket.socketpair()
     async with make_end() as near, make_end() as far:

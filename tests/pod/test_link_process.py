@@ -63,22 +63,6 @@ async def wait(awaitable: Any) -> Any:
 
 
 @pytest.mark.guarantee("G144")
-async def test_a_process_is_talked_to_and_ends_with_its_link() -> None:
-    async with process() as (near, child, _diary, down):
-        clerk = await near.handle("clerk", Clerk)
-        assert await wait(clerk.process()) == child.pid != os.getpid()
-        assert await wait(clerk.size_of(b"x" * 3_000_000)) == 3_000_000
-        for number in range(5000):
-            if not clerk.trace.try_send(number):
-                await wait(clerk.trace.when_room(number))
-        await wait(clerk.process())
-        assert near.link.stats().handled == 5003
-        near.link.close("done")
-        await wait(down.wait())
-        assert child.wait(PATIENCE) == 0
-
-
-@pytest.mark.guarantee("G144")
 @pytest.mark.parametrize("how", ["kill", "exit"])
 async def test_what_a_killed_process_has_not_acknowledged_is_in_doubt(how: str) -> None:
     async with process() as (near, child, diary, down):

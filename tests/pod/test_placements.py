@@ -19,15 +19,13 @@ from bandstand.pod.placement import (
     CooperativePlacement,
     DedicatedPlacement,
     LocalPlacement,
-    MainPlacement,
     Placement,
     PlacementCallbacks,
     ProcessPlacement,
 )
 from bandstand.pod.restart import PodEnding
 from bandstand.pod.spec import PodSpec, RoleSpec, TroupeSpec
-from tests.core.support import Boom
-from tests.pod.troupes import DEDICATED, MAIN, PATIENCE, PROCESS, Counter, Gate, in_thread
+from tests.pod.troupes import DEDICATED, PATIENCE, PROCESS, Counter, Gate
 
 pytestmark = [pytest.mark.spec("S3"), pytest.mark.real_time(reason="threads and processes live in real time")]
 
@@ -114,31 +112,6 @@ async def test_a_local_placement_runs_and_stops(
     assert placement.final.handled >= 2
 
 
-@pytest.mark.parametrize("kind", [CooperativePlacement, DedicatedPlacement])
-async def test_a_local_placement_fails_with_its_actor(
-    kind: type[CooperativePlacement | DedicatedPlacement],
-) -> None:
-    recorder = Recorder()
-    placement = kind(spec_of(DEDICATED), "pod", 1, recorder.callbacks)
-    running = asyncio.create_task(placement.run())
-    await recorder.until(RUNNING)
-    counter_of(placement).crash()
-    ending = await running
-    assert (ending.phase, ending.actor) == (FAILED, "counter")
-    assert isinstance(ending.cause, Boom)
-
-
-@pytest.mark.parametrize("kind", [CooperativePlacement, DedicatedPlacement])
-async def test_a_local_placement_is_killed(kind: type[CooperativePlacement | DedicatedPlacement]) -> None:
-    killed = PodEnding(FAILED, "killed")
-    recorder = Recorder()
-    placement = kind(spec_of(DEDICATED), "pod", 1, recorder.callbacks)
-    running = asyncio.create_task(placement.run())
-    await recorder.until(RUNNING)
-    placement.kill(killed)
-    assert await running == killed
-
-
 async def test_a_placement_is_killed_before_it_starts() -> None:
     early = PodEnding(COMPLETED, "stopped before it ran")
     placement = DedicatedPlacement(spec_of(DEDICATED), "pod", 1, Recorder().callbacks)
@@ -157,18 +130,6 @@ async def test_a_link_that_arrives_after_the_end_is_closed() -> None:
     with ours:
         placement.attach(None, theirs, is_running=True)
         assert theirs.fileno() == -1
-
-
-async def test_an_exit_in_a_dedicated_placement_fails_it() -> None:
-    recorder = Recorder()
-    placement = DedicatedPlacement(spec_of(DEDICATED), "pod", 1, recorder.callbacks)
-    running = asyncio.create_task(placement.run())
-    await recorder.until(RUNNING)
-    counter_of(placement).exit(3)
-    ending = await running
-    assert ending.phase is FAILED
-    assert ending.reason == "its event loop raised SystemExit(3)"
-    assert isinstance(ending.cause, SystemExit)
 
 
 @pytest.mark.guarantee("G170")
@@ -214,58 +175,7 @@ def test_an_abandoned_placement_may_end_after_its_controller() -> None:
     assert not thread.is_alive()
 
 
-@pytest.mark.spec("S9")
-async def test_a_dedicated_placement_is_pinned_and_reports_its_core() -> None:
-    before = os.sched_getaffinity(0)
-    core = min(before)
-    recorder = Recorder()
-    placement = DedicatedPlacement(spec_of(DEDICATED, core=core), "pod", 1, recorder.callbacks)
-    running = asyncio.create_task(placement.run())
-    await recorder.until(RUNNING)
-    assert placement.location.core == core
-    assert placement.location.native_id is not None
-    assert os.sched_getaffinity(placement.location.native_id) == {core}
-    placement.stop(1000)
-    await running
-    assert os.sched_getaffinity(0) == before
-
-
 # -- main --------------------------------------------------------------------------------------------------------------
-
-
-async def test_the_main_placement_runs_on_the_calling_thread() -> None:
-    recorder = Recorder()
-    placement = MainPlacement(spec_of(MAIN), "pod", recorder.callbacks)
-
-    def call() -> int:
-        placement.run_blocking()
-        return threading.get_native_id()
-
-    calling = in_thread(call)
-    running = asyncio.create_task(placement.run())
-    await recorder.until(RUNNING)
-    thread = placement.location.native_id
-    placement.stop(1000)
-    assert (await running).phase is COMPLETED
-    assert await asyncio.to_thread(calling) == thread != threading.get_native_id()
-
-
-async def test_an_exit_in_the_main_placement_is_raised_to_the_caller() -> None:
-    recorder = Recorder()
-    placement = MainPlacement(spec_of(MAIN), "pod", recorder.callbacks)
-
-    def call() -> None:
-        placement.run_blocking()
-
-    calling = in_thread(call)
-    running = asyncio.create_task(placement.run())
-    await recorder.until(RUNNING)
-    counter_of(placement).exit(5)
-    ending = await running
-    assert ending.phase is FAILED
-    with pytest.raises(SystemExit) as caught:
-        await asyncio.to_thread(calling)
-    assert caught.value.code == 5
 
 
 # -- process -----------------------------------------------------------------------------------------------------------
@@ -304,40 +214,3 @@ async def test_a_process_placement_runs_and_stops() -> None:
     assert placement.final.handled >= 2
     caller.kill(PodEnding(COMPLETED))
     await caller_running
-
-
-@pytest.mark.slow
-@pytest.mark.spec("S19")
-async def test_a_process_placement_is_killed() -> None:
-    killed = PodEnding(FAILED, "killed, on purpose")
-    recorder = Recorder()
-    spec = spec_of(PROCESS)
-    placement = ProcessPlacement(spec, spec.pods[0], 1, recorder.callbacks, None)
-    running = asyncio.create_task(placement.run())
-    await recorder.until(RUNNING)
-    placement.kill(killed)
-    assert await running == killed
-
-
-@pytest.mark.spec("S19")
-async def test_a_process_placement_is_stopped_while_it_starts() -> None:
-    recorder = Recorder()
-    spec = spec_of(PROCESS)
-    placement = ProcessPlacement(spec, spec.pods[0], 1, recorder.callbacks, None)
-    running = asyncio.create_task(placement.run())
-    await asyncio.sleep(0)
-    placement.stop(1000)
-    ending = await running
-    assert recorder.started == []
-    assert (ending.phase, ending.reason) == (COMPLETED, "stopped before it ran")
-
-
-@pytest.mark.guarantee("G170")
-@pytest.mark.spec("S19")
-async def test_a_process_that_cannot_be_started_fails_the_placement(monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = spec_of(PROCESS)
-    placement = ProcessPlacement(spec, spec.pods[0], 1, Recorder().callbacks, None)
-    monkeypatch.setattr("sys.executable", "/nowhere/python")
-    ending = await placement.run()
-    assert ending.phase is FAILED
-    assert "its process did not start" in ending.reason

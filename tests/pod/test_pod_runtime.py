@@ -9,7 +9,7 @@ import pytest
 
 from bandstand.actor import Actor, WhenDown, ask, tell, when_down
 from bandstand.core import Lane, LoopConfig
-from bandstand.errors import BandstandError, InvalidArgumentError, PodGoneError
+from bandstand.errors import InvalidArgumentError, PodGoneError
 from bandstand.pod.address_book import address_book_for
 from bandstand.pod.directory import Directory, directory
 from bandstand.pod.enums import PodPhase
@@ -291,21 +291,6 @@ async def test_one_that_does_not_start_fails_its_pod(is_async: bool) -> None:
 
 
 @pytest.mark.spec("S3")
-async def test_a_constructor_that_raises_fails_its_pod() -> None:
-    class Odd(Actor):
-        def __init__(self) -> None:
-            raise Boom("no")
-
-    runtime = PodRuntime(spec_of(lead([]), RoleSpec(name="odd", kind=Odd)), "stage", 1)
-    ending = await (await begun(runtime))
-    assert (ending.phase, ending.actor, ending.reason) == (
-        PodPhase.FAILED,
-        "odd",
-        "its constructor raised Boom('no')",
-    )
-
-
-@pytest.mark.spec("S3")
 async def test_it_runs_when_all_have_started_and_messages_wait_till_then() -> None:
     gate = asyncio.Event()
 
@@ -398,22 +383,3 @@ def test_what_is_not_exposed_is_nobody_elses() -> None:
         outside.handle("drums")
     with pytest.raises(InvalidArgumentError, match="has no pod 'cellar'"):
         PodRuntime(spec, "cellar", 1)
-
-
-@pytest.mark.spec("S5")
-async def test_what_an_actor_calls_itself_stays_good_over_restarts() -> None:
-    class Host(Actor):
-        @ask
-        def name(self) -> Host:
-            return self.me
-
-    spec = spec_of(RoleSpec(name="host", kind=Host, is_exposed=True))
-    runtime = PodRuntime(spec, "stage", 1)
-    task = await begun(runtime)
-    mine = cast("Host", runtime.handle("host"))
-    me = await mine.name()
-    assert me == mine
-    runtime.kill(PodEnding(PodPhase.FAILED, "over"))
-    await task
-    with pytest.raises(BandstandError, match="has ended for good"):
-        await me.name()

@@ -222,15 +222,6 @@ async def test_a_cancelled_start_leaves_no_process(monkeypatch: pytest.MonkeyPat
     assert not is_zombie_or_alive(pids[0])
 
 
-@pytest.mark.slow
-@pytest.mark.once
-async def test_several_start_at_once() -> None:
-    children = await asyncio.gather(*(spawn("echo", number) for number in range(4)))
-    for number, child in enumerate(children):
-        assert (await child.control.receive()).body == number
-        await child.close()
-
-
 # -- Ctrl-C and SIGTERM ------------------------------------------------------------------------------------------------
 
 
@@ -268,12 +259,6 @@ async def test_sigterm_cancels_its_target_once() -> None:
     child.control.send("go")
     assert (await child.control.receive()).body == "last message"
     assert await ended(child) == ProcessExit(0, None, "exit code 0")
-
-
-@pytest.mark.slow
-@pytest.mark.once
-async def test_a_target_that_cancels_itself_fails() -> None:
-    assert (await ending("cancel_itself")).reason == "CancelledError"
 
 
 @pytest.mark.slow
@@ -405,14 +390,6 @@ async def test_closing_the_channel_ends_it_at_once() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.once
-async def test_a_block_kills_it_at_its_end() -> None:
-    async with await spawn("spin") as child:
-        assert child.exit is None
-    assert child.exit == ProcessExit(None, signal.SIGKILL, "killed by SIGKILL")
-
-
-@pytest.mark.slow
 @pytest.mark.guarantee("G139")
 @pytest.mark.usefixtures("watching")
 async def test_every_waiter_gets_the_exit() -> None:
@@ -424,18 +401,6 @@ async def test_every_waiter_gets_the_exit() -> None:
     child.kill()
     assert [end.signal for end in await asyncio.gather(*waits)] == [signal.SIGKILL] * 3
     assert (await ended(child)).signal == signal.SIGKILL
-
-
-@pytest.mark.slow
-@pytest.mark.once
-@pytest.mark.guarantee("G139")
-@pytest.mark.usefixtures("watching")
-async def test_no_zombie_is_left() -> None:
-    child = await spawn("nothing")
-    await ended(child)
-    assert not is_zombie_or_alive(child.pid)
-    with pytest.raises(ChildProcessError):
-        waited_for(child.pid)
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from bandstand.errors import InvalidArgumentError, PodGoneError, StartError, TargetEndedError
+from bandstand.errors import InvalidArgumentError, StartError, TargetEndedError
 from bandstand.pod.enums import PodPhase
 from bandstand.pod.placement.process import (
     RUN_POD,
@@ -68,17 +68,6 @@ async def test_it_stops_after_it_has_handled_its_messages() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.guarantee("G141")
-async def test_sigterm_stops_it() -> None:
-    async with played(RED) as pod:
-        await pod.painter.count()
-        pod.child.terminate()
-        ending, exit_ = await pod.ending()
-        assert ending.phase is PodPhase.COMPLETED
-        assert exit_.is_clean
-
-
-@pytest.mark.slow
 async def test_it_ends_when_all_its_actors_have_ended() -> None:
     async with played(RED) as pod:
         await pod.painter.count()
@@ -107,15 +96,6 @@ async def test_context_variables_are_carried_if_the_deployment_declares_them() -
     async with played(spec, troupe="tests.pod.process_pod:Gallery") as pod:
         request_id.set("42")
         assert (await pod.painter.paint("tree"))[2] == "42"
-
-
-@pytest.mark.slow
-@pytest.mark.guarantee("G142")
-@pytest.mark.spec("S9")
-async def test_it_is_pinned_to_its_core() -> None:
-    core = max(os.sched_getaffinity(0))
-    async with played(studio(Painter, "red", core=core)) as pod:
-        assert await pod.painter.cores() == [core]
 
 
 @pytest.mark.slow
@@ -276,17 +256,6 @@ async def test_an_exception_is_a_failure_with_the_name_of_the_actor() -> None:
         assert exit_.code == 1
 
 
-@pytest.mark.slow
-@pytest.mark.guarantee("G139")
-async def test_no_memory_is_a_failure() -> None:
-    async with played(RED) as pod:
-        pod.painter.exhaust()
-        ending, exit_ = await pod.ending()
-        assert (ending.phase, ending.actor) == (PodPhase.FAILED, "painter")
-        assert isinstance(ending.cause, MemoryError)
-        assert exit_.code == 1
-
-
 async def kill(pod: Played) -> None:
     os.kill(pod.child.pid, signal.SIGKILL)
 
@@ -323,21 +292,6 @@ async def test_ends_that_the_process_cannot_report(
         assert (await pod.exit()).reason == reason
         assert not [message.body async for message in pod.child.control if isinstance(message.body, PodEnded)]
         assert not is_zombie_or_alive(pod.child.pid)
-
-
-@pytest.mark.slow
-@pytest.mark.guarantee("G139")
-async def test_an_ask_fails_when_the_process_is_killed(tmp_path: Path) -> None:
-    async with played(RED) as pod:
-        with pipe_in(tmp_path) as (pipe, fd):
-            asking = asyncio.ensure_future(pod.painter.hold(pipe))
-            assert await heard_from(fd) == "holding"
-        pod.child.kill()
-        with pytest.raises(TargetEndedError):
-            await asking
-        pod.outside.address_book.retire("easel", "it was killed")
-        with pytest.raises(PodGoneError):
-            pod.painter.stroke()
 
 
 @pytest.mark.slow

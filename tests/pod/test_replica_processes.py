@@ -13,18 +13,16 @@ from typing import Any
 import pytest
 
 from bandstand.actor import Actor, ask, tell
-from bandstand.errors import AskCycleError, PodDownError, PodFailedError, PodGoneError, TargetEndedError
+from bandstand.errors import AskCycleError, PodFailedError, PodGoneError, TargetEndedError
 from bandstand.pod import (
     Directory,
     PodPhase,
     PodSpec,
     Troupe,
     Undelivered,
-    WhenDown,
     directory,
     nested,
     pod,
-    when_down,
 )
 from bandstand.pool import ByKey
 from tests.pod.troupes import (
@@ -146,15 +144,6 @@ def test_the_roles_of_a_replicated_pod_can_be_laid_out_elsewhere() -> None:
         assert shop.worker.place.blocking() == os.getpid()
 
 
-@pytest.mark.guarantee("G401")
-def test_handles_work_on_an_event_loop() -> None:
-    async def main() -> list[int]:
-        async with Shop() as shop:
-            return list(await asyncio.gather(*map(shop.worker.square, range(ASKS))))
-
-    assert asyncio.run(main()) == [number * number for number in range(ASKS)]
-
-
 # -- senders -----------------------------------------------------------------------------------------------------------------
 
 
@@ -247,24 +236,6 @@ def test_every_ask_ends_once_when_replicas_are_killed_while_a_thousand_are_in_fl
     assert shop.stats().is_balanced
 
 
-@pytest.mark.guarantee("G404")
-def test_a_one_way_message_is_handled_once_or_in_doubt_when_a_replica_is_killed() -> None:
-    with shop_of(restart=NEVER) as shop:
-        for number in range(ASKS):
-            shop.worker.note(str(number))
-            if number == ASKS // 2:
-                kill_process(shop, "workers-1")
-        wait_until(lambda: shop.stats().waiting == 0)
-        wait_phase(shop, "workers-1", FAILED)
-        stats = shop.stats()
-        left = [shop.worker.noted.future("") for _ in range(2)]
-        noted = [each for future in left for each in outcome_of(future)]
-    # The notes of the process that was killed are gone with it. None of the others is there twice.
-    assert len(noted) == len(set(noted)) < ASKS
-    assert stats.dead == 0
-    assert stats.in_doubt <= 4
-
-
 # -- restarts ----------------------------------------------------------------------------------------------------------------
 
 
@@ -296,28 +267,6 @@ def test_replicas_that_are_not_restarted_leave_the_others_and_the_last_one_ends_
         with pytest.raises(PodFailedError, match="workers-0"):
             shop.wait(timeout=PATIENCE)
         shop.__deployment__.kubelet.failure = None  # type: ignore[union-attr]  # likewise
-
-
-@pytest.mark.guarantee("G405")
-def test_a_plain_thread_waits_while_all_replicas_are_down() -> None:
-    with shop_of(replicas=2) as shop:
-        # Both end, and are restarted.
-        shop.worker.leave()
-        for name in ("workers-0", "workers-1"):
-            wait_phase(shop, name, COMPLETED, RUNNING, number=1)
-        impatient = when_down(shop.worker, WhenDown.FAIL)
-        answers = set[object]()
-
-        def is_back() -> bool:
-            try:
-                answers.add(impatient.square.blocking(3))
-            except (PodDownError, TargetEndedError):
-                return False
-            return shop.status().pod("workers-0").number == 2
-
-        wait_until(is_back)
-        assert answers == {9}
-        assert shop.worker.square.blocking(4) == 16
 
 
 @pytest.mark.guarantee("G406")

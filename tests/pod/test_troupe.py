@@ -137,13 +137,6 @@ def test_a_troupe_object_plays_once() -> None:
     troupe.stop()
 
 
-def test_the_same_class_can_play_several_times_at_once() -> None:
-    with Duo() as one, Duo() as two:
-        one.counter.add(1)
-        two.counter.add(2)
-        assert (one.teller.value.blocking(), two.teller.value.blocking()) == (1, 2)
-
-
 # -- starts that fail --------------------------------------------------------------------------------------------------
 
 
@@ -353,14 +346,6 @@ async def test_a_cancelled_async_block_stops_its_troupe() -> None:
     assert {pod.phase for pod in troupe.status()} == {COMPLETED}
 
 
-async def test_a_start_that_fails_in_an_async_block() -> None:
-    troupe = Unlucky()
-    with pytest.raises(PodFailedError, match="spoiled"):
-        async with troupe:
-            pytest.fail("it did start")
-    assert troupe.status().pod("counter").phase is COMPLETED
-
-
 async def test_stop_inside_an_async_block_only_asks() -> None:
     async with Duo() as troupe:
         troupe.stop()
@@ -451,14 +436,6 @@ def test_play_without_a_main_pod_returns_when_all_pods_have_ended() -> None:
     playing = in_thread(troupe.play)
     troupe.counter.leave()
     playing()
-
-
-def test_play_raises_the_failure_of_the_troupe() -> None:
-    troupe = solo(COOPERATIVE, ALWAYS, max_restarts=0, period=1.0)
-    playing = in_thread(troupe.play)
-    troupe.counter.crash()
-    with pytest.raises(PodFailedError, match="counter"):
-        playing()
 
 
 @pytest.mark.guarantee("G158")
