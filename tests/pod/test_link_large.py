@@ -106,20 +106,6 @@ async def test_messages_of_the_same_lane_wait_for_a_huge_one_and_those_to_others
         assert (there.notes[1], there.notes[3]) == ("second", "fourth")
 
 
-@pytest.mark.guarantee("G150", "G145")
-async def test_a_long_line_behind_a_huge_message_keeps_its_order() -> None:
-    async with linked() as (near, far):
-        scribe = await near.handle()
-        there = instance(far.ours["scribe"])
-        scribe.note(payload(300_000))
-        for number in range(800):
-            scribe.note(number)
-        scribe.note(payload(300_000))
-        scribe.note(800)
-        await until(lambda: len(there.notes) == 803)
-        assert [one for one in there.notes if type(one) is int] == list(range(801))
-
-
 @pytest.mark.guarantee("G150", "G149")
 async def test_an_ask_that_is_taken_back_while_it_waits_behind_a_huge_message_never_begins() -> None:
     async with linked() as (near, far):

@@ -134,37 +134,23 @@ def test_a_function_is_called_from_then_on_until_it_is_taken_back() -> None:
     assert more == [running, failed]
 
 
-def test_what_a_function_raises_is_logged_and_everybody_else_hears(caplog: pytest.LogCaptureFixture) -> None:
-    phases, heard = Phases(["a"]), list[PodEvent]()
-
-    def broken(event: PodEvent) -> None:
-        raise ValueError(event.pod)
-
-    phases.listen(broken)
-    phases.listen(heard.append)
-    event = phases.publish("a", RUNNING, number=1)
-    phases.join(BOUND_MS / 1000)
-    assert heard == [event]
-    (record,) = [record for record in caplog.records if record.exc_info]
-    assert "raised when it was called with pod 'a' #1 is running" in record.getMessage()
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
-def test_an_exit_in_a_function_is_logged_and_it_is_called_again(
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
+def test_what_a_function_raises_is_logged_and_all_functions_are_called_again(
     error: type[BaseException], caplog: pytest.LogCaptureFixture
 ) -> None:
-    phases, heard = Phases(["a"]), list[PodEvent]()
+    phases, heard, others = Phases(["a"]), list[PodEvent](), list[PodEvent]()
 
     def interrupt(event: PodEvent) -> None:
         heard.append(event)
         raise error
 
     phases.listen(interrupt)
-    running = phases.publish("a", RUNNING, number=1)
-    failed = phases.publish("a", FAILED, number=1)
+    phases.listen(others.append)
+    events = [phases.publish("a", phase, number=1) for phase in (RUNNING, FAILED)]
     phases.join(BOUND_MS / 1000)
-    assert heard == [running, failed]
-    assert len([record for record in caplog.records if record.exc_info]) == 2
+    assert heard == others == events
+    first, _second = [record.getMessage() for record in caplog.records if record.exc_info]
+    assert "raised when it was called with pod 'a' #1 is running" in first
 
 
 def test_a_function_that_tells_is_heard_in_order() -> None:

@@ -189,14 +189,6 @@ async def test_a_message_that_cannot_be_unpickled_does_not_affect_the_next() -> 
         assert len(os.listdir("/proc/self/fd")) == before
 
 
-async def test_later_changes_of_a_message_are_not_sent() -> None:
-    async with paired() as pair:
-        value = [1]
-        pair.here.send(value)
-        value.append(2)
-        assert (await pair.there.receive()).body == [1]
-
-
 async def test_notices_are_separate_from_messages() -> None:
     async with paired() as pair:
         pair.there.send("a message")

@@ -20,7 +20,6 @@ from bandstand.pod.placement.process import (
     ActivityReport,
     AttachLink,
     PeerEnded,
-    PeerRemoved,
     PeerRunning,
     PhaseChanged,
     PodEnded,
@@ -78,55 +77,11 @@ async def test_it_ends_when_all_its_actors_have_ended() -> None:
 
 
 @pytest.mark.slow
-async def test_it_reports_its_activity() -> None:
-    async with played(RED) as pod:
-        for _ in range(3):
-            pod.painter.stroke()
-        await pod.painter.count()
-        pod.child.control.send(QueryActivity(7))
-        report = await pod.word(ActivityReport)
-        assert (report.number, report.activity.waiting) == (7, {"painter": 0})
-        assert report.activity.stats.is_balanced
-        assert report.activity.stats.handled >= 4
-
-
-@pytest.mark.slow
 async def test_context_variables_are_carried_if_the_deployment_declares_them() -> None:
     spec = replace(RED, carries=(request_id,))
     async with played(spec, troupe="tests.pod.process_pod:Gallery") as pod:
         request_id.set("42")
         assert (await pod.painter.paint("tree"))[2] == "42"
-
-
-@pytest.mark.slow
-async def test_it_accepts_news_about_other_pods() -> None:
-    async with played(RED) as pod:
-        pod.child.control.send(PeerRunning("easel"))
-        pod.child.control.send(PeerEnded("easel"))
-        pod.child.control.send(PeerRemoved("easel", "it is done"))
-        pod.child.control.send(QueryActivity(1))
-        assert (await pod.word(ActivityReport)).number == 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("is_with_descriptor", [True, False])
-async def test_an_unknown_message_fails_it(is_with_descriptor: bool) -> None:
-    async with played(RED) as pod:
-        pod.child.control.send("abracadabra", (0,) if is_with_descriptor else ())
-        ending, exit_ = await pod.ending()
-        assert ending.phase is PodPhase.FAILED
-        assert ending.reason == (
-            f"unknown control message with {int(is_with_descriptor)} descriptors: 'abracadabra'"
-        )
-        assert exit_.code == 1
-
-
-@pytest.mark.slow
-async def test_a_message_that_cannot_be_unpickled_fails_it() -> None:
-    async with played(RED) as pod:
-        pod.child.control.send(Unreadable())
-        ending, _exit = await pod.ending()
-        assert ending.reason == "a message from the parent cannot be unpickled: RuntimeError: not here"
 
 
 @pytest.mark.slow

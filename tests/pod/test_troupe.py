@@ -101,23 +101,6 @@ def test_a_troupe_that_never_plays_leaves_nothing_behind() -> None:
     assert troupe.failure is None
 
 
-@pytest.mark.spec("S6")
-def test_a_handle_of_a_troupe_that_never_plays_waits_until_its_time_is_up() -> None:
-    troupe = solo(DEDICATED, down_timeout=0.02)
-    with pytest.raises(PodTimeoutError, match="was not back within 20 ms"):
-        troupe.counter.value.blocking()
-
-
-def test_the_hot_path_asks_nobody() -> None:
-    with solo(DEDICATED) as troupe:
-        troupe.counter.add(1)
-        before = troupe.__deployment__.caller.runtime.address_book.lookups
-        for _ in range(100):
-            troupe.counter.add(1)
-        assert troupe.counter.value.blocking() == 101
-        assert troupe.__deployment__.caller.runtime.address_book.lookups == before
-
-
 @pytest.mark.guarantee("G164")
 @pytest.mark.spec("S5")
 def test_after_its_end_a_handle_says_so() -> None:
@@ -288,18 +271,6 @@ def test_wait_says_whether_it_is_over() -> None:
 
 
 # -- async with --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("model", [COOPERATIVE, DEDICATED, PROCESS])
-async def test_an_async_block_plays_a_troupe(model: ThreadModel) -> None:
-    async with solo(model) as troupe:
-        troupe.counter.add(3)
-        assert await troupe.counter.value() == 3
-        assert troupe.status().pod("counter").phase is RUNNING
-    with pytest.raises(PodGoneError):
-        troupe.counter.add(1)
-    assert troupe.phases.of("counter").phase is COMPLETED
 
 
 @pytest.mark.guarantee("G162")
