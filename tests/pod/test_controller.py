@@ -27,9 +27,9 @@ from tests.pod.troupes import (
     PROCESS,
     Counter,
     Duo,
-    Gate,
     pod_in,
     solo,
+    standing,
     wait_phase,
 )
 
@@ -305,12 +305,9 @@ def test_with_the_kubelet_really_blocked_connect_ends_in_time_and_health_shows_i
         blocker = pod(thread=COOPERATIVE).expose(Counter)
         victim = pod(restart=ON_FAILURE).expose(Counter)
 
-    gate = Gate()
     with Stuck() as troupe:
-        try:
-            assert bool(troupe.health(timeout=PATIENCE))
-            troupe.blocker.stand(gate)
-            assert gate.reached.wait(PATIENCE)
+        assert bool(troupe.health(timeout=PATIENCE))
+        with standing(troupe.blocker):
             # Nobody can start it again now.
             end = troupe.victim.ended.future()
             troupe.victim.crash()
@@ -328,8 +325,6 @@ def test_with_the_kubelet_really_blocked_connect_ends_in_time_and_health_shows_i
             assert "has not answered for" in str(health)
             # It does not wait for ever, and says what is known without the kubelet.
             assert troupe.status(timeout=0.1).pod("blocker").phase is RUNNING
-        finally:
-            gate.open()
         wait_phase(troupe, "victim", RUNNING, number=2)
         assert bool(troupe.health(timeout=PATIENCE))
 
@@ -338,17 +333,11 @@ def test_with_the_kubelet_really_blocked_connect_ends_in_time_and_health_shows_i
 @pytest.mark.spec("S18")
 @pytest.mark.parametrize("model", [DEDICATED])
 def test_a_pod_that_is_stuck_is_named(model: ThreadModel) -> None:
-    gate = Gate()
-    with solo(model) as troupe:
-        try:
-            troupe.counter.stand(gate)
-            assert gate.reached.wait(PATIENCE)
-            health = troupe.health(timeout=0.1)
-            assert health.is_kubelet_prompt
-            assert health.stuck == ("counter",)
-            assert troupe.status(timeout=0.05).pod("counter").waiting is None
-        finally:
-            gate.open()
+    with solo(model) as troupe, standing(troupe.counter):
+        health = troupe.health(timeout=0.1)
+        assert health.is_kubelet_prompt
+        assert health.stuck == ("counter",)
+        assert troupe.status(timeout=0.05).pod("counter").waiting is None
 
 
 @pytest.mark.spec("S18")

@@ -54,6 +54,7 @@ from tests.pod.troupes import (
     is_gone,
     pod_in,
     solo,
+    standing,
     wait_phase,
     wait_until,
 )
@@ -318,16 +319,10 @@ def test_one_that_is_stuck_does_not_keep_others_from_running(monkeypatch: pytest
         blocker = pod().expose(Counter)
         counter = pod(thread=PROCESS, restart=ON_FAILURE).expose(Counter)
 
-    gate = Gate()
-    with Stuck() as troupe:
-        try:
-            troupe.blocker.stand(gate)
-            assert gate.reached.wait(PATIENCE)
-            troupe.counter.crash()
-            wait_phase(troupe, "counter", RUNNING, number=2)
-            assert troupe.counter.value.blocking() == 0
-        finally:
-            gate.open()
+    with Stuck() as troupe, standing(troupe.blocker):
+        troupe.counter.crash()
+        wait_phase(troupe, "counter", RUNNING, number=2)
+        assert troupe.counter.value.blocking() == 0
 
 
 @pytest.mark.guarantee("G163")
@@ -452,18 +447,12 @@ def test_a_thread_that_waits_hears_a_signal_that_came_to_another(bell: Bell) -> 
 
 
 @pytest.mark.slow
-def test_an_event_loop_hears_a_signal_that_came_to_another_thread(
-    bell: Bell, loop_factory: HostFactory
-) -> None:
-    async def main() -> None:
-        with signals_wake_event_loop():
-            bell.ring()
-            # Its handler can be called only if the signal wakes the event loop: nobody else does in this time.
-            with suppress(TimeoutError):
-                await asyncio.wait_for(wait_done(bell.heard), 2)
-
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(main())
+async def test_an_event_loop_hears_a_signal_that_came_to_another_thread(bell: Bell) -> None:
+    with signals_wake_event_loop():
+        bell.ring()
+        # Its handler can be called only if the signal wakes the event loop: nobody else does in this time.
+        with suppress(TimeoutError):
+            await asyncio.wait_for(wait_done(bell.heard), 2)
     assert bell.took() < 1
 
 

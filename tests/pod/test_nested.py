@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 
 import pytest
@@ -13,7 +12,7 @@ from bandstand.pod.declaration import nested, pod
 from bandstand.pod.deployment import Troupe
 from bandstand.pod.directory import Directory, directory
 from bandstand.pod.enums import PodPhase
-from tests.core.support import Boom, HostFactory
+from tests.core.support import Boom
 from tests.pod.troupes import (
     ALWAYS,
     COOPERATIVE,
@@ -230,15 +229,11 @@ def test_one_inside_may_have_processes() -> None:
 
 
 @pytest.mark.guarantee("G171")
-def test_in_an_async_block(loop_factory: HostFactory) -> None:
-    async def main() -> None:
-        async with asyncio.timeout(PATIENCE), Studio() as studio:
-            studio.mixer.mix(4)
-            assert await studio.mixer.level() == 4
-            assert await studio.effects.reverb.value() == 4
-
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(main())
+async def test_in_an_async_block() -> None:
+    async with Studio() as studio:
+        studio.mixer.mix(4)
+        assert await studio.mixer.level() == 4
+        assert await studio.effects.reverb.value() == 4
 
 
 @pytest.mark.guarantee("G171")

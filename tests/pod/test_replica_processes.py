@@ -14,16 +14,7 @@ import pytest
 
 from bandstand.actor import Actor, ask, tell
 from bandstand.errors import AskCycleError, PodFailedError, PodGoneError, TargetEndedError
-from bandstand.pod import (
-    Directory,
-    PodPhase,
-    PodSpec,
-    Troupe,
-    Undelivered,
-    directory,
-    nested,
-    pod,
-)
+from bandstand.pod import Directory, PodPhase, PodSpec, Troupe, Undelivered, directory, nested, pod
 from bandstand.pool import ByKey
 from tests.pod.troupes import (
     ALWAYS,

@@ -40,6 +40,7 @@ from tests.pod.troupes import (
     is_gone,
     script_environment,
     solo,
+    standing,
     wait_phase,
     wait_until,
 )
@@ -310,22 +311,17 @@ def test_a_thread_that_is_stuck_is_named_and_left_behind(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bandstand.pod.shutdown.KILL_TIMEOUT_S", 0.1)
-    gate = Gate()
     troupe = solo(DEDICATED, stop_timeout=0.02)
     troupe.start()
-    troupe.counter.stand(gate)
-    assert gate.reached.wait(PATIENCE)
-    (thread,) = [each for each in threading.enumerate() if each.name == "bandstand Solo.counter"]
-    assert thread.daemon
-    try:
+    with standing(troupe.counter):
+        (thread,) = [each for each in threading.enumerate() if each.name == "bandstand Solo.counter"]
+        assert thread.daemon
         troupe.stop(0.02)
         assert troupe.phases.of("counter").phase is FAILED
         assert "abandoned" in troupe.phases.of("counter").reason
         (loud,) = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
         assert "pod 'counter' cannot be killed, and is abandoned: it is at " in loud
-    finally:
-        gate.open()
-        thread.join(PATIENCE)
+    thread.join(PATIENCE)
     assert not thread.is_alive()
 
 
@@ -337,7 +333,6 @@ def test_the_messages_of_a_pod_that_is_left_behind_are_in_the_books(
     monkeypatch: pytest.MonkeyPatch, others: int
 ) -> None:
     monkeypatch.setattr("bandstand.pod.shutdown.KILL_TIMEOUT_S", 0.1)
-    gate = Gate()
     troupe = solo(DEDICATED, stop_timeout=0.02)
     troupe.start()
     for _ in range(others):
@@ -345,20 +340,16 @@ def test_the_messages_of_a_pod_that_is_left_behind_are_in_the_books(
     if others:
         assert troupe.counter.value.blocking() == others
     before = troupe.stats()
-    troupe.counter.stand(gate)
-    assert gate.reached.wait(PATIENCE)
-    for _ in range(60):
-        troupe.counter.add()
-    (thread,) = [each for each in threading.enumerate() if each.name == "bandstand Solo.counter"]
-    try:
+    with standing(troupe.counter):
+        for _ in range(60):
+            troupe.counter.add()
+        (thread,) = [each for each in threading.enumerate() if each.name == "bandstand Solo.counter"]
         troupe.stop(0.02)
         stats = troupe.stats()
         assert stats.is_balanced, stats
         assert stats.sent == before.sent + 61
         assert (stats.handled, stats.dead, stats.in_doubt) == (before.handled, 60, 1)
-    finally:
-        gate.open()
-        thread.join(PATIENCE)
+    thread.join(PATIENCE)
     assert troupe.stats() == stats
 
 
@@ -367,21 +358,16 @@ def test_a_stuck_cooperative_pod_keeps_stop_no_longer_than_its_time(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bandstand.pod.deployment.STOP_MARGIN_S", 0.1)
-    gate = Gate()
     troupe = solo(COOPERATIVE)
     troupe.start()
-    troupe.counter.stand(gate)
-    assert gate.reached.wait(PATIENCE)
-    for _ in range(60):
-        troupe.counter.add()
-    try:
+    with standing(troupe.counter):
+        for _ in range(60):
+            troupe.counter.add()
         with pytest.raises(PodTimeoutError, match="the thread of its kubelet is stuck, at "):
             troupe.stop(0.02)
         stats = troupe.stats()
         assert (stats.sent, stats.dead, stats.in_doubt) == (61, 60, 1)
         assert stats.is_balanced
-    finally:
-        gate.open()
     assert troupe.wait(timeout=PATIENCE)
 
 
@@ -471,18 +457,13 @@ def test_a_process_is_stopped_while_it_starts() -> None:
 @pytest.mark.guarantee("G165")
 def test_a_second_stop_can_be_in_more_of_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bandstand.pod.shutdown.KILL_TIMEOUT_S", 0.1)
-    gate = Gate()
     troupe = solo(DEDICATED, stop_timeout=PATIENCE)
     troupe.start()
-    troupe.counter.stand(gate)
-    assert gate.reached.wait(PATIENCE)
-    stopping = in_thread(troupe.stop)
-    try:
+    with standing(troupe.counter):
+        stopping = in_thread(troupe.stop)
         troupe.stop(0)
         stopping()
         assert troupe.phases.of("counter").phase is FAILED
-    finally:
-        gate.open()
 
 
 def test_stop_is_safe_from_many_threads_at_once() -> None:
