@@ -235,6 +235,15 @@ async def linked(
         yield near, far
 
 
+@asynccontextmanager
+async def scribe_link(
+    role: Role | None = None, *, more: Mapping[str, Role] | None = None
+) -> AsyncGenerator[tuple[End, End, Any]]:
+    """Two ends, and a handle of the scribe at the second one."""
+    async with linked(role, more=more) as (near, far):
+        yield near, far, await near.handle()
+
+
 def instance(handle: Any) -> Any:
     """The object behind a local handle."""
 

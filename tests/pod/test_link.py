@@ -23,7 +23,19 @@ from bandstand.errors import (
     UnknownMessageError,
 )
 from bandstand.pod.link.codec import Packer, Packet
-from tests.pod.linking import Role, Scribe, Sour, Stuck, instance, linked, request_id, soon, tenant, until
+from tests.pod.linking import (
+    Role,
+    Scribe,
+    Sour,
+    Stuck,
+    instance,
+    linked,
+    request_id,
+    scribe_link,
+    soon,
+    tenant,
+    until,
+)
 
 pytestmark = pytest.mark.spec("S19")
 
@@ -32,8 +44,7 @@ pytestmark = pytest.mark.spec("S19")
 
 @pytest.mark.guarantee("G144")
 async def test_messages_are_handled_once_and_in_order_and_asks_are_answered() -> None:
-    async with linked() as (near, _far):
-        scribe = await near.handle()
+    async with scribe_link() as (near, _far, scribe):
         for number in range(300):
             scribe.note(number)
         scribe.pair(1)
@@ -45,8 +56,7 @@ async def test_messages_are_handled_once_and_in_order_and_asks_are_answered() ->
 @pytest.mark.guarantee("G248")
 @pytest.mark.parametrize("inquiry", [ping, status_of])
 async def test_what_every_actor_answers_does_not_cross_and_says_so(inquiry: Any) -> None:
-    async with linked() as (near, _far):
-        scribe = await near.handle()
+    async with scribe_link() as (_near, _far, scribe):
         with pytest.raises(UnknownMessageError, match="runs in another process"):
             await soon(inquiry(scribe))
         scribe.note(1)
@@ -55,8 +65,7 @@ async def test_what_every_actor_answers_does_not_cross_and_says_so(inquiry: Any)
 
 @pytest.mark.guarantee("G145")
 async def test_a_lane_overtakes_a_lower_one_and_keeps_its_own_order() -> None:
-    async with linked() as (near, _far):
-        scribe = await near.handle()
+    async with scribe_link() as (_near, _far, scribe):
         for number in range(20):
             scribe.note(("data", number))
             scribe.manage(("management", number))
@@ -88,8 +97,7 @@ async def test_a_lane_overtakes_a_lower_one_and_keeps_its_own_order() -> None:
     ids=repr,
 )
 async def test_values_come_back_as_they_went(value: object) -> None:
-    async with linked() as (near, _far):
-        scribe = await near.handle()
+    async with scribe_link() as (_near, _far, scribe):
         answer = await soon(scribe.echo(value))
         assert answer == value
         assert type(answer) is type(value)
@@ -97,8 +105,7 @@ async def test_values_come_back_as_they_went(value: object) -> None:
 
 @pytest.mark.guarantee("G147")
 async def test_what_the_sender_does_to_its_arguments_afterwards_is_not_seen() -> None:
-    async with linked() as (near, _far):
-        scribe = await near.handle()
+    async with scribe_link() as (_near, _far, scribe):
         mine, large = [1], bytearray(b"a" * 200_000)
         scribe.note(mine)
         scribe.note(large)
@@ -109,8 +116,7 @@ async def test_what_the_sender_does_to_its_arguments_afterwards_is_not_seen() ->
 
 @pytest.mark.guarantee("G147")
 async def test_arguments_that_cannot_be_pickled_are_an_error_of_the_caller() -> None:
-    async with linked() as (near, _far):
-        scribe = await near.handle()
+    async with scribe_link() as (near, _far, scribe):
         with pytest.raises(TypeError, match=r"Scribe\.note\(\).*another process.*type function"):
             scribe.note(lambda: None)
         with pytest.raises(TypeError, match=r"Scribe\.echo\(\).*another process.*type function"):
@@ -127,8 +133,7 @@ async def test_arguments_that_cannot_be_pickled_are_an_error_of_the_caller() -> 
 
 @pytest.mark.guarantee("G147")
 async def test_context_variables_that_are_carried_are_seen_where_the_message_is_handled() -> None:
-    async with linked() as (near, _far):
-        scribe = await near.handle()
+    async with scribe_link() as (_near, _far, scribe):
         assert await soon(scribe.context()) == ("none", None)
         request_id.set("r1")
         tenant.set([7])
@@ -158,8 +163,7 @@ def test_context_variables_that_are_not_set_or_have_their_defaults_do_not_travel
 
 @pytest.mark.guarantee("G148")
 async def test_a_declared_exception_comes_back_as_itself_with_its_traceback() -> None:
-    async with linked() as (near, far):
-        scribe = await near.handle()
+    async with scribe_link() as (near, far, scribe):
         with pytest.raises(KeyError, match="nothing there") as caught:
             await soon(scribe.refuse("nothing there"))
         assert "in refuse" in str(caught.value.__cause__)
@@ -174,8 +178,7 @@ async def test_a_declared_exception_comes_back_as_itself_with_its_traceback() ->
 async def test_an_exception_that_cannot_be_rebuilt_comes_as_a_remote_error(
     how: str, kind: type[Exception]
 ) -> None:
-    async with linked() as (near, _far):
-        scribe = await near.handle()
+    async with scribe_link() as (_near, _far, scribe):
         with pytest.raises(RemoteError) as caught:
             await soon(scribe.refuse(how))
         assert caught.value.kind == f"{kind.__module__}.{kind.__qualname__}"
@@ -184,8 +187,7 @@ async def test_an_exception_that_cannot_be_rebuilt_comes_as_a_remote_error(
 
 @pytest.mark.guarantee("G148")
 async def test_a_failure_is_the_actors_and_ends_the_ask_with_its_cause() -> None:
-    async with linked() as (near, far):
-        scribe = await near.handle()
+    async with scribe_link() as (_near, far, scribe):
         with pytest.raises(TargetEndedError, match="PANIC") as caught:
             await soon(scribe.break_down())
         cause = caught.value.__cause__
@@ -196,8 +198,7 @@ async def test_a_failure_is_the_actors_and_ends_the_ask_with_its_cause() -> None
 
 @pytest.mark.guarantee("G144")
 async def test_messages_to_an_actor_that_has_ended_over_there_are_dead() -> None:
-    async with linked() as (near, _far):
-        scribe = await near.handle()
+    async with scribe_link() as (near, _far, scribe):
         scribe.fail("on purpose")
         for number in range(5):
             scribe.note(number)
@@ -215,8 +216,7 @@ async def test_messages_to_an_actor_that_has_ended_over_there_are_dead() -> None
 
 @pytest.mark.guarantee("G147")
 async def test_an_answer_that_cannot_be_pickled_is_an_error_of_the_ask() -> None:
-    async with linked() as (near, far):
-        scribe = await near.handle()
+    async with scribe_link() as (near, far, scribe):
         instance(far.ours["scribe"]).notes.append(lambda: None)
         with pytest.raises(TypeError, match="the answer cannot be sent to another process"):
             await soon(scribe.read())
@@ -229,8 +229,7 @@ async def test_an_answer_that_cannot_be_pickled_is_an_error_of_the_ask() -> None
 
 @pytest.mark.guarantee("G146")
 async def test_a_full_remote_lane_refuses_and_those_who_wait_for_room_get_it() -> None:
-    async with linked(Role(mailbox=10)) as (near, far):
-        scribe = await near.handle()
+    async with scribe_link(Role(mailbox=10)) as (near, far, scribe):
         there = instance(far.ours["scribe"])
         there.gate.clear()
         for number in range(10):
@@ -257,8 +256,7 @@ async def test_a_full_remote_lane_refuses_and_those_who_wait_for_room_get_it() -
 
 @pytest.mark.guarantee("G146")
 async def test_a_message_that_meets_a_mailbox_filled_by_others_waits_for_room_in_its_order() -> None:
-    async with linked(Role(mailbox=5)) as (near, far):
-        scribe = await near.handle()
+    async with scribe_link(Role(mailbox=5)) as (near, far, scribe):
         local, there = far.ours["scribe"], instance(far.ours["scribe"])
         there.gate.clear()
         local.slowly("first")
@@ -280,8 +278,7 @@ async def test_a_message_that_meets_a_mailbox_filled_by_others_waits_for_room_in
     "overflow", [Overflow.DROP_NEWEST, Overflow.DROP_OLDEST, Overflow.CONFLATE], ids=lambda one: one.name
 )
 async def test_an_overflow_policy_is_that_of_the_actor_over_there(overflow: Overflow) -> None:
-    async with linked(Role(mailbox=5, overflow=overflow)) as (near, far):
-        scribe = await near.handle()
+    async with scribe_link(Role(mailbox=5, overflow=overflow)) as (near, far, scribe):
         there = instance(far.ours["scribe"])
         there.gate.clear()
         scribe.slowly("first")
@@ -304,8 +301,7 @@ async def test_an_overflow_policy_is_that_of_the_actor_over_there(overflow: Over
 
 @pytest.mark.guarantee("G146")
 async def test_an_ask_that_is_given_up_over_there_says_so() -> None:
-    async with linked(Role(mailbox=1, overflow=Overflow.DROP_NEWEST)) as (near, far):
-        scribe = await near.handle()
+    async with scribe_link(Role(mailbox=1, overflow=Overflow.DROP_NEWEST)) as (near, far, scribe):
         there = instance(far.ours["scribe"])
         there.gate.clear()
         scribe.slowly("first")
@@ -324,8 +320,7 @@ async def test_an_ask_that_is_given_up_over_there_says_so() -> None:
 
 @pytest.mark.guarantee("G149")
 async def test_an_ask_that_is_taken_back_cancels_the_handler_over_there_and_the_actor_lives_on() -> None:
-    async with linked() as (near, far):
-        scribe = await near.handle()
+    async with scribe_link() as (near, far, scribe):
         there = instance(far.ours["scribe"])
         there.gate.clear()
         first, second = scribe.wait(1), scribe.wait(2)
@@ -342,8 +337,7 @@ async def test_an_ask_that_is_taken_back_cancels_the_handler_over_there_and_the_
 
 @pytest.mark.guarantee("G149")
 async def test_whoever_awaits_an_answer_and_is_cancelled_cancels_the_handler_over_there() -> None:
-    async with linked() as (near, far):
-        scribe = await near.handle()
+    async with scribe_link() as (_near, far, scribe):
         there = instance(far.ours["scribe"])
         there.gate.clear()
 
@@ -360,8 +354,7 @@ async def test_whoever_awaits_an_answer_and_is_cancelled_cancels_the_handler_ove
 
 @pytest.mark.guarantee("G149")
 async def test_a_deadline_ends_the_wait_here_and_leaves_the_handler_alone() -> None:
-    async with linked() as (near, far):
-        scribe = await near.handle()
+    async with scribe_link() as (near, far, scribe):
         there = instance(far.ours["scribe"])
         there.gate.clear()
         with pytest.raises(AskTimeoutError):
@@ -420,8 +413,7 @@ async def test_whoever_gives_a_receipt_with_a_one_way_message_is_told_what_becam
 
 @pytest.mark.guarantee("G144")
 async def test_messages_for_a_role_that_is_not_there_are_dead_and_asks_say_so() -> None:
-    async with linked() as (near, far):
-        scribe = await near.handle()
+    async with scribe_link() as (near, far, scribe):
         there = far.ours.pop("scribe")
         there_actor = there.__actor_id__()
         there_actor.home.actors.stop_actor(there_actor)
@@ -438,8 +430,7 @@ async def test_messages_for_a_role_that_is_not_there_are_dead_and_asks_say_so() 
 @pytest.mark.guarantee("G267")
 @pytest.mark.parametrize(("how", "reason"), [("stop", ExitReason.NORMAL), ("kill", ExitReason.FAIL)])
 async def test_whoever_stops_or_kills_it_ends_the_actor_over_there(how: str, reason: ExitReason) -> None:
-    async with linked() as (near, far):
-        scribe = await near.handle()
+    async with scribe_link() as (near, far, scribe):
         ended = far.ours["scribe"].ended()
         getattr(scribe, how)()
         assert await soon(ended) is reason
@@ -450,8 +441,7 @@ async def test_whoever_stops_or_kills_it_ends_the_actor_over_there(how: str, rea
 @pytest.mark.guarantee("G267")
 @pytest.mark.parametrize("how", ["stop", "kill"])
 async def test_that_waits_for_nothing_and_what_was_under_way_has_its_fate(how: str) -> None:
-    async with linked() as (near, far):
-        scribe = await near.handle()
+    async with scribe_link() as (near, far, scribe):
         instance(far.ours["scribe"]).gate.clear()
         waiting = scribe.wait("never")
         scribe.note("unread")
@@ -468,8 +458,7 @@ async def test_that_waits_for_nothing_and_what_was_under_way_has_its_fate(how: s
 @pytest.mark.guarantee("G267")
 @pytest.mark.parametrize("overflow", [Overflow.REJECT, Overflow.DROP_OLDEST])
 async def test_one_that_is_drained_handles_what_was_sent_before(overflow: Overflow) -> None:
-    async with linked(Role(overflow=overflow)) as (near, far):
-        scribe = await near.handle()
+    async with scribe_link(Role(overflow=overflow)) as (near, far, scribe):
         mine = instance(far.ours["scribe"])
         mine.gate.clear()
         scribe.slowly("slow")
@@ -485,8 +474,7 @@ async def test_one_that_is_drained_handles_what_was_sent_before(overflow: Overfl
 
 
 async def test_the_end_of_a_role_that_is_not_there_means_nothing() -> None:
-    async with linked(more={"other": Role()}) as (near, far):
-        scribe = await near.handle()
+    async with scribe_link(more={"other": Role()}) as (near, far, scribe):
         other = await near.handle("other")
         del far.ours["other"]
         other.kill()

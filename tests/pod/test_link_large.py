@@ -17,7 +17,7 @@ from bandstand.errors import InvalidArgumentError, InvalidMessageError
 from bandstand.pod.handle_pickling import HandleToken, reduce_handle
 from bandstand.pod.link.codec import pack_value
 from bandstand.pod.link.large_buffers import CHUNK_SIZE, HUGE_SIZE, LARGE, IncomingBuffers
-from tests.pod.linking import Role, Scribe, Spot, instance, linked, make_end, soon, until
+from tests.pod.linking import Role, Scribe, Spot, instance, linked, make_end, scribe_link, soon, until
 
 pytestmark = pytest.mark.spec("S19")
 
@@ -32,8 +32,7 @@ def payload(size: int) -> bytes:
 @pytest.mark.parametrize("size", [LARGE, LARGE + 1, CHUNK_SIZE, CHUNK_SIZE + 1, 5_000_000])
 @pytest.mark.parametrize("kind", [bytes, bytearray])
 async def test_large_buffers_come_back_as_they_went(size: int, kind: type[Any]) -> None:
-    async with linked() as (near, _far):
-        scribe = await near.handle()
+    async with scribe_link() as (_near, _far, scribe):
         value = kind(payload(size)[:size])
         answer = await soon(scribe.echo(value))
         assert type(answer) is kind
@@ -42,8 +41,7 @@ async def test_large_buffers_come_back_as_they_went(size: int, kind: type[Any]) 
 
 @pytest.mark.guarantee("G150")
 async def test_large_values_inside_of_others_and_several_at_once() -> None:
-    async with linked() as (near, _far):
-        scribe = await near.handle()
+    async with scribe_link() as (_near, _far, scribe):
         large = payload(300_000)
         value = {"a": [large, bytearray(large)], "b": array("d", range(50_000)), "c": large.hex()}
         assert await soon(scribe.echo(value)) == value
@@ -57,8 +55,7 @@ async def test_large_values_inside_of_others_and_several_at_once() -> None:
 @pytest.mark.guarantee("G150")
 async def test_arrays_travel_beside_their_pickles() -> None:
     numpy = pytest.importorskip("numpy")
-    async with linked() as (near, far):
-        scribe = await near.handle()
+    async with scribe_link() as (near, far, scribe):
         matrix = numpy.arange(1_000_000, dtype="float64").reshape(1000, 1000)
         scribe.note(matrix)
         matrix[0, 0] = -1.0
@@ -74,8 +71,7 @@ async def test_arrays_travel_beside_their_pickles() -> None:
 
 @pytest.mark.guarantee("G150")
 async def test_a_command_overtakes_a_huge_message_to_the_same_actor() -> None:
-    async with linked() as (near, far):
-        scribe = await near.handle()
+    async with scribe_link() as (near, far, scribe):
         there = instance(far.ours["scribe"])
         scribe.note(payload(HUGE))
         await until(lambda: near.link.stats().sent == 1)
@@ -108,8 +104,7 @@ async def test_messages_of_the_same_lane_wait_for_a_huge_one_and_those_to_others
 
 @pytest.mark.guarantee("G150", "G149")
 async def test_an_ask_that_is_taken_back_while_it_waits_behind_a_huge_message_never_begins() -> None:
-    async with linked() as (near, far):
-        scribe = await near.handle()
+    async with scribe_link() as (near, far, scribe):
         there = instance(far.ours["scribe"])
         scribe.note(payload(HUGE))
         behind = scribe.wait("behind")
@@ -124,8 +119,7 @@ async def test_an_ask_that_is_taken_back_while_it_waits_behind_a_huge_message_ne
 
 @pytest.mark.guarantee("G150")
 async def test_a_huge_answer_does_not_hold_up_others() -> None:
-    async with linked() as (near, _far):
-        scribe = await near.handle()
+    async with scribe_link() as (near, _far, scribe):
         order: list[str] = []
 
         async def fetch(what: object, name: str) -> None:
@@ -156,8 +150,7 @@ def numpy_array(data: bytes) -> Any:
 async def test_a_change_of_a_mutable_buffer_after_the_call_is_not_seen(
     make: Callable[[bytes], Any], size: int
 ) -> None:
-    async with linked() as (near, far):
-        scribe = await near.handle()
+    async with scribe_link() as (near, far, scribe):
         buffer = make(payload(size)[:size])
         answer = scribe.echo(buffer)
         scribe.note(buffer)
@@ -174,8 +167,7 @@ async def test_a_change_of_a_mutable_buffer_after_the_call_is_not_seen(
 @pytest.mark.guarantee("G421")
 async def test_what_the_receiver_of_a_buffer_gets_is_as_writable_as_what_was_sent() -> None:
     numpy = pytest.importorskip("numpy")
-    async with linked() as (near, _far):
-        scribe = await near.handle()
+    async with scribe_link() as (_near, _far, scribe):
         large = payload(300_000)
         array = numpy.frombuffer(bytearray(large), "u1")
         frozen = numpy.frombuffer(large, "u1")
@@ -191,8 +183,7 @@ async def test_what_the_receiver_of_a_buffer_gets_is_as_writable_as_what_was_sen
 @pytest.mark.parametrize("form", ["i2,f4", ">i4"])
 async def test_a_view_with_a_format_that_cannot_be_rebuilt_is_an_error_of_the_call(form: str) -> None:
     numpy = pytest.importorskip("numpy")
-    async with linked() as (near, _far):
-        scribe = await near.handle()
+    async with scribe_link() as (near, _far, scribe):
         with pytest.raises(
             TypeError, match=r"an argument of type memoryview cannot be pickled \(memoryview: "
         ):

@@ -36,7 +36,7 @@ from bandstand.pod.link.protocol import (
     frame,
 )
 from bandstand.pod.link.transport import WriteQueue
-from tests.pod.linking import SOON, End, Role, Scribe, instance, linked, make_end, soon, until
+from tests.pod.linking import SOON, End, Role, Scribe, instance, linked, make_end, scribe_link, soon, until
 
 pytestmark = pytest.mark.spec("S19")
 
@@ -45,8 +45,7 @@ pytestmark = pytest.mark.spec("S19")
 
 @pytest.mark.guarantee("G144")
 async def test_what_was_written_and_not_acknowledged_is_in_doubt_and_is_not_sent_again() -> None:
-    async with linked() as (near, far):
-        scribe = await near.handle()
+    async with scribe_link() as (near, far, scribe):
         there = instance(far.ours["scribe"])
         there.gate.clear()
         scribe.note("handled")
@@ -74,8 +73,7 @@ async def test_what_was_written_and_not_acknowledged_is_in_doubt_and_is_not_sent
 
 @pytest.mark.guarantee("G144")
 async def test_an_answer_that_was_still_being_written_leaves_its_ask_in_doubt() -> None:
-    async with linked() as (near, far):
-        scribe = await near.handle()
+    async with scribe_link() as (near, far, scribe):
         there = instance(far.ours["scribe"])
         there.gate.clear()
         # More than a socket takes at once.
@@ -95,8 +93,7 @@ async def test_an_answer_that_was_still_being_written_leaves_its_ask_in_doubt() 
 @pytest.mark.guarantee("G151")
 async def test_the_end_is_seen_though_the_other_side_has_left_something_unread() -> None:
     """Of a socket with an error libuv tells once, and never again: there may be more to read than one read takes, and then the end."""
-    async with deaf(Role()) as (near, theirs):
-        scribe = await near.handle()
+    async with deaf(Role()) as (near, theirs, scribe):
         scribe.note("never read")
         await until(lambda: near.link.stats().sent == 1)
         near.link.transport.flush()
@@ -110,8 +107,7 @@ async def test_the_end_is_seen_though_the_other_side_has_left_something_unread()
 
 @pytest.mark.guarantee("G144")
 async def test_a_link_owes_until_everything_it_has_to_say_is_written() -> None:
-    async with linked() as (near, far):
-        scribe = await near.handle()
+    async with scribe_link() as (_near, far, scribe):
         assert not far.link.has_unreported
         reply = scribe.echo("x" * 4_000_000)
         await until(lambda: far.link.has_unreported)
@@ -120,14 +116,14 @@ async def test_a_link_owes_until_everything_it_has_to_say_is_written() -> None:
 
 
 @asynccontextmanager
-async def deaf(role: Role) -> AsyncGenerator[tuple[End, socket.socket]]:
+async def deaf(role: Role) -> AsyncGenerator[tuple[End, socket.socket, Any]]:
     """An end whose other side has said hello, and then reads nothing at all."""
     ours, theirs = socket.socketpair()
     with theirs:
         async with make_end(lambda loop: {"scribe": loop.spawn(Scribe)}) as near:
             theirs.send(frame(HELLO, encode((1, "far", [("scribe", method_names())]))))
             near.open(ours, "near", "far", {"scribe": role})
-            yield near, theirs
+            yield near, theirs, await near.handle()
 
 
 async def everything(sock: socket.socket, size: int) -> bytes:
@@ -170,8 +166,7 @@ def method_names() -> list[str]:
 @pytest.mark.parametrize("size", [40, 57, 71, 123])
 @pytest.mark.parametrize("read", [0, 200_000, 333_000])
 async def test_what_was_not_written_is_dead_and_not_in_doubt(size: int, read: int) -> None:
-    async with deaf(Role(mailbox=20_004)) as (near, theirs):
-        scribe = await near.handle()
+    async with deaf(Role(mailbox=20_004)) as (near, theirs, scribe):
         for number in range(20_000):
             scribe.note((number, "x" * size))
         await until(lambda: near.link.stats().sent == 20_000)
@@ -196,8 +191,7 @@ async def test_what_was_not_written_is_dead_and_not_in_doubt(size: int, read: in
 
 @pytest.mark.guarantee("G144")
 async def test_an_ask_that_was_not_written_ends_without_doubt() -> None:
-    async with deaf(Role()) as (near, theirs):
-        scribe = await near.handle()
+    async with deaf(Role()) as (near, theirs, scribe):
         for _ in range(500):
             scribe.note([0, "x" * 2000])
         reply = scribe.read()
@@ -212,8 +206,7 @@ async def test_an_ask_that_was_not_written_ends_without_doubt() -> None:
 
 @pytest.mark.guarantee("G145")
 async def test_while_the_other_side_does_not_read_lanes_overtake_what_is_not_written() -> None:
-    async with deaf(Role(mailbox=20_004)) as (near, theirs):
-        scribe = await near.handle()
+    async with deaf(Role(mailbox=20_004)) as (near, theirs, scribe):
         for number in range(20_000):
             scribe.note((number, "x" * 40))
         await until(lambda: near.link.stats().sent == 20_000)
@@ -239,8 +232,7 @@ async def test_while_the_other_side_does_not_read_lanes_overtake_what_is_not_wri
 
 @pytest.mark.guarantee("G146")
 async def test_a_stand_in_of_an_actor_that_gives_messages_up_does_so_itself_while_nobody_reads() -> None:
-    async with deaf(Role(mailbox=20, overflow=Overflow.DROP_OLDEST)) as (near, _theirs):
-        scribe = await near.handle()
+    async with deaf(Role(mailbox=20, overflow=Overflow.DROP_OLDEST)) as (near, _theirs, scribe):
         for number in range(1000):
             scribe.note([number, "x" * 2000])
             await asyncio.sleep(0)
@@ -257,8 +249,7 @@ async def test_a_stand_in_of_an_actor_that_gives_messages_up_does_so_itself_whil
 
 @pytest.mark.guarantee("G144")
 async def test_answers_that_nobody_reads_are_no_messages() -> None:
-    async with deaf(Role()) as (near, theirs):
-        await near.handle()
+    async with deaf(Role()) as (near, theirs, _scribe):
         large = [-code_of("echo"), 0, "x" * 1000]
         for number in range(1, 800):
             large[1] = number
@@ -271,8 +262,7 @@ async def test_answers_that_nobody_reads_are_no_messages() -> None:
 
 @pytest.mark.guarantee("G144")
 async def test_a_large_message_that_is_under_way_is_dead_with_those_behind_it() -> None:
-    async with deaf(Role()) as (near, _theirs):
-        scribe = await near.handle()
+    async with deaf(Role()) as (near, _theirs, scribe):
         scribe.note(b"x" * 4_000_000)
         scribe.note("behind")
         reply = scribe.echo(b"y" * 4_000_000)
@@ -291,8 +281,7 @@ async def test_a_large_message_that_is_under_way_is_dead_with_those_behind_it() 
 
 @pytest.mark.guarantee("G144")
 async def test_what_waits_in_a_stand_ins_mailbox_is_dead_and_asks_there_are_told_why() -> None:
-    async with linked() as (near, _far):
-        scribe = await near.handle()
+    async with scribe_link() as (near, _far, scribe):
         scribe.note(1)
         reply = scribe.read()
         # Nobody had a turn since.
@@ -306,8 +295,7 @@ async def test_what_waits_in_a_stand_ins_mailbox_is_dead_and_asks_there_are_told
 
 @pytest.mark.guarantee("G151")
 async def test_handles_meet_nobody_after_the_end() -> None:
-    async with linked() as (near, far):
-        scribe = await near.handle()
+    async with scribe_link() as (near, far, scribe):
         far.link.close("the end")
         await until(lambda: near.downs)
         with pytest.raises(NoSuchActorError):
@@ -317,8 +305,7 @@ async def test_handles_meet_nobody_after_the_end() -> None:
 
 @pytest.mark.guarantee("G149")
 async def test_asks_of_a_peer_that_is_gone_are_cancelled_here() -> None:
-    async with linked() as (near, far):
-        scribe = await near.handle()
+    async with scribe_link() as (near, far, scribe):
         there = instance(far.ours["scribe"])
         there.gate.clear()
         scribe.wait(1)
@@ -334,8 +321,7 @@ async def test_asks_of_a_peer_that_is_gone_are_cancelled_here() -> None:
 
 @pytest.mark.guarantee("G144")
 async def test_answers_and_acknowledgements_that_are_due_are_written_at_the_end() -> None:
-    async with linked() as (near, far):
-        scribe = await near.handle()
+    async with scribe_link() as (near, far, scribe):
         replies = [scribe.echo(number) for number in range(100)]
         for number in range(50):
             scribe.note(number)
@@ -440,8 +426,7 @@ class Homesick:
 async def test_one_way_messages_that_cannot_be_rebuilt_are_counted_and_somebody_can_read_why(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with linked() as (near, _far):
-        scribe = await near.handle()
+    async with scribe_link() as (near, _far, scribe):
         scribe.note(Homesick())
         scribe.note(1)
         assert await soon(scribe.read()) == [1]
@@ -458,8 +443,7 @@ async def test_one_way_messages_that_cannot_be_rebuilt_are_counted_and_somebody_
     [([1, 9, None], "of unknown kind 9"), ([1, 1, None], ""), (["one", 0, None], "which is not pending")],
 )
 async def test_whoever_asked_is_told_when_the_answer_makes_no_sense(answer: list[Any], says: str) -> None:
-    async with deaf(Role()) as (near, theirs):
-        scribe = await near.handle()
+    async with deaf(Role()) as (near, theirs, scribe):
         reply = scribe.read()
         await asyncio.sleep(0)
         theirs.send(frame(ANSWERS, encode(answer)))
@@ -488,8 +472,7 @@ async def test_the_end_is_told_once_and_the_descriptor_is_let_go() -> None:
 
 
 async def test_an_ask_that_has_ended_knows_its_link_no_more() -> None:
-    async with linked() as (near, far):
-        scribe = await near.handle()
+    async with scribe_link() as (near, far, scribe):
         instance(far.ours["scribe"]).gate.clear()
         answered, lost = scribe.echo(1), scribe.wait(1)
         await soon(answered)
@@ -518,9 +501,8 @@ LAST_WORDS = frame(ANSWERS, encode((1, 0, 42))) + frame(BYE, encode(("stopped in
 
 @pytest.mark.guarantee("G144")
 async def test_an_answer_that_has_come_counts_although_a_write_fails_before_it_is_read() -> None:
-    async with deaf(Role()) as (near, theirs):
+    async with deaf(Role()) as (near, theirs, scribe):
         reply = await asked(near, theirs)
-        scribe = await near.handle()
         theirs.sendall(LAST_WORDS)
         theirs.close()
         # All in one turn of ours: what is sent now is written before that is read.
@@ -535,7 +517,7 @@ async def test_an_answer_that_has_come_counts_although_a_write_fails_before_it_i
 
 @pytest.mark.guarantee("G144")
 async def test_an_answer_that_has_come_counts_although_somebody_says_that_the_process_is_gone() -> None:
-    async with deaf(Role()) as (near, theirs):
+    async with deaf(Role()) as (near, theirs, _scribe):
         reply = await asked(near, theirs)
         theirs.sendall(LAST_WORDS)
         near.link.close_after_peer("killed by SIGKILL")
@@ -615,8 +597,7 @@ async def test_an_end_without_a_word_is_the_fault_of_the_other_side() -> None:
 @pytest.mark.guarantee("G287")
 async def test_a_descriptor_that_is_not_its_own_any_more_is_noticed_when_it_is_written_to() -> None:
     faults: list[tuple[str, bool]] = []
-    async with linked() as (near, far):
-        scribe = await near.handle()
+    async with scribe_link() as (near, far, scribe):
         near.link._on_fault = noting(faults)  # pyright: ignore[reportPrivateUsage]
         fd = near.link.transport.fd
         reader, writer = os.pipe()
