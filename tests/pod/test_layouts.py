@@ -59,24 +59,6 @@ def test_what_is_altered_is_not_the_class_s_own() -> None:
 
 
 @pytest.mark.guarantee("G135")
-@pytest.mark.spec("S12")
-def test_all_roles_can_be_in_one_pod_or_each_in_its_own() -> None:
-    roles = roles_of(Studio.layout())
-    together = Studio.__deployment_plan__.with_layout(
-        {"all": PodSpec(name="all", roles=roles, thread=ThreadModel.COOPERATIVE)}
-    )
-    assert [each.name for each in together.spec.pods] == ["all"]
-    apart = {role.name: PodSpec(name=role.name, roles=(replace(role, is_exposed=True),)) for role in roles}
-    assert [each.name for each in Studio.__deployment_plan__.with_layout(apart).spec.pods] == [
-        "vsync",
-        "engine",
-        "config",
-        "display",
-    ]
-    assert Studio.__deployment_plan__.with_layout(apart).spec.carries == (request_id,)
-
-
-@pytest.mark.guarantee("G135")
 def test_a_role_can_be_played_by_another_of_its_kind() -> None:
     layout = with_role(Studio.layout(), name="vsync", kind=FakeVsync)
     layout = with_role(layout, name="config", kind=OtherConfig, args=())

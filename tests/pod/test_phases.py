@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bandstand.errors import ChannelClosedError, ChannelTimeoutError, InternalError, InvalidArgumentError
+from bandstand.errors import ChannelClosedError, ChannelTimeoutError, InvalidArgumentError
 from bandstand.pod.enums import PodPhase
 from bandstand.pod.phases import TRANSITIONS, Phases, PodEvent
 
@@ -67,31 +67,6 @@ def test_an_event_says_what_why_which_and_when() -> None:
         failed.phase = RUNNING  # type: ignore[misc]  # frozen
 
 
-# How a pod comes to be in a phase.
-WAYS = {
-    PENDING: [PENDING],
-    RUNNING: [PENDING, RUNNING],
-    TERMINATING: [PENDING, RUNNING, TERMINATING],
-    COMPLETED: [PENDING, RUNNING, COMPLETED],
-    FAILED: [PENDING, FAILED],
-}
-
-
-@pytest.mark.parametrize("after", PodPhase)
-@pytest.mark.parametrize("before", PodPhase)
-def test_a_life_has_an_order(before: PodPhase, after: PodPhase) -> None:
-    phases = Phases(["a"])
-    for phase in WAYS[before]:
-        phases.publish("a", phase, number=1)
-    if after in TRANSITIONS[before]:
-        assert phases.publish("a", after, number=1).phase is after
-        return
-    with pytest.raises(InternalError, match=f"pod 'a' cannot be {after.value} after it was {before.value}"):
-        phases.publish("a", after, number=1)
-    assert phases.of("a").phase is before
-    assert len(phases.history) == len(WAYS[before])
-
-
 def test_an_end_is_followed_by_another_life_or_nothing() -> None:
     assert {phase for phase in PodPhase if TRANSITIONS[phase] == {PENDING}} == {COMPLETED, FAILED}
     assert all(phase.is_end == (TRANSITIONS[phase] == {PENDING}) for phase in PodPhase)
@@ -99,19 +74,6 @@ def test_an_end_is_followed_by_another_life_or_nothing() -> None:
     live(phases, end=FAILED)
     live(phases, number=2)
     assert (phases.of("a").phase, phases.of("a").number) == (COMPLETED, 2)
-
-
-def test_of_a_long_life_the_last_part_is_remembered() -> None:
-    phases = Phases(["a"], keep=5)
-    for number in range(1, 4):
-        live(phases, number=number)
-    assert seen([*phases.history]) == [
-        ("a", COMPLETED, 2),
-        ("a", PENDING, 3),
-        ("a", RUNNING, 3),
-        ("a", TERMINATING, 3),
-        ("a", COMPLETED, 3),
-    ]
 
 
 # --- functions --------------------------------------------------------------------------------------------------------

@@ -81,28 +81,6 @@ def test_the_failure_of_somebody_vital_escalates_and_its_end_does_not() -> None:
     assert decide(FAILED, RestartPolicy.ON_FAILURE, is_essential=True).action is RESTART
 
 
-@pytest.mark.guarantee("G158")
-@pytest.mark.spec("S10")
-@pytest.mark.parametrize("restart", [RestartPolicy.ALWAYS, RestartPolicy.ON_FAILURE])
-def test_one_restart_too_many_escalates(restart: RestartPolicy) -> None:
-    state = RestartState()
-    for at in (0.0, 100.0, 200.0):
-        decided = decide(FAILED, restart, state=state, now=at)
-        assert decided.action is RESTART
-        state = decided.state
-    decided = decide(FAILED, restart, state=state, now=4999.0)
-    assert decided.action is ESCALATE
-    assert "it needed 4 restarts within 5 s, not counting start-up time, and 3 are allowed" in decided.reason
-    assert FAILED.reason in decided.reason
-
-
-@pytest.mark.spec("S10")
-def test_restarts_that_are_long_ago_do_not_count() -> None:
-    state = RestartState(History((0.0, 100.0, 200.0)))
-    assert decide(FAILED, RestartPolicy.ALWAYS, state=state, now=5000.0).action is RESTART
-    assert decide(FAILED, RestartPolicy.ALWAYS, state=state, now=4999.0).action is ESCALATE
-
-
 class Settings:
     """A pod with the declared defaults."""
 
@@ -159,18 +137,6 @@ def test_a_long_start_is_no_life_that_lets_the_backoff_begin_anew(monkeypatch: p
         now += 6.0
         delays.append(tracker.decide(FAILED, is_stopping=False).delay_ms)
     assert delays == [10, 20, 40]
-
-
-@pytest.mark.spec("S10")
-def test_ends_in_good_order_count_like_failures() -> None:
-    """Whoever ends at once whenever he is started is no better than who fails."""
-    state = RestartState()
-    actions: list[PodAction] = []
-    for _ in range(4):
-        decided = decide(COMPLETED, RestartPolicy.ALWAYS, state=state)
-        state = decided.state
-        actions.append(decided.action)
-    assert actions == [RESTART, RESTART, RESTART, ESCALATE]
 
 
 @pytest.mark.guarantee("G159")
