@@ -49,13 +49,9 @@ def listed_cores() -> str:
 
 @pytest.mark.parametrize("core", HERE[:4])
 def test_a_thread_is_pinned_and_the_kernel_says_so(core: int, caplog: pytest.LogCaptureFixture) -> None:
+    """The fixture checks that the thread of the test is not."""
     assert on_thread(lambda: (pin(core, "pod 'engine'"), listed_cores())) == (True, str(core))
     assert caplog.records == []
-
-
-def test_others_are_not_pinned() -> None:
-    assert on_thread(lambda: pin(HERE[0], "pod 'engine'"))
-    assert sorted(os.sched_getaffinity(0)) == HERE
 
 
 @pytest.mark.parametrize("core", [max(HERE) + 1000, 10**9, 10**30])

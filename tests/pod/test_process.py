@@ -307,46 +307,23 @@ async def test_an_exception_that_cannot_be_restored_is_a_remote_error() -> None:
 @pytest.mark.once
 @pytest.mark.guarantee("G139")
 @pytest.mark.usefixtures("watching")
-async def test_exit_codes() -> None:
-    ends = await asyncio.gather(
-        ending("nothing"),
-        ending("exit_at_once", 3),
-        ending("exit_with", 4),
-        ending("exit_with"),
-        ending("exit_with", "no more"),
-    )
-    assert [(end.code, end.signal, end.reason, end.cause) for end in ends] == [
-        (0, None, "exit code 0", None),
-        (3, None, "exit code 3", None),
-        (4, None, "exit code 4", None),
-        (0, None, "exit code 0", None),
-        (1, None, "exit code 1", None),
+async def test_every_exit_has_its_code_or_signal_and_its_words(capfd: pytest.CaptureFixture[str]) -> None:
+    unnamed = signal.SIGRTMIN + 5
+    exits: list[tuple[str, object, int | None, int | None, str]] = [
+        ("nothing", None, 0, None, "exit code 0"),
+        ("exit_at_once", 3, 3, None, "exit code 3"),
+        ("exit_with", 4, 4, None, "exit code 4"),
+        ("exit_with", None, 0, None, "exit code 0"),
+        ("exit_with", "no more", 1, None, "exit code 1"),
+        ("exhaust", None, 1, None, "MemoryError"),
+        ("get_signal", int(signal.SIGABRT), None, signal.SIGABRT, "killed by SIGABRT (aborted)"),
+        ("get_signal", int(signal.SIGHUP), None, signal.SIGHUP, "killed by SIGHUP"),
+        ("get_signal", unnamed, None, unnamed, f"killed by signal {unnamed}"),
+        ("segfault", None, None, signal.SIGSEGV, "killed by SIGSEGV (segmentation fault)"),
     ]
-
-
-@pytest.mark.slow
-@pytest.mark.once
-@pytest.mark.guarantee("G139")
-@pytest.mark.parametrize(
-    ("number", "reason"),
-    [
-        (signal.SIGABRT, "killed by SIGABRT (aborted)"),
-        (signal.SIGTERM, "killed by SIGTERM"),
-        (signal.SIGHUP, "killed by SIGHUP"),
-        (signal.SIGRTMIN + 5, f"killed by signal {signal.SIGRTMIN + 5}"),
-    ],
-)
-async def test_signals(number: int, reason: str) -> None:
-    assert await ending("get_signal", int(number)) == ProcessExit(None, number, reason)
-
-
-@pytest.mark.slow
-@pytest.mark.once
-@pytest.mark.guarantee("G139")
-@pytest.mark.usefixtures("watching")
-async def test_a_real_segmentation_fault(capfd: pytest.CaptureFixture[str]) -> None:
-    end = await ending("segfault")
-    assert end == ProcessExit(None, signal.SIGSEGV, "killed by SIGSEGV (segmentation fault)")
+    ends = await asyncio.gather(*(ending(target, payload) for target, payload, *_ in exits))
+    assert [(end.code, end.signal, end.reason) for end in ends] == [row[2:] for row in exits]
+    assert [type(end.cause) for end in ends if end.cause is not None] == [MemoryError]
     # faulthandler prints where.
     assert "in segfault" in capfd.readouterr().err
 
@@ -366,14 +343,6 @@ async def test_kill(target: str) -> None:
     # Another process may have its pid now, and must not get a signal.
     child.kill()
     child.terminate()
-
-
-@pytest.mark.slow
-@pytest.mark.once
-async def test_no_memory_is_reported_like_other_exceptions() -> None:
-    end = await ending("exhaust")
-    assert (end.code, end.reason) == (1, "MemoryError")
-    assert isinstance(end.cause, MemoryError)
 
 
 @pytest.mark.slow
