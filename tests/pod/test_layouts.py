@@ -25,6 +25,8 @@ from tests.pod.declaring import Display, Engine, FakeVsync, OtherConfig, Studio,
 
 pytestmark = pytest.mark.spec("S13")
 
+pytestmark = pytest.mark.spec("S19")
+
 Layout = dict[str, PodSpec]
 
 
@@ -105,7 +107,6 @@ class Wide(Directory):
 
 
 @pytest.mark.guarantee("G136")
-@pytest.mark.spec("S19")
 def test_what_can_be_found_and_pickled_can_travel() -> None:
     class Far(Troupe):
         keeper = pod(thread=ThreadModel.PROCESS).expose(Keeper, 5, b"x", directory(Wide), name={"a": [1.5]})
@@ -113,7 +114,6 @@ def test_what_can_be_found_and_pickled_can_travel() -> None:
     assert checked_plan(Far, None) is Far.__deployment_plan__
 
 
-@pytest.mark.spec("S19")
 def test_what_a_process_need_not_find_may_be_anything() -> None:
     class Local(Actor): ...
 
@@ -137,7 +137,6 @@ def test_what_a_process_need_not_find_may_be_anything() -> None:
             checked_plan(troupe_of(it=declaration), None)
 
 
-@pytest.mark.spec("S19")
 def test_a_class_that_was_typed_in_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
     typed = ModuleType("__main__")
     monkeypatch.setitem(sys.modules, "__main__", typed)
@@ -154,7 +153,6 @@ def test_a_class_that_was_typed_in_cannot(monkeypatch: pytest.MonkeyPatch) -> No
     assert checked_plan(troupe, None) is troupe.__deployment_plan__
 
 
-@pytest.mark.spec("S19")
 def test_a_layout_is_asked_the_same() -> None:
     made = troupe_of(it=pod().of(Keeper, Lock()))
     layout = made.layout()
@@ -166,14 +164,12 @@ def test_a_layout_is_asked_the_same() -> None:
         checked_plan(outer, None)
 
 
-@pytest.mark.spec("S19")
 def test_context_variables_are_found_by_the_class() -> None:
     assert pkgutil.resolve_name(import_path(Studio)) is Studio
     check_process_pods(Studio.__deployment_plan__.spec, Studio)
 
 
 @pytest.mark.guarantee("G136")
-@pytest.mark.spec("S19")
 def test_luggage_is_what_one_process_needs_and_can_be_pickled() -> None:
     lock = Lock()
 
