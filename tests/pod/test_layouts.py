@@ -23,9 +23,7 @@ from bandstand.pod.enums import ThreadModel
 from bandstand.pod.spec import PodSpec, RoleSpec, spec_for_process
 from tests.pod.declaring import Display, Engine, FakeVsync, OtherConfig, Studio, Vsync, request_id, troupe_of
 
-pytestmark = pytest.mark.spec("S13")
-
-pytestmark = pytest.mark.spec("S19")
+pytestmark = pytest.mark.spec("S13", "S19")
 
 Layout = dict[str, PodSpec]
 
