@@ -184,6 +184,11 @@ class End:
             sock, self.proxy_loop, here=here, there=there, theirs=theirs, carries=(request_id, tenant), **ways
         )
 
+    @property
+    def scribe(self) -> Any:
+        """The object behind the handle of the scribe here."""
+        return instance(self.ours["scribe"])
+
     async def handle(self, role: str = "scribe", kind: type[Any] = Scribe) -> Any:
         """A handle of an actor of the other side."""
         actor = (await soon(self.up))[role]

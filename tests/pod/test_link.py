@@ -189,7 +189,7 @@ async def test_messages_to_an_actor_that_has_ended_over_there_are_dead() -> None
 @pytest.mark.guarantee("G147")
 async def test_an_answer_that_cannot_be_pickled_is_an_error_of_the_ask() -> None:
     async with scribe_link() as (near, far, scribe):
-        instance(far.ours["scribe"]).notes.append(lambda: None)
+        far.scribe.notes.append(lambda: None)
         with pytest.raises(TypeError, match="the answer cannot be sent to another process"):
             await soon(scribe.read())
         assert near.link.stats().handled == 1
@@ -202,12 +202,11 @@ async def test_an_answer_that_cannot_be_pickled_is_an_error_of_the_ask() -> None
 @pytest.mark.guarantee("G146")
 async def test_a_full_remote_lane_refuses_and_those_who_wait_for_room_get_it() -> None:
     async with scribe_link(Role(mailbox=10)) as (near, far, scribe):
-        there = instance(far.ours["scribe"])
-        there.gate.clear()
+        far.scribe.gate.clear()
         for number in range(10):
             scribe.slowly(number)
         # Passed on, and begun over there; none has ended, so each of them still has its slot.
-        await until(lambda: there.begun == 1 and near.link.stats().sent == 10)
+        await until(lambda: far.scribe.begun == 1 and near.link.stats().sent == 10)
         with pytest.raises(MailboxFullError):
             scribe.slowly(10)
         assert not scribe.note.try_send("no")
@@ -218,18 +217,18 @@ async def test_a_full_remote_lane_refuses_and_those_who_wait_for_room_get_it() -
         waiting = scribe.slowly.when_room(11)
         assert not waiting.done()
         await until(lambda: far.link.stats().received == 11)
-        there.gate.set()
+        far.scribe.gate.set()
         await soon(waiting)
         # It has its room; passed on it is a moment later.
         await until(lambda: near.link.stats().handled == 12)
         # The first was begun when the command came.
-        assert there.notes == [0, "control", *range(1, 10), 11]
+        assert far.scribe.notes == [0, "control", *range(1, 10), 11]
 
 
 @pytest.mark.guarantee("G146")
 async def test_a_message_that_meets_a_mailbox_filled_by_others_waits_for_room_in_its_order() -> None:
     async with scribe_link(Role(mailbox=5)) as (near, far, scribe):
-        local, there = far.ours["scribe"], instance(far.ours["scribe"])
+        local, there = far.ours["scribe"], far.scribe
         there.gate.clear()
         local.slowly("first")
         await until(lambda: there.begun == 1)
@@ -251,22 +250,21 @@ async def test_a_message_that_meets_a_mailbox_filled_by_others_waits_for_room_in
 )
 async def test_an_overflow_policy_is_that_of_the_actor_over_there(overflow: Overflow) -> None:
     async with scribe_link(Role(mailbox=5, overflow=overflow)) as (near, far, scribe):
-        there = instance(far.ours["scribe"])
-        there.gate.clear()
+        far.scribe.gate.clear()
         scribe.slowly("first")
-        await until(lambda: there.begun == 1)
+        await until(lambda: far.scribe.begun == 1)
         # One after the other, so that nothing is given up at this end.
         for number in range(9):
             scribe.note(number)
             await until(lambda: far.link.stats().received == number + 2)  # noqa: B023  # waited for in the loop
-        there.gate.set()
+        far.scribe.gate.set()
         await until(lambda: near.link.stats().waiting == 0)
         kept = {
             Overflow.DROP_NEWEST: [0, 1, 2, 3, 4],
             Overflow.DROP_OLDEST: [4, 5, 6, 7, 8],
             Overflow.CONFLATE: [0, 1, 2, 3, 8],
         }
-        assert there.notes == ["first", *kept[overflow]]
+        assert far.scribe.notes == ["first", *kept[overflow]]
         stats = near.link.stats()
         assert (stats.sent, stats.handled, stats.dropped) == (10, 6, 4)
 
@@ -274,15 +272,14 @@ async def test_an_overflow_policy_is_that_of_the_actor_over_there(overflow: Over
 @pytest.mark.guarantee("G146")
 async def test_an_ask_that_is_given_up_over_there_says_so() -> None:
     async with scribe_link(Role(mailbox=1, overflow=Overflow.DROP_NEWEST)) as (near, far, scribe):
-        there = instance(far.ours["scribe"])
-        there.gate.clear()
+        far.scribe.gate.clear()
         scribe.slowly("first")
-        await until(lambda: there.begun == 1)
+        await until(lambda: far.scribe.begun == 1)
         kept = scribe.echo(1)
         await until(lambda: far.link.stats().received == 2)
         with pytest.raises(MessageDroppedError):
             await soon(scribe.echo(2))
-        there.gate.set()
+        far.scribe.gate.set()
         assert await soon(kept) == 1
         assert near.link.stats().dropped == 1
 
@@ -293,47 +290,44 @@ async def test_an_ask_that_is_given_up_over_there_says_so() -> None:
 @pytest.mark.guarantee("G149")
 async def test_an_ask_that_is_taken_back_cancels_the_handler_over_there_and_the_actor_lives_on() -> None:
     async with scribe_link() as (near, far, scribe):
-        there = instance(far.ours["scribe"])
-        there.gate.clear()
+        far.scribe.gate.clear()
         first, second = scribe.wait(1), scribe.wait(2)
-        await until(lambda: there.begun == 1)
+        await until(lambda: far.scribe.begun == 1)
         assert second.cancel()
         assert first.cancel()
-        await until(lambda: there.cancelled == 1 and near.link.stats().waiting == 0)
-        there.gate.set()
+        await until(lambda: far.scribe.cancelled == 1 and near.link.stats().waiting == 0)
+        far.scribe.gate.set()
         assert await soon(scribe.read()) == []
         # The second never began.
-        assert there.begun == 1
+        assert far.scribe.begun == 1
         assert near.link.stats().handled == 3
 
 
 @pytest.mark.guarantee("G149")
 async def test_whoever_awaits_an_answer_and_is_cancelled_cancels_the_handler_over_there() -> None:
     async with scribe_link() as (_near, far, scribe):
-        there = instance(far.ours["scribe"])
-        there.gate.clear()
+        far.scribe.gate.clear()
 
         async def asking() -> None:
             await scribe.wait(1)
 
         task = asyncio.create_task(asking())
-        await until(lambda: there.begun == 1)
+        await until(lambda: far.scribe.begun == 1)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await soon(task)
-        await until(lambda: there.cancelled == 1)
+        await until(lambda: far.scribe.cancelled == 1)
 
 
 @pytest.mark.guarantee("G149")
 async def test_a_deadline_ends_the_wait_here_and_leaves_the_handler_alone() -> None:
     async with scribe_link() as (near, far, scribe):
-        there = instance(far.ours["scribe"])
-        there.gate.clear()
+        far.scribe.gate.clear()
         with pytest.raises(AskTimeoutError):
             await soon(scribe.wait.within(0.02)("late"))
-        there.gate.set()
+        far.scribe.gate.set()
         assert await soon(scribe.read()) == ["late"]
-        assert there.cancelled == 0
+        assert far.scribe.cancelled == 0
         assert near.proxy_loop.ask_statistics().late == 1
 
 
@@ -363,7 +357,7 @@ async def test_whoever_gives_a_receipt_with_a_one_way_message_is_told_what_becam
         await near.handle()
         (actor,) = near.up.result().values()
         methods = {method.name: method for method in methods_of(Scribe)}
-        there, told = instance(far.ours["scribe"]), list[str]()
+        there, told = far.scribe, list[str]()
         there.gate.clear()
         # One is begun, one waits, one is given up.
         for number in range(3):
@@ -414,10 +408,10 @@ async def test_whoever_stops_or_kills_it_ends_the_actor_over_there(how: str, rea
 @pytest.mark.parametrize("how", ["stop", "kill"])
 async def test_that_waits_for_nothing_and_what_was_under_way_has_its_fate(how: str) -> None:
     async with scribe_link() as (near, far, scribe):
-        instance(far.ours["scribe"]).gate.clear()
+        far.scribe.gate.clear()
         waiting = scribe.wait("never")
         scribe.note("unread")
-        await until(lambda: instance(far.ours["scribe"]).begun)
+        await until(lambda: far.scribe.begun)
         ended = far.ours["scribe"].ended()
         getattr(scribe, how)()
         await soon(ended)
@@ -431,7 +425,7 @@ async def test_that_waits_for_nothing_and_what_was_under_way_has_its_fate(how: s
 @pytest.mark.parametrize("overflow", [Overflow.REJECT, Overflow.DROP_OLDEST])
 async def test_one_that_is_drained_handles_what_was_sent_before(overflow: Overflow) -> None:
     async with scribe_link(Role(overflow=overflow)) as (near, far, scribe):
-        mine = instance(far.ours["scribe"])
+        mine = far.scribe
         mine.gate.clear()
         scribe.slowly("slow")
         for number in range(30):

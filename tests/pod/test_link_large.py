@@ -60,7 +60,7 @@ async def test_arrays_travel_beside_their_pickles() -> None:
         scribe.note(matrix)
         matrix[0, 0] = -1.0
         await until(lambda: near.link.stats().handled == 1)
-        (got,) = instance(far.ours["scribe"]).notes
+        (got,) = far.scribe.notes
         assert got[0, 0] == 0.0
         assert got.dtype == matrix.dtype
         assert got.flags.writeable
@@ -72,22 +72,21 @@ async def test_arrays_travel_beside_their_pickles() -> None:
 @pytest.mark.guarantee("G150")
 async def test_a_command_overtakes_a_huge_message_to_the_same_actor() -> None:
     async with scribe_link() as (near, far, scribe):
-        there = instance(far.ours["scribe"])
         scribe.note(payload(HUGE))
         await until(lambda: near.link.stats().sent == 1)
         scribe.command("first")
         scribe.manage("second")
-        await until(lambda: len(there.notes) == 2)
-        assert there.notes == ["first", "second"]
-        await until(lambda: len(there.notes) == 3)
-        assert there.notes[2] == payload(HUGE)
+        await until(lambda: len(far.scribe.notes) == 2)
+        assert far.scribe.notes == ["first", "second"]
+        await until(lambda: len(far.scribe.notes) == 3)
+        assert far.scribe.notes[2] == payload(HUGE)
 
 
 @pytest.mark.guarantee("G150")
 async def test_messages_of_the_same_lane_wait_for_a_huge_one_and_those_to_others_do_not() -> None:
     async with linked(more={"other": Role()}) as (near, far):
         scribe, other = await near.handle(), await near.handle("other")
-        there, elsewhere = instance(far.ours["scribe"]), instance(far.ours["other"])
+        there, elsewhere = far.scribe, instance(far.ours["other"])
         scribe.note(payload(HUGE))
         scribe.note("second")
         scribe.note(payload(HUGE))
@@ -105,7 +104,6 @@ async def test_messages_of_the_same_lane_wait_for_a_huge_one_and_those_to_others
 @pytest.mark.guarantee("G150", "G149")
 async def test_an_ask_that_is_taken_back_while_it_waits_behind_a_huge_message_never_begins() -> None:
     async with scribe_link() as (near, far, scribe):
-        there = instance(far.ours["scribe"])
         scribe.note(payload(HUGE))
         behind = scribe.wait("behind")
         large = scribe.wait(payload(300_000))
@@ -113,7 +111,7 @@ async def test_an_ask_that_is_taken_back_while_it_waits_behind_a_huge_message_ne
         assert behind.cancel()
         assert large.cancel()
         assert len(await soon(scribe.read())) == 1
-        assert there.begun == 0
+        assert far.scribe.begun == 0
         assert near.link.stats().waiting == 0
 
 
@@ -157,7 +155,7 @@ async def test_a_change_of_a_mutable_buffer_after_the_call_is_not_seen(
         buffer[0] = buffer[-1] = 255
         got = await soon(answer)
         await until(lambda: near.link.stats().handled == 2)
-        (note,) = instance(far.ours["scribe"]).notes
+        (note,) = far.scribe.notes
         assert bytes(got) == bytes(note) == payload(size)[:size]
         # The receiver has its own copy, and may write to it.
         note[0] = 7
@@ -289,7 +287,7 @@ async def test_a_handle_travels_by_its_passport() -> None:
         scribe: Any = near.proxy_loop.handle_at(Scribe, Known(actor), actor=actor)
         scribe.note(scribe)
         await until(lambda: near.link.stats().handled == 1)
-        assert instance(far.ours["scribe"]).notes == [far.ours["scribe"]]
+        assert far.scribe.notes == [far.ours["scribe"]]
         passport = ("token", "Studio", "scribe", Scribe, WhenDown.FAIL, 5.0, "")
         assert asked == [passport]
         assert checked == [(passport, None)]
@@ -320,5 +318,5 @@ async def test_a_handle_that_the_receiver_cannot_resolve_is_counted_and_seen(
             TypeError, match=r"cannot be unpickled.*'scribe' of troupe 'Studio' means nothing here"
         ):
             await soon(scribe.echo([scribe]))
-        assert instance(far.ours["scribe"]).notes == []
+        assert far.scribe.notes == []
     assert "the handle of role 'scribe' of troupe 'Studio' means nothing here" in caplog.text

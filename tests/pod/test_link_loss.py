@@ -36,7 +36,7 @@ from bandstand.pod.link.protocol import (
     frame,
 )
 from bandstand.pod.link.transport import WriteQueue
-from tests.pod.linking import SOON, End, Role, Scribe, instance, linked, make_end, scribe_link, soon, until
+from tests.pod.linking import SOON, End, Role, Scribe, linked, make_end, scribe_link, soon, until
 
 pytestmark = pytest.mark.spec("S19")
 
@@ -46,8 +46,7 @@ pytestmark = pytest.mark.spec("S19")
 @pytest.mark.guarantee("G144")
 async def test_what_was_written_and_not_acknowledged_is_in_doubt_and_is_not_sent_again() -> None:
     async with scribe_link() as (near, far, scribe):
-        there = instance(far.ours["scribe"])
-        there.gate.clear()
+        far.scribe.gate.clear()
         scribe.note("handled")
         await until(lambda: near.link.stats().handled == 1)
         scribe.slowly(1)
@@ -74,13 +73,12 @@ async def test_what_was_written_and_not_acknowledged_is_in_doubt_and_is_not_sent
 @pytest.mark.guarantee("G144")
 async def test_an_answer_that_was_still_being_written_leaves_its_ask_in_doubt() -> None:
     async with scribe_link() as (near, far, scribe):
-        there = instance(far.ours["scribe"])
-        there.gate.clear()
+        far.scribe.gate.clear()
         # More than a socket takes at once.
         reply = scribe.wait("x" * 4_000_000)
-        await until(lambda: there.begun)
-        there.gate.set()
-        await until(lambda: there.notes)
+        await until(lambda: far.scribe.begun)
+        far.scribe.gate.set()
+        await until(lambda: far.scribe.notes)
         assert far.link.has_unreported
         far.link.close("lost")
         with pytest.raises(TargetEndedError) as caught:
@@ -306,17 +304,16 @@ async def test_handles_meet_nobody_after_the_end() -> None:
 @pytest.mark.guarantee("G149")
 async def test_asks_of_a_peer_that_is_gone_are_cancelled_here() -> None:
     async with scribe_link() as (near, far, scribe):
-        there = instance(far.ours["scribe"])
-        there.gate.clear()
+        far.scribe.gate.clear()
         scribe.wait(1)
         scribe.wait(2)
-        await until(lambda: far.link.stats().received == 2 and there.begun == 1)
+        await until(lambda: far.link.stats().received == 2 and far.scribe.begun == 1)
         near.link.close("gone")
-        await until(lambda: there.cancelled == 1)
-        there.gate.set()
+        await until(lambda: far.scribe.cancelled == 1)
+        far.scribe.gate.set()
         far.ours["scribe"].note("on")
-        await until(lambda: there.notes == ["on"])
-        assert there.begun == 1
+        await until(lambda: far.scribe.notes == ["on"])
+        assert far.scribe.begun == 1
 
 
 @pytest.mark.guarantee("G144")
@@ -325,7 +322,7 @@ async def test_answers_and_acknowledgements_that_are_due_are_written_at_the_end(
         replies = [scribe.echo(number) for number in range(100)]
         for number in range(50):
             scribe.note(number)
-        await until(lambda: len(instance(far.ours["scribe"]).notes) == 50)
+        await until(lambda: len(far.scribe.notes) == 50)
         far.link.close("done")
         assert [await soon(reply) for reply in replies] == list(range(100))
         await until(lambda: near.downs == ["done"])
@@ -473,7 +470,7 @@ async def test_the_end_is_told_once_and_the_descriptor_is_let_go() -> None:
 
 async def test_an_ask_that_has_ended_knows_its_link_no_more() -> None:
     async with scribe_link() as (near, far, scribe):
-        instance(far.ours["scribe"]).gate.clear()
+        far.scribe.gate.clear()
         answered, lost = scribe.echo(1), scribe.wait(1)
         await soon(answered)
         await until(lambda: far.link.stats().received == 2)

@@ -11,8 +11,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -494,6 +495,25 @@ if __name__ == "__main__":
 """
 
 
+@contextmanager
+def running(script: str, folder: Path) -> Generator[tuple[subprocess.Popen[str], Iterator[str]]]:
+    """Run a script; yield its process, and the lines that it prints. It is killed at the end."""
+    path = folder / "script.py"
+    path.write_text(script, "utf-8")
+    with subprocess.Popen(
+        [sys.executable, str(path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=script_environment(),
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield process, iter(process.stdout.readline, "")
+        finally:
+            process.kill()
+
+
 class Reporter(Actor):
     """Says on standard output that it runs."""
 
@@ -519,22 +539,10 @@ class MainShow(Troupe):
 @pytest.mark.parametrize("show", ["Show", "MainShow"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
 def test_a_signal_ends_play_in_good_order(tmp_path: Path, number: signal.Signals, show: str) -> None:
-    script = tmp_path / "show.py"
-    script.write_text(SCRIPT.replace("Show", show))
-    with subprocess.Popen(
-        [sys.executable, str(script)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=script_environment(),
-    ) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "up\n"
-            process.send_signal(number)
-            out, log = process.communicate(timeout=PATIENCE)
-        finally:
-            process.kill()
+    with running(SCRIPT.replace("Show", show), tmp_path) as (process, lines):
+        assert next(lines) == "up\n"
+        process.send_signal(number)
+        out, log = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out) == (0, "played to the end\n"), log
     assert f"troupe '{show}' has stopped" in log
     assert "Traceback" not in log
@@ -565,25 +573,12 @@ if __name__ == "__main__":
 @pytest.mark.guarantee("G166")
 @pytest.mark.slow
 def test_a_second_interrupt_is_raised_at_once(tmp_path: Path) -> None:
-    script = tmp_path / "stuck.py"
-    script.write_text(STUCK)
-    with subprocess.Popen(
-        [sys.executable, str(script)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=script_environment(),
-    ) as process:
-        try:
-            assert process.stdout is not None
-            lines = iter(process.stdout.readline, "")
-            assert "up\n" in lines
-            process.send_signal(signal.SIGINT)
-            assert any("is stopping" in line for line in lines)
-            process.send_signal(signal.SIGINT)
-            out, log = process.communicate(timeout=PATIENCE)
-        finally:
-            process.kill()
+    with running(STUCK, tmp_path) as (process, lines):
+        assert "up\n" in lines
+        process.send_signal(signal.SIGINT)
+        assert any("is stopping" in line for line in lines)
+        process.send_signal(signal.SIGINT)
+        out, log = process.communicate(timeout=PATIENCE)
     assert "interrupted True\n" in out, log
 
 
@@ -616,18 +611,10 @@ if __name__ == "__main__":
 @pytest.mark.once
 @pytest.mark.guarantee("G165")
 def test_sigterm_ends_a_program_whose_main_pod_is_stuck(tmp_path: Path) -> None:
-    script = tmp_path / "tower.py"
-    script.write_text(STUCK_MAIN_POD, "utf-8")
-    with subprocess.Popen(
-        [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "stuck\n"
-            process.send_signal(signal.SIGTERM)
-            _, log = process.communicate(timeout=PATIENCE)
-        finally:
-            process.kill()
+    with running(STUCK_MAIN_POD, tmp_path) as (process, lines):
+        assert next(lines) == "stuck\n"
+        process.send_signal(signal.SIGTERM)
+        _, log = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1
     assert "PodTimeoutError: the main pod of troupe 'Tower' did not end in time" in log
 
