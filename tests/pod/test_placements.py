@@ -214,3 +214,14 @@ async def test_a_process_placement_runs_and_stops() -> None:
     assert placement.final.handled >= 2
     caller.kill(PodEnding(COMPLETED))
     await caller_running
+
+
+@pytest.mark.guarantee("G170")
+@pytest.mark.spec("S19")
+async def test_a_process_that_cannot_be_started_fails_the_placement(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = spec_of(PROCESS)
+    placement = ProcessPlacement(spec, spec.pods[0], 1, Recorder().callbacks, None)
+    monkeypatch.setattr("sys.executable", "/nowhere/python")
+    ending = await placement.run()
+    assert ending.phase is FAILED
+    assert "its process did not start" in ending.reason
