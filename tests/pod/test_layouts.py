@@ -72,6 +72,10 @@ def apart(layout: Layout) -> Layout:
     return {**layout, **{each.name: each for each in pods}}
 
 
+def with_an_empty_pod(layout: Layout) -> Layout:
+    return {**layout, "empty": PodSpec(name="empty")}
+
+
 def two_mains(layout: Layout) -> Layout:
     return {**layout, "vsync": PodSpec(name="vsync", roles=layout["vsync"].roles, thread=ThreadModel.MAIN)}
 
@@ -83,7 +87,7 @@ def two_mains(layout: Layout) -> Layout:
         (apart, "role 'engine': EnginePeers needs 'config', which is in pod 'config' and not exposed"),
         (partial(with_role, name="config", kind=Display, args=()), "is declared as a Config"),
         (partial(with_role, name="vsync", kwargs={"fsp": 5}), "got an unexpected keyword argument 'fsp'"),
-        (lambda layout: {**layout, "empty": PodSpec(name="empty")}, "pod 'empty' has no roles"),
+        (with_an_empty_pod, "pod 'empty' has no roles"),
         (two_mains, "pods 'vsync' and 'display' both use the main thread"),
     ],
 )

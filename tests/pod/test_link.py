@@ -75,6 +75,31 @@ async def test_a_lane_overtakes_a_lower_one_and_keeps_its_own_order() -> None:
         assert got == [(lane, number) for lane in ("control", "management", "data") for number in range(20)]
 
 
+NUMBERS = (3, -(2**63), 2**64, 1.5)
+OTHERS = (
+    None,
+    True,
+    "text",
+    "\u00e9",
+    "\udc80",
+    b"bytes",
+    (1, "a", None),
+    (1, (2,)),
+    [1],
+    {"a": (1,)},
+    {1, 2},
+)
+
+
+@pytest.mark.guarantee("G147")
+@pytest.mark.parametrize("value", [*NUMBERS, *OTHERS], ids=repr)
+async def test_values_come_back_as_they_went(value: object) -> None:
+    async with scribe_link() as (_near, _far, scribe):
+        answer = await soon(scribe.echo(value))
+        assert answer == value
+        assert type(answer) is type(value)
+
+
 @pytest.mark.guarantee("G147")
 async def test_what_the_sender_does_to_its_arguments_afterwards_is_not_seen() -> None:
     async with scribe_link() as (_near, _far, scribe):

@@ -22,6 +22,7 @@ from bandstand.errors import (
     PodGoneError,
     PodTimeoutError,
     TargetEndedError,
+    UnknownMessageError,
 )
 from bandstand.pod.enums import PodPhase, ThreadModel
 from bandstand.pod.link import Undelivered
@@ -557,6 +558,16 @@ async def test_the_end_of_the_handle_is_the_end_of_the_role_in_all_replicas(how:
         # Another incarnation is behind the same handle.
         await shop.start(0)
         assert await soon(shop.worker.echo("again")) == "again"
+
+
+@pytest.mark.guarantee("G406")
+async def test_a_query_is_refused_as_by_any_role_in_another_process() -> None:
+    from bandstand.actor import ping
+
+    async with replicas() as shop:
+        with pytest.raises(UnknownMessageError, match="'worker' runs in another process"):
+            await soon(ping(shop.worker))
+        shop.check_stats()
 
 
 # -- asks and bounds -------------------------------------------------------------------------------------------------------

@@ -224,6 +224,7 @@ def test_a_block_raises_and_logs_the_failure_of_the_last_pod(caplog: pytest.LogC
             troupe.counter.crash()
             troupe.wait(timeout=PATIENCE)
     # The log has the traceback.
+    assert "pod 'counter' #1 failed with this exception" in caplog.text
     assert 'raise Boom("crash")' in caplog.text
 
 
