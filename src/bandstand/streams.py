@@ -25,6 +25,7 @@ __all__ = (
     "Output",
     "QueuedFile",
     "above_standard",
+    "child_stdout",
     "discard",
     "open_standard_descriptors",
     "open_standard_streams",
@@ -67,6 +68,17 @@ def above_standard(sock: socket.socket) -> socket.socket:
         return sock
     with sock:
         return socket.socket(fileno=fcntl.fcntl(sock.fileno(), fcntl.F_DUPFD_CLOEXEC, len(_STANDARD)))
+
+
+def child_stdout() -> int | None:
+    """Return the descriptor for the standard output of a child: that of `sys.stdout` if it is a file, otherwise standard error.
+
+    None stands for the descriptor 1 of this process.
+    """
+    try:
+        return sys.stdout.fileno()
+    except (AttributeError, OSError, ValueError):
+        return None if sys.stdout is sys.__stdout__ else _STANDARD[2]
 
 
 class CannotWrite(Exception):  # noqa: N818  # named like the other exceptions

@@ -1,6 +1,5 @@
 """BANDSTAND_BUILD for real: wheels built from a copy of the tree, whole and broken."""
 
-import os
 import re
 import shutil
 import zipfile
@@ -129,25 +128,6 @@ def test_a_changed_source_is_compiled_again(built: Tree) -> None:
     assert built.mode() == ["compiled", ["bandstand.core.one"]]
     assert built.in_place(BANDSTAND_BUILD="need").returncode == 0
     assert built.mode() == ["compiled", []]
-
-
-def test_in_a_terminal_the_progress_of_a_build_is_one_line(built: Tree) -> None:
-    for module in ("core/one", "core/two"):
-        with (built.package / f"{module}.py").open("a") as file:
-            file.write("\n\nANOTHER = 1\n")
-    master, slave = os.openpty()
-    with open(master, "rb", buffering=0) as terminal:
-        built.in_place_with_stderr(slave)
-        os.close(slave)
-        shown = terminal.read(4096).decode()
-    lines = [re.sub(r"\d+ s", "N s", line) for line in shown.split("\x1b[K")]
-    # Two processes translate: either may be first.
-    assert [*sorted(lines[1:3]), *lines[3:]] == [
-        "   translating module 1 of 2, N s\r\r",
-        "   translating module 2 of 2, N s\r\n\r",
-        "   compiled module 1 of 2, N s\r\r",
-        "   compiled module 2 of 2, N s\r\n",
-    ]
 
 
 def test_a_changed_declaration_recompiles_the_packages_above(built: Tree) -> None:

@@ -1,9 +1,6 @@
 """tools/lanes.py: which lanes there are, how they are split into parts, how it parses the output of pytest, and the summary."""
 
-import io
 import re
-import sys
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -108,61 +105,6 @@ def test_only_the_first_lane_uses_the_full_hypothesis_profile_by_default(
     assert profiles == ["suite", *["brief"] * 5]
     monkeypatch.setenv("BANDSTAND_TEST_PROFILE", "thorough")
     assert lanes.plan([])[1].environment()["BANDSTAND_TEST_PROFILE"] == "thorough"
-
-
-def test_the_progress_of_a_lane_is_the_weighted_mean_of_its_parts(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(lanes, "LOGS", tmp_path)
-    lane, other, *_ = lanes.plan([])
-    one, two = (lanes.Job(lane, lanes.Part(name, (), weight)) for name, weight in (("one", 30), ("two", 10)))
-    jobs = [one, two, lanes.Job(other)]
-    seen = [lanes.progress(lane, jobs)]
-    for job, text in (
-        (one, "tests/x.py ..."),
-        (one, " [  4%]\n"),
-        (two, "tests/y.py .. [ 80%]\n"),
-        (one, "tests/z.py .. [100%]\n"),
-        (two, "tests/y.py .. [100%]\n"),
-    ):
-        with job.log.open("a") as log:
-            log.write(text)
-        seen.append(lanes.progress(lane, jobs))
-    name = "compiled-uvloop"
-    assert seen == ["", f"{name} 0 %", f"{name} 3 %", f"{name} 23 %", f"{name} 95 %", ""]
-    assert lanes.progress(other, jobs) == ""
-
-
-class Terminal(io.StringIO):
-    """A standard output that says it is a terminal."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-def test_a_terminal_shows_one_line_of_progress_that_results_replace(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stdout", terminal)
-    display = lanes.Display()
-    assert display.interval == lanes.PROGRESS_IN_TERMINAL_S
-    display.show(["a 1 %", "", "b 2 %"])
-    display.print("-- a: pass")
-    display.show([])
-    assert terminal.getvalue() == "\r\x1b[K   0 s: a 1 %, b 2 %\r\x1b[K-- a: pass\n"
-
-
-def test_elsewhere_the_progress_is_a_line_now_and_then(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    display = lanes.Display()
-    assert display.interval == lanes.PROGRESS_S
-    display.show(["a 1 %"])
-    assert capsys.readouterr().out == ""
-    later = time.monotonic() + lanes.PROGRESS_S
-    monkeypatch.setattr(time, "monotonic", lambda: later)
-    display.show(["a 1 %"])
-    display.show(["a 1 %"])
-    assert capsys.readouterr().out == f"   {lanes.PROGRESS_S} s: a 1 %\n"
 
 
 @pytest.mark.parametrize(

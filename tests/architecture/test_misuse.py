@@ -12,6 +12,8 @@ import pytest
 
 from tests.architecture import misuse, package_layout
 
+pytestmark = pytest.mark.slow
+
 # The number of processes that the classes are divided between: starting one takes as long as ten classes.
 SHARES = 4
 TIMEOUT_S = 170
@@ -52,7 +54,6 @@ def run(tmp_path: Path) -> Misuse:
 
 
 @pytest.mark.heavy
-@pytest.mark.slow
 @pytest.mark.guarantee("G273")
 @pytest.mark.parametrize("share", range(SHARES))
 def test_misuse_of_classes_does_not_crash(run: Misuse, share: int) -> None:
@@ -61,14 +62,12 @@ def test_misuse_of_classes_does_not_crash(run: Misuse, share: int) -> None:
     assert run(names) == ""
 
 
-@pytest.mark.slow
 @pytest.mark.guarantee("G273")
 def test_misuse_of_functions_does_not_crash(run: Misuse) -> None:
     assert len(misuse.functions()) > 20
     assert run([misuse.FUNCTIONS]) == ""
 
 
-@pytest.mark.slow
 @pytest.mark.guarantee("G273")
 def test_misuse_of_interpreted_modules_does_not_hang(run: Misuse) -> None:
     names = [
@@ -79,7 +78,6 @@ def test_misuse_of_interpreted_modules_does_not_hang(run: Misuse) -> None:
     assert run(names, BANDSTAND_PURE="1") == ""
 
 
-@pytest.mark.slow
 def test_a_crash_is_reported(run: Misuse) -> None:
     assert run(["no.such.Class"]).startswith("exit code 1 in ")
     assert re.match(r"exit code -\d+ in 'crash'", run([misuse.CRASH]))

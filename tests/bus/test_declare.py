@@ -260,6 +260,44 @@ class TestRefusals:
         assert ("command", "Timer.Schedule") in spec.outbound
 
 
+@pytest.mark.guarantee("G458")
+class TestMisspeltOptions:
+    @pytest.mark.parametrize(
+        ("misspelt", "option"),
+        [
+            ("concurency", "concurrency"),
+            ("mail_box", "mailbox"),
+            ("time_out", "timeout"),
+            ("ontimeout", "on_timeout"),
+            ("restart", "restarts"),
+            ("refuse", "refuses"),
+            ("outbounds", "outbound"),
+        ],
+    )
+    def test_a_misspelt_option_is_an_error_that_names_the_option(self, misspelt: str, option: str) -> None:
+        base = type("Base", (d.Memory,), {misspelt: 4})
+        for source in (base, type("Derived", (base,), {"id": "Memory"})):
+            with pytest.raises(
+                ContractError, match=rf"{misspelt} is not an option \(did you mean {option}\?\)"
+            ):
+                read(source)
+
+    def test_the_class_may_have_attributes_of_its_own(self) -> None:
+        class Own(d.Memory):
+            _concurency = 4
+            concurency: int = 4
+            max_timeout = 4
+
+            @property
+            def time_out(self) -> int:
+                return self.concurency
+
+            def restart(self) -> None:
+                pass
+
+        assert read(Own).concurrency == 1
+
+
 def test_a_spec_cannot_be_changed() -> None:
     spec = read(d.Memory)
     with pytest.raises(TypeError):

@@ -312,6 +312,7 @@ ERRORS: dict[str, Callable[[], object]] = {
     "refuses has a number": lambda: read_capability(refuses(3)),
     "on_timeout is stop": lambda: read_capability(type("Stopping", (d.Memory,), {"on_timeout": "stop"})),
     "concurrency is zero": lambda: read_capability(type("Zero", (d.Memory,), {"concurrency": 0})),
+    "a misspelt option": lambda: read_capability(type("Misspelt", (d.Memory,), {"mailbx": 3})),
     "a handler with the name of a tool": lambda: read_capability(
         type("Taking", (d.Memory,), {"background": print})
     ),

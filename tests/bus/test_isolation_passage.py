@@ -50,13 +50,13 @@ from bandstand.isolation.child import (
     CapabilityRuntime,
     CapabilityStart,
     describe_failure,
-    exit_without_memory,
     run_capability,
 )
 from bandstand.isolation.host import NodeRole, connect
-from bandstand.isolation.launch import child_stdout
 from bandstand.pod.link import Link
 from bandstand.pod.process import ControlChannel
+from bandstand.pod.process.child import exit_without_memory
+from bandstand.streams import child_stdout
 from bandstand.testing import VirtualClock
 from tests.bus.capabilities import Do, Echo, Player, Told, Wait, told
 from tests.bus.nearby import Nearby, Quarters, nearby
@@ -781,12 +781,10 @@ class NodeEnd:
 
     def __init__(self) -> None:
         self.slot = SimpleNamespace(router=None, id="")
-        self.is_worker: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self.is_worker = False
+        self.is_ready = asyncio.Event()
         self.up: asyncio.Future[CapabilityRole] = asyncio.get_running_loop().create_future()
         self.over: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
-
-    def finish_start(self, *, is_worker: bool) -> None:
-        self.is_worker.set_result(is_worker)
 
     def connect(self, sock: socket.socket, loop: ActorSystem) -> Link:
         # Any: it has what is needed of a host.
@@ -829,7 +827,8 @@ class TestChild:
             async with ActorSystem() as loop:
                 node = NodeEnd()
                 link = node.connect(ours, loop)
-                assert await node.is_worker is False
+                await node.is_ready.wait()
+                assert not node.is_worker
                 link.close("it is gone")
                 await performing
 
@@ -841,7 +840,8 @@ class TestChild:
             async with ActorSystem() as loop:
                 node = NodeEnd()
                 node.connect(ours, loop)
-                assert await node.is_worker is False
+                await node.is_ready.wait()
+                assert not node.is_worker
                 running.cancel()
                 with pytest.raises(asyncio.CancelledError):
                     await running
@@ -868,7 +868,8 @@ class TestProcess:
             async with ActorSystem() as loop:
                 node = NodeEnd()
                 node.connect(ours, loop)
-                assert await node.is_worker is False
+                await node.is_ready.wait()
+                assert not node.is_worker
                 (await node.up).shut_down()
                 assert await node.over is None
                 await performing

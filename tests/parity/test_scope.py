@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import copy
 import gc
-import inspect
 import pickle
 import warnings
 import weakref
@@ -194,17 +193,3 @@ def test_arguments_are_refused_alike() -> None:
         return log
 
     assert "TypeError" in same(play)
-
-
-@pytest.mark.parametrize("name", ["send", "receive", "try_send", "try_receive", "close"])
-def test_signatures_are_the_same(name: str) -> None:
-    def play(build: Build) -> list[Any]:
-        # The first is self, which C takes by position alone.
-        parameters = list(
-            inspect.signature(
-                getattr(build["bandstand.scope._channel.ChannelCore"], name)
-            ).parameters.values()
-        )[1:]
-        return [(each.name, each.kind, repr(each.default)) for each in parameters]
-
-    same(play)

@@ -49,10 +49,7 @@ def outcome(call: Callable[..., Any], *arguments: Any) -> str:
 )
 def test_ring(steps: list[str]) -> None:  # a step a branch
     def play(build: Build) -> list[Any]:
-        ring, turn = (
-            build["bandstand.core.mailbox.Ring"](),
-            build["bandstand.core.context.ActorContext"](None, None, None),
-        )
+        ring, turn = ring_and_turn(build)
         log: list[Any] = []
         # Told by what they are: large numbers are no singletons.
         senders = [str(-number) for number in range(len(steps))]
@@ -75,13 +72,21 @@ def test_ring(steps: list[str]) -> None:  # a step a branch
                 log.append((ring.pop(turn), turn.tag, turn.sender))
                 if number % 2 == 0:
                     # As the kernel does when a message is handled: its sender is forgotten.
-                    turn = build["bandstand.core.context.ActorContext"](None, None, None)
+                    turn = new_turn(build)
             else:
                 log.append(getattr(ring, step)())
             log.append((ring.count, [ring.next_is(tag) for tag in range(5)]))
         return log
 
     same(play)
+
+
+def ring_and_turn(build: Build) -> tuple[Any, Any]:
+    return build["bandstand.core.mailbox.Ring"](), new_turn(build)
+
+
+def new_turn(build: Build) -> Any:
+    return build["bandstand.core.context.ActorContext"](None, None, None)
 
 
 class Thing:
@@ -91,10 +96,7 @@ class Thing:
 @pytest.mark.parametrize("together", [1, 3, 900])
 def test_a_ring_keeps_nothing_of_what_was_taken_but_a_tag(together: int) -> None:
     def play(build: Build) -> list[Any]:
-        ring, turn = (
-            build["bandstand.core.mailbox.Ring"](),
-            build["bandstand.core.context.ActorContext"](None, None, None),
-        )
+        ring, turn = ring_and_turn(build)
         alive: list[Any] = []
 
         def push(data: Thing, tag: Thing, sender: Thing | None) -> None:
@@ -119,10 +121,7 @@ def test_a_ring_keeps_nothing_of_what_was_taken_but_a_tag(together: int) -> None
 
 def test_who_is_overwritten_in_a_ring_may_push_to_it() -> None:
     def play(build: Build) -> list[Any]:
-        ring, turn = (
-            build["bandstand.core.mailbox.Ring"](),
-            build["bandstand.core.context.ActorContext"](None, None, None),
-        )
+        ring, turn = ring_and_turn(build)
 
         class Tag:
             def __del__(self) -> None:
@@ -131,7 +130,7 @@ def test_who_is_overwritten_in_a_ring_may_push_to_it() -> None:
         for number in range(3):
             ring.push(number, Tag(), 0)
         log: list[Any] = [ring.pop(turn) for _ in range(3)]
-        turn = build["bandstand.core.context.ActorContext"](None, None, None)
+        turn = new_turn(build)
         # These overwrite the tags that were left in their slots.
         for number in range(3, 9):
             ring.push(number, 1, 0)
@@ -148,10 +147,7 @@ def test_a_finalizer_that_runs_while_a_ring_grows_may_push_to_it(waiting: int) -
     """Before Python 3.12 whatever makes a list may run the collector."""
 
     def play(build: Build) -> bool:
-        ring, turn = (
-            build["bandstand.core.mailbox.Ring"](),
-            build["bandstand.core.context.ActorContext"](None, None, None),
-        )
+        ring, turn = ring_and_turn(build)
         sent: list[object] = []
 
         def push(what: object) -> None:
@@ -197,10 +193,7 @@ def test_a_finalizer_that_runs_while_a_ring_grows_may_push_to_it(waiting: int) -
 
 def test_who_is_overwritten_in_front_of_a_ring_may_push_to_it() -> None:
     def play(build: Build) -> list[Any]:
-        ring, turn = (
-            build["bandstand.core.mailbox.Ring"](),
-            build["bandstand.core.context.ActorContext"](None, None, None),
-        )
+        ring, turn = ring_and_turn(build)
 
         class Tag:
             def __del__(self) -> None:
@@ -227,10 +220,7 @@ def test_what_is_pushed_while_a_list_is_taken_is_behind_it() -> None:
     """Interpreted, the handler of a signal may run whenever something is called."""
     build = both_builds()[0]
     with build.entered():
-        ring, turn = (
-            build["bandstand.core.mailbox.Ring"](),
-            build["bandstand.core.context.ActorContext"](None, None, None),
-        )
+        ring, turn = ring_and_turn(build)
 
         class Items(list[object]):
             def append(self, item: object) -> None:
@@ -252,12 +242,7 @@ def seam(level: int, slot: int, off: int) -> int:
 
 deadlines = st.one_of(
     st.integers(0, 200),
-    st.builds(
-        seam,
-        st.integers(0, 6),
-        st.integers(0, 63),
-        st.integers(-1, 1),
-    ),
+    st.builds(seam, st.integers(0, 6), st.integers(0, 63), st.integers(-1, 1)),
     st.integers(0, 40 * YEAR),
 )
 
@@ -368,21 +353,6 @@ def test_timers_and_monitors_are_as_closed_in_both() -> None:
         return log
 
     same(play)
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["send", "try_send", "send_after", "send_async", "stop_actor", "fail_actor", "monitor", "spawn", "run"],
-)
-def test_signatures_are_the_same(name: str) -> None:
-    import inspect
-
-    def play(build: Build) -> list[Any]:
-        # The first is self, which C takes by position alone.
-        parameters = list(inspect.signature(getattr(build.core.Loop, name)).parameters.values())[1:]
-        return [(each.name, each.kind, repr(each.default)) for each in parameters]
-
-    assert len(same(play)) > 0
 
 
 def public_methods(build: Build) -> dict[str, Any]:

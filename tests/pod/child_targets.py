@@ -10,7 +10,6 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,18 +19,6 @@ from bandstand.pod.process import ChildProcess, ControlChannel, ProcessExit, spa
 T = TypeVar("T")
 
 PATIENCE = 40  # seconds until a test gives up waiting for a process
-
-
-def runner_of(
-    factory: Callable[[], asyncio.AbstractEventLoop], patience: float = PATIENCE
-) -> Callable[[Coroutine[Any, Any, T]], T]:
-    """Return a function that runs a coroutine on an event loop of the factory, with a timeout."""
-
-    def run(coroutine: Coroutine[Any, Any, T]) -> T:
-        with asyncio.Runner(loop_factory=factory) as runner:
-            return runner.run(asyncio.wait_for(coroutine, patience))
-
-    return run
 
 
 async def ended(child: ChildProcess) -> ProcessExit:
@@ -177,10 +164,6 @@ async def spin(control: ControlChannel, payload: object) -> None:
 
 async def print_payload(control: ControlChannel, payload: str) -> None:
     print(payload)  # noqa: T201  # the purpose of this target
-
-
-async def cancel_itself(control: ControlChannel, payload: object) -> None:
-    raise asyncio.CancelledError
 
 
 def has_socket(inode: int) -> bool:

@@ -9,6 +9,10 @@ from time import monotonic
 
 import pytest
 
+from tests.async_tests import bandstand_loop_factory, bandstand_system, pytest_itemcollected
+
+__all__ = ("bandstand_loop_factory", "bandstand_system", "pytest_itemcollected")
+
 # How long a process that is just ending may take, in seconds.
 PATIENCE = 5.0
 

@@ -19,6 +19,7 @@ from bandstand.actor.reply import ReplyCallback
 from bandstand.core import ActorId, Lane, LoopConfig, Overflow
 from bandstand.errors import NoSuchActorError
 from bandstand.pod.link import Link, Undelivered
+from bandstand.testing import run_async
 
 R = TypeVar("R")
 
@@ -183,6 +184,11 @@ class End:
             sock, self.proxy_loop, here=here, there=there, theirs=theirs, carries=(request_id, tenant), **ways
         )
 
+    @property
+    def scribe(self) -> Any:
+        """The object behind the handle of the scribe here."""
+        return instance(self.ours["scribe"])
+
     async def handle(self, role: str = "scribe", kind: type[Any] = Scribe) -> Any:
         """A handle of an actor of the other side."""
         actor = (await soon(self.up))[role]
@@ -234,6 +240,15 @@ async def linked(
         yield near, far
 
 
+@asynccontextmanager
+async def scribe_link(
+    role: Role | None = None, *, more: Mapping[str, Role] | None = None
+) -> AsyncGenerator[tuple[End, End, Any]]:
+    """Two ends, and a handle of the scribe at the second one."""
+    async with linked(role, more=more) as (near, far):
+        yield near, far, await near.handle()
+
+
 def instance(handle: Any) -> Any:
     """The object behind a local handle."""
 
@@ -256,17 +271,8 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 def play(main: Callable[[], Coroutine[Any, Any, R]]) -> R:
-    """Run a coroutine function on the lane's event loop; nothing may escape to its exception handler."""
-    escaped: list[dict[str, Any]] = []
-
-    async def watched() -> R:
-        asyncio.get_running_loop().set_exception_handler(lambda _host, context: escaped.append(context))
-        return await main()
-
-    with asyncio.Runner(loop_factory=host_factory()) as runner:
-        result = runner.run(watched())
-    assert escaped == []
-    return result
+    """Run a coroutine function on the lane's event loop."""
+    return run_async(main, loop_factory=host_factory())
 
 
 def host_factory() -> Callable[[], asyncio.AbstractEventLoop]:

@@ -114,8 +114,7 @@ def studio(kind: type[Actor] = Painter, *args: object, **options: Any) -> Troupe
     """A troupe of one, in a process."""
     role = RoleSpec(name="painter", kind=kind, args=args, is_exposed=True)
     return TroupeSpec(
-        name="Studio",
-        pods=(PodSpec(name="easel", roles=(role,), thread=ThreadModel.PROCESS, **options),),
+        name="Studio", pods=(PodSpec(name="easel", roles=(role,), thread=ThreadModel.PROCESS, **options),)
     )
 
 

@@ -37,6 +37,8 @@ from bandstand.pod.address_book import NO_ROOM_MS, AddressBook, RoleRef
 from tests.actor.players import elsewhere
 from tests.core.support import settle
 
+pytestmark = pytest.mark.spec("S5", "S6")
+
 PATIENCE = 30  # seconds to wait for what must come
 SOON = 20  # milliseconds that are to run out
 
@@ -124,7 +126,6 @@ def stage() -> Iterator[Stage]:
 # --- publish and connect ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("S6")
 def test_what_is_published_is_found_and_what_is_withdrawn_is_not(stage: Stage) -> None:
     assert stage.address_book.find("office", "clerk") is None
     actor = stage.open()
@@ -134,51 +135,32 @@ def test_what_is_published_is_found_and_what_is_withdrawn_is_not(stage: Stage) -
     assert stage.address_book.find("office", "clerk") is None
 
 
-@pytest.mark.spec("S6")
-def test_one_that_has_ended_unheard_is_not_found(stage: Stage) -> None:
-    actor = stage.open()
-    stage.loop.kill_actor(actor)
-    assert stage.address_book.find("office", "clerk") is None
-
-
-@pytest.mark.spec("S6", "S15")
+@pytest.mark.spec("S15")
 @pytest.mark.guarantee("G125")
 @pytest.mark.real_time(reason="threads that are really blocked")
-def test_everybody_who_waits_is_released_by_one_publish(stage: Stage) -> None:
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_everybody_who_waits_is_released_by_one_publish_or_hears_that_it_is_gone(
+    stage: Stage, is_gone: bool
+) -> None:
     waiters = 8
     begun = threading.Barrier(waiters + 1)
 
-    def wait() -> ActorId:
+    def wait() -> object:
         begun.wait(PATIENCE)
-        return stage.address_book.wait_for("office", "clerk", PATIENCE)
+        try:
+            return stage.address_book.wait_for("office", "clerk", PATIENCE)
+        except PodGoneError as error:
+            return str(error)
 
     with ThreadPoolExecutor(waiters) as pool:
         futures = [pool.submit(wait) for _ in range(waiters)]
         begun.wait(PATIENCE)
-        actor = stage.open()
-        assert [future.result(PATIENCE) for future in futures] == [actor] * waiters
-
-
-@pytest.mark.spec("S6")
-@pytest.mark.guarantee("G125")
-@pytest.mark.real_time(reason="threads that are really blocked")
-def test_everybody_who_waits_hears_that_it_is_gone(stage: Stage) -> None:
-    waiters = 4
-    begun = threading.Barrier(waiters + 1)
-
-    def wait() -> str:
-        begun.wait(PATIENCE)
-        with pytest.raises(PodGoneError) as caught:
-            stage.address_book.wait_for("office", "clerk", PATIENCE)
-        return str(caught.value)
-
-    with ThreadPoolExecutor(waiters) as pool:
-        futures = [pool.submit(wait) for _ in range(waiters)]
-        begun.wait(PATIENCE)
-        stage.address_book.retire("office", "it burnt down")
-        assert {future.result(PATIENCE) for future in futures} == {
-            "pod 'office' has ended for good: it burnt down"
-        }
+        found: object = "pod 'office' has ended for good: it burnt down"
+        if is_gone:
+            stage.address_book.retire("office", "it burnt down")
+        else:
+            found = stage.open()
+        assert [future.result(PATIENCE) for future in futures] == [found] * waiters
 
 
 @pytest.mark.spec("S18")
@@ -191,7 +173,6 @@ def test_a_wait_has_its_end_although_nobody_publishes(stage: Stage) -> None:
     assert monotonic() - began >= SOON / 1000
 
 
-@pytest.mark.spec("S6")
 def test_gone_is_for_ever_and_for_the_first_reason(stage: Stage) -> None:
     stage.address_book.retire("office", "first")
     stage.address_book.retire("office", "second")
@@ -209,7 +190,6 @@ def test_what_nobody_has_declared_is_an_error(stage: Stage) -> None:
 # --- handles ----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("S5")
 @pytest.mark.guarantee("G124")
 def test_the_hot_path_never_asks_the_registry(stage: Stage) -> None:
     stage.open()
@@ -222,7 +202,7 @@ def test_the_hot_path_never_asks_the_registry(stage: Stage) -> None:
     assert stage.book == list(range(1000))
 
 
-@pytest.mark.spec("S5", "S15")
+@pytest.mark.spec("S15")
 @pytest.mark.guarantee("G124")
 def test_after_a_restart_it_reconnects_once_and_then_no_more(stage: Stage) -> None:
     first = stage.open()
@@ -237,7 +217,6 @@ def test_after_a_restart_it_reconnects_once_and_then_no_more(stage: Stage) -> No
     assert stage.address_book.lookups == before + 1
 
 
-@pytest.mark.spec("S5")
 @pytest.mark.guarantee("G124")
 def test_it_follows_to_another_loop(stage: Stage) -> None:
     first = stage.open()
@@ -252,19 +231,7 @@ def test_it_follows_to_another_loop(stage: Stage) -> None:
         assert stage.book == []
 
 
-@pytest.mark.spec("S5")
-@pytest.mark.guarantee("G127")
-def test_one_that_does_not_wait_fails_at_once(stage: Stage) -> None:
-    handle = stage.handle(WhenDown.FAIL)
-    with pytest.raises(PodDownError, match="is down, and this handle does not wait"):
-        handle.note(1)
-    assert handle.note.try_send(1) is False
-    with pytest.raises(PodDownError):
-        elsewhere(handle.count.blocking)
-    assert stage.address_book.waiting == 0
-
-
-@pytest.mark.spec("S5", "S2")
+@pytest.mark.spec("S2")
 @pytest.mark.guarantee("G127")
 @pytest.mark.parametrize("policy", WhenDown)
 def test_a_pod_that_is_gone_is_an_error_at_once_whatever_the_policy(stage: Stage, policy: WhenDown) -> None:
@@ -279,7 +246,6 @@ def test_a_pod_that_is_gone_is_an_error_at_once_whatever_the_policy(stage: Stage
     assert handle.note.try_send(1) is False
 
 
-@pytest.mark.spec("S5")
 @pytest.mark.guarantee("G127")
 @pytest.mark.real_time(reason="a thread that is really blocked")
 def test_a_plain_thread_waits_and_then_sends(stage: Stage) -> None:
@@ -299,7 +265,6 @@ def test_a_plain_thread_waits_and_then_sends(stage: Stage) -> None:
     assert stage.book == ["patience"]
 
 
-@pytest.mark.spec("S5")
 @pytest.mark.guarantee("G127")
 @pytest.mark.real_time(reason="a deadline on the machine's own clock")
 def test_a_plain_thread_waits_no_longer_than_it_is_to(stage: Stage) -> None:
@@ -314,7 +279,6 @@ def test_a_plain_thread_waits_no_longer_than_it_is_to(stage: Stage) -> None:
     assert stage.book == [1]
 
 
-@pytest.mark.spec("S5")
 @pytest.mark.guarantee("G128")
 def test_what_waits_is_delivered_in_order_before_anybody_else(stage: Stage) -> None:
     handle = stage.handle(WhenDown.QUEUE)
@@ -341,7 +305,6 @@ def test_what_waits_takes_its_context_along(stage: Stage) -> None:
     assert stage.book == [(1, "gloomy"), 2]
 
 
-@pytest.mark.spec("S5")
 @pytest.mark.guarantee("G128")
 def test_as_much_waits_as_may_and_one_more_is_refused() -> None:
     stage = Stage(capacity=3)
@@ -475,7 +438,6 @@ def test_an_incarnation_that_falls_at_once_leaves_them_waiting_for_the_next(stag
 # --- another policy ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("S5")
 def test_each_handle_has_its_own_policy(stage: Stage) -> None:
     handle = stage.handle(WhenDown.QUEUE)
     hasty = when_down(handle, WhenDown.FAIL)

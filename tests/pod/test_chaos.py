@@ -32,7 +32,7 @@ from bandstand.pod import (
     when_down,
 )
 from bandstand.supervision import Backoff
-from tests.pod.linking import linked, play, until
+from tests.pod.linking import linked, until
 from tests.soak.checks import unexpected_errors
 from tests.soak.pod_run import PodRun
 
@@ -197,22 +197,19 @@ def test_what_was_on_its_way_to_a_pod_that_has_ended_is_in_the_books(way: str) -
 
 
 @pytest.mark.guarantee("G155")
-def test_what_an_end_has_never_read_is_dead_when_it_has_said_goodbye() -> None:
-    async def main() -> None:
-        async with linked() as (near, far):
-            scribe = await near.handle()
-            for number in range(5):
-                scribe.note(number)
-            await until(lambda: near.link.stats().sent == 5)
-            # Written, and never read: the other side ends in this very moment, in good order.
-            near.link.transport.flush()
-            assert far.link.stats().received == 0
-            far.link.close("its pod has ended")
-            await until(lambda: near.downs == ["its pod has ended"])
-            stats = near.link.stats()
-            assert (stats.sent, stats.dead, stats.in_doubt) == (5, 5, 0)
-
-    play(main)
+async def test_what_an_end_has_never_read_is_dead_when_it_has_said_goodbye() -> None:
+    async with linked() as (near, far):
+        scribe = await near.handle()
+        for number in range(5):
+            scribe.note(number)
+        await until(lambda: near.link.stats().sent == 5)
+        # Written, and never read: the other side ends in this very moment, in good order.
+        near.link.transport.flush()
+        assert far.link.stats().received == 0
+        far.link.close("its pod has ended")
+        await until(lambda: near.downs == ["its pod has ended"])
+        stats = near.link.stats()
+        assert (stats.sent, stats.dead, stats.in_doubt) == (5, 5, 0)
 
 
 @pytest.mark.guarantee("G128")

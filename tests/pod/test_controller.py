@@ -27,10 +27,9 @@ from tests.pod.troupes import (
     PROCESS,
     Counter,
     Duo,
-    Gate,
-    in_thread,
     pod_in,
     solo,
+    standing,
     wait_phase,
 )
 
@@ -68,19 +67,6 @@ def test_a_pod_that_fails_is_started_again_and_the_handle_stays_good(
 
 @pytest.mark.slow
 @pytest.mark.guarantee("G157")
-@pytest.mark.spec("S2")
-@pytest.mark.parametrize("model", LIGHT)
-def test_always_starts_again_also_what_has_ended_in_good_order(model: ThreadModel) -> None:
-    with solo(model, ALWAYS) as troupe:
-        troupe.counter.leave()
-        event = wait_phase(troupe, "counter", RUNNING, number=2)
-        assert event.number == 2
-        phases = [event.phase for event in troupe.phases.history if event.number == 1]
-        assert phases == [PodPhase.PENDING, RUNNING, COMPLETED]
-
-
-@pytest.mark.slow
-@pytest.mark.guarantee("G157")
 @pytest.mark.spec("S2", "S5")
 @pytest.mark.parametrize("model", LIGHT)
 @pytest.mark.parametrize(("restart", "fails"), [(ON_FAILURE, False), (NEVER, False), (NEVER, True)], ids=str)
@@ -106,20 +92,6 @@ def test_every_final_end_is_pod_gone_with_the_reason(
         assert troupe.status().pod("counter").is_gone
 
 
-@pytest.mark.slow
-@pytest.mark.spec("S15", "S6")
-@pytest.mark.parametrize("model", LIGHT)
-def test_whoever_waits_for_a_restart_is_released_by_it(model: ThreadModel) -> None:
-    """Plain threads wait in the registry, all of them, and then each reaches the new incarnation."""
-    backoff = Backoff(initial=0.15)
-    with solo(model, ON_FAILURE, backoff=backoff) as troupe:
-        troupe.counter.crash()
-        wait_phase(troupe, "counter", PodPhase.PENDING, number=2)
-        results = [in_thread(troupe.counter.value.blocking) for _ in range(8)]
-        assert [result() for result in results] == [0] * 8
-        assert troupe.phases.of("counter").number == 2
-
-
 @pytest.mark.spec("S5")
 def test_a_handle_that_does_not_wait_is_told_that_the_pod_is_down() -> None:
     with solo(DEDICATED, ON_FAILURE, backoff=Backoff(initial=60.0, maximum=60.0)) as troupe:
@@ -129,18 +101,6 @@ def test_a_handle_that_does_not_wait_is_told_that_the_pod_is_down() -> None:
             when_down(troupe.counter, WhenDown.FAIL).add(1)
         with pytest.raises(PodTimeoutError, match="was not back within 50 ms"):
             when_down(troupe.counter, WhenDown.WAIT, timeout=0.05).add(1)
-
-
-@pytest.mark.spec("S5")
-def test_what_is_queued_for_a_pod_that_is_down_arrives_in_order() -> None:
-    with solo(DEDICATED, ON_FAILURE, backoff=Backoff(initial=0.1)) as troupe:
-        troupe.counter.crash()
-        wait_phase(troupe, "counter", PodPhase.PENDING, number=2)
-        queued = when_down(troupe.counter, WhenDown.QUEUE, timeout=PATIENCE)
-        for n in range(1, 11):
-            queued.add(n)
-        wait_phase(troupe, "counter", RUNNING, number=2)
-        assert troupe.counter.value.blocking() == 55
 
 
 @pytest.mark.guarantee("G158")
@@ -226,19 +186,6 @@ def test_a_process_that_goes_is_started_again_with_a_reason(how: str, sentence: 
         failed = [event for event in troupe.phases.history if event.phase is FAILED]
         assert len(failed) == 1
         assert sentence in failed[0].reason
-
-
-@pytest.mark.slow
-@pytest.mark.guarantee("G161")
-@pytest.mark.spec("S19")
-def test_a_killed_process_is_started_again() -> None:
-    with solo(PROCESS, ON_FAILURE) as troupe:
-        pid, _ = troupe.counter.place.blocking()
-        os.kill(pid, 9)
-        wait_phase(troupe, "counter", RUNNING, number=2)
-        failed = [event for event in troupe.phases.history if event.phase is FAILED]
-        assert "killed by SIGKILL" in failed[0].reason
-        assert troupe.counter.value.blocking() == 0
 
 
 @pytest.mark.guarantee("G161")
@@ -358,12 +305,9 @@ def test_with_the_kubelet_really_blocked_connect_ends_in_time_and_health_shows_i
         blocker = pod(thread=COOPERATIVE).expose(Counter)
         victim = pod(restart=ON_FAILURE).expose(Counter)
 
-    gate = Gate()
     with Stuck() as troupe:
-        try:
-            assert bool(troupe.health(timeout=PATIENCE))
-            troupe.blocker.stand(gate)
-            assert gate.reached.wait(PATIENCE)
+        assert bool(troupe.health(timeout=PATIENCE))
+        with standing(troupe.blocker):
             # Nobody can start it again now.
             end = troupe.victim.ended.future()
             troupe.victim.crash()
@@ -381,8 +325,6 @@ def test_with_the_kubelet_really_blocked_connect_ends_in_time_and_health_shows_i
             assert "has not answered for" in str(health)
             # It does not wait for ever, and says what is known without the kubelet.
             assert troupe.status(timeout=0.1).pod("blocker").phase is RUNNING
-        finally:
-            gate.open()
         wait_phase(troupe, "victim", RUNNING, number=2)
         assert bool(troupe.health(timeout=PATIENCE))
 
@@ -391,17 +333,11 @@ def test_with_the_kubelet_really_blocked_connect_ends_in_time_and_health_shows_i
 @pytest.mark.spec("S18")
 @pytest.mark.parametrize("model", [DEDICATED])
 def test_a_pod_that_is_stuck_is_named(model: ThreadModel) -> None:
-    gate = Gate()
-    with solo(model) as troupe:
-        try:
-            troupe.counter.stand(gate)
-            assert gate.reached.wait(PATIENCE)
-            health = troupe.health(timeout=0.1)
-            assert health.is_kubelet_prompt
-            assert health.stuck == ("counter",)
-            assert troupe.status(timeout=0.05).pod("counter").waiting is None
-        finally:
-            gate.open()
+    with solo(model) as troupe, standing(troupe.counter):
+        health = troupe.health(timeout=0.1)
+        assert health.is_kubelet_prompt
+        assert health.stuck == ("counter",)
+        assert troupe.status(timeout=0.05).pod("counter").waiting is None
 
 
 @pytest.mark.spec("S18")

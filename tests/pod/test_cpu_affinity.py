@@ -18,7 +18,7 @@ from bandstand.pod.cpu_affinity import allow_cores, pin, process_cores, unpin
 
 T = TypeVar("T")
 
-pytestmark = pytest.mark.spec("S9")
+pytestmark = [pytest.mark.spec("S9"), pytest.mark.guarantee("G142")]
 
 HERE = sorted(os.sched_getaffinity(0))
 
@@ -47,20 +47,13 @@ def listed_cores() -> str:
     return found[1]
 
 
-@pytest.mark.guarantee("G142")
 @pytest.mark.parametrize("core", HERE[:4])
 def test_a_thread_is_pinned_and_the_kernel_says_so(core: int, caplog: pytest.LogCaptureFixture) -> None:
+    """The fixture checks that the thread of the test is not."""
     assert on_thread(lambda: (pin(core, "pod 'engine'"), listed_cores())) == (True, str(core))
     assert caplog.records == []
 
 
-@pytest.mark.guarantee("G142")
-def test_others_are_not_pinned() -> None:
-    assert on_thread(lambda: pin(HERE[0], "pod 'engine'"))
-    assert sorted(os.sched_getaffinity(0)) == HERE
-
-
-@pytest.mark.guarantee("G142")
 @pytest.mark.parametrize("core", [max(HERE) + 1000, 10**9, 10**30])
 def test_a_core_that_is_not_there_is_a_warning(core: int, caplog: pytest.LogCaptureFixture) -> None:
     is_pinned, cores = on_thread(lambda: (pin(core, "pod 'engine'"), sorted(os.sched_getaffinity(0))))
@@ -75,7 +68,6 @@ def test_a_core_that_is_not_there_is_a_warning(core: int, caplog: pytest.LogCapt
     )
 
 
-@pytest.mark.guarantee("G142")
 def test_a_platform_without_is_a_warning(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -92,7 +84,6 @@ def test_a_platform_without_is_a_warning(
     assert len(caplog.records) == 1
 
 
-@pytest.mark.guarantee("G142")
 def test_an_operating_system_that_does_otherwise_is_a_warning(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -111,7 +102,6 @@ def test_an_operating_system_that_does_otherwise_is_a_warning(
     )
 
 
-@pytest.mark.guarantee("G142")
 @pytest.mark.skipif(len(HERE) < 2, reason="one core is all there is")
 def test_what_a_pinned_thread_starts_can_be_let_go() -> None:
     def child() -> tuple[str, list[int]]:
@@ -126,7 +116,6 @@ def test_what_a_pinned_thread_starts_can_be_let_go() -> None:
     assert on_thread(parent) == (str(HERE[1]), HERE)
 
 
-@pytest.mark.guarantee("G142")
 def test_who_was_never_pinned_stays_where_he_is(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[object] = []
 
@@ -139,7 +128,6 @@ def test_who_was_never_pinned_stays_where_he_is(monkeypatch: pytest.MonkeyPatch)
     assert calls == []
 
 
-@pytest.mark.guarantee("G142")
 def test_home_is_what_it_was_before_the_first_was_pinned() -> None:
     def pinned() -> tuple[bool, frozenset[int] | None]:
         return pin(HERE[0], "pod 'engine'"), process_cores()
@@ -147,7 +135,6 @@ def test_home_is_what_it_was_before_the_first_was_pinned() -> None:
     assert on_thread(pinned) == (True, frozenset(HERE))
 
 
-@pytest.mark.guarantee("G142")
 def test_cores_that_are_none_are_left_out() -> None:
     allow_cores({max(HERE) + 1000})
     assert sorted(os.sched_getaffinity(0)) == HERE
@@ -175,7 +162,6 @@ class Leaving(Actor):
         self.stop()
 
 
-@pytest.mark.guarantee("G142")
 @pytest.mark.spec("S8")
 @pytest.mark.skipif(len(HERE) < 2, reason="one core is all there is")
 @pytest.mark.real_time(reason="threads are real")
@@ -196,7 +182,6 @@ def test_a_kubelet_and_its_pods_are_where_their_troupe_says_and_nobody_else_is()
     assert listed_cores() == everywhere
 
 
-@pytest.mark.guarantee("G142")
 @pytest.mark.skipif(len(HERE) < 2, reason="one core is all there is")
 @pytest.mark.real_time(reason="threads are real")
 def test_the_main_pod_gives_its_core_back_to_whoever_has_lent_the_thread() -> None:

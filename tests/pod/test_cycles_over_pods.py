@@ -17,12 +17,7 @@ from bandstand.pod.enums import ThreadModel
 from bandstand.pod.spec import PodSpec
 from tests.pod.troupes import COOPERATIVE, DEDICATED, MAIN, PATIENCE, PROCESS
 
-pytestmark = [
-    pytest.mark.guarantee("G296"),
-    pytest.mark.real_time(reason="threads live in real time"),
-]
-
-PATIENT_MS = int(PATIENCE * 1000)
+pytestmark = [pytest.mark.guarantee("G296"), pytest.mark.real_time(reason="threads live in real time")]
 
 
 class Next(Directory):
@@ -37,11 +32,11 @@ class Alpha(Actor):
 
     @ask(raises=AskCycleError)
     async def begin(self, depth: int) -> str:
-        return await self.peers.beta.second.within(PATIENT_MS / 1000)(depth)
+        return await self.peers.beta.second.within(PATIENCE)(depth)
 
     @ask(raises=AskCycleError)
     async def begin_late(self) -> str:
-        reply = self.peers.beta.second.within(PATIENT_MS / 1000)(2)
+        reply = self.peers.beta.second.within(PATIENCE)(2)
         # By then the other one usually waits for this one; if not, it closes the cycle itself.
         await asyncio.sleep(0.05)
         return await reply
@@ -62,10 +57,10 @@ class Beta(Actor):
     @ask(raises=AskCycleError)
     async def second(self, depth: int) -> str:
         if depth == 2:
-            return await self.peers.alpha.name.within(PATIENT_MS / 1000)()
+            return await self.peers.alpha.name.within(PATIENCE)()
         if depth == 0:
-            return await self.peers.alpha.peek.within(PATIENT_MS / 1000)()
-        return await self.peers.gamma.third.within(PATIENT_MS / 1000)()
+            return await self.peers.alpha.peek.within(PATIENCE)()
+        return await self.peers.gamma.third.within(PATIENCE)()
 
 
 class Gamma(Actor):
@@ -74,7 +69,7 @@ class Gamma(Actor):
 
     @ask(raises=AskCycleError)
     async def third(self) -> str:
-        return await self.peers.alpha.name.within(PATIENT_MS / 1000)()
+        return await self.peers.alpha.name.within(PATIENCE)()
 
     @ask
     def name(self) -> str:
@@ -120,7 +115,7 @@ PROCESSES = {
 def test_the_ask_that_closes_a_cycle_is_refused(layout: dict[str, PodSpec], depth: int, last: str) -> None:
     with Circle(layout=layout) as troupe:
         with pytest.raises(AskCycleError) as caught:
-            troupe.alpha.begin.within(PATIENT_MS / 1000).blocking(depth)
+            troupe.alpha.begin.within(PATIENCE).blocking(depth)
         told = str(caught.value)
         assert told.startswith(f"'{last}' <ActorId ")
         assert "asks 'alpha' <ActorId" in told
@@ -134,7 +129,7 @@ def test_the_ask_that_closes_a_cycle_is_refused(layout: dict[str, PodSpec], dept
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 def test_an_ask_that_may_be_handled_out_of_turn_is_none(layout: dict[str, PodSpec]) -> None:
     with Circle(layout=layout) as troupe:
-        assert troupe.alpha.begin.within(PATIENT_MS / 1000).blocking(0) == "peeked"
+        assert troupe.alpha.begin.within(PATIENCE).blocking(0) == "peeked"
 
 
 @pytest.fixture(scope="module", params=PROCESSES.values(), ids=list(PROCESSES))
@@ -150,7 +145,7 @@ def test_a_cycle_through_a_process_is_found(circle: Circle) -> None:
         with pytest.raises(
             AskCycleError, match="they would wait for each other until their deadlines"
         ) as caught:
-            circle.alpha.begin.within(PATIENT_MS / 1000).blocking(depth)
+            circle.alpha.begin.within(PATIENCE).blocking(depth)
         told = str(caught.value)
         assert "Alpha.name()" in told
         assert "Beta.second()" in told
@@ -158,21 +153,21 @@ def test_a_cycle_through_a_process_is_found(circle: Circle) -> None:
         # All go on answering.
         assert circle.alpha.name.blocking() == "alpha"
         assert circle.gamma.name.blocking() == "gamma"
-        assert circle.beta.second.within(PATIENT_MS / 1000).blocking(2) == "alpha"
+        assert circle.beta.second.within(PATIENCE).blocking(2) == "alpha"
 
 
 @pytest.mark.slow
 def test_an_ask_through_a_process_may_be_handled_out_of_turn(circle: Circle) -> None:
-    assert circle.alpha.begin.within(PATIENT_MS / 1000).blocking(0) == "peeked"
-    assert circle.alpha.begin.within(PATIENT_MS / 1000).blocking(0) == "peeked"
+    assert circle.alpha.begin.within(PATIENCE).blocking(0) == "peeked"
+    assert circle.alpha.begin.within(PATIENCE).blocking(0) == "peeked"
     assert circle.alpha.name.blocking() == "alpha"
 
 
 @pytest.mark.slow
 def test_a_chain_through_processes_is_no_cycle(circle: Circle) -> None:
     # Many wait at once for those that wait themselves.
-    chains = [circle.beta.second.within(PATIENT_MS / 1000).future(1) for _ in range(50)]
-    names = [circle.alpha.name.within(PATIENT_MS / 1000).future() for _ in range(50)]
+    chains = [circle.beta.second.within(PATIENCE).future(1) for _ in range(50)]
+    names = [circle.alpha.name.within(PATIENCE).future() for _ in range(50)]
     assert [each.result(PATIENCE) for each in chains] == ["alpha"] * 50
     assert [each.result(PATIENCE) for each in names] == ["alpha"] * 50
 
@@ -180,13 +175,13 @@ def test_a_chain_through_processes_is_no_cycle(circle: Circle) -> None:
 @pytest.mark.slow
 def test_a_wait_that_begins_after_its_ask_closes_a_cycle(circle: Circle) -> None:
     with pytest.raises(AskCycleError):
-        circle.alpha.begin_late.within(PATIENT_MS / 1000).blocking()
+        circle.alpha.begin_late.within(PATIENCE).blocking()
     assert circle.alpha.name.blocking() == "alpha"
 
 
 @pytest.mark.slow
 def test_many_cycles_at_once_all_end(circle: Circle) -> None:
-    begun = [circle.alpha.begin.within(PATIENT_MS / 1000).future(2 + turn % 2) for turn in range(30)]
+    begun = [circle.alpha.begin.within(PATIENCE).future(2 + turn % 2) for turn in range(30)]
     for each in begun:
         with pytest.raises(AskCycleError):
             each.result(PATIENCE)
@@ -195,15 +190,11 @@ def test_many_cycles_at_once_all_end(circle: Circle) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("depth", [2, 3])
-def test_a_cycle_through_the_main_pod_and_a_process_is_found(depth: int) -> None:
+async def test_a_cycle_through_the_main_pod_and_a_process_is_found(depth: int) -> None:
     layout = grouped(a=(MAIN, "alpha"), b=(PROCESS, "beta"), c=(PROCESS, "gamma"))
-
-    async def main() -> None:
-        async with Circle(layout=layout) as troupe:
-            with pytest.raises(AskCycleError, match=r"Alpha\.name\(\)"):
-                await troupe.alpha.begin.within(PATIENT_MS / 1000)(depth)
-            assert await troupe.alpha.begin.within(PATIENT_MS / 1000)(0) == "peeked"
-            assert await troupe.alpha.name() == "alpha"
-            assert await troupe.gamma.name() == "gamma"
-
-    asyncio.run(main())
+    async with Circle(layout=layout) as troupe:
+        with pytest.raises(AskCycleError, match=r"Alpha\.name\(\)"):
+            await troupe.alpha.begin.within(PATIENCE)(depth)
+        assert await troupe.alpha.begin.within(PATIENCE)(0) == "peeked"
+        assert await troupe.alpha.name() == "alpha"
+        assert await troupe.gamma.name() == "gamma"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextvars import ContextVar
 from datetime import timedelta
 from typing import Any, Generic, Protocol, TypeVar
@@ -13,7 +12,7 @@ from bandstand.actor import Actor, Implements, Interface, WhenDown, tell
 from bandstand.actor.handle import Handle
 from bandstand.actor.reply import UNSET_TIMEOUT
 from bandstand.core import LoopConfig, Overflow
-from bandstand.errors import DeclarationError, InvalidArgumentError
+from bandstand.errors import DeclarationError
 from bandstand.pod.declaration import ExposedRole, HiddenRole, PodOptions, checked_plan, nested, pod
 from bandstand.pod.deployment import Troupe
 from bandstand.pod.directory import Directory, DirectoryRequest, directory
@@ -21,7 +20,6 @@ from bandstand.pod.enums import ThreadModel
 from bandstand.pod.spec import PodSpec
 from bandstand.supervision import Backoff, Intensity, RestartPolicy
 from tests.pod.declaring import (
-    Config,
     Display,
     Engine,
     EnginePeers,
@@ -96,12 +94,7 @@ def test_every_option_arrives() -> None:
     assert {name: getattr(made.pods[0], name) for name in options} == options
     assert (made.core, made.stop_timeout) == (1, 0.005)
     read = made.pods[0].roles[0]
-    assert (read.mailbox, read.overflow, read.ask_timeout, read.args) == (
-        3,
-        Overflow.DROP_OLDEST,
-        None,
-        (5,),
-    )
+    assert (read.mailbox, read.overflow, read.ask_timeout, read.args) == (3, Overflow.DROP_OLDEST, None, (5,))
 
 
 def test_durations_are_seconds_or_timedeltas_and_are_kept_in_seconds() -> None:
@@ -123,15 +116,6 @@ def test_on_the_class_a_declaration_is_itself_and_on_a_troupe_its_handle() -> No
     assert repr(Studio.vsync) == "<exposed role 'vsync': Vsync>"
     assert repr(Studio.config) == "<hidden role 'config': Config>"
     assert isinstance(studio.vsync, Handle)
-    with pytest.raises(
-        AttributeError,
-        match=r"^Studio.config is not exposed: only its own pod can use it; declare it with expose",
-    ):
-        _ = studio.config
-    with pytest.raises(
-        AttributeError, match=r"^Studio.vsync is a role and cannot be set: pass a layout to use another actor"
-    ):
-        studio.vsync = 5
     with pytest.raises(AttributeError, match=r"^Studio.config is a role"):
         studio.config = 5
 
@@ -234,45 +218,61 @@ def test_plain_methods_and_attributes_are_left_alone() -> None:
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("G132")
-def test_a_name_that_every_troupe_has() -> None:
-    assert refusal(layout=pod().of(Vsync)) == (
-        "Made.layout is reserved: every troupe has that attribute; choose another name"
-    )
-    assert "Made.carries is reserved" in refusal(carries=pod())
-    assert "Made.stop_timeout is reserved" in refusal(stop_timeout=nested(Studio))
-    assert refusal(_vsync=pod().of(Vsync)).startswith("Made._vsync starts with an underscore")
+NO_CLASS = "which has no actor class: call .of(TheClass) or .expose(TheClass)"
+NO_ACTOR = "is not an actor class: pass a class derived from Actor"
+NO_CALL = "cannot be called with these arguments: "
+SHOULD_KEEP = "with a Display: declare a class that derives from that"
+# Untyped: not all of these are classes.
+NO_ACTORS: tuple[Any, ...] = (5, None, Vsync(), "Vsync", Vsync.tick)
 
 
+@pytest.mark.guarantee("G132", "G133")
 @pytest.mark.parametrize(
-    "name", ["start", "stop", "play", "wait", "status", "health", "phases", "stats", "failure"]
+    ("base", "attributes", "said"),
+    [
+        (Troupe, {"carries": pod()}, "Made.carries is reserved"),
+        (Troupe, {"stop_timeout": nested(Studio)}, "Made.stop_timeout is reserved"),
+        *(
+            (Troupe, {name: pod().of(Vsync)}, f"Made.{name} is reserved")
+            for name in ("start", "stop", "play", "wait", "status", "health", "phases", "stats", "failure")
+        ),
+        (Studio, {"engine_pod": pod().of(Vsync)}, "Made.engine_pod overrides pod(...) with <hidden role"),
+        (Studio, {"config": pod().expose(Display)}, SHOULD_KEEP),
+        (Studio, {"vsync": loose_pod().expose(5)}, "Made.vsync: 5 is not an actor class"),
+        (Troupe, {"config": pod().of}, NO_CLASS),
+        (Troupe, {"config": pod}, NO_CLASS),
+        (Studio, {"other": Studio.vsync}, "the same declaration as 'vsync'"),
+        (Troupe, dict.fromkeys("pq", pod()), "Made.q is the same declaration as 'p'"),
+        *((Troupe, {"vsync": loose_pod().of(wrong)}, NO_ACTOR) for wrong in NO_ACTORS),
+        (Troupe, {"it": loose_pod().of(Vsync, 1, 2)}, f"{NO_CALL}too many positional arguments"),
+        (Troupe, {"it": loose_pod().of(Vsync, fsp=5)}, f"{NO_CALL}got an unexpected keyword argument 'fsp'"),
+        (Troupe, {"it": loose_pod().expose(Engine)}, f"{NO_CALL}missing a required argument: 'peers'"),
+        *(
+            (Troupe, {"vsync": loose_pod(**{field: value}).of(Vsync)}, f"Made: pod 'vsync': {field} is ")
+            for field, value in (
+                *(
+                    ("thread", "main"),
+                    ("restart", None),
+                    ("core", -1),
+                    ("when_down", 5),
+                    ("down_timeout", -1),
+                ),
+                *(("period", 0), ("period", True), ("max_restarts", -1), ("max_restarts", 1.0)),
+                *(("stop_timeout", "1"), ("stop_timeout", True)),
+            )
+        ),
+        (Troupe, {"it": loose_pod().role(mailbox=-1).of(Vsync)}, "Made: role 'it': mailbox is -1"),
+        (Troupe, {"it": loose_pod().role(ask_timeout="x").of(Vsync)}, "Made: role 'it': ask_timeout is 'x'"),
+        (Troupe, {"carries": ("request_id",)}, "carries has 'request_id': pass ContextVars"),
+        (Troupe, {"carries": ContextVar("alone")}, "Made.carries is <ContextVar"),
+    ],
 )
-def test_a_name_that_those_have_that_really_play(name: str) -> None:
-    assert refusal(Troupe, **{name: pod().of(Vsync)}).startswith(f"Made.{name} is reserved")
+def test_a_wrong_declaration_is_refused(base: type, attributes: dict[str, Any], said: str) -> None:
+    """The others are in `test_error_texts`."""
+    assert said in refusal(base, **attributes)
 
 
-@pytest.mark.guarantee("G133")
-def test_an_override_that_is_none() -> None:
-    assert refusal(Studio, vsync=5) == (
-        "Made.vsync overrides <exposed role 'vsync': Vsync> with 5: override it with a declaration of the same kind"
-    )
-    assert refusal(Studio, engine_pod=pod().of(Vsync)) == (
-        "Made.engine_pod overrides pod(...) with <hidden role 'engine_pod': Vsync>: override it with a declaration of the same kind"
-    )
-
-
-@pytest.mark.guarantee("G133")
-def test_an_override_by_which_what_is_typed_as_the_base_would_lie() -> None:
-    assert refusal(Studio, vsync=pod().of(Vsync)) == (
-        "Made.vsync overrides <exposed role 'vsync': Vsync> and hides it: declare it with expose()"
-    )
-    assert refusal(Studio, vsync=pod().expose(Display)) == (
-        "Made.vsync overrides <exposed role 'vsync': Vsync> with a Display: declare a class that derives from that"
-    )
-    assert refusal(Studio, config=pod().expose(Display)).endswith(
-        "with a Display: declare a class that derives from that"
-    )
-    assert "Made.vsync: 5 is not an actor class" in refusal(Studio, vsync=loose_pod().expose(5))
+def test_an_override_may_have_a_class_derived_from_that_of_the_base() -> None:
     troupe_of(Studio, vsync=pod().expose(FakeVsync), config=Studio.engine_pod.expose(OtherConfig))
 
 
@@ -285,108 +285,6 @@ def test_a_pod_may_come_after_its_roles() -> None:
     }
 
 
-@pytest.mark.guarantee("G132")
-def test_a_declaration_without_a_class() -> None:
-    left_open = "which has no actor class: call .of(TheClass) or .expose(TheClass)"
-    assert refusal(config=pod().role(ask_timeout=0.005)) == f"Made.config is pod(...).role(...), {left_open}"
-    assert left_open in refusal(config=pod().of)
-    assert left_open in refusal(config=pod)
-
-
-@pytest.mark.guarantee("G132")
-def test_a_pod_without_roles() -> None:
-    assert refusal(engine_pod=pod()) == (
-        "Made: pod 'engine_pod' has no roles: add one, with engine_pod.of(...) or engine_pod.expose(...)"
-    )
-
-
-@pytest.mark.guarantee("G132")
-def test_one_declaration_under_two_names() -> None:
-    one = pod().of(Vsync)
-    assert refusal(a=one, b=one) == "Made.b is the same declaration as 'a': declare each of them"
-    assert "the same declaration as 'vsync'" in refusal(Studio, other=Studio.vsync)
-    both = pod()
-    assert "Made.q is the same declaration as 'p'" in refusal(p=both, q=both)
-
-
-@pytest.mark.guarantee("G132")
-def test_two_roles_in_a_pod_without_a_name() -> None:
-    both = pod()
-    assert refusal(a=both.of(Vsync), b=both.of(Vsync)) == (
-        "Made: roles 'a' and 'b' share a pod that has no name: make the pod an attribute of the class"
-    )
-
-
-@pytest.mark.guarantee("G132")
-def test_a_kind_that_is_no_class_of_actors() -> None:
-    wrong: Any
-    for wrong in (dict, 5, None, Vsync(), "Vsync", Vsync.tick):
-        said = refusal(vsync=loose_pod().of(wrong))
-        assert said.startswith("Made.vsync: ")
-        assert "is not an actor class: pass a class derived from Actor" in said
-
-
-@pytest.mark.guarantee("G132")
-@pytest.mark.parametrize(
-    ("declaration", "why"),
-    [
-        (loose_pod().of(Vsync, 1, 2), "too many positional arguments"),
-        (loose_pod().of(Vsync, fsp=5), "got an unexpected keyword argument 'fsp'"),
-        (loose_pod().expose(Engine), "missing a required argument: 'peers'"),
-        (loose_pod().of(Display, 5), "too many positional arguments"),
-    ],
-)
-def test_arguments_that_do_not_fit(declaration: Any, why: str) -> None:
-    assert re.fullmatch(
-        rf"Made: role 'it': \w+\(.*\).* cannot be called with these arguments: {why}", refusal(it=declaration)
-    )
-
-
-@pytest.mark.guarantee("G132")
-def test_options_that_have_no_sense_say_which() -> None:
-    assert refusal(display=pod(thread=ThreadModel.MAIN, restart=RestartPolicy.ALWAYS).of(Display)) == (
-        "Made: pod 'display': thread is MAIN and restart is ALWAYS: the main thread cannot be restarted; pass "
-        "RestartPolicy.NEVER"
-    )
-    main = {name: pod(thread=ThreadModel.MAIN).of(Display) for name in ("a", "b")}
-    assert (
-        refusal(**main) == "Made: troupe 'Made': pods 'a' and 'b' both use the main thread: only one pod can"
-    )
-    for options, field in (
-        ({"thread": "main"}, "thread"),
-        ({"restart": None}, "restart"),
-        ({"core": -1}, "core"),
-        ({"when_down": 5}, "when_down"),
-        ({"down_timeout": -1}, "down_timeout"),
-        ({"period": 0}, "period"),
-        ({"period": True}, "period"),
-        ({"max_restarts": -1}, "max_restarts"),
-        ({"max_restarts": 1.0}, "max_restarts"),
-        ({"stop_timeout": "1"}, "stop_timeout"),
-        ({"stop_timeout": True}, "stop_timeout"),
-    ):
-        assert refusal(vsync=loose_pod(**options).of(Vsync)).startswith(f"Made: pod 'vsync': {field} is ")
-    assert refusal(vsync=loose_pod().role(mailbox=-1).of(Vsync)).startswith(
-        "Made: role 'vsync': mailbox is -1"
-    )
-    assert refusal(vsync=loose_pod().role(ask_timeout="x").of(Vsync)).startswith(
-        "Made: role 'vsync': ask_timeout is 'x'"
-    )
-
-
-def test_what_it_carries_is_context_variables() -> None:
-    assert refusal(carries=[request_id]).startswith("Made.carries is [<ContextVar")
-    assert (
-        refusal(carries=("request_id",)) == "Made: troupe 'Made': carries has 'request_id': pass ContextVars"
-    )
-    assert refusal(carries=ContextVar("alone")).startswith("Made.carries is <ContextVar")
-
-
-def test_a_troupe_without_pods_cannot_be_started() -> None:
-    with pytest.raises(InvalidArgumentError, match=r"^troupe 'Troupe' has no pods"):
-        checked_plan(Troupe, None)
-
-
 # --- directories ------------------------------------------------------------------------------------------------------
 
 
@@ -397,42 +295,6 @@ def wish(**names: Any) -> Any:
 
 class Solo(Actor):
     def __init__(self, *peers: Any, **more: Any) -> None: ...
-
-
-def refused_wish(**names: Any) -> str:
-    """Why an actor of another pod cannot have this directory in the studio."""
-    said = refusal(Studio, solo=pod().of(Solo, directory(wish(**names))))
-    assert said.startswith("Made: role 'solo': Peers needs ")
-    return said.removeprefix("Made: role 'solo': Peers needs ")
-
-
-@pytest.mark.guarantee("G132")
-def test_a_wish_for_nobody() -> None:
-    assert refused_wish(vsink=Any) == "'vsink', but there is no such role (did you mean 'vsync'?)"
-    assert refused_wish(zebra=Any) == (
-        "'zebra', but there is no such role: there is vsync, engine, config, display, solo"
-    )
-    assert refused_wish(engine_pod=Any) == (
-        "'engine_pod', but there is no such role: 'engine_pod' is a pod; use the name of one of its roles"
-    )
-
-
-@pytest.mark.guarantee("G134")
-@pytest.mark.guarantee("G132")
-def test_a_wish_for_somebody_who_is_hidden() -> None:
-    assert refused_wish(config=Config) == (
-        "'config', which is in pod 'engine_pod' and not exposed: expose it, or put both in one pod"
-    )
-
-
-@pytest.mark.guarantee("G132")
-def test_a_wish_for_somebody_of_another_class() -> None:
-    assert refused_wish(vsync=Engine) == "'vsync' to be a Engine, but it is a Vsync"
-    assert refused_wish(vsync=FakeVsync) == "'vsync' to be a FakeVsync, but it is a Vsync"
-    assert refused_wish(vsync=int) == "'vsync' to be a int, but it is a Vsync"
-    # As it is known in the module of the directory, which is this one.
-    assert refused_wish(vsync="Engine") == "'vsync' to be a Engine, but it is a Vsync"
-    assert refused_wish(vsync=Settings) == "'vsync' to be a Settings, but it is a Vsync, which has no find"
 
 
 @pytest.mark.guarantee("G132")
@@ -462,9 +324,28 @@ class Store(Implements[Storing[int]]):
     def put(self, thing: int) -> None: ...
 
 
+@pytest.mark.guarantee("G132")
+@pytest.mark.parametrize(
+    ("name", "hint", "said"),
+    [
+        ("zebra", Any, "'zebra', but there is no such role: there is vsync, engine, config, display, solo"),
+        ("vsync", FakeVsync, "'vsync' to be a FakeVsync, but it is a Vsync"),
+        ("vsync", int, "'vsync' to be a int, but it is a Vsync"),
+        # As it is known in the module of the directory, which is this one.
+        ("vsync", "Engine", "'vsync' to be a Engine, but it is a Vsync"),
+        ("vsync", Settings, "'vsync' to be a Settings, but it is a Vsync, which has no find"),
+        ("engine", Ticking, "'engine' to be a Ticking, but it is a Engine, which has no tick"),
+        ("vsync", Shelf[int], "'vsync' to be a Shelf, but it is a Vsync"),
+    ],
+)
+def test_a_directory_that_cannot_be_filled_is_refused(name: str, hint: Any, said: str) -> None:
+    """The others are in `test_error_texts`."""
+    solo = pod().of(Solo, directory(wish(**{name: hint})))
+    assert refusal(Studio, solo=solo) == f"Made: role 'solo': Peers needs {said}"
+
+
 def test_a_protocol_is_met_by_whoever_has_its_methods() -> None:
     troupe_of(Studio, solo=pod().of(Solo, directory(wish(vsync=Ticking))))
-    assert refused_wish(engine=Ticking) == "'engine' to be a Ticking, but it is a Engine, which has no tick"
     troupe_of(effects=nested(Effects), solo=pod().of(Solo, directory(wish(effects=Reverberating))))
     said = refusal(effects=nested(Effects), solo=pod().of(Solo, directory(wish(effects=Ticking))))
     assert said.endswith("needs 'effects' to be a Ticking, but it is a Effects, which has no ended")
@@ -472,25 +353,16 @@ def test_a_protocol_is_met_by_whoever_has_its_methods() -> None:
 
 def test_wishes_with_arguments_are_for_the_class() -> None:
     shelves = {"shelf": pod().expose(Shelf[int]), "store": pod().expose(Store)}
-    for hint in (
-        {"shelf": Shelf[int]},
-        {"shelf": Shelf},
-        {"shelf": T},
-        {"store": Storing[int]},
-        {"store": Storing},
+    for name, hint in (
+        *(("shelf", Shelf[int]), ("shelf", Shelf), ("shelf", T)),
+        *(("store", Storing[int]), ("store", Storing)),
     ):
-        troupe_of(**shelves, solo=pod().of(Solo, directory(wish(**hint))))
-    assert refused_wish(vsync=Shelf[int]) == "'vsync' to be a Shelf, but it is a Vsync"
+        troupe_of(**shelves, solo=pod().of(Solo, directory(wish(**{name: hint}))))
 
 
 def test_a_wish_inside_of_something_else_would_never_be_fulfilled() -> None:
     wanted = loose_directory(EnginePeers)
-    for inside, word in (
-        ([wanted], "list"),
-        ((wanted,), "tuple"),
-        ({"a": wanted}, "dict"),
-        ({wanted}, "set"),
-    ):
+    for inside, word in (((wanted,), "tuple"), ({"a": wanted}, "dict"), ({wanted}, "set")):
         assert refusal(Studio, solo=pod().of(Solo, inside)) == (
             f"Made: role 'solo': a directory() is inside a {word}: pass it directly as an argument"
         )
@@ -528,8 +400,6 @@ def test_a_troupe_inside_is_read_and_has_its_place() -> None:
     outer: Any = Outer()
     assert type(outer.effects) is Effects
     assert repr(Outer.effects) == "<nested troupe 'effects': Effects>"
-    with pytest.raises(AttributeError, match=r"Outer.effects is a nested troupe and cannot be set"):
-        outer.effects = 5
     assert [*Outer.layout()] == ["solo"]
     assert checked_plan(Outer, None) is Outer.__deployment_plan__
 
@@ -546,15 +416,8 @@ def test_a_troupe_inside_can_have_another_layout() -> None:
 @pytest.mark.parametrize(
     ("declaration", "why"),
     [
-        (
-            nested(Effects, watched=False, restart=RestartPolicy.ALWAYS),
-            "watched is False and restart is ALWAYS",
-        ),
         (nested(Effects, restart="always"), "restart is 'always': pass one of"),  # type: ignore[arg-type]  # wrong on purpose
-        (nested(Effects, watched=None), "watched is None: pass True or False"),  # type: ignore[arg-type]  # likewise
-        (nested(Vsync), "troupe is <class"),  # type: ignore[type-var]  # likewise
         (nested(Effects()), "troupe is <tests.pod"),  # type: ignore[arg-type]  # likewise
-        (nested(Studio), "pod 'display' uses the main thread, which only the outermost troupe can"),
         (nested(Effects, layout={}), "the layout of troupe 'Effects': role 'reverb' is in no pod"),
     ],
 )
@@ -567,11 +430,6 @@ def test_what_a_directory_wants_of_a_troupe_inside() -> None:
     effects = nested(Effects)
     assert refusal(effects=effects, solo=pod().of(Solo, directory(wish(effects=Studio)))) == (
         "Made: role 'solo': Peers needs 'effects' to be a Studio, but it is a Effects"
-    )
-    far = pod(thread=ThreadModel.PROCESS).of(Solo, directory(EffectPeers))
-    assert refusal(effects=nested(Effects), solo=far) == (
-        "Made: role 'solo': EffectPeers needs 'effects', a nested troupe, which the process of pod 'solo' cannot reach: "
-        "put the role into a pod with another thread model"
     )
     said = refusal(effects=nested(Effects), solo=pod().of(Solo, directory(wish(reverb=Vsync))))
     assert said.endswith("needs 'reverb', but there is no such role: there is solo, effects")

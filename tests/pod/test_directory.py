@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 import pytest
 
 from bandstand.actor import ActorSystem
-from bandstand.errors import DeclarationError, InvalidArgumentError
+from bandstand.errors import InvalidArgumentError
 from bandstand.pod.directory import Directory, DirectoryRequest, directory, fill_directories, requests_in
 from tests.pod.declaring import Config, EnginePeers, Vsync, loose_directory
 
-pytestmark = pytest.mark.spec("S13")
+pytestmark = [pytest.mark.spec("S13"), pytest.mark.guarantee("G134")]
 
 loose_peers: Any = EnginePeers
 
@@ -23,7 +23,6 @@ class More(EnginePeers):
     plain = 6
 
 
-@pytest.mark.guarantee("G134")
 def test_a_test_makes_one_by_hand() -> None:
     with ActorSystem() as loop:
         vsync, config = loop.spawn(Vsync), loop.spawn(Config)
@@ -40,37 +39,12 @@ def test_a_test_makes_one_by_hand() -> None:
         assert len({peers, EnginePeers(vsync=vsync, config=config)}) == 1
 
 
-@pytest.mark.guarantee("G134")
-def test_names_too_many_and_too_few() -> None:
-    with pytest.raises(
-        InvalidArgumentError, match=r"^EnginePeers needs 'config': pass a handle of that name$"
-    ):
-        loose_peers(vsync=1)
-    with pytest.raises(InvalidArgumentError, match=r"^EnginePeers has no 'vsink': it has vsync, config$"):
-        loose_peers(vsync=1, config=2, vsink=3)
+def test_what_is_no_name_of_it_is_an_error() -> None:
+    """The texts are in `test_error_texts`."""
     with pytest.raises(TypeError):
         loose_peers(1, 2)
-
-
-@pytest.mark.guarantee("G134")
-def test_it_is_frozen() -> None:
-    peers = loose_peers(vsync=1, config=2)
-    with pytest.raises(AttributeError, match=r"^EnginePeers.vsync cannot be set: a directory is frozen$"):
-        peers.vsync = 5
     with pytest.raises(AttributeError, match=r"^EnginePeers.other cannot be set"):
-        peers.other = 5
-    with pytest.raises(AttributeError, match=r"^EnginePeers.vsync cannot be deleted"):
-        del peers.vsync
-    assert peers.vsync == 1
-
-
-@pytest.mark.guarantee("G134")
-def test_what_is_not_there_says_what_is() -> None:
-    peers = loose_peers(vsync=1, config=2)
-    with pytest.raises(AttributeError, match=r"^EnginePeers has no 'vsink': it has vsync, config$"):
-        _ = peers.vsink
-    with pytest.raises(KeyError, match="'vsink' is not in EnginePeers"):
-        _ = peers["vsink"]
+        loose_peers(vsync=1, config=2).other = 5
     with pytest.raises(AttributeError, match=r"^Directory has no 'vsink': it has no names$"):
         _ = loose_directory(Directory).build({}).vsink
 
@@ -87,7 +61,6 @@ class Loud:
 class Mixed(More, Loud): ...
 
 
-@pytest.mark.guarantee("G134")
 def test_names_are_inherited_and_class_variables_are_none() -> None:
     assert DirectoryRequest(More).names == ("vsync", "config", "other")
     assert DirectoryRequest(Mixed).names == ("vsync", "config", "other")
@@ -98,7 +71,6 @@ def test_names_are_inherited_and_class_variables_are_none() -> None:
     assert (More.limit, More.plain) == (5, 6)
 
 
-@pytest.mark.guarantee("G134")
 def test_a_placeholder_becomes_one_of_the_handles_there_are() -> None:
     wanted = loose_directory(EnginePeers)
     assert wanted == DirectoryRequest(EnginePeers)
@@ -112,7 +84,6 @@ def test_a_placeholder_becomes_one_of_the_handles_there_are() -> None:
     assert kwargs == {"a": 6, "b": Directory(**handles)}
 
 
-@pytest.mark.guarantee("G134")
 def test_the_base_itself_has_everybody() -> None:
     everybody: Any = DirectoryRequest(Directory).build({"vsync": 1, "config": 2})
     assert (everybody.vsync, everybody["config"], [*everybody]) == (1, 2, ["vsync", "config"])
@@ -120,32 +91,17 @@ def test_the_base_itself_has_everybody() -> None:
         everybody.vsync = 5
 
 
-@pytest.mark.guarantee("G134")
 def test_one_of_plain_values_can_be_pickled() -> None:
     peers = loose_peers(vsync=1, config=2)
     assert pickle.loads(pickle.dumps(peers)) == peers
 
 
-@pytest.mark.guarantee("G134")
-def test_a_class_of_directories_has_annotations_only() -> None:
-    with pytest.raises(DeclarationError, match=r"Filled\.vsync has a value: the troupe fills the directory"):
-
-        class Filled(Directory):  # pyright: ignore[reportUnusedClass]  # it is never made
-            vsync: Any = None
-
+def test_a_private_name_is_not_reserved() -> None:
     for name in ("names_", "made"):
         assert DirectoryRequest(type("Fine", (Directory,), {"__annotations__": {name: Any}})).names == (name,)
-    with pytest.raises(
-        DeclarationError, match=r"Taken\.__directory_hints__ is reserved: every directory has that attribute"
-    ):
-        type("Taken", (Directory,), {"__annotations__": {"__directory_hints__": Any}})
 
 
-@pytest.mark.guarantee("G134")
-def test_a_placeholder_of_something_else() -> None:
-    wrong: Any
-    for wrong in (Vsync, 5, "EnginePeers", loose_peers(vsync=1, config=2)):
-        with pytest.raises(
-            InvalidArgumentError, match=r"^directory\(\) of .*: pass a class that derives from Directory$"
-        ):
-            directory(wrong)
+@pytest.mark.parametrize("wrong", [Vsync, "EnginePeers", loose_peers(vsync=1, config=2)])
+def test_a_placeholder_of_something_else_is_refused(wrong: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"pass a class that derives from Directory$"):
+        directory(wrong)

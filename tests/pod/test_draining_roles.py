@@ -93,42 +93,6 @@ def is_ending(worker: Worker) -> bool:
 
 
 @pytest.mark.parametrize("thread", [DEDICATED, COOPERATIVE])
-def test_a_handle_that_does_not_wait_is_told_that_the_role_is_ending(thread: ThreadModel) -> None:
-    gate = Gate()
-    with shop(thread) as troupe:
-        worker = when_down(troupe.worker, WhenDown.FAIL)
-        worker.work(gate)
-        assert gate.reached.wait(PATIENCE)
-        troupe.worker.stop(drain=True)
-        wait_until(lambda: is_ending(worker))
-        with pytest.raises(PodDownError) as caught:
-            worker.add(1)
-        assert str(caught.value) == ENDING
-        with pytest.raises(PodDownError) as caught:
-            worker.value.blocking()
-        assert str(caught.value) == ENDING
-        gate.open()
-
-
-@pytest.mark.parametrize("thread", [DEDICATED, COOPERATIVE])
-def test_a_handle_that_waits_waits_for_its_time(thread: ThreadModel) -> None:
-    gate = Gate()
-    with shop(thread) as troupe:
-        worker = when_down(troupe.worker, WhenDown.FAIL)
-        worker.work(gate)
-        assert gate.reached.wait(PATIENCE)
-        troupe.worker.stop(drain=True)
-        wait_until(lambda: is_ending(worker))
-        patient = when_down(troupe.worker, WhenDown.WAIT, timeout=0.02)
-        with pytest.raises(PodTimeoutError, match=TOO_LATE):
-            patient.add(1)
-        gate.open()
-        # And for the next incarnation, if it is there in time.
-        when_down(troupe.worker, WhenDown.WAIT, timeout=PATIENCE).add(2)
-        assert troupe.worker.value.blocking() == 2
-
-
-@pytest.mark.parametrize("thread", [DEDICATED, COOPERATIVE])
 def test_what_is_queued_is_for_the_next_incarnation(thread: ThreadModel) -> None:
     gate = Gate()
     with shop(thread) as troupe:
@@ -149,7 +113,7 @@ def test_what_is_queued_is_for_the_next_incarnation(thread: ThreadModel) -> None
 
 
 @pytest.mark.parametrize("thread", [DEDICATED, COOPERATIVE])
-def test_an_error_names_the_state_also_when_messages_wait(thread: ThreadModel) -> None:
+def test_handles_say_that_the_role_is_ending_also_when_messages_wait(thread: ThreadModel) -> None:
     gate = Gate()
     with shop(thread) as troupe:
         worker = when_down(troupe.worker, WhenDown.QUEUE, timeout=PATIENCE)
@@ -161,12 +125,18 @@ def test_an_error_names_the_state_also_when_messages_wait(thread: ThreadModel) -
         with pytest.raises(PodDownError) as caught:
             when_down(troupe.worker, WhenDown.FAIL).add(1)
         assert str(caught.value) == ENDING
+        with pytest.raises(PodDownError) as caught:
+            when_down(troupe.worker, WhenDown.FAIL).value.blocking()
+        assert str(caught.value) == ENDING
         with pytest.raises(PodTimeoutError, match=TOO_LATE):
             when_down(troupe.worker, WhenDown.WAIT, timeout=0.02).add(1)
         with pytest.raises(PodTimeoutError, match=TOO_LATE):
             when_down(troupe.worker, WhenDown.QUEUE, timeout=0.02).value.blocking()
         gate.open()
         assert worker.value.blocking() == 1
+        # A handle that waits finds the next incarnation, if it is there in time.
+        when_down(troupe.worker, WhenDown.WAIT, timeout=PATIENCE).add(2)
+        assert troupe.worker.value.blocking() == 3
 
 
 @pytest.mark.slow

@@ -244,8 +244,7 @@ ERRORS: dict[str, Callable[[], object]] = {
     "a pod with a role twice": lambda: PodSpec(name="it", roles=(ROLE, ROLE)),
     "a troupe with a pod twice": lambda: replace(SPEC, pods=SPEC.pods * 2),
     "a troupe with two main pods": lambda: TroupeSpec(
-        name="It",
-        pods=tuple(PodSpec(name=name, thread=ThreadModel.MAIN) for name in ("one", "two")),
+        name="It", pods=tuple(PodSpec(name=name, thread=ThreadModel.MAIN) for name in ("one", "two"))
     ),
     "a troupe that carries a number": lambda: replace(SPEC, carries=(5,)),  # type: ignore[arg-type]
     "the pod of an unknown role": lambda: SPEC.pod_of("other"),
@@ -271,6 +270,8 @@ def shown_error(name: str) -> tuple[Shown, set[tuple[str, int]]]:
     return provoke(name, ERRORS[name], (BandstandError, AttributeError, KeyError))
 
 
+@pytest.mark.guarantee("G132", "G133", "G134", "G135", "G136")
+@pytest.mark.spec("S17", "S19")
 def test_declaration_errors() -> None:
     shown = sorted((shown_error(name)[0] for name in ERRORS), key=lambda each: each.type)
     FILES.check(

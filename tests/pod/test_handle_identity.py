@@ -231,10 +231,7 @@ def test_a_handle_among_the_arguments_of_a_process_pod_is_refused_before_it_star
 
 
 def _runtime() -> PodRuntime:
-    roles = (
-        RoleSpec(name="counter", kind=Counter, is_exposed=True),
-        RoleSpec(name="secret", kind=Counter),
-    )
+    roles = (RoleSpec(name="counter", kind=Counter, is_exposed=True), RoleSpec(name="secret", kind=Counter))
     return PodRuntime(TroupeSpec(name="Studio", pods=(PodSpec(name="one", roles=roles),)), None, 1)
 
 

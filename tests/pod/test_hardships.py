@@ -42,7 +42,6 @@ from bandstand.pod.threads import call_later_on, signals_wake_event_loop, wait_d
 from tests.core.support import HostFactory
 from tests.pod.test_membership import Fake, close, make_spec
 from tests.pod.troupes import (
-    ALWAYS,
     COOPERATIVE,
     DEDICATED,
     ON_FAILURE,
@@ -55,6 +54,7 @@ from tests.pod.troupes import (
     is_gone,
     pod_in,
     solo,
+    standing,
     wait_phase,
     wait_until,
 )
@@ -319,51 +319,42 @@ def test_one_that_is_stuck_does_not_keep_others_from_running(monkeypatch: pytest
         blocker = pod().expose(Counter)
         counter = pod(thread=PROCESS, restart=ON_FAILURE).expose(Counter)
 
-    gate = Gate()
-    with Stuck() as troupe:
-        try:
-            troupe.blocker.stand(gate)
-            assert gate.reached.wait(PATIENCE)
-            troupe.counter.crash()
-            wait_phase(troupe, "counter", RUNNING, number=2)
-            assert troupe.counter.value.blocking() == 0
-        finally:
-            gate.open()
+    with Stuck() as troupe, standing(troupe.blocker):
+        troupe.counter.crash()
+        wait_phase(troupe, "counter", RUNNING, number=2)
+        assert troupe.counter.value.blocking() == 0
 
 
 @pytest.mark.guarantee("G163")
-def test_an_arrival_is_told_when_all_who_run_can_reach_it_and_not_later_than_so() -> None:
-    async def main() -> None:
-        membership = Membership(make_spec("a", "p"), call_later_on(asyncio.get_running_loop()))
-        ready: list[Placement] = []
-        readiness = ReadinessTracker(membership, ready.append)
-        outside, a, p = Fake(None), Fake("a"), Fake("p", is_out_of_process=True)
-        membership.add(outside)
-        for stage in (a, p):
-            membership.add(stage)
-        readiness.add(a)
-        # Who does not run yet needs not be able to reach it.
+async def test_an_arrival_is_told_when_all_who_run_can_reach_it_and_not_later_than_so() -> None:
+    membership = Membership(make_spec("a", "p"), call_later_on(asyncio.get_running_loop()))
+    ready: list[Placement] = []
+    readiness = ReadinessTracker(membership, ready.append)
+    outside, a, p = Fake(None), Fake("a"), Fake("p", is_out_of_process=True)
+    membership.add(outside)
+    for stage in (a, p):
+        membership.add(stage)
+    readiness.add(a)
+    # Who does not run yet needs not be able to reach it.
+    assert ready == [a]
+    readiness.add(p)
+    for knower, known in ((outside, "p"), (a, "p"), (p, "a")):
         assert ready == [a]
-        readiness.add(p)
-        for knower, known in ((outside, "p"), (a, "p"), (p, "a")):
-            assert ready == [a]
-            readiness.mark_reachable(knower, known)
-        assert ready == [a, p]
-        readiness.finish(p)
-        assert ready == [a, p]
-        # Another incarnation is another matter; and who has gone is not waited for.
-        membership.remove(p, "boom")
-        again = Fake("p", is_out_of_process=True, number=2)
-        membership.add(again)
-        readiness.add(again)
-        readiness.mark_reachable(outside, "p")
-        assert ready == [a, p]
-        membership.remove(a, "boom")
-        readiness.check_all()
-        assert ready == [a, p, again]
-        close(outside, a, p, again)
-
-    asyncio.run(main())
+        readiness.mark_reachable(knower, known)
+    assert ready == [a, p]
+    readiness.finish(p)
+    assert ready == [a, p]
+    # Another incarnation is another matter; and who has gone is not waited for.
+    membership.remove(p, "boom")
+    again = Fake("p", is_out_of_process=True, number=2)
+    membership.add(again)
+    readiness.add(again)
+    readiness.mark_reachable(outside, "p")
+    assert ready == [a, p]
+    membership.remove(a, "boom")
+    readiness.check_all()
+    assert ready == [a, p, again]
+    close(outside, a, p, again)
 
 
 @pytest.mark.slow
@@ -456,18 +447,12 @@ def test_a_thread_that_waits_hears_a_signal_that_came_to_another(bell: Bell) -> 
 
 
 @pytest.mark.slow
-def test_an_event_loop_hears_a_signal_that_came_to_another_thread(
-    bell: Bell, loop_factory: HostFactory
-) -> None:
-    async def main() -> None:
-        with signals_wake_event_loop():
-            bell.ring()
-            # Its handler can be called only if the signal wakes the event loop: nobody else does in this time.
-            with suppress(TimeoutError):
-                await asyncio.wait_for(wait_done(bell.heard), 2)
-
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(main())
+async def test_an_event_loop_hears_a_signal_that_came_to_another_thread(bell: Bell) -> None:
+    with signals_wake_event_loop():
+        bell.ring()
+        # Its handler can be called only if the signal wakes the event loop: nobody else does in this time.
+        with suppress(TimeoutError):
+            await asyncio.wait_for(wait_done(bell.heard), 2)
     assert bell.took() < 1
 
 
@@ -544,16 +529,3 @@ def test_a_fork_can_play_a_troupe_of_its_own() -> None:
     with solo(DEDICATED) as troupe:
         assert forked(play) == 0
         assert troupe.counter.value.blocking() == 0
-
-
-@pytest.mark.slow
-@pytest.mark.guarantee("G156")
-def test_the_pods_of_a_troupe_can_be_started_again_many_times() -> None:
-    """No thread, descriptor or process is left of any of them: the fixture looks."""
-    with solo(DEDICATED, ALWAYS, max_restarts=1000, period=1.0) as troupe:
-        for number in range(1, 40):
-            wait_phase(troupe, "counter", RUNNING, number=number)
-            troupe.counter.crash()
-        wait_phase(troupe, "counter", RUNNING, number=40)
-        names = [each.name for each in threading.enumerate() if each.name.startswith("bandstand")]
-        assert sorted(names) == ["bandstand Solo kubelet", "bandstand Solo.counter"]

@@ -15,16 +15,7 @@ from bandstand.pod.deployment import Troupe
 from bandstand.pod.enums import PodPhase, ThreadModel
 from bandstand.supervision import RestartPolicy
 from tests.hostile import HOW, hostile
-from tests.pod.troupes import (
-    ALWAYS,
-    COOPERATIVE,
-    DEDICATED,
-    MAIN,
-    NEVER,
-    PATIENCE,
-    PROCESS,
-    wait_phase,
-)
+from tests.pod.troupes import ALWAYS, COOPERATIVE, DEDICATED, MAIN, NEVER, PATIENCE, PROCESS, wait_phase
 
 pytestmark = [
     pytest.mark.guarantee("G282"),

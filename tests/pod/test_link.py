@@ -30,8 +30,8 @@ from tests.pod.linking import (
     Stuck,
     instance,
     linked,
-    play,
     request_id,
+    scribe_link,
     soon,
     tenant,
     until,
@@ -43,134 +43,101 @@ pytestmark = pytest.mark.spec("S19")
 
 
 @pytest.mark.guarantee("G144")
-def test_messages_are_handled_once_and_in_order_and_asks_are_answered() -> None:
-    async def main() -> None:
-        async with linked() as (near, _far):
-            scribe = await near.handle()
-            for number in range(300):
-                scribe.note(number)
-            scribe.pair(1)
-            scribe.pair(1, second=[2])
-            assert await soon(scribe.read()) == [*range(300), (1, "b"), (1, [2])]
-            assert near.link.stats().handled == near.link.stats().sent == 303
-
-    play(main)
+async def test_messages_are_handled_once_and_in_order_and_asks_are_answered() -> None:
+    async with scribe_link() as (near, _far, scribe):
+        for number in range(300):
+            scribe.note(number)
+        scribe.pair(1)
+        scribe.pair(1, second=[2])
+        assert await soon(scribe.read()) == [*range(300), (1, "b"), (1, [2])]
+        assert near.link.stats().handled == near.link.stats().sent == 303
 
 
 @pytest.mark.guarantee("G248")
 @pytest.mark.parametrize("inquiry", [ping, status_of])
-def test_what_every_actor_answers_does_not_cross_and_says_so(inquiry: Any) -> None:
-    async def main() -> None:
-        async with linked() as (near, _far):
-            scribe = await near.handle()
-            with pytest.raises(UnknownMessageError, match="runs in another process"):
-                await soon(inquiry(scribe))
-            scribe.note(1)
-            assert await soon(scribe.read()) == [1]
-
-    play(main)
+async def test_what_every_actor_answers_does_not_cross_and_says_so(inquiry: Any) -> None:
+    async with scribe_link() as (_near, _far, scribe):
+        with pytest.raises(UnknownMessageError, match="runs in another process"):
+            await soon(inquiry(scribe))
+        scribe.note(1)
+        assert await soon(scribe.read()) == [1]
 
 
 @pytest.mark.guarantee("G145")
-def test_a_lane_overtakes_a_lower_one_and_keeps_its_own_order() -> None:
-    async def main() -> None:
-        async with linked() as (near, _far):
-            scribe = await near.handle()
-            for number in range(20):
-                scribe.note(("data", number))
-                scribe.manage(("management", number))
-                scribe.command(("control", number))
-            got: list[Any] = await soon(scribe.read())
-            # All were sent in one turn, so all of them were there when the first was taken.
-            assert got == [
-                (lane, number) for lane in ("control", "management", "data") for number in range(20)
-            ]
-
-    play(main)
+async def test_a_lane_overtakes_a_lower_one_and_keeps_its_own_order() -> None:
+    async with scribe_link() as (_near, _far, scribe):
+        for number in range(20):
+            scribe.note(("data", number))
+            scribe.manage(("management", number))
+            scribe.command(("control", number))
+        got: list[Any] = await soon(scribe.read())
+        # All were sent in one turn, so all of them were there when the first was taken.
+        assert got == [(lane, number) for lane in ("control", "management", "data") for number in range(20)]
 
 
-@pytest.mark.guarantee("G147")
-@pytest.mark.parametrize(
-    "value",
-    [
-        None,
-        True,
-        3,
-        -(2**63),
-        2**64,
-        1.5,
-        "text",
-        "\udc80",
-        b"bytes",
-        (1, "a", None),
-        (1, (2,)),
-        [1],
-        {"a": (1,)},
-        {1, 2},
-    ],
-    ids=repr,
+NUMBERS = (3, -(2**63), 2**64, 1.5)
+OTHERS = (
+    None,
+    True,
+    "text",
+    "\u00e9",
+    "\udc80",
+    b"bytes",
+    (1, "a", None),
+    (1, (2,)),
+    [1],
+    {"a": (1,)},
+    {1, 2},
 )
-def test_values_come_back_as_they_went(value: object) -> None:
-    async def main() -> None:
-        async with linked() as (near, _far):
-            scribe = await near.handle()
-            answer = await soon(scribe.echo(value))
-            assert answer == value
-            assert type(answer) is type(value)
-
-    play(main)
 
 
 @pytest.mark.guarantee("G147")
-def test_what_the_sender_does_to_its_arguments_afterwards_is_not_seen() -> None:
-    async def main() -> None:
-        async with linked() as (near, _far):
-            scribe = await near.handle()
-            mine, large = [1], bytearray(b"a" * 200_000)
-            scribe.note(mine)
-            scribe.note(large)
-            mine.append(2)
-            large[:] = b"b" * 200_000
-            assert await soon(scribe.read()) == [[1], bytearray(b"a" * 200_000)]
-
-    play(main)
+@pytest.mark.parametrize("value", [*NUMBERS, *OTHERS], ids=repr)
+async def test_values_come_back_as_they_went(value: object) -> None:
+    async with scribe_link() as (_near, _far, scribe):
+        answer = await soon(scribe.echo(value))
+        assert answer == value
+        assert type(answer) is type(value)
 
 
 @pytest.mark.guarantee("G147")
-def test_arguments_that_cannot_be_pickled_are_an_error_of_the_caller() -> None:
-    async def main() -> None:
-        async with linked() as (near, _far):
-            scribe = await near.handle()
-            with pytest.raises(TypeError, match=r"Scribe\.note\(\).*another process.*type function"):
-                scribe.note(lambda: None)
-            with pytest.raises(TypeError, match=r"Scribe\.echo\(\).*another process.*type function"):
-                scribe.echo(lambda: None)
-            with pytest.raises(TypeError, match="an argument of type function"):
-                scribe.pair(1, lambda: None)
-            with pytest.raises(TypeError, match="an argument of type function"):
-                scribe.pair(1, second=lambda: None)
-            tenant.set(cast("Any", lambda: None))
-            with pytest.raises(TypeError, match="a context variable of type function"):
-                scribe.note(1)
-            assert near.link.stats().sent == 0
-
-    play(main)
+async def test_what_the_sender_does_to_its_arguments_afterwards_is_not_seen() -> None:
+    async with scribe_link() as (_near, _far, scribe):
+        mine, large = [1], bytearray(b"a" * 200_000)
+        scribe.note(mine)
+        scribe.note(large)
+        mine.append(2)
+        large[:] = b"b" * 200_000
+        assert await soon(scribe.read()) == [[1], bytearray(b"a" * 200_000)]
 
 
 @pytest.mark.guarantee("G147")
-def test_context_variables_that_are_carried_are_seen_where_the_message_is_handled() -> None:
-    async def main() -> None:
-        async with linked() as (near, _far):
-            scribe = await near.handle()
-            assert await soon(scribe.context()) == ("none", None)
-            request_id.set("r1")
-            tenant.set([7])
-            assert await soon(scribe.context()) == ("r1", [7])
-            request_id.set("none")
-            tenant.set([8])
-            assert await soon(scribe.context()) == ("none", [8])
+async def test_arguments_that_cannot_be_pickled_are_an_error_of_the_caller() -> None:
+    async with scribe_link() as (near, _far, scribe):
+        with pytest.raises(TypeError, match=r"Scribe\.note\(\).*another process.*type function"):
+            scribe.note(lambda: None)
+        with pytest.raises(TypeError, match=r"Scribe\.echo\(\).*another process.*type function"):
+            scribe.echo(lambda: None)
+        with pytest.raises(TypeError, match="an argument of type function"):
+            scribe.pair(1, lambda: None)
+        with pytest.raises(TypeError, match="an argument of type function"):
+            scribe.pair(1, second=lambda: None)
+        tenant.set(cast("Any", lambda: None))
+        with pytest.raises(TypeError, match="a context variable of type function"):
+            scribe.note(1)
+        assert near.link.stats().sent == 0
 
-    play(main)
+
+@pytest.mark.guarantee("G147")
+async def test_context_variables_that_are_carried_are_seen_where_the_message_is_handled() -> None:
+    async with scribe_link() as (_near, _far, scribe):
+        assert await soon(scribe.context()) == ("none", None)
+        request_id.set("r1")
+        tenant.set([7])
+        assert await soon(scribe.context()) == ("r1", [7])
+        request_id.set("none")
+        tenant.set([8])
+        assert await soon(scribe.context()) == ("none", [8])
 
 
 @pytest.mark.guarantee("G147")
@@ -192,253 +159,201 @@ def test_context_variables_that_are_not_set_or_have_their_defaults_do_not_travel
 
 
 @pytest.mark.guarantee("G148")
-def test_a_declared_exception_comes_back_as_itself_with_its_traceback() -> None:
-    async def main() -> None:
-        async with linked() as (near, far):
-            scribe = await near.handle()
-            with pytest.raises(KeyError, match="nothing there") as caught:
-                await soon(scribe.refuse("nothing there"))
-            assert "in refuse" in str(caught.value.__cause__)
-            assert "raise KeyError(how)" in str(caught.value.__cause__)
-            # It is an answer, and no failure.
-            assert far.ours["scribe"].__actor_id__().is_alive
-            assert near.link.stats().handled == 1
-
-    play(main)
+async def test_a_declared_exception_comes_back_as_itself_with_its_traceback() -> None:
+    async with scribe_link() as (near, far, scribe):
+        with pytest.raises(KeyError, match="nothing there") as caught:
+            await soon(scribe.refuse("nothing there"))
+        assert "in refuse" in str(caught.value.__cause__)
+        assert "raise KeyError(how)" in str(caught.value.__cause__)
+        # It is an answer, and no failure.
+        assert far.ours["scribe"].__actor_id__().is_alive
+        assert near.link.stats().handled == 1
 
 
 @pytest.mark.guarantee("G148")
 @pytest.mark.parametrize(("how", "kind"), [("sour", Sour), ("stuck", Stuck)])
-def test_an_exception_that_cannot_be_rebuilt_comes_as_a_remote_error(how: str, kind: type[Exception]) -> None:
-    async def main() -> None:
-        async with linked() as (near, _far):
-            scribe = await near.handle()
-            with pytest.raises(RemoteError) as caught:
-                await soon(scribe.refuse(how))
-            assert caught.value.kind == f"{kind.__module__}.{kind.__qualname__}"
-            assert "in refuse" in str(caught.value.__cause__)
-
-    play(main)
+async def test_an_exception_that_cannot_be_rebuilt_comes_as_a_remote_error(
+    how: str, kind: type[Exception]
+) -> None:
+    async with scribe_link() as (_near, _far, scribe):
+        with pytest.raises(RemoteError) as caught:
+            await soon(scribe.refuse(how))
+        assert caught.value.kind == f"{kind.__module__}.{kind.__qualname__}"
+        assert "in refuse" in str(caught.value.__cause__)
 
 
 @pytest.mark.guarantee("G148")
-def test_a_failure_is_the_actors_and_ends_the_ask_with_its_cause() -> None:
-    async def main() -> None:
-        async with linked() as (near, far):
-            scribe = await near.handle()
-            with pytest.raises(TargetEndedError, match="PANIC") as caught:
-                await soon(scribe.break_down())
-            cause = caught.value.__cause__
-            assert isinstance(cause, ValueError)
-            assert "in break_down" in str(cause.__cause__)
-            assert not far.ours["scribe"].__actor_id__().is_alive
-
-    play(main)
+async def test_a_failure_is_the_actors_and_ends_the_ask_with_its_cause() -> None:
+    async with scribe_link() as (_near, far, scribe):
+        with pytest.raises(TargetEndedError, match="PANIC") as caught:
+            await soon(scribe.break_down())
+        cause = caught.value.__cause__
+        assert isinstance(cause, ValueError)
+        assert "in break_down" in str(cause.__cause__)
+        assert not far.ours["scribe"].__actor_id__().is_alive
 
 
 @pytest.mark.guarantee("G144")
-def test_messages_to_an_actor_that_has_ended_over_there_are_dead() -> None:
-    async def main() -> None:
-        async with linked() as (near, _far):
-            scribe = await near.handle()
-            scribe.fail("on purpose")
-            for number in range(5):
-                scribe.note(number)
-            with pytest.raises(TargetEndedError):
-                await soon(scribe.read())
-            with pytest.raises(TargetEndedError):
-                await soon(scribe.read())
-            await until(lambda: near.link.stats().waiting == 0)
-            stats = near.link.stats()
-            assert (stats.sent, stats.handled, stats.dead) == (8, 0, 8)
-            assert [message.method for message in near.dead].count("Scribe.note") == 5
-            assert [message.method for message in near.dead].count("Scribe.read") == 2
-            assert not any(message.is_in_doubt for message in near.dead)
-
-    play(main)
+async def test_messages_to_an_actor_that_has_ended_over_there_are_dead() -> None:
+    async with scribe_link() as (near, _far, scribe):
+        scribe.fail("on purpose")
+        for number in range(5):
+            scribe.note(number)
+        with pytest.raises(TargetEndedError):
+            await soon(scribe.read())
+        with pytest.raises(TargetEndedError):
+            await soon(scribe.read())
+        await until(lambda: near.link.stats().waiting == 0)
+        stats = near.link.stats()
+        assert (stats.sent, stats.handled, stats.dead) == (8, 0, 8)
+        assert [message.method for message in near.dead].count("Scribe.note") == 5
+        assert [message.method for message in near.dead].count("Scribe.read") == 2
+        assert not any(message.is_in_doubt for message in near.dead)
 
 
 @pytest.mark.guarantee("G147")
-def test_an_answer_that_cannot_be_pickled_is_an_error_of_the_ask() -> None:
-    async def main() -> None:
-        async with linked() as (near, far):
-            scribe = await near.handle()
-            instance(far.ours["scribe"]).notes.append(lambda: None)
-            with pytest.raises(TypeError, match="the answer cannot be sent to another process"):
-                await soon(scribe.read())
-            assert near.link.stats().handled == 1
-            assert far.ours["scribe"].__actor_id__().is_alive
-
-    play(main)
+async def test_an_answer_that_cannot_be_pickled_is_an_error_of_the_ask() -> None:
+    async with scribe_link() as (near, far, scribe):
+        far.scribe.notes.append(lambda: None)
+        with pytest.raises(TypeError, match="the answer cannot be sent to another process"):
+            await soon(scribe.read())
+        assert near.link.stats().handled == 1
+        assert far.ours["scribe"].__actor_id__().is_alive
 
 
 # --- room ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G146")
-def test_a_full_remote_lane_refuses_and_those_who_wait_for_room_get_it() -> None:
-    async def main() -> None:
-        async with linked(Role(mailbox=10)) as (near, far):
-            scribe = await near.handle()
-            there = instance(far.ours["scribe"])
-            there.gate.clear()
-            for number in range(10):
-                scribe.slowly(number)
-            # Passed on, and begun over there; none has ended, so each of them still has its slot.
-            await until(lambda: there.begun == 1 and near.link.stats().sent == 10)
-            with pytest.raises(MailboxFullError):
-                scribe.slowly(10)
-            assert not scribe.note.try_send("no")
-            with pytest.raises(MailboxFullError):
-                scribe.read()
-            # Each lane has room of its own.
-            scribe.command("control")
-            waiting = scribe.slowly.when_room(11)
-            assert not waiting.done()
-            await until(lambda: far.link.stats().received == 11)
-            there.gate.set()
-            await soon(waiting)
-            # It has its room; passed on it is a moment later.
-            await until(lambda: near.link.stats().handled == 12)
-            # The first was begun when the command came.
-            assert there.notes == [0, "control", *range(1, 10), 11]
-
-    play(main)
+async def test_a_full_remote_lane_refuses_and_those_who_wait_for_room_get_it() -> None:
+    async with scribe_link(Role(mailbox=10)) as (near, far, scribe):
+        far.scribe.gate.clear()
+        for number in range(10):
+            scribe.slowly(number)
+        # Passed on, and begun over there; none has ended, so each of them still has its slot.
+        await until(lambda: far.scribe.begun == 1 and near.link.stats().sent == 10)
+        with pytest.raises(MailboxFullError):
+            scribe.slowly(10)
+        assert not scribe.note.try_send("no")
+        with pytest.raises(MailboxFullError):
+            scribe.read()
+        # Each lane has room of its own.
+        scribe.command("control")
+        waiting = scribe.slowly.when_room(11)
+        assert not waiting.done()
+        await until(lambda: far.link.stats().received == 11)
+        far.scribe.gate.set()
+        await soon(waiting)
+        # It has its room; passed on it is a moment later.
+        await until(lambda: near.link.stats().handled == 12)
+        # The first was begun when the command came.
+        assert far.scribe.notes == [0, "control", *range(1, 10), 11]
 
 
 @pytest.mark.guarantee("G146")
-def test_a_message_that_meets_a_mailbox_filled_by_others_waits_for_room_in_its_order() -> None:
-    async def main() -> None:
-        async with linked(Role(mailbox=5)) as (near, far):
-            scribe = await near.handle()
-            local, there = far.ours["scribe"], instance(far.ours["scribe"])
-            there.gate.clear()
-            local.slowly("first")
-            await until(lambda: there.begun == 1)
-            while local.note.try_send("local"):
-                pass
-            for number in range(5):
-                scribe.note(number)
-            await until(lambda: far.link.stats().received == 5)
-            assert near.link.stats().waiting == 5
-            there.gate.set()
-            await until(lambda: near.link.stats().waiting == 0)
-            got = await soon(scribe.read())
-            assert [one for one in got if one != "local"] == ["first", *range(5)]
-
-    play(main)
+async def test_a_message_that_meets_a_mailbox_filled_by_others_waits_for_room_in_its_order() -> None:
+    async with scribe_link(Role(mailbox=5)) as (near, far, scribe):
+        local, there = far.ours["scribe"], far.scribe
+        there.gate.clear()
+        local.slowly("first")
+        await until(lambda: there.begun == 1)
+        while local.note.try_send("local"):
+            pass
+        for number in range(5):
+            scribe.note(number)
+        await until(lambda: far.link.stats().received == 5)
+        assert near.link.stats().waiting == 5
+        there.gate.set()
+        await until(lambda: near.link.stats().waiting == 0)
+        got = await soon(scribe.read())
+        assert [one for one in got if one != "local"] == ["first", *range(5)]
 
 
 @pytest.mark.guarantee("G146")
 @pytest.mark.parametrize(
     "overflow", [Overflow.DROP_NEWEST, Overflow.DROP_OLDEST, Overflow.CONFLATE], ids=lambda one: one.name
 )
-def test_an_overflow_policy_is_that_of_the_actor_over_there(overflow: Overflow) -> None:
-    async def main() -> None:
-        async with linked(Role(mailbox=5, overflow=overflow)) as (near, far):
-            scribe = await near.handle()
-            there = instance(far.ours["scribe"])
-            there.gate.clear()
-            scribe.slowly("first")
-            await until(lambda: there.begun == 1)
-            # One after the other, so that nothing is given up at this end.
-            for number in range(9):
-                scribe.note(number)
-                await until(lambda: far.link.stats().received == number + 2)  # noqa: B023  # waited for in the loop
-            there.gate.set()
-            await until(lambda: near.link.stats().waiting == 0)
-            kept = {
-                Overflow.DROP_NEWEST: [0, 1, 2, 3, 4],
-                Overflow.DROP_OLDEST: [4, 5, 6, 7, 8],
-                Overflow.CONFLATE: [0, 1, 2, 3, 8],
-            }
-            assert there.notes == ["first", *kept[overflow]]
-            stats = near.link.stats()
-            assert (stats.sent, stats.handled, stats.dropped) == (10, 6, 4)
-
-    play(main)
+async def test_an_overflow_policy_is_that_of_the_actor_over_there(overflow: Overflow) -> None:
+    async with scribe_link(Role(mailbox=5, overflow=overflow)) as (near, far, scribe):
+        far.scribe.gate.clear()
+        scribe.slowly("first")
+        await until(lambda: far.scribe.begun == 1)
+        # One after the other, so that nothing is given up at this end.
+        for number in range(9):
+            scribe.note(number)
+            await until(lambda: far.link.stats().received == number + 2)  # noqa: B023  # waited for in the loop
+        far.scribe.gate.set()
+        await until(lambda: near.link.stats().waiting == 0)
+        kept = {
+            Overflow.DROP_NEWEST: [0, 1, 2, 3, 4],
+            Overflow.DROP_OLDEST: [4, 5, 6, 7, 8],
+            Overflow.CONFLATE: [0, 1, 2, 3, 8],
+        }
+        assert far.scribe.notes == ["first", *kept[overflow]]
+        stats = near.link.stats()
+        assert (stats.sent, stats.handled, stats.dropped) == (10, 6, 4)
 
 
 @pytest.mark.guarantee("G146")
-def test_an_ask_that_is_given_up_over_there_says_so() -> None:
-    async def main() -> None:
-        async with linked(Role(mailbox=1, overflow=Overflow.DROP_NEWEST)) as (near, far):
-            scribe = await near.handle()
-            there = instance(far.ours["scribe"])
-            there.gate.clear()
-            scribe.slowly("first")
-            await until(lambda: there.begun == 1)
-            kept = scribe.echo(1)
-            await until(lambda: far.link.stats().received == 2)
-            with pytest.raises(MessageDroppedError):
-                await soon(scribe.echo(2))
-            there.gate.set()
-            assert await soon(kept) == 1
-            assert near.link.stats().dropped == 1
-
-    play(main)
+async def test_an_ask_that_is_given_up_over_there_says_so() -> None:
+    async with scribe_link(Role(mailbox=1, overflow=Overflow.DROP_NEWEST)) as (near, far, scribe):
+        far.scribe.gate.clear()
+        scribe.slowly("first")
+        await until(lambda: far.scribe.begun == 1)
+        kept = scribe.echo(1)
+        await until(lambda: far.link.stats().received == 2)
+        with pytest.raises(MessageDroppedError):
+            await soon(scribe.echo(2))
+        far.scribe.gate.set()
+        assert await soon(kept) == 1
+        assert near.link.stats().dropped == 1
 
 
 # --- taking an ask back, and its deadline -------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G149")
-def test_an_ask_that_is_taken_back_cancels_the_handler_over_there_and_the_actor_lives_on() -> None:
-    async def main() -> None:
-        async with linked() as (near, far):
-            scribe = await near.handle()
-            there = instance(far.ours["scribe"])
-            there.gate.clear()
-            first, second = scribe.wait(1), scribe.wait(2)
-            await until(lambda: there.begun == 1)
-            assert second.cancel()
-            assert first.cancel()
-            await until(lambda: there.cancelled == 1 and near.link.stats().waiting == 0)
-            there.gate.set()
-            assert await soon(scribe.read()) == []
-            # The second never began.
-            assert there.begun == 1
-            assert near.link.stats().handled == 3
-
-    play(main)
+async def test_an_ask_that_is_taken_back_cancels_the_handler_over_there_and_the_actor_lives_on() -> None:
+    async with scribe_link() as (near, far, scribe):
+        far.scribe.gate.clear()
+        first, second = scribe.wait(1), scribe.wait(2)
+        await until(lambda: far.scribe.begun == 1)
+        assert second.cancel()
+        assert first.cancel()
+        await until(lambda: far.scribe.cancelled == 1 and near.link.stats().waiting == 0)
+        far.scribe.gate.set()
+        assert await soon(scribe.read()) == []
+        # The second never began.
+        assert far.scribe.begun == 1
+        assert near.link.stats().handled == 3
 
 
 @pytest.mark.guarantee("G149")
-def test_whoever_awaits_an_answer_and_is_cancelled_cancels_the_handler_over_there() -> None:
-    async def main() -> None:
-        async with linked() as (near, far):
-            scribe = await near.handle()
-            there = instance(far.ours["scribe"])
-            there.gate.clear()
+async def test_whoever_awaits_an_answer_and_is_cancelled_cancels_the_handler_over_there() -> None:
+    async with scribe_link() as (_near, far, scribe):
+        far.scribe.gate.clear()
 
-            async def asking() -> None:
-                await scribe.wait(1)
+        async def asking() -> None:
+            await scribe.wait(1)
 
-            task = asyncio.create_task(asking())
-            await until(lambda: there.begun == 1)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await soon(task)
-            await until(lambda: there.cancelled == 1)
-
-    play(main)
+        task = asyncio.create_task(asking())
+        await until(lambda: far.scribe.begun == 1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await soon(task)
+        await until(lambda: far.scribe.cancelled == 1)
 
 
 @pytest.mark.guarantee("G149")
-def test_a_deadline_ends_the_wait_here_and_leaves_the_handler_alone() -> None:
-    async def main() -> None:
-        async with linked() as (near, far):
-            scribe = await near.handle()
-            there = instance(far.ours["scribe"])
-            there.gate.clear()
-            with pytest.raises(AskTimeoutError):
-                await soon(scribe.wait.within(0.02)("late"))
-            there.gate.set()
-            assert await soon(scribe.read()) == ["late"]
-            assert there.cancelled == 0
-            assert near.proxy_loop.ask_statistics().late == 1
-
-    play(main)
+async def test_a_deadline_ends_the_wait_here_and_leaves_the_handler_alone() -> None:
+    async with scribe_link() as (near, far, scribe):
+        far.scribe.gate.clear()
+        with pytest.raises(AskTimeoutError):
+            await soon(scribe.wait.within(0.02)("late"))
+        far.scribe.gate.set()
+        assert await soon(scribe.read()) == ["late"]
+        assert far.scribe.cancelled == 0
+        assert near.proxy_loop.ask_statistics().late == 1
 
 
 # --- receipts for one-way messages --------------------------------------------------------------------------------------
@@ -462,62 +377,42 @@ class Slip(ReplyCallback):
 
 
 @pytest.mark.guarantee("G144")
-def test_whoever_gives_a_receipt_with_a_one_way_message_is_told_what_became_of_it() -> None:
-    async def main() -> None:
-        async with linked(Role(mailbox=1, overflow=Overflow.DROP_NEWEST)) as (near, far):
-            await near.handle()
-            (actor,) = near.up.result().values()
-            methods = {method.name: method for method in methods_of(Scribe)}
-            there, told = instance(far.ours["scribe"]), list[str]()
-            there.gate.clear()
-            # One is begun, one waits, one is given up.
-            for number in range(3):
-                post_to(actor, methods["slowly"], number, Slip(actor, told))
-                await until(lambda: far.link.stats().received == number + 1)  # noqa: B023  # waited for in the loop
-            await until(lambda: told == ["dropped"])
-            there.gate.set()
-            await until(lambda: told == ["dropped", "handled None", "handled None"])
-            there.gate.clear()
-            post_to(actor, methods["slowly"], 3, Slip(actor, told))
-            await until(lambda: there.begun == 3)
-            far.link.close("killed")
-            await until(lambda: len(told) == 4)
-            assert told[3].startswith("lost pod 'far' is unreachable (killed)")
-
-    play(main)
+async def test_whoever_gives_a_receipt_with_a_one_way_message_is_told_what_became_of_it() -> None:
+    async with linked(Role(mailbox=1, overflow=Overflow.DROP_NEWEST)) as (near, far):
+        await near.handle()
+        (actor,) = near.up.result().values()
+        methods = {method.name: method for method in methods_of(Scribe)}
+        there, told = far.scribe, list[str]()
+        there.gate.clear()
+        # One is begun, one waits, one is given up.
+        for number in range(3):
+            post_to(actor, methods["slowly"], number, Slip(actor, told))
+            await until(lambda: far.link.stats().received == number + 1)  # noqa: B023  # waited for in the loop
+        await until(lambda: told == ["dropped"])
+        there.gate.set()
+        await until(lambda: told == ["dropped", "handled None", "handled None"])
+        there.gate.clear()
+        post_to(actor, methods["slowly"], 3, Slip(actor, told))
+        await until(lambda: there.begun == 3)
+        far.link.close("killed")
+        await until(lambda: len(told) == 4)
+        assert told[3].startswith("lost pod 'far' is unreachable (killed)")
 
 
 # --- who is not there ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G144")
-def test_messages_for_a_role_that_is_not_there_are_dead_and_asks_say_so() -> None:
-    async def main() -> None:
-        async with linked() as (near, far):
-            scribe = await near.handle()
-            there = far.ours.pop("scribe")
-            there_actor = there.__actor_id__()
-            there_actor.home.actors.stop_actor(there_actor)
-            scribe.note(1)
-            with pytest.raises(TargetEndedError) as caught:
-                await soon(scribe.read())
-            assert isinstance(caught.value.__cause__, NoSuchActorError)
-            assert near.link.stats().dead == 2
-
-    play(main)
-
-
-def test_a_role_that_comes_later_is_found() -> None:
-    async def main() -> None:
-        async with linked() as (near, far):
-            scribe = await near.handle()
-            there = far.ours["scribe"]
-            actor = there.__actor_id__()
-            far.ours["scribe"] = far.loop.spawn(Scribe)
-            actor.home.actors.stop_actor(actor)
-            assert await soon(scribe.echo(1)) == 1
-
-    play(main)
+async def test_messages_for_a_role_that_is_not_there_are_dead_and_asks_say_so() -> None:
+    async with scribe_link() as (near, far, scribe):
+        there = far.ours.pop("scribe")
+        there_actor = there.__actor_id__()
+        there_actor.home.actors.stop_actor(there_actor)
+        scribe.note(1)
+        with pytest.raises(TargetEndedError) as caught:
+            await soon(scribe.read())
+        assert isinstance(caught.value.__cause__, NoSuchActorError)
+        assert near.link.stats().dead == 2
 
 
 # --- the end of a role --------------------------------------------------------------------------------------------------
@@ -525,73 +420,57 @@ def test_a_role_that_comes_later_is_found() -> None:
 
 @pytest.mark.guarantee("G267")
 @pytest.mark.parametrize(("how", "reason"), [("stop", ExitReason.NORMAL), ("kill", ExitReason.FAIL)])
-def test_whoever_stops_or_kills_it_ends_the_actor_over_there(how: str, reason: ExitReason) -> None:
-    async def main() -> None:
-        async with linked() as (near, far):
-            scribe = await near.handle()
-            ended = far.ours["scribe"].ended()
-            getattr(scribe, how)()
-            assert await soon(ended) is reason
-            # The link itself is as good as before.
-            assert near.downs == far.downs == []
-
-    play(main)
+async def test_whoever_stops_or_kills_it_ends_the_actor_over_there(how: str, reason: ExitReason) -> None:
+    async with scribe_link() as (near, far, scribe):
+        ended = far.ours["scribe"].ended()
+        getattr(scribe, how)()
+        assert await soon(ended) is reason
+        # The link itself is as good as before.
+        assert near.downs == far.downs == []
 
 
 @pytest.mark.guarantee("G267")
 @pytest.mark.parametrize("how", ["stop", "kill"])
-def test_that_waits_for_nothing_and_what_was_under_way_has_its_fate(how: str) -> None:
-    async def main() -> None:
-        async with linked() as (near, far):
-            scribe = await near.handle()
-            instance(far.ours["scribe"]).gate.clear()
-            waiting = scribe.wait("never")
-            scribe.note("unread")
-            await until(lambda: instance(far.ours["scribe"]).begun)
-            ended = far.ours["scribe"].ended()
-            getattr(scribe, how)()
-            await soon(ended)
-            with pytest.raises(TargetEndedError):
-                await soon(waiting)
-            await until(lambda: near.link.stats().waiting == 0)
-            assert sorted(message.method for message in near.dead) == ["Scribe.note", "Scribe.wait"]
-
-    play(main)
+async def test_that_waits_for_nothing_and_what_was_under_way_has_its_fate(how: str) -> None:
+    async with scribe_link() as (near, far, scribe):
+        far.scribe.gate.clear()
+        waiting = scribe.wait("never")
+        scribe.note("unread")
+        await until(lambda: far.scribe.begun)
+        ended = far.ours["scribe"].ended()
+        getattr(scribe, how)()
+        await soon(ended)
+        with pytest.raises(TargetEndedError):
+            await soon(waiting)
+        await until(lambda: near.link.stats().waiting == 0)
+        assert sorted(message.method for message in near.dead) == ["Scribe.note", "Scribe.wait"]
 
 
 @pytest.mark.guarantee("G267")
 @pytest.mark.parametrize("overflow", [Overflow.REJECT, Overflow.DROP_OLDEST])
-def test_one_that_is_drained_handles_what_was_sent_before(overflow: Overflow) -> None:
-    async def main() -> None:
-        async with linked(Role(overflow=overflow)) as (near, far):
-            scribe = await near.handle()
-            mine = instance(far.ours["scribe"])
-            mine.gate.clear()
-            scribe.slowly("slow")
-            for number in range(30):
-                scribe.note(number)
-            scribe.stop(drain=True)
-            await until(lambda: mine.begun)
-            ended = far.ours["scribe"].ended()
-            mine.gate.set()
-            assert await soon(ended) is ExitReason.NORMAL
-            assert mine.notes == ["slow", *range(30)]
-            assert near.dead == []
-
-    play(main)
+async def test_one_that_is_drained_handles_what_was_sent_before(overflow: Overflow) -> None:
+    async with scribe_link(Role(overflow=overflow)) as (near, far, scribe):
+        mine = far.scribe
+        mine.gate.clear()
+        scribe.slowly("slow")
+        for number in range(30):
+            scribe.note(number)
+        scribe.stop(drain=True)
+        await until(lambda: mine.begun)
+        ended = far.ours["scribe"].ended()
+        mine.gate.set()
+        assert await soon(ended) is ExitReason.NORMAL
+        assert mine.notes == ["slow", *range(30)]
+        assert near.dead == []
 
 
-def test_the_end_of_a_role_that_is_not_there_means_nothing() -> None:
-    async def main() -> None:
-        async with linked(more={"other": Role()}) as (near, far):
-            scribe = await near.handle()
-            other = await near.handle("other")
-            del far.ours["other"]
-            other.kill()
-            scribe.note(1)
-            assert await soon(scribe.read()) == [1]
-
-    play(main)
+async def test_the_end_of_a_role_that_is_not_there_means_nothing() -> None:
+    async with scribe_link(more={"other": Role()}) as (near, far, scribe):
+        other = await near.handle("other")
+        del far.ours["other"]
+        other.kill()
+        scribe.note(1)
+        assert await soon(scribe.read()) == [1]
 
 
 # --- turns of the event loop ------------------------------------------------------------------------------------------------
@@ -612,28 +491,24 @@ class Asker(Actor):
 
 
 @pytest.mark.guarantee("G144")
-def test_an_ask_is_handled_and_its_asker_continues_inside_the_reads() -> None:
+async def test_an_ask_is_handled_and_its_asker_continues_inside_the_reads() -> None:
     """Neither side needs an iteration of the event loop beside the one that reports the socket."""
+    async with linked() as (near, far):
+        asker = near.loop.spawn(Asker, await near.handle())
+        ends = (far.link.transport, near.link.transport)
+        event_loop = asyncio.get_running_loop()
+        for transport in ends:
+            event_loop.remove_reader(transport.fd)
+        answer = asyncio.ensure_future(asker.ask_all(3))
+        await until(lambda: near.link.stats().sent)
+        progress: list[list[object]] = []
 
-    async def main() -> None:
-        async with linked() as (near, far):
-            asker = near.loop.spawn(Asker, await near.handle())
-            ends = (far.link.transport, near.link.transport)
-            event_loop = asyncio.get_running_loop()
-            for transport in ends:
-                event_loop.remove_reader(transport.fd)
-            answer = asyncio.ensure_future(asker.ask_all(3))
-            await until(lambda: near.link.stats().sent)
-            progress: list[list[object]] = []
+        def read_by_hand() -> None:
+            for _ in range(3):
+                for transport in ends:
+                    transport.on_readable()
+                progress.append([*instance(asker).answers])
 
-            def read_by_hand() -> None:
-                for _ in range(3):
-                    for transport in ends:
-                        transport.on_readable()
-                    progress.append([*instance(asker).answers])
-
-            event_loop.call_soon(read_by_hand)
-            assert await soon(answer) == [0, 1, 2]
-            assert progress == [[0], [0, 1], [0, 1, 2]]
-
-    play(main)
+        event_loop.call_soon(read_by_hand)
+        assert await soon(answer) == [0, 1, 2]
+        assert progress == [[0], [0, 1], [0, 1, 2]]

@@ -17,7 +17,7 @@ from bandstand.errors import InvalidArgumentError, InvalidMessageError
 from bandstand.pod.handle_pickling import HandleToken, reduce_handle
 from bandstand.pod.link.codec import pack_value
 from bandstand.pod.link.large_buffers import CHUNK_SIZE, HUGE_SIZE, LARGE, IncomingBuffers
-from tests.pod.linking import Role, Scribe, Spot, instance, linked, make_end, play, soon, until
+from tests.pod.linking import Role, Scribe, Spot, instance, linked, make_end, scribe_link, soon, until
 
 pytestmark = pytest.mark.spec("S19")
 
@@ -31,156 +31,107 @@ def payload(size: int) -> bytes:
 @pytest.mark.guarantee("G150")
 @pytest.mark.parametrize("size", [LARGE, LARGE + 1, CHUNK_SIZE, CHUNK_SIZE + 1, 5_000_000])
 @pytest.mark.parametrize("kind", [bytes, bytearray])
-def test_large_buffers_come_back_as_they_went(size: int, kind: type[Any]) -> None:
-    async def main() -> None:
-        async with linked() as (near, _far):
-            scribe = await near.handle()
-            value = kind(payload(size)[:size])
-            answer = await soon(scribe.echo(value))
-            assert type(answer) is kind
-            assert answer == value
-
-    play(main)
+async def test_large_buffers_come_back_as_they_went(size: int, kind: type[Any]) -> None:
+    async with scribe_link() as (_near, _far, scribe):
+        value = kind(payload(size)[:size])
+        answer = await soon(scribe.echo(value))
+        assert type(answer) is kind
+        assert answer == value
 
 
 @pytest.mark.guarantee("G150")
-def test_large_values_inside_of_others_and_several_at_once() -> None:
-    async def main() -> None:
-        async with linked() as (near, _far):
-            scribe = await near.handle()
-            large = payload(300_000)
-            value = {"a": [large, bytearray(large)], "b": array("d", range(50_000)), "c": large.hex()}
-            assert await soon(scribe.echo(value)) == value
-            scribe.pair(large, bytearray(large))
-            scribe.pair(large, second=large)
-            assert await soon(scribe.read()) == [(large, bytearray(large)), (large, large)]
-            answers = [scribe.echo(large[number:]) for number in range(20)]
-            assert [await soon(answer) for answer in answers] == [large[number:] for number in range(20)]
-
-    play(main)
+async def test_large_values_inside_of_others_and_several_at_once() -> None:
+    async with scribe_link() as (_near, _far, scribe):
+        large = payload(300_000)
+        value = {"a": [large, bytearray(large)], "b": array("d", range(50_000)), "c": large.hex()}
+        assert await soon(scribe.echo(value)) == value
+        scribe.pair(large, bytearray(large))
+        scribe.pair(large, second=large)
+        assert await soon(scribe.read()) == [(large, bytearray(large)), (large, large)]
+        answers = [scribe.echo(large[number:]) for number in range(20)]
+        assert [await soon(answer) for answer in answers] == [large[number:] for number in range(20)]
 
 
 @pytest.mark.guarantee("G150")
-def test_arrays_travel_beside_their_pickles() -> None:
+async def test_arrays_travel_beside_their_pickles() -> None:
     numpy = pytest.importorskip("numpy")
-
-    async def main() -> None:
-        async with linked() as (near, far):
-            scribe = await near.handle()
-            matrix = numpy.arange(1_000_000, dtype="float64").reshape(1000, 1000)
-            scribe.note(matrix)
-            matrix[0, 0] = -1.0
-            await until(lambda: near.link.stats().handled == 1)
-            (got,) = instance(far.ours["scribe"]).notes
-            assert got[0, 0] == 0.0
-            assert got.dtype == matrix.dtype
-            assert got.flags.writeable
-            assert (got[1:] == matrix[1:]).all()
-            answer = await soon(scribe.echo(matrix[:, ::2]))
-            assert (answer == matrix[:, ::2]).all()
-
-    play(main)
+    async with scribe_link() as (near, far, scribe):
+        matrix = numpy.arange(1_000_000, dtype="float64").reshape(1000, 1000)
+        scribe.note(matrix)
+        matrix[0, 0] = -1.0
+        await until(lambda: near.link.stats().handled == 1)
+        (got,) = far.scribe.notes
+        assert got[0, 0] == 0.0
+        assert got.dtype == matrix.dtype
+        assert got.flags.writeable
+        assert (got[1:] == matrix[1:]).all()
+        answer = await soon(scribe.echo(matrix[:, ::2]))
+        assert (answer == matrix[:, ::2]).all()
 
 
 @pytest.mark.guarantee("G150")
-def test_a_command_overtakes_a_huge_message_to_the_same_actor() -> None:
-    async def main() -> None:
-        async with linked() as (near, far):
-            scribe = await near.handle()
-            there = instance(far.ours["scribe"])
-            scribe.note(payload(HUGE))
+async def test_a_command_overtakes_a_huge_message_to_the_same_actor() -> None:
+    async with scribe_link() as (near, far, scribe):
+        scribe.note(payload(HUGE))
+        await until(lambda: near.link.stats().sent == 1)
+        scribe.command("first")
+        scribe.manage("second")
+        await until(lambda: len(far.scribe.notes) == 2)
+        assert far.scribe.notes == ["first", "second"]
+        await until(lambda: len(far.scribe.notes) == 3)
+        assert far.scribe.notes[2] == payload(HUGE)
+
+
+@pytest.mark.guarantee("G150")
+async def test_messages_of_the_same_lane_wait_for_a_huge_one_and_those_to_others_do_not() -> None:
+    async with linked(more={"other": Role()}) as (near, far):
+        scribe, other = await near.handle(), await near.handle("other")
+        there, elsewhere = far.scribe, instance(far.ours["other"])
+        scribe.note(payload(HUGE))
+        scribe.note("second")
+        scribe.note(payload(HUGE))
+        scribe.note("fourth")
+        other.note("passes")
+        other.note(payload(200_000))
+        await until(lambda: len(elsewhere.notes) == 2)
+        assert elsewhere.notes[0] == "passes"
+        assert there.notes == []
+        await until(lambda: len(there.notes) == 4)
+        assert [len(one) for one in there.notes] == [len(payload(HUGE)), 6, len(payload(HUGE)), 6]
+        assert (there.notes[1], there.notes[3]) == ("second", "fourth")
+
+
+@pytest.mark.guarantee("G150", "G149")
+async def test_an_ask_that_is_taken_back_while_it_waits_behind_a_huge_message_never_begins() -> None:
+    async with scribe_link() as (near, far, scribe):
+        scribe.note(payload(HUGE))
+        behind = scribe.wait("behind")
+        large = scribe.wait(payload(300_000))
+        await until(lambda: near.link.stats().sent == 3)
+        assert behind.cancel()
+        assert large.cancel()
+        assert len(await soon(scribe.read())) == 1
+        assert far.scribe.begun == 0
+        assert near.link.stats().waiting == 0
+
+
+@pytest.mark.guarantee("G150")
+async def test_a_huge_answer_does_not_hold_up_others() -> None:
+    async with scribe_link() as (near, _far, scribe):
+        order: list[str] = []
+
+        async def fetch(what: object, name: str) -> None:
+            await scribe.echo(what)
+            order.append(name)
+
+        import asyncio
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(fetch(payload(HUGE), "huge"))
             await until(lambda: near.link.stats().sent == 1)
-            scribe.command("first")
-            scribe.manage("second")
-            await until(lambda: len(there.notes) == 2)
-            assert there.notes == ["first", "second"]
-            await until(lambda: len(there.notes) == 3)
-            assert there.notes[2] == payload(HUGE)
-
-    play(main)
-
-
-@pytest.mark.guarantee("G150")
-def test_messages_of_the_same_lane_wait_for_a_huge_one_and_those_to_others_do_not() -> None:
-    async def main() -> None:
-        async with linked(more={"other": Role()}) as (near, far):
-            scribe, other = await near.handle(), await near.handle("other")
-            there, elsewhere = instance(far.ours["scribe"]), instance(far.ours["other"])
-            scribe.note(payload(HUGE))
-            scribe.note("second")
-            scribe.note(payload(HUGE))
-            scribe.note("fourth")
-            other.note("passes")
-            other.note(payload(200_000))
-            await until(lambda: len(elsewhere.notes) == 2)
-            assert elsewhere.notes[0] == "passes"
-            assert there.notes == []
-            await until(lambda: len(there.notes) == 4)
-            assert [len(one) for one in there.notes] == [len(payload(HUGE)), 6, len(payload(HUGE)), 6]
-            assert (there.notes[1], there.notes[3]) == ("second", "fourth")
-
-    play(main)
-
-
-@pytest.mark.guarantee("G150")
-@pytest.mark.guarantee("G145")
-def test_a_long_line_behind_a_huge_message_keeps_its_order() -> None:
-    async def main() -> None:
-        async with linked() as (near, far):
-            scribe = await near.handle()
-            there = instance(far.ours["scribe"])
-            scribe.note(payload(300_000))
-            for number in range(800):
-                scribe.note(number)
-            scribe.note(payload(300_000))
-            scribe.note(800)
-            await until(lambda: len(there.notes) == 803)
-            assert [one for one in there.notes if type(one) is int] == list(range(801))
-
-    play(main)
-
-
-@pytest.mark.guarantee("G150")
-@pytest.mark.guarantee("G149")
-def test_an_ask_that_is_taken_back_while_it_waits_behind_a_huge_message_never_begins() -> None:
-    async def main() -> None:
-        async with linked() as (near, far):
-            scribe = await near.handle()
-            there = instance(far.ours["scribe"])
-            scribe.note(payload(HUGE))
-            behind = scribe.wait("behind")
-            large = scribe.wait(payload(300_000))
-            await until(lambda: near.link.stats().sent == 3)
-            assert behind.cancel()
-            assert large.cancel()
-            assert len(await soon(scribe.read())) == 1
-            assert there.begun == 0
-            assert near.link.stats().waiting == 0
-
-    play(main)
-
-
-@pytest.mark.guarantee("G150")
-def test_a_huge_answer_does_not_hold_up_others() -> None:
-    async def main() -> None:
-        async with linked() as (near, _far):
-            scribe = await near.handle()
-            order: list[str] = []
-
-            async def fetch(what: object, name: str) -> None:
-                await scribe.echo(what)
-                order.append(name)
-
-            import asyncio
-
-            async with asyncio.TaskGroup() as group:
-                group.create_task(fetch(payload(HUGE), "huge"))
-                await until(lambda: near.link.stats().sent == 1)
-                group.create_task(fetch(b"", "small"))
-            # Asked behind it, of the same lane; but its answer passes the huge one.
-            assert order == ["small", "huge"]
-
-    play(main)
+            group.create_task(fetch(b"", "small"))
+        # Asked behind it, of the same lane; but its answer passes the huge one.
+        assert order == ["small", "huge"]
 
 
 def view(data: bytes) -> Any:
@@ -194,62 +145,48 @@ def numpy_array(data: bytes) -> Any:
 @pytest.mark.guarantee("G420")
 @pytest.mark.parametrize("make", [bytearray, view, numpy_array])
 @pytest.mark.parametrize("size", [10, LARGE + 1, HUGE_SIZE + 1])
-def test_a_change_of_a_mutable_buffer_after_the_call_is_not_seen(
+async def test_a_change_of_a_mutable_buffer_after_the_call_is_not_seen(
     make: Callable[[bytes], Any], size: int
 ) -> None:
-    async def main() -> None:
-        async with linked() as (near, far):
-            scribe = await near.handle()
-            buffer = make(payload(size)[:size])
-            answer = scribe.echo(buffer)
-            scribe.note(buffer)
-            buffer[0] = buffer[-1] = 255
-            got = await soon(answer)
-            await until(lambda: near.link.stats().handled == 2)
-            (note,) = instance(far.ours["scribe"]).notes
-            assert bytes(got) == bytes(note) == payload(size)[:size]
-            # The receiver has its own copy, and may write to it.
-            note[0] = 7
-            assert got[0] != 7
-
-    play(main)
+    async with scribe_link() as (near, far, scribe):
+        buffer = make(payload(size)[:size])
+        answer = scribe.echo(buffer)
+        scribe.note(buffer)
+        buffer[0] = buffer[-1] = 255
+        got = await soon(answer)
+        await until(lambda: near.link.stats().handled == 2)
+        (note,) = far.scribe.notes
+        assert bytes(got) == bytes(note) == payload(size)[:size]
+        # The receiver has its own copy, and may write to it.
+        note[0] = 7
+        assert got[0] != 7
 
 
 @pytest.mark.guarantee("G421")
-def test_what_the_receiver_of_a_buffer_gets_is_as_writable_as_what_was_sent() -> None:
+async def test_what_the_receiver_of_a_buffer_gets_is_as_writable_as_what_was_sent() -> None:
     numpy = pytest.importorskip("numpy")
-
-    async def main() -> None:
-        async with linked() as (near, _far):
-            scribe = await near.handle()
-            large = payload(300_000)
-            array = numpy.frombuffer(bytearray(large), "u1")
-            frozen = numpy.frombuffer(large, "u1")
-            sent = (large, bytearray(large), memoryview(large), memoryview(bytearray(large)), array, frozen)
-            got = await soon(scribe.echo(sent))
-            assert [type(one) for one in got] == [type(one) for one in sent]
-            assert [one.readonly for one in got[2:4]] == [True, False]
-            assert [one.flags.writeable for one in got[4:]] == [True, False]
-            assert all(bytes(one) == large for one in got)
-
-    play(main)
+    async with scribe_link() as (_near, _far, scribe):
+        large = payload(300_000)
+        array = numpy.frombuffer(bytearray(large), "u1")
+        frozen = numpy.frombuffer(large, "u1")
+        sent = (large, bytearray(large), memoryview(large), memoryview(bytearray(large)), array, frozen)
+        got = await soon(scribe.echo(sent))
+        assert [type(one) for one in got] == [type(one) for one in sent]
+        assert [one.readonly for one in got[2:4]] == [True, False]
+        assert [one.flags.writeable for one in got[4:]] == [True, False]
+        assert all(bytes(one) == large for one in got)
 
 
 @pytest.mark.guarantee("G421")
 @pytest.mark.parametrize("form", ["i2,f4", ">i4"])
-def test_a_view_with_a_format_that_cannot_be_rebuilt_is_an_error_of_the_call(form: str) -> None:
+async def test_a_view_with_a_format_that_cannot_be_rebuilt_is_an_error_of_the_call(form: str) -> None:
     numpy = pytest.importorskip("numpy")
-
-    async def main() -> None:
-        async with linked() as (near, _far):
-            scribe = await near.handle()
-            with pytest.raises(
-                TypeError, match=r"an argument of type memoryview cannot be pickled \(memoryview: "
-            ):
-                scribe.pair("fine", memoryview(numpy.zeros(4, form)))
-            assert near.link.stats().sent == 0
-
-    play(main)
+    async with scribe_link() as (near, _far, scribe):
+        with pytest.raises(
+            TypeError, match=r"an argument of type memoryview cannot be pickled \(memoryview: "
+        ):
+            scribe.pair("fine", memoryview(numpy.zeros(4, form)))
+        assert near.link.stats().sent == 0
 
 
 @pytest.mark.guarantee("G150")
@@ -328,66 +265,58 @@ class Known(Spot):
         return reduce_handle(HandleToken("token", "Studio", "scribe", Scribe, WhenDown.FAIL, 5.0))
 
 
-@pytest.mark.guarantee("G150")
-@pytest.mark.guarantee("G147")
-@pytest.mark.guarantee("G286")
-def test_a_handle_travels_by_its_passport() -> None:
-    async def main() -> None:
-        asked: list[tuple[Any, ...]] = []
-        checked: list[tuple[HandleToken, str | None]] = []
+@pytest.mark.guarantee("G150", "G147", "G286")
+async def test_a_handle_travels_by_its_passport() -> None:
+    asked: list[tuple[Any, ...]] = []
+    checked: list[tuple[HandleToken, str | None]] = []
 
-        def check(passport: HandleToken, pod: str | None) -> str | None:
-            checked.append((passport, pod))
-            return None
+    def check(passport: HandleToken, pod: str | None) -> str | None:
+        checked.append((passport, pod))
+        return None
 
-        a, b = socket.socketpair()
-        async with make_end() as near, make_end(lambda loop: {"scribe": loop.spawn(Scribe)}) as far:
+    a, b = socket.socketpair()
+    async with make_end() as near, make_end(lambda loop: {"scribe": loop.spawn(Scribe)}) as far:
 
-            def resolve(*passport: Any) -> Handle:
-                asked.append(passport)
-                return far.ours["scribe"]  # type: ignore[no-any-return]  # a handle
+        def resolve(*passport: Any) -> Handle:
+            asked.append(passport)
+            return far.ours["scribe"]  # type: ignore[no-any-return]  # a handle
 
-            far.open(b, "far", "near", {}, resolver=resolve)
-            near.open(a, "near", "far", {"scribe": Role()}, check=check)
-            actor = (await soon(near.up))["scribe"]
-            scribe: Any = near.proxy_loop.handle_at(Scribe, Known(actor), actor=actor)
-            scribe.note(scribe)
-            await until(lambda: near.link.stats().handled == 1)
-            assert instance(far.ours["scribe"]).notes == [far.ours["scribe"]]
-            passport = ("token", "Studio", "scribe", Scribe, WhenDown.FAIL, 5.0, "")
-            assert asked == [passport]
-            assert checked == [(passport, None)]
-            with pytest.raises(TypeError, match="cannot be pickled"):
-                scribe.note(far.ours["scribe"])
-
-    play(main)
+        far.open(b, "far", "near", {}, resolver=resolve)
+        near.open(a, "near", "far", {"scribe": Role()}, check=check)
+        actor = (await soon(near.up))["scribe"]
+        scribe: Any = near.proxy_loop.handle_at(Scribe, Known(actor), actor=actor)
+        scribe.note(scribe)
+        await until(lambda: near.link.stats().handled == 1)
+        assert far.scribe.notes == [far.ours["scribe"]]
+        passport = ("token", "Studio", "scribe", Scribe, WhenDown.FAIL, 5.0, "")
+        assert asked == [passport]
+        assert checked == [(passport, None)]
+        with pytest.raises(TypeError, match="cannot be pickled"):
+            scribe.note(far.ours["scribe"])
 
 
 @pytest.mark.guarantee("G286")
-def test_a_handle_that_the_receiver_cannot_resolve_is_counted_and_seen(
+async def test_a_handle_that_the_receiver_cannot_resolve_is_counted_and_seen(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def main() -> None:
-        a, b = socket.socketpair()
-        async with make_end() as near, make_end(lambda loop: {"scribe": loop.spawn(Scribe)}) as far:
+    a, b = socket.socketpair()
+    async with make_end() as near, make_end(lambda loop: {"scribe": loop.spawn(Scribe)}) as far:
 
-            def resolve(*passport: Any) -> Handle:
-                raise InvalidArgumentError(f"{HandleToken(*passport)} means nothing here")
+        def resolve(*passport: Any) -> Handle:
+            raise InvalidArgumentError(f"{HandleToken(*passport)} means nothing here")
 
-            far.open(b, "far", "near", {}, resolver=resolve)
-            near.open(a, "near", "far", {"scribe": Role()}, check=resolvable)
-            actor = (await soon(near.up))["scribe"]
-            scribe: Any = near.proxy_loop.handle_at(Scribe, Known(actor), actor=actor)
-            scribe.note([scribe])
-            await until(lambda: near.link.stats().dead == 1)
-            assert [(message.role, message.method, message.is_in_doubt) for message in near.dead] == [
-                ("scribe", "Scribe.note", False)
-            ]
-            with pytest.raises(
-                TypeError, match=r"cannot be unpickled.*'scribe' of troupe 'Studio' means nothing here"
-            ):
-                await soon(scribe.echo([scribe]))
-            assert instance(far.ours["scribe"]).notes == []
-
-    play(main)
+        far.open(b, "far", "near", {}, resolver=resolve)
+        near.open(a, "near", "far", {"scribe": Role()}, check=resolvable)
+        actor = (await soon(near.up))["scribe"]
+        scribe: Any = near.proxy_loop.handle_at(Scribe, Known(actor), actor=actor)
+        scribe.note([scribe])
+        await until(lambda: near.link.stats().dead == 1)
+        assert [(message.role, message.method, message.is_in_doubt) for message in near.dead] == [
+            ("scribe", "Scribe.note", False)
+        ]
+        with pytest.raises(
+            TypeError, match=r"cannot be unpickled.*'scribe' of troupe 'Studio' means nothing here"
+        ):
+            await soon(scribe.echo([scribe]))
+        assert far.scribe.notes == []
     assert "the handle of role 'scribe' of troupe 'Studio' means nothing here" in caplog.text

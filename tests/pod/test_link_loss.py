@@ -36,7 +36,7 @@ from bandstand.pod.link.protocol import (
     frame,
 )
 from bandstand.pod.link.transport import WriteQueue
-from tests.pod.linking import SOON, End, Role, Scribe, instance, linked, make_end, play, soon, until
+from tests.pod.linking import SOON, End, Role, Scribe, linked, make_end, scribe_link, soon, until
 
 pytestmark = pytest.mark.spec("S19")
 
@@ -44,103 +44,84 @@ pytestmark = pytest.mark.spec("S19")
 
 
 @pytest.mark.guarantee("G144")
-def test_what_was_written_and_not_acknowledged_is_in_doubt_and_is_not_sent_again() -> None:
-    async def main() -> None:
-        async with linked() as (near, far):
-            scribe = await near.handle()
-            there = instance(far.ours["scribe"])
-            there.gate.clear()
-            scribe.note("handled")
-            await until(lambda: near.link.stats().handled == 1)
-            scribe.slowly(1)
-            scribe.slowly(2)
-            reply = scribe.wait(3)
-            await until(lambda: far.link.stats().received == 4)
-            far.link.close("killed by SIGKILL")
-            with pytest.raises(TargetEndedError) as caught:
-                await soon(reply)
-            assert "killed by SIGKILL" in str(caught.value.__cause__)
-            assert "in doubt" in str(caught.value.__cause__)
-            assert near.downs == ["killed by SIGKILL"]
-            stats = near.link.stats()
-            assert (stats.sent, stats.handled, stats.in_doubt, stats.dead) == (4, 1, 3, 0)
-            assert [(message.method, message.data, message.is_in_doubt) for message in near.dead] == [
-                ("Scribe.slowly", 1, True),
-                ("Scribe.slowly", 2, True),
-                ("Scribe.wait", 3, True),
-            ]
-            assert near.dead[0].pod == "far"
-            assert near.dead[0].role == "scribe"
-
-    play(main)
+async def test_what_was_written_and_not_acknowledged_is_in_doubt_and_is_not_sent_again() -> None:
+    async with scribe_link() as (near, far, scribe):
+        far.scribe.gate.clear()
+        scribe.note("handled")
+        await until(lambda: near.link.stats().handled == 1)
+        scribe.slowly(1)
+        scribe.slowly(2)
+        reply = scribe.wait(3)
+        await until(lambda: far.link.stats().received == 4)
+        far.link.close("killed by SIGKILL")
+        with pytest.raises(TargetEndedError) as caught:
+            await soon(reply)
+        assert "killed by SIGKILL" in str(caught.value.__cause__)
+        assert "in doubt" in str(caught.value.__cause__)
+        assert near.downs == ["killed by SIGKILL"]
+        stats = near.link.stats()
+        assert (stats.sent, stats.handled, stats.in_doubt, stats.dead) == (4, 1, 3, 0)
+        assert [(message.method, message.data, message.is_in_doubt) for message in near.dead] == [
+            ("Scribe.slowly", 1, True),
+            ("Scribe.slowly", 2, True),
+            ("Scribe.wait", 3, True),
+        ]
+        assert near.dead[0].pod == "far"
+        assert near.dead[0].role == "scribe"
 
 
 @pytest.mark.guarantee("G144")
-def test_an_answer_that_was_still_being_written_leaves_its_ask_in_doubt() -> None:
-    async def main() -> None:
-        async with linked() as (near, far):
-            scribe = await near.handle()
-            there = instance(far.ours["scribe"])
-            there.gate.clear()
-            # More than a socket takes at once.
-            reply = scribe.wait("x" * 4_000_000)
-            await until(lambda: there.begun)
-            there.gate.set()
-            await until(lambda: there.notes)
-            assert far.link.has_unreported
-            far.link.close("lost")
-            with pytest.raises(TargetEndedError) as caught:
-                await soon(reply)
-            assert "in doubt" in str(caught.value.__cause__)
-            stats = near.link.stats()
-            assert (stats.handled, stats.in_doubt, stats.dead) == (0, 1, 0)
-
-    play(main)
+async def test_an_answer_that_was_still_being_written_leaves_its_ask_in_doubt() -> None:
+    async with scribe_link() as (near, far, scribe):
+        far.scribe.gate.clear()
+        # More than a socket takes at once.
+        reply = scribe.wait("x" * 4_000_000)
+        await until(lambda: far.scribe.begun)
+        far.scribe.gate.set()
+        await until(lambda: far.scribe.notes)
+        assert far.link.has_unreported
+        far.link.close("lost")
+        with pytest.raises(TargetEndedError) as caught:
+            await soon(reply)
+        assert "in doubt" in str(caught.value.__cause__)
+        stats = near.link.stats()
+        assert (stats.handled, stats.in_doubt, stats.dead) == (0, 1, 0)
 
 
 @pytest.mark.guarantee("G151")
-def test_the_end_is_seen_though_the_other_side_has_left_something_unread() -> None:
+async def test_the_end_is_seen_though_the_other_side_has_left_something_unread() -> None:
     """Of a socket with an error libuv tells once, and never again: there may be more to read than one read takes, and then the end."""
-
-    async def main() -> None:
-        async with deaf(Role()) as (near, theirs):
-            scribe = await near.handle()
-            scribe.note("never read")
-            await until(lambda: near.link.stats().sent == 1)
-            near.link.transport.flush()
-            # The end comes with something that can be read, and without a good bye.
-            theirs.send(frame(MESSAGES, encode([code_of("note"), 2])))
-            theirs.close()
-            await until(lambda: near.downs)
-            assert near.link.stats().in_doubt == 1
-            assert near.link.stats().received == 1
-
-    play(main)
+    async with deaf(Role()) as (near, theirs, scribe):
+        scribe.note("never read")
+        await until(lambda: near.link.stats().sent == 1)
+        near.link.transport.flush()
+        # The end comes with something that can be read, and without a good bye.
+        theirs.send(frame(MESSAGES, encode([code_of("note"), 2])))
+        theirs.close()
+        await until(lambda: near.downs)
+        assert near.link.stats().in_doubt == 1
+        assert near.link.stats().received == 1
 
 
 @pytest.mark.guarantee("G144")
-def test_a_link_owes_until_everything_it_has_to_say_is_written() -> None:
-    async def main() -> None:
-        async with linked() as (near, far):
-            scribe = await near.handle()
-            assert not far.link.has_unreported
-            reply = scribe.echo("x" * 4_000_000)
-            await until(lambda: far.link.has_unreported)
-            assert len(await soon(reply)) == 4_000_000
-            await until(lambda: not far.link.has_unreported)
-
-    play(main)
+async def test_a_link_owes_until_everything_it_has_to_say_is_written() -> None:
+    async with scribe_link() as (_near, far, scribe):
+        assert not far.link.has_unreported
+        reply = scribe.echo("x" * 4_000_000)
+        await until(lambda: far.link.has_unreported)
+        assert len(await soon(reply)) == 4_000_000
+        await until(lambda: not far.link.has_unreported)
 
 
 @asynccontextmanager
-async def deaf(role: Role) -> AsyncGenerator[tuple[End, socket.socket]]:
+async def deaf(role: Role) -> AsyncGenerator[tuple[End, socket.socket, Any]]:
     """An end whose other side has said hello, and then reads nothing at all."""
     ours, theirs = socket.socketpair()
     with theirs:
         async with make_end(lambda loop: {"scribe": loop.spawn(Scribe)}) as near:
             theirs.send(frame(HELLO, encode((1, "far", [("scribe", method_names())]))))
             near.open(ours, "near", "far", {"scribe": role})
-            yield near, theirs
+            yield near, theirs, await near.handle()
 
 
 async def everything(sock: socket.socket, size: int) -> bytes:
@@ -182,212 +163,171 @@ def method_names() -> list[str]:
 @pytest.mark.guarantee("G144")
 @pytest.mark.parametrize("size", [40, 57, 71, 123])
 @pytest.mark.parametrize("read", [0, 200_000, 333_000])
-def test_what_was_not_written_is_dead_and_not_in_doubt(size: int, read: int) -> None:
-    async def main() -> None:
-        async with deaf(Role(mailbox=20_004)) as (near, theirs):
-            scribe = await near.handle()
-            for number in range(20_000):
-                scribe.note((number, "x" * size))
-            await until(lambda: near.link.stats().sent == 20_000)
-            # So that the last thing to be written is many frames, of which some go through and some do not.
-            begun = await everything(theirs, read)
-            for _ in range(50):
-                await asyncio.sleep(0)
-            assert near.link.is_write_blocked
-            near.link.close("it was enough")
-            stats = near.link.stats()
-            assert stats.in_doubt + stats.dead == 20_000
-            assert stats.in_doubt > 100
-            assert stats.dead > 100
-            # The descriptor is let go in the next turn.
+async def test_what_was_not_written_is_dead_and_not_in_doubt(size: int, read: int) -> None:
+    async with deaf(Role(mailbox=20_004)) as (near, theirs, scribe):
+        for number in range(20_000):
+            scribe.note((number, "x" * size))
+        await until(lambda: near.link.stats().sent == 20_000)
+        # So that the last thing to be written is many frames, of which some go through and some do not.
+        begun = await everything(theirs, read)
+        for _ in range(50):
             await asyncio.sleep(0)
-            # What is in doubt is exactly what a reader finds whole.
-            whole = whole_messages(theirs, begun)
-            assert [data[0] for _, data in whole] == list(range(stats.in_doubt))
-            doubts = [message.is_in_doubt for message in near.dead]
-            assert doubts == [True] * stats.in_doubt + [False] * stats.dead
-
-    play(main)
+        assert near.link.is_write_blocked
+        near.link.close("it was enough")
+        stats = near.link.stats()
+        assert stats.in_doubt + stats.dead == 20_000
+        assert stats.in_doubt > 100
+        assert stats.dead > 100
+        # The descriptor is let go in the next turn.
+        await asyncio.sleep(0)
+        # What is in doubt is exactly what a reader finds whole.
+        whole = whole_messages(theirs, begun)
+        assert [data[0] for _, data in whole] == list(range(stats.in_doubt))
+        doubts = [message.is_in_doubt for message in near.dead]
+        assert doubts == [True] * stats.in_doubt + [False] * stats.dead
 
 
 @pytest.mark.guarantee("G144")
-def test_an_ask_that_was_not_written_ends_without_doubt() -> None:
-    async def main() -> None:
-        async with deaf(Role()) as (near, theirs):
-            scribe = await near.handle()
-            for _ in range(500):
-                scribe.note([0, "x" * 2000])
-            reply = scribe.read()
-            await until(lambda: near.link.stats().sent == 501)
-            near.link.close("it was enough")
-            with pytest.raises(TargetEndedError) as caught:
-                await soon(reply)
-            assert "the message did not reach it" in str(caught.value.__cause__)
-            assert not near.dead[-1].is_in_doubt
-            theirs.close()
-
-    play(main)
+async def test_an_ask_that_was_not_written_ends_without_doubt() -> None:
+    async with deaf(Role()) as (near, theirs, scribe):
+        for _ in range(500):
+            scribe.note([0, "x" * 2000])
+        reply = scribe.read()
+        await until(lambda: near.link.stats().sent == 501)
+        near.link.close("it was enough")
+        with pytest.raises(TargetEndedError) as caught:
+            await soon(reply)
+        assert "the message did not reach it" in str(caught.value.__cause__)
+        assert not near.dead[-1].is_in_doubt
+        theirs.close()
 
 
 @pytest.mark.guarantee("G145")
-def test_while_the_other_side_does_not_read_lanes_overtake_what_is_not_written() -> None:
-    async def main() -> None:
-        async with deaf(Role(mailbox=20_004)) as (near, theirs):
-            scribe = await near.handle()
-            for number in range(20_000):
-                scribe.note((number, "x" * 40))
-            await until(lambda: near.link.stats().sent == 20_000)
-            scribe.command("command")
-            scribe.manage("manage")
-            await until(lambda: near.link.stats().sent == 20_002)
-            received: list[Any] = []
+async def test_while_the_other_side_does_not_read_lanes_overtake_what_is_not_written() -> None:
+    async with deaf(Role(mailbox=20_004)) as (near, theirs, scribe):
+        for number in range(20_000):
+            scribe.note((number, "x" * 40))
+        await until(lambda: near.link.stats().sent == 20_000)
+        scribe.command("command")
+        scribe.manage("manage")
+        await until(lambda: near.link.stats().sent == 20_002)
+        received: list[Any] = []
 
-            def read() -> None:
-                received.extend(whole_messages(theirs))
+        def read() -> None:
+            received.extend(whole_messages(theirs))
 
-            reader = threading.Thread(target=read)
-            reader.start()
-            await until(lambda: not near.link.is_write_blocked)
-            near.link.close("done")
-            await until(lambda: not reader.is_alive())
-            codes = [code for code, _ in received]
-            commanded, managed = codes.index(code_of("command")), codes.index(code_of("manage"))
-            assert commanded < managed < 15_000
-            assert [data[0] for code, data in received if code == code_of("note")] == list(range(20_000))
-            assert near.link.stats().in_doubt == 20_002
-
-    play(main)
+        reader = threading.Thread(target=read)
+        reader.start()
+        await until(lambda: not near.link.is_write_blocked)
+        near.link.close("done")
+        await until(lambda: not reader.is_alive())
+        codes = [code for code, _ in received]
+        commanded, managed = codes.index(code_of("command")), codes.index(code_of("manage"))
+        assert commanded < managed < 15_000
+        assert [data[0] for code, data in received if code == code_of("note")] == list(range(20_000))
+        assert near.link.stats().in_doubt == 20_002
 
 
 @pytest.mark.guarantee("G146")
-def test_a_stand_in_of_an_actor_that_gives_messages_up_does_so_itself_while_nobody_reads() -> None:
-    async def main() -> None:
-        async with deaf(Role(mailbox=20, overflow=Overflow.DROP_OLDEST)) as (near, _theirs):
-            scribe = await near.handle()
-            for number in range(1000):
-                scribe.note([number, "x" * 2000])
-                await asyncio.sleep(0)
-            assert near.link.is_write_blocked
-            sent = near.link.stats().sent
-            assert sent < 500
-            scribe.note(["last"])
+async def test_a_stand_in_of_an_actor_that_gives_messages_up_does_so_itself_while_nobody_reads() -> None:
+    async with deaf(Role(mailbox=20, overflow=Overflow.DROP_OLDEST)) as (near, _theirs, scribe):
+        for number in range(1000):
+            scribe.note([number, "x" * 2000])
             await asyncio.sleep(0)
-            assert near.link.stats().sent == sent
-            stats = near.proxy_loop.statistics()
-            assert stats.dropped == 1001 - sent - stats.waiting
-            assert stats.waiting == 20
-
-    play(main)
-
-
-@pytest.mark.guarantee("G144")
-def test_answers_that_nobody_reads_are_no_messages() -> None:
-    async def main() -> None:
-        async with deaf(Role()) as (near, theirs):
-            await near.handle()
-            large = [-code_of("echo"), 0, "x" * 1000]
-            for number in range(1, 800):
-                large[1] = number
-                theirs.send(frame(MESSAGES, encode(large)))
-                await until(lambda: near.link.stats().received == number)  # noqa: B023  # waited for in the loop
-            await until(lambda: near.link.is_write_blocked)
-            near.link.close("enough")
-            assert near.link.stats().sent == 0
-
-    play(main)
+        assert near.link.is_write_blocked
+        sent = near.link.stats().sent
+        assert sent < 500
+        scribe.note(["last"])
+        await asyncio.sleep(0)
+        assert near.link.stats().sent == sent
+        stats = near.proxy_loop.statistics()
+        assert stats.dropped == 1001 - sent - stats.waiting
+        assert stats.waiting == 20
 
 
 @pytest.mark.guarantee("G144")
-def test_a_large_message_that_is_under_way_is_dead_with_those_behind_it() -> None:
-    async def main() -> None:
-        async with deaf(Role()) as (near, _theirs):
-            scribe = await near.handle()
-            scribe.note(b"x" * 4_000_000)
-            scribe.note("behind")
-            reply = scribe.echo(b"y" * 4_000_000)
-            await until(lambda: near.link.stats().sent == 3)
-            near.link.close("it was enough")
-            with pytest.raises(TargetEndedError):
-                await soon(reply)
-            stats = near.link.stats()
-            assert (stats.sent, stats.in_doubt, stats.dead) == (3, 0, 3)
-            assert [(message.method, message.data) for message in near.dead] == [
-                ("Scribe.note", None),
-                ("Scribe.note", "behind"),
-                ("Scribe.echo", None),
-            ]
-
-    play(main)
+async def test_answers_that_nobody_reads_are_no_messages() -> None:
+    async with deaf(Role()) as (near, theirs, _scribe):
+        large = [-code_of("echo"), 0, "x" * 1000]
+        for number in range(1, 800):
+            large[1] = number
+            theirs.send(frame(MESSAGES, encode(large)))
+            await until(lambda: near.link.stats().received == number)  # noqa: B023  # waited for in the loop
+        await until(lambda: near.link.is_write_blocked)
+        near.link.close("enough")
+        assert near.link.stats().sent == 0
 
 
 @pytest.mark.guarantee("G144")
-def test_what_waits_in_a_stand_ins_mailbox_is_dead_and_asks_there_are_told_why() -> None:
-    async def main() -> None:
-        async with linked() as (near, _far):
-            scribe = await near.handle()
-            scribe.note(1)
-            reply = scribe.read()
-            # Nobody had a turn since.
-            near.link.close("the pod was stopped")
-            with pytest.raises(TargetEndedError, match="FAIL") as caught:
-                await soon(reply)
-            assert "the pod was stopped" in str(caught.value.__cause__)
-            assert near.link.stats().sent == 0
-            assert near.proxy_loop.statistics().dead == 2
+async def test_a_large_message_that_is_under_way_is_dead_with_those_behind_it() -> None:
+    async with deaf(Role()) as (near, _theirs, scribe):
+        scribe.note(b"x" * 4_000_000)
+        scribe.note("behind")
+        reply = scribe.echo(b"y" * 4_000_000)
+        await until(lambda: near.link.stats().sent == 3)
+        near.link.close("it was enough")
+        with pytest.raises(TargetEndedError):
+            await soon(reply)
+        stats = near.link.stats()
+        assert (stats.sent, stats.in_doubt, stats.dead) == (3, 0, 3)
+        assert [(message.method, message.data) for message in near.dead] == [
+            ("Scribe.note", None),
+            ("Scribe.note", "behind"),
+            ("Scribe.echo", None),
+        ]
 
-    play(main)
+
+@pytest.mark.guarantee("G144")
+async def test_what_waits_in_a_stand_ins_mailbox_is_dead_and_asks_there_are_told_why() -> None:
+    async with scribe_link() as (near, _far, scribe):
+        scribe.note(1)
+        reply = scribe.read()
+        # Nobody had a turn since.
+        near.link.close("the pod was stopped")
+        with pytest.raises(TargetEndedError, match="FAIL") as caught:
+            await soon(reply)
+        assert "the pod was stopped" in str(caught.value.__cause__)
+        assert near.link.stats().sent == 0
+        assert near.proxy_loop.statistics().dead == 2
 
 
 @pytest.mark.guarantee("G151")
-def test_handles_meet_nobody_after_the_end() -> None:
-    async def main() -> None:
-        async with linked() as (near, far):
-            scribe = await near.handle()
-            far.link.close("the end")
-            await until(lambda: near.downs)
-            with pytest.raises(NoSuchActorError):
-                scribe.note(1)
-            assert not scribe.note.try_send(1)
-
-    play(main)
+async def test_handles_meet_nobody_after_the_end() -> None:
+    async with scribe_link() as (near, far, scribe):
+        far.link.close("the end")
+        await until(lambda: near.downs)
+        with pytest.raises(NoSuchActorError):
+            scribe.note(1)
+        assert not scribe.note.try_send(1)
 
 
 @pytest.mark.guarantee("G149")
-def test_asks_of_a_peer_that_is_gone_are_cancelled_here() -> None:
-    async def main() -> None:
-        async with linked() as (near, far):
-            scribe = await near.handle()
-            there = instance(far.ours["scribe"])
-            there.gate.clear()
-            scribe.wait(1)
-            scribe.wait(2)
-            await until(lambda: far.link.stats().received == 2 and there.begun == 1)
-            near.link.close("gone")
-            await until(lambda: there.cancelled == 1)
-            there.gate.set()
-            far.ours["scribe"].note("on")
-            await until(lambda: there.notes == ["on"])
-            assert there.begun == 1
-
-    play(main)
+async def test_asks_of_a_peer_that_is_gone_are_cancelled_here() -> None:
+    async with scribe_link() as (near, far, scribe):
+        far.scribe.gate.clear()
+        scribe.wait(1)
+        scribe.wait(2)
+        await until(lambda: far.link.stats().received == 2 and far.scribe.begun == 1)
+        near.link.close("gone")
+        await until(lambda: far.scribe.cancelled == 1)
+        far.scribe.gate.set()
+        far.ours["scribe"].note("on")
+        await until(lambda: far.scribe.notes == ["on"])
+        assert far.scribe.begun == 1
 
 
 @pytest.mark.guarantee("G144")
-def test_answers_and_acknowledgements_that_are_due_are_written_at_the_end() -> None:
-    async def main() -> None:
-        async with linked() as (near, far):
-            scribe = await near.handle()
-            replies = [scribe.echo(number) for number in range(100)]
-            for number in range(50):
-                scribe.note(number)
-            await until(lambda: len(instance(far.ours["scribe"]).notes) == 50)
-            far.link.close("done")
-            assert [await soon(reply) for reply in replies] == list(range(100))
-            await until(lambda: near.downs == ["done"])
-            assert near.link.stats().handled == 150
-            assert near.link.stats().in_doubt == 0
-
-    play(main)
+async def test_answers_and_acknowledgements_that_are_due_are_written_at_the_end() -> None:
+    async with scribe_link() as (near, far, scribe):
+        replies = [scribe.echo(number) for number in range(100)]
+        for number in range(50):
+            scribe.note(number)
+        await until(lambda: len(far.scribe.notes) == 50)
+        far.link.close("done")
+        assert [await soon(reply) for reply in replies] == list(range(100))
+        await until(lambda: near.downs == ["done"])
+        assert near.link.stats().handled == 150
+        assert near.link.stats().in_doubt == 0
 
 
 # Ten bytes of a buffer of a hundred.
@@ -424,22 +364,19 @@ PART_OF_CHUNK = frame(CHUNK, CHUNK_HEADER.pack(0, 100, 1) + b"0123456789")
         (b"", "closed"),
     ],
 )
-def test_whatever_makes_no_sense_closes_the_link_with_a_sentence(sent: bytes, says: str) -> None:
-    async def main() -> None:
-        async with make_end(lambda loop: {"scribe": loop.spawn(Scribe)}) as near:
-            ours, theirs = socket.socketpair()
-            hello = frame(HELLO, encode((1, "far", [("scribe", method_names())])))
-            with theirs:
-                theirs.send(hello + sent)
-                near.open(ours, "near", "far", {"scribe": Role()})
-                await soon(near.up)
-                if says == "closed":
-                    theirs.shutdown(socket.SHUT_WR)
-                await until(lambda: near.downs)
-                assert says in near.downs[0]
-                await until(lambda: ours.fileno() == -1)
-
-    play(main)
+async def test_whatever_makes_no_sense_closes_the_link_with_a_sentence(sent: bytes, says: str) -> None:
+    async with make_end(lambda loop: {"scribe": loop.spawn(Scribe)}) as near:
+        ours, theirs = socket.socketpair()
+        hello = frame(HELLO, encode((1, "far", [("scribe", method_names())])))
+        with theirs:
+            theirs.send(hello + sent)
+            near.open(ours, "near", "far", {"scribe": Role()})
+            await soon(near.up)
+            if says == "closed":
+                theirs.shutdown(socket.SHUT_WR)
+            await until(lambda: near.downs)
+            assert says in near.downs[0]
+            await until(lambda: ours.fileno() == -1)
 
 
 @pytest.mark.guarantee("G151")
@@ -451,51 +388,29 @@ def test_whatever_makes_no_sense_closes_the_link_with_a_sentence(sent: bytes, sa
         ((1, "far", (("scribe", ("other",)),)), "not run the same program"),
     ],
 )
-def test_a_stranger_is_not_let_in(hello: tuple[int, str, tuple[Any, ...]], says: str) -> None:
-    async def main() -> None:
-        async with make_end(lambda loop: {"scribe": loop.spawn(Scribe)}) as near:
-            ours, theirs = socket.socketpair()
-            with theirs:
-                theirs.send(frame(HELLO, encode(hello)))
-                near.open(ours, "near", "far", {"scribe": Role()})
-                await until(lambda: near.downs)
-                assert says in near.downs[0]
-                assert not near.up.done()
-
-    play(main)
-
-
-def test_a_role_that_was_never_there_is_said_to_be_missing() -> None:
-    async def main() -> None:
+async def test_a_stranger_is_not_let_in(hello: tuple[int, str, tuple[Any, ...]], says: str) -> None:
+    async with make_end(lambda loop: {"scribe": loop.spawn(Scribe)}) as near:
         ours, theirs = socket.socketpair()
-        async with make_end() as near, make_end() as far:
-            far.open(theirs, "far", "near", {})
+        with theirs:
+            theirs.send(frame(HELLO, encode(hello)))
             near.open(ours, "near", "far", {"scribe": Role()})
-            scribe = await near.handle()
-            scribe.note(1)
-            with pytest.raises(TargetEndedError) as caught:
-                await soon(scribe.read())
-            assert "there is no role 'scribe' of pod" in str(caught.value.__cause__)
-            assert near.link.stats().dead == 2
-
-    play(main)
+            await until(lambda: near.downs)
+            assert says in near.downs[0]
+            assert not near.up.done()
 
 
-def test_a_role_that_comes_after_the_hello_is_there_for_all_of_its_methods() -> None:
-    async def main() -> None:
-        ours, theirs = socket.socketpair()
-        async with make_end() as near, make_end() as far:
-            far.open(theirs, "far", "near", {})
-            near.open(ours, "near", "far", {"scribe": Role()})
-            scribe = await near.handle()
-            with pytest.raises(TargetEndedError, match="scribe"):
-                await soon(scribe.read())
-            far.ours["scribe"] = far.loop.spawn(Scribe)
-            scribe.note(1)
-            scribe.pair(2)
-            assert await soon(scribe.read()) == [1, (2, "b")]
-
-    play(main)
+async def test_a_role_that_comes_after_the_hello_is_there_for_all_of_its_methods() -> None:
+    ours, theirs = socket.socketpair()
+    async with make_end() as near, make_end() as far:
+        far.open(theirs, "far", "near", {})
+        near.open(ours, "near", "far", {"scribe": Role()})
+        scribe = await near.handle()
+        with pytest.raises(TargetEndedError, match="scribe"):
+            await soon(scribe.read())
+        far.ours["scribe"] = far.loop.spawn(Scribe)
+        scribe.note(1)
+        scribe.pair(2)
+        assert await soon(scribe.read()) == [1, (2, "b")]
 
 
 class Homesick:
@@ -505,21 +420,16 @@ class Homesick:
         return int, ("home",)
 
 
-def test_one_way_messages_that_cannot_be_rebuilt_are_counted_and_somebody_can_read_why(
+async def test_one_way_messages_that_cannot_be_rebuilt_are_counted_and_somebody_can_read_why(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def main() -> None:
-        async with linked() as (near, _far):
-            scribe = await near.handle()
-            scribe.note(Homesick())
-            scribe.note(1)
-            assert await soon(scribe.read()) == [1]
-            await until(lambda: near.link.stats().waiting == 0)
-            assert (near.link.stats().handled, near.link.stats().dead) == (2, 1)
-            assert len(near.dead) == 1
-
-    with caplog.at_level("ERROR", "bandstand.pod"):
-        play(main)
+    async with scribe_link() as (near, _far, scribe):
+        scribe.note(Homesick())
+        scribe.note(1)
+        assert await soon(scribe.read()) == [1]
+        await until(lambda: near.link.stats().waiting == 0)
+        assert (near.link.stats().handled, near.link.stats().dead) == (2, 1)
+        assert len(near.dead) == 1
     assert "role" not in caplog.text
     assert "a message to 'scribe' cannot be unpickled in its process: invalid literal" in caplog.text
 
@@ -527,64 +437,49 @@ def test_one_way_messages_that_cannot_be_rebuilt_are_counted_and_somebody_can_re
 @pytest.mark.guarantee("G151")
 @pytest.mark.parametrize(
     ("answer", "says"),
-    [
-        ([1, 9, None], "of unknown kind 9"),
-        ([1, 1, None], ""),
-        (["one", 0, None], "which is not pending"),
-    ],
+    [([1, 9, None], "of unknown kind 9"), ([1, 1, None], ""), (["one", 0, None], "which is not pending")],
 )
-def test_whoever_asked_is_told_when_the_answer_makes_no_sense(answer: list[Any], says: str) -> None:
-    async def main() -> None:
-        async with deaf(Role()) as (near, theirs):
-            scribe = await near.handle()
-            reply = scribe.read()
-            await asyncio.sleep(0)
-            theirs.send(frame(ANSWERS, encode(answer)))
-            with pytest.raises(TargetEndedError):
-                await soon(reply)
-            assert says in near.downs[0]
-            assert near.link.stats().in_doubt == 1
-
-    play(main)
+async def test_whoever_asked_is_told_when_the_answer_makes_no_sense(answer: list[Any], says: str) -> None:
+    async with deaf(Role()) as (near, theirs, scribe):
+        reply = scribe.read()
+        await asyncio.sleep(0)
+        theirs.send(frame(ANSWERS, encode(answer)))
+        with pytest.raises(TargetEndedError):
+            await soon(reply)
+        assert says in near.downs[0]
+        assert near.link.stats().in_doubt == 1
 
 
 @pytest.mark.guarantee("G151")
-def test_the_end_is_told_once_and_the_descriptor_is_let_go() -> None:
-    async def main() -> None:
-        ours, theirs = socket.socketpair()
-        number = ours.fileno()
-        async with make_end() as near:
-            near.open(ours, "near", "far", {})
-            near.link.close("first")
-            near.link.close("second")
-            assert near.downs == ["first"]
-            await until(lambda: ours.fileno() == -1)
-            with pytest.raises(OSError, match="Bad file descriptor"):
-                os.fstat(number)
-        received = theirs.recv(1000)
-        assert frame(BYE, encode(("first", True, False))) in received
-        assert theirs.recv(10) == b""
-        theirs.close()
-
-    play(main)
+async def test_the_end_is_told_once_and_the_descriptor_is_let_go() -> None:
+    ours, theirs = socket.socketpair()
+    number = ours.fileno()
+    async with make_end() as near:
+        near.open(ours, "near", "far", {})
+        near.link.close("first")
+        near.link.close("second")
+        assert near.downs == ["first"]
+        await until(lambda: ours.fileno() == -1)
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(number)
+    received = theirs.recv(1000)
+    assert frame(BYE, encode(("first", True, False))) in received
+    assert theirs.recv(10) == b""
+    theirs.close()
 
 
-def test_an_ask_that_has_ended_knows_its_link_no_more() -> None:
-    async def main() -> None:
-        async with linked() as (near, far):
-            scribe = await near.handle()
-            instance(far.ours["scribe"]).gate.clear()
-            answered, lost = scribe.echo(1), scribe.wait(1)
-            await soon(answered)
-            await until(lambda: far.link.stats().received == 2)
-            assert lost.relay is not None
-            near.link.close("gone")
-            with pytest.raises(TargetEndedError):
-                await soon(lost)
-            assert answered.relay is None
-            assert lost.relay is None
-
-    play(main)
+async def test_an_ask_that_has_ended_knows_its_link_no_more() -> None:
+    async with scribe_link() as (near, far, scribe):
+        far.scribe.gate.clear()
+        answered, lost = scribe.echo(1), scribe.wait(1)
+        await soon(answered)
+        await until(lambda: far.link.stats().received == 2)
+        assert lost.relay is not None
+        near.link.close("gone")
+        with pytest.raises(TargetEndedError):
+            await soon(lost)
+        assert answered.relay is None
+        assert lost.relay is None
 
 
 # --- what was said before the end -----------------------------------------------------------------------------------------
@@ -602,37 +497,30 @@ LAST_WORDS = frame(ANSWERS, encode((1, 0, 42))) + frame(BYE, encode(("stopped in
 
 
 @pytest.mark.guarantee("G144")
-def test_an_answer_that_has_come_counts_although_a_write_fails_before_it_is_read() -> None:
-    async def main() -> None:
-        async with deaf(Role()) as (near, theirs):
-            reply = await asked(near, theirs)
-            scribe = await near.handle()
-            theirs.sendall(LAST_WORDS)
-            theirs.close()
-            # All in one turn of ours: what is sent now is written before that is read.
-            scribe.note("nobody reads this")
-            assert near.proxy_loop.kernel.tick_inline()
-            near.link.transport.flush()  # the turn that writes before it reads
-            assert await soon(reply) == 42
-            await until(lambda: bool(near.downs))
-            assert near.downs == ["stopped in good order"]
-            assert near.link.stats().in_doubt == 0
-
-    play(main)
+async def test_an_answer_that_has_come_counts_although_a_write_fails_before_it_is_read() -> None:
+    async with deaf(Role()) as (near, theirs, scribe):
+        reply = await asked(near, theirs)
+        theirs.sendall(LAST_WORDS)
+        theirs.close()
+        # All in one turn of ours: what is sent now is written before that is read.
+        scribe.note("nobody reads this")
+        assert near.proxy_loop.kernel.tick_inline()
+        near.link.transport.flush()  # the turn that writes before it reads
+        assert await soon(reply) == 42
+        await until(lambda: bool(near.downs))
+        assert near.downs == ["stopped in good order"]
+        assert near.link.stats().in_doubt == 0
 
 
 @pytest.mark.guarantee("G144")
-def test_an_answer_that_has_come_counts_although_somebody_says_that_the_process_is_gone() -> None:
-    async def main() -> None:
-        async with deaf(Role()) as (near, theirs):
-            reply = await asked(near, theirs)
-            theirs.sendall(LAST_WORDS)
-            near.link.close_after_peer("killed by SIGKILL")
-            assert await soon(reply) == 42
-            assert near.link.stats().in_doubt == 0
-            assert len(near.downs) == 1
-
-    play(main)
+async def test_an_answer_that_has_come_counts_although_somebody_says_that_the_process_is_gone() -> None:
+    async with deaf(Role()) as (near, theirs, _scribe):
+        reply = await asked(near, theirs)
+        theirs.sendall(LAST_WORDS)
+        near.link.close_after_peer("killed by SIGKILL")
+        assert await soon(reply) == 42
+        assert near.link.stats().in_doubt == 0
+        assert len(near.downs) == 1
 
 
 # --- whose fault it was ---------------------------------------------------------------------------------------------------
@@ -644,25 +532,22 @@ def noting(faults: list[tuple[str, bool]]) -> Callable[[str, bool], None]:
 
 
 @pytest.mark.guarantee("G287")
-def test_a_link_that_somebody_closes_is_nobodys_fault() -> None:
-    async def main() -> None:
-        near_faults: list[tuple[str, bool]] = []
-        far_faults: list[tuple[str, bool]] = []
-        ours, theirs = socket.socketpair()
-        async with make_end() as near, make_end() as far:
-            near.open(ours, "near", "far", {}, on_fault=noting(near_faults))
-            far.open(theirs, "far", "near", {}, on_fault=noting(far_faults))
-            await soon(near.up)
-            far.link.close("stopped")
-            await until(lambda: near.downs == ["stopped"])
-        assert (near_faults, far_faults) == ([], [])
-
-    play(main)
+async def test_a_link_that_somebody_closes_is_nobodys_fault() -> None:
+    near_faults: list[tuple[str, bool]] = []
+    far_faults: list[tuple[str, bool]] = []
+    ours, theirs = socket.socketpair()
+    async with make_end() as near, make_end() as far:
+        near.open(ours, "near", "far", {}, on_fault=noting(near_faults))
+        far.open(theirs, "far", "near", {}, on_fault=noting(far_faults))
+        await soon(near.up)
+        far.link.close("stopped")
+        await until(lambda: near.downs == ["stopped"])
+    assert (near_faults, far_faults) == ([], [])
 
 
 @pytest.mark.guarantee("G287")
 @pytest.mark.parametrize("what", ["reading", "writing"])
-def test_whatever_is_raised_in_a_link_is_the_fault_of_that_side(
+async def test_whatever_is_raised_in_a_link_is_the_fault_of_that_side(
     monkeypatch: pytest.MonkeyPatch, what: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Also the other side knows why, and that it is not to blame."""
@@ -670,84 +555,71 @@ def test_whatever_is_raised_in_a_link_is_the_fault_of_that_side(
     def refuse(*_arguments: object, **_named: object) -> Any:
         raise MemoryError
 
-    async def main() -> None:
-        near_faults: list[tuple[str, bool]] = []
-        far_faults: list[tuple[str, bool]] = []
-        ours, theirs = socket.socketpair()
-        async with make_end() as near, make_end(lambda loop: {"scribe": loop.spawn(Scribe)}) as far:
-            near.open(ours, "near", "far", {"scribe": Role()}, on_fault=noting(near_faults))
-            far.open(theirs, "far", "near", {}, on_fault=noting(far_faults))
-            scribe = await near.handle()
-            if what == "reading":
-                monkeypatch.setattr("bandstand.pod.link.large_buffers.IncomingBuffer.__init__", refuse)
-                culprits, others = far_faults, near_faults
-            else:
-                monkeypatch.setattr("bandstand.pod.link.large_buffers.OutgoingBuffer.take_chunk", refuse)
-                culprits, others = near_faults, far_faults
-            scribe.note(bytes(1_000_000))
-            await until(lambda: near.downs and far.downs)
-            [(reason, is_ours)] = culprits
-            assert is_ours
-            assert "MemoryError" in reason
-            assert others == [(reason, False)]
-
-    play(main)
+    near_faults: list[tuple[str, bool]] = []
+    far_faults: list[tuple[str, bool]] = []
+    ours, theirs = socket.socketpair()
+    async with make_end() as near, make_end(lambda loop: {"scribe": loop.spawn(Scribe)}) as far:
+        near.open(ours, "near", "far", {"scribe": Role()}, on_fault=noting(near_faults))
+        far.open(theirs, "far", "near", {}, on_fault=noting(far_faults))
+        scribe = await near.handle()
+        if what == "reading":
+            monkeypatch.setattr("bandstand.pod.link.large_buffers.IncomingBuffer.__init__", refuse)
+            culprits, others = far_faults, near_faults
+        else:
+            monkeypatch.setattr("bandstand.pod.link.large_buffers.OutgoingBuffer.take_chunk", refuse)
+            culprits, others = near_faults, far_faults
+        scribe.note(bytes(1_000_000))
+        await until(lambda: near.downs and far.downs)
+        [(reason, is_ours)] = culprits
+        assert is_ours
+        assert "MemoryError" in reason
+        assert others == [(reason, False)]
     assert "a link is lost" in caplog.text
 
 
 @pytest.mark.guarantee("G287")
-def test_an_end_without_a_word_is_the_fault_of_the_other_side() -> None:
-    async def main() -> None:
-        faults: list[tuple[str, bool]] = []
-        ours, theirs = socket.socketpair()
-        async with make_end() as near:
-            near.open(ours, "near", "far", {}, on_fault=noting(faults))
-            theirs.close()
-            await until(lambda: near.downs)
-        assert faults in (
-            [("the other side has closed it", False)],
-            [("reading from it failed: Connection reset by peer", False)],
-        )
-
-    play(main)
+async def test_an_end_without_a_word_is_the_fault_of_the_other_side() -> None:
+    faults: list[tuple[str, bool]] = []
+    ours, theirs = socket.socketpair()
+    async with make_end() as near:
+        near.open(ours, "near", "far", {}, on_fault=noting(faults))
+        theirs.close()
+        await until(lambda: near.downs)
+    assert faults in (
+        [("the other side has closed it", False)],
+        [("reading from it failed: Connection reset by peer", False)],
+    )
 
 
 @pytest.mark.guarantee("G287")
-def test_a_descriptor_that_is_not_its_own_any_more_is_noticed_when_it_is_written_to() -> None:
-    async def main() -> None:
-        faults: list[tuple[str, bool]] = []
-        async with linked() as (near, far):
-            scribe = await near.handle()
-            near.link._on_fault = noting(faults)  # pyright: ignore[reportPrivateUsage]
-            fd = near.link.transport.fd
-            reader, writer = os.pipe()
-            kept = os.dup(fd)
-            # Another descriptor is under its number, as after one was closed twice.
-            os.dup2(writer, fd)
-            scribe.note(1)
-            await until(lambda: near.downs)
-            assert faults == [("writing to it failed: Socket operation on non-socket", True)]
-            for each in (reader, writer, kept):
-                os.close(each)
-            await until(lambda: far.downs)
-
-    play(main)
+async def test_a_descriptor_that_is_not_its_own_any_more_is_noticed_when_it_is_written_to() -> None:
+    faults: list[tuple[str, bool]] = []
+    async with scribe_link() as (near, far, scribe):
+        near.link._on_fault = noting(faults)  # pyright: ignore[reportPrivateUsage]
+        fd = near.link.transport.fd
+        reader, writer = os.pipe()
+        kept = os.dup(fd)
+        # Another descriptor is under its number, as after one was closed twice.
+        os.dup2(writer, fd)
+        scribe.note(1)
+        await until(lambda: near.downs)
+        assert faults == [("writing to it failed: Socket operation on non-socket", True)]
+        for each in (reader, writer, kept):
+            os.close(each)
+        await until(lambda: far.downs)
 
 
 @pytest.mark.guarantee("G287")
-def test_a_ping_is_answered_over_the_link() -> None:
-    async def main() -> None:
-        async with linked() as (near, far):
-            await near.handle()
-            answered: list[str] = []
-            near.link.ping(lambda: answered.append("far"))
-            far.link.ping(lambda: answered.append("near"))
-            await until(lambda: len(answered) == 2)
-            near.link.ping(lambda: answered.append("never"))
-            near.link.close("gone")
-            assert "never" not in answered
-
-    play(main)
+async def test_a_ping_is_answered_over_the_link() -> None:
+    async with linked() as (near, far):
+        await near.handle()
+        answered: list[str] = []
+        near.link.ping(lambda: answered.append("far"))
+        far.link.ping(lambda: answered.append("near"))
+        await until(lambda: len(answered) == 2)
+        near.link.ping(lambda: answered.append("never"))
+        near.link.close("gone")
+        assert "never" not in answered
 
 
 # --- how large frames become ----------------------------------------------------------------------------------------------

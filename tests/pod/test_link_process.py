@@ -17,11 +17,12 @@ import pytest
 
 from bandstand.errors import NoSuchActorError, TargetEndedError
 from tests.pod.linkchild import Clerk, open_descriptors
-from tests.pod.linking import End, Role, make_end, play
+from tests.pod.linking import End, Role, make_end
 
 pytestmark = [
     pytest.mark.spec("S19"),
     pytest.mark.real_time(reason="a real process is started, and killed"),
+    pytest.mark.slow,
 ]
 
 ROOT = Path(__file__).parents[2]
@@ -61,99 +62,71 @@ async def wait(awaitable: Any) -> Any:
     return await asyncio.wait_for(awaitable, PATIENCE)
 
 
-@pytest.mark.slow
-@pytest.mark.guarantee("G144")
-def test_a_process_is_talked_to_and_ends_with_its_link() -> None:
-    async def main() -> None:
-        async with process() as (near, child, _diary, down):
-            clerk = await near.handle("clerk", Clerk)
-            assert await wait(clerk.process()) == child.pid != os.getpid()
-            assert await wait(clerk.size_of(b"x" * 3_000_000)) == 3_000_000
-            for number in range(5000):
-                if not clerk.trace.try_send(number):
-                    await wait(clerk.trace.when_room(number))
-            await wait(clerk.process())
-            assert near.link.stats().handled == 5003
-            near.link.close("done")
-            await wait(down.wait())
-            assert child.wait(PATIENCE) == 0
-
-    play(main)
-
-
-@pytest.mark.slow
 @pytest.mark.guarantee("G144")
 @pytest.mark.parametrize("how", ["kill", "exit"])
-def test_what_a_killed_process_has_not_acknowledged_is_in_doubt(how: str) -> None:
-    async def main() -> None:
-        async with process() as (near, child, diary, down):
-            clerk = await near.handle("clerk", Clerk)
-            await wait(clerk.process())
-            for number in range(300):
-                clerk.trace(number)
-            pending = clerk.never() if how == "kill" else None
-            flooding = asyncio.create_task(keep_flooding(clerk))
-            # In the middle of it.
-            for _ in range(20):
-                await asyncio.sleep(0)
-            if how == "kill":
-                os.kill(child.pid, signal.SIGKILL)
-            else:
-                # In one turn, so the lane above comes first.
-                pending = clerk.never()
-                clerk.die()
-            await wait(down.wait())
-            with pytest.raises(TargetEndedError) as caught:
-                await wait(pending)
-            assert "unreachable" in str(caught.value.__cause__)
-            await wait(flooding)
-            assert child.wait(PATIENCE) == (-signal.SIGKILL if how == "kill" else 3)
-            stats = near.link.stats()
-            assert stats.sent == stats.handled + stats.dead + stats.in_doubt
-            assert stats.dead + stats.in_doubt == len(near.dead)
-            # The diary says what was handled: not less than was acknowledged, not more than that and the doubtful ones.
-            handled = len(os.read(diary, 1 << 16))
-            traced = stats.handled - 1
-            assert traced <= handled <= traced + stats.in_doubt
-            assert stats.in_doubt > 0
-            with pytest.raises(NoSuchActorError):
-                clerk.trace(0)
-
-    play(main)
-
-
-@pytest.mark.slow
-@pytest.mark.guarantee("G422")
-def test_large_buffers_leave_no_descriptor_after_cancellations_and_a_kill() -> None:
-    async def main() -> None:
-        async with process() as (near, child, _diary, down):
-            clerk = await near.handle("clerk", Clerk)
-            large = bytes(20_000_000)
-            assert await wait(clerk.size_of(large)) == len(large)
-            ours, theirs = open_descriptors(), await wait(clerk.descriptors())
-            for give_up in (True, False, True):
-                # Of each kind: what cannot change, and what is copied in the call.
-                asks = [clerk.size_of(large), clerk.size_of(memoryview(bytearray(large)))]
-                await asyncio.sleep(0)
-                for reply in asks:
-                    if give_up:
-                        reply.cancel()
-                    else:
-                        assert await wait(reply) == len(large)
-            assert await wait(clerk.size_of(b"")) == 0
-            assert (open_descriptors(), await wait(clerk.descriptors())) == (ours, theirs)
-            cut = [clerk.size_of(large), clerk.size_of(bytearray(large))]
+async def test_what_a_killed_process_has_not_acknowledged_is_in_doubt(how: str) -> None:
+    async with process() as (near, child, diary, down):
+        clerk = await near.handle("clerk", Clerk)
+        await wait(clerk.process())
+        for number in range(300):
+            clerk.trace(number)
+        pending = clerk.never() if how == "kill" else None
+        flooding = asyncio.create_task(keep_flooding(clerk))
+        # In the middle of it.
+        for _ in range(20):
             await asyncio.sleep(0)
+        if how == "kill":
             os.kill(child.pid, signal.SIGKILL)
-            await wait(down.wait())
-            for reply in cut:
-                with pytest.raises(TargetEndedError):
-                    await wait(reply)
-            # The socket is closed in the next turn.
-            await asyncio.sleep(0)
-            assert open_descriptors() == ours - 1
+        else:
+            # In one turn, so the lane above comes first.
+            pending = clerk.never()
+            clerk.die()
+        await wait(down.wait())
+        with pytest.raises(TargetEndedError) as caught:
+            await wait(pending)
+        assert "unreachable" in str(caught.value.__cause__)
+        await wait(flooding)
+        assert child.wait(PATIENCE) == (-signal.SIGKILL if how == "kill" else 3)
+        stats = near.link.stats()
+        assert stats.sent == stats.handled + stats.dead + stats.in_doubt
+        assert stats.dead + stats.in_doubt == len(near.dead)
+        # The diary says what was handled: not less than was acknowledged, not more than that and the doubtful ones.
+        handled = len(os.read(diary, 1 << 16))
+        traced = stats.handled - 1
+        assert traced <= handled <= traced + stats.in_doubt
+        assert stats.in_doubt > 0
+        with pytest.raises(NoSuchActorError):
+            clerk.trace(0)
 
-    play(main)
+
+@pytest.mark.guarantee("G422")
+async def test_large_buffers_leave_no_descriptor_after_cancellations_and_a_kill() -> None:
+    async with process() as (near, child, _diary, down):
+        clerk = await near.handle("clerk", Clerk)
+        large = bytes(20_000_000)
+        assert await wait(clerk.size_of(large)) == len(large)
+        ours, theirs = open_descriptors(), await wait(clerk.descriptors())
+        for give_up in (True, False, True):
+            # Of each kind: what cannot change, and what is copied in the call.
+            asks = [clerk.size_of(large), clerk.size_of(memoryview(bytearray(large)))]
+            await asyncio.sleep(0)
+            for reply in asks:
+                if give_up:
+                    reply.cancel()
+                else:
+                    assert await wait(reply) == len(large)
+        assert await wait(clerk.size_of(b"")) == 0
+        assert (open_descriptors(), await wait(clerk.descriptors())) == (ours, theirs)
+        cut = [clerk.size_of(large), clerk.size_of(bytearray(large))]
+        await asyncio.sleep(0)
+        os.kill(child.pid, signal.SIGKILL)
+        await wait(down.wait())
+        for reply in cut:
+            with pytest.raises(TargetEndedError):
+                await wait(reply)
+        # The socket is closed in the next turn.
+        await asyncio.sleep(0)
+        assert open_descriptors() == ours - 1
 
 
 async def keep_flooding(clerk: Any) -> None:

@@ -118,25 +118,21 @@ def test_a_process_that_does_not_read_is_sent_no_more_than_may_wait(stopped: Sto
 
 @real
 @pytest.mark.slow
-def test_who_waits_for_room_waits_for_bytes(loop_factory: Any) -> None:
-    async def main() -> None:
-        async with Drain() as troupe:
-            pid = await troupe.sink.pid()
-            os.kill(pid, signal.SIGSTOP)
-            try:
-                for _ in range(3):
-                    troupe.sink.take(bytes(4 * MEGABYTE))
-                waiting = asyncio.ensure_future(troupe.sink.take.when_room(bytes(4 * MEGABYTE)))
-                for _ in range(20):
-                    await asyncio.sleep(0)
-                assert not waiting.done()
-            finally:
-                os.kill(pid, signal.SIGCONT)
-            await waiting
-            assert await troupe.sink.total() == 16 * MEGABYTE
-
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(main())
+async def test_who_waits_for_room_waits_for_bytes() -> None:
+    async with Drain() as troupe:
+        pid = await troupe.sink.pid()
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            for _ in range(3):
+                troupe.sink.take(bytes(4 * MEGABYTE))
+            waiting = asyncio.ensure_future(troupe.sink.take.when_room(bytes(4 * MEGABYTE)))
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert not waiting.done()
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        await waiting
+        assert await troupe.sink.total() == 16 * MEGABYTE
 
 
 @real

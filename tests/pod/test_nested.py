@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 
 import pytest
@@ -13,7 +12,7 @@ from bandstand.pod.declaration import nested, pod
 from bandstand.pod.deployment import Troupe
 from bandstand.pod.directory import Directory, directory
 from bandstand.pod.enums import PodPhase
-from tests.core.support import Boom, HostFactory
+from tests.core.support import Boom
 from tests.pod.troupes import (
     ALWAYS,
     COOPERATIVE,
@@ -28,6 +27,7 @@ from tests.pod.troupes import (
 
 pytestmark = [
     pytest.mark.spec("S17"),
+    pytest.mark.guarantee("G171"),
     pytest.mark.real_time(reason="threads and processes live in real time"),
 ]
 
@@ -73,7 +73,6 @@ class Lively(Studio):
     effects = nested(Effects, restart=ON_FAILURE, max_restarts=2, period=60.0)
 
 
-@pytest.mark.guarantee("G171")
 def test_its_handles_are_for_the_pods_around_and_for_the_program() -> None:
     with Studio() as studio:
         studio.mixer.mix(4)
@@ -94,7 +93,6 @@ def test_its_handles_are_for_the_pods_around_and_for_the_program() -> None:
     assert studio.stats().is_balanced
 
 
-@pytest.mark.guarantee("G171")
 def test_those_inside_stop_after_those_who_use_them() -> None:
     studio = Studio()
     with studio:
@@ -104,7 +102,6 @@ def test_those_inside_stop_after_those_who_use_them() -> None:
     assert ends == ["mixer", "echo", "reverb"]
 
 
-@pytest.mark.guarantee("G171")
 def test_the_failure_of_one_that_is_watched_is_the_parents() -> None:
     studio = Studio()
     studio.start()
@@ -120,7 +117,6 @@ def test_the_failure_of_one_that_is_watched_is_the_parents() -> None:
     assert studio.status().pod("mixer").phase is COMPLETED
 
 
-@pytest.mark.guarantee("G171")
 def test_the_failure_of_one_that_is_not_watched_stops_at_its_border() -> None:
     with Open() as studio:
         studio.effects.reverb.crash()
@@ -131,7 +127,6 @@ def test_the_failure_of_one_that_is_not_watched_stops_at_its_border() -> None:
         wait_until(lambda: is_gone(lambda: studio.effects.echo.add(1)))
 
 
-@pytest.mark.guarantee("G171")
 def test_one_that_is_watched_is_started_again_and_its_handles_stay_good() -> None:
     with Lively() as studio:
         studio.mixer.mix(4)
@@ -147,7 +142,7 @@ def test_one_that_is_watched_is_started_again_and_its_handles_stay_good() -> Non
         assert studio.failure is None
 
 
-@pytest.mark.guarantee("G156", "G171")
+@pytest.mark.guarantee("G156")
 def test_the_books_of_one_that_is_started_again_are_not_lost() -> None:
     with Lively() as studio:
         for _ in range(50):
@@ -163,7 +158,6 @@ def test_the_books_of_one_that_is_started_again_are_not_lost() -> None:
     assert after.handled > before.handled
 
 
-@pytest.mark.guarantee("G171")
 def test_one_that_fails_too_often_is_the_parents_failure() -> None:
     studio = Lively()
     studio.start()
@@ -174,7 +168,6 @@ def test_one_that_fails_too_often_is_the_parents_failure() -> None:
         studio.wait(timeout=PATIENCE)
 
 
-@pytest.mark.guarantee("G171")
 def test_a_pod_inside_that_is_gone_comes_back_with_its_troupe() -> None:
     with Lively() as studio:
         studio.effects.echo.crash()
@@ -191,7 +184,6 @@ class Deep(Troupe):
     counter = pod(thread=COOPERATIVE).expose(Counter)
 
 
-@pytest.mark.guarantee("G171")
 def test_a_troupe_in_a_troupe_in_a_troupe() -> None:
     with Deep() as deep:
         deep.lively.mixer.mix(2)
@@ -219,7 +211,6 @@ class Around(Troupe):
 
 
 @pytest.mark.slow
-@pytest.mark.guarantee("G171")
 def test_one_inside_may_have_processes() -> None:
     with Around() as around:
         around.effects.reverb.add(3)
@@ -229,19 +220,13 @@ def test_one_inside_may_have_processes() -> None:
         assert around.effects.reverb.value.blocking() == 0
 
 
-@pytest.mark.guarantee("G171")
-def test_in_an_async_block(loop_factory: HostFactory) -> None:
-    async def main() -> None:
-        async with asyncio.timeout(PATIENCE), Studio() as studio:
-            studio.mixer.mix(4)
-            assert await studio.mixer.level() == 4
-            assert await studio.effects.reverb.value() == 4
-
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(main())
+async def test_in_an_async_block() -> None:
+    async with Studio() as studio:
+        studio.mixer.mix(4)
+        assert await studio.mixer.level() == 4
+        assert await studio.effects.reverb.value() == 4
 
 
-@pytest.mark.guarantee("G171")
 def test_one_inside_is_its_parents_to_play() -> None:
     with (
         Studio() as studio,
@@ -250,7 +235,6 @@ def test_one_inside_is_its_parents_to_play() -> None:
         studio.effects.start()
 
 
-@pytest.mark.guarantee("G171")
 def test_one_that_does_not_start_keeps_its_parent_from_starting() -> None:
     class Spoiled(Actor):
         def on_start(self) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import os
 import socket
 import threading
-from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -20,20 +19,15 @@ from bandstand.pod.placement import (
     CooperativePlacement,
     DedicatedPlacement,
     LocalPlacement,
-    MainPlacement,
     Placement,
     PlacementCallbacks,
     ProcessPlacement,
 )
 from bandstand.pod.restart import PodEnding
 from bandstand.pod.spec import PodSpec, RoleSpec, TroupeSpec
-from tests.core.support import Boom
-from tests.pod.troupes import DEDICATED, MAIN, PATIENCE, PROCESS, Counter, Gate, in_thread
+from tests.pod.troupes import DEDICATED, PATIENCE, PROCESS, Counter, Gate
 
-pytestmark = [
-    pytest.mark.spec("S3"),
-    pytest.mark.real_time(reason="threads and processes live in real time"),
-]
+pytestmark = [pytest.mark.spec("S3"), pytest.mark.real_time(reason="threads and processes live in real time")]
 
 T = TypeVar("T")
 
@@ -85,136 +79,68 @@ def spec_of(thread: ThreadModel, **options: Any) -> TroupeSpec:
     return TroupeSpec(name="Placements", pods=(PodSpec(name="pod", roles=(role,), thread=thread, **options),))
 
 
-def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    async def bounded() -> T:
-        async with asyncio.timeout(PATIENCE):
-            return await main()
-
-    return asyncio.run(bounded())
-
-
 def counter_of(placement: LocalPlacement) -> Any:
     handle: Handle = placement.runtime.handle("counter")
     return handle
 
 
 @pytest.mark.parametrize("kind", [CooperativePlacement, DedicatedPlacement])
-def test_a_local_placement_runs_and_stops(kind: type[CooperativePlacement | DedicatedPlacement]) -> None:
-    async def main() -> None:
-        recorder = Recorder()
-        placement = kind(spec_of(DEDICATED), "pod", 4, recorder.callbacks)
-        assert (placement.pod, placement.number, placement.is_out_of_process) == ("pod", 4, False)
-        running = asyncio.create_task(placement.run())
-        await recorder.until(RUNNING)
-        assert recorder.started == [placement]
-        assert set(placement.exposed) == {"counter"}
-        counter = counter_of(placement)
-        counter.add(2)
-        assert await counter.value() == 2
-        is_here = placement.location.native_id == threading.get_native_id()
-        assert is_here is (kind is CooperativePlacement)
-        activity = await asyncio.wrap_future(placement.activity())
-        assert activity.waiting == {"counter": 0}
-        placement.stop(1000)
-        ending = await running
-        assert ending.phase is COMPLETED
-        # `run` returns the end, and no callback reports it. All callbacks run on this thread.
-        assert recorder.phases == [RUNNING, PodPhase.TERMINATING]
-        assert recorder.threads == {threading.get_native_id()}
-        assert placement.final.is_balanced
-        assert placement.final.handled >= 2
-
-    run(main)
-
-
-@pytest.mark.parametrize("kind", [CooperativePlacement, DedicatedPlacement])
-def test_a_local_placement_fails_with_its_actor(
+async def test_a_local_placement_runs_and_stops(
     kind: type[CooperativePlacement | DedicatedPlacement],
 ) -> None:
-    async def main() -> PodEnding:
-        recorder = Recorder()
-        placement = kind(spec_of(DEDICATED), "pod", 1, recorder.callbacks)
-        running = asyncio.create_task(placement.run())
-        await recorder.until(RUNNING)
-        counter_of(placement).crash()
-        return await running
-
-    ending = run(main)
-    assert (ending.phase, ending.actor) == (FAILED, "counter")
-    assert isinstance(ending.cause, Boom)
-
-
-@pytest.mark.parametrize("kind", [CooperativePlacement, DedicatedPlacement])
-def test_a_local_placement_is_killed(kind: type[CooperativePlacement | DedicatedPlacement]) -> None:
-    killed = PodEnding(FAILED, "killed")
-
-    async def main() -> PodEnding:
-        recorder = Recorder()
-        placement = kind(spec_of(DEDICATED), "pod", 1, recorder.callbacks)
-        running = asyncio.create_task(placement.run())
-        await recorder.until(RUNNING)
-        placement.kill(killed)
-        return await running
-
-    assert run(main) == killed
+    recorder = Recorder()
+    placement = kind(spec_of(DEDICATED), "pod", 4, recorder.callbacks)
+    assert (placement.pod, placement.number, placement.is_out_of_process) == ("pod", 4, False)
+    running = asyncio.create_task(placement.run())
+    await recorder.until(RUNNING)
+    assert recorder.started == [placement]
+    assert set(placement.exposed) == {"counter"}
+    counter = counter_of(placement)
+    counter.add(2)
+    assert await counter.value() == 2
+    is_here = placement.location.native_id == threading.get_native_id()
+    assert is_here is (kind is CooperativePlacement)
+    activity = await asyncio.wrap_future(placement.activity())
+    assert activity.waiting == {"counter": 0}
+    placement.stop(1000)
+    ending = await running
+    assert ending.phase is COMPLETED
+    # `run` returns the end, and no callback reports it. All callbacks run on this thread.
+    assert recorder.phases == [RUNNING, PodPhase.TERMINATING]
+    assert recorder.threads == {threading.get_native_id()}
+    assert placement.final.is_balanced
+    assert placement.final.handled >= 2
 
 
-def test_a_placement_is_killed_before_it_starts() -> None:
+async def test_a_placement_is_killed_before_it_starts() -> None:
     early = PodEnding(COMPLETED, "stopped before it ran")
-
-    async def main() -> PodEnding:
-        placement = DedicatedPlacement(spec_of(DEDICATED), "pod", 1, Recorder().callbacks)
-        placement.kill(early)
-        return await placement.run()
-
-    assert run(main) == early
+    placement = DedicatedPlacement(spec_of(DEDICATED), "pod", 1, Recorder().callbacks)
+    placement.kill(early)
+    assert await placement.run() == early
 
 
-def test_a_link_that_arrives_after_the_end_is_closed() -> None:
-    async def main() -> None:
-        recorder = Recorder()
-        placement = CooperativePlacement(spec_of(DEDICATED), "pod", 1, recorder.callbacks)
-        running = asyncio.create_task(placement.run())
-        await recorder.until(RUNNING)
-        placement.kill(PodEnding(COMPLETED))
-        await running
-        ours, theirs = socket.socketpair()
-        with ours:
-            placement.attach(None, theirs, is_running=True)
-            assert theirs.fileno() == -1
-
-    run(main)
-
-
-def test_an_exit_in_a_dedicated_placement_fails_it() -> None:
-    async def main() -> PodEnding:
-        recorder = Recorder()
-        placement = DedicatedPlacement(spec_of(DEDICATED), "pod", 1, recorder.callbacks)
-        running = asyncio.create_task(placement.run())
-        await recorder.until(RUNNING)
-        counter_of(placement).exit(3)
-        return await running
-
-    ending = run(main)
-    assert ending.phase is FAILED
-    assert ending.reason == "its event loop raised SystemExit(3)"
-    assert isinstance(ending.cause, SystemExit)
+async def test_a_link_that_arrives_after_the_end_is_closed() -> None:
+    recorder = Recorder()
+    placement = CooperativePlacement(spec_of(DEDICATED), "pod", 1, recorder.callbacks)
+    running = asyncio.create_task(placement.run())
+    await recorder.until(RUNNING)
+    placement.kill(PodEnding(COMPLETED))
+    await running
+    ours, theirs = socket.socketpair()
+    with ours:
+        placement.attach(None, theirs, is_running=True)
+        assert theirs.fileno() == -1
 
 
 @pytest.mark.guarantee("G170")
-def test_a_thread_that_does_not_start_fails_the_placement(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_thread_that_does_not_start_fails_the_placement(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    async def main() -> PodEnding:
-        placement = DedicatedPlacement(spec_of(DEDICATED), "pod", 1, Recorder().callbacks)
-        monkeypatch.setattr(threading.Thread, "start", refuse)
-        try:
-            return await placement.run()
-        finally:
-            monkeypatch.undo()
-
-    ending = run(main)
+    placement = DedicatedPlacement(spec_of(DEDICATED), "pod", 1, Recorder().callbacks)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        ending = await placement.run()
     assert ending.phase is FAILED
     assert "can't start new thread" in ending.reason
 
@@ -241,7 +167,7 @@ def test_an_abandoned_placement_may_end_after_its_controller() -> None:
         return ending
 
     try:
-        assert run(main).reason == "left behind"
+        assert asyncio.run(main()).reason == "left behind"
     finally:
         gate.open()
     (thread,) = threads
@@ -249,68 +175,7 @@ def test_an_abandoned_placement_may_end_after_its_controller() -> None:
     assert not thread.is_alive()
 
 
-@pytest.mark.spec("S9")
-def test_a_dedicated_placement_is_pinned_and_reports_its_core() -> None:
-    core = min(os.sched_getaffinity(0))
-
-    async def main() -> None:
-        recorder = Recorder()
-        placement = DedicatedPlacement(spec_of(DEDICATED, core=core), "pod", 1, recorder.callbacks)
-        running = asyncio.create_task(placement.run())
-        await recorder.until(RUNNING)
-        assert placement.location.core == core
-        assert placement.location.native_id is not None
-        assert os.sched_getaffinity(placement.location.native_id) == {core}
-        placement.stop(1000)
-        await running
-
-    before = os.sched_getaffinity(0)
-    run(main)
-    assert os.sched_getaffinity(0) == before
-
-
 # -- main --------------------------------------------------------------------------------------------------------------
-
-
-def test_the_main_placement_runs_on_the_calling_thread() -> None:
-    async def main() -> None:
-        recorder = Recorder()
-        placement = MainPlacement(spec_of(MAIN), "pod", recorder.callbacks)
-
-        def call() -> int:
-            placement.run_blocking()
-            return threading.get_native_id()
-
-        calling = in_thread(call)
-        running = asyncio.create_task(placement.run())
-        await recorder.until(RUNNING)
-        thread = placement.location.native_id
-        placement.stop(1000)
-        assert (await running).phase is COMPLETED
-        assert await asyncio.to_thread(calling) == thread != threading.get_native_id()
-
-    run(main)
-
-
-def test_an_exit_in_the_main_placement_is_raised_to_the_caller() -> None:
-    async def main() -> None:
-        recorder = Recorder()
-        placement = MainPlacement(spec_of(MAIN), "pod", recorder.callbacks)
-
-        def call() -> None:
-            placement.run_blocking()
-
-        calling = in_thread(call)
-        running = asyncio.create_task(placement.run())
-        await recorder.until(RUNNING)
-        counter_of(placement).exit(5)
-        ending = await running
-        assert ending.phase is FAILED
-        with pytest.raises(SystemExit) as caught:
-            await asyncio.to_thread(calling)
-        assert caught.value.code == 5
-
-    run(main)
 
 
 # -- process -----------------------------------------------------------------------------------------------------------
@@ -318,85 +183,45 @@ def test_an_exit_in_the_main_placement_is_raised_to_the_caller() -> None:
 
 @pytest.mark.slow
 @pytest.mark.spec("S19")
-def test_a_process_placement_runs_and_stops() -> None:
-    async def main() -> None:
-        recorder = Recorder()
-        spec = spec_of(PROCESS)
-        placement = ProcessPlacement(spec, spec.pods[0], 2, recorder.callbacks, None)
-        assert (placement.pod, placement.number, placement.is_out_of_process) == ("pod", 2, True)
-        # The process has not started: this has no effect.
-        placement.withdraw("pod", "nothing")
-        caller = CallerPlacement(spec, print)
-        caller_running = asyncio.create_task(caller.run_runtime())
-        running = asyncio.create_task(placement.run())
-        await recorder.until(RUNNING)
-        assert recorder.started == [placement]
-        assert placement.location.process not in {None, os.getpid()}
-        ours, theirs = socket.socketpair()
-        caller.attach("pod", ours, is_running=True)
-        placement.attach(None, theirs, is_running=True)
-        assert theirs.fileno() == -1
-        counter: Any = caller.runtime.handle("counter")
-        counter.add(2)
-        assert await counter.value() == 2
-        activity = await asyncio.wrap_future(placement.activity())
-        assert activity.waiting == {"counter": 0}
-        assert activity.stats.handled >= 2
-        placement.stop(1000)
-        ending = await running
-        assert ending.phase is COMPLETED
-        assert recorder.phases == [RUNNING, PodPhase.TERMINATING]
-        assert placement.final.is_balanced
-        assert placement.final.handled >= 2
-        caller.kill(PodEnding(COMPLETED))
-        await caller_running
-
-    run(main)
-
-
-@pytest.mark.slow
-@pytest.mark.spec("S19")
-def test_a_process_placement_is_killed() -> None:
-    killed = PodEnding(FAILED, "killed, on purpose")
-
-    async def main() -> PodEnding:
-        recorder = Recorder()
-        spec = spec_of(PROCESS)
-        placement = ProcessPlacement(spec, spec.pods[0], 1, recorder.callbacks, None)
-        running = asyncio.create_task(placement.run())
-        await recorder.until(RUNNING)
-        placement.kill(killed)
-        return await running
-
-    assert run(main) == killed
-
-
-@pytest.mark.spec("S19")
-def test_a_process_placement_is_stopped_while_it_starts() -> None:
-    async def main() -> PodEnding:
-        recorder = Recorder()
-        spec = spec_of(PROCESS)
-        placement = ProcessPlacement(spec, spec.pods[0], 1, recorder.callbacks, None)
-        running = asyncio.create_task(placement.run())
-        await asyncio.sleep(0)
-        placement.stop(1000)
-        ending = await running
-        assert recorder.started == []
-        return ending
-
-    ending = run(main)
-    assert (ending.phase, ending.reason) == (COMPLETED, "stopped before it ran")
+async def test_a_process_placement_runs_and_stops() -> None:
+    recorder = Recorder()
+    spec = spec_of(PROCESS)
+    placement = ProcessPlacement(spec, spec.pods[0], 2, recorder.callbacks, None)
+    assert (placement.pod, placement.number, placement.is_out_of_process) == ("pod", 2, True)
+    # The process has not started: this has no effect.
+    placement.withdraw("pod", "nothing")
+    caller = CallerPlacement(spec, print)
+    caller_running = asyncio.create_task(caller.run_runtime())
+    running = asyncio.create_task(placement.run())
+    await recorder.until(RUNNING)
+    assert recorder.started == [placement]
+    assert placement.location.process not in {None, os.getpid()}
+    ours, theirs = socket.socketpair()
+    caller.attach("pod", ours, is_running=True)
+    placement.attach(None, theirs, is_running=True)
+    assert theirs.fileno() == -1
+    counter: Any = caller.runtime.handle("counter")
+    counter.add(2)
+    assert await counter.value() == 2
+    activity = await asyncio.wrap_future(placement.activity())
+    assert activity.waiting == {"counter": 0}
+    assert activity.stats.handled >= 2
+    placement.stop(1000)
+    ending = await running
+    assert ending.phase is COMPLETED
+    assert recorder.phases == [RUNNING, PodPhase.TERMINATING]
+    assert placement.final.is_balanced
+    assert placement.final.handled >= 2
+    caller.kill(PodEnding(COMPLETED))
+    await caller_running
 
 
 @pytest.mark.guarantee("G170")
 @pytest.mark.spec("S19")
-def test_a_process_that_cannot_be_started_fails_the_placement(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> PodEnding:
-        spec = spec_of(PROCESS)
-        placement = ProcessPlacement(spec, spec.pods[0], 1, Recorder().callbacks, None)
-        monkeypatch.setattr("sys.executable", "/nowhere/python")
-        return await placement.run()
-
-    ending = run(main)
+async def test_a_process_that_cannot_be_started_fails_the_placement(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = spec_of(PROCESS)
+    placement = ProcessPlacement(spec, spec.pods[0], 1, Recorder().callbacks, None)
+    monkeypatch.setattr("sys.executable", "/nowhere/python")
+    ending = await placement.run()
     assert ending.phase is FAILED
     assert "its process did not start" in ending.reason

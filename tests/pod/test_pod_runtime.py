@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
 import pytest
 
 from bandstand.actor import Actor, WhenDown, ask, tell, when_down
 from bandstand.core import Lane, LoopConfig
-from bandstand.errors import BandstandError, InvalidArgumentError, PodGoneError
+from bandstand.errors import InvalidArgumentError, PodGoneError
 from bandstand.pod.address_book import address_book_for
 from bandstand.pod.directory import Directory, directory
 from bandstand.pod.enums import PodPhase
@@ -18,7 +17,7 @@ from bandstand.pod.pod_runtime import PodRuntime
 from bandstand.pod.restart import PodEnding
 from bandstand.pod.spec import PodSpec, RoleSpec, TroupeSpec
 from bandstand.supervision import ChildSpec, SupervisorSpec, spawn_supervisor
-from tests.core.support import Boom, HostFactory, panicker
+from tests.core.support import Boom, panicker
 
 PATIENCE = 30  # seconds to wait for what must come
 
@@ -105,47 +104,32 @@ def phase_of(runtime: PodRuntime) -> PodPhase:
     return runtime.phase
 
 
-@pytest.fixture
-def play(loop_factory: HostFactory) -> Callable[[Coroutine[Any, Any, None]], None]:
-    def run(story: Coroutine[Any, Any, None]) -> None:
-        with asyncio.Runner(loop_factory=loop_factory) as runner:
-            runner.run(asyncio.wait_for(story, PATIENCE))
-
-    return run
-
-
-Play = Callable[[Coroutine[Any, Any, None]], None]
-
-
 @pytest.mark.spec("S3", "S13")
 @pytest.mark.real_time(reason="looks now and then whether all is quiet")
-def test_it_plays_until_it_is_stopped_and_handles_what_it_has(play: Play) -> None:
-    async def story() -> None:
-        book: list[str] = []
-        phases: list[PodPhase] = []
-        runtime = PodRuntime(
-            spec_of(lead(book), HAND), "stage", 1, on_phase=lambda phase, _reason: phases.append(phase)
-        )
-        task = await begun(runtime)
-        hand = cast("Hand", runtime.handle("hand"))
-        assert await hand.pass_on("hello") > 0
-        leader = cast("Lead", runtime.handle("lead"))
-        for n in range(100):
-            leader.low(n)
-        await runtime.stop(PATIENCE * 1000)
-        ending = await task
-        assert ending.phase is PodPhase.COMPLETED
-        assert [line for line in book if line.startswith("low")] == [
-            "low hello",
-            *(f"low {n}" for n in range(100)),
-        ]
-        assert phases == [PodPhase.RUNNING, PodPhase.TERMINATING, PodPhase.COMPLETED]
-        with pytest.raises(PodGoneError):
-            leader.low("late")
-        assert runtime.stats().is_balanced
-        assert runtime.stats().waiting == 0
-
-    play(story())
+async def test_it_plays_until_it_is_stopped_and_handles_what_it_has() -> None:
+    book: list[str] = []
+    phases: list[PodPhase] = []
+    runtime = PodRuntime(
+        spec_of(lead(book), HAND), "stage", 1, on_phase=lambda phase, _reason: phases.append(phase)
+    )
+    task = await begun(runtime)
+    hand = cast("Hand", runtime.handle("hand"))
+    assert await hand.pass_on("hello") > 0
+    leader = cast("Lead", runtime.handle("lead"))
+    for n in range(100):
+        leader.low(n)
+    await runtime.stop(PATIENCE * 1000)
+    ending = await task
+    assert ending.phase is PodPhase.COMPLETED
+    assert [line for line in book if line.startswith("low")] == [
+        "low hello",
+        *(f"low {n}" for n in range(100)),
+    ]
+    assert phases == [PodPhase.RUNNING, PodPhase.TERMINATING, PodPhase.COMPLETED]
+    with pytest.raises(PodGoneError):
+        leader.low("late")
+    assert runtime.stats().is_balanced
+    assert runtime.stats().waiting == 0
 
 
 class Chatty(Actor):
@@ -164,102 +148,87 @@ class Chatty(Actor):
 @pytest.mark.guarantee("G131")
 @pytest.mark.real_time(reason="looks now and then whether all is quiet")
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_pod_drains_as_a_whole_what_its_actors_say_to_each_other_too(play: Play, is_first: bool) -> None:
-    async def story() -> None:
-        book: list[str] = []
-        chatty = RoleSpec(name="chatty", kind=Chatty, args=(directory(Peers),))
-        roles = (chatty, lead(book)) if is_first else (lead(book), chatty)
-        runtime = PodRuntime(spec_of(*roles), "stage", 1)
-        task = await begun(runtime)
-        talker = cast("Chatty", runtime.handle("chatty"))
-        for n in range(20):
-            talker.say(n)
-        stopping = asyncio.create_task(runtime.stop(PATIENCE * 1000))
-        await asyncio.sleep(0)
-        # From outside nothing is taken any more: it would wait for somebody to come.
-        late = when_down(talker, WhenDown.FAIL)
-        assert late.say.try_send(99) is False
-        await stopping
-        assert (await task).phase is PodPhase.COMPLETED
-        assert [line for line in book if line.startswith("low")] == [f"low {n}" for n in range(20)]
-        assert runtime.stats().dead == 0
-
-    play(story())
+async def test_a_pod_drains_as_a_whole_what_its_actors_say_to_each_other_too(is_first: bool) -> None:
+    book: list[str] = []
+    chatty = RoleSpec(name="chatty", kind=Chatty, args=(directory(Peers),))
+    roles = (chatty, lead(book)) if is_first else (lead(book), chatty)
+    runtime = PodRuntime(spec_of(*roles), "stage", 1)
+    task = await begun(runtime)
+    talker = cast("Chatty", runtime.handle("chatty"))
+    for n in range(20):
+        talker.say(n)
+    stopping = asyncio.create_task(runtime.stop(PATIENCE * 1000))
+    await asyncio.sleep(0)
+    # From outside nothing is taken any more: it would wait for somebody to come.
+    late = when_down(talker, WhenDown.FAIL)
+    assert late.say.try_send(99) is False
+    await stopping
+    assert (await task).phase is PodPhase.COMPLETED
+    assert [line for line in book if line.startswith("low")] == [f"low {n}" for n in range(20)]
+    assert runtime.stats().dead == 0
 
 
 @pytest.mark.spec("S1")
 @pytest.mark.guarantee("G131")
 @pytest.mark.real_time(reason="a deadline on the event loop's own clock")
-def test_what_is_left_when_the_time_is_up_is_dead(play: Play, caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_is_left_when_the_time_is_up_is_dead(caplog: pytest.LogCaptureFixture) -> None:
     class Stuck(Actor):
         @tell
         async def hang(self) -> None:
             await asyncio.Event().wait()
 
-    async def story() -> None:
-        runtime = PodRuntime(spec_of(RoleSpec(name="stuck", kind=Stuck)), "stage", 1)
-        task = await begun(runtime)
-        stuck = cast("Stuck", runtime.handle("stuck"))
-        stuck.hang()
-        stuck.hang()
-        await asyncio.sleep(0)
-        await runtime.stop(20)
-        assert (await task).reason == "stopped; 1 messages were left"
-        assert runtime.stats().is_balanced
-
-    play(story())
+    runtime = PodRuntime(spec_of(RoleSpec(name="stuck", kind=Stuck)), "stage", 1)
+    task = await begun(runtime)
+    stuck = cast("Stuck", runtime.handle("stuck"))
+    stuck.hang()
+    stuck.hang()
+    await asyncio.sleep(0)
+    await runtime.stop(20)
+    assert (await task).reason == "stopped; 1 messages were left"
+    assert runtime.stats().is_balanced
     assert "did not handle all its messages within 20 ms: stopped; 1 messages were left" in caplog.text
 
 
 @pytest.mark.spec("S5")
 @pytest.mark.guarantee("G124")
-def test_what_an_incarnation_has_given_to_others_outlives_it(play: Play) -> None:
+async def test_what_an_incarnation_has_given_to_others_outlives_it() -> None:
     class Host(Actor):
         @ask
         def name(self) -> Host:
             return self.me
 
-    async def story() -> None:
-        spec = spec_of(RoleSpec(name="host", kind=Host, is_exposed=True))
-        address_book = address_book_for(spec, lambda _ms, _function: lambda: None)
-        first = PodRuntime(spec, "stage", 1, address_book=address_book)
-        task = await begun(first)
-        me = await cast("Host", first.handle("host")).name()
-        first.kill(PodEnding(PodPhase.FAILED, "over"))
-        await task
-        address_book.withdraw("stage")
-        second = PodRuntime(spec, "stage", 2, address_book=address_book)
-        task = await begun(second)
-        assert await me.name() == me
-        second.kill(PodEnding(PodPhase.FAILED, "over"))
-        await task
-
-    play(story())
+    spec = spec_of(RoleSpec(name="host", kind=Host, is_exposed=True))
+    address_book = address_book_for(spec, lambda _ms, _function: lambda: None)
+    first = PodRuntime(spec, "stage", 1, address_book=address_book)
+    task = await begun(first)
+    me = await cast("Host", first.handle("host")).name()
+    first.kill(PodEnding(PodPhase.FAILED, "over"))
+    await task
+    address_book.withdraw("stage")
+    second = PodRuntime(spec, "stage", 2, address_book=address_book)
+    task = await begun(second)
+    assert await me.name() == me
+    second.kill(PodEnding(PodPhase.FAILED, "over"))
+    await task
 
 
 @pytest.mark.spec("S3")
-def test_a_failure_that_nobody_absorbs_fails_the_whole_pod(play: Play) -> None:
-    async def story() -> None:
-        runtime = PodRuntime(spec_of(lead([]), HAND), "stage", 1)
-        task = await begun(runtime)
-        leader = cast("Lead", runtime.handle("lead"))
-        leader.crash()
-        leader.low("never handled")
-        ending = await task
-        assert (ending.phase, ending.actor) == (PodPhase.FAILED, "lead")
-        assert isinstance(ending.cause, Boom)
-        assert (
-            str(ending.error("stage"))
-            == "pod 'stage', whose actor 'lead' failed: it failed with Boom('lead')"
-        )
-        assert runtime.stats().dead == 1
-        assert runtime.stats().is_balanced
-
-    play(story())
+async def test_a_failure_that_nobody_absorbs_fails_the_whole_pod() -> None:
+    runtime = PodRuntime(spec_of(lead([]), HAND), "stage", 1)
+    task = await begun(runtime)
+    leader = cast("Lead", runtime.handle("lead"))
+    leader.crash()
+    leader.low("never handled")
+    ending = await task
+    assert (ending.phase, ending.actor) == (PodPhase.FAILED, "lead")
+    assert isinstance(ending.cause, Boom)
+    assert str(ending.error("stage")) == "pod 'stage', whose actor 'lead' failed: it failed with Boom('lead')"
+    assert runtime.stats().dead == 1
+    assert runtime.stats().is_balanced
 
 
 @pytest.mark.spec("S3")
-def test_a_failure_that_a_supervisor_inside_absorbs_does_not(play: Play) -> None:
+async def test_a_failure_that_a_supervisor_inside_absorbs_does_not() -> None:
     class Patron(Actor):
         """Has a supervised child that fails whenever it is spoken to."""
 
@@ -276,42 +245,35 @@ def test_a_failure_that_a_supervisor_inside_absorbs_does_not(play: Play) -> None
             return self.root.children()[0].restarts
 
     runtime = PodRuntime(spec_of(RoleSpec(name="patron", kind=Patron)), "stage", 1)
-
-    async def story() -> None:
-        task = await begun(runtime)
-        patron = cast("Patron", runtime.handle("patron"))
-        for n in range(3):
-            patron.poke()
-            while await patron.restarts() != n + 1:  # noqa: ASYNC110  # a restart is nobody's event
-                await asyncio.sleep(0)
-        assert runtime.phase is PodPhase.RUNNING
-        # One time more, and the supervisor gives up: nobody inside is above it.
+    task = await begun(runtime)
+    patron = cast("Patron", runtime.handle("patron"))
+    for n in range(3):
         patron.poke()
-        ending = await task
-        assert ending.phase is PodPhase.FAILED
-        assert ending.reason.startswith("RestartLimitError: ")
-
-    play(story())
+        while await patron.restarts() != n + 1:  # noqa: ASYNC110  # a restart is nobody's event
+            await asyncio.sleep(0)
+    assert runtime.phase is PodPhase.RUNNING
+    # One time more, and the supervisor gives up: nobody inside is above it.
+    patron.poke()
+    ending = await task
+    assert ending.phase is PodPhase.FAILED
+    assert ending.reason.startswith("RestartLimitError: ")
 
 
 @pytest.mark.spec("S3")
-def test_it_is_completed_when_the_last_of_its_actors_has_ended(play: Play) -> None:
-    async def story() -> None:
-        runtime = PodRuntime(spec_of(lead([]), HAND), "stage", 1)
-        task = await begun(runtime)
-        cast("Lead", runtime.handle("lead")).leave()
-        hand = cast("Hand", runtime.handle("hand"))
-        await asyncio.sleep(0)
-        assert not task.done()
-        hand.leave()
-        assert (await task).phase is PodPhase.COMPLETED
-
-    play(story())
+async def test_it_is_completed_when_the_last_of_its_actors_has_ended() -> None:
+    runtime = PodRuntime(spec_of(lead([]), HAND), "stage", 1)
+    task = await begun(runtime)
+    cast("Lead", runtime.handle("lead")).leave()
+    hand = cast("Hand", runtime.handle("hand"))
+    await asyncio.sleep(0)
+    assert not task.done()
+    hand.leave()
+    assert (await task).phase is PodPhase.COMPLETED
 
 
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.spec("S3")
-def test_one_that_does_not_start_fails_its_pod(play: Play, is_async: bool) -> None:
+async def test_one_that_does_not_start_fails_its_pod(is_async: bool) -> None:
     class Lazy(Actor):
         def on_start(self) -> Any:
             if is_async:
@@ -322,35 +284,14 @@ def test_one_that_does_not_start_fails_its_pod(play: Play, is_async: bool) -> No
             await asyncio.sleep(0)
             raise Boom("bed")
 
-    async def story() -> None:
-        runtime = PodRuntime(spec_of(RoleSpec(name="lazy", kind=Lazy)), "stage", 1)
-        ending = await (await begun(runtime))
-        assert (ending.phase, ending.actor) == (PodPhase.FAILED, "lazy")
-        assert "Boom('bed')" in ending.reason
-
-    play(story())
+    runtime = PodRuntime(spec_of(RoleSpec(name="lazy", kind=Lazy)), "stage", 1)
+    ending = await (await begun(runtime))
+    assert (ending.phase, ending.actor) == (PodPhase.FAILED, "lazy")
+    assert "Boom('bed')" in ending.reason
 
 
 @pytest.mark.spec("S3")
-def test_a_constructor_that_raises_fails_its_pod(play: Play) -> None:
-    class Odd(Actor):
-        def __init__(self) -> None:
-            raise Boom("no")
-
-    async def story() -> None:
-        runtime = PodRuntime(spec_of(lead([]), RoleSpec(name="odd", kind=Odd)), "stage", 1)
-        ending = await (await begun(runtime))
-        assert (ending.phase, ending.actor, ending.reason) == (
-            PodPhase.FAILED,
-            "odd",
-            "its constructor raised Boom('no')",
-        )
-
-    play(story())
-
-
-@pytest.mark.spec("S3")
-def test_it_runs_when_all_have_started_and_messages_wait_till_then(play: Play) -> None:
+async def test_it_runs_when_all_have_started_and_messages_wait_till_then() -> None:
     gate = asyncio.Event()
 
     class Slow(Actor):
@@ -364,22 +305,19 @@ def test_it_runs_when_all_have_started_and_messages_wait_till_then(play: Play) -
     async def patient(runtime: PodRuntime) -> bool:
         return await cast("Slow", runtime.handle("slow")).ready()
 
-    async def story() -> None:
-        runtime = PodRuntime(spec_of(RoleSpec(name="slow", kind=Slow)), "stage", 1)
-        task = asyncio.create_task(runtime.run())
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert phase_of(runtime) is PodPhase.PENDING
-        early = asyncio.create_task(patient(runtime))
+    runtime = PodRuntime(spec_of(RoleSpec(name="slow", kind=Slow)), "stage", 1)
+    task = asyncio.create_task(runtime.run())
+    for _ in range(20):
         await asyncio.sleep(0)
-        assert not early.done()
-        gate.set()
-        assert await early is True
-        assert phase_of(runtime) is PodPhase.RUNNING
-        runtime.kill(PodEnding(PodPhase.FAILED, "enough"))
-        assert (await task).reason == "enough"
-
-    play(story())
+    assert phase_of(runtime) is PodPhase.PENDING
+    early = asyncio.create_task(patient(runtime))
+    await asyncio.sleep(0)
+    assert not early.done()
+    gate.set()
+    assert await early is True
+    assert phase_of(runtime) is PodPhase.RUNNING
+    runtime.kill(PodEnding(PodPhase.FAILED, "enough"))
+    assert (await task).reason == "enough"
 
 
 # --- rounds -----------------------------------------------------------------------------------------------------------------
@@ -387,37 +325,34 @@ def test_it_runs_when_all_have_started_and_messages_wait_till_then(play: Play) -
 
 @pytest.mark.spec("S4", "S7")
 @pytest.mark.guarantee("G130")
-def test_a_round_goes_by_priority_up_to_the_budget_and_ends_with_the_hook(play: Play) -> None:
-    async def story() -> None:
-        book: list[str] = []
-        limits = LoopConfig(max_msgs_per_actor=3, max_actors_per_tick=1)
-        runtime = PodRuntime(spec_of(lead(book), limits=limits), "stage", 1)
-        task = await begun(runtime)
-        await asyncio.sleep(0)
-        book.clear()
-        leader = cast("Lead", runtime.handle("lead"))
-        leader.low(1)
-        leader.low(2)
-        leader.middle(1)
-        leader.high(1)
-        leader.high(2)
-        assert runtime.poll_once() is PodPhase.RUNNING
-        assert book == ["high 1", "high 2", "middle 1", "parked"]
-        assert runtime.poll_once() is PodPhase.RUNNING
-        assert book[4:] == ["low 1", "low 2", "parked"]
-        assert runtime.poll_once() is PodPhase.RUNNING  # at once, with nothing to do
-        assert book[7:] == ["parked"]
-        leader.crash()
-        runtime.poll_once()
-        await task
-        assert runtime.poll_once() is PodPhase.FAILED
-
-    play(story())
+async def test_a_round_goes_by_priority_up_to_the_budget_and_ends_with_the_hook() -> None:
+    book: list[str] = []
+    limits = LoopConfig(max_msgs_per_actor=3, max_actors_per_tick=1)
+    runtime = PodRuntime(spec_of(lead(book), limits=limits), "stage", 1)
+    task = await begun(runtime)
+    await asyncio.sleep(0)
+    book.clear()
+    leader = cast("Lead", runtime.handle("lead"))
+    leader.low(1)
+    leader.low(2)
+    leader.middle(1)
+    leader.high(1)
+    leader.high(2)
+    assert runtime.poll_once() is PodPhase.RUNNING
+    assert book == ["high 1", "high 2", "middle 1", "parked"]
+    assert runtime.poll_once() is PodPhase.RUNNING
+    assert book[4:] == ["low 1", "low 2", "parked"]
+    assert runtime.poll_once() is PodPhase.RUNNING  # at once, with nothing to do
+    assert book[7:] == ["parked"]
+    leader.crash()
+    runtime.poll_once()
+    await task
+    assert runtime.poll_once() is PodPhase.FAILED
 
 
 @pytest.mark.spec("S7")
 @pytest.mark.guarantee("G130")
-def test_a_hook_that_raises_is_a_failure_of_its_actor(play: Play) -> None:
+async def test_a_hook_that_raises_is_a_failure_of_its_actor() -> None:
     class Grumpy(Actor):
         @tell
         def poke(self) -> None:
@@ -426,19 +361,16 @@ def test_a_hook_that_raises_is_a_failure_of_its_actor(play: Play) -> None:
         def on_park(self) -> None:
             raise Boom("parking")
 
-    async def story() -> None:
-        runtime = PodRuntime(spec_of(RoleSpec(name="grumpy", kind=Grumpy)), "stage", 1)
-        ending = await (await begun(runtime))
-        assert (ending.actor, repr(ending.cause)) == ("grumpy", "Boom('parking')")
-
-    play(story())
+    runtime = PodRuntime(spec_of(RoleSpec(name="grumpy", kind=Grumpy)), "stage", 1)
+    ending = await (await begun(runtime))
+    assert (ending.actor, repr(ending.cause)) == ("grumpy", "Boom('parking')")
 
 
 # --- handles ----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.spec("S13")
-def test_what_is_not_exposed_is_nobody_elses(play: Play) -> None:
+def test_what_is_not_exposed_is_nobody_elses() -> None:
     spec = spec_of(lead([]), HAND)
     outside = PodRuntime(spec, None, 1)
     assert outside.handle("hand") == outside.handle("hand")
@@ -451,25 +383,3 @@ def test_what_is_not_exposed_is_nobody_elses(play: Play) -> None:
         outside.handle("drums")
     with pytest.raises(InvalidArgumentError, match="has no pod 'cellar'"):
         PodRuntime(spec, "cellar", 1)
-
-
-@pytest.mark.spec("S5")
-def test_what_an_actor_calls_itself_stays_good_over_restarts(play: Play) -> None:
-    class Host(Actor):
-        @ask
-        def name(self) -> Host:
-            return self.me
-
-    async def story() -> None:
-        spec = spec_of(RoleSpec(name="host", kind=Host, is_exposed=True))
-        runtime = PodRuntime(spec, "stage", 1)
-        task = await begun(runtime)
-        mine = cast("Host", runtime.handle("host"))
-        me = await mine.name()
-        assert me == mine
-        runtime.kill(PodEnding(PodPhase.FAILED, "over"))
-        await task
-        with pytest.raises(BandstandError, match="has ended for good"):
-            await me.name()
-
-    play(story())

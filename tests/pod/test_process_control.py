@@ -7,7 +7,7 @@ import errno
 import os
 import pickle
 import socket
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -24,19 +24,12 @@ from bandstand.pod.process.control import (
     ControlMessage,
     frame_header,
 )
-from tests.pod.child_targets import Unreadable, runner_of
+from tests.pod.child_targets import Unreadable
 
 pytestmark = [pytest.mark.spec("S19"), pytest.mark.usefixtures("bandstand_leak_check")]
 
 # Seconds, enough for a busy machine.
 SOON = 20
-
-Run = Callable[[Coroutine[Any, Any, Any]], Any]
-
-
-@pytest.fixture
-def run(loop_factory: Callable[[], asyncio.AbstractEventLoop]) -> Run:
-    return runner_of(loop_factory)
 
 
 class Pair:
@@ -90,395 +83,245 @@ def frame_of(message: object, kind: int = MESSAGE, fds: int = 0) -> bytes:
 # -- messages ----------------------------------------------------------------------------------------------------------
 
 
-def test_messages_arrive_in_order_in_both_directions(run: Run) -> None:
-    async def body() -> None:
-        async with paired() as pair:
-            values: list[object] = ["one", 2, {"three": [3.0]}, None, b"x" * 100_000]
-            for value in values:
-                assert pair.here.send(value)
-                assert pair.there.send((value, value))
-            assert [(await pair.there.receive()).body for _ in values] == values
-            assert [(await pair.here.receive()).body for _ in values] == [(value, value) for value in values]
-
-    run(body())
-
-
-def test_a_waiting_receiver_is_woken(run: Run) -> None:
-    async def body() -> None:
-        async with paired() as pair:
-            waiting = asyncio.create_task(pair.there.receive())
-            await iterations()
-            assert not waiting.done()
-            pair.here.send("now")
-            assert await waiting == ControlMessage("now", ())
-
-    run(body())
+async def test_only_one_task_receives() -> None:
+    async with paired() as pair:
+        waiting = asyncio.create_task(pair.there.receive())
+        await iterations()
+        with pytest.raises(
+            InvalidArgumentError, match=r"^another task is already receiving from the parent: "
+        ):
+            await pair.there.receive()
+        pair.here.send("now")
+        assert (await waiting).body == "now"
 
 
-def test_only_one_task_receives(run: Run) -> None:
-    async def body() -> None:
-        async with paired() as pair:
-            waiting = asyncio.create_task(pair.there.receive())
-            await iterations()
-            with pytest.raises(
-                InvalidArgumentError, match=r"^another task is already receiving from the parent: "
-            ):
-                await pair.there.receive()
-            pair.here.send("now")
-            assert (await waiting).body == "now"
-
-    run(body())
+async def test_a_cancelled_receive_loses_no_message() -> None:
+    async with paired() as pair:
+        waiting = asyncio.create_task(pair.there.receive())
+        await iterations()
+        pair.here.send("kept")
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert (await pair.there.receive()).body == "kept"
 
 
-def test_a_cancelled_receive_loses_no_message(run: Run) -> None:
-    async def body() -> None:
-        async with paired() as pair:
-            waiting = asyncio.create_task(pair.there.receive())
-            await iterations()
-            pair.here.send("kept")
-            waiting.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await waiting
-            assert (await pair.there.receive()).body == "kept"
-
-    run(body())
-
-
-def test_messages_of_one_iteration_share_a_write(run: Run) -> None:
-    async def body() -> None:
-        async with half() as (control, other):
-            for number in range(10):
-                control.send(number)
-            assert control.unwritten > 0
-            other.settimeout(0)
-            with pytest.raises(BlockingIOError):
-                other.recv(1)
-            await control.flush()
-            assert control.unwritten == 0
-            assert other.recv(100_000) == b"".join(map(frame_of, range(10)))
-
-    run(body())
+async def test_messages_of_one_iteration_share_a_write() -> None:
+    async with half() as (control, other):
+        for number in range(10):
+            control.send(number)
+        assert control.unwritten > 0
+        other.settimeout(0)
+        with pytest.raises(BlockingIOError):
+            other.recv(1)
+        await control.flush()
+        assert control.unwritten == 0
+        assert other.recv(100_000) == b"".join(map(frame_of, range(10)))
 
 
-def test_bytes_may_arrive_one_by_one(run: Run) -> None:
-    async def body() -> None:
-        async with half() as (control, other):
-            for byte in frame_of("slowly") + frame_of("but surely"):
-                other.send(bytes([byte]))
-                await asyncio.sleep(0)
-            assert [(await control.receive()).body, (await control.receive()).body] == [
-                "slowly",
-                "but surely",
-            ]
-
-    run(body())
-
-
-def test_large_messages_block_neither_end(run: Run) -> None:
-    async def body() -> None:
-        async with paired() as pair:
-            large = os.urandom(8 << 20)
-            pair.here.send(large)
-            pair.here.send("after")
-            flushing = asyncio.create_task(pair.here.flush())
-            pair.there.send("the other way round")
-            assert (await pair.here.receive()).body == "the other way round"
-            assert (await pair.there.receive()).body == large
-            assert (await pair.there.receive()).body == "after"
-            await flushing
-
-    run(body())
+async def test_large_messages_block_neither_end() -> None:
+    async with paired() as pair:
+        large = os.urandom(8 << 20)
+        pair.here.send(large)
+        pair.here.send("after")
+        flushing = asyncio.create_task(pair.here.flush())
+        pair.there.send("the other way round")
+        assert (await pair.here.receive()).body == "the other way round"
+        assert (await pair.there.receive()).body == large
+        assert (await pair.there.receive()).body == "after"
+        await flushing
 
 
-def test_unreceived_messages_make_the_sender_wait(run: Run) -> None:
-    async def body() -> None:
-        async with paired() as pair:
-            count = MAX_UNRECEIVED * 40
-            for number in range(count):
-                pair.here.send((number, b"." * 100))
-            flushing = asyncio.create_task(pair.here.flush())
-            await iterations(1000)
-            assert not flushing.done()
-            assert pair.here.unwritten > 0
-            for number in range(count):
-                assert (await pair.there.receive()).body[0] == number
-            await flushing
-
-    run(body())
+async def test_unreceived_messages_make_the_sender_wait() -> None:
+    async with paired() as pair:
+        count = MAX_UNRECEIVED * 40
+        for number in range(count):
+            pair.here.send((number, b"." * 100))
+        flushing = asyncio.create_task(pair.here.flush())
+        await iterations(1000)
+        assert not flushing.done()
+        assert pair.here.unwritten > 0
+        for number in range(count):
+            assert (await pair.there.receive()).body[0] == number
+        await flushing
 
 
-def test_send_rejects_what_cannot_be_pickled(run: Run) -> None:
-    async def body() -> None:
-        async with paired() as pair:
-            with pytest.raises(
-                TypeError,
-                match=r"^list cannot be sent to process 'painter': .*lambda.*; send only what can be pickled",
-            ):
-                pair.here.send([lambda: None])
-            pair.here.send("next")
-            assert (await pair.there.receive()).body == "next"
-
-    run(body())
+async def test_send_rejects_what_cannot_be_pickled() -> None:
+    async with paired() as pair:
+        with pytest.raises(
+            TypeError,
+            match=r"^list cannot be sent to process 'painter': .*lambda.*; send only what can be pickled",
+        ):
+            pair.here.send([lambda: None])
+        pair.here.send("next")
+        assert (await pair.there.receive()).body == "next"
 
 
-def test_a_message_that_cannot_be_unpickled_does_not_affect_the_next(run: Run) -> None:
-    async def body() -> None:
-        async with paired() as pair:
-            before = len(os.listdir("/proc/self/fd"))
-            pair.here.send(Unreadable(), [0])
-            pair.here.send("next")
-            with pytest.raises(
-                InvalidMessageError,
-                match=r"^a message from the parent cannot be unpickled: RuntimeError: not here$",
-            ):
-                await pair.there.receive()
-            assert (await pair.there.receive()).body == "next"
-            assert len(os.listdir("/proc/self/fd")) == before
-
-    run(body())
+async def test_a_message_that_cannot_be_unpickled_does_not_affect_the_next() -> None:
+    async with paired() as pair:
+        before = len(os.listdir("/proc/self/fd"))
+        pair.here.send(Unreadable(), [0])
+        pair.here.send("next")
+        with pytest.raises(
+            InvalidMessageError,
+            match=r"^a message from the parent cannot be unpickled: RuntimeError: not here$",
+        ):
+            await pair.there.receive()
+        assert (await pair.there.receive()).body == "next"
+        assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_later_changes_of_a_message_are_not_sent(run: Run) -> None:
-    async def body() -> None:
-        async with paired() as pair:
-            value = [1]
-            pair.here.send(value)
-            value.append(2)
-            assert (await pair.there.receive()).body == [1]
-
-    run(body())
-
-
-def test_notices_are_separate_from_messages(run: Run) -> None:
-    async def body() -> None:
-        async with paired() as pair:
-            pair.there.send("a message")
-            pair.there.notify("a notice")
-            pair.here.notify("has no callback")
-            pair.here.send("a message")
-            assert (await pair.here.receive()).body == "a message"
-            assert (await pair.there.receive()).body == "a message"
-            await iterations()
-            assert pair.notices == ["a notice"]
-
-    run(body())
+async def test_notices_are_separate_from_messages() -> None:
+    async with paired() as pair:
+        pair.there.send("a message")
+        pair.there.notify("a notice")
+        pair.here.notify("has no callback")
+        pair.here.send("a message")
+        assert (await pair.here.receive()).body == "a message"
+        assert (await pair.there.receive()).body == "a message"
+        await iterations()
+        assert pair.notices == ["a notice"]
 
 
 # -- descriptors -------------------------------------------------------------------------------------------------------
 
 
-def test_descriptors_arrive_with_their_messages(run: Run) -> None:
-    async def body() -> None:
-        async with paired() as pair:
-            pipes = [os.pipe() for _ in range(6)]
-            pair.here.send("none")
-            pair.here.send("two", [pipes[0][1], pipes[1][1]])
-            pair.here.send("one", [pipes[2][1]])
-            pair.here.send("none")
-            pair.here.send("three", [pipes[at][1] for at in (3, 4, 5)])
-            # The channel sends copies: these may be closed at once.
-            for _read, write in pipes:
-                os.close(write)
-            messages = [await pair.there.receive() for _ in range(5)]
-            assert [(message.body, len(message.fds)) for message in messages] == [
-                ("none", 0),
-                ("two", 2),
-                ("one", 1),
-                ("none", 0),
-                ("three", 3),
-            ]
-            for number, fd in enumerate(fd for message in messages for fd in message.fds):
-                assert not os.get_inheritable(fd)
-                os.write(fd, bytes([number]))
-                os.close(fd)
-            for number, (read, _write) in enumerate(pipes):
-                assert os.read(read, 10) == bytes([number])
-                os.close(read)
-
-    run(body())
+async def test_a_descriptor_is_sent_as_a_copy_that_is_not_inherited() -> None:
+    async with paired() as pair:
+        read, write = os.pipe()
+        pair.here.send("pipe", [write])
+        # The channel sends a copy: this one may be closed at once.
+        os.close(write)
+        (fd,) = (await pair.there.receive()).fds
+        assert not os.get_inheritable(fd)
+        os.write(fd, b"here")
+        os.close(fd)
+        assert os.read(read, 10) == b"here"
+        os.close(read)
 
 
-def test_descriptors_among_many_messages(run: Run) -> None:
-    async def body() -> None:
-        async with paired() as pair:
-            for number in range(300):
-                pair.here.send((number, b"." * (number * 37 % 5000)), [0] * (number % 4))
-            for number in range(300):
-                message = await pair.there.receive()
-                assert message.body[0] == number
-                assert len(message.fds) == number % 4
-                for fd in message.fds:
-                    assert os.fstat(fd).st_ino == os.fstat(0).st_ino
-                    os.close(fd)
-
-    run(body())
+async def test_too_many_descriptors_are_rejected() -> None:
+    async with paired() as pair:
+        pair.here.send("all", [0] * MAX_FDS)
+        message = await pair.there.receive()
+        assert len(message.fds) == MAX_FDS
+        for fd in message.fds:
+            os.close(fd)
+        with pytest.raises(
+            InvalidArgumentError,
+            match=r"^a message to process 'painter' has 17 descriptors: the limit is 16$",
+        ):
+            pair.here.send("more", [0] * (MAX_FDS + 1))
 
 
-def test_too_many_descriptors_are_rejected(run: Run) -> None:
-    async def body() -> None:
-        async with paired() as pair:
-            pair.here.send("all", [0] * MAX_FDS)
-            message = await pair.there.receive()
-            assert len(message.fds) == MAX_FDS
-            for fd in message.fds:
-                os.close(fd)
-            with pytest.raises(
-                InvalidArgumentError,
-                match=r"^a message to process 'painter' has 17 descriptors: the limit is 16$",
-            ):
-                pair.here.send("more", [0] * (MAX_FDS + 1))
-
-    run(body())
+async def test_an_invalid_descriptor_is_rejected() -> None:
+    async with paired() as pair:
+        with pytest.raises(OSError, match="Bad file descriptor") as caught:
+            pair.here.send("what", [0, 1_000_000])
+        assert caught.value.errno == errno.EBADF
+        pair.here.send("next")
+        assert (await pair.there.receive()).body == "next"
 
 
-def test_an_invalid_descriptor_is_rejected(run: Run) -> None:
-    async def body() -> None:
-        async with paired() as pair:
-            with pytest.raises(OSError, match="Bad file descriptor") as caught:
-                pair.here.send("what", [0, 1_000_000])
-            assert caught.value.errno == errno.EBADF
-            pair.here.send("next")
-            assert (await pair.there.receive()).body == "next"
-
-    run(body())
-
-
-def test_unreceived_descriptors_are_closed(run: Run) -> None:
-    async def body() -> None:
-        before = sorted(os.listdir("/proc/self/fd"))
-        async with paired() as pair:
-            for _ in range(5):
-                pair.here.send("unread", [0, 0])
-            await pair.here.flush()
-            await iterations()
-            # These are not written before the end.
-            pair.here.send("unwritten", [0, 0])
-        assert sorted(os.listdir("/proc/self/fd")) == before
-
-    run(body())
+async def test_unreceived_descriptors_are_closed() -> None:
+    before = sorted(os.listdir("/proc/self/fd"))
+    async with paired() as pair:
+        for _ in range(5):
+            pair.here.send("unread", [0, 0])
+        await pair.here.flush()
+        await iterations()
+        # These are not written before the end.
+        pair.here.send("unwritten", [0, 0])
+    assert sorted(os.listdir("/proc/self/fd")) == before
 
 
-def test_descriptors_without_a_message_are_closed(run: Run) -> None:
-    async def body() -> None:
-        before = len(os.listdir("/proc/self/fd"))
-        async with half() as (control, other):
-            socket.send_fds(other, [frame_of("one", fds=0)], [0])
-            assert await control.receive() == ControlMessage("one", ())
-        assert len(os.listdir("/proc/self/fd")) == before
-
-    run(body())
+async def test_descriptors_without_a_message_are_closed() -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    async with half() as (control, other):
+        socket.send_fds(other, [frame_of("one", fds=0)], [0])
+        assert await control.receive() == ControlMessage("one", ())
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 
-def test_messages_written_before_the_end_are_received(run: Run) -> None:
-    async def body() -> None:
-        async with paired() as pair:
-            pair.there.send("one")
-            pair.there.send("two")
-            await pair.there.flush()
-            pair.there.close()
-            assert [message.body async for message in pair.here] == ["one", "two"]
-            with pytest.raises(EOFError, match=r"^process 'painter': closed by the other end$"):
-                await pair.here.receive()
-            assert pair.ends == ["closed by the other end"]
-            assert not pair.here.is_open
-
-    run(body())
+async def test_messages_written_before_the_end_are_received() -> None:
+    async with paired() as pair:
+        pair.there.send("one")
+        pair.there.send("two")
+        await pair.there.flush()
+        pair.there.close()
+        assert [message.body async for message in pair.here] == ["one", "two"]
+        with pytest.raises(EOFError, match=r"^process 'painter': closed by the other end$"):
+            await pair.here.receive()
+        assert pair.ends == ["closed by the other end"]
+        assert not pair.here.is_open
 
 
-def test_the_end_wakes_the_receiver(run: Run) -> None:
-    async def body() -> None:
-        async with paired() as pair:
-            waiting = asyncio.create_task(pair.here.receive())
-            await iterations()
-            pair.there.close()
-            with pytest.raises(EOFError):
-                await waiting
-
-    run(body())
+async def test_send_returns_false_after_the_end() -> None:
+    async with paired() as pair:
+        assert pair.here.is_open
+        pair.there.close()
+        with pytest.raises(EOFError):
+            await pair.here.receive()
+        assert not pair.here.send("too late", [0])
+        await pair.here.flush()
 
 
-def test_send_returns_false_after_the_end(run: Run) -> None:
-    async def body() -> None:
-        async with paired() as pair:
-            assert pair.here.is_open
-            pair.there.close()
-            with pytest.raises(EOFError):
-                await pair.here.receive()
-            assert not pair.here.send("too late", [0])
-            await pair.here.flush()
-
-    run(body())
-
-
-def test_a_failed_write_loses_no_received_message(run: Run) -> None:
-    async def body() -> None:
-        async with half() as (control, other):
-            other.sendall(frame_of("last message"))
-            other.close()
-            control.send("unread")
-            await control.flush()
-            assert (await control.receive()).body == "last message"
-            with pytest.raises(EOFError):
-                await control.receive()
-
-    run(body())
+async def test_a_failed_write_loses_no_received_message() -> None:
+    async with half() as (control, other):
+        other.sendall(frame_of("last message"))
+        other.close()
+        control.send("unread")
+        await control.flush()
+        assert (await control.receive()).body == "last message"
+        with pytest.raises(EOFError):
+            await control.receive()
 
 
 @pytest.mark.guarantee("G139")
-def test_the_end_is_seen_after_the_other_end_has_left_data_unread(run: Run) -> None:
+async def test_the_end_is_seen_after_the_other_end_has_left_data_unread() -> None:
     """libuv reports an error of a socket only once."""
-
-    async def body() -> None:
-        async with half() as (control, other):
-            control.send("never read")
-            await control.flush()
-            other.sendall(frame_of("last message"))
-            other.close()
-            assert (await control.receive()).body == "last message"
-            async with asyncio.timeout(SOON):
-                with pytest.raises(EOFError, match="closed by the other end"):
-                    await control.receive()
-
-    run(body())
+    async with half() as (control, other):
+        control.send("never read")
+        await control.flush()
+        other.sendall(frame_of("last message"))
+        other.close()
+        assert (await control.receive()).body == "last message"
+        async with asyncio.timeout(SOON):
+            with pytest.raises(EOFError, match="closed by the other end"):
+                await control.receive()
 
 
-def test_writing_ends_while_reading_is_paused(run: Run) -> None:
-    async def body() -> None:
-        async with half() as (control, other):
-            # So many that this end stops reading, and does not see that the other end is closed.
-            for number in range(MAX_UNRECEIVED + 1):
-                other.sendall(frame_of(number))
-                await asyncio.sleep(0)
-            await iterations(5)
-            other.close()
-            assert control.send("unread")
-            await control.flush()
-            assert not control.send("too late")
-            assert control.is_open
-            assert [message.body async for message in control] == list(range(MAX_UNRECEIVED + 1))
-
-    run(body())
+async def test_writing_ends_while_reading_is_paused() -> None:
+    async with half() as (control, other):
+        # So many that this end stops reading, and does not see that the other end is closed.
+        for number in range(MAX_UNRECEIVED + 1):
+            other.sendall(frame_of(number))
+            await asyncio.sleep(0)
+        await iterations(5)
+        other.close()
+        assert control.send("unread")
+        await control.flush()
+        assert not control.send("too late")
+        assert control.is_open
+        assert [message.body async for message in control] == list(range(MAX_UNRECEIVED + 1))
 
 
-def test_close_ends_every_wait(run: Run) -> None:
-    async def body() -> None:
-        async with paired() as pair:
-            pair.here.send(b"x" * (8 << 20))
-            flushing = asyncio.create_task(pair.here.flush())
-            waiting = asyncio.create_task(pair.here.receive())
-            for _ in range(3):
-                await asyncio.sleep(0)
-            pair.here.close()
-            pair.here.close()
-            await flushing
-            with pytest.raises(EOFError, match="closed"):
-                await waiting
-            assert pair.ends == []
-
-    run(body())
+async def test_close_ends_every_wait() -> None:
+    async with paired() as pair:
+        pair.here.send(b"x" * (8 << 20))
+        flushing = asyncio.create_task(pair.here.flush())
+        waiting = asyncio.create_task(pair.here.receive())
+        for _ in range(3):
+            await asyncio.sleep(0)
+        pair.here.close()
+        pair.here.close()
+        await flushing
+        with pytest.raises(EOFError, match="closed"):
+            await waiting
+        assert pair.ends == []
 
 
 def test_it_can_be_closed_after_its_event_loop(loop_factory: Callable[[], asyncio.AbstractEventLoop]) -> None:
@@ -503,42 +346,36 @@ def test_it_can_be_closed_after_its_event_loop(loop_factory: Callable[[], asynci
         (frame_header(3, NOTICE, 0) + b"abc", r"a notice from process 'painter' cannot be unpickled: .*"),
     ],
 )
-def test_an_invalid_stream_ends_it(run: Run, data: bytes, reason: str) -> None:
-    async def body() -> None:
-        calls: list[str] = []
-        ours, theirs = socket.socketpair()
-        control = ControlChannel(ours, "process 'painter'", on_notice=calls.append, on_end=calls.append)  # type: ignore[arg-type]  # records both kinds
-        with theirs:
-            theirs.sendall(frame_of("well") + data)
-            assert (await control.receive()).body == "well"
-            with pytest.raises(EOFError, match=f"^process 'painter': {reason}$"):
-                await control.receive()
-            assert len(calls) == 1
-        await asyncio.sleep(0)
-
-    run(body())
+async def test_an_invalid_stream_ends_it(data: bytes, reason: str) -> None:
+    calls: list[str] = []
+    ours, theirs = socket.socketpair()
+    control = ControlChannel(ours, "process 'painter'", on_notice=calls.append, on_end=calls.append)  # type: ignore[arg-type]  # records both kinds
+    with theirs:
+        theirs.sendall(frame_of("well") + data)
+        assert (await control.receive()).body == "well"
+        with pytest.raises(EOFError, match=f"^process 'painter': {reason}$"):
+            await control.receive()
+        assert len(calls) == 1
+    await asyncio.sleep(0)
 
 
-def test_finish_reads_everything_and_sets_the_reason(run: Run) -> None:
-    async def body() -> None:
-        async with half() as (control, other):
-            other.settimeout(0)
-            count = 0
-            while True:
-                try:
-                    other.send(frame_of("." * 100))
-                except BlockingIOError:
-                    break
-                count += 1
-            control.finish("killed by SIGKILL")
-            received = 0
-            async for message in control:
-                received += message.body == "." * 100
-            assert received == count > 10
-            with pytest.raises(EOFError, match=r"^process 'painter': killed by SIGKILL$"):
-                await control.receive()
-
-    run(body())
+async def test_finish_reads_everything_and_sets_the_reason() -> None:
+    async with half() as (control, other):
+        other.settimeout(0)
+        count = 0
+        while True:
+            try:
+                other.send(frame_of("." * 100))
+            except BlockingIOError:
+                break
+            count += 1
+        control.finish("killed by SIGKILL")
+        received = 0
+        async for message in control:
+            received += message.body == "." * 100
+        assert received == count > 10
+        with pytest.raises(EOFError, match=r"^process 'painter': killed by SIGKILL$"):
+            await control.receive()
 
 
 # -- frames ------------------------------------------------------------------------------------------------------------
@@ -554,65 +391,53 @@ def test_a_frame_reader_yields_complete_frames_before_it_raises() -> None:
 
 @pytest.mark.guarantee("G287")
 @pytest.mark.parametrize("where", ["feed", "recv"])
-def test_any_exception_while_reading_ends_it(
-    run: Run, monkeypatch: pytest.MonkeyPatch, where: str, caplog: pytest.LogCaptureFixture
+async def test_any_exception_while_reading_ends_it(
+    monkeypatch: pytest.MonkeyPatch, where: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(*_arguments: object) -> Any:
         raise MemoryError
 
-    async def body() -> None:
-        ours, theirs = socket.socketpair()
-        ends: list[str] = []
-        control = ControlChannel(ours, "the parent", on_end=ends.append)
-        with theirs:
-            if where == "feed":
-                monkeypatch.setattr("bandstand.pod.process.control.ControlFrameReader.feed", refuse)
-            else:
-                monkeypatch.setattr("bandstand.pod.process.control.socket.recv_fds", refuse)
-            theirs.sendall(frame_of("something"))
-            with pytest.raises(EOFError, match="reading from it failed \\(MemoryError\\)"):
-                await control.receive()
-            assert len(ends) == 1
-        control.close()
-        await asyncio.sleep(0)
-
-    run(body())
+    ours, theirs = socket.socketpair()
+    ends: list[str] = []
+    control = ControlChannel(ours, "the parent", on_end=ends.append)
+    with theirs:
+        if where == "feed":
+            monkeypatch.setattr("bandstand.pod.process.control.ControlFrameReader.feed", refuse)
+        else:
+            monkeypatch.setattr("bandstand.pod.process.control.socket.recv_fds", refuse)
+        theirs.sendall(frame_of("something"))
+        with pytest.raises(EOFError, match="reading from it failed \\(MemoryError\\)"):
+            await control.receive()
+        assert len(ends) == 1
+    control.close()
+    await asyncio.sleep(0)
     assert "MemoryError" in caplog.text
 
 
 @pytest.mark.guarantee("G287")
-def test_a_replaced_descriptor_ends_it(run: Run) -> None:
-    async def body() -> None:
-        ours, theirs = socket.socketpair()
-        ends: list[str] = []
-        control = ControlChannel(ours, "the parent", on_end=ends.append)
-        with theirs:
-            # Its number refers to another file, as after a double close.
-            reader, writer = os.pipe()
-            kept = os.dup(ours.fileno())
-            os.dup2(reader, ours.fileno())
-            control.send("something")
-            await iterations()
-            assert ends == ["writing to it failed (Socket operation on non-socket)"]
-            for fd in (reader, writer, kept):
-                os.close(fd)
-        control.close()
-        await asyncio.sleep(0)
-
-    run(body())
+async def test_a_replaced_descriptor_ends_it() -> None:
+    ours, theirs = socket.socketpair()
+    ends: list[str] = []
+    control = ControlChannel(ours, "the parent", on_end=ends.append)
+    with theirs:
+        # Its number refers to another file, as after a double close.
+        reader, writer = os.pipe()
+        kept = os.dup(ours.fileno())
+        os.dup2(reader, ours.fileno())
+        control.send("something")
+        await iterations()
+        assert ends == ["writing to it failed (Socket operation on non-socket)"]
+        for fd in (reader, writer, kept):
+            os.close(fd)
+    control.close()
+    await asyncio.sleep(0)
 
 
 @pytest.mark.guarantee("G288")
-def test_send_rejects_a_message_that_is_too_large(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_send_rejects_a_message_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bandstand.pod.process.control.MAX_FRAME_BYTES", 1000)
-
-    async def body() -> None:
-        async with paired() as pair:
-            with pytest.raises(
-                InvalidArgumentError, match=r"a bytes to .* takes 10.. bytes: the limit is 1000"
-            ):
-                pair.here.send(bytes(1000))
-            pair.here.send("short")
-            assert (await pair.there.receive()).body == "short"
-
-    run(body())
+    async with paired() as pair:
+        with pytest.raises(InvalidArgumentError, match=r"a bytes to .* takes 10.. bytes: the limit is 1000"):
+            pair.here.send(bytes(1000))
+        pair.here.send("short")
+        assert (await pair.there.receive()).body == "short"

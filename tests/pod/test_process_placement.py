@@ -13,14 +13,13 @@ from typing import Any
 
 import pytest
 
-from bandstand.errors import InvalidArgumentError, PodGoneError, StartError, TargetEndedError
+from bandstand.errors import InvalidArgumentError, StartError, TargetEndedError
 from bandstand.pod.enums import PodPhase
 from bandstand.pod.placement.process import (
     RUN_POD,
     ActivityReport,
     AttachLink,
     PeerEnded,
-    PeerRemoved,
     PeerRunning,
     PhaseChanged,
     PodEnded,
@@ -31,7 +30,7 @@ from bandstand.pod.placement.process import (
 )
 from bandstand.pod.process import ControlChannel, spawn_child
 from bandstand.pod.spec import TroupeSpec
-from tests.pod.child_targets import Unreadable, is_zombie_or_alive, runner_of
+from tests.pod.child_targets import Unreadable, is_zombie_or_alive
 from tests.pod.process_pod import Painter, Played, Stillborn, heard_from, pipe_in, played, request_id, studio
 
 pytestmark = [
@@ -40,187 +39,75 @@ pytestmark = [
     pytest.mark.usefixtures("bandstand_leak_check"),
 ]
 
-Run = Callable[[Coroutine[Any, Any, Any]], Any]
-
-
-@pytest.fixture
-def run(loop_factory: Callable[[], asyncio.AbstractEventLoop]) -> Run:
-    return runner_of(loop_factory)
-
-
 RED = studio(Painter, "red")
 
 
 @pytest.mark.slow
-def test_it_runs_and_reports_the_phase(run: Run) -> None:
-    async def body() -> None:
-        async with played(RED) as pod:
-            assert await pod.word(PhaseChanged) == PhaseChanged(PodPhase.RUNNING, "")
-            assert await pod.painter.paint("house") == ("red house", pod.child.pid, "none")
-
-    run(body())
+async def test_it_runs_and_reports_the_phase() -> None:
+    async with played(RED) as pod:
+        assert await pod.word(PhaseChanged) == PhaseChanged(PodPhase.RUNNING, "")
+        assert await pod.painter.paint("house") == ("red house", pod.child.pid, "none")
 
 
 @pytest.mark.slow
-def test_it_stops_after_it_has_handled_its_messages(run: Run) -> None:
-    async def body() -> None:
-        async with played(RED) as pod:
-            for _ in range(100):
-                pod.painter.stroke()
-            assert await pod.painter.count() == 100
-            for _ in range(50):
-                pod.painter.stroke()
-            pod.child.control.send(StopPod(5000.0))
-            assert await pod.word(PhaseChanged) == PhaseChanged(PodPhase.RUNNING, "")
-            assert await pod.word(PhaseChanged) == PhaseChanged(PodPhase.TERMINATING, "")
-            ended = await pod.word(PodEnded)
-            assert ended.ending().phase is PodPhase.COMPLETED
-            assert ended.stats.is_balanced
-            assert (await pod.exit()).is_clean
-
-    run(body())
+async def test_it_stops_after_it_has_handled_its_messages() -> None:
+    async with played(RED) as pod:
+        for _ in range(100):
+            pod.painter.stroke()
+        assert await pod.painter.count() == 100
+        for _ in range(50):
+            pod.painter.stroke()
+        pod.child.control.send(StopPod(5000.0))
+        assert await pod.word(PhaseChanged) == PhaseChanged(PodPhase.RUNNING, "")
+        assert await pod.word(PhaseChanged) == PhaseChanged(PodPhase.TERMINATING, "")
+        ended = await pod.word(PodEnded)
+        assert ended.ending().phase is PodPhase.COMPLETED
+        assert ended.stats.is_balanced
+        assert (await pod.exit()).is_clean
 
 
 @pytest.mark.slow
-@pytest.mark.guarantee("G141")
-def test_sigterm_stops_it(run: Run) -> None:
-    async def body() -> None:
-        async with played(RED) as pod:
-            await pod.painter.count()
-            pod.child.terminate()
-            ending, exit_ = await pod.ending()
-            assert ending.phase is PodPhase.COMPLETED
-            assert exit_.is_clean
-
-    run(body())
+async def test_it_ends_when_all_its_actors_have_ended() -> None:
+    async with played(RED) as pod:
+        await pod.painter.count()
+        pod.painter.leave()
+        ending, exit_ = await pod.ending()
+        assert (ending.phase, ending.reason) == (PodPhase.COMPLETED, "all its actors have ended")
+        assert exit_.is_clean
 
 
 @pytest.mark.slow
-def test_it_ends_when_all_its_actors_have_ended(run: Run) -> None:
-    async def body() -> None:
-        async with played(RED) as pod:
-            await pod.painter.count()
-            pod.painter.leave()
-            ending, exit_ = await pod.ending()
-            assert (ending.phase, ending.reason) == (PodPhase.COMPLETED, "all its actors have ended")
-            assert exit_.is_clean
-
-    run(body())
+async def test_context_variables_are_carried_if_the_deployment_declares_them() -> None:
+    spec = replace(RED, carries=(request_id,))
+    async with played(spec, troupe="tests.pod.process_pod:Gallery") as pod:
+        request_id.set("42")
+        assert (await pod.painter.paint("tree"))[2] == "42"
 
 
 @pytest.mark.slow
-def test_it_reports_its_activity(run: Run) -> None:
-    async def body() -> None:
-        async with played(RED) as pod:
-            for _ in range(3):
-                pod.painter.stroke()
-            await pod.painter.count()
-            pod.child.control.send(QueryActivity(7))
-            report = await pod.word(ActivityReport)
-            assert (report.number, report.activity.waiting) == (7, {"painter": 0})
-            assert report.activity.stats.is_balanced
-            assert report.activity.stats.handled >= 4
-
-    run(body())
+async def test_an_unknown_pod_is_a_failure() -> None:
+    start = PodStart(spec=RED, pod="cellar", number=1)
+    async with await spawn_child(RUN_POD, name="Studio.cellar", payload=start) as child:
+        exit_ = await child.wait()
+        assert exit_.reason == "troupe 'Studio' has no pod 'cellar'"
+        assert isinstance(exit_.cause, InvalidArgumentError)
 
 
 @pytest.mark.slow
-def test_context_variables_are_carried_if_the_deployment_declares_them(run: Run) -> None:
-    async def body() -> None:
-        spec = replace(RED, carries=(request_id,))
-        async with played(spec, troupe="tests.pod.process_pod:Gallery") as pod:
-            request_id.set("42")
-            assert (await pod.painter.paint("tree"))[2] == "42"
-
-    run(body())
+async def test_a_missing_deployment_class_is_a_failure() -> None:
+    start = PodStart(spec=RED, pod="easel", number=1, deployment_class="tests.nowhere:Gallery")
+    async with await spawn_child(RUN_POD, name="Studio.easel", payload=start) as child:
+        assert (await child.wait()).reason == "ModuleNotFoundError: No module named 'tests.nowhere'"
 
 
-@pytest.mark.slow
-@pytest.mark.guarantee("G142")
-@pytest.mark.spec("S9")
-def test_it_is_pinned_to_its_core(run: Run) -> None:
-    core = max(os.sched_getaffinity(0))
-
-    async def body() -> None:
-        async with played(studio(Painter, "red", core=core)) as pod:
-            assert await pod.painter.cores() == [core]
-
-    run(body())
-
-
-@pytest.mark.slow
-def test_it_accepts_news_about_other_pods(run: Run) -> None:
-    async def body() -> None:
-        async with played(RED) as pod:
-            pod.child.control.send(PeerRunning("easel"))
-            pod.child.control.send(PeerEnded("easel"))
-            pod.child.control.send(PeerRemoved("easel", "it is done"))
-            pod.child.control.send(QueryActivity(1))
-            assert (await pod.word(ActivityReport)).number == 1
-
-    run(body())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("is_with_descriptor", [True, False])
-def test_an_unknown_message_fails_it(run: Run, is_with_descriptor: bool) -> None:
-    async def body() -> None:
-        async with played(RED) as pod:
-            pod.child.control.send("abracadabra", (0,) if is_with_descriptor else ())
-            ending, exit_ = await pod.ending()
-            assert ending.phase is PodPhase.FAILED
-            assert ending.reason == (
-                f"unknown control message with {int(is_with_descriptor)} descriptors: 'abracadabra'"
-            )
-            assert exit_.code == 1
-
-    run(body())
-
-
-@pytest.mark.slow
-def test_a_message_that_cannot_be_unpickled_fails_it(run: Run) -> None:
-    async def body() -> None:
-        async with played(RED) as pod:
-            pod.child.control.send(Unreadable())
-            ending, _exit = await pod.ending()
-            assert ending.reason == "a message from the parent cannot be unpickled: RuntimeError: not here"
-
-    run(body())
-
-
-@pytest.mark.slow
-def test_an_unknown_pod_is_a_failure(run: Run) -> None:
-    async def body() -> None:
-        start = PodStart(spec=RED, pod="cellar", number=1)
-        async with await spawn_child(RUN_POD, name="Studio.cellar", payload=start) as child:
-            exit_ = await child.wait()
-            assert exit_.reason == "troupe 'Studio' has no pod 'cellar'"
-            assert isinstance(exit_.cause, InvalidArgumentError)
-
-    run(body())
-
-
-@pytest.mark.slow
-def test_a_missing_deployment_class_is_a_failure(run: Run) -> None:
-    async def body() -> None:
-        start = PodStart(spec=RED, pod="easel", number=1, deployment_class="tests.nowhere:Gallery")
-        async with await spawn_child(RUN_POD, name="Studio.easel", payload=start) as child:
-            assert (await child.wait()).reason == "ModuleNotFoundError: No module named 'tests.nowhere'"
-
-    run(body())
-
-
-def test_its_actor_classes_must_be_importable(run: Run) -> None:
+async def test_its_actor_classes_must_be_importable() -> None:
     class Hidden(Painter):
         pass
 
-    async def body() -> None:
-        with pytest.raises(TypeError, match=r"^PodStart cannot be sent to process 'Studio\.easel': "):
-            await spawn_child(
-                RUN_POD, name="Studio.easel", payload=PodStart(spec=studio(Hidden), pod="easel", number=1)
-            )
-
-    run(body())
+    with pytest.raises(TypeError, match=r"^PodStart cannot be sent to process 'Studio\.easel': "):
+        await spawn_child(
+            RUN_POD, name="Studio.easel", payload=PodStart(spec=studio(Hidden), pod="easel", number=1)
+        )
 
 
 # -- without a process -------------------------------------------------------------------------------------------------
@@ -250,62 +137,50 @@ class LocalRun:
         return [*sent, code]
 
 
-def test_a_stop_without_a_process(run: Run) -> None:
-    async def body() -> None:
+async def test_a_stop_without_a_process() -> None:
+    local = LocalRun()
+    others = PeerEnded("easel"), PeerRunning("easel")
+    for message in (*others, QueryActivity(3), StopPod(1000.0), StopPod(1000.0)):
+        local.control.send(message)
+    started, report, stopping, ended, code = await local.run()
+    assert started == PhaseChanged(PodPhase.RUNNING, "")
+    assert isinstance(report, ActivityReport)
+    assert (report.number, report.activity.waiting) == (3, {"painter": 0})
+    assert stopping == PhaseChanged(PodPhase.TERMINATING, "")
+    assert isinstance(ended, PodEnded)
+    assert (ended.phase, code) == (PodPhase.COMPLETED, None)
+
+
+async def test_a_failure_without_a_process() -> None:
+    local = LocalRun(spec=studio(Stillborn))
+    *_failing, ended, code = await local.run()
+    assert isinstance(ended, PodEnded)
+    assert (ended.phase, ended.actor, code) == (PodPhase.FAILED, "painter", 1)
+    assert isinstance(ended.ending().cause, ValueError)
+
+
+async def test_invalid_messages_without_a_process() -> None:
+    for message in ("abracadabra", Unreadable(), AttachLink("easel", is_running=True)):
         local = LocalRun()
-        others = PeerEnded("easel"), PeerRunning("easel")
-        for message in (*others, QueryActivity(3), StopPod(1000.0), StopPod(1000.0)):
-            local.control.send(message)
-        started, report, stopping, ended, code = await local.run()
-        assert started == PhaseChanged(PodPhase.RUNNING, "")
-        assert isinstance(report, ActivityReport)
-        assert (report.number, report.activity.waiting) == (3, {"painter": 0})
-        assert stopping == PhaseChanged(PodPhase.TERMINATING, "")
+        local.control.send(message, () if isinstance(message, AttachLink) else (0,))
+        # A later descriptor is closed.
+        end, other = socket.socketpair()
+        with end, other:
+            local.control.send(AttachLink(None, is_running=True), (other.fileno(),))
+        *_sent, ended, code = await local.run()
         assert isinstance(ended, PodEnded)
-        assert (ended.phase, code) == (PodPhase.COMPLETED, None)
-
-    run(body())
+        assert (ended.phase, code) == (PodPhase.FAILED, 1)
 
 
-def test_a_failure_without_a_process(run: Run) -> None:
-    async def body() -> None:
-        local = LocalRun(spec=studio(Stillborn))
-        *_failing, ended, code = await local.run()
-        assert isinstance(ended, PodEnded)
-        assert (ended.phase, ended.actor, code) == (PodPhase.FAILED, "painter", 1)
-        assert isinstance(ended.ending().cause, ValueError)
-
-    run(body())
-
-
-def test_invalid_messages_without_a_process(run: Run) -> None:
-    async def body() -> None:
-        for message in ("abracadabra", Unreadable(), AttachLink("easel", is_running=True)):
-            local = LocalRun()
-            local.control.send(message, () if isinstance(message, AttachLink) else (0,))
-            # A later descriptor is closed.
-            end, other = socket.socketpair()
-            with end, other:
-                local.control.send(AttachLink(None, is_running=True), (other.fileno(),))
-            *_sent, ended, code = await local.run()
-            assert isinstance(ended, PodEnded)
-            assert (ended.phase, code) == (PodPhase.FAILED, 1)
-
-    run(body())
-
-
-def test_a_cancellation_without_a_process(run: Run) -> None:
-    async def body() -> None:
-        local = LocalRun(deployment_class="tests.pod.process_pod:Gallery")
-        running = asyncio.create_task(local.run())
-        assert (await local.control.receive()).body == PhaseChanged(PodPhase.RUNNING, "")
-        running.cancel()
-        stopping, ended, code = await running
-        assert stopping == PhaseChanged(PodPhase.TERMINATING, "")
-        assert isinstance(ended, PodEnded)
-        assert (ended.phase, code) == (PodPhase.COMPLETED, None)
-
-    run(body())
+async def test_a_cancellation_without_a_process() -> None:
+    local = LocalRun(deployment_class="tests.pod.process_pod:Gallery")
+    running = asyncio.create_task(local.run())
+    assert (await local.control.receive()).body == PhaseChanged(PodPhase.RUNNING, "")
+    running.cancel()
+    stopping, ended, code = await running
+    assert stopping == PhaseChanged(PodPhase.TERMINATING, "")
+    assert isinstance(ended, PodEnded)
+    assert (ended.phase, code) == (PodPhase.COMPLETED, None)
 
 
 # -- failures -------------------------------------------------------------------------------------------------------
@@ -313,47 +188,27 @@ def test_a_cancellation_without_a_process(run: Run) -> None:
 
 @pytest.mark.slow
 @pytest.mark.guarantee("G139")
-def test_an_actor_that_does_not_start_is_a_failure(run: Run) -> None:
-    async def body() -> None:
-        async with played(studio(Stillborn)) as pod:
-            ending, exit_ = await pod.ending()
-            assert (ending.phase, ending.actor) == (PodPhase.FAILED, "painter")
-            assert "no canvas" in ending.reason
-            assert isinstance(ending.cause, ValueError)
-            assert 'raise ValueError("no canvas")' in str(ending.cause.__cause__)
-            assert exit_.code == 1
-
-    run(body())
+async def test_an_actor_that_does_not_start_is_a_failure() -> None:
+    async with played(studio(Stillborn)) as pod:
+        ending, exit_ = await pod.ending()
+        assert (ending.phase, ending.actor) == (PodPhase.FAILED, "painter")
+        assert "no canvas" in ending.reason
+        assert isinstance(ending.cause, ValueError)
+        assert 'raise ValueError("no canvas")' in str(ending.cause.__cause__)
+        assert exit_.code == 1
 
 
 @pytest.mark.slow
 @pytest.mark.guarantee("G139")
-def test_an_exception_is_a_failure_with_the_name_of_the_actor(run: Run) -> None:
-    async def body() -> None:
-        async with played(RED) as pod:
-            pod.painter.fail()
-            ending, exit_ = await pod.ending()
-            assert (ending.phase, ending.actor) == (PodPhase.FAILED, "painter")
-            assert ending.reason == "it failed with ValueError('no such colour')"
-            assert isinstance(ending.cause, ValueError)
-            assert 'raise ValueError("no such colour")' in str(ending.cause.__cause__)
-            assert exit_.code == 1
-
-    run(body())
-
-
-@pytest.mark.slow
-@pytest.mark.guarantee("G139")
-def test_no_memory_is_a_failure(run: Run) -> None:
-    async def body() -> None:
-        async with played(RED) as pod:
-            pod.painter.exhaust()
-            ending, exit_ = await pod.ending()
-            assert (ending.phase, ending.actor) == (PodPhase.FAILED, "painter")
-            assert isinstance(ending.cause, MemoryError)
-            assert exit_.code == 1
-
-    run(body())
+async def test_an_exception_is_a_failure_with_the_name_of_the_actor() -> None:
+    async with played(RED) as pod:
+        pod.painter.fail()
+        ending, exit_ = await pod.ending()
+        assert (ending.phase, ending.actor) == (PodPhase.FAILED, "painter")
+        assert ending.reason == "it failed with ValueError('no such colour')"
+        assert isinstance(ending.cause, ValueError)
+        assert 'raise ValueError("no such colour")' in str(ending.cause.__cause__)
+        assert exit_.code == 1
 
 
 async def kill(pod: Played) -> None:
@@ -383,60 +238,34 @@ async def exit_at_once(pod: Played) -> None:
         (exit_at_once, "exit code 3"),
     ],
 )
-def test_ends_that_the_process_cannot_report(
-    run: Run, way: Callable[[Played], Coroutine[Any, Any, None]], reason: str
+async def test_ends_that_the_process_cannot_report(
+    way: Callable[[Played], Coroutine[Any, Any, None]], reason: str
 ) -> None:
-    async def body() -> None:
-        async with played(RED) as pod:
-            await pod.painter.count()
-            await way(pod)
-            assert (await pod.exit()).reason == reason
-            assert not [
-                message.body async for message in pod.child.control if isinstance(message.body, PodEnded)
-            ]
-            assert not is_zombie_or_alive(pod.child.pid)
-
-    run(body())
+    async with played(RED) as pod:
+        await pod.painter.count()
+        await way(pod)
+        assert (await pod.exit()).reason == reason
+        assert not [message.body async for message in pod.child.control if isinstance(message.body, PodEnded)]
+        assert not is_zombie_or_alive(pod.child.pid)
 
 
 @pytest.mark.slow
-@pytest.mark.guarantee("G139")
-def test_an_ask_fails_when_the_process_is_killed(run: Run, tmp_path: Path) -> None:
-    async def body() -> None:
-        async with played(RED) as pod:
+async def test_a_fork_of_an_actor_does_not_keep_the_link_open(tmp_path: Path) -> None:
+    async with played(RED) as pod:
+        fork = await pod.painter.fork()
+        try:
             with pipe_in(tmp_path) as (pipe, fd):
                 asking = asyncio.ensure_future(pod.painter.hold(pipe))
                 assert await heard_from(fd) == "holding"
             pod.child.kill()
             with pytest.raises(TargetEndedError):
                 await asking
-            pod.outside.address_book.retire("easel", "it was killed")
-            with pytest.raises(PodGoneError):
-                pod.painter.stroke()
-
-    run(body())
+        finally:
+            os.kill(fork, signal.SIGKILL)
 
 
 @pytest.mark.slow
-def test_a_fork_of_an_actor_does_not_keep_the_link_open(run: Run, tmp_path: Path) -> None:
-    async def body() -> None:
-        async with played(RED) as pod:
-            fork = await pod.painter.fork()
-            try:
-                with pipe_in(tmp_path) as (pipe, fd):
-                    asking = asyncio.ensure_future(pod.painter.hold(pipe))
-                    assert await heard_from(fd) == "holding"
-                pod.child.kill()
-                with pytest.raises(TargetEndedError):
-                    await asking
-            finally:
-                os.kill(fork, signal.SIGKILL)
-
-    run(body())
-
-
-@pytest.mark.slow
-def test_a_spec_that_cannot_be_unpickled_is_a_failed_start(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_spec_that_cannot_be_unpickled_is_a_failed_start(monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.pod import process_pod
 
     class Passing(Painter):
@@ -444,11 +273,7 @@ def test_a_spec_that_cannot_be_unpickled_is_a_failed_start(run: Run, monkeypatch
 
     Passing.__module__, Passing.__qualname__ = "tests.pod.process_pod", "Passing"
     monkeypatch.setattr(process_pod, "Passing", Passing, raising=False)
-
-    async def body() -> None:
-        with pytest.raises(StartError, match="Can't get attribute 'Passing'"):
-            await spawn_child(
-                RUN_POD, name="Studio.easel", payload=PodStart(spec=studio(Passing), pod="easel", number=1)
-            )
-
-    run(body())
+    with pytest.raises(StartError, match="Can't get attribute 'Passing'"):
+        await spawn_child(
+            RUN_POD, name="Studio.easel", payload=PodStart(spec=studio(Passing), pod="easel", number=1)
+        )

@@ -219,22 +219,16 @@ def test_a_script_without_a_guarded_main_block_is_an_error(tmp_path: Path) -> No
 
 @pytest.mark.once
 @pytest.mark.guarantee("G138")
-def test_a_script_that_exits_when_it_is_imported_is_an_error(tmp_path: Path) -> None:
-    program = GUARDED + "\nelse:\n    sys.exit(0)\n"
-    (tmp_path / "painting.py").write_text(program, "utf-8")
-    done = run("painting.py", cwd=tmp_path, code=1)
-    assert (
-        "ends the process (SystemExit(0)) when it is imported: put what it does below `if __name__"
-        in done.stderr
-    )
-
-
-@pytest.mark.once
-def test_a_script_that_fails_is_a_failed_start(tmp_path: Path) -> None:
-    program = GUARDED + "\nelse:\n    raise ValueError('no colours')\n"
-    (tmp_path / "painting.py").write_text(program, "utf-8")
-    done = run("painting.py", cwd=tmp_path, code=1)
-    assert "StartError: process 'painter' did not start: ValueError: no colours" in done.stderr
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("sys.exit(0)", "ends the process (SystemExit(0)) when it is imported: put what it does below `if"),
+        ("raise ValueError('no colours')", "process 'painter' did not start: ValueError: no colours"),
+    ],
+)
+def test_a_script_that_cannot_be_imported_is_an_error(tmp_path: Path, statement: str, words: str) -> None:
+    (tmp_path / "painting.py").write_text(f"{GUARDED}\nelse:\n    {statement}\n", "utf-8")
+    assert words in run("painting.py", cwd=tmp_path, code=1).stderr
 
 
 @pytest.mark.once

@@ -13,26 +13,8 @@ from typing import Any
 import pytest
 
 from bandstand.actor import Actor, ask, tell
-from bandstand.errors import (
-    AskCycleError,
-    PodDownError,
-    PodFailedError,
-    PodGoneError,
-    TargetEndedError,
-)
-from bandstand.pod import (
-    Directory,
-    PodPhase,
-    PodSpec,
-    PodStats,
-    Troupe,
-    Undelivered,
-    WhenDown,
-    directory,
-    nested,
-    pod,
-    when_down,
-)
+from bandstand.errors import AskCycleError, PodFailedError, PodGoneError, TargetEndedError
+from bandstand.pod import Directory, PodPhase, PodSpec, Troupe, Undelivered, directory, nested, pod
 from bandstand.pool import ByKey
 from tests.pod.troupes import (
     ALWAYS,
@@ -46,11 +28,7 @@ from tests.pod.troupes import (
     wait_until,
 )
 
-pytestmark = [
-    pytest.mark.spec("S19"),
-    pytest.mark.real_time(reason="processes are real"),
-    pytest.mark.slow,
-]
+pytestmark = [pytest.mark.spec("S19"), pytest.mark.real_time(reason="processes are real"), pytest.mark.slow]
 
 RUNNING, FAILED, COMPLETED = PodPhase.RUNNING, PodPhase.FAILED, PodPhase.COMPLETED
 ASKS = 1000
@@ -157,15 +135,6 @@ def test_the_roles_of_a_replicated_pod_can_be_laid_out_elsewhere() -> None:
         assert shop.worker.place.blocking() == os.getpid()
 
 
-@pytest.mark.guarantee("G401")
-def test_handles_work_on_an_event_loop() -> None:
-    async def main() -> list[int]:
-        async with Shop() as shop:
-            return list(await asyncio.gather(*map(shop.worker.square, range(ASKS))))
-
-    assert asyncio.run(main()) == [number * number for number in range(ASKS)]
-
-
 # -- senders -----------------------------------------------------------------------------------------------------------------
 
 
@@ -258,24 +227,6 @@ def test_every_ask_ends_once_when_replicas_are_killed_while_a_thousand_are_in_fl
     assert shop.stats().is_balanced
 
 
-@pytest.mark.guarantee("G404")
-def test_a_one_way_message_is_handled_once_or_in_doubt_when_a_replica_is_killed() -> None:
-    with shop_of(restart=NEVER) as shop:
-        for number in range(ASKS):
-            shop.worker.note(str(number))
-            if number == ASKS // 2:
-                kill_process(shop, "workers-1")
-        wait_until(lambda: shop.stats().waiting == 0)
-        wait_phase(shop, "workers-1", FAILED)
-        stats = shop.stats()
-        left = [shop.worker.noted.future("") for _ in range(2)]
-        noted = [each for future in left for each in outcome_of(future)]
-    # The notes of the process that was killed are gone with it. None of the others is there twice.
-    assert len(noted) == len(set(noted)) < ASKS
-    assert stats.dead == 0
-    assert stats.in_doubt <= 4
-
-
 # -- restarts ----------------------------------------------------------------------------------------------------------------
 
 
@@ -309,28 +260,6 @@ def test_replicas_that_are_not_restarted_leave_the_others_and_the_last_one_ends_
         shop.__deployment__.kubelet.failure = None  # type: ignore[union-attr]  # likewise
 
 
-@pytest.mark.guarantee("G405")
-def test_a_plain_thread_waits_while_all_replicas_are_down() -> None:
-    with shop_of(replicas=2) as shop:
-        # Both end, and are restarted.
-        shop.worker.leave()
-        for name in ("workers-0", "workers-1"):
-            wait_phase(shop, name, COMPLETED, RUNNING, number=1)
-        impatient = when_down(shop.worker, WhenDown.FAIL)
-        answers = set[object]()
-
-        def is_back() -> bool:
-            try:
-                answers.add(impatient.square.blocking(3))
-            except (PodDownError, TargetEndedError):
-                return False
-            return shop.status().pod("workers-0").number == 2
-
-        wait_until(is_back)
-        assert answers == {9}
-        assert shop.worker.square.blocking(4) == 16
-
-
 @pytest.mark.guarantee("G406")
 def test_kill_of_the_handle_fails_and_restarts_every_replica() -> None:
     with Shop() as shop:
@@ -358,19 +287,16 @@ def test_a_stop_delivers_what_waits_for_a_replica() -> None:
 
 
 @pytest.mark.guarantee("G409")
-def test_a_stop_waits_for_a_program_that_has_not_sent_everything() -> None:
-    async def main() -> PodStats:
-        async with shop_of(replicas=2) as shop:
-            ending = threading.Event()
-            shop.on_phase(lambda event: ending.set() if event.phase is PodPhase.TERMINATING else None)
-            for number in range(500):
-                shop.worker.note(str(number))
-            shop.stop()
-            # The program's event loop does not turn, and the replicas have nothing to do.
-            assert not ending.wait(0.3)
-        return shop.stats()
-
-    stats = asyncio.run(main())
+async def test_a_stop_waits_for_a_program_that_has_not_sent_everything() -> None:
+    async with shop_of(replicas=2) as shop:
+        ending = threading.Event()
+        shop.on_phase(lambda event: ending.set() if event.phase is PodPhase.TERMINATING else None)
+        for number in range(500):
+            shop.worker.note(str(number))
+        shop.stop()
+        # The program's event loop does not turn, and the replicas have nothing to do.
+        assert not ending.wait(0.3)
+    stats = shop.stats()
     assert stats.sent == stats.handled >= 1000
 
 

@@ -31,7 +31,7 @@ from bandstand.pod.restart import PodEnding
 from bandstand.pod.spec import PodSpec, RoleSpec, TroupeSpec
 from bandstand.pool import ByKey, Routing
 from bandstand.supervision.supervisor import consistent_hash
-from tests.pod.linking import instance, play, soon, until
+from tests.pod.linking import instance, soon, until
 
 pytestmark = pytest.mark.spec("S19")
 
@@ -210,183 +210,156 @@ def key_of(number: int, count: int = 2) -> str:
 
 
 @pytest.mark.guarantee("G401")
-def test_a_message_goes_to_the_replica_with_the_fewest() -> None:
-    async def main() -> None:
-        async with replicas() as shop:
-            first = [shop.worker.wait(number) for number in range(4)]
-            await until(lambda: len(shop[0].begun) == len(shop[1].begun) == 1)
-            busy, free = (0, 1) if shop[0].begun == [0] else (1, 0)
-            shop[free].gate.set()
-            assert await soon(asyncio.gather(first[1], first[3])) == [1, 3]
-            # The other one still has two messages.
-            assert await soon(asyncio.gather(*(shop.worker.wait(number) for number in (4, 5)))) == [4, 5]
-            assert shop[busy].begun == [0]
-            shop[busy].gate.set()
-            assert await soon(asyncio.gather(first[0], first[2])) == [0, 2]
-            shop.check_stats()
-
-    play(main)
+async def test_a_message_goes_to_the_replica_with_the_fewest() -> None:
+    async with replicas() as shop:
+        first = [shop.worker.wait(number) for number in range(4)]
+        await until(lambda: len(shop[0].begun) == len(shop[1].begun) == 1)
+        busy, free = (0, 1) if shop[0].begun == [0] else (1, 0)
+        shop[free].gate.set()
+        assert await soon(asyncio.gather(first[1], first[3])) == [1, 3]
+        # The other one still has two messages.
+        assert await soon(asyncio.gather(*(shop.worker.wait(number) for number in (4, 5)))) == [4, 5]
+        assert shop[busy].begun == [0]
+        shop[busy].gate.set()
+        assert await soon(asyncio.gather(first[0], first[2])) == [0, 2]
+        shop.check_stats()
 
 
 @pytest.mark.guarantee("G401")
-def test_round_robin_takes_turns() -> None:
-    async def main() -> None:
-        async with replicas(3, routing=Routing.ROUND_ROBIN) as shop:
-            for number in range(9):
-                shop.worker.note(number)
-            await until(lambda: sum(len(shop[each].notes) for each in range(3)) == 9)
-            assert sorted(shop[each].notes for each in range(3)) == [[0, 3, 6], [1, 4, 7], [2, 5, 8]]
-
-    play(main)
+async def test_round_robin_takes_turns() -> None:
+    async with replicas(3, routing=Routing.ROUND_ROBIN) as shop:
+        for number in range(9):
+            shop.worker.note(number)
+        await until(lambda: sum(len(shop[each].notes) for each in range(3)) == 9)
+        assert sorted(shop[each].notes for each in range(3)) == [[0, 3, 6], [1, 4, 7], [2, 5, 8]]
 
 
 @pytest.mark.guarantee("G401")
-def test_a_replica_has_no_more_messages_than_ahead_and_higher_lanes_go_first() -> None:
-    async def main() -> None:
-        async with replicas(1, ahead=2) as shop:
-            for number in range(5):
-                shop.worker.slowly(number)
-            await until(lambda: shop[0].begun == [0])
-            shop.worker.command("now")
-            await until(lambda: shop.caller.stats().waiting == 6)
-            assert shop.caller.links.link_stats().sent == 2
-            shop.check_stats()
-            shop[0].gate.set()
-            await until(lambda: len(shop[0].notes) == 6)
-            assert shop[0].notes.index("now") == 2
-
-    play(main)
+async def test_a_replica_has_no_more_messages_than_ahead_and_higher_lanes_go_first() -> None:
+    async with replicas(1, ahead=2) as shop:
+        for number in range(5):
+            shop.worker.slowly(number)
+        await until(lambda: shop[0].begun == [0])
+        shop.worker.command("now")
+        await until(lambda: shop.caller.stats().waiting == 6)
+        assert shop.caller.links.link_stats().sent == 2
+        shop.check_stats()
+        shop[0].gate.set()
+        await until(lambda: len(shop[0].notes) == 6)
+        assert shop[0].notes.index("now") == 2
 
 
 @pytest.mark.guarantee("G402")
-def test_messages_of_a_key_go_to_one_replica_in_order() -> None:
-    async def main() -> None:
-        async with replicas(3, routing=ByKey(before_colon)) as shop:
-            keys = [str(number) for number in range(20)]
-            for _ in range(3):
-                for key in keys:
-                    shop.worker.note(key)
-            await until(lambda: sum(len(shop[each].notes) for each in range(3)) == 60)
-            for number in range(3):
-                own = [key for key in keys if consistent_hash(key, 3) == number]
-                assert shop[number].notes == own * 3
-
-    play(main)
+async def test_messages_of_a_key_go_to_one_replica_in_order() -> None:
+    async with replicas(3, routing=ByKey(before_colon)) as shop:
+        keys = [str(number) for number in range(20)]
+        for _ in range(3):
+            for key in keys:
+                shop.worker.note(key)
+        await until(lambda: sum(len(shop[each].notes) for each in range(3)) == 60)
+        for number in range(3):
+            own = [key for key in keys if consistent_hash(key, 3) == number]
+            assert shop[number].notes == own * 3
 
 
 @pytest.mark.guarantee("G402")
-def test_a_key_that_cannot_be_computed_is_an_error_of_the_call() -> None:
+async def test_a_key_that_cannot_be_computed_is_an_error_of_the_call() -> None:
     def no_key(what: Any) -> str:
         return str(what["key"])
 
-    async def main() -> None:
-        async with replicas(2, routing=ByKey(no_key)) as shop:
-            for call in (shop.worker.note, shop.worker.echo):
-                with pytest.raises(InvalidArgumentError, match=r"key of Worker\.\w+\(\).*KeyError"):
-                    call({})
-            with pytest.raises(InvalidArgumentError, match="could not be computed"):
-                shop.worker.note(5)
-            assert await soon(shop.worker.echo({"key": 5})) == {"key": 5}
-            assert shop.caller.stats().sent == 1
-
-    play(main)
+    async with replicas(2, routing=ByKey(no_key)) as shop:
+        for call in (shop.worker.note, shop.worker.echo):
+            with pytest.raises(InvalidArgumentError, match=r"key of Worker\.\w+\(\).*KeyError"):
+                call({})
+        with pytest.raises(InvalidArgumentError, match="could not be computed"):
+            shop.worker.note(5)
+        assert await soon(shop.worker.echo({"key": 5})) == {"key": 5}
+        assert shop.caller.stats().sent == 1
 
 
 @pytest.mark.guarantee("G403")
-def test_a_broadcast_goes_to_all_replicas_and_other_methods_to_one() -> None:
-    async def main() -> None:
-        large = bytes(200_000)
-        async with replicas(3, broadcast=("note",)) as shop:
-            shop.worker.note("all")
-            shop.worker.note(large)
-            shop.worker.note(["pickled"])
-            shop.worker.command("one")
-            await until(lambda: sum(len(shop[each].notes) for each in range(3)) == 10)
-            for number in range(3):
-                assert [what for what in shop[number].notes if what != "one"] == ["all", large, ["pickled"]]
-            await until(lambda: shop.caller.stats().waiting == 0)
-            assert shop.caller.stats().handled == 10
-            shop.check_stats()
-
-    play(main)
+async def test_a_broadcast_goes_to_all_replicas_and_other_methods_to_one() -> None:
+    large = bytes(200_000)
+    async with replicas(3, broadcast=("note",)) as shop:
+        shop.worker.note("all")
+        shop.worker.note(large)
+        shop.worker.note(["pickled"])
+        shop.worker.command("one")
+        await until(lambda: sum(len(shop[each].notes) for each in range(3)) == 10)
+        for number in range(3):
+            assert [what for what in shop[number].notes if what != "one"] == ["all", large, ["pickled"]]
+        await until(lambda: shop.caller.stats().waiting == 0)
+        assert shop.caller.stats().handled == 10
+        shop.check_stats()
 
 
 # -- a replica dies ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G404")
-def test_what_a_replica_had_is_in_doubt_and_what_waited_goes_to_others() -> None:
-    async def main() -> None:
-        async with replicas(2, ahead=2) as shop:
-            asks = [asyncio.ensure_future(shop.worker.wait(number)) for number in range(10)]
-            await until(lambda: shop.received() == 4)
-            await shop.kill(0)
-            shop[1].gate.set()
-            ends = await soon(asyncio.gather(*asks, return_exceptions=True))
-            failed = [end for end in ends if isinstance(end, BaseException)]
-            assert len(failed) == 2
-            for error in failed:
-                assert isinstance(error, TargetEndedError)
-                assert "in doubt whether the message was handled" in str(error.__cause__)
-            assert [end for end in ends if isinstance(end, int)] == shop[1].begun
-            stats = shop.caller.stats()
-            assert (stats.sent, stats.handled, stats.in_doubt, stats.dead) == (10, 8, 2, 0)
-            assert [(each.pod, each.is_in_doubt) for each in shop.lost] == [("workers-0", True)] * 2
-            shop.check_stats()
-
-    play(main)
+async def test_what_a_replica_had_is_in_doubt_and_what_waited_goes_to_others() -> None:
+    async with replicas(2, ahead=2) as shop:
+        asks = [asyncio.ensure_future(shop.worker.wait(number)) for number in range(10)]
+        await until(lambda: shop.received() == 4)
+        await shop.kill(0)
+        shop[1].gate.set()
+        ends = await soon(asyncio.gather(*asks, return_exceptions=True))
+        failed = [end for end in ends if isinstance(end, BaseException)]
+        assert len(failed) == 2
+        for error in failed:
+            assert isinstance(error, TargetEndedError)
+            assert "in doubt whether the message was handled" in str(error.__cause__)
+        assert [end for end in ends if isinstance(end, int)] == shop[1].begun
+        stats = shop.caller.stats()
+        assert (stats.sent, stats.handled, stats.in_doubt, stats.dead) == (10, 8, 2, 0)
+        assert [(each.pod, each.is_in_doubt) for each in shop.lost] == [("workers-0", True)] * 2
+        shop.check_stats()
 
 
 @pytest.mark.guarantee("G404")
-def test_a_message_that_was_given_to_a_replica_but_not_sent_goes_to_another_one() -> None:
-    async def main() -> None:
-        async with replicas(2, 0) as shop:
-            shop.deafen(0)
-            # More than the socket takes: what follows is not sent.
-            large = asyncio.ensure_future(shop.worker.echo(bytes(8_000_000)))
-            shop.worker.note("told")
-            asks = [asyncio.ensure_future(shop.worker.echo(number)) for number in range(2)]
-            await until(lambda: shop.caller.links.link_stats().sent == 4)
-            await shop.start(1)
-            await shop.kill(0)
-            assert await soon(asyncio.gather(*asks)) == [0, 1]
-            assert shop[1].notes == ["told"]
-            with pytest.raises(TargetEndedError) as caught:
-                await soon(large)
-            assert "did not reach it" in str(caught.value.__cause__)
-            stats = shop.caller.stats()
-            assert (stats.sent, stats.handled, stats.dead, stats.in_doubt) == (4, 3, 1, 0)
-            assert [each.method for each in shop.lost] == ["Worker.echo"]
-            shop.check_stats()
-
-    play(main)
+async def test_a_message_that_was_given_to_a_replica_but_not_sent_goes_to_another_one() -> None:
+    async with replicas(2, 0) as shop:
+        shop.deafen(0)
+        # More than the socket takes: what follows is not sent.
+        large = asyncio.ensure_future(shop.worker.echo(bytes(8_000_000)))
+        shop.worker.note("told")
+        asks = [asyncio.ensure_future(shop.worker.echo(number)) for number in range(2)]
+        await until(lambda: shop.caller.links.link_stats().sent == 4)
+        await shop.start(1)
+        await shop.kill(0)
+        assert await soon(asyncio.gather(*asks)) == [0, 1]
+        assert shop[1].notes == ["told"]
+        with pytest.raises(TargetEndedError) as caught:
+            await soon(large)
+        assert "did not reach it" in str(caught.value.__cause__)
+        stats = shop.caller.stats()
+        assert (stats.sent, stats.handled, stats.dead, stats.in_doubt) == (4, 3, 1, 0)
+        assert [each.method for each in shop.lost] == ["Worker.echo"]
+        shop.check_stats()
 
 
 @pytest.mark.guarantee("G404")
-def test_messages_of_a_key_that_were_not_sent_wait_for_its_replica_in_order() -> None:
-    async def main() -> None:
-        async with replicas(2, routing=ByKey(before_colon), ahead=5) as shop:
-            key = key_of(0)
-            shop.deafen(0)
-            large = asyncio.ensure_future(shop.worker.echo(LargeText(key)))
-            for number in range(3):
-                shop.worker.note(f"{key}:{number}")
-            await until(lambda: shop.caller.links.link_stats().sent == 4)
-            await shop.kill(0)
-            with pytest.raises(TargetEndedError):
-                await soon(large)
-            for number in range(3, 6):
-                shop.worker.note(f"{key}:{number}")
-            # The key of another replica does not wait.
-            assert await soon(shop.worker.echo(key_of(1))) == key_of(1)
-            assert shop.caller.stats().waiting == 6
-            shop.check_stats()
-            await shop.start(0)
-            await until(lambda: len(shop[0].notes) == 6)
-            assert shop[0].notes == [f"{key}:{number}" for number in range(6)]
-            assert shop[1].notes == []
-
-    play(main)
+async def test_messages_of_a_key_that_were_not_sent_wait_for_its_replica_in_order() -> None:
+    async with replicas(2, routing=ByKey(before_colon), ahead=5) as shop:
+        key = key_of(0)
+        shop.deafen(0)
+        large = asyncio.ensure_future(shop.worker.echo(LargeText(key)))
+        for number in range(3):
+            shop.worker.note(f"{key}:{number}")
+        await until(lambda: shop.caller.links.link_stats().sent == 4)
+        await shop.kill(0)
+        with pytest.raises(TargetEndedError):
+            await soon(large)
+        for number in range(3, 6):
+            shop.worker.note(f"{key}:{number}")
+        # The key of another replica does not wait.
+        assert await soon(shop.worker.echo(key_of(1))) == key_of(1)
+        assert shop.caller.stats().waiting == 6
+        shop.check_stats()
+        await shop.start(0)
+        await until(lambda: len(shop[0].notes) == 6)
+        assert shop[0].notes == [f"{key}:{number}" for number in range(6)]
+        assert shop[1].notes == []
 
 
 class LargeText(str):
@@ -403,315 +376,270 @@ def _text_of(text: str, _ballast: str) -> str:
 
 
 @pytest.mark.guarantee("G402")
-def test_messages_that_were_not_sent_to_a_replica_that_is_gone_go_to_others() -> None:
-    async def main() -> None:
-        async with replicas(2, routing=ByKey(before_colon), ahead=5) as shop:
-            shop.deafen(0)
-            large = asyncio.ensure_future(shop.worker.echo(LargeText(key_of(0))))
-            reply = asyncio.ensure_future(shop.worker.echo(key_of(0)))
-            await until(lambda: shop.caller.links.link_stats().sent == 2)
-            # The kubelet tells of a pod that fails for good before its process has ended.
-            shop.retire("workers-0")
-            await shop.kill(0)
-            assert await soon(reply) == key_of(0)
-            with pytest.raises(TargetEndedError):
-                await soon(large)
-            shop.check_stats()
-
-    play(main)
+async def test_messages_that_were_not_sent_to_a_replica_that_is_gone_go_to_others() -> None:
+    async with replicas(2, routing=ByKey(before_colon), ahead=5) as shop:
+        shop.deafen(0)
+        large = asyncio.ensure_future(shop.worker.echo(LargeText(key_of(0))))
+        reply = asyncio.ensure_future(shop.worker.echo(key_of(0)))
+        await until(lambda: shop.caller.links.link_stats().sent == 2)
+        # The kubelet tells of a pod that fails for good before its process has ended.
+        shop.retire("workers-0")
+        await shop.kill(0)
+        assert await soon(reply) == key_of(0)
+        with pytest.raises(TargetEndedError):
+            await soon(large)
+        shop.check_stats()
 
 
 @pytest.mark.guarantee("G404")
-def test_a_replica_whose_actor_has_ended_gets_no_more_messages() -> None:
-    async def main() -> None:
-        # Another role keeps the pod running.
-        other = RoleSpec(name="other", kind=Listener)
-        async with replicas(2, more=(other,)) as shop:
-            actors = shop.runtimes[0].actors
-            assert actors is not None
-            handle: Any = actors.handles["worker"]
-            handle.stop()
-            await until(lambda: not handle.__actor_id__().is_alive)
-            ends = [
-                await soon(asyncio.gather(shop.worker.echo(number), return_exceptions=True))
-                for number in range(20)
-            ]
-            failed = [end for (end,) in ends if isinstance(end, TargetEndedError)]
-            assert len(failed) == 1
-            assert "has ended" in str(failed[0].__cause__)
-            shop.check_stats()
-
-    play(main)
+async def test_a_replica_whose_actor_has_ended_gets_no_more_messages() -> None:
+    # Another role keeps the pod running.
+    other = RoleSpec(name="other", kind=Listener)
+    async with replicas(2, more=(other,)) as shop:
+        actors = shop.runtimes[0].actors
+        assert actors is not None
+        handle: Any = actors.handles["worker"]
+        handle.stop()
+        await until(lambda: not handle.__actor_id__().is_alive)
+        ends = [
+            await soon(asyncio.gather(shop.worker.echo(number), return_exceptions=True))
+            for number in range(20)
+        ]
+        failed = [end for (end,) in ends if isinstance(end, TargetEndedError)]
+        assert len(failed) == 1
+        assert "has ended" in str(failed[0].__cause__)
+        shop.check_stats()
 
 
 @pytest.mark.guarantee("G404")
-def test_an_actor_that_fails_takes_only_its_own_messages_with_it() -> None:
-    async def main() -> None:
-        async with replicas(2) as shop:
-            with pytest.raises(TargetEndedError) as caught:
-                await soon(shop.worker.fail())
-            assert isinstance(caught.value.__cause__, ValueError)
-            # The other replica answers, whether or not the end of the first is known by now.
-            assert await soon(asyncio.gather(*map(shop.worker.echo, range(20)))) == list(range(20))
-            stats = shop.caller.stats()
-            assert (stats.handled, stats.dead, stats.in_doubt) == (20, 1, 0)
-            shop.check_stats()
-
-    play(main)
+async def test_an_actor_that_fails_takes_only_its_own_messages_with_it() -> None:
+    async with replicas(2) as shop:
+        with pytest.raises(TargetEndedError) as caught:
+            await soon(shop.worker.fail())
+        assert isinstance(caught.value.__cause__, ValueError)
+        # The other replica answers, whether or not the end of the first is known by now.
+        assert await soon(asyncio.gather(*map(shop.worker.echo, range(20)))) == list(range(20))
+        stats = shop.caller.stats()
+        assert (stats.handled, stats.dead, stats.in_doubt) == (20, 1, 0)
+        shop.check_stats()
 
 
 @pytest.mark.guarantee("G402")
 @pytest.mark.real_time(reason="a timeout of a tenth of a second passes")
-def test_a_message_for_a_replica_that_is_down_waits_as_long_as_the_pod_says() -> None:
-    async def main() -> None:
-        async with replicas(2, 1, routing=ByKey(before_colon), down_timeout=0.1) as shop:
-            shop.worker.note(key_of(0))
-            with pytest.raises(PodTimeoutError, match="pod 'workers-0', which the message is for"):
-                await soon(shop.worker.echo(key_of(0)))
-            await until(lambda: shop.caller.stats().waiting == 0)
-            assert (shop.caller.stats().sent, shop.caller.stats().dead) == (2, 2)
-            assert await soon(shop.worker.echo(key_of(1))) == key_of(1)
-            shop.check_stats()
-
-    play(main)
+async def test_a_message_for_a_replica_that_is_down_waits_as_long_as_the_pod_says() -> None:
+    async with replicas(2, 1, routing=ByKey(before_colon), down_timeout=0.1) as shop:
+        shop.worker.note(key_of(0))
+        with pytest.raises(PodTimeoutError, match="pod 'workers-0', which the message is for"):
+            await soon(shop.worker.echo(key_of(0)))
+        await until(lambda: shop.caller.stats().waiting == 0)
+        assert (shop.caller.stats().sent, shop.caller.stats().dead) == (2, 2)
+        assert await soon(shop.worker.echo(key_of(1))) == key_of(1)
+        shop.check_stats()
 
 
 @pytest.mark.guarantee("G402")
 @pytest.mark.real_time(reason="a timeout of a tenth of a second passes")
-def test_a_message_for_a_replica_that_is_busy_is_not_limited() -> None:
-    async def main() -> None:
-        async with replicas(3, 2, routing=ByKey(before_colon), down_timeout=0.1, ahead=1) as shop:
-            for number in range(2):
-                shop.worker.slowly(f"{key_of(0, 3)}:{number}")
-            await until(lambda: shop.caller.stats().waiting == 2)
-            await shop.start(0)
-            with pytest.raises(PodTimeoutError):
-                await soon(shop.worker.echo(key_of(1, 3)))
-            # By now the limit of the others would have passed, too.
-            shop[0].gate.set()
-            await until(lambda: len(shop[0].notes) == 2)
-            shop.check_stats()
-
-    play(main)
+async def test_a_message_for_a_replica_that_is_busy_is_not_limited() -> None:
+    async with replicas(3, 2, routing=ByKey(before_colon), down_timeout=0.1, ahead=1) as shop:
+        for number in range(2):
+            shop.worker.slowly(f"{key_of(0, 3)}:{number}")
+        await until(lambda: shop.caller.stats().waiting == 2)
+        await shop.start(0)
+        with pytest.raises(PodTimeoutError):
+            await soon(shop.worker.echo(key_of(1, 3)))
+        # By now the limit of the others would have passed, too.
+        shop[0].gate.set()
+        await until(lambda: len(shop[0].notes) == 2)
+        shop.check_stats()
 
 
 @pytest.mark.guarantee("G402")
-def test_the_keys_of_a_replica_that_is_gone_go_to_others() -> None:
-    async def main() -> None:
-        async with replicas(3, 1, 2, routing=ByKey(before_colon), broadcast=("command",)) as shop:
-            keys = [str(number) for number in range(30)]
-            for key in keys:
-                shop.worker.note(key)
-            shop.worker.command("all")
-            await until(
-                lambda: shop.caller.stats().handled == 2 + sum(consistent_hash(key, 3) != 0 for key in keys)
-            )
-            waiting = shop.caller.stats().waiting
-            assert waiting == 1 + sum(consistent_hash(key, 3) == 0 for key in keys)
-            shop.retire("workers-0")
-            await until(lambda: shop.caller.stats().waiting == 0)
-            # Its copy of the broadcast is dead, and the keys of the others have not moved.
-            stats = shop.caller.stats()
-            assert (stats.dead, stats.handled) == (1, 32)
-            for number in (1, 2):
-                own = {key for key in keys if consistent_hash(key, 3) == number}
-                assert own < set(shop[number].notes)
-            shop.worker.command("left")
-            await until(lambda: shop[1].notes[-1] == shop[2].notes[-1] == "left")
-            shop.check_stats()
-
-    play(main)
+async def test_the_keys_of_a_replica_that_is_gone_go_to_others() -> None:
+    async with replicas(3, 1, 2, routing=ByKey(before_colon), broadcast=("command",)) as shop:
+        keys = [str(number) for number in range(30)]
+        for key in keys:
+            shop.worker.note(key)
+        shop.worker.command("all")
+        await until(
+            lambda: shop.caller.stats().handled == 2 + sum(consistent_hash(key, 3) != 0 for key in keys)
+        )
+        waiting = shop.caller.stats().waiting
+        assert waiting == 1 + sum(consistent_hash(key, 3) == 0 for key in keys)
+        shop.retire("workers-0")
+        await until(lambda: shop.caller.stats().waiting == 0)
+        # Its copy of the broadcast is dead, and the keys of the others have not moved.
+        stats = shop.caller.stats()
+        assert (stats.dead, stats.handled) == (1, 32)
+        for number in (1, 2):
+            own = {key for key in keys if consistent_hash(key, 3) == number}
+            assert own < set(shop[number].notes)
+        shop.worker.command("left")
+        await until(lambda: shop[1].notes[-1] == shop[2].notes[-1] == "left")
+        shop.check_stats()
 
 
 @pytest.mark.guarantee("G403")
-def test_a_broadcast_reaches_a_replica_that_is_down_when_it_is_back() -> None:
-    async def main() -> None:
-        async with replicas(2, routing=Routing.BROADCAST, kind=Listener) as shop:
-            await shop.kill(1)
-            shop.worker.note("news")
-            await until(lambda: shop[0].notes == ["news"])
-            await until(lambda: shop.caller.stats().waiting == 1)
-            await shop.start(1)
-            await until(lambda: shop[1].notes == ["news"])
-            assert shop[0].notes == ["news"]
-
-    play(main)
+async def test_a_broadcast_reaches_a_replica_that_is_down_when_it_is_back() -> None:
+    async with replicas(2, routing=Routing.BROADCAST, kind=Listener) as shop:
+        await shop.kill(1)
+        shop.worker.note("news")
+        await until(lambda: shop[0].notes == ["news"])
+        await until(lambda: shop.caller.stats().waiting == 1)
+        await shop.start(1)
+        await until(lambda: shop[1].notes == ["news"])
+        assert shop[0].notes == ["news"]
 
 
 # -- down, up and ended ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G405")
-def test_while_one_replica_is_up_the_handle_does_not_wait_and_without_any_it_does() -> None:
-    async def main() -> None:
-        async with replicas(2) as shop:
-            impatient = when_down(shop.worker, WhenDown.FAIL)
-            await shop.kill(0)
-            assert await soon(impatient.echo(1)) == 1
-            waiting = [asyncio.ensure_future(shop.worker.wait(number)) for number in range(10)]
-            await until(lambda: shop.received() == 5)
-            await shop.kill(1)
-            ends = await soon(asyncio.gather(*waiting, return_exceptions=True))
-            assert all(isinstance(end, TargetEndedError) for end in ends)
-            causes = [str(end.__cause__) for end in ends if isinstance(end, BaseException)]
-            assert sum("in doubt" in cause for cause in causes) == 4
-            assert sum("the message did not reach it" in cause for cause in causes) == 6
-            with pytest.raises(PodDownError):
-                impatient.note("never")
-            shop.worker.note("kept")
-            shop.check_stats()
-            await shop.start(0)
-            await until(lambda: shop.caller.stats().waiting == 0)
-            assert shop[0].notes == ["kept"]
-            stats = shop.caller.stats()
-            assert (stats.in_doubt, stats.dead) == (4, 6)
-
-    play(main)
+async def test_while_one_replica_is_up_the_handle_does_not_wait_and_without_any_it_does() -> None:
+    async with replicas(2) as shop:
+        impatient = when_down(shop.worker, WhenDown.FAIL)
+        await shop.kill(0)
+        assert await soon(impatient.echo(1)) == 1
+        waiting = [asyncio.ensure_future(shop.worker.wait(number)) for number in range(10)]
+        await until(lambda: shop.received() == 5)
+        await shop.kill(1)
+        ends = await soon(asyncio.gather(*waiting, return_exceptions=True))
+        assert all(isinstance(end, TargetEndedError) for end in ends)
+        causes = [str(end.__cause__) for end in ends if isinstance(end, BaseException)]
+        assert sum("in doubt" in cause for cause in causes) == 4
+        assert sum("the message did not reach it" in cause for cause in causes) == 6
+        with pytest.raises(PodDownError):
+            impatient.note("never")
+        shop.worker.note("kept")
+        shop.check_stats()
+        await shop.start(0)
+        await until(lambda: shop.caller.stats().waiting == 0)
+        assert shop[0].notes == ["kept"]
+        stats = shop.caller.stats()
+        assert (stats.in_doubt, stats.dead) == (4, 6)
 
 
 @pytest.mark.guarantee("G405")
-def test_when_all_replicas_are_gone_so_is_the_pod() -> None:
-    async def main() -> None:
-        async with replicas(2) as shop:
-            await shop.kill(0)
-            shop.retire("workers-0")
-            assert await soon(shop.worker.echo(1)) == 1
-            await shop.kill(1)
-            shop.retire("workers-1")
-            shop.retire("workers")
-            with pytest.raises(PodGoneError):
-                shop.worker.note(2)
-
-    play(main)
+async def test_when_all_replicas_are_gone_so_is_the_pod() -> None:
+    async with replicas(2) as shop:
+        await shop.kill(0)
+        shop.retire("workers-0")
+        assert await soon(shop.worker.echo(1)) == 1
+        await shop.kill(1)
+        shop.retire("workers-1")
+        shop.retire("workers")
+        with pytest.raises(PodGoneError):
+            shop.worker.note(2)
 
 
 @pytest.mark.guarantee("G406")
 @pytest.mark.parametrize("how", ["stop", "drain", "kill"])
-def test_the_end_of_the_handle_is_the_end_of_the_role_in_all_replicas(how: str) -> None:
-    async def main() -> None:
-        async with replicas(2, ahead=1) as shop:
-            told = [shop[number] for number in range(2)]
-            for number in range(6):
-                shop.worker.slowly(number)
-            await until(lambda: all(each.begun for each in told))
-            if how == "kill":
-                shop.worker.kill()
-            else:
-                shop.worker.stop(drain=how == "drain")
-            if how == "drain":
-                for each in told:
-                    each.gate.set()
-            ended = shop.worker.ended()
-            assert await soon(ended) is (ExitReason.FAIL if how == "kill" else ExitReason.NORMAL)
-            for number in range(2):
-                expected = PodPhase.FAILED if how == "kill" else PodPhase.COMPLETED
-                await until(partial(is_in, shop.runtimes[number], expected))
-            if how == "drain":
-                assert sorted(told[0].notes + told[1].notes) == list(range(6))
-            await until(lambda: shop.caller.stats().waiting == 0)
-            shop.check_stats()
-            # Another incarnation is behind the same handle.
-            await shop.start(0)
-            assert await soon(shop.worker.echo("again")) == "again"
-
-    play(main)
+async def test_the_end_of_the_handle_is_the_end_of_the_role_in_all_replicas(how: str) -> None:
+    async with replicas(2, ahead=1) as shop:
+        told = [shop[number] for number in range(2)]
+        for number in range(6):
+            shop.worker.slowly(number)
+        await until(lambda: all(each.begun for each in told))
+        if how == "kill":
+            shop.worker.kill()
+        else:
+            shop.worker.stop(drain=how == "drain")
+        if how == "drain":
+            for each in told:
+                each.gate.set()
+        ended = shop.worker.ended()
+        assert await soon(ended) is (ExitReason.FAIL if how == "kill" else ExitReason.NORMAL)
+        for number in range(2):
+            expected = PodPhase.FAILED if how == "kill" else PodPhase.COMPLETED
+            await until(partial(is_in, shop.runtimes[number], expected))
+        if how == "drain":
+            assert sorted(told[0].notes + told[1].notes) == list(range(6))
+        await until(lambda: shop.caller.stats().waiting == 0)
+        shop.check_stats()
+        # Another incarnation is behind the same handle.
+        await shop.start(0)
+        assert await soon(shop.worker.echo("again")) == "again"
 
 
 @pytest.mark.guarantee("G406")
-def test_a_query_is_refused_as_by_any_role_in_another_process() -> None:
+async def test_a_query_is_refused_as_by_any_role_in_another_process() -> None:
     from bandstand.actor import ping
 
-    async def main() -> None:
-        async with replicas() as shop:
-            with pytest.raises(UnknownMessageError, match="'worker' runs in another process"):
-                await soon(ping(shop.worker))
-            shop.check_stats()
-
-    play(main)
+    async with replicas() as shop:
+        with pytest.raises(UnknownMessageError, match="'worker' runs in another process"):
+            await soon(ping(shop.worker))
+        shop.check_stats()
 
 
 # -- asks and bounds -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G404")
-def test_a_cancelled_ask_never_begins_or_is_cancelled_where_it_is() -> None:
-    async def main() -> None:
-        async with replicas(1, ahead=1) as shop:
-            asks = [asyncio.ensure_future(shop.worker.wait(number)) for number in range(3)]
-            await until(lambda: shop[0].begun == [0])
-            asks[1].cancel()
-            await until(lambda: shop.caller.stats().waiting == 2)
-            asks[0].cancel()
-            await until(lambda: shop[0].begun == [0, 2])
-            assert shop[0].cancelled == 1
-            shop[0].gate.set()
-            assert await soon(asks[2]) == 2
-            with suppress(asyncio.CancelledError):
-                await asks[0]
-            stats = shop.caller.stats()
-            assert (stats.sent, stats.handled, stats.waiting) == (3, 3, 0)
-            shop.check_stats()
-
-    play(main)
+async def test_a_cancelled_ask_never_begins_or_is_cancelled_where_it_is() -> None:
+    async with replicas(1, ahead=1) as shop:
+        asks = [asyncio.ensure_future(shop.worker.wait(number)) for number in range(3)]
+        await until(lambda: shop[0].begun == [0])
+        asks[1].cancel()
+        await until(lambda: shop.caller.stats().waiting == 2)
+        asks[0].cancel()
+        await until(lambda: shop[0].begun == [0, 2])
+        assert shop[0].cancelled == 1
+        shop[0].gate.set()
+        assert await soon(asks[2]) == 2
+        with suppress(asyncio.CancelledError):
+            await asks[0]
+        stats = shop.caller.stats()
+        assert (stats.sent, stats.handled, stats.waiting) == (3, 3, 0)
+        shop.check_stats()
 
 
 @pytest.mark.guarantee("G408")
-def test_the_mailbox_of_the_sender_bounds_what_replicas_have_and_what_waits() -> None:
-    async def main() -> None:
-        async with replicas(2, ahead=1, mailbox=6) as shop:
-            for number in range(6):
-                shop.worker.slowly(number)
-                await until(shop.caller.proxy_loop.kernel.is_quiet)
-            with pytest.raises(MailboxFullError):
-                shop.worker.slowly("too many")
-            room = asyncio.ensure_future(shop.worker.slowly.when_room("waits"))
-            for number in range(2):
-                shop[number].gate.set()
-            await soon(room)
-            await until(lambda: len(shop[0].notes) + len(shop[1].notes) == 7)
-            shop.check_stats()
-
-    play(main)
+async def test_the_mailbox_of_the_sender_bounds_what_replicas_have_and_what_waits() -> None:
+    async with replicas(2, ahead=1, mailbox=6) as shop:
+        for number in range(6):
+            shop.worker.slowly(number)
+            await until(shop.caller.proxy_loop.kernel.is_quiet)
+        with pytest.raises(MailboxFullError):
+            shop.worker.slowly("too many")
+        room = asyncio.ensure_future(shop.worker.slowly.when_room("waits"))
+        for number in range(2):
+            shop[number].gate.set()
+        await soon(room)
+        await until(lambda: len(shop[0].notes) + len(shop[1].notes) == 7)
+        shop.check_stats()
 
 
 @pytest.mark.guarantee("G408")
-def test_the_byte_limit_of_the_role_is_for_all_replicas_together() -> None:
-    async def main() -> None:
-        async with replicas(2, mailbox_bytes=100_000) as shop:
+async def test_the_byte_limit_of_the_role_is_for_all_replicas_together() -> None:
+    async with replicas(2, mailbox_bytes=100_000) as shop:
+        shop.worker.slowly(bytes(90_000))
+        shop.worker.slowly(bytes(90_000))
+        await until(lambda: shop[0].begun and shop[1].begun)
+        with pytest.raises(MailboxFullError, match="mailbox_bytes"):
             shop.worker.slowly(bytes(90_000))
-            shop.worker.slowly(bytes(90_000))
-            await until(lambda: shop[0].begun and shop[1].begun)
-            with pytest.raises(MailboxFullError, match="mailbox_bytes"):
-                shop.worker.slowly(bytes(90_000))
-            # A replica that comes or goes does not free the bytes, or keep them.
-            await shop.kill(0)
-            await shop.start(0)
-            shop[1].gate.set()
-            await until(lambda: shop.caller.stats().waiting == 0)
-            await soon(shop.worker.slowly.when_room(bytes(90_000)))
-            shop[0].gate.set()
-            await until(lambda: len(shop[0].notes) + len(shop[1].notes) == 2)
-            shop.check_stats()
-
-    play(main)
+        # A replica that comes or goes does not free the bytes, or keep them.
+        await shop.kill(0)
+        await shop.start(0)
+        shop[1].gate.set()
+        await until(lambda: shop.caller.stats().waiting == 0)
+        await soon(shop.worker.slowly.when_room(bytes(90_000)))
+        shop[0].gate.set()
+        await until(lambda: len(shop[0].notes) + len(shop[1].notes) == 2)
+        shop.check_stats()
 
 
 @pytest.mark.guarantee("G408")
-def test_a_broadcast_counts_its_bytes_once_and_until_the_last_copy_has_ended() -> None:
-    async def main() -> None:
-        async with replicas(2, mailbox_bytes=100_000, broadcast=("slowly",)) as shop:
-            shop.worker.slowly(bytes(90_000))
-            shop.worker.slowly(bytes(90_000))
-            await until(lambda: shop[0].begun and shop[1].begun)
-            shop[0].gate.set()
-            await until(lambda: len(shop[0].notes) == 2)
-            with pytest.raises(MailboxFullError):
-                shop.worker.slowly(b"x" * 2000)
-            shop[1].gate.set()
-            await soon(shop.worker.slowly.when_room(b"x" * 2000))
-            await until(lambda: len(shop[0].notes) == len(shop[1].notes) == 3)
-
-    play(main)
+async def test_a_broadcast_counts_its_bytes_once_and_until_the_last_copy_has_ended() -> None:
+    async with replicas(2, mailbox_bytes=100_000, broadcast=("slowly",)) as shop:
+        shop.worker.slowly(bytes(90_000))
+        shop.worker.slowly(bytes(90_000))
+        await until(lambda: shop[0].begun and shop[1].begun)
+        shop[0].gate.set()
+        await until(lambda: len(shop[0].notes) == 2)
+        with pytest.raises(MailboxFullError):
+            shop.worker.slowly(b"x" * 2000)
+        shop[1].gate.set()
+        await soon(shop.worker.slowly.when_room(b"x" * 2000))
+        await until(lambda: len(shop[0].notes) == len(shop[1].notes) == 3)
 
 
 # -- everything at once ------------------------------------------------------------------------------------------------------
@@ -729,59 +657,55 @@ ROUTINGS: dict[str, dict[str, Any]] = {
 @pytest.mark.guarantee("G404")
 @pytest.mark.parametrize("routing", ROUTINGS)
 @pytest.mark.parametrize("seed", range(5))
-def test_whatever_happens_each_message_has_one_fate(seed: int, routing: str) -> None:
+async def test_whatever_happens_each_message_has_one_fate(seed: int, routing: str) -> None:
     """Replicas start and die at random while messages are sent, asked and taken back."""
     random = Random(f"{seed} {routing}")
     handled: list[Any] = []
+    ended = 0
+    async with replicas(3, **ROUTINGS[routing]) as shop:
+        up = {0, 1, 2}
+        asks: list[asyncio.Future[Any]] = []
 
-    async def main() -> None:
-        ended = 0
-        async with replicas(3, **ROUTINGS[routing]) as shop:
-            up = {0, 1, 2}
-            asks: list[asyncio.Future[Any]] = []
+        def note_end(_ask: object) -> None:
+            nonlocal ended
+            ended += 1
 
-            def note_end(_ask: object) -> None:
-                nonlocal ended
-                ended += 1
-
-            for step in range(300):
-                what = f"{random.randrange(5)}:{step}"
-                match random.randrange(20):
-                    case 0 if len(up) > 1:
-                        number = random.choice(sorted(up))
-                        up.remove(number)
-                        await shop.kill(number)
-                    case 1 if len(up) < 3:
-                        number = random.choice(sorted({0, 1, 2} - up))
-                        await shop.start(number)
-                        up.add(number)
-                    case 2 if asks:
-                        random.choice(asks).cancel()
-                    case 3 | 4 | 5 | 6:
-                        shop.worker.note.try_send(what)
-                    case 7:
-                        shop.worker.command.try_send(what)
-                    case 8 | 9:
-                        # Partly sent when its replica dies, and in the way of others.
-                        shop.worker.note.try_send(what + "x" * random.randrange(300_000))
-                    case 10:
-                        await asyncio.sleep(0)
-                    case _:
-                        with suppress(MailboxFullError):
-                            asks.append(asyncio.ensure_future(shop.worker.echo(what)))
-                            asks[-1].add_done_callback(note_end)
-                shop.check_stats()
-            for number in sorted({0, 1, 2} - up):
-                await shop.start(number)
-            ends = await soon(asyncio.gather(*asks, return_exceptions=True))
-            await until(lambda: shop.caller.stats().waiting == 0)
-            handled.extend(what for notes in shop.notes for what in notes)
-            assert ended == len(asks)
-            for one, end in zip(asks, ends, strict=True):
-                assert one.cancelled() or isinstance(end, str | TargetEndedError)
-            lost_in_doubt = sum(each.is_in_doubt for each in shop.lost)
-            assert shop.caller.stats().in_doubt == lost_in_doubt
-        if routing != "with broadcasts":
-            assert len(handled) == len(set(handled))
-
-    play(main)
+        for step in range(300):
+            what = f"{random.randrange(5)}:{step}"
+            match random.randrange(20):
+                case 0 if len(up) > 1:
+                    number = random.choice(sorted(up))
+                    up.remove(number)
+                    await shop.kill(number)
+                case 1 if len(up) < 3:
+                    number = random.choice(sorted({0, 1, 2} - up))
+                    await shop.start(number)
+                    up.add(number)
+                case 2 if asks:
+                    random.choice(asks).cancel()
+                case 3 | 4 | 5 | 6:
+                    shop.worker.note.try_send(what)
+                case 7:
+                    shop.worker.command.try_send(what)
+                case 8 | 9:
+                    # Partly sent when its replica dies, and in the way of others.
+                    shop.worker.note.try_send(what + "x" * random.randrange(300_000))
+                case 10:
+                    await asyncio.sleep(0)
+                case _:
+                    with suppress(MailboxFullError):
+                        asks.append(asyncio.ensure_future(shop.worker.echo(what)))
+                        asks[-1].add_done_callback(note_end)
+            shop.check_stats()
+        for number in sorted({0, 1, 2} - up):
+            await shop.start(number)
+        ends = await soon(asyncio.gather(*asks, return_exceptions=True))
+        await until(lambda: shop.caller.stats().waiting == 0)
+        handled.extend(what for notes in shop.notes for what in notes)
+        assert ended == len(asks)
+        for one, end in zip(asks, ends, strict=True):
+            assert one.cancelled() or isinstance(end, str | TargetEndedError)
+        lost_in_doubt = sum(each.is_in_doubt for each in shop.lost)
+        assert shop.caller.stats().in_doubt == lost_in_doubt
+    if routing != "with broadcasts":
+        assert len(handled) == len(set(handled))

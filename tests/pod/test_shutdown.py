@@ -11,8 +11,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -40,6 +41,7 @@ from tests.pod.troupes import (
     is_gone,
     script_environment,
     solo,
+    standing,
     wait_phase,
     wait_until,
 )
@@ -158,21 +160,18 @@ def test_what_was_spent_on_draining_is_not_given_again() -> None:
     assert lives[0].within_ms == 0
 
 
-def test_a_deadline_can_come_nearer_but_not_recede() -> None:
-    async def main() -> None:
-        deadline = Deadline(PATIENCE_MS)
-        deadline.shorten(2 * PATIENCE_MS)
-        assert deadline.left_ms <= PATIENCE_MS
-        task = asyncio.create_task(asyncio.Event().wait())
-        waiting = asyncio.create_task(deadline.wait(task, PATIENCE_MS))  # type: ignore[arg-type]  # any task will do
-        await asyncio.sleep(0)
-        deadline.shorten(0)
-        async with asyncio.timeout(PATIENCE):
-            assert await waiting is False
-        assert deadline.left_ms == 0
-        task.cancel()
-
-    asyncio.run(main())
+async def test_a_deadline_can_come_nearer_but_not_recede() -> None:
+    deadline = Deadline(PATIENCE_MS)
+    deadline.shorten(2 * PATIENCE_MS)
+    assert deadline.left_ms <= PATIENCE_MS
+    task = asyncio.create_task(asyncio.Event().wait())
+    waiting = asyncio.create_task(deadline.wait(task, PATIENCE_MS))  # type: ignore[arg-type]  # any task will do
+    await asyncio.sleep(0)
+    deadline.shorten(0)
+    async with asyncio.timeout(PATIENCE):
+        assert await waiting is False
+    assert deadline.left_ms == 0
+    task.cancel()
 
 
 def quiet(sent: int) -> PodActivity:
@@ -313,22 +312,17 @@ def test_a_thread_that_is_stuck_is_named_and_left_behind(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bandstand.pod.shutdown.KILL_TIMEOUT_S", 0.1)
-    gate = Gate()
     troupe = solo(DEDICATED, stop_timeout=0.02)
     troupe.start()
-    troupe.counter.stand(gate)
-    assert gate.reached.wait(PATIENCE)
-    (thread,) = [each for each in threading.enumerate() if each.name == "bandstand Solo.counter"]
-    assert thread.daemon
-    try:
+    with standing(troupe.counter):
+        (thread,) = [each for each in threading.enumerate() if each.name == "bandstand Solo.counter"]
+        assert thread.daemon
         troupe.stop(0.02)
         assert troupe.phases.of("counter").phase is FAILED
         assert "abandoned" in troupe.phases.of("counter").reason
         (loud,) = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
         assert "pod 'counter' cannot be killed, and is abandoned: it is at " in loud
-    finally:
-        gate.open()
-        thread.join(PATIENCE)
+    thread.join(PATIENCE)
     assert not thread.is_alive()
 
 
@@ -340,7 +334,6 @@ def test_the_messages_of_a_pod_that_is_left_behind_are_in_the_books(
     monkeypatch: pytest.MonkeyPatch, others: int
 ) -> None:
     monkeypatch.setattr("bandstand.pod.shutdown.KILL_TIMEOUT_S", 0.1)
-    gate = Gate()
     troupe = solo(DEDICATED, stop_timeout=0.02)
     troupe.start()
     for _ in range(others):
@@ -348,20 +341,16 @@ def test_the_messages_of_a_pod_that_is_left_behind_are_in_the_books(
     if others:
         assert troupe.counter.value.blocking() == others
     before = troupe.stats()
-    troupe.counter.stand(gate)
-    assert gate.reached.wait(PATIENCE)
-    for _ in range(60):
-        troupe.counter.add()
-    (thread,) = [each for each in threading.enumerate() if each.name == "bandstand Solo.counter"]
-    try:
+    with standing(troupe.counter):
+        for _ in range(60):
+            troupe.counter.add()
+        (thread,) = [each for each in threading.enumerate() if each.name == "bandstand Solo.counter"]
         troupe.stop(0.02)
         stats = troupe.stats()
         assert stats.is_balanced, stats
         assert stats.sent == before.sent + 61
         assert (stats.handled, stats.dead, stats.in_doubt) == (before.handled, 60, 1)
-    finally:
-        gate.open()
-        thread.join(PATIENCE)
+    thread.join(PATIENCE)
     assert troupe.stats() == stats
 
 
@@ -370,21 +359,16 @@ def test_a_stuck_cooperative_pod_keeps_stop_no_longer_than_its_time(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bandstand.pod.deployment.STOP_MARGIN_S", 0.1)
-    gate = Gate()
     troupe = solo(COOPERATIVE)
     troupe.start()
-    troupe.counter.stand(gate)
-    assert gate.reached.wait(PATIENCE)
-    for _ in range(60):
-        troupe.counter.add()
-    try:
+    with standing(troupe.counter):
+        for _ in range(60):
+            troupe.counter.add()
         with pytest.raises(PodTimeoutError, match="the thread of its kubelet is stuck, at "):
             troupe.stop(0.02)
         stats = troupe.stats()
         assert (stats.sent, stats.dead, stats.in_doubt) == (61, 60, 1)
         assert stats.is_balanced
-    finally:
-        gate.open()
     assert troupe.wait(timeout=PATIENCE)
 
 
@@ -420,18 +404,14 @@ class LargeAnswers(Troupe):
 
 
 @pytest.mark.guarantee("G165")
-def test_a_large_answer_is_written_completely_before_its_process_ends() -> None:
+async def test_a_large_answer_is_written_completely_before_its_process_ends() -> None:
     size = 20_000_000
-
-    async def main() -> int:
-        async with LargeAnswers() as troupe:
-            answer = asyncio.ensure_future(troupe.source.read(size))
-            # The small answer arrives while the large one is being written.
-            assert await troupe.source.is_there()
-            assert not answer.done()
-        return len(await answer)
-
-    assert asyncio.run(main()) == size
+    async with LargeAnswers() as troupe:
+        answer = asyncio.ensure_future(troupe.source.read(size))
+        # The small answer arrives while the large one is being written.
+        assert await troupe.source.is_there()
+        assert not answer.done()
+    assert len(await answer) == size
 
 
 class Spinner(Actor):
@@ -478,18 +458,13 @@ def test_a_process_is_stopped_while_it_starts() -> None:
 @pytest.mark.guarantee("G165")
 def test_a_second_stop_can_be_in_more_of_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bandstand.pod.shutdown.KILL_TIMEOUT_S", 0.1)
-    gate = Gate()
     troupe = solo(DEDICATED, stop_timeout=PATIENCE)
     troupe.start()
-    troupe.counter.stand(gate)
-    assert gate.reached.wait(PATIENCE)
-    stopping = in_thread(troupe.stop)
-    try:
+    with standing(troupe.counter):
+        stopping = in_thread(troupe.stop)
         troupe.stop(0)
         stopping()
         assert troupe.phases.of("counter").phase is FAILED
-    finally:
-        gate.open()
 
 
 def test_stop_is_safe_from_many_threads_at_once() -> None:
@@ -520,6 +495,25 @@ if __name__ == "__main__":
 """
 
 
+@contextmanager
+def running(script: str, folder: Path) -> Generator[tuple[subprocess.Popen[str], Iterator[str]]]:
+    """Run a script; yield its process, and the lines that it prints. It is killed at the end."""
+    path = folder / "script.py"
+    path.write_text(script, "utf-8")
+    with subprocess.Popen(
+        [sys.executable, str(path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=script_environment(),
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield process, iter(process.stdout.readline, "")
+        finally:
+            process.kill()
+
+
 class Reporter(Actor):
     """Says on standard output that it runs."""
 
@@ -545,22 +539,10 @@ class MainShow(Troupe):
 @pytest.mark.parametrize("show", ["Show", "MainShow"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
 def test_a_signal_ends_play_in_good_order(tmp_path: Path, number: signal.Signals, show: str) -> None:
-    script = tmp_path / "show.py"
-    script.write_text(SCRIPT.replace("Show", show))
-    with subprocess.Popen(
-        [sys.executable, str(script)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=script_environment(),
-    ) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "up\n"
-            process.send_signal(number)
-            out, log = process.communicate(timeout=PATIENCE)
-        finally:
-            process.kill()
+    with running(SCRIPT.replace("Show", show), tmp_path) as (process, lines):
+        assert next(lines) == "up\n"
+        process.send_signal(number)
+        out, log = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out) == (0, "played to the end\n"), log
     assert f"troupe '{show}' has stopped" in log
     assert "Traceback" not in log
@@ -591,25 +573,12 @@ if __name__ == "__main__":
 @pytest.mark.guarantee("G166")
 @pytest.mark.slow
 def test_a_second_interrupt_is_raised_at_once(tmp_path: Path) -> None:
-    script = tmp_path / "stuck.py"
-    script.write_text(STUCK)
-    with subprocess.Popen(
-        [sys.executable, str(script)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=script_environment(),
-    ) as process:
-        try:
-            assert process.stdout is not None
-            lines = iter(process.stdout.readline, "")
-            assert "up\n" in lines
-            process.send_signal(signal.SIGINT)
-            assert any("is stopping" in line for line in lines)
-            process.send_signal(signal.SIGINT)
-            out, log = process.communicate(timeout=PATIENCE)
-        finally:
-            process.kill()
+    with running(STUCK, tmp_path) as (process, lines):
+        assert "up\n" in lines
+        process.send_signal(signal.SIGINT)
+        assert any("is stopping" in line for line in lines)
+        process.send_signal(signal.SIGINT)
+        out, log = process.communicate(timeout=PATIENCE)
     assert "interrupted True\n" in out, log
 
 
@@ -642,18 +611,10 @@ if __name__ == "__main__":
 @pytest.mark.once
 @pytest.mark.guarantee("G165")
 def test_sigterm_ends_a_program_whose_main_pod_is_stuck(tmp_path: Path) -> None:
-    script = tmp_path / "tower.py"
-    script.write_text(STUCK_MAIN_POD, "utf-8")
-    with subprocess.Popen(
-        [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "stuck\n"
-            process.send_signal(signal.SIGTERM)
-            _, log = process.communicate(timeout=PATIENCE)
-        finally:
-            process.kill()
+    with running(STUCK_MAIN_POD, tmp_path) as (process, lines):
+        assert next(lines) == "stuck\n"
+        process.send_signal(signal.SIGTERM)
+        _, log = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1
     assert "PodTimeoutError: the main pod of troupe 'Tower' did not end in time" in log
 

@@ -16,19 +16,12 @@ from bandstand.pod.declaration import pod
 from bandstand.pod.deployment import Troupe
 from bandstand.pod.enums import PodPhase
 from bandstand.supervision import RestartPolicy
-from tests.pod.troupes import (
-    NEVER,
-    ON_FAILURE,
-    PATIENCE,
-    PROCESS,
-    Counter,
-    Gate,
-    wait_phase,
-)
+from tests.pod.troupes import NEVER, ON_FAILURE, PATIENCE, PROCESS, Counter, Gate, wait_phase
 
 pytestmark = [
     pytest.mark.spec("S2"),
     pytest.mark.real_time(reason="threads and processes live in real time"),
+    pytest.mark.guarantee("G295"),
 ]
 
 RUNNING, FAILED = PodPhase.RUNNING, PodPhase.FAILED
@@ -70,7 +63,6 @@ class Far(Troupe):
     counter = both.expose(Counter)
 
 
-@pytest.mark.guarantee("G295")
 def test_a_failure_is_told_while_another_actor_of_the_pod_is_ending() -> None:
     gate = Gate()
     with near(gate, 20) as troupe:
@@ -86,7 +78,6 @@ def test_a_failure_is_told_while_another_actor_of_the_pod_is_ending() -> None:
     assert told[:5] == [(1, "pending"), (1, "running"), (1, "failed"), (2, "pending"), (2, "running")]
 
 
-@pytest.mark.guarantee("G295")
 def test_whoever_hears_of_a_failure_for_good_finds_the_pod_gone() -> None:
     gate = Gate()
     troupe = near(gate, 20, NEVER)
@@ -104,7 +95,6 @@ def test_whoever_hears_of_a_failure_for_good_finds_the_pod_gone() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.guarantee("G295")
 def test_a_thread_that_does_not_end_after_a_failure_is_abandoned(caplog: pytest.LogCaptureFixture) -> None:
     gate = Gate()
     with near(gate, 0.2) as troupe:
@@ -128,7 +118,6 @@ def test_a_thread_that_does_not_end_after_a_failure_is_abandoned(caplog: pytest.
 
 
 @pytest.mark.slow
-@pytest.mark.guarantee("G295")
 @pytest.mark.spec("S19")
 def test_a_process_that_does_not_end_after_a_failure_is_killed() -> None:
     troupe = Far()

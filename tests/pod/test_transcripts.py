@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
@@ -11,9 +10,8 @@ import pytest
 
 from bandstand.pod.enums import ThreadModel
 from bandstand.pod.spec import PodSpec
-from tests.core.support import HostFactory
 from tests.pod.program import ITEMS, TICKS, Program, perform
-from tests.pod.troupes import COOPERATIVE, DEDICATED, MAIN, PATIENCE, PROCESS
+from tests.pod.troupes import COOPERATIVE, DEDICATED, MAIN, PROCESS
 
 pytestmark = [
     pytest.mark.spec("S12", "S19"),
@@ -100,10 +98,5 @@ def expected() -> dict[str, dict[str, list[str]]]:
 @pytest.mark.slow
 @pytest.mark.guarantee("G172")
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
-def test_the_transcript_is_the_same_everywhere(layout: Layout, loop_factory: HostFactory) -> None:
-    async def main() -> dict[str, dict[str, list[str]]]:
-        async with asyncio.timeout(PATIENCE):
-            return await perform(Program(layout=layout))
-
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        assert runner.run(main()) == expected()
+async def test_the_transcript_is_the_same_everywhere(layout: Layout) -> None:
+    assert await perform(Program(layout=layout)) == expected()

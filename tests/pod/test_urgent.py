@@ -22,10 +22,7 @@ from bandstand.pod.restart import PodEnding
 from bandstand.pod.spec import TroupeSpec
 from tests.pod.troupes import COOPERATIVE, DEDICATED, PATIENCE_MS, Gate, in_thread, wait_phase, wait_until
 
-pytestmark = [
-    pytest.mark.real_time(reason="threads live in real time"),
-    pytest.mark.guarantee("G269"),
-]
+pytestmark = [pytest.mark.real_time(reason="threads live in real time"), pytest.mark.guarantee("G269")]
 
 MANY = 59
 seen: list[str] = []

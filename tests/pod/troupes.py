@@ -6,7 +6,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -51,6 +52,18 @@ class Gate:
 
     def open(self) -> None:
         self.opened.set()
+
+
+@contextmanager
+def standing(counter: Any) -> Generator[Gate]:
+    """Let a counter stand before a gate, which is opened at the end."""
+    gate = Gate()
+    counter.stand(gate)
+    try:
+        assert gate.reached.wait(PATIENCE)
+        yield gate
+    finally:
+        gate.open()
 
 
 class Counter(Actor):

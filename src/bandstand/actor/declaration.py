@@ -203,9 +203,9 @@ def check_hook(cls: type, name: str, count: int) -> None:
         ) from None
 
 
-def close_match(name: str, known: Iterable[str]) -> str:
-    """Return ` (did you mean ...?)` with the most similar known name, or an empty string."""
-    close = difflib.get_close_matches(name, list(known), n=1)
+def close_match(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return ` (did you mean ...?)` with the most similar known name, or an empty string; `cutoff` says how similar, up to 1."""
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
     return f" (did you mean {close[0]}?)" if close else ""
 
 

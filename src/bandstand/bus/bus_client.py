@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from bandstand.bus.capability_slot import CapabilitySlot
     from bandstand.bus.router import Router
 
-__all__ = ("Bus", "message_codec", "reply_codec", "request_error")
+__all__ = ("Bus", "message_codec", "overload_text", "reply_codec", "request_error")
 
 Reply = TypeVar("Reply")
 
@@ -201,7 +201,7 @@ class Bus:
             parent = self._durable_parent
         if not (router.submit(pending) if parent is None else router.hold(pending, parent)):
             raise NodeOverloadedError(
-                f"{type_name} was not sent: {_limit_text(pending)}. Wait for some of them, or give NodeConfig a larger max_inside."
+                f"{type_name} was not sent: {overload_text(pending)}. Wait for some of them, or give NodeConfig a larger max_inside."
             )
 
     def emit_encoded(self, type_name: str, data: Raw) -> None:
@@ -221,7 +221,7 @@ class Bus:
         requester = FutureRequester(asyncio.get_running_loop().create_future())
         pending = self._request(kind, type_name, data, timeout_ms, requester)
         if not self._router.submit(pending):
-            return self._router.faults.make(OVERLOADED, _limit_text(pending), request=pending.frame)
+            return self._router.faults.make(OVERLOADED, overload_text(pending), request=pending.frame)
         asker = None if pending.parent is None or pending.parent.route is None else pending.parent.route.slot
         if asker is not None and pending.parent is not None:
             asker.awaited[pending.parent] = pending
@@ -285,7 +285,8 @@ class Bus:
         return self._slot.encode(kind, type_name, message)
 
 
-def _limit_text(pending: PendingRequest) -> str:
+def overload_text(pending: PendingRequest) -> str:
+    """Return the error text for a request that a limit of the node does not admit."""
     credit = pending.credit
     return f"{credit.used} requests of capabilities are in flight, and the node allows {credit.limit}"
 

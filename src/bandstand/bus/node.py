@@ -41,14 +41,12 @@ from bandstand.bus.fanout import EventFanout
 from bandstand.bus.frame import Frame, IdGenerator, Metadata
 from bandstand.bus.health import HealthTicker
 from bandstand.bus.ingress import ClientEvent, ClientIngress, CreditCheck
-from bandstand.bus.message_log import MemoryLog
 from bandstand.bus.protocols import Adapter, Log
 from bandstand.bus.request_table import RetryDue
 from bandstand.bus.router import Router
 from bandstand.bus.scheduler import ScheduledMessage, Scheduler, TimerCapability
-from bandstand.bus.stats import BusCounters
 from bandstand.bus.syscall import NodeInternals, Syscall
-from bandstand.bus.tap import Filter, Tap, TapFunction, Taps
+from bandstand.bus.tap import Filter, Tap, TapFunction
 from bandstand.core import ChildExit, ChildStart, Clock, Down, MonotonicClock
 from bandstand.core.logs import SafeLogger
 from bandstand.errors import BootError, InvalidArgumentError
@@ -112,16 +110,8 @@ class Node:
         self.loop = ActorSystem(config.loop_config, clock=clock)
         """The loop that the node runs on. You can spawn actors there."""
         self._loop_context: AbstractAsyncContextManager[ActorSystem] | None = None
-        ids = IdGenerator()
-        self._taps = Taps()
-        self._router = Router(
-            self.loop,
-            config,
-            ids=ids,
-            log=MemoryLog(config.log_count, config.log_bytes) if log is None else log,
-            taps=self._taps,
-            counters=BusCounters(),
-        )
+        self._router = Router(self.loop, config, log)
+        self._taps = self._router.taps
         self._fanout = EventFanout(self._router, MonotonicClock() if clock is None else clock)
         self._ingress = ClientIngress(self._router, self._fanout)
         self._scheduler = self._router.scheduler = Scheduler(self._router)

@@ -62,12 +62,17 @@ class Requester(Protocol):
 
 
 class NoRequester:
-    """The requester of a request whose answer is not used."""
+    """The requester of a request whose answer is not used. If there is an `on_end`, it is called as `settle` is."""
 
-    __slots__ = ()
+    __slots__ = ("_on_end",)
 
-    def settle(self, _frame: Frame, _settles: bool, /) -> bool:
+    def __init__(self, on_end: Callable[[Frame, bool], object] | None = None) -> None:
+        self._on_end = on_end
+
+    def settle(self, frame: Frame, settles: bool, /) -> bool:
         """Return False: the answer is not delivered."""
+        if self._on_end is not None:
+            self._on_end(frame, settles)
         return False
 
 

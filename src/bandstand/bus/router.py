@@ -41,6 +41,7 @@ from bandstand.bus.faults import (
 )
 from bandstand.bus.frame import (
     Frame,
+    IdGenerator,
     Metadata,
     data_of,
     is_command,
@@ -62,6 +63,8 @@ from bandstand.bus.request import (
     new_client_request,
 )
 from bandstand.bus.request_table import DuplicateRequests, RequestTable, RetryQueue
+from bandstand.bus.stats import BusCounters
+from bandstand.bus.tap import Taps
 from bandstand.core import ExitReason
 from bandstand.core.enums import ACCEPTED, CONTROL, DATA
 from bandstand.core.logs import SafeLogger
@@ -80,12 +83,10 @@ if TYPE_CHECKING:
     from bandstand.bus.contracts.capability import HandlerIndex
     from bandstand.bus.dead_letters import Reason
     from bandstand.bus.durable.lane import DurableLane
-    from bandstand.bus.frame import IdGenerator, Kind
+    from bandstand.bus.frame import Kind
     from bandstand.bus.protocols import Log
     from bandstand.bus.request import Delivery, Requester, Route
     from bandstand.bus.scheduler import Scheduler
-    from bandstand.bus.stats import BusCounters
-    from bandstand.bus.tap import Taps
     from bandstand.core.ids import ActorId
     from bandstand.core.loop import Loop
 
@@ -140,10 +141,7 @@ class Router:
     Args:
         loop: the loop it runs on.
         config: the limits of the node.
-        ids: generates the ids of messages.
-        log: where every message is appended.
-        taps: functions that see every message.
-        counters: the counters of the node.
+        log: where every message is appended; None for a `MemoryLog` with the limits of `config`.
         upstream: the node, for a router in another process; None for the router of a node.
     """
 
@@ -190,24 +188,25 @@ class Router:
         self,
         loop: Loop,
         config: NodeConfig,
+        log: Log | None = None,
         *,
-        ids: IdGenerator,
-        log: Log,
-        taps: Taps,
-        counters: BusCounters,
         upstream: Upstream | None = None,
     ) -> None:
         self.loop = loop
         self.config = config
-        self.ids = ids
+        # Generates the ids of messages.
+        self.ids = ids = IdGenerator()
+        if log is None:
+            log = MemoryLog(config.log_count, config.log_bytes)
         self.log = log
         self._memory_log = log if type(log) is MemoryLog else None
         self._append = safe_appender(log)
-        self.taps = taps
-        # Whether there are any: it is looked at for every message.
-        self.is_tapped: Flag = bool(taps)
-        taps.on_change = self._note_taps
-        self.counters = counters
+        # The functions that see every message; and whether there are any, which is looked at for every message.
+        self.taps = Taps()
+        self.is_tapped: Flag = False
+        self.taps.on_change = self._note_taps
+        # The counters of the node.
+        self.counters = BusCounters()
         self.upstream = upstream
         self.faults = FaultMaker(ids, lambda: ids.last_ms)
         self.dead_letters = DeadLetterStore(config.dead_count, config.dead_bytes)

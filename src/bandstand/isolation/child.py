@@ -11,7 +11,6 @@ There is no supervisor: when the incarnation fails, the process reports the fail
 from __future__ import annotations
 
 import asyncio
-import os
 import pickle
 import signal
 import socket
@@ -29,14 +28,10 @@ from bandstand.bus.capability_host import WorkerHost
 from bandstand.bus.capability_monitor import CapabilityMonitor
 from bandstand.bus.capability_slot import CapabilitySlot
 from bandstand.bus.contracts.capability import read_capability
-from bandstand.bus.frame import IdGenerator
 from bandstand.bus.loading import load_file
-from bandstand.bus.message_log import MemoryLog
 from bandstand.bus.request import DONE, NO_REQUESTER, Delivery, PendingRequest
 from bandstand.bus.router import Router
 from bandstand.bus.scheduler import ScheduledMessage, Scheduler
-from bandstand.bus.stats import BusCounters
-from bandstand.bus.tap import Taps
 from bandstand.bus.wire import read_frame, write_frame
 from bandstand.core import ChildExit, ChildStart, Clock, Down
 from bandstand.errors import BandstandError, ContractViolationError
@@ -75,22 +70,12 @@ class CapabilityStart:
 async def run_capability(control: ControlChannel, start: CapabilityStart) -> None:
     """Run a capability to its end. The target of the child process; the socket of its link comes over the control channel."""
     # SIGTERM is often sent to all processes of a program. The node gets it too, and stops this process in its turn.
-    event_loop = asyncio.get_running_loop()
-    event_loop.add_signal_handler(signal.SIGTERM, lambda: None)
-    event_loop.set_exception_handler(exit_without_memory)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: None)
     for path in start.files:
         load_file(path)
     source: Source = pickle.loads(start.source)  # noqa: S301  # from the parent, over a socket that no other process has
     message = await control.receive()
     await CapabilityRuntime(socket.socket(fileno=message.fds[0]), source, start).run()
-
-
-def exit_without_memory(event_loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
-    """Handle an exception that no task has caught."""
-    if isinstance(context.get("exception"), MemoryError) and "future" not in context:
-        # Something could not be sent, and the node would wait for it.
-        os._exit(1)
-    event_loop.default_exception_handler(context)
 
 
 def describe_failure(error: BaseException | None) -> tuple[bool, str, str]:
@@ -113,8 +98,6 @@ class CapabilityRole(Actor):
         self._start = start
         # With this many messages on their way to the node, no event is accepted.
         self.max_in_flight = max(MIN_IN_FLIGHT, start.config.max_inside)
-        # How many events the link has not taken yet.
-        self._new_events = 0
         # The numbers under which the node has given the messages that are being handled.
         self._numbers: dict[Item, int] = {}
         self._actor: ActorId | None = None
@@ -128,11 +111,8 @@ class CapabilityRole(Actor):
         self._node, self._link, loop = node, link, self._loop
         spec = replace(read_capability(self._source), host_factory=None)
         # The node remembers answers, keeps dead letters and has a log.
-        config = replace(self._start.config, remember_count=0, dead_count=0)
-        ids, log, taps, counters = IdGenerator(), MemoryLog(1, 1), Taps(), BusCounters()
-        self._router = router = Router(
-            loop, config, ids=ids, log=log, taps=taps, counters=counters, upstream=self
-        )
+        config = replace(self._start.config, remember_count=0, dead_count=0, log_count=1)
+        self._router = router = Router(loop, config, upstream=self)
         router.scheduler = scheduler = Scheduler(router)
         router.on_event = lambda frame, _client, _credit: node.emit.try_send(write_frame(frame))
         router.handlers = {
@@ -209,17 +189,14 @@ class CapabilityRole(Actor):
 
     @property
     def is_writable(self) -> bool:
-        """Whether the node keeps up."""
-        return not self._link.is_write_blocked and self._link.stats().waiting < self.max_in_flight
+        """Whether the node keeps up, and the link has taken what was sent in this turn."""
+        if self._link.is_write_blocked or self._link.stats().waiting >= self.max_in_flight:
+            return False
+        return mailbox_depth(id_of(self._node)) < self._start.config.max_inside
 
     def emit(self, frame: Frame, /) -> bool:
-        """Send an event. Return False if the node does not keep up, or the limit of events is reached in one turn."""
-        if mailbox_depth(id_of(self._node)) == 0:
-            self._new_events = 0
-        if not self.is_writable or self._new_events >= self._start.config.max_inside:
-            return False
-        self._new_events += 1
-        return self._node.emit.try_send(write_frame(frame))
+        """Send an event. Return False if there is no room for it."""
+        return self.is_writable and self._node.emit.try_send(write_frame(frame))
 
     def forward(self, pending: PendingRequest, /) -> None:
         """Send a request."""
@@ -236,7 +213,7 @@ class CapabilityRole(Actor):
         number = 0 if pending is None else self._numbers.get(pending, 0)
         self._node.take_answer.try_send(number, write_frame(frame))
         if pending is not None and self._is_worker:
-            self._report(pending, is_answered=True)
+            self._report(pending)
 
     def is_routed(self, frame: Frame, /) -> bool:
         """Return whether the node has a route for a request."""
@@ -266,17 +243,14 @@ class CapabilityRole(Actor):
             task.add_done_callback(lambda _task: self._report(item))
         if running is not None:
             await running
-        self._report(item)
+        if type(item) is not PendingRequest or not self._is_worker:
+            self._report(item)
 
-    def _report(self, item: Item, *, is_answered: bool = False) -> None:
+    def _report(self, item: Item) -> None:
         """Report that the handler of a message has returned; for a request of a Worker, that it has answered."""
-        if self._slot.actor is None or item in self._slot.running:
-            # It has failed, or was cancelled with the incarnation.
-            return
-        if is_answered or type(item) is not PendingRequest or not self._is_worker:
-            number = self._numbers.pop(item, None)
-            if number is not None:
-                self._node.finish.try_send(number)
+        # Not if it has failed, or was cancelled with the incarnation.
+        if self._slot.actor is not None and item not in self._slot.running and item in self._numbers:
+            self._node.finish.try_send(self._numbers.pop(item))
 
 
 class CapabilityRuntime:
@@ -295,7 +269,6 @@ class CapabilityRuntime:
         self._sock = sock
         self._loop = loop = ActorSystem(clock=clock)
         role = loop.options(name="link", mailbox=1 << 30).spawn(CapabilityRole, loop, source, start)
-        self._role = role
         self.upstream: CapabilityRole = loop.instance_of(id_of(role))
         self.node: NodeRole | None = None
 
@@ -308,10 +281,10 @@ class CapabilityRuntime:
             try:
                 self.upstream.begin(node, link)
             except Exception as error:  # noqa: BLE001  # the node reports it
-                loop.kernel.actors.panic(id_of(self._role), error)
+                loop.kernel.actors.panic(id_of(self.upstream.me), error)
 
         async with self._loop as loop:
-            link = connect(self._sock, loop, self._role, NodeRole, begin, ended.set_result)
+            link = connect(self._sock, loop, self.upstream.me, NodeRole, begin, ended.set_result)
             try:
                 # Not `await ended`: if this is cancelled, the role still ends.
                 await asyncio.wait([ended])

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from bandstand.actor import Actor, ActorSystem, ask, id_of, tell
 from bandstand.actor.handle import class_of
+from bandstand.bus.bus_client import overload_text
 from bandstand.bus.capability_host import CapabilityProcessError
 from bandstand.bus.faults import OVERLOADED
 from bandstand.bus.request import NO_REQUESTER, Delivery, NoRequester, PendingRequest
@@ -29,7 +30,6 @@ from bandstand.errors import ContractViolationError, InvalidMessageError, Refuse
 from bandstand.errors.formatting import describe_exception, safe_str
 from bandstand.pod.link import Link
 from bandstand.pod.spec import RoleSpec
-from bandstand.pod.threads import close_in_forks
 
 if TYPE_CHECKING:
     import socket
@@ -75,7 +75,6 @@ def connect(
         on_up: called with the handle of the other role.
         on_exit: called when the role at this end has ended. It is passed what cannot be handled or read, or None.
     """
-    close_in_forks(sock)
     here, there = class_of(role).__name__, theirs.__name__
     actors, actor = loop.kernel.actors, id_of(role)
     # Its mailbox is never full: the limits of the node bound what is in it.
@@ -89,10 +88,8 @@ def connect(
         there=there,
         theirs={there: spec},
         find={here: cast("Handle", role)}.get,
-        carries=(),
         on_up=lambda proxies: on_up(cast("Remote", loop.handle_at(theirs, None, actor=proxies[there]))),
         on_down=lambda _reason: role.stop(drain=True),
-        on_dead=lambda _message: None,
         on_fault=lambda reason, is_ours: (
             actors.panic(actor, InvalidMessageError(reason)) if is_ours else None
         ),
@@ -100,20 +97,6 @@ def connect(
 
 
 # -- from the process ------------------------------------------------------------------------------------------------------
-
-
-class UnansweredRequester(NoRequester):
-    """The requester of a request whose answer the capability does not use: its process is told only that the request has ended."""
-
-    __slots__ = ("_role",)
-
-    def __init__(self, role: NodeRole) -> None:
-        self._role = role
-
-    def settle(self, frame: Frame, settles: bool, /) -> bool:
-        """Send the answer to the process. Return False: it is not delivered."""
-        self._role.settle(frame, settles)
-        return False
 
 
 class NodeRole(Actor, ask_timeout=None):
@@ -135,7 +118,8 @@ class NodeRole(Actor, ask_timeout=None):
     @tell
     def ready(self, is_worker: bool) -> None:
         """The capability has started. A Worker may be given several messages at a time."""
-        self._host.finish_start(is_worker=is_worker)
+        self._host.is_worker = is_worker
+        self._host.is_ready.set()
 
     @tell
     def take_answer(self, number: int, line: bytes) -> None:
@@ -152,8 +136,8 @@ class NodeRole(Actor, ask_timeout=None):
         if type(self._host.given.pop(number, None)) is PendingRequest:
             self._slot.note_answer()
         turn = self._host.turns.pop(number, None)
-        if turn is not None and not turn.done():
-            turn.set_result(None)
+        if turn is not None:
+            turn.set()
 
     @tell
     def request(self, line: bytes, awaited_by: int, is_answered: bool) -> None:
@@ -162,13 +146,13 @@ class NodeRole(Actor, ask_timeout=None):
         `awaited_by` is the number of the message whose handler waits for the answer, or 0; `is_answered` if the answer is wanted at all.
         """
         slot, router, frame = self._slot, self._router, self._read(line)
-        requester = self if is_answered else UnansweredRequester(self)
+        # If the capability does not use the answer, it still learns that the request has ended.
+        requester = self if is_answered else NoRequester(self.settle)
         parent = self._host.given.get(awaited_by)
         pending = PendingRequest(requester, frame, router.internal_credit, False, parent)  # noqa: FBT003  # by position: it is hot
         self._requests[frame.metadata.id] = pending
         if not router.submit(pending):
-            text = f"{pending.credit.used} requests of capabilities are under way, and the node allows {pending.credit.limit}"
-            fault = router.faults.make(OVERLOADED, text, request=frame)
+            fault = router.faults.make(OVERLOADED, overload_text(pending), request=frame)
             if not router.settle(pending, fault):
                 router.leave_unsettled(pending, fault)
         elif parent is not None:
@@ -268,14 +252,15 @@ class IsolatedHost:
         self.failure: Exception | None = None
         self._process: ChildProcess | None = None
         self._running: asyncio.Task[None] | None = None
-        self._ready = asyncio.Event()
+        # Whether the capability is ready, or will not be; and whether it is a Worker.
+        self.is_ready = asyncio.Event()
+        self.is_worker = False
         # Whether the end of the process is not a failure any more.
         self._is_over = False
-        self._is_worker = False
-        # The messages that the process was given, by number; and what is done when the handler of each has returned.
+        # The messages that the process was given, by number; and what is set when the handler of each has returned.
         self._numbers = count(1)
         self.given: dict[int, Item] = {}
-        self.turns: dict[int, asyncio.Future[None]] = {}
+        self.turns: dict[int, asyncio.Event] = {}
 
     @property
     def is_busy(self) -> bool:
@@ -289,7 +274,7 @@ class IsolatedHost:
         departing = self.slot.router.departing
         departing.add(self._running)
         self._running.add_done_callback(departing.discard)
-        await self._ready.wait()
+        await self.is_ready.wait()
         if self.failure is not None:
             raise self.failure
 
@@ -326,28 +311,25 @@ class IsolatedHost:
             return
         self._is_over = True
         self.failure = self.failure or CapabilityProcessError(f"its process has ended: {ended.reason}")
-        if self._ready.is_set():
+        if self.is_ready.is_set():
             self.slot.crash(self.failure)
-        self._ready.set()
+        self.is_ready.set()
 
     def _on_up(self, capability: CapabilityRole) -> None:
         self.capability = capability
         if self._is_over:
             capability.shut_down()
 
-    def stop(self) -> Awaitable[None] | None:
+    async def stop(self) -> None:
         """Stop the capability gracefully. Kill its process if that takes too long."""
         if self._is_over or self._process is None or self._running is None:
-            return None
-        return self._stop(self._process, self._running)
-
-    async def _stop(self, process: ChildProcess, running: asyncio.Task[None]) -> None:
+            return
         self._is_over = True
         if self.capability is not None:
             self.capability.shut_down.try_send()
-        await asyncio.wait([running], timeout=STOP_TIMEOUT)
-        process.kill()
-        await asyncio.wait([running])
+        await asyncio.wait([self._running], timeout=STOP_TIMEOUT)
+        self._process.kill()
+        await asyncio.wait([self._running])
 
     def unanswered(self) -> Sequence[PendingRequest]:
         """Return the requests that the process was given and may not have answered."""
@@ -366,7 +348,7 @@ class IsolatedHost:
     def handle(self, item: Item) -> Coroutine[Any, Any, None] | None:
         """Give a message to the process. Unless that is a Worker's, return a coroutine that waits until the handler has returned."""
         assert self.capability is not None
-        if self._is_worker:
+        if self.is_worker:
             self.slot.current_message = None
             if len(self.given) >= self.slot.mailbox:
                 self.slot.reject(item)
@@ -374,26 +356,17 @@ class IsolatedHost:
         number = next(self._numbers)
         self.given[number] = item
         self.capability.handle.try_send(number, write_frame(item.frame))
-        if self._is_worker:
+        if self.is_worker:
             return None
-        turn = self.turns[number] = asyncio.get_running_loop().create_future()
-        return self.slot.run_coroutine(item, _await_turn(turn), lambda _item, _result: None)
+        turn = self.turns[number] = asyncio.Event()
+        return self.slot.run_coroutine(item, turn.wait(), lambda _item, _result: None)
 
     def forget(self, item: PendingRequest) -> None:
         """Let the process cancel the handler of a request, if the capability declares that; a Worker need not answer it."""
-        if self.capability is None or not (self._is_worker or self.slot.spec.on_timeout == "cancel"):
+        if self.capability is None or not (self.is_worker or self.slot.spec.on_timeout == "cancel"):
             return
         number = next((number for number, each in self.given.items() if each is item), None)
         if number is not None:
             self.capability.cancel.try_send(number)
-            if self._is_worker:
+            if self.is_worker:
                 del self.given[number]
-
-    def finish_start(self, *, is_worker: bool) -> None:
-        """Note that the capability is ready."""
-        self._is_worker = is_worker
-        self._ready.set()
-
-
-async def _await_turn(turn: asyncio.Future[None]) -> None:
-    await turn

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import socket
-import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, overload
 
@@ -15,13 +14,12 @@ from bandstand.errors.formatting import safe_str
 from bandstand.isolation.child import CapabilityStart, Source, run_capability
 from bandstand.isolation.host import IsolatedHost
 from bandstand.pod.process import ChildProcess, spawn_child
+from bandstand.streams import child_stdout
 
 if TYPE_CHECKING:
     from bandstand.bus.capability_slot import CapabilitySlot
 
-__all__ = ("ProcessHostFactory", "child_stdout", "isolated")
-
-STDERR = 2
+__all__ = ("ProcessHostFactory", "isolated")
 
 
 @overload
@@ -93,11 +91,3 @@ class ProcessHostFactory:
             await child.close()
             raise
         return child, ours
-
-
-def child_stdout() -> int | None:
-    """Return the descriptor for the standard output of a child: that of this process if it is a file, otherwise standard error."""
-    try:
-        return sys.stdout.fileno()
-    except (AttributeError, OSError, ValueError):
-        return None if sys.stdout is sys.__stdout__ else STDERR

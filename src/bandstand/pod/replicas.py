@@ -114,43 +114,7 @@ def key_packing(packer: Packer, spec: TroupeSpec) -> Callable[[Handle, Method, o
     return pack
 
 
-# -- jobs and slots --------------------------------------------------------------------------------------------------------------
-
-
-@final
-class ReplicaJob(Job):
-    """One message to a pod with replicas: it waits for a replica (`slot` is None), a replica has it, or it is over."""
-
-    __slots__ = ("_owner", "number")
-
-    def __init__(
-        self,
-        owner: ReplicaDispatcher,
-        method: Method,
-        data: object,
-        asked: ReplyCallback | None,
-        number: int,
-        broadcast: Broadcast | None = None,
-    ) -> None:
-        super().__init__(owner, owner.actor, method, data, asked, broadcast)
-        self._owner = owner
-        self.number = number
-
-    def done(self) -> bool:
-        """Return whether it is over, or its asker has a result already."""
-        return self.is_over or (self.asked is not None and self.asked.done())
-
-    def is_cancelled(self) -> bool:
-        """Return whether the asker has taken the ask back. The outcome follows, with `withdrawn`."""
-        return self.is_recalled()
-
-    def withdrawn(self) -> None:
-        """The replica does not answer, because the asker has taken the ask back."""
-        self._owner.settle(self, JobOutcome.WITHDRAWN)
-
-    def reroute(self) -> bool:
-        """The replica was lost before the message was sent to it."""
-        return self._owner.reroute(self)
+# -- broadcasts and slots --------------------------------------------------------------------------------------------------------
 
 
 @final
@@ -177,11 +141,11 @@ class ReplicaSlot:
         """The proxy of its current incarnation; None while it cannot be reached."""
         self.has_ended = False
         """Whether an ask has shown that its actor has ended."""
-        self.jobs: dict[ReplicaJob, None] = {}
+        self.jobs: dict[Job, None] = {}
         """The messages that were given to its proxy."""
         self.waiting = JobQueue()
         """The messages that wait for this replica: of its keys, and copies of broadcasts."""
-        self.returned: list[ReplicaJob] = []
+        self.returned: list[Job] = []
         """The messages that were given to a proxy whose link was lost before they were sent."""
 
     @property
@@ -276,7 +240,7 @@ class ReplicaDispatcher:
         self._shared = JobQueue()
         self._slots = [ReplicaSlot(name, role.ahead) for name in names]
         # What cancels the limit of a wait for one replica that is down.
-        self._timers: dict[ReplicaJob, Callable[[], None]] = {}
+        self._timers: dict[Job, Callable[[], None]] = {}
         self._is_open = True
         self.actor: ActorId = loop.spawn_raw(
             self, name=self._name, mailbox_cap=loop.kernel.actors.cap_for(role.mailbox)
@@ -320,9 +284,11 @@ class ReplicaDispatcher:
 
     def _make_job(
         self, method: Method, data: object, asked: ReplyCallback | None, broadcast: Broadcast | None = None
-    ) -> ReplicaJob:
+    ) -> Job:
         self._correction.accepted += 1
-        return ReplicaJob(self, method, data, asked, self._correction.accepted, broadcast)
+        job = Job(self, self.actor, method, data, asked, broadcast)
+        job.number = self._correction.accepted
+        return job
 
     def _broadcast(self, method: Method, data: object, asked: ReplyCallback | None) -> None:
         slots = [slot for slot in self._slots if self._why_gone(slot.name) is None]
@@ -332,7 +298,7 @@ class ReplicaDispatcher:
             copy = Packet(data.body, data.parts) if isinstance(data, Packet) else data
             self._queue_for(slot, self._make_job(method, copy, None, broadcast))
 
-    def _queue_by_key(self, job: ReplicaJob) -> None:
+    def _queue_by_key(self, job: Job) -> None:
         """Queue a message for the replica of its key. The keys of a replica that is gone for good are spread over the others."""
         slot = self._slots[consistent_hash(job.key, len(self._slots))]
         if self._why_gone(slot.name) is not None:
@@ -341,7 +307,7 @@ class ReplicaDispatcher:
             slot = left[consistent_hash(job.key, len(left))] if left else slot
         self._queue_for(slot, job)
 
-    def _queue_for(self, slot: ReplicaSlot, job: ReplicaJob) -> None:
+    def _queue_for(self, slot: ReplicaSlot, job: Job) -> None:
         slot.waiting.push(job)
         if slot.proxy is None:
             self._limit_wait(slot, job)
@@ -363,7 +329,7 @@ class ReplicaDispatcher:
             self._give(slot, slot.waiting.pop())
         self._pump()
 
-    def _give(self, slot: ReplicaSlot, job: Any) -> None:
+    def _give(self, slot: ReplicaSlot, job: Job) -> None:
         if job.is_recalled():
             self.settle(job, JobOutcome.WITHDRAWN)
             return
@@ -380,7 +346,7 @@ class ReplicaDispatcher:
 
     # -- outcomes ----------------------------------------------------------------------------------------------------------------
 
-    def settle(self, job: ReplicaJob, outcome: JobOutcome, ending: Ending | None = None) -> None:
+    def settle(self, job: Job, outcome: JobOutcome, ending: Ending | None = None) -> None:
         """End a message, and free its slot. If a link has it, the link counts the outcome."""
         if job.is_over:
             return
@@ -398,12 +364,15 @@ class ReplicaDispatcher:
         if slot is not None:
             self._serve(slot)
 
-    def recall(self, job: ReplicaJob) -> None:
+    def recall(self, job: Job) -> None:
         """Withdraw a waiting message whose asker has taken it back."""
         if self._shared.discard(job) or any(slot.waiting.discard(job) for slot in self._slots):
             self.settle(job, JobOutcome.WITHDRAWN)
 
-    def worker_lost(self, job: ReplicaJob, ending: Ending, *, was_started: bool) -> None:  # noqa: ARG002  # it may have been
+    def skipped(self, job: Job) -> None:
+        """Do nothing: the outcome follows, with `withdrawn`."""
+
+    def worker_lost(self, job: Job, ending: Ending, *, was_started: bool) -> None:  # noqa: ARG002  # it may have been
         """End a message whose replica has ended, or has lost its actor. It was sent, so it is not sent again."""
         if job.method.is_ask and job.slot is not None:
             # Otherwise a replica that answers each ask at once like this would be the one with the fewest messages.
@@ -411,7 +380,7 @@ class ReplicaDispatcher:
         job.give_up(ending)
         self.settle(job, JobOutcome.DEAD, ending)
 
-    def reroute(self, job: ReplicaJob) -> bool:
+    def reroute(self, job: Job) -> bool:
         """Take back a message that was not sent before its link was lost; return False if that is not possible.
 
         It is queued again when the link is down: see `replica_down`.
@@ -429,11 +398,12 @@ class ReplicaDispatcher:
             job.asked.relay = job.take_back
         return True
 
-    def _drop(self, job: Any, ending: Ending) -> None:
+    def _drop(self, job: Job, ending: Ending) -> None:
         """End a message that was never sent."""
-        method: Method = job.method
-        what = f"{method.owner}.{method.name}()"
-        self._loop.events.tell(DeadLetter(self.actor, LANES[method.lane], None, what))
+        method = job.method
+        self._loop.events.tell(
+            DeadLetter(self.actor, LANES[method.lane], None, f"{method.owner}.{method.name}()")
+        )
         job.give_up(ending)
         self.settle(job, JobOutcome.DEAD, ending)
 
@@ -470,7 +440,7 @@ class ReplicaDispatcher:
         for job in slot.waiting.clear():
             self._stop_timer(job)
             if job.broadcast is None:
-                self._queue_by_key(job)  # type: ignore[arg-type]  # all jobs here are of this class
+                self._queue_by_key(job)
             else:
                 cause = ActorKilledError(f"pod {name!r} has ended for good: {reason}")
                 self._drop(job, (self.actor, self._name, ExitReason.FAIL.value, cause))
@@ -478,18 +448,18 @@ class ReplicaDispatcher:
     def _slot(self, name: str) -> ReplicaSlot:
         return next(slot for slot in self._slots if slot.name == name)
 
-    def _limit_wait(self, slot: ReplicaSlot, job: Any) -> None:
+    def _limit_wait(self, slot: ReplicaSlot, job: Job) -> None:
         """Limit how long a message waits for a replica that is down."""
         if job not in self._timers:
             ms = to_ms("down_timeout", self._pod.down_timeout)
             self._timers[job] = self._loop.kernel.call_later(int(ms), partial(self._expire, slot, job))
 
-    def _stop_timer(self, job: Any) -> None:
+    def _stop_timer(self, job: Job) -> None:
         cancel = self._timers.pop(job, None)
         if cancel is not None:
             cancel()
 
-    def _expire(self, slot: ReplicaSlot, job: ReplicaJob) -> None:
+    def _expire(self, slot: ReplicaSlot, job: Job) -> None:
         del self._timers[job]
         if not slot.waiting.discard(job):
             return
@@ -507,7 +477,7 @@ class ReplicaDispatcher:
     def _close(self, ending: Ending) -> None:
         """End the messages that wait: this actor has ended."""
         self._is_open = False
-        waiting: list[Any] = self._shared.clear()
+        waiting = self._shared.clear()
         for slot in self._slots:
             waiting += slot.returned
             waiting += slot.waiting.clear()

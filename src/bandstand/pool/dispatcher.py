@@ -76,21 +76,30 @@ class Broadcast:
 
 
 class JobOwner(Protocol):
-    """What a job reports to: the dispatcher of a pool."""
+    """What a job reports to: the dispatcher of a pool, or that of a pod with replicas."""
 
-    def settle(self, job: Any, outcome: JobOutcome, ending: Ending | None = None) -> None:
+    def settle(self, job: Job, outcome: JobOutcome, ending: Ending | None = None) -> None:
         """The job has ended."""
         ...
 
-    def recall(self, job: Any) -> None:
+    def recall(self, job: Job) -> None:
         """The asker has taken a waiting job back."""
         ...
 
-    def worker_lost(self, job: Any, ending: Ending, *, was_started: bool) -> None:
+    def skipped(self, job: Job) -> None:
+        """The worker does not start the job, because the asker has taken it back."""
+        ...
+
+    def worker_lost(self, job: Job, ending: Ending, *, was_started: bool) -> None:
         """The worker that had the job has ended."""
         ...
 
+    def reroute(self, job: Job) -> bool:
+        """Take a job back that was not sent to its worker before the link to it was lost. Return False if it cannot be taken back."""
+        ...
 
+
+@final
 class Job(ReplyCallback):
     """One message of a pool: it waits in the pool (`slot` is None), a worker has it, or it is over.
 
@@ -107,6 +116,7 @@ class Job(ReplyCallback):
         "is_reported",
         "key",
         "method",
+        "number",
         "slot",
         "tries",
     )
@@ -127,6 +137,8 @@ class Job(ReplyCallback):
         self.asked = asked
         self.broadcast = broadcast
         self.key: str | bytes | int = 0
+        # Its place in the order of its dispatcher, if that needs one.
+        self.number = 0
         # The place of the worker that has it.
         self.slot: Any = None
         # How many workers have died while handling it.
@@ -184,8 +196,20 @@ class Job(ReplyCallback):
         """Return whether the asker has taken the ask back. The worker calls this before it starts, and skips the job if so."""
         if not self.is_recalled():
             return False
-        self._dispatcher.settle(self, JobOutcome.WITHDRAWN)
+        self._dispatcher.skipped(self)
         return True
+
+    def withdrawn(self) -> None:
+        """The worker, which runs in another process, does not answer, because the asker has taken the ask back."""
+        self._dispatcher.settle(self, JobOutcome.WITHDRAWN)
+
+    def done(self) -> bool:
+        """Return whether the job is over, or its asker has a result already."""
+        return self.is_over or (self.asked is not None and self.asked.done())
+
+    def reroute(self) -> bool:
+        """Return whether the job goes to another worker, after the link was lost and before it was sent."""
+        return self._dispatcher.reroute(self)
 
     def is_recalled(self) -> bool:
         """Return whether the asker has taken the ask back, without settling the job."""
@@ -542,6 +566,14 @@ class Dispatcher:
         found = self._shared.discard(job) or self._keys.discard(job)
         if found or any(slot.waiting.discard(job) for slot in self.all_slots):
             self.settle(job, JobOutcome.WITHDRAWN)
+
+    def skipped(self, job: Job) -> None:
+        """End a job that its worker does not start, because the asker has taken it back."""
+        self.settle(job, JobOutcome.WITHDRAWN)
+
+    def reroute(self, job: Job) -> bool:  # noqa: ARG002  # as JobOwner declares it
+        """Return False: the workers are on the same loop, without a link that can be lost."""
+        return False
 
     def worker_lost(self, job: Job, ending: Ending, *, was_started: bool) -> None:
         """Decide about a job whose worker has ended. Jobs not started come here only if the worker's mailbox was not kept."""

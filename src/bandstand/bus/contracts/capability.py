@@ -27,7 +27,15 @@ import typing
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from inspect import Parameter, cleandoc, isasyncgenfunction, isfunction, isgeneratorfunction, signature
+from inspect import (
+    Parameter,
+    cleandoc,
+    get_annotations,
+    isasyncgenfunction,
+    isfunction,
+    isgeneratorfunction,
+    signature,
+)
 from types import MappingProxyType
 from typing import (
     TYPE_CHECKING,
@@ -44,6 +52,7 @@ from typing import (
 )
 from weakref import WeakKeyDictionary
 
+from bandstand.actor.declaration import close_match
 from bandstand.actor.timers import DeferredCall
 from bandstand.bus.contracts.codec import PayloadCodec
 from bandstand.bus.contracts.messages import TYPE_NAME, Retry
@@ -508,6 +517,7 @@ def _read_class(kind: type[Capability], make: Callable[[], Any], *, is_builtin: 
     where = f"capability {name}"
     _check_options(where, name, kind.restarts, kind.mailbox, kind.timeout, kind.refuses, kind.concurrency)
     _check_on_timeout(where, kind.on_timeout)
+    _check_misspelt(where, kind)
     cache = _cache[is_builtin]
     found = cache.get(kind)
     if found is None:
@@ -760,6 +770,10 @@ def _reserved() -> str:
     return f"types that begin with {prefixes} are reserved for the runtime; choose another first word"
 
 
+# How similar to the name of an option a class attribute may be: `mailbx` is misspelt, `max_timeout` is not.
+_MISSPELT: Final = 0.85
+
+
 # Any, here and below: these functions check whether the values have the right type.
 def _check_options(
     where: str, name: Any, restarts: Any, mailbox: Any, timeout: Any, refuses: Any, concurrency: Any
@@ -806,6 +820,22 @@ def _check_on_timeout(where: str, on_timeout: Any) -> None:
         raise ContractError(
             f"{where}: on_timeout is {safe_repr(on_timeout)}: pass 'report', 'cancel' or 'kill'"
         )
+
+
+def _check_misspelt(where: str, kind: type[Capability]) -> None:
+    """Reject a class attribute that looks like a misspelt option: without this check, it would have no effect."""
+    options = Capability.__annotations__.keys() & vars(Capability).keys()
+    for each in kind.__mro__[: kind.__mro__.index(Capability)]:
+        for name, value in vars(each).items():
+            is_own = name.startswith("_") or name in get_annotations(each)
+            # Functions, properties and the like.
+            is_method = callable(value) or hasattr(value, "__get__")
+            if name in options or is_own or is_method:
+                continue
+            if hint := close_match(name, options, _MISSPELT):
+                raise ContractError(
+                    f"{where}: {name} is not an option{hint}; if it is an attribute of your own, annotate it: {name}: {type(value).__name__} = ..."
+                )
 
 
 def _check_contract(contract: Contract, where: str) -> None:

@@ -22,6 +22,7 @@ from bandstand.pod.link.receiver import FrameDispatcher, Receiver
 from bandstand.pod.link.sender import InFlightTable, RemoteProxy, RemoteRole, Sender, Undelivered
 from bandstand.pod.link.transport import FrameReader, Transport, WriteQueue
 from bandstand.pod.link.wait_probes import WaitProbes
+from bandstand.pod.threads import close_in_forks
 
 if TYPE_CHECKING:
     from bandstand.actor import ActorSystem
@@ -69,17 +70,17 @@ class Link:
     `TargetEndedError`.
 
     Args:
-        sock: one end of a socket pair; the link closes it.
+        sock: one end of a socket pair; the link closes it, and a fork of this process does not keep it open.
         proxy_loop: the loop where the proxies live; it runs on this thread.
         here: the name of this end.
         there: the name of the other end.
         theirs: the roles of the other end that can be used here, by name.
         find: returns the handle of a role at this end; None if there is none.
-        carries: the context variables that are sent along with messages, in the same order at both ends.
         on_up: called once, when the link is up, with the ids of the proxies by role.
         on_down: called once, at the end, with the reason.
         on_dead: called with each message that was not handled, as far as this process knows.
         on_fault: called before `on_down` if the link was not closed on purpose, with the reason and whether this side has failed.
+        carries: the context variables that are sent along with messages, in the same order at both ends.
         resolver: finds the handles among received arguments; None if there are none.
         check: returns why a pod could not resolve a handle that is sent. Without it, no handle can be sent.
         pod: the other end, as `check` knows it; None for the calling program.
@@ -100,17 +101,18 @@ class Link:
         there: str,
         theirs: Mapping[str, RemoteRole],
         find: Callable[[str], Handle | None],
-        carries: tuple[ContextVar[Any], ...],
         on_up: Callable[[Mapping[str, ActorId]], None],
         on_down: Callable[[str], None],
-        on_dead: Callable[[Undelivered], object],
+        on_dead: Callable[[Undelivered], object] = lambda _message: None,
         on_fault: Callable[[str, bool], object] = lambda _reason, _is_ours: None,
+        carries: tuple[ContextVar[Any], ...] = (),
         resolver: HandleResolver | None = None,
         check: HandleCheck | None = None,
         pod: str | None = None,
         packer: Packer | None = None,
         limits_bytes: bool = True,
     ) -> None:
+        close_in_forks(sock)
         self._proxy_loop = proxy_loop
         self._here = here
         self.there = there

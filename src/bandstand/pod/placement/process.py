@@ -35,7 +35,6 @@ from bandstand.pod.process.control import close_fds
 from bandstand.pod.restart import PodEnding
 from bandstand.pod.spec import TroupeSpec, spec_for_process
 from bandstand.pod.status import PodStats
-from bandstand.pod.threads import close_in_forks
 
 if TYPE_CHECKING:
     from bandstand.core import ActorId
@@ -326,10 +325,7 @@ class _PodProcess:
             return
         match message.body, message.fds:
             case AttachLink(peer, is_running, number), (fd,):
-                end = socket.socket(fileno=fd)
-                # A fork of this process must not keep the link open after this process has gone.
-                close_in_forks(end)
-                self._runtime.attach(peer, end, is_running=is_running, number=number)
+                self._runtime.attach(peer, socket.socket(fileno=fd), is_running=is_running, number=number)
             case PeerRunning(peer), ():
                 self._runtime.announce(peer)
             case PeerEnded(pod, reason), ():

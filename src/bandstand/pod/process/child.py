@@ -29,7 +29,7 @@ from bandstand.pod.process.control import ControlChannel, unpickle_message
 from bandstand.pod.process.main_module import MainModule
 from bandstand.streams import open_standard_streams
 
-__all__ = ("ProcessFailure", "ProcessReady", "ProcessStart", "main")
+__all__ = ("ProcessFailure", "ProcessReady", "ProcessStart", "exit_without_memory", "main")
 
 # The payload can be any object.
 Target: TypeAlias = Callable[[ControlChannel, Any], Coroutine[Any, Any, object]]
@@ -165,6 +165,7 @@ async def _run_target(target: Target, control: ControlChannel, payload: object) 
             task.cancel()
 
     event_loop.add_signal_handler(signal.SIGTERM, terminate)
+    event_loop.set_exception_handler(exit_without_memory)
     control.notify(ProcessReady())
     try:
         # The target may exit the process at once; the parent must still see that it has started.
@@ -187,6 +188,13 @@ async def _close(control: ControlChannel) -> None:
         pass
     finally:
         control.close()
+
+
+def exit_without_memory(event_loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+    """Handle an exception that no task has caught. Exit if there is no memory: something was not sent, and its receiver would wait for it."""
+    if isinstance(context.get("exception"), MemoryError) and "future" not in context:
+        os._exit(EXIT_FAILED)
+    event_loop.default_exception_handler(context)
 
 
 def _exit_orphaned(_reason: str) -> None:
