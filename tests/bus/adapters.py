@@ -112,6 +112,33 @@ class Desk:
             line.resume()
 
 
+class Watched(Desk):
+    """A desk at which one can wait until something holds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._changed = asyncio.Event()
+
+    def open(self, line: Line) -> None:
+        super().open(line)
+        self._changed.set()
+
+    def admit(self, line: Line, frame: Frame) -> bool:
+        is_taken = super().admit(line, frame)
+        self._changed.set()
+        return is_taken
+
+    def close(self, line: Line) -> None:
+        super().close(line)
+        self._changed.set()
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while not condition():
+                self._changed.clear()
+                await self._changed.wait()
+
+
 class Client:
     """Two descriptors that do not block, and patience."""
 

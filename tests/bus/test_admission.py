@@ -11,7 +11,7 @@ import pytest
 from bandstand.bus import Memory, NodeConfig
 from tests.bus.capabilities import Echo, Player, Wait
 from tests.bus.socket_clients import Hall, frame
-from tests.bus.virtual_node import ScriptedLine, Stage, play, staged
+from tests.bus.virtual_node import ScriptedLine, Stage, staged
 from tests.core.support import HostFactory
 
 pytestmark = pytest.mark.guarantee("G299")
@@ -35,22 +35,20 @@ def kinds(client: ScriptedLine, names: list[str]) -> list[str]:
 
 class TestSlowed:
     @pytest.mark.parametrize("count", [1, 3, 10])
-    def test_pipelining_clients_are_all_answered(self, count: int) -> None:
-        async def act(stage: Stage) -> None:
-            clients = [stage.connect() for _ in range(count)]
-            asked = [
-                [client.command("Cast.Wait", {"ms": 0}, timeout=600_000) for _ in range(512)]
-                for client in clients
-            ]
-            while any(client.backlog for client in clients):
-                await stage.wait(10)
-            await stage.wait(10_000)
-            for client, names in zip(clients, asked, strict=True):
-                assert kinds(client, names) == ["reply"] * 512
-            stats = await stage.stats()
-            assert (stats.failed, stats.admitted) == ({}, 512 * count)
-
-        play(act, Player)
+    @staged(Player)
+    async def test_pipelining_clients_are_all_answered(self, stage: Stage, count: int) -> None:
+        clients = [stage.connect() for _ in range(count)]
+        asked = [
+            [client.command("Cast.Wait", {"ms": 0}, timeout=600_000) for _ in range(512)]
+            for client in clients
+        ]
+        while any(client.backlog for client in clients):
+            await stage.wait(10)
+        await stage.wait(10_000)
+        for client, names in zip(clients, asked, strict=True):
+            assert kinds(client, names) == ["reply"] * 512
+        stats = await stage.stats()
+        assert (stats.failed, stats.admitted) == ({}, 512 * count)
 
     @staged(Small)
     async def test_one_at_a_time_as_there_is_room(self, stage: Stage) -> None:

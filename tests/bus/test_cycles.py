@@ -10,7 +10,7 @@ import pytest
 from bandstand.bus import Capability, Command
 from bandstand.errors import RequestFailedError
 from tests.bus.capabilities import Told
-from tests.bus.virtual_node import Stage, play, staged
+from tests.bus.virtual_node import Stage, staged
 
 pytestmark = [pytest.mark.spec("C11"), pytest.mark.guarantee("G90")]
 
@@ -86,17 +86,15 @@ class C(Link):
         (["B", "C", "B"], "C (C.Go) asks B (B.Go) asks C (C.Go)"),
     ],
 )
-def test_who_would_wait_for_itself_is_told_the_way(way: list[str], words: str) -> None:
-    async def act(stage: Stage) -> None:
-        before = stage.now_ms
-        answer = await stage.bus.ask(ToA(way))
-        assert answer.startswith("Sys.Cycle")
-        assert words in answer
-        assert stage.now_ms - before < 1
-        # And nobody is stuck.
-        assert await stage.bus.ask(ToA(["B", "C"])) == "the end"
-
-    play(act, A, B, C)
+@staged(A, B, C)
+async def test_who_would_wait_for_itself_is_told_the_way(stage: Stage, way: list[str], words: str) -> None:
+    before = stage.now_ms
+    answer = await stage.bus.ask(ToA(way))
+    assert answer.startswith("Sys.Cycle")
+    assert words in answer
+    assert stage.now_ms - before < 1
+    # And nobody is stuck.
+    assert await stage.bus.ask(ToA(["B", "C"])) == "the end"
 
 
 class Left(Command[None], type="Left.Go"):

@@ -15,7 +15,7 @@ from bandstand.bus.dead_letters import DeadLetterStore
 from bandstand.bus.syscall import StatsQuery
 from bandstand.supervision import Backoff
 from tests.bus.capabilities import Echo, Player, Told, told, watch
-from tests.bus.virtual_node import ScriptedLine, Stage, play, staged
+from tests.bus.virtual_node import ScriptedLine, Stage, staged
 
 pytestmark = [pytest.mark.spec("C24")]
 
@@ -73,34 +73,33 @@ class TestWhatIsOne:
             ("timeout", "Cast", "within 10 ms"),
         ],
     )
-    def test_a_request_that_was_not_handled(self, reason: str, capability: str | None, words: str) -> None:
+    @staged(Player)
+    async def test_a_request_that_was_not_handled(
+        self, stage: Stage, reason: str, capability: str | None, words: str
+    ) -> None:
         deeds: dict[str, tuple[str, Any, int | None]] = {
             "unrouted": ("Cast.Dance", {}, None),
             "crashed": ("Cast.Do", {"what": "raise"}, None),
             "fault": ("Cast.Do", {"what": "misname"}, None),
             "timeout": ("Cast.Wait", {"ms": 100}, 10),
         }
-
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            type_name, data, timeout = deeds[reason]
-            client.command(type_name, data, name="x", timeout=timeout, correlation="work")
-            await stage.wait(50)
-            page = await listed(stage, client)
-            assert (page["held"], page["fallen"]) == (1, 0)
-            (letter,) = page["letters"]
-            assert (letter["id"], letter["reason"], letter["type"]) == ("x", reason, type_name)
-            assert (letter["kind"], letter["attempts"], letter.get("capability")) == (
-                "command",
-                1,
-                capability,
-            )
-            assert words in letter["said"]
-            assert letter["correlation"] == "work"
-            assert letter["at"] > 1_700_000_000_000
-            assert letter["bytes"] > 0
-
-        play(act, Player)
+        client = stage.connect()
+        type_name, data, timeout = deeds[reason]
+        client.command(type_name, data, name="x", timeout=timeout, correlation="work")
+        await stage.wait(50)
+        page = await listed(stage, client)
+        assert (page["held"], page["fallen"]) == (1, 0)
+        (letter,) = page["letters"]
+        assert (letter["id"], letter["reason"], letter["type"]) == ("x", reason, type_name)
+        assert (letter["kind"], letter["attempts"], letter.get("capability")) == (
+            "command",
+            1,
+            capability,
+        )
+        assert words in letter["said"]
+        assert letter["correlation"] == "work"
+        assert letter["at"] > 1_700_000_000_000
+        assert letter["bytes"] > 0
 
     @pytest.mark.spec("C20")
     @staged(Brittle)
@@ -125,16 +124,14 @@ class TestWhatIsOne:
         assert (letter["id"], letter["reason"]) == ("q8", "overloaded")
 
     @pytest.mark.parametrize("what", ["", "refuse", "miss"])
-    def test_what_a_handler_has_answered_is_none(self, what: str) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Cast.Do", {"what": what})
-            client.command("Cast.Do", {"what": 5})
-            client.query("Syscall.Describe", {"type": "Nobody.Knows"})
-            await stage.settle()
-            assert (await listed(stage, client))["letters"] == []
-
-        play(act, Player)
+    @staged(Player)
+    async def test_what_a_handler_has_answered_is_none(self, stage: Stage, what: str) -> None:
+        client = stage.connect()
+        client.command("Cast.Do", {"what": what})
+        client.command("Cast.Do", {"what": 5})
+        client.query("Syscall.Describe", {"type": "Nobody.Knows"})
+        await stage.settle()
+        assert (await listed(stage, client))["letters"] == []
 
     @staged(Player)
     async def test_an_answer_whose_client_has_gone_until_somebody_gets_it(self, stage: Stage) -> None:

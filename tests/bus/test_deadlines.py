@@ -59,12 +59,10 @@ class TestWhen:
         assert 70 <= stage.now_ms - before < 73
 
     @pytest.mark.parametrize("wrong", [0, -1, True, 10**9, "5"])
-    def test_a_time_that_is_none_is_refused(self, wrong: object) -> None:
-        async def act(stage: Stage) -> None:
-            with pytest.raises(InvalidArgumentError, match="timeout is"):
-                await stage.bus.ask(Do(), timeout=wrong)
-
-        play(act, Player)
+    @staged(Player)
+    async def test_a_time_that_is_none_is_refused(self, stage: Stage, wrong: object) -> None:
+        with pytest.raises(InvalidArgumentError, match="timeout is"):
+            await stage.bus.ask(Do(), timeout=wrong)
 
     @staged(Player)
     async def test_an_answer_in_time_takes_the_deadline_back(self, stage: Stage) -> None:

@@ -218,7 +218,7 @@ class TestTokens:
     def test_where_none_is_asked_for_it_does_no_harm_and_goes_no_further(
         self, kind: str, step: int, loop_factory: HostFactory, tmp_path: Path
     ) -> None:
-        with venue_of(kind, loop_factory, tmp_path) as venue:
+        with venues(kind) as venue:
             client = venue.client()
             # However it comes: what is no request gets neither to the router nor into a log.
             for place in range(0, len(show()), step):
@@ -232,7 +232,7 @@ class TestTokens:
     def test_what_only_looks_like_one_is_a_line_like_any_other(
         self, loop_factory: HostFactory, tmp_path: Path
     ) -> None:
-        with venue_of("unix", loop_factory, tmp_path) as venue:
+        with venues("unix") as venue:
             for first, said in (
                 (show(None), "reply"),
                 (b"x" * 20_000, "error"),
@@ -252,7 +252,7 @@ class TestHowMany:
     def test_one_more_is_told_so_and_let_go(
         self, kind: str, loop_factory: HostFactory, tmp_path: Path
     ) -> None:
-        with venue_of(kind, loop_factory, tmp_path, connections=3) as venue:
+        with venues(kind, connections=3) as venue:
             clients = [venue.client() for _ in range(3)]
             late = venue.client()
             late.send(request(9))
@@ -276,7 +276,7 @@ class TestHowMany:
     def test_many_more_are_all_told_and_few_lines_are_logged(
         self, kind: str, loop_factory: HostFactory, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
-        with venue_of(kind, loop_factory, tmp_path, connections=1) as venue:
+        with venues(kind, connections=1) as venue:
             sane = venue.client()
             late = [venue.client() for _ in range(200)]
             # More than are shown out at a time.
@@ -393,13 +393,13 @@ class TestWhoItIs:
             assert authentication.peer_uid(one) == os.geteuid()
 
     def test_one_of_whom_the_system_does_not_tell_is_turned_away(
-        self, loop_factory: HostFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, venues: VenueMaker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def fail(_connection: socket.socket) -> int:
             raise OSError(5, "on purpose")
 
         monkeypatch.setattr(authentication, "peer_uid", fail)
-        with venue_of("unix", loop_factory, tmp_path) as venue:
+        with venues("unix") as venue:
             assert "does not tell who has connected: on purpose" in refusal(venue.client())["data"]["message"]
 
     def test_guests_who_are_all_let_in_anyway_do_not_open_the_socket(
@@ -427,7 +427,7 @@ class TestHalfLines:
     def test_one_that_does_not_end_its_line_is_let_go(
         self, kind: str, loop_factory: HostFactory, tmp_path: Path
     ) -> None:
-        with venue_of(kind, loop_factory, tmp_path, line_timeout=0.03) as venue:
+        with venues(kind, line_timeout=0.03) as venue:
             client = venue.client()
             client.send(request(1) + b'{"kind":')
             assert client.answers(1) == ["q1"]
@@ -436,7 +436,7 @@ class TestHalfLines:
             assert "a line was not complete within 0.03 s" in said["data"]["message"]
 
     def test_one_that_drips_is_let_go_as_well(self, loop_factory: HostFactory, tmp_path: Path) -> None:
-        with venue_of("unix", loop_factory, tmp_path, line_timeout=0.03) as venue:
+        with venues("unix", line_timeout=0.03) as venue:
             client = venue.client()
             try:
                 while not venue.desk.refused:
@@ -446,7 +446,7 @@ class TestHalfLines:
             venue.until(lambda: venue.desk.closed)
 
     def test_it_still_gets_what_it_is_owed(self, loop_factory: HostFactory, tmp_path: Path) -> None:
-        with venue_of("unix", loop_factory, tmp_path, line_timeout=0.03) as venue:
+        with venues("unix", line_timeout=0.03) as venue:
             venue.desk.is_holding = True
             client = venue.client()
             client.send(request(1) + b"x")
@@ -460,7 +460,7 @@ class TestHalfLines:
             assert len(venue.desk.admitted) == 1
 
     def test_one_that_is_not_read_from_cannot_end_it(self, loop_factory: HostFactory, tmp_path: Path) -> None:
-        with venue_of("unix", loop_factory, tmp_path, line_timeout=0.02, window=1) as venue:
+        with venues("unix", line_timeout=0.02, window=1) as venue:
             venue.desk.is_holding = True
             client = venue.client()
             client.send(request(1) + request(2) + request(3)[:10])
@@ -475,7 +475,7 @@ class TestHalfLines:
             assert client.answers(3) == ["q1", "q2", "q3"]
 
     def test_one_that_has_nothing_to_say_may_stay(self, loop_factory: HostFactory, tmp_path: Path) -> None:
-        with venue_of("unix", loop_factory, tmp_path, line_timeout=0.01) as venue:
+        with venues("unix", line_timeout=0.01) as venue:
             client = venue.client()
             # Half a line, and then all of it: the alarm that was set finds nothing.
             client.send(request(1)[:9])
@@ -490,7 +490,7 @@ class TestHalfLines:
     def test_where_there_is_no_limit_it_takes_its_time(
         self, kind: str, limit: int, loop_factory: HostFactory, tmp_path: Path
     ) -> None:
-        with venue_of(kind, loop_factory, tmp_path, line_timeout=limit / 1000) as venue:
+        with venues(kind, line_timeout=limit / 1000) as venue:
             client = venue.client()
             client.send(request(1)[:9])
             begun = venue.do(venue.host.time)

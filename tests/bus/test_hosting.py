@@ -11,7 +11,7 @@ from bandstand.bus import Contract, ErrorEvent, Listeners, Message, MessageEvent
 from bandstand.bus.worker import EventName, Listener, WorkerEvent
 from bandstand.errors import BootError
 from tests.bus.capabilities import Do, Echo, Echoed, Told, watch
-from tests.bus.virtual_node import Stage, hushed, play
+from tests.bus.virtual_node import Stage, hushed, play, staged
 from tests.core.support import Boom
 
 pytestmark = [pytest.mark.spec("C13"), pytest.mark.guarantee("G74", "G80")]
@@ -290,11 +290,9 @@ class Alien:
 
 
 class TestForeign:
-    def test_any_object_of_that_shape_will_do(self) -> None:
-        async def act(stage: Stage) -> None:
-            assert (await stage.bus.ask(Echo())).text == "alien"
-
-        play(act, Contract(id="Show", description="x", inbound=Echo, spawn=Alien))
+    @staged(Contract(id="Show", description="x", inbound=Echo, spawn=Alien))
+    async def test_any_object_of_that_shape_will_do(self, stage: Stage) -> None:
+        assert (await stage.bus.ask(Echo())).text == "alien"
 
     def test_half_of_the_shape_will_not(self) -> None:
         class Half:

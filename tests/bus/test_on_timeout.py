@@ -15,7 +15,7 @@ from bandstand.bus.syscall import HealthQuery
 from bandstand.bus.worker import BufferedWorker
 from bandstand.errors import BandstandError, ContractError
 from tests.bus.nearby import nearby
-from tests.bus.virtual_node import Stage, hushed, play
+from tests.bus.virtual_node import Stage, hushed, play, staged
 from tests.core.support import Boom
 
 pytestmark = pytest.mark.guarantee("G357")
@@ -140,16 +140,14 @@ class TestCancel:
 
         play(act, placed(Cancelling, is_isolated))
 
-    def test_other_handlers_run_on(self) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.query("Tool.Work", {"text": "a", "ms": 60_000}, timeout=100)
-            other = client.query("Tool.Work", {"text": "b", "ms": 300})
-            await stage.wait(400)
-            assert client.reply(other) == "b"
-            assert Tool.ended == ["cancelled a", "done b"]
-
-        play(act, SeveralCancelling)
+    @staged(SeveralCancelling)
+    async def test_other_handlers_run_on(self, stage: Stage) -> None:
+        client = stage.connect()
+        client.query("Tool.Work", {"text": "a", "ms": 60_000}, timeout=100)
+        other = client.query("Tool.Work", {"text": "b", "ms": 300})
+        await stage.wait(400)
+        assert client.reply(other) == "b"
+        assert Tool.ended == ["cancelled a", "done b"]
 
     @both_places
     def test_an_answer_after_the_cancellation_is_late(self, is_isolated: bool) -> None:
@@ -240,20 +238,18 @@ class TestDisconnect:
 
         play(act, kind)
 
-    def test_a_request_that_another_client_has_joined_runs_on(self) -> None:
-        async def act(stage: Stage) -> None:
-            gone, other = stage.connect(), stage.connect()
-            gone.command("Doer.Do", name="same")
-            await stage.wait(10)
-            other.command("Doer.Do", name="same")
-            await stage.wait(10)
-            gone.close()
-            await stage.wait(1000)
-            assert other.reply("same") == "done"
-            stats = await stage.stats()
-            assert (stats.joined, stats.withdrawn) == (1, 0)
-
-        play(act, Doer)
+    @staged(Doer)
+    async def test_a_request_that_another_client_has_joined_runs_on(self, stage: Stage) -> None:
+        gone, other = stage.connect(), stage.connect()
+        gone.command("Doer.Do", name="same")
+        await stage.wait(10)
+        other.command("Doer.Do", name="same")
+        await stage.wait(10)
+        gone.close()
+        await stage.wait(1000)
+        assert other.reply("same") == "done"
+        stats = await stage.stats()
+        assert (stats.joined, stats.withdrawn) == (1, 0)
 
     @pytest.mark.real_time(reason="what the operating system says of a client that is gone is the subject")
     def test_a_unix_client_that_closes_is_noticed_at_once(self, tmp_path: Path) -> None:
@@ -304,15 +300,13 @@ class TestKill:
         with hushed():
             play(act, placed(Killing, is_isolated))
 
-    def test_a_request_that_has_not_begun_kills_nothing(self) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.query("Tool.Work", {"text": "a", "ms": 500})
-            client.query("Tool.Work", {"text": "b"}, timeout=100)
-            await stage.wait(600)
-            assert (await stage.health("Tool")).crashes == 0
-
-        play(act, Killing)
+    @staged(Killing)
+    async def test_a_request_that_has_not_begun_kills_nothing(self, stage: Stage) -> None:
+        client = stage.connect()
+        client.query("Tool.Work", {"text": "a", "ms": 500})
+        client.query("Tool.Work", {"text": "b"}, timeout=100)
+        await stage.wait(600)
+        assert (await stage.health("Tool")).crashes == 0
 
 
 def test_a_worker_cannot_be_cancelled() -> None:

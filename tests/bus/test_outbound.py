@@ -135,20 +135,18 @@ SAYING = Contract(id="Say", description="x", inbound=Go | Echo, outbound=Told | 
 
 class TestFunctions:
     @pytest.mark.parametrize("which", SAID)
-    def test_a_function_that_says_something_else_is_at_fault(self, which: str) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Syscall.Subscribe", {"types": ["*"]})
-            asked = client.command("Say.Go", {"which": which})
-            await stage.settle()
-            answer = client.answer(asked)
-            # The first of two replies has gone out when the second one comes.
-            expected = "Say.Go" if which == "two replies" else "Sys.ActorFault"
-            assert answer.type == expected
-            assert (await stage.health("Say")).crashes == 1
-            assert client.events() == []
-
-        play(act, SAYING)
+    @staged(SAYING)
+    async def test_a_function_that_says_something_else_is_at_fault(self, stage: Stage, which: str) -> None:
+        client = stage.connect()
+        client.command("Syscall.Subscribe", {"types": ["*"]})
+        asked = client.command("Say.Go", {"which": which})
+        await stage.settle()
+        answer = client.answer(asked)
+        # The first of two replies has gone out when the second one comes.
+        expected = "Say.Go" if which == "two replies" else "Sys.ActorFault"
+        assert answer.type == expected
+        assert (await stage.health("Say")).crashes == 1
+        assert client.events() == []
 
     def test_a_function_need_not_return_an_empty_reply(self) -> None:
         def speak(_do: Do) -> Told:

@@ -9,7 +9,7 @@ import pytest
 from bandstand.bus import Capability
 from bandstand.errors import MailboxFullError, RequestFailedError
 from tests.bus.capabilities import Do, Echo, Echoed, Player, Told, Wait
-from tests.bus.virtual_node import Stage, play, staged
+from tests.bus.virtual_node import Stage, staged
 
 
 class Small(Player):
@@ -200,16 +200,14 @@ class TestCredit:
         stage.bus.emit(Told())
 
     @pytest.mark.parametrize("clients", [1, 5])
-    def test_the_router_is_never_full(self, clients: int) -> None:
-        async def act(stage: Stage) -> None:
-            lines = [stage.connect() for _ in range(clients)]
-            asked = [(line, line.query("Cast.Echo")) for _ in range(400) for line in lines]
-            for line in lines:
-                line.command("Cast.Wait", {"ms": 10**7}, timeout=5)
-            await stage.wait(100)
-            assert all(line.is_answered(name) for line, name in asked)
-
-        play(act, Player, max_in_flight=64, max_inside=1, max_timers=0)
+    @staged(Player, max_in_flight=64, max_inside=1, max_timers=0)
+    async def test_the_router_is_never_full(self, stage: Stage, clients: int) -> None:
+        lines = [stage.connect() for _ in range(clients)]
+        asked = [(line, line.query("Cast.Echo")) for _ in range(400) for line in lines]
+        for line in lines:
+            line.command("Cast.Wait", {"ms": 10**7}, timeout=5)
+        await stage.wait(100)
+        assert all(line.is_answered(name) for line, name in asked)
 
 
 @pytest.mark.spec("C30", "C17")

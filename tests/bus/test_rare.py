@@ -156,14 +156,12 @@ class TestExits:
             assert "sys.exit" in client.fault(asked, "Sys.ActorCrash").message
         assert (await stage.health("Exits")).restarts == 2
 
-    def test_so_is_a_function(self) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = client.command("Cast.Do")
-            await stage.settle()
-            assert "sys.exit(5)" in client.fault(asked, "Sys.ActorCrash").message
-
-        play(act, Contract(id="Exits", description="Exits.", inbound=Do, spawn=lambda: exits))
+    @staged(Contract(id="Exits", description="Exits.", inbound=Do, spawn=lambda: exits))
+    async def test_so_is_a_function(self, stage: Stage) -> None:
+        client = stage.connect()
+        asked = client.command("Cast.Do")
+        await stage.settle()
+        assert "sys.exit(5)" in client.fault(asked, "Sys.ActorCrash").message
 
 
 class TestWorkers:
@@ -366,16 +364,14 @@ class Numbers(Capability):
 
 
 class TestEvents:
-    def test_one_that_is_declared_differently_goes_to_the_error_sink(
-        self, caplog: pytest.LogCaptureFixture
+    @staged(Memory, Numbers)
+    async def test_one_that_is_declared_differently_goes_to_the_error_sink(
+        self, stage: Stage, caplog: pytest.LogCaptureFixture
     ) -> None:
-        async def act(stage: Stage) -> None:
-            with caplog.at_level(logging.CRITICAL, "bandstand.bus"):
-                stage.bus.emit(Changed(key="a", value="words"))
-                await stage.settle()
-            assert (await stage.stats()).sunk == 1
-
-        play(act, Memory, Numbers)
+        with caplog.at_level(logging.CRITICAL, "bandstand.bus"):
+            stage.bus.emit(Changed(key="a", value="words"))
+            await stage.settle()
+        assert (await stage.stats()).sunk == 1
 
     @staged(Memory)
     async def test_types_that_clients_make_up_are_not_remembered_for_ever(self, stage: Stage) -> None:

@@ -93,20 +93,18 @@ class TestTheSameAgain:
         assert (stats.joined, stats.repeated, stats.in_flight) == (2, 0, 0)
 
     @pytest.mark.parametrize("what", ["raise", "refuse", "miss", "misname"])
-    def test_an_error_that_somebody_has_given_is_given_again(self, what: str) -> None:
-        async def act(stage: Stage) -> None:
-            begun = told(stage)
-            client = stage.connect()
-            for _ in range(3):
-                ask(client, what)
-                await stage.wait(2000)
-            first, *others = [(each.kind, each.type, bytes(each.data)) for each in client.answers("x")]
-            assert first[0] == "error"
-            assert others == [first] * 2
-            assert begun.count(f"do {what}") == 1
-            assert (await stage.stats()).failed == {first[1]: 3}
-
-        play(act, Player)
+    @staged(Player)
+    async def test_an_error_that_somebody_has_given_is_given_again(self, stage: Stage, what: str) -> None:
+        begun = told(stage)
+        client = stage.connect()
+        for _ in range(3):
+            ask(client, what)
+            await stage.wait(2000)
+        first, *others = [(each.kind, each.type, bytes(each.data)) for each in client.answers("x")]
+        assert first[0] == "error"
+        assert others == [first] * 2
+        assert begun.count(f"do {what}") == 1
+        assert (await stage.stats()).failed == {first[1]: 3}
 
     @staged(Player)
     async def test_those_who_have_joined_one_whose_client_leaves_get_their_answer(self, stage: Stage) -> None:
@@ -216,23 +214,21 @@ class TestTheSameAgain:
 @pytest.mark.guarantee("G174")
 class TestOtherContent:
     @pytest.mark.parametrize("ms", [0, 100])
-    def test_is_a_conflict_and_the_first_is_not_disturbed(self, ms: int) -> None:
-        async def act(stage: Stage) -> None:
-            first, second = stage.connect(), stage.connect()
-            ask(first, "", ms)
-            await stage.settle()
-            second.command("Cast.Wait", {"what": "refuse"}, name="x")
-            second.command("Cast.Do", {"what": "refuse"}, name="x")
-            await stage.settle()
-            faults = second.answers("x")
-            assert [each.type for each in faults] == ["Sys.Conflict"] * 2
-            assert b"was used for another request (command Cast." in bytes(faults[0].data)
-            await stage.wait(200)
-            assert first.answer("x").kind == "reply"
-            stats = await stage.stats()
-            assert (stats.conflicting, stats.failed) == (2, {"Sys.Conflict": 2})
-
-        play(act, Player)
+    @staged(Player)
+    async def test_is_a_conflict_and_the_first_is_not_disturbed(self, stage: Stage, ms: int) -> None:
+        first, second = stage.connect(), stage.connect()
+        ask(first, "", ms)
+        await stage.settle()
+        second.command("Cast.Wait", {"what": "refuse"}, name="x")
+        second.command("Cast.Do", {"what": "refuse"}, name="x")
+        await stage.settle()
+        faults = second.answers("x")
+        assert [each.type for each in faults] == ["Sys.Conflict"] * 2
+        assert b"was used for another request (command Cast." in bytes(faults[0].data)
+        await stage.wait(200)
+        assert first.answer("x").kind == "reply"
+        stats = await stage.stats()
+        assert (stats.conflicting, stats.failed) == (2, {"Sys.Conflict": 2})
 
     @staged(Player)
     async def test_a_conflict_is_no_dead_letter_and_is_not_remembered(self, stage: Stage) -> None:

@@ -27,22 +27,20 @@ class Impatient(Player):
 
 class TestCrash:
     @pytest.mark.parametrize("how", ["Cast.Do", "Cast.Wait"])
-    def test_the_message_at_hand_is_answered_and_the_rest_waits(self, how: str) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            data = {"what": "raise"} | ({"ms": 1} if how == "Cast.Wait" else {})
-            failing = client.command(how, data, correlation="work")
-            waiting = [client.query("Cast.Echo", {"text": str(number)}) for number in range(3)]
-            await stage.wait(5)
-            fault = client.fault(failing, "Sys.ActorCrash")
-            assert "by wish" in fault.message
-            assert fault.capability_id == "Cast"
-            assert client.answer(failing).metadata.correlation == "work"
-            assert not any(client.is_answered(name) for name in waiting)
-            await stage.wait(1000)
-            assert [client.reply(name)["text"] for name in waiting] == ["0", "1", "2"]
-
-        play(act, Player)
+    @staged(Player)
+    async def test_the_message_at_hand_is_answered_and_the_rest_waits(self, stage: Stage, how: str) -> None:
+        client = stage.connect()
+        data = {"what": "raise"} | ({"ms": 1} if how == "Cast.Wait" else {})
+        failing = client.command(how, data, correlation="work")
+        waiting = [client.query("Cast.Echo", {"text": str(number)}) for number in range(3)]
+        await stage.wait(5)
+        fault = client.fault(failing, "Sys.ActorCrash")
+        assert "by wish" in fault.message
+        assert fault.capability_id == "Cast"
+        assert client.answer(failing).metadata.correlation == "work"
+        assert not any(client.is_answered(name) for name in waiting)
+        await stage.wait(1000)
+        assert [client.reply(name)["text"] for name in waiting] == ["0", "1", "2"]
 
     @staged(Player)
     async def test_it_is_started_again_a_second_later_and_not_before(self, stage: Stage) -> None:
@@ -460,16 +458,14 @@ class TestDeclaredRefusals:
         with hushed():
             play(act, form)
 
-    def test_in_a_coroutine_as_well(self) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            for _ in range(5):
-                asked = client.command("Cast.Wait", {"ms": 1, "what": "raise"})
-                await stage.wait(2)
-                assert client.fault(asked, "Sys.Refused").message == "Boom: by wish"
-            assert (await stage.health("Cast")).crashes == 0
-
-        play(act, Wrapped)
+    @staged(Wrapped)
+    async def test_in_a_coroutine_as_well(self, stage: Stage) -> None:
+        client = stage.connect()
+        for _ in range(5):
+            asked = client.command("Cast.Wait", {"ms": 1, "what": "raise"})
+            await stage.wait(2)
+            assert client.fault(asked, "Sys.Refused").message == "Boom: by wish"
+        assert (await stage.health("Cast")).crashes == 0
 
     @pytest.mark.parametrize("form", WRAPPED, ids=["class", "function", "worker"])
     def test_what_is_not_declared_is_a_failure_as_ever(self, form: Any) -> None:

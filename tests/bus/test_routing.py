@@ -146,16 +146,16 @@ class TestNeverDispatched:
             (b'{"text": "\\ud800"}', "$.data.text"),
         ],
     )
-    def test_bad_data_is_a_schema_error_with_its_path(self, data: bytes, path: str) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = client.query("Cast.Echo", Raw(data))
-            await stage.settle()
-            fault = client.fault(asked, "Sys.SchemaError")
-            assert path.startswith(fault.path or "?")
-            assert (await stage.health("Cast")).handled == 0
-
-        play(act, Player)
+    @staged(Player)
+    async def test_bad_data_is_a_schema_error_with_its_path(
+        self, stage: Stage, data: bytes, path: str
+    ) -> None:
+        client = stage.connect()
+        asked = client.query("Cast.Echo", Raw(data))
+        await stage.settle()
+        fault = client.fault(asked, "Sys.SchemaError")
+        assert path.startswith(fault.path or "?")
+        assert (await stage.health("Cast")).handled == 0
 
     @staged(Memory)
     async def test_an_unknown_field_of_a_request_is_a_schema_error_that_names_it(self, stage: Stage) -> None:
@@ -169,19 +169,17 @@ class TestNeverDispatched:
     @pytest.mark.parametrize("kind", ["reply", "error"])
     @pytest.mark.guarantee("G85")
     @pytest.mark.spec("C17")
-    def test_a_client_cannot_answer_anybody(self, kind: str) -> None:
-        async def act(stage: Stage) -> None:
-            asker, rogue = stage.connect(), stage.connect()
-            asked = asker.command("Cast.Wait", {"ms": 100})
-            await stage.settle()
-            said = rogue.say("reply" if kind == "reply" else "error", "Cast.Wait", {}, name=asked)
-            await stage.settle()
-            assert rogue.fault(said, "Sys.SchemaError").path == "$.kind"
-            assert not asker.is_answered(asked)
-            await stage.wait(200)
-            asker.reply(asked)
-
-        play(act, Player)
+    @staged(Player)
+    async def test_a_client_cannot_answer_anybody(self, stage: Stage, kind: str) -> None:
+        asker, rogue = stage.connect(), stage.connect()
+        asked = asker.command("Cast.Wait", {"ms": 100})
+        await stage.settle()
+        said = rogue.say("reply" if kind == "reply" else "error", "Cast.Wait", {}, name=asked)
+        await stage.settle()
+        assert rogue.fault(said, "Sys.SchemaError").path == "$.kind"
+        assert not asker.is_answered(asked)
+        await stage.wait(200)
+        asker.reply(asked)
 
     @staged(Player)
     async def test_a_client_does_not_speak_for_the_node(self, stage: Stage) -> None:

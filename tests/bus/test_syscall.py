@@ -82,19 +82,17 @@ class TestTelling:
         assert [each["kind"] for each in client.reply(only)["messages"]] == ["reply"]
 
     @pytest.mark.parametrize("data", [b"1e999", b"123456789012345678901234567890", b"[" * 900 + b"]" * 900])
-    def test_whatever_has_passed_it_can_be_read(self, data: bytes) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.event("A.B", Raw(data))
-            await stage.settle()
-            asked = client.query("Syscall.Recent", {"types": ["A.B"]})
-            await stage.settle()
-            answer = client.answer(asked)
-            assert answer.kind == "reply"
-            assert b"A.B" in bytes(answer.data)
-            assert (await stage.health("Syscall")).crashes == 0
-
-        play(act)
+    @staged()
+    async def test_whatever_has_passed_it_can_be_read(self, stage: Stage, data: bytes) -> None:
+        client = stage.connect()
+        client.event("A.B", Raw(data))
+        await stage.settle()
+        asked = client.query("Syscall.Recent", {"types": ["A.B"]})
+        await stage.settle()
+        answer = client.answer(asked)
+        assert answer.kind == "reply"
+        assert b"A.B" in bytes(answer.data)
+        assert (await stage.health("Syscall")).crashes == 0
 
     @staged()
     async def test_reading_them_again_and_again_does_not_grow(self, stage: Stage) -> None:
@@ -201,35 +199,29 @@ class Ticked(Capability):
 @pytest.mark.spec("C25")
 @pytest.mark.guarantee("G83")
 class TestTicks:
-    def test_they_come_every_so_often_to_capabilities_and_clients(self) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Syscall.Subscribe", {"types": ["Sys.HealthTick", "Cast.Told"]})
-            await stage.wait(3500)
-            assert len(client.events("Sys.HealthTick")) == 3
-            assert client.events("Cast.Told") == [{"text": f"{second} 0 []"} for second in (1, 2, 3)]
+    @staged(Ticked, health_period=1)
+    async def test_they_come_every_so_often_to_capabilities_and_clients(self, stage: Stage) -> None:
+        client = stage.connect()
+        client.command("Syscall.Subscribe", {"types": ["Sys.HealthTick", "Cast.Told"]})
+        await stage.wait(3500)
+        assert len(client.events("Sys.HealthTick")) == 3
+        assert client.events("Cast.Told") == [{"text": f"{second} 0 []"} for second in (1, 2, 3)]
 
-        play(act, Ticked, health_period=1)
+    @staged(health_period=1)
+    async def test_they_come_first(self, stage: Stage) -> None:
+        client = stage.connect()
+        seen: list[str] = []
+        stage.node.tap(lambda frame, _to: seen.append(frame.type))
+        stage.clock.advance(1.5)
+        for _ in range(50):
+            client.query("Syscall.Ping")
+        await stage.settle()
+        assert seen[0] == "Sys.HealthTick"
 
-    def test_they_come_first(self) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            seen: list[str] = []
-            stage.node.tap(lambda frame, _to: seen.append(frame.type))
-            stage.clock.advance(1.5)
-            for _ in range(50):
-                client.query("Syscall.Ping")
-            await stage.settle()
-            assert seen[0] == "Sys.HealthTick"
-
-        play(act, health_period=1)
-
-    def test_none_if_nobody_wants_them(self) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.wait(100_000)
-            assert not [frame for frame in stage.node.recent() if frame.type == "Sys.HealthTick"]
-
-        play(act, health_period=0)
+    @staged(health_period=0)
+    async def test_none_if_nobody_wants_them(self, stage: Stage) -> None:
+        await stage.wait(100_000)
+        assert not [frame for frame in stage.node.recent() if frame.type == "Sys.HealthTick"]
 
 
 @pytest.mark.spec("C22")

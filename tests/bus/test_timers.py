@@ -16,7 +16,7 @@ from bandstand.bus.memory import Get, Memory
 from bandstand.bus.scheduler import Cancel, InnerMessage, Schedule
 from bandstand.errors import RequestFailedError
 from tests.bus.capabilities import Do, Player, told, watch
-from tests.bus.virtual_node import ScriptedLine, Stage, play, staged
+from tests.bus.virtual_node import ScriptedLine, Stage, staged
 
 pytestmark = [pytest.mark.spec("C7"), pytest.mark.guarantee("G84")]
 
@@ -134,22 +134,18 @@ class TestSchedule:
     @given(delays=st.lists(st.integers(0, 20), min_size=1, max_size=20))
     @settings(max_examples=20)
     @pytest.mark.spec("C6")
-    def test_never_early_and_equal_ones_in_their_order(self, delays: list[int]) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            arrived: list[tuple[str, float]] = []
-            stage.node.tap(lambda frame, _to: arrived.append((frame.metadata.id, stage.now_ms)))
-            start = stage.now_ms
-            for number, delay in enumerate(delays):
-                schedule(client, delay, message("event", "Any.Thing", name=f"{number}"))
-            await stage.wait(30)
-            fired = [(int(name), at - start) for name, at in arrived if name.isdigit()]
-            assert [number for number, _ in fired] == sorted(
-                range(len(delays)), key=lambda each: delays[each]
-            )
-            assert all(delays[number] <= at < delays[number] + 3 for number, at in fired)
-
-        play(act)
+    @staged()
+    async def test_never_early_and_equal_ones_in_their_order(self, stage: Stage, delays: list[int]) -> None:
+        client = stage.connect()
+        arrived: list[tuple[str, float]] = []
+        stage.node.tap(lambda frame, _to: arrived.append((frame.metadata.id, stage.now_ms)))
+        start = stage.now_ms
+        for number, delay in enumerate(delays):
+            schedule(client, delay, message("event", "Any.Thing", name=f"{number}"))
+        await stage.wait(30)
+        fired = [(int(name), at - start) for name, at in arrived if name.isdigit()]
+        assert [number for number, _ in fired] == sorted(range(len(delays)), key=lambda each: delays[each])
+        assert all(delays[number] <= at < delays[number] + 3 for number, at in fired)
 
 
 class TestChecked:
@@ -165,30 +161,26 @@ class TestChecked:
             (message(name=""), "Sys.SchemaError", "$.data.message.metadata.id"),
         ],
     )
-    def test_what_could_not_be_sent_now_is_not_scheduled(
-        self, inner: dict[str, Any], fault: str, path: str
+    @staged(Player)
+    async def test_what_could_not_be_sent_now_is_not_scheduled(
+        self, stage: Stage, inner: dict[str, Any], fault: str, path: str
     ) -> None:
-        async def act(stage: Stage) -> None:
-            client, listener = stage.connect(), stage.connect()
-            listener.command("Syscall.Subscribe", {"types": ["*"]})
-            asked = schedule(client, 10, inner)
-            await stage.wait(20)
-            assert client.fault(asked, fault).path == path
-            stats = await stage.stats()
-            assert stats.timers_scheduled == 0
-            assert listener.events() == []
-
-        play(act, Player)
+        client, listener = stage.connect(), stage.connect()
+        listener.command("Syscall.Subscribe", {"types": ["*"]})
+        asked = schedule(client, 10, inner)
+        await stage.wait(20)
+        assert client.fault(asked, fault).path == path
+        stats = await stage.stats()
+        assert stats.timers_scheduled == 0
+        assert listener.events() == []
 
     @pytest.mark.parametrize("delay", [-1, 10**12, 1.5, "5"])
-    def test_a_delay_that_is_none_is_refused(self, delay: Any) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = schedule(client, delay, message())
-            await stage.settle()
-            assert client.fault(asked, "Sys.SchemaError").path == "$.data.delay"
-
-        play(act, Player)
+    @staged(Player)
+    async def test_a_delay_that_is_none_is_refused(self, stage: Stage, delay: Any) -> None:
+        client = stage.connect()
+        asked = schedule(client, delay, message())
+        await stage.settle()
+        assert client.fault(asked, "Sys.SchemaError").path == "$.data.delay"
 
     @staged(Player, max_timers=8)
     async def test_what_one_client_schedules_leaves_something_for_others(self, stage: Stage) -> None:

@@ -103,16 +103,14 @@ class TestStuck:
         await stage.wait(2000)
         assert await status(stage) == ("healthy", "running")
 
-    def test_one_in_another_place_likewise(self) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Cast.Wait", {"ms": 3000})
-            await stage.wait(2000)
-            assert await status(stage) == ("degraded", "unresponsive")
-            await stage.wait(1500)
-            assert await status(stage) == ("healthy", "running")
-
-        play(act, nearby(Player), timeout=1)
+    @staged(nearby(Player), timeout=1)
+    async def test_one_in_another_place_likewise(self, stage: Stage) -> None:
+        client = stage.connect()
+        client.command("Cast.Wait", {"ms": 3000})
+        await stage.wait(2000)
+        assert await status(stage) == ("degraded", "unresponsive")
+        await stage.wait(1500)
+        assert await status(stage) == ("healthy", "running")
 
 
 async def reset(stage: Stage, client: ScriptedLine) -> str:
@@ -185,21 +183,21 @@ class Quiet(Query[None], type="Cast.Echo"):
 
 
 class TestWorkers:
-    def test_one_that_answers_nothing_is_unresponsive_until_its_first_answer(self) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            for _ in range(20):
-                client.query("Cast.Echo")
-                await stage.wait(100)
-            assert await status(stage) == ("degraded", "unresponsive")
-            client.query("Cast.Echo", {"text": "answer"})
-            await stage.settle()
-            assert await status(stage) == ("healthy", "running")
-            # When nothing is asked of it, it owes nothing.
-            await stage.wait(5000)
-            assert await status(stage) == ("healthy", "running")
-
-        play(act, Contract(id="Cast", description="Mute.", inbound=Quiet, spawn=Mute), timeout=1)
+    @staged(Contract(id="Cast", description="Mute.", inbound=Quiet, spawn=Mute), timeout=1)
+    async def test_one_that_answers_nothing_is_unresponsive_until_its_first_answer(
+        self, stage: Stage
+    ) -> None:
+        client = stage.connect()
+        for _ in range(20):
+            client.query("Cast.Echo")
+            await stage.wait(100)
+        assert await status(stage) == ("degraded", "unresponsive")
+        client.query("Cast.Echo", {"text": "answer"})
+        await stage.settle()
+        assert await status(stage) == ("healthy", "running")
+        # When nothing is asked of it, it owes nothing.
+        await stage.wait(5000)
+        assert await status(stage) == ("healthy", "running")
 
 
 class Hung(Capability):

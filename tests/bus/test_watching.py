@@ -176,12 +176,10 @@ class TestLog:
         assert "disk" in client.fault(asked, "Sys.Refused").message
         assert (await stage.health("Syscall")).crashes == 0
 
-    def test_a_small_one_forgets(self) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            for _ in range(50):
-                client.query("Syscall.Ping")
-            await stage.settle()
-            assert len(stage.node.recent(1000)) == 10
-
-        play(act, log=MemoryLog(messages=10))
+    @staged(log=MemoryLog(messages=10))
+    async def test_a_small_one_forgets(self, stage: Stage) -> None:
+        client = stage.connect()
+        for _ in range(50):
+            client.query("Syscall.Ping")
+        await stage.settle()
+        assert len(stage.node.recent(1000)) == 10

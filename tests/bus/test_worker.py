@@ -280,7 +280,7 @@ class TestWhatAHandlerGivesBack:
 
         assert hear(play, lambda message: Model()).said == [Model()]
 
-    def test_a_generator_is_heard_while_it_goes_on(self, play: Play[Any]) -> None:
+    async def test_a_generator_is_heard_while_it_goes_on(self) -> None:
         order: list[object] = []
 
         def handler(message: Message) -> Iterator[int]:
@@ -288,13 +288,10 @@ class TestWhatAHandlerGivesBack:
             order.append("between")
             yield 2
 
-        async def scene() -> None:
-            worker = BufferedWorker(handler)
-            worker.onmessage = lambda event: order.append(event.data)
-            worker.post_message(message())
-            await rest(worker)
-
-        play(scene())
+        worker = BufferedWorker(handler)
+        worker.onmessage = lambda event: order.append(event.data)
+        worker.post_message(message())
+        await rest(worker)
         assert order == [1, "between", 2]
 
     def test_so_is_an_async_one(self, play: Play[Any]) -> None:
@@ -334,17 +331,14 @@ class TestWhatAHandlerGivesBack:
 
 
 class TestOrder:
-    def test_posting_returns_before_anything_is_handled(self, play: Play[Any]) -> None:
-        async def scene() -> None:
-            handled: list[int] = []
-            worker = BufferedWorker(lambda message: handled.append(message.data))
-            worker.post_message(message(1))
-            assert handled == []
-            assert not worker.is_idle
-            await rest(worker)
-            assert handled == [1]
-
-        play(scene())
+    async def test_posting_returns_before_anything_is_handled(self) -> None:
+        handled: list[int] = []
+        worker = BufferedWorker(lambda message: handled.append(message.data))
+        worker.post_message(message(1))
+        assert handled == []
+        assert not worker.is_idle
+        await rest(worker)
+        assert handled == [1]
 
     def test_one_is_finished_before_the_next_is_begun(self, play: Play[Any]) -> None:
         diary: list[str] = []
@@ -542,98 +536,84 @@ class TestErrors:
 
 class TestTheEnd:
     @pytest.mark.parametrize("is_async", [False, True])
-    def test_what_waits_is_forgotten(self, play: Play[Any], is_async: bool) -> None:
-        async def scene() -> None:
-            handled: list[int] = []
+    async def test_what_waits_is_forgotten(self, is_async: bool) -> None:
+        handled: list[int] = []
 
-            def handler(message: Message) -> object:
-                handled.append(message.data)
-                return later(1) if is_async else 1
+        def handler(message: Message) -> object:
+            handled.append(message.data)
+            return later(1) if is_async else 1
 
-            worker = BufferedWorker(handler)
-            heard = Heard(worker)
-            worker.post_message(message(1))
-            worker.post_message(message(2))
-            worker.terminate()
-            assert worker.is_terminated
-            assert worker.is_idle
-            worker.post_message(message(3))
-            for _ in range(5):
-                await asyncio.sleep(0)
-            assert handled == []
-            assert heard.events == []
+        worker = BufferedWorker(handler)
+        heard = Heard(worker)
+        worker.post_message(message(1))
+        worker.post_message(message(2))
+        worker.terminate()
+        assert worker.is_terminated
+        assert worker.is_idle
+        worker.post_message(message(3))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert handled == []
+        assert heard.events == []
 
-        play(scene())
+    async def test_a_handler_that_waits_is_cancelled_and_cleans_up(self) -> None:
+        begun, diary = asyncio.Event(), list[str]()
 
-    def test_a_handler_that_waits_is_cancelled_and_cleans_up(self, play: Play[Any]) -> None:
-        async def scene() -> None:
-            begun, diary = asyncio.Event(), list[str]()
+        async def handler(message: Message) -> None:
+            begun.set()
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                diary.append("cleaned up")
 
-            async def handler(message: Message) -> None:
-                begun.set()
-                try:
-                    await asyncio.get_running_loop().create_future()
-                finally:
-                    diary.append("cleaned up")
+        worker = BufferedWorker(handler)
+        heard = Heard(worker)
+        worker.post_message(message(1))
+        worker.post_message(message(2))
+        await begun.wait()
+        worker.terminate()
+        worker.terminate()
+        await rest(worker)
+        assert diary == ["cleaned up"]
+        assert heard.events == [], "whoever terminates it knows"
 
-            worker = BufferedWorker(handler)
-            heard = Heard(worker)
-            worker.post_message(message(1))
-            worker.post_message(message(2))
-            await begun.wait()
-            worker.terminate()
-            worker.terminate()
+    async def test_a_handler_that_will_not_be_cancelled_is_not_heard(self) -> None:
+        begun = asyncio.Event()
+
+        async def handler(message: Message) -> object:
+            begun.set()
+            try:
+                await asyncio.get_running_loop().create_future()
+            except asyncio.CancelledError:
+                return "I am still here"
+            return None
+
+        worker = BufferedWorker(handler)
+        heard = Heard(worker)
+        worker.post_message(message())
+        await begun.wait()
+        worker.terminate()
+        await rest(worker)
+        assert heard.events == []
+
+    async def test_an_error_on_the_way_out_is_logged(self, caplog: pytest.LogCaptureFixture) -> None:
+        begun = asyncio.Event()
+
+        async def handler(message: Message) -> object:
+            begun.set()
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                raise Boom("on the way out")
+
+        worker = BufferedWorker(handler)
+        heard = Heard(worker)
+        worker.post_message(message())
+        await begun.wait()
+        worker.terminate()
+        with caplog.at_level(logging.WARNING, "bandstand.bus"):
             await rest(worker)
-            assert diary == ["cleaned up"]
-            assert heard.events == [], "whoever terminates it knows"
-
-        play(scene())
-
-    def test_a_handler_that_will_not_be_cancelled_is_not_heard(self, play: Play[Any]) -> None:
-        async def scene() -> None:
-            begun = asyncio.Event()
-
-            async def handler(message: Message) -> object:
-                begun.set()
-                try:
-                    await asyncio.get_running_loop().create_future()
-                except asyncio.CancelledError:
-                    return "I am still here"
-                return None
-
-            worker = BufferedWorker(handler)
-            heard = Heard(worker)
-            worker.post_message(message())
-            await begun.wait()
-            worker.terminate()
-            await rest(worker)
-            assert heard.events == []
-
-        play(scene())
-
-    def test_an_error_on_the_way_out_is_logged(
-        self, play: Play[Any], caplog: pytest.LogCaptureFixture
-    ) -> None:
-        async def scene() -> None:
-            begun = asyncio.Event()
-
-            async def handler(message: Message) -> object:
-                begun.set()
-                try:
-                    await asyncio.get_running_loop().create_future()
-                finally:
-                    raise Boom("on the way out")
-
-            worker = BufferedWorker(handler)
-            heard = Heard(worker)
-            worker.post_message(message())
-            await begun.wait()
-            worker.terminate()
-            with caplog.at_level(logging.WARNING, "bandstand.bus"):
-                await rest(worker)
-            assert heard.events == []
-
-        play(scene())
+        assert heard.events == []
         assert "on the way out" in caplog.text
 
     @pytest.mark.parametrize("shape", ["list", "generator", "async generator", "coroutine"])

@@ -1,0 +1,23 @@
+"""Async tests run in virtual time, or on the event loop of the lane if they use the fixture `lane_loop`."""
+
+from __future__ import annotations
+
+import pytest
+
+from bandstand.testing import VirtualClock
+from tests.async_tests import bandstand_system, pytest_itemcollected
+from tests.core.support import HostFactory
+
+__all__ = ("bandstand_system", "pytest_itemcollected")
+
+
+@pytest.fixture
+def lane_loop() -> None:
+    """Have the test run in real time."""
+
+
+@pytest.fixture
+def bandstand_loop_factory(
+    request: pytest.FixtureRequest, bandstand_clock: VirtualClock, loop_factory: HostFactory
+) -> HostFactory:
+    return loop_factory if "lane_loop" in request.fixturenames else bandstand_clock.new_event_loop
