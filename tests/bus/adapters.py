@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -218,7 +218,14 @@ def wait_for(descriptor: int, event: int) -> None:
 class Venue:
     """An adapter that runs on a thread of its own, with its desk; makes clients for it."""
 
-    def __init__(self, kind: str, factory: HostFactory, directory: Path, **limits: Any) -> None:
+    def __init__(
+        self,
+        kind: str,
+        factory: HostFactory,
+        directory: Path,
+        make: Callable[[Limits], Adapter] | None = None,
+        **limits: Any,
+    ) -> None:
         self.kind = kind
         self.directory = directory
         self.desk = Desk()
@@ -231,7 +238,7 @@ class Venue:
         # What the adapter is given and does not own.
         self._owned: list[int] = []
         self._far: Client | None = None
-        self.adapter = self._make(Limits(**limits))
+        self.adapter = (make or self._make)(Limits(**limits))
         self._thread = threading.Thread(target=self._run, name="venue")
         self._thread.start()
         assert self._ready.wait(PATIENCE)
@@ -340,12 +347,23 @@ class Venue:
 
 
 @contextmanager
-def venue_of(kind: str, factory: HostFactory, directory: Path, **limits: Any) -> Generator[Venue]:
-    venue = Venue(kind, factory, directory, **limits)
+def venue_of(
+    kind: str,
+    *,
+    factory: HostFactory,
+    directory: Path,
+    make: Callable[[Limits], Adapter] | None = None,
+    **limits: Any,
+) -> Generator[Venue]:
+    """A venue. `make` makes its adapter, if it is not the usual one of that kind."""
+    venue = Venue(kind, factory, directory, make, **limits)
     try:
         yield venue
     finally:
         venue.end()
+
+
+VenueMaker = Callable[..., AbstractContextManager[Venue]]
 
 
 def open_descriptors() -> int:

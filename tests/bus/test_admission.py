@@ -63,9 +63,8 @@ class TestSlowed:
 
     @staged(Small)
     async def test_events_and_capabilities_still_have_room(self, stage: Stage) -> None:
-        client = stage.connect()
         for _ in range(50):
-            client.command("Cast.Wait", {"ms": 10})
+            stage.command("Cast.Wait", {"ms": 10})
         await stage.settle()
         assert (await stage.bus.ask(Echo("inside"), timeout=60)).text == "inside"
 
@@ -75,9 +74,7 @@ class TestSlowed:
         for _ in range(50):
             greedy.command("Cast.Wait", {"ms": 1000})
         await stage.settle()
-        asked = other.query("Memory.Get", {"key": "a"})
-        await stage.settle()
-        other.reply(asked)
+        await other.reply_to("query", "Memory.Get", {"key": "a"})
 
     @staged(Small)
     async def test_room_is_shared_out_evenly(self, stage: Stage) -> None:
@@ -137,18 +134,17 @@ class TestSlowed:
 class TestNotForEver:
     @staged(Small, Memory, hold_timeout=0.5)
     async def test_what_is_behind_goes_on_after_a_while(self, stage: Stage) -> None:
-        client = stage.connect()
-        asked = [client.command("Cast.Wait", {"ms": 10**6}) for _ in range(20)]
-        behind = client.query("Memory.Get", {"key": "a"})
+        asked = [stage.command("Cast.Wait", {"ms": 10**6}) for _ in range(20)]
+        behind = stage.query("Memory.Get", {"key": "a"})
         await stage.wait(400)
-        assert not client.is_answered(behind)
+        assert not stage.is_answered(behind)
         await stage.wait(200)
-        client.reply(behind)
+        stage.reply(behind)
         # One is at hand and eight wait: the others were refused, and nothing was done.
-        refused = [name for name in asked if client.is_answered(name)]
+        refused = [name for name in asked if stage.is_answered(name)]
         assert refused == asked[9:]
         for name in refused:
-            assert client.fault(name, "Sys.Overloaded").retryable
+            assert stage.fault(name, "Sys.Overloaded").retryable
 
     @staged(Small, hold_timeout=0.5)
     async def test_while_it_is_jammed_one_more_is_refused_at_once(self, stage: Stage) -> None:
@@ -156,9 +152,7 @@ class TestNotForEver:
         for _ in range(20):
             client.command("Cast.Wait", {"ms": 10**6})
         await stage.wait(600)
-        asked = other.query("Cast.Echo")
-        await stage.settle()
-        other.fault(asked, "Sys.Overloaded")
+        await other.fault_of("Sys.Overloaded", "query", "Cast.Echo")
 
     @staged(Small, hold_timeout=0.5)
     async def test_when_there_is_room_again_clients_are_slowed_again(self, stage: Stage) -> None:
@@ -175,23 +169,21 @@ class TestNotForEver:
 
     @staged(Small, hold_timeout=0)
     async def test_with_no_time_to_wait_it_is_refused_at_once(self, stage: Stage) -> None:
-        client = stage.connect()
-        asked = [client.command("Cast.Wait", {"ms": 10}) for _ in range(20)]
+        asked = [stage.command("Cast.Wait", {"ms": 10}) for _ in range(20)]
         await stage.settle()
-        assert len([name for name in asked if client.is_answered(name)]) > 8
+        assert len([name for name in asked if stage.is_answered(name)]) > 8
 
     @staged(Small)
     async def test_inside_it_is_refused_at_once(self, stage: Stage) -> None:
-        client = stage.connect()
         for _ in range(8):
             stage.bus.send(Wait(1000))
         await stage.settle()
         stage.bus.send(Wait(1000))
         await stage.settle()
-        asked = client.query("Cast.Echo")
+        asked = stage.query("Cast.Echo")
         await stage.settle()
         # Others than clients have filled it: there is nothing to wait for that a client could have caused.
-        client.fault(asked, "Sys.Overloaded")
+        stage.fault(asked, "Sys.Overloaded")
 
 
 @pytest.fixture

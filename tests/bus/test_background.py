@@ -145,12 +145,11 @@ class TestLineage:
     @both_places
     def test_background_work_and_its_callback_are_caused_by_the_request(self, is_isolated: bool) -> None:
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = client.command("Tool.Start", correlation="mine")
+            asked = stage.command("Tool.Start", correlation="mine")
             await stage.wait(10)
-            assert client.reply(asked) == "started"
+            assert stage.reply(asked) == "started"
             # Another message in between does not become the cause.
-            client.command("Tool.Start", {"how": "nothing"})
+            stage.command("Tool.Start", {"how": "nothing"})
             await stage.wait(2000)
             assert caused(asked) == [
                 "Other.Ask {}",
@@ -166,12 +165,11 @@ class TestLineage:
     @both_places
     def test_a_timer_is_caused_by_the_request(self, kind: type[Capability], is_isolated: bool) -> None:
         async def act(stage: Stage) -> None:
-            client = stage.connect()
             for how, expected in [
                 ("after", ['Tool.Done {"text":"after"}']),
                 ("async after", ["Other.Ask {}", 'Tool.Done {"text":"answer"}']),
             ]:
-                asked = client.command("Tool.Start", {"how": how})
+                asked = stage.command("Tool.Start", {"how": how})
                 await stage.wait(2000)
                 assert caused(asked) == expected
 
@@ -180,8 +178,7 @@ class TestLineage:
     @pytest.mark.parametrize("how", ["every", "every_after"])
     def test_ticks_are_caused_by_the_request(self, how: str) -> None:
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = client.command("Tool.Start", {"how": how})
+            asked = stage.command("Tool.Start", {"how": how})
             await stage.wait(3100)
             assert caused(asked) == ['Tool.Done {"text":"tick"}'] * 3
             (tool,) = Tool.instances
@@ -215,8 +212,7 @@ class TestLineage:
 class TestEnd:
     def test_work_is_cancelled_with_the_node(self) -> None:
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Tool.Start")
+            stage.command("Tool.Start")
             await stage.wait(10)
             assert stage.node.loop.tree().find("background Tool.fetch") is not None
 
@@ -225,8 +221,7 @@ class TestEnd:
 
     def test_work_can_be_cancelled(self) -> None:
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Tool.Start")
+            stage.command("Tool.Start")
             await stage.wait(10)
             (tool,) = Tool.instances
             assert tool.work is not None
@@ -243,18 +238,17 @@ class TestEnd:
         self, is_isolated: bool
     ) -> None:
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Tool.Start", {"fails": "by wish"})
+            stage.command("Tool.Start", {"fails": "by wish"})
             await stage.wait(500)
-            client.command("Tool.Start")
-            client.command("Tool.Start", {"how": "every"})
+            stage.command("Tool.Start")
+            stage.command("Tool.Start", {"how": "every"})
             await stage.wait(3500)
             health = await stage.health("Tool")
             assert (health.crashes, health.restarts) == (1, 1)
             assert "by wish" in str(health.last_fault)
             assert Tool.ended == ["cancelled"]
             # The ticker of the instance that has failed is gone.
-            assert not client.events("Tool.Done")
+            assert not stage.events("Tool.Done")
             assert len(Tool.instances) == 2
 
         with hushed():
@@ -262,8 +256,7 @@ class TestEnd:
 
     def test_a_call_in_the_mailbox_is_not_made_by_the_next_instance(self) -> None:
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = client.command("Tool.Start", {"how": "full"})
+            asked = stage.command("Tool.Start", {"how": "full"})
             await stage.wait(3000)
             assert (await stage.health("Tool")).restarts == 1
             assert caused(asked) == []
@@ -274,8 +267,7 @@ class TestEnd:
     @both_places
     def test_failed_gets_the_error(self, is_isolated: bool) -> None:
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = client.command("Tool.Start", {"how": "handled", "fails": "by wish"})
+            asked = stage.command("Tool.Start", {"how": "handled", "fails": "by wish"})
             await stage.wait(2000)
             assert caused(asked)[1:] == ['Tool.Done {"text":"Boom(\'by wish\')"}']
             assert (await stage.health("Tool")).crashes == 0
@@ -285,8 +277,7 @@ class TestEnd:
     @kinds
     def test_a_refusal_is_no_failure_as_for_an_event(self, kind: type[Capability]) -> None:
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Tool.Start", {"fails": "refuses"})
+            stage.command("Tool.Start", {"fails": "refuses"})
             await stage.wait(2000)
             assert (await stage.health("Tool")).crashes == 0
             assert (await stage.stats()).sunk == 1
@@ -296,8 +287,7 @@ class TestEnd:
 
     def test_sys_exit_in_a_timer_ends_the_capability_and_not_the_node(self) -> None:
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Tool.Start", {"how": "exit"})
+            stage.command("Tool.Start", {"how": "exit"})
             await stage.wait(3000)
             health = await stage.health("Tool")
             assert health.restarts == 1

@@ -132,10 +132,9 @@ class TestOthers:
     async def test_two_handlers_of_separate_requests_that_ask_each_other_are_a_cycle(
         self, stage: Stage
     ) -> None:
-        client = stage.connect()
-        asked = [client.command("Left.Go"), client.command("Right.Go")]
+        asked = [stage.command("Left.Go"), stage.command("Right.Go")]
         await stage.wait(100)
-        answers = [client.answer(name) for name in asked]
+        answers = [stage.answer(name) for name in asked]
         # A handler that is not answered refuses its request, and does not fail.
         assert all(answer.type == "Sys.Refused" for answer in answers)
         assert (await stage.health("Left")).crashes == (await stage.health("Right")).crashes == 0
@@ -157,9 +156,8 @@ class TestOthers:
 
     @staged(A, B, C)
     async def test_the_handler_of_an_event_would_wait_for_itself_as_well(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Syscall.Subscribe", {"types": ["A.Told"]})
-        client.event("Cast.Told")
+        stage.command("Syscall.Subscribe", {"types": ["A.Told"]})
+        stage.event("Cast.Told")
         await stage.wait(100)
-        (told,) = client.events("A.Told")
+        (told,) = stage.events("A.Told")
         assert told["text"].startswith("Sys.Cycle")

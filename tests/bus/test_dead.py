@@ -51,9 +51,7 @@ class Ear(Capability):
 
 
 async def listed(stage: Stage, client: ScriptedLine, **wanted: Any) -> Any:
-    asked = client.query("Dead.List", wanted)
-    await stage.settle()
-    return client.reply(asked)
+    return await client.reply_to("query", "Dead.List", wanted)
 
 
 async def replayed(stage: Stage, client: ScriptedLine, letter: str) -> Any:
@@ -212,24 +210,22 @@ class TestLooking:
         assert await names(type="None.*", limit=2, before="n3") == ["n2", "n1"]
         assert await names(reason="crashed") == ["c"]
         assert await names(type="Cast.Do", reason="unrouted") == []
-        lost = client.query("Dead.List", {"before": "never"})
-        await stage.settle()
-        assert "no dead letter never" in client.fault(lost, "Sys.Refused").message
+        assert (
+            "no dead letter never"
+            in (await client.fault_of("Sys.Refused", "query", "Dead.List", {"before": "never"})).message
+        )
 
     @staged(Player)
     async def test_all_that_is_known_of_one(self, stage: Stage) -> None:
-        client = stage.connect()
         inner = {
             "kind": "command",
             "type": "Cast.Do",
             "data": {"what": "raise"},
             "metadata": {"id": "x", "timestamp": 0},
         }
-        client.command("Timer.Schedule", {"delay": 1, "message": inner}, name="above")
+        stage.command("Timer.Schedule", {"delay": 1, "message": inner}, name="above")
         await stage.wait(20)
-        asked = client.query("Dead.Show", {"id": "x"})
-        await stage.settle()
-        shown = client.reply(asked)
+        shown = await stage.reply_to("query", "Dead.Show", {"id": "x"})
         assert shown["letter"]["causation"] == "above"
         assert shown["message"]["data"] == {"what": "raise"}
         assert shown["answer"]["type"] == "Sys.ActorCrash"
@@ -330,39 +326,37 @@ class TestSendingAgain:
 
     @staged(Player)
     async def test_the_same_order_twice_is_carried_out_once(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Cast.Do", {"what": "raise"}, name="x")
+        stage.command("Cast.Do", {"what": "raise"}, name="x")
         await stage.wait(1100)
         begun = told(stage)
         for _ in range(2):
-            client.command("Dead.Replay", {"id": "x"}, name="again")
+            stage.command("Dead.Replay", {"id": "x"}, name="again")
             await stage.wait(100)
-        assert [bytes(each.data) for each in client.answers("again")] == [
-            bytes(client.answers("again")[0].data)
+        assert [bytes(each.data) for each in stage.answers("again")] == [
+            bytes(stage.answers("again")[0].data)
         ] * 2
         assert begun == ["do raise"]
 
     @staged(Player, max_inside=1)
     async def test_where_too_much_is_under_way_that_is_said(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("None.One", name="x")
+        stage.command("None.One", name="x")
         await stage.settle()
         task = asyncio.get_running_loop().create_task(stage.bus.ask(Echo()))
         await asyncio.sleep(0)
-        asked = client.command("Dead.Replay", {"id": "x"})
+        asked = stage.command("Dead.Replay", {"id": "x"})
         await task
         await stage.settle()
-        assert client.answer(asked).type in {"Sys.Overloaded", "Dead.Replay"}
-        lost = client.command("Dead.Replay", {"id": "y"})
-        await stage.settle()
-        assert "no dead letter y" in client.fault(lost, "Sys.Refused").message
+        assert stage.answer(asked).type in {"Sys.Overloaded", "Dead.Replay"}
+        assert (
+            "no dead letter y"
+            in (await stage.fault_of("Sys.Refused", "command", "Dead.Replay", {"id": "y"})).message
+        )
 
     @staged(Player)
     async def test_purging(self, stage: Stage) -> None:
-        client = stage.connect()
         for number in range(3):
-            client.command(f"None.N{number}", name=f"n{number}")
-        client.command("Cast.Do", {"what": "raise"}, name="c")
+            stage.command(f"None.N{number}", name=f"n{number}")
+        stage.command("Cast.Do", {"what": "raise"}, name="c")
         await stage.wait(10)
         for wanted, count in (
             ({"id": "n1"}, 1),
@@ -370,9 +364,7 @@ class TestSendingAgain:
             ({}, 1),
             ({}, 0),
         ):
-            asked = client.command("Dead.Purge", wanted)
-            await stage.settle()
-            assert client.reply(asked) == {"purged": count}
+            assert await stage.reply_to("command", "Dead.Purge", wanted) == {"purged": count}
         figures = (await stage.node.bus.ask(StatsQuery())).dead_letters
         assert (figures.made, figures.held, figures.removed, figures.bytes) == (4, 0, 4, 0)
 

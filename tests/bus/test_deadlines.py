@@ -21,12 +21,11 @@ class TestWhen:
     )
     def test_the_request_says_or_else_the_node(self, own: int | None, node: int, expected: int) -> None:
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = client.command("Cast.Wait", {"ms": 10**8}, timeout=own)
+            asked = stage.command("Cast.Wait", {"ms": 10**8}, timeout=own)
             await stage.wait(expected - 2)
-            assert not client.is_answered(asked)
+            assert not stage.is_answered(asked)
             await stage.wait(4)
-            fault = client.fault(asked, "Sys.Timeout")
+            fault = stage.fault(asked, "Sys.Timeout")
             assert fault.original_id == asked
             assert f"{expected} ms" in fault.message
             assert fault.capability_id == "Cast"
@@ -41,12 +40,11 @@ class TestWhen:
             timeout = 0.2
 
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = client.command("Cast.Wait", {"ms": 10**8}, timeout=own)
+            asked = stage.command("Cast.Wait", {"ms": 10**8}, timeout=own)
             await stage.wait(expected - 2)
-            assert not client.is_answered(asked)
+            assert not stage.is_answered(asked)
             await stage.wait(4)
-            client.fault(asked, "Sys.Timeout")
+            stage.fault(asked, "Sys.Timeout")
 
         play(act, Patient)
 
@@ -66,63 +64,55 @@ class TestWhen:
 
     @staged(Player)
     async def test_an_answer_in_time_takes_the_deadline_back(self, stage: Stage) -> None:
-        client = stage.connect()
-        asked = client.command("Cast.Wait", {"ms": 10}, timeout=50)
+        asked = stage.command("Cast.Wait", {"ms": 10}, timeout=50)
         await stage.wait(1000)
-        client.reply(asked)
+        stage.reply(asked)
         assert stage.node.loop.statistics().timers_pending == 0
 
 
 class TestLate:
     @staged(Player)
     async def test_a_late_reply_is_discarded_and_counted(self, stage: Stage) -> None:
-        client = stage.connect()
-        asked = client.command("Cast.Wait", {"ms": 100}, timeout=50)
+        asked = stage.command("Cast.Wait", {"ms": 100}, timeout=50)
         await stage.wait(200)
-        client.fault(asked, "Sys.Timeout")
+        stage.fault(asked, "Sys.Timeout")
         stats = await stage.stats()
         assert stats.late == 1
         assert stats.failed == {"Sys.Timeout": 1}
 
     @staged(Player)
     async def test_a_late_refusal_is_discarded_and_the_capability_lives_on(self, stage: Stage) -> None:
-        client = stage.connect()
-        asked = client.command("Cast.Wait", {"ms": 100, "what": "refuse"}, timeout=50)
+        asked = stage.command("Cast.Wait", {"ms": 100, "what": "refuse"}, timeout=50)
         await stage.wait(200)
-        client.fault(asked, "Sys.Timeout")
+        stage.fault(asked, "Sys.Timeout")
         assert (await stage.health("Cast")).crashes == 0
 
     @staged(Player)
     async def test_a_late_crash_answers_nothing_more(self, stage: Stage) -> None:
-        client = stage.connect()
-        asked = client.command("Cast.Wait", {"ms": 100, "what": "raise"}, timeout=50)
+        asked = stage.command("Cast.Wait", {"ms": 100, "what": "raise"}, timeout=50)
         await stage.wait(200)
-        client.fault(asked, "Sys.Timeout")
+        stage.fault(asked, "Sys.Timeout")
         assert (await stage.health("Cast")).crashes == 1
 
     @staged(Player)
     async def test_what_has_not_begun_never_begins(self, stage: Stage) -> None:
-        client = stage.connect()
         texts = told(stage)
-        client.command("Cast.Wait", {"ms": 100})
-        waiting = client.command("Cast.Do", {"what": "late"}, timeout=50)
-        other = client.command("Cast.Do", {"what": "fine"})
+        stage.command("Cast.Wait", {"ms": 100})
+        waiting = stage.command("Cast.Do", {"what": "late"}, timeout=50)
+        other = stage.command("Cast.Do", {"what": "fine"})
         await stage.wait(60)
-        assert "has not started" in client.fault(waiting, "Sys.Timeout").message
+        assert "has not started" in stage.fault(waiting, "Sys.Timeout").message
         await stage.wait(100)
-        client.reply(other)
+        stage.reply(other)
         assert texts == ["wait ", "do fine"]
         assert (await stage.stats()).expired == 1
 
     @staged(Player)
     async def test_a_handler_that_hangs_costs_only_its_own_capability(self, stage: Stage) -> None:
-        client = stage.connect()
-        hanging = client.command("Cast.Wait", {"ms": 10**8}, timeout=50)
+        hanging = stage.command("Cast.Wait", {"ms": 10**8}, timeout=50)
         await stage.wait(100)
-        ping = client.query("Syscall.Ping")
-        await stage.settle()
-        client.reply(ping)
-        assert "is handling it" in client.fault(hanging, "Sys.Timeout").message
+        await stage.reply_to("query", "Syscall.Ping")
+        assert "is handling it" in stage.fault(hanging, "Sys.Timeout").message
 
     @staged()
     async def test_what_is_not_a_request_of_anybody_has_no_deadline(self, stage: Stage) -> None:

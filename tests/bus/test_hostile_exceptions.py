@@ -62,15 +62,14 @@ class Raiser(Capability):
 
 @staged(Raiser)
 async def test_one_request_fails_and_it_is_started_again(stage: Stage, how: str) -> None:
-    client = stage.connect()
     for number, what in enumerate(("Hostile.Do", "Hostile.Wait"), 1):
-        failing = client.command(what, {"how": how})
+        failing = stage.command(what, {"how": how})
         await stage.wait(5)
-        fault = client.fault(failing, "Sys.ActorCrash")
+        fault = stage.fault(failing, "Sys.ActorCrash")
         assert len(fault.message) < BRIEF
-        ping = client.query("Hostile.Ping")
+        ping = stage.query("Hostile.Ping")
         await stage.wait(5)
-        assert client.reply(ping) == "pong"
+        assert stage.reply(ping) == "pong"
         health = await stage.health("Hostile")
         assert (health.state, health.crashes, health.restarts) == ("running", number, number)
         assert 0 < len(str(health.last_fault)) < BRIEF
@@ -78,12 +77,11 @@ async def test_one_request_fails_and_it_is_started_again(stage: Stage, how: str)
 
 @staged(Raiser)
 async def test_an_event_that_nobody_waits_for(stage: Stage, how: str) -> None:
-    client = stage.connect()
-    client.event("Hostile.Heard", {"how": how})
+    stage.event("Hostile.Heard", {"how": how})
     await stage.wait(5)
-    ping = client.query("Hostile.Ping")
+    ping = stage.query("Hostile.Ping")
     await stage.wait(5)
-    assert client.reply(ping) == "pong"
+    assert stage.reply(ping) == "pong"
     assert (await stage.health("Hostile")).crashes == 1
 
 

@@ -69,38 +69,35 @@ def show() -> Show:
 class TestAnswers:
     def test_it_answers_whom_it_names_in_whatever_order(self, show: Show) -> None:
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = [client.query("Cast.Echo", {"text": str(number)}) for number in range(3)]
+            asked = [stage.query("Cast.Echo", {"text": str(number)}) for number in range(3)]
             await stage.settle()
             assert [message.data for message in show.puppet.posted] == [Echo("0"), Echo("1"), Echo("2")]
             for name in reversed(asked):
                 show.puppet.reply(name, name)
             await stage.settle()
-            assert [client.reply(name)["text"] for name in asked] == asked
-            assert [frame.metadata.causation for frame in client.frames] == asked[::-1]
+            assert [stage.reply(name)["text"] for name in asked] == asked
+            assert [frame.metadata.causation for frame in stage.frames] == asked[::-1]
 
         show.play(act)
 
     def test_without_a_name_it_means_the_only_one_there_is(self, show: Show) -> None:
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = client.query("Cast.Echo")
+            asked = stage.query("Cast.Echo")
             await stage.settle()
             show.puppet.say(Message(kind="reply", type="Cast.Echo", data=Echoed("x")))
             await stage.settle()
-            client.reply(asked)
+            stage.reply(asked)
 
         show.play(act)
 
     def test_a_second_answer_and_one_to_nobody_are_counted(self, show: Show) -> None:
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = client.query("Cast.Echo")
+            asked = stage.query("Cast.Echo")
             await stage.settle()
             for name in (asked, asked, "nobody"):
                 show.puppet.reply(name)
             await stage.settle()
-            client.reply(asked)
+            stage.reply(asked)
             assert (await stage.stats()).late == 2
             assert (await stage.health("Show")).crashes == 0
 
@@ -108,12 +105,11 @@ class TestAnswers:
 
     def test_one_after_the_deadline_is_too_late(self, show: Show) -> None:
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = client.query("Cast.Echo", timeout=10)
+            asked = stage.query("Cast.Echo", timeout=10)
             await stage.wait(20)
             show.puppet.reply(asked)
             await stage.settle()
-            client.fault(asked, "Sys.Timeout")
+            stage.fault(asked, "Sys.Timeout")
             assert (await stage.stats()).late == 1
 
         show.play(act)
@@ -141,8 +137,7 @@ class TestAnswers:
     def test_what_it_asks_for_is_answered_by_a_message(self, show: Show) -> None:
         async def act(stage: Stage) -> None:
             seen = watch(stage)
-            client = stage.connect()
-            asked = client.query("Cast.Echo", correlation="work")
+            asked = stage.query("Cast.Echo", correlation="work")
             await stage.settle()
             show.puppet.say(Do("x"), asked)
             await stage.settle()
@@ -154,7 +149,7 @@ class TestAnswers:
             assert posted.metadata.causation == sent.metadata.id
             show.puppet.reply(asked)
             await stage.settle()
-            client.reply(asked)
+            stage.reply(asked)
 
         show.play(act)
 
@@ -171,36 +166,34 @@ class TestFailures:
     )
     def test_a_wrong_word_ends_it_and_all_it_owes_is_answered(self, show: Show, said: object) -> None:
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = [client.query("Cast.Echo") for _ in range(3)]
+            asked = [stage.query("Cast.Echo") for _ in range(3)]
             await stage.settle()
             first = show.puppet
             first.say(said, asked[0])
             await stage.settle()
             for name in asked:
-                client.fault(name, "Sys.ActorFault")
+                stage.fault(name, "Sys.ActorFault")
             assert first.terminated == 1
             await stage.wait(1001)
             assert show.puppet is not first
             # Nobody listens to the old one any more.
             first.reply(asked[0])
-            after = client.query("Cast.Echo")
+            after = stage.query("Cast.Echo")
             await stage.settle()
             show.puppet.reply(after)
             await stage.settle()
-            client.reply(after)
+            stage.reply(after)
 
         show.play(act)
 
     def test_an_error_it_reports_is_a_crash(self, show: Show) -> None:
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = [client.query("Cast.Echo") for _ in range(2)]
+            asked = [stage.query("Cast.Echo") for _ in range(2)]
             await stage.settle()
             show.puppet.dispatch_event(ErrorEvent(Boom("out of order"), asked[0]))
             await stage.settle()
             for name in asked:
-                assert "out of order" in client.fault(name, "Sys.ActorCrash").message
+                assert "out of order" in stage.fault(name, "Sys.ActorCrash").message
 
         show.play(act)
 
@@ -223,18 +216,15 @@ class TestFailures:
                 super().remove_event_listener(type, callback)
 
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = client.query("Cast.Echo")
+            asked = stage.query("Cast.Echo")
             await stage.settle()
             if part == "hear":
                 show.puppet.say(Do("x"), asked)
             elif part != "post_message":
                 show.puppet.dispatch_event(ErrorEvent(Boom("by wish"), asked))
             await stage.settle()
-            client.fault(asked, "Sys.ActorCrash")
-            ping = client.query("Syscall.Ping")
-            await stage.settle()
-            client.reply(ping)
+            stage.fault(asked, "Sys.ActorCrash")
+            await stage.reply_to("query", "Syscall.Ping")
             await stage.wait(1001)
             assert (await stage.health("Show")).state == "running"
 

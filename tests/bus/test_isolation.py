@@ -84,12 +84,11 @@ def test_each_subscriber_has_a_copy_of_its_own() -> None:
     seen: list[list[int]] = []
 
     async def act(stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Syscall.Subscribe", {"types": ["*"]})
+        stage.command("Syscall.Subscribe", {"types": ["*"]})
         await stage.bus.ask(Put(Box([1, 2])))
         await stage.settle()
         assert seen == [[1, 2]] * 3
-        assert client.events("Box.Boxed") == [{"box": {"items": [1, 2]}}]
+        assert stage.events("Box.Boxed") == [{"box": {"items": [1, 2]}}]
 
     play(act, Keeper, provide(Vandal, seen), provide(Other, seen), vandal(seen))
 

@@ -146,33 +146,29 @@ class TestGiving:
     @housed(Mortal)
     async def test_one_message_at_a_time_is_over_there(self, stage: Stage, house: House) -> None:
         seen = told(stage)
-        client = stage.connect()
-        names = [client.command("Cast.Wait", {"ms": 100, "what": str(each)}) for each in range(3)]
+        names = [stage.command("Cast.Wait", {"ms": 100, "what": str(each)}) for each in range(3)]
         await stage.settle()
         assert seen == ["wait 0"]
         house.last.kill()
         await stage.settle()
         # Only the one that it was at; the next incarnation has begun with the next.
-        assert "killed by SIGKILL" in client.fault(names[0], "Sys.ActorCrash").message
+        assert "killed by SIGKILL" in stage.fault(names[0], "Sys.ActorCrash").message
         assert seen == ["wait 0", "wait 1"]
         await stage.wait(300)
-        assert [client.reply(name) for name in names[1:]] == [{}, {}]
+        assert [stage.reply(name) for name in names[1:]] == [{}, {}]
         assert (await stage.health("Cast")).crashes == 1
 
     @housed(Listening)
     async def test_an_event_is_at_hand_until_its_handler_has_ended(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.event("Cast.Told", {"text": "slow"})
-        name = client.query("Listening.Heard")
+        stage.event("Cast.Told", {"text": "slow"})
+        name = stage.query("Listening.Heard")
         await stage.settle()
-        assert not client.is_answered(name)
+        assert not stage.is_answered(name)
         await stage.wait(100)
-        assert client.reply(name) == ["slow"]
+        assert stage.reply(name) == ["slow"]
         # One that dies over an event costs no request.
-        client.event("Cast.Told", {"text": "raise"})
-        name = client.query("Listening.Heard")
-        await stage.settle()
-        assert client.reply(name) == []
+        stage.event("Cast.Told", {"text": "raise"})
+        assert await stage.reply_to("query", "Listening.Heard") == []
         assert (await stage.stats()).sunk == 1
 
     @housed(Mortal)
@@ -185,10 +181,9 @@ class TestGiving:
     @housed(Mortal)
     async def test_what_it_has_said_before_it_fails_is_said(self, stage: Stage) -> None:
         seen = told(stage)
-        client = stage.connect()
-        name = client.command("Cast.Do", {"what": "raise"})
-        await stage.settle()
-        assert client.fault(name, "Sys.ActorCrash").message == "the handler of Cast failed: Boom: by wish"
+        assert (
+            await stage.fault_of("Sys.ActorCrash", "command", "Cast.Do", {"what": "raise"})
+        ).message == "the handler of Cast failed: Boom: by wish"
         assert seen == ["do raise"]
 
 
@@ -290,12 +285,11 @@ class TestAsking:
     @pytest.mark.guarantee("G153")
     @housed(Relaying, Player)
     async def test_and_so_is_what_it_has_asked_when_it_dies(self, stage: Stage, house: House) -> None:
-        client = stage.connect()
-        name = client.command("Relaying.Relay", {"ms": 1000})
+        name = stage.command("Relaying.Relay", {"ms": 1000})
         await stage.settle()
         house.last.kill()
         await stage.settle()
-        client.fault(name, "Sys.ActorCrash")
+        stage.fault(name, "Sys.ActorCrash")
         stats = await stage.stats()
         assert (stats.withdrawn, stats.in_flight) == (1, 0)
 
@@ -312,11 +306,11 @@ class TestAsking:
     async def test_where_there_is_no_room_it_is_told_so(self, stage: Stage) -> None:
         # One request of capabilities may be under way, and this one takes it.
         asking = asyncio.ensure_future(stage.bus.ask(Wait(ms=1000)))
-        client = stage.connect()
         await stage.settle()
-        name = client.command("Relaying.Relay", {"ms": 10})
-        await stage.settle()
-        assert "Sys.Overloaded" in client.fault(name, "Sys.Refused").message
+        assert (
+            "Sys.Overloaded"
+            in (await stage.fault_of("Sys.Refused", "command", "Relaying.Relay", {"ms": 10})).message
+        )
         await asking
 
 
@@ -371,10 +365,9 @@ class TestLater:
         assert seen == []
         await stage.wait(4)
         assert seen == [what]
-        client = stage.connect()
-        name = client.command("Relaying.Remind", {"ms": 100, "is_command": is_command, "dies": True})
+        name = stage.command("Relaying.Remind", {"ms": 100, "is_command": is_command, "dies": True})
         await stage.wait(50)
-        client.fault(name, "Sys.ActorCrash")
+        stage.fault(name, "Sys.ActorCrash")
         await stage.wait(48)
         assert seen == [what]
         await stage.wait(4)
@@ -402,10 +395,11 @@ class TestLater:
 
     @housed(Relaying)
     async def test_what_nobody_handles_is_refused_at_once(self, stage: Stage) -> None:
-        client = stage.connect()
-        name = client.command("Relaying.Remind", {"ms": 100, "is_command": True})
-        await stage.settle()
-        words = client.fault(name, "Sys.ActorCrash").message
+        words = (
+            await stage.fault_of(
+                "Sys.ActorCrash", "command", "Relaying.Remind", {"ms": 100, "is_command": True}
+            )
+        ).message
         assert (
             "InvalidArgumentError: Cast.Wait was not scheduled: no capability handles command Cast.Wait"
             in words
@@ -490,13 +484,12 @@ def worker(*, deaf: bool, cap: int | None = None) -> Contract:
 class TestWorkers:
     @housed(worker(deaf=True))
     async def test_what_it_was_given_it_owes(self, stage: Stage) -> None:
-        client = stage.connect()
-        names = [client.command("Post.Post") for _ in range(5)]
+        names = [stage.command("Post.Post") for _ in range(5)]
         await stage.settle()
-        name = client.command("Post.Post", {"what": "raise"})
+        name = stage.command("Post.Post", {"what": "raise"})
         await stage.settle()
         for each in (*names, name):
-            client.fault(each, "Sys.ActorCrash")
+            stage.fault(each, "Sys.ActorCrash")
         assert (await stage.health("Post")).crashes == 1
 
     @pytest.mark.parametrize("cap", [8, 70])
@@ -505,24 +498,21 @@ class TestWorkers:
         self, cap: int, is_near: bool
     ) -> None:
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            names = [client.command("Post.Post") for _ in range(cap)]
+            names = [stage.command("Post.Post") for _ in range(cap)]
             await stage.settle()
-            more = [client.command("Post.Post") for _ in range(cap)]
+            more = [stage.command("Post.Post") for _ in range(cap)]
             if is_near:
                 # They are not even handed over.
                 house.last.is_mute = True
             await stage.settle()
             for each in more:
-                client.fault(each, "Sys.Overloaded")
+                stage.fault(each, "Sys.Overloaded")
             if is_near:
                 house.last.is_mute = False
             await stage.wait(1010)
             for each in names:
-                client.fault(each, "Sys.Timeout")
-            name = client.command("Post.Post", {"what": "again"})
-            await stage.settle()
-            assert client.reply(name) == "again"
+                stage.fault(each, "Sys.Timeout")
+            assert await stage.reply_to("command", "Post.Post", {"what": "again"}) == "again"
 
         house = House(worker(deaf=True, cap=cap))
         if is_near:
@@ -536,40 +526,37 @@ class TestWorkers:
 class TestEnds:
     @housed(Mortal)
     async def test_what_cannot_be_read_ends_it(self, stage: Stage, house: House) -> None:
-        client = stage.connect()
-        name = client.command("Cast.Wait")
+        name = stage.command("Cast.Wait")
         await stage.settle()
         house.last.other.send(b"\xc1 this is nothing")
         await stage.wait(2000)
-        assert "has sent something that cannot be read" in client.fault(name, "Sys.ActorFault").message
+        assert "has sent something that cannot be read" in stage.fault(name, "Sys.ActorFault").message
         assert (await stage.bus.ask(Echo("next"))).text == "next"
 
     @housed(Mortal)
     async def test_one_that_is_silent_and_does_not_go_is_killed(self, stage: Stage, house: House) -> None:
-        client = stage.connect()
-        name = client.command("Cast.Wait", {"ms": 10_000})
+        name = stage.command("Cast.Wait", {"ms": 10_000})
         await stage.settle()
         first = house.last
         first.other.close()
         await stage.wait(900)
-        assert not client.is_answered(name)
+        assert not stage.is_answered(name)
         await stage.wait(200)
         assert first.how == "killed by SIGKILL"
-        client.fault(name, "Sys.ActorCrash")
+        stage.fault(name, "Sys.ActorCrash")
 
     @housed(Mortal)
     async def test_a_process_that_has_ended_is_over_even_if_its_socket_is_still_open(
         self, stage: Stage, house: House, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        client = stage.connect()
-        name = client.command("Cast.Wait", {"ms": 10_000})
+        name = stage.command("Cast.Wait", {"ms": 10_000})
         await stage.settle()
         first = house.last
         # A process that it has forked has the socket too.
         monkeypatch.setattr(first.other, "close", lambda: None)
         first.kill()
         await stage.settle()
-        assert "killed by SIGKILL" in client.fault(name, "Sys.ActorCrash").message
+        assert "killed by SIGKILL" in stage.fault(name, "Sys.ActorCrash").message
         first.near.hang_up()
 
     def test_one_that_cannot_be_linked_is_killed(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -685,10 +672,9 @@ class TestEnds:
 
     @housed(Mortal)
     async def test_a_late_answer_is_counted_and_no_more(self, stage: Stage) -> None:
-        client = stage.connect()
-        name = client.command("Cast.Wait", {"ms": 100}, timeout=50)
+        name = stage.command("Cast.Wait", {"ms": 100}, timeout=50)
         await stage.wait(200)
-        client.fault(name, "Sys.Timeout")
+        stage.fault(name, "Sys.Timeout")
         assert (await stage.stats()).late == 1
 
 

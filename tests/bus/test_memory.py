@@ -44,34 +44,31 @@ class TestValues:
 
     @staged(Memory)
     async def test_the_wire_says_no_more_than_it_must(self, stage: Stage) -> None:
-        client = stage.connect()
         set_, get = (
-            client.command("Memory.Set", {"key": "a", "value": 1}),
-            client.query("Memory.Get", {"key": "a"}),
+            stage.command("Memory.Set", {"key": "a", "value": 1}),
+            stage.query("Memory.Get", {"key": "a"}),
         )
-        missing = client.query("Memory.Get", {"key": "b"})
+        missing = stage.query("Memory.Get", {"key": "b"})
         await stage.settle()
-        assert client.reply(set_) == {}
-        assert client.reply(get) == {"value": 1}
-        assert client.reply(missing) == {"value": None, "found": False}
+        assert stage.reply(set_) == {}
+        assert stage.reply(get) == {"value": 1}
+        assert stage.reply(missing) == {"value": None, "found": False}
 
     @staged(Memory)
     async def test_a_change_is_told(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Syscall.Subscribe", {"types": ["Memory.Changed"]})
-        client.command("Memory.Set", {"key": "a", "value": [1]})
-        client.command("Memory.Delete", {"key": "a"})
-        client.command("Memory.Delete", {"key": "a"})
+        stage.command("Syscall.Subscribe", {"types": ["Memory.Changed"]})
+        stage.command("Memory.Set", {"key": "a", "value": [1]})
+        stage.command("Memory.Delete", {"key": "a"})
+        stage.command("Memory.Delete", {"key": "a"})
         await stage.settle()
-        assert client.events() == [{"key": "a", "value": [1]}, {"key": "a", "deleted": True}]
+        assert stage.events() == [{"key": "a", "value": [1]}, {"key": "a", "deleted": True}]
 
     @pytest.mark.parametrize("key", ["", "x" * 1001])
     @staged(Memory)
     async def test_a_key_that_is_none_is_refused(self, stage: Stage, key: str) -> None:
-        client = stage.connect()
-        asked = client.command("Memory.Set", {"key": key, "value": 1})
-        await stage.settle()
-        assert client.fault(asked, "Sys.SchemaError").path == "$.data.key"
+        assert (
+            await stage.fault_of("Sys.SchemaError", "command", "Memory.Set", {"key": key, "value": 1})
+        ).path == "$.data.key"
 
     @staged(provide(Memory, max_keys=2))
     async def test_there_is_an_end_to_it(self, stage: Stage) -> None:

@@ -111,10 +111,9 @@ def placed(kind: type[Capability], is_isolated: bool) -> Any:
 @both_places
 def test_by_default_the_handler_runs_on(is_isolated: bool) -> None:
     async def act(stage: Stage) -> None:
-        client = stage.connect()
-        asked = client.query("Tool.Work", {"text": "a"}, timeout=100)
+        asked = stage.query("Tool.Work", {"text": "a"}, timeout=100)
         await stage.wait(2000)
-        client.fault(asked, "Sys.Timeout")
+        stage.fault(asked, "Sys.Timeout")
         assert Tool.ended == ["done a"]
         assert (await stage.stats()).late == 1
 
@@ -128,12 +127,11 @@ class TestCancel:
         self, is_isolated: bool
     ) -> None:
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            first = client.query("Tool.Work", {"text": "a", "ms": 60_000}, timeout=100)
-            second = client.query("Tool.Work", {"text": "b", "ms": 10})
+            first = stage.query("Tool.Work", {"text": "a", "ms": 60_000}, timeout=100)
+            second = stage.query("Tool.Work", {"text": "b", "ms": 10})
             await stage.wait(200)
-            client.fault(first, "Sys.Timeout")
-            assert client.reply(second) == "b"
+            stage.fault(first, "Sys.Timeout")
+            assert stage.reply(second) == "b"
             assert Tool.ended == ["cancelled a", "done b"]
             health = await stage.health("Tool")
             assert (health.state, health.crashes) == ("running", 0)
@@ -142,20 +140,18 @@ class TestCancel:
 
     @staged(SeveralCancelling)
     async def test_other_handlers_run_on(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.query("Tool.Work", {"text": "a", "ms": 60_000}, timeout=100)
-        other = client.query("Tool.Work", {"text": "b", "ms": 300})
+        stage.query("Tool.Work", {"text": "a", "ms": 60_000}, timeout=100)
+        other = stage.query("Tool.Work", {"text": "b", "ms": 300})
         await stage.wait(400)
-        assert client.reply(other) == "b"
+        assert stage.reply(other) == "b"
         assert Tool.ended == ["cancelled a", "done b"]
 
     @both_places
     def test_an_answer_after_the_cancellation_is_late(self, is_isolated: bool) -> None:
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = client.query("Tool.Work", {"ms": 60_000, "at_cancel": "return"}, timeout=100)
+            asked = stage.query("Tool.Work", {"ms": 60_000, "at_cancel": "return"}, timeout=100)
             await stage.wait(200)
-            client.fault(asked, "Sys.Timeout")
+            stage.fault(asked, "Sys.Timeout")
             assert (await stage.stats()).late == 1
 
         play(act, placed(Cancelling, is_isolated))
@@ -163,10 +159,9 @@ class TestCancel:
     @both_places
     def test_another_exception_is_a_failure(self, is_isolated: bool) -> None:
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = client.query("Tool.Work", {"ms": 60_000, "at_cancel": "raise"}, timeout=100)
+            asked = stage.query("Tool.Work", {"ms": 60_000, "at_cancel": "raise"}, timeout=100)
             await stage.wait(3000)
-            client.fault(asked, "Sys.Timeout")
+            stage.fault(asked, "Sys.Timeout")
             health = await stage.health("Tool")
             assert (health.crashes, health.restarts) == (1, 1)
 
@@ -190,11 +185,10 @@ class TestCancel:
     @both_places
     def test_a_request_that_has_not_begun_cancels_nothing(self, is_isolated: bool) -> None:
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            first = client.query("Tool.Work", {"text": "a", "ms": 500})
-            client.query("Tool.Work", {"text": "b"}, timeout=100)
+            first = stage.query("Tool.Work", {"text": "a", "ms": 500})
+            stage.query("Tool.Work", {"text": "b"}, timeout=100)
             await stage.wait(600)
-            assert client.reply(first) == "a"
+            assert stage.reply(first) == "a"
             assert Tool.ended == ["done a"]
 
         play(act, placed(Cancelling, is_isolated))
@@ -225,18 +219,18 @@ class TestDisconnect:
         play(act, placed(kind, is_isolated))
 
     @pytest.mark.parametrize("kind", [Tool, Killing])
-    def test_without_the_declaration_they_run_to_their_end(self, kind: type[Capability]) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.query("Tool.Work", {"text": "a", "ms": 500})
-            await stage.wait(10)
-            client.close()
-            await stage.wait(1000)
-            assert Tool.ended == ["done a"]
-            stats = await stage.stats()
-            assert (stats.withdrawn, stats.abandoned) == (0, 1)
-
-        play(act, kind)
+    @staged("kind")
+    async def test_without_the_declaration_they_run_to_their_end(
+        self, stage: Stage, kind: type[Capability]
+    ) -> None:
+        client = stage.connect()
+        client.query("Tool.Work", {"text": "a", "ms": 500})
+        await stage.wait(10)
+        client.close()
+        await stage.wait(1000)
+        assert Tool.ended == ["done a"]
+        stats = await stage.stats()
+        assert (stats.withdrawn, stats.abandoned) == (0, 1)
 
     @staged(Doer)
     async def test_a_request_that_another_client_has_joined_runs_on(self, stage: Stage) -> None:
@@ -285,13 +279,12 @@ class TestKill:
     @both_places
     def test_the_incarnation_is_killed_and_the_next_one_handles_what_waits(self, is_isolated: bool) -> None:
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            first = client.query("Tool.Work", {"text": "a", "ms": 60_000}, timeout=100)
-            second = client.query("Tool.Work", {"text": "b", "ms": 10})
+            first = stage.query("Tool.Work", {"text": "a", "ms": 60_000}, timeout=100)
+            second = stage.query("Tool.Work", {"text": "b", "ms": 10})
             await stage.wait(150)
-            client.fault(first, "Sys.Timeout")
+            stage.fault(first, "Sys.Timeout")
             await stage.wait(3000)
-            assert client.reply(second) == "b"
+            assert stage.reply(second) == "b"
             health = await stage.health("Tool")
             assert (health.crashes, health.restarts) == (1, 1)
             assert health.last_fault is not None
@@ -302,9 +295,8 @@ class TestKill:
 
     @staged(Killing)
     async def test_a_request_that_has_not_begun_kills_nothing(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.query("Tool.Work", {"text": "a", "ms": 500})
-        client.query("Tool.Work", {"text": "b"}, timeout=100)
+        stage.query("Tool.Work", {"text": "a", "ms": 500})
+        stage.query("Tool.Work", {"text": "b"}, timeout=100)
         await stage.wait(600)
         assert (await stage.health("Tool")).crashes == 0
 

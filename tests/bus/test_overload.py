@@ -44,42 +44,39 @@ class Stuck(Capability):
 class TestFullMailbox:
     @staged(Small, hold_timeout=0)
     async def test_one_more_than_there_is_room_for_is_overloaded_at_once(self, stage: Stage) -> None:
-        client = stage.connect()
-        held = client.command("Cast.Wait", {"ms": 100})
+        held = stage.command("Cast.Wait", {"ms": 100})
         await stage.settle()
-        waiting = [client.query("Cast.Echo") for _ in range(8)]
-        more = [client.query("Cast.Echo") for _ in range(3)]
+        waiting = [stage.query("Cast.Echo") for _ in range(8)]
+        more = [stage.query("Cast.Echo") for _ in range(3)]
         await stage.settle()
         for name in more:
-            fault = client.fault(name, "Sys.Overloaded")
+            fault = stage.fault(name, "Sys.Overloaded")
             assert fault.retryable
             assert fault.capability_id == "Cast"
-        assert not any(client.is_answered(name) for name in [held, *waiting])
+        assert not any(stage.is_answered(name) for name in [held, *waiting])
         await stage.wait(200)
-        assert {client.answer(name).kind for name in [held, *waiting]} == {"reply"}
+        assert {stage.answer(name).kind for name in [held, *waiting]} == {"reply"}
 
     @staged(Slow)
     async def test_an_event_for_it_is_a_dead_letter_and_counted(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.event("Cast.Told", {"text": "hold"})
+        stage.event("Cast.Told", {"text": "hold"})
         await stage.settle()
         for _ in range(10):
-            client.event("Cast.Told", {"text": ""})
+            stage.event("Cast.Told", {"text": ""})
         await stage.settle()
         stats = await stage.stats()
         assert (stats.deliveries, stats.undelivered) == (9, 2)
 
     @staged(Small, hold_timeout=0)
     async def test_while_there_is_nobody_no_more_may_wait(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Cast.Do", {"what": "raise"})
+        stage.command("Cast.Do", {"what": "raise"})
         await stage.settle()
-        waiting = [client.query("Cast.Echo") for _ in range(10)]
+        waiting = [stage.query("Cast.Echo") for _ in range(10)]
         await stage.settle()
-        assert [client.is_answered(name) for name in waiting] == [False] * 8 + [True] * 2
-        client.fault(waiting[-1], "Sys.Overloaded")
+        assert [stage.is_answered(name) for name in waiting] == [False] * 8 + [True] * 2
+        stage.fault(waiting[-1], "Sys.Overloaded")
         await stage.wait(1100)
-        assert {client.answer(name).kind for name in waiting[:8]} == {"reply"}
+        assert {stage.answer(name).kind for name in waiting[:8]} == {"reply"}
 
 
 @pytest.mark.spec("C30")
@@ -156,9 +153,9 @@ class TestCredit:
         for _ in range(20):
             greedy.command("Cast.Do", timeout=86_400_000)
         await stage.settle()
-        asked = operator.query("Syscall.Health")
-        await stage.settle()
-        assert operator.reply(asked)["capabilities"]["Stuck"]["at"] == "Cast.Do"
+        assert (await operator.reply_to("query", "Syscall.Health"))["capabilities"]["Stuck"][
+            "at"
+        ] == "Cast.Do"
 
     @staged(Player, max_in_flight=2)
     async def test_events_need_credit_as_well(self, stage: Stage) -> None:
@@ -172,9 +169,8 @@ class TestCredit:
 
     @staged(Player, max_in_flight=2)
     async def test_capabilities_have_a_purse_of_their_own(self, stage: Stage) -> None:
-        client = stage.connect()
         for _ in range(5):
-            client.command("Cast.Wait", {"ms": 1000})
+            stage.command("Cast.Wait", {"ms": 1000})
         await stage.settle()
         assert (await stage.bus.ask(Echo("x"), timeout=10)).text == "x"
 
@@ -250,9 +246,7 @@ class TestSlowListeners:
     async def test_answers_are_never_dropped(self, stage: Stage) -> None:
         slow = stage.connect()
         slow.is_writable = False
-        asked = slow.query("Cast.Echo")
-        await stage.settle()
-        slow.reply(asked)
+        await slow.reply_to("query", "Cast.Echo")
 
 
 class Flooding(Capability):
@@ -269,10 +263,5 @@ class Flooding(Capability):
 class TestFlood:
     @staged(Flooding, max_inside=10)
     async def test_a_handler_that_emits_without_end_costs_one_request(self, stage: Stage) -> None:
-        client = stage.connect()
-        asked = client.command("Cast.Do")
-        await stage.settle()
-        assert "max_inside" in client.fault(asked, "Sys.Refused").message
-        ping = client.query("Syscall.Ping")
-        await stage.settle()
-        client.reply(ping)
+        assert "max_inside" in (await stage.fault_of("Sys.Refused", "command", "Cast.Do")).message
+        await stage.reply_to("query", "Syscall.Ping")

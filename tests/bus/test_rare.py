@@ -150,18 +150,14 @@ class TestExits:
     @pytest.mark.guarantee("G74", "G80")
     @staged(Exits)
     async def test_a_handler_that_exits_is_a_crash_of_its_capability(self, stage: Stage) -> None:
-        client = stage.connect()
-        for asked in (client.command("Cast.Do"), client.query("Cast.Echo")):
+        for asked in (stage.command("Cast.Do"), stage.query("Cast.Echo")):
             await stage.settle()
-            assert "sys.exit" in client.fault(asked, "Sys.ActorCrash").message
+            assert "sys.exit" in stage.fault(asked, "Sys.ActorCrash").message
         assert (await stage.health("Exits")).restarts == 2
 
     @staged(Contract(id="Exits", description="Exits.", inbound=Do, spawn=lambda: exits))
     async def test_so_is_a_function(self, stage: Stage) -> None:
-        client = stage.connect()
-        asked = client.command("Cast.Do")
-        await stage.settle()
-        assert "sys.exit(5)" in client.fault(asked, "Sys.ActorCrash").message
+        assert "sys.exit(5)" in (await stage.fault_of("Sys.ActorCrash", "command", "Cast.Do")).message
 
 
 class TestWorkers:
@@ -181,12 +177,11 @@ class TestWorkers:
         )
 
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = [client.command("Cast.Do") for _ in range(20)]
+            asked = [stage.command("Cast.Do") for _ in range(20)]
             for _ in range(20):
-                client.event("Cast.Told")
+                stage.event("Cast.Told")
             await stage.settle()
-            client.fault(asked[-1], "Sys.Overloaded")
+            stage.fault(asked[-1], "Sys.Overloaded")
             assert (await stage.stats()).undelivered > 0
             assert stage.node._router.slots["Slow"].is_busy
             gate.set()
@@ -204,10 +199,10 @@ class TestWorkers:
                 pass
 
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = client.command("Cast.Do")
-            await stage.settle()
-            assert "is no reply to Cast.Do" in client.fault(asked, "Sys.ActorFault").message
+            assert (
+                "is no reply to Cast.Do"
+                in (await stage.fault_of("Sys.ActorFault", "command", "Cast.Do")).message
+            )
 
         play(
             act, Contract(id="Confused", description="Is.", inbound=Do | Echo, outbound=None, spawn=Confused)
@@ -268,20 +263,16 @@ class Painter(Capability):
 class TestShapes:
     @staged(Painter)
     async def test_any_exception_of_an_envelope_is_a_schema_error(self, stage: Stage) -> None:
-        client = stage.connect()
         for _ in range(5):
-            asked = client.command("Painter.Keep", {"color": "red"})
-            await stage.settle()
-            client.fault(asked, "Sys.SchemaError")
+            await stage.fault_of("Sys.SchemaError", "command", "Painter.Keep", {"color": "red"})
         assert (await stage.health("Painter")).crashes == 0
 
     @staged(Shaped)
     async def test_a_check_of_the_envelopes_own_is_a_schema_error(self, stage: Stage) -> None:
-        client = stage.connect()
-        good, bad = client.command("Shaped.Go", {"a": 1, "b": 2}), client.command("Shaped.Go", {"bad": 1})
+        good, bad = stage.command("Shaped.Go", {"a": 1, "b": 2}), stage.command("Shaped.Go", {"bad": 1})
         await stage.settle()
-        assert bytes(client.answer(good).data) == b"3"
-        client.fault(bad, "Sys.SchemaError")
+        assert bytes(stage.answer(good).data) == b"3"
+        stage.fault(bad, "Sys.SchemaError")
         assert (await stage.health("Shaped")).crashes == 0
 
 
@@ -300,11 +291,10 @@ class TestLife:
     async def test_a_restart_that_is_faster_than_the_router_costs_nobody_his_answer(
         self, stage: Stage
     ) -> None:
-        client = stage.connect()
-        asked = [client.command("Cast.Do") for _ in range(20)]
+        asked = [stage.command("Cast.Do") for _ in range(20)]
         await stage.wait(100)
         for name in asked:
-            client.fault(name, "Sys.ActorCrash")
+            stage.fault(name, "Sys.ActorCrash")
 
     def test_a_node_whose_router_fails_ends_and_says_so(self, bandstand_clock: VirtualClock) -> None:
         async def main() -> None:
@@ -375,16 +365,15 @@ class TestEvents:
 
     @staged(Memory)
     async def test_types_that_clients_make_up_are_not_remembered_for_ever(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Syscall.Subscribe", {"types": ["*"]})
+        stage.command("Syscall.Subscribe", {"types": ["*"]})
         await stage.settle()
         for number in range(5000):
-            client.event(f"Made.Up{number}")
+            stage.event(f"Made.Up{number}")
             if number % 1000 == 0:
                 await stage.settle()
         await stage.settle()
         assert len(stage.node._fanout._listeners_by_type) <= 4096
-        assert len(client.events()) >= 5000
+        assert len(stage.events()) >= 5000
 
 
 @pytest.mark.parametrize("number", ["1e99999999999999999999", "1e500", "NaN", "1.5", "1e999999999"])

@@ -151,7 +151,6 @@ class TestTheSameAgain:
     @staged(Player)
     async def test_a_scheduled_message_is_sent_as_often_as_it_was_scheduled(self, stage: Stage) -> None:
         begun = told(stage)
-        client = stage.connect()
         inner = {
             "kind": "command",
             "type": "Cast.Do",
@@ -159,16 +158,16 @@ class TestTheSameAgain:
             "metadata": {"id": "x", "timestamp": 0},
         }
         schedules = [
-            client.command("Timer.Schedule", {"delay": delay, "message": inner}) for delay in (10, 10, 20)
+            stage.command("Timer.Schedule", {"delay": delay, "message": inner}) for delay in (10, 10, 20)
         ]
         sent = watch(stage, "Cast.Do")
         await stage.wait(50)
-        assert len(client.answers("x")) == 3
+        assert len(stage.answers("x")) == 3
         assert begun.count("do emit") == 3
         assert [each.metadata.causation for each in sent if each.kind == "command"] == schedules
         # A schedule that is repeated is made once, as every command is.
         for _ in range(2):
-            client.command("Timer.Schedule", {"delay": 10, "message": inner}, name="s")
+            stage.command("Timer.Schedule", {"delay": 10, "message": inner}, name="s")
         await stage.wait(50)
         assert begun.count("do emit") == 4
         stats = await stage.stats()
@@ -243,13 +242,12 @@ class TestOtherContent:
 
     @staged(Player)
     async def test_time_correlation_and_spelling_are_no_content(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Cast.Wait", Raw(b'{"ms":1,"what":"a"}'), name="x", timeout=500)
-        client.command(
+        stage.command("Cast.Wait", Raw(b'{"ms":1,"what":"a"}'), name="x", timeout=500)
+        stage.command(
             "Cast.Wait", Raw(b'{"what": "\\u0061", "ms": 1}'), name="x", timeout=900, correlation="c"
         )
         await stage.wait(10)
-        assert [each.kind for each in client.answers("x")] == ["reply", "reply"]
+        assert [each.kind for each in stage.answers("x")] == ["reply", "reply"]
 
     @given(one=st.binary(max_size=8), two=st.binary(max_size=8))
     def test_whatever_it_is_it_can_be_compared(self, one: bytes, two: bytes) -> None:
@@ -330,31 +328,29 @@ class TestNotRemembered:
 
     @staged(Anew)
     async def test_a_query_unless_its_class_says_so(self, stage: Stage) -> None:
-        client = stage.connect()
         for text in ("a", "a", "b"):
-            client.query("Cast.Twice", {"text": text}, name="x")
-        client.query("Cast.Kept", {"text": "c"}, name="x")
+            stage.query("Cast.Twice", {"text": text}, name="x")
+        stage.query("Cast.Kept", {"text": "c"}, name="x")
         await stage.settle()
-        replies = [each.type for each in client.answers("x")]
+        replies = [each.type for each in stage.answers("x")]
         assert replies == ["Cast.Twice"] * 3 + ["Cast.Kept"]
-        client.query("Cast.Twice", name="x")
-        client.query("Cast.Kept", {"text": "other"}, name="x")
+        stage.query("Cast.Twice", name="x")
+        stage.query("Cast.Kept", {"text": "other"}, name="x")
         await stage.settle()
-        assert sorted(each.type for each in client.answers("x")[4:]) == ["Cast.Twice", "Sys.Conflict"]
+        assert sorted(each.type for each in stage.answers("x")[4:]) == ["Cast.Twice", "Sys.Conflict"]
         assert (await stage.stats()).in_flight == 0
 
     @pytest.mark.guarantee("G309")
     @staged(Anew, Memory)
     async def test_a_query_shows_what_is_there_now(self, stage: Stage) -> None:
-        client = stage.connect()
         for value in (1, 2):
-            client.command("Memory.Set", {"key": "k", "value": value})
-            client.query("Memory.Get", {"key": "k"}, name="1")
-            client.query("Cast.Kept", name="kept")
+            stage.command("Memory.Set", {"key": "k", "value": value})
+            stage.query("Memory.Get", {"key": "k"}, name="1")
+            stage.query("Cast.Kept", name="kept")
             await stage.settle()
-        values = [msgspec.json.decode(each.data)["value"] for each in client.answers("1")]
+        values = [msgspec.json.decode(each.data)["value"] for each in stage.answers("1")]
         assert values == [1, 2]
-        kept = [msgspec.json.decode(each.data)["text"] for each in client.answers("kept")]
+        kept = [msgspec.json.decode(each.data)["text"] for each in stage.answers("kept")]
         assert kept == ["1", "1"]
 
     @pytest.mark.guarantee("G309")
@@ -461,9 +457,8 @@ class TestBounds:
     @staged(Player, remember_count=3)
     async def test_only_so_many_are_and_the_oldest_is_forgotten_first(self, stage: Stage) -> None:
         begun = told(stage)
-        client = stage.connect()
         for name in "abcdbcda":
-            client.command("Cast.Do", {"what": name}, name=name)
+            stage.command("Cast.Do", {"what": name}, name=name)
             await stage.settle()
         assert [text for text in begun if text != "emitted"] == [f"do {name}" for name in "abcda"]
         stats = await stage.node.bus.ask(StatsQuery())
@@ -471,18 +466,17 @@ class TestBounds:
 
     @staged(Anew, remember_bytes=1000)
     async def test_only_so_many_bytes_are(self, stage: Stage) -> None:
-        client = stage.connect()
         for number in range(10):
-            client.query("Cast.Kept", {"text": "x" * 100}, name=f"q{number}")
+            stage.query("Cast.Kept", {"text": "x" * 100}, name=f"q{number}")
             await stage.settle()
             assert (await stage.node.bus.ask(StatsQuery())).remembered.bytes <= 1000
-        client.query("Cast.Kept", {"text": "x" * 1000}, name="large")
+        stage.query("Cast.Kept", {"text": "x" * 1000}, name="large")
         await stage.settle()
         remembered = (await stage.node.bus.ask(StatsQuery())).remembered
         assert 0 < remembered.bytes <= 1000
-        client.query("Cast.Kept", {"text": "y"}, name="large")
+        stage.query("Cast.Kept", {"text": "y"}, name="large")
         await stage.settle()
-        assert [each.kind for each in client.answers("large")] == ["reply", "reply"]
+        assert [each.kind for each in stage.answers("large")] == ["reply", "reply"]
 
     @staged(Player)
     async def test_what_capabilities_ask_is_not_remembered(self, stage: Stage) -> None:

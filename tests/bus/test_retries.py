@@ -103,13 +103,12 @@ def show(act: Any, score: Score | None = None, **fields: Any) -> Score:
 class TestTryingAgain:
     def test_what_fails_at_first_is_answered_in_the_end(self) -> None:
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Hard.Try", {"fails": 2}, name="x")
+            stage.command("Hard.Try", {"fails": 2}, name="x")
             await stage.wait(50)
             stats = await stage.node.bus.ask(StatsQuery())
             assert (stats.timers.retry, stats.timers.timeout, stats.requests.retries) == (1, 2, 1)
             await stage.wait(400)
-            assert client.reply("x") == {"times": 3}
+            assert stage.reply("x") == {"times": 3}
             stats = await stage.node.bus.ask(StatsQuery())
             assert (stats.timers.retry, stats.requests.retries, stats.requests.crashes) == (0, 2, 2)
             assert stats.requests.failed == {}
@@ -120,14 +119,13 @@ class TestTryingAgain:
 
     def test_never_early_and_with_growing_delays(self) -> None:
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Hard.Try", {"fails": 9}, name="x")
+            stage.command("Hard.Try", {"fails": 9}, name="x")
             counts: list[int] = []
             for ms in (99, 3, 197, 6, 390, 20):
                 await stage.wait(ms)
                 counts.append(len(score.tried))
             assert counts == [1, 2, 2, 3, 3, 4]
-            fault = client.fault("x", "Sys.ActorCrash")
+            fault = stage.fault("x", "Sys.ActorCrash")
             assert "again" in fault.message
 
         score = Score()
@@ -136,38 +134,35 @@ class TestTryingAgain:
 
     def test_none_without_a_declaration_and_no_refusal(self) -> None:
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Hard.Once", {"fails": 1}, name="x")
+            stage.command("Hard.Once", {"fails": 1}, name="x")
             await stage.wait(100)
-            client.fault("x", "Sys.ActorCrash")
-            client.command("Hard.Try", {"fails": 77}, name="y")
+            stage.fault("x", "Sys.ActorCrash")
+            stage.command("Hard.Try", {"fails": 77}, name="y")
             await stage.wait(100)
-            client.fault("y", "Sys.Refused")
+            stage.fault("y", "Sys.Refused")
             assert (await stage.stats()).retries == 0
 
         show(act)
 
     def test_only_after_the_errors_it_names(self) -> None:
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Hard.Fault", {"fails": 1}, name="x")
+            stage.command("Hard.Fault", {"fails": 1}, name="x")
             await stage.wait(300)
-            assert client.reply("x") == {"times": 2}
+            assert stage.reply("x") == {"times": 2}
 
         show(act)
 
     def test_an_overload_is_waited_for(self) -> None:
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Hard.Hold", {"ms": 150})
+            stage.command("Hard.Hold", {"ms": 150})
             await stage.settle()
             for _ in range(8):
-                client.command("Hard.Once", {"fails": 0})
-            client.command("Hard.Try", {"fails": 0}, name="x")
+                stage.command("Hard.Once", {"fails": 0})
+            stage.command("Hard.Try", {"fails": 0}, name="x")
             await stage.wait(120)
-            assert not client.is_answered("x")
+            assert not stage.is_answered("x")
             await stage.wait(400)
-            assert client.reply("x") == {"times": 9}
+            assert stage.reply("x") == {"times": 9}
             assert (await stage.stats()).retries == 2
 
         show(act, hold_timeout=0)
@@ -179,18 +174,17 @@ class TestTryingAgain:
             restarts = RestartLimits(max_restarts=0, backoff=Backoff(initial=0.001, maximum=0.001))
 
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Hard.Once", {"fails": 1})
+            stage.command("Hard.Once", {"fails": 1})
             await stage.settle()
-            client.command("Hard.Fault", {"fails": 0}, name="x")
-            client.command("Hard.Try", {"fails": 0}, name="y")
+            stage.command("Hard.Fault", {"fails": 0}, name="x")
+            stage.command("Hard.Try", {"fails": 0}, name="y")
             await stage.wait(50)
-            client.fault("y", "Sys.Unhealthy")
-            assert not client.is_answered("x")
-            reset = client.command("Syscall.Reset", {"capability": "Brittle"})
+            stage.fault("y", "Sys.Unhealthy")
+            assert not stage.is_answered("x")
+            reset = stage.command("Syscall.Reset", {"capability": "Brittle"})
             await stage.wait(200)
-            client.reply(reset)
-            assert client.answer("x").kind == "reply"
+            stage.reply(reset)
+            assert stage.answer("x").kind == "reply"
 
         play(act, provide(Brittle, Score()))
 
@@ -201,14 +195,13 @@ class TestTryingAgain:
             restarts = RestartLimits(max_restarts=1, backoff=Backoff(initial=0.001, maximum=0.001))
 
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Hard.Try", {"fails": 9}, name="x")
+            stage.command("Hard.Try", {"fails": 9}, name="x")
             await stage.wait(50)
-            client.command("Hard.Once", {"fails": 9})
+            stage.command("Hard.Once", {"fails": 9})
             await stage.wait(40)
-            assert not client.is_answered("x")
+            assert not stage.is_answered("x")
             await stage.wait(100)
-            client.fault("x", "Sys.Unhealthy")
+            stage.fault("x", "Sys.Unhealthy")
             assert (await stage.stats()).is_balanced
 
         play(act, provide(Brittle, Score()))
@@ -229,13 +222,12 @@ class TestTryingAgain:
 class TestTheFirstDeadline:
     def test_an_attempt_that_would_come_after_it_is_not_waited_for(self) -> None:
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Hard.Try", {"fails": 9}, name="x", timeout=250)
+            stage.command("Hard.Try", {"fails": 9}, name="x", timeout=250)
             await stage.wait(90)
-            assert not client.is_answered("x")
+            assert not stage.is_answered("x")
             await stage.wait(20)
             # The next would be at 300 ms: so this is the answer, long before the deadline.
-            client.fault("x", "Sys.ActorCrash")
+            stage.fault("x", "Sys.ActorCrash")
 
         assert len(show(act).tried) == 2
 
@@ -246,10 +238,9 @@ class TestTheFirstDeadline:
             restarts = RestartLimits(max_restarts=100, backoff=Backoff(initial=5, maximum=5))
 
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Hard.Try", {"fails": 9}, name="x", timeout=1000)
+            stage.command("Hard.Try", {"fails": 9}, name="x", timeout=1000)
             await stage.wait(1010)
-            client.fault("x", "Sys.Timeout")
+            stage.fault("x", "Sys.Timeout")
             stats = await stage.node.bus.ask(StatsQuery())
             assert (stats.timers.retry, stats.timers.timeout) == (0, 1)
 
@@ -314,10 +305,9 @@ class TestDeclaring:
         )
 
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Hard.Once", {"fails": 0}, name="x")
+            stage.command("Hard.Once", {"fails": 0}, name="x")
             await stage.wait(200)
-            assert client.reply("x") == {"times": 2}
+            assert stage.reply("x") == {"times": 2}
 
         play(act, contract)
 

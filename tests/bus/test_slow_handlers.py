@@ -95,8 +95,7 @@ def test_answers_go_out_while_others_still_wait() -> None:
     hall = Hall()
 
     async def act(stage: Stage) -> None:
-        client = stage.connect()
-        asked = [client.command("Slow.Work", name=f"work-{number}") for number in range(20)]
+        asked = [stage.command("Slow.Work", name=f"work-{number}") for number in range(20)]
         counts: list[int] = []
 
         def look(frame: object, _destination: str) -> None:
@@ -104,7 +103,7 @@ def test_answers_go_out_while_others_still_wait() -> None:
 
         stage.node.tap(look)
         await stage.wait(5000)
-        assert [client.is_answered(name) for name in asked] == [True] * 20
+        assert [stage.is_answered(name) for name in asked] == [True] * 20
         # Twenty requests and twenty answers have passed; each answer before the second handler after it had begun.
         answers = counts[-20:]
         assert all(begun <= number + 2 for number, begun in enumerate(answers))
@@ -116,11 +115,10 @@ def test_an_answer_that_waits_for_the_router_when_the_deadline_fires_is_delivere
     hall = Hall()
 
     async def act(stage: Stage) -> None:
-        client = stage.connect()
         # The deadline passes while the handler runs, and is due in the tick in which the router finds the answer.
-        asked = client.command("Slow.Work", {"ms": 60}, timeout=50)
+        asked = stage.command("Slow.Work", {"ms": 60}, timeout=50)
         await stage.wait(1000)
-        client.reply(asked)
+        stage.reply(asked)
         stats = await stage.stats()
         assert (stats.answered, stats.late) == (1, 0)
 
@@ -131,14 +129,13 @@ def test_a_capability_that_was_quick_and_becomes_slow_still_answers_in_time() ->
     hall = Hall()
 
     async def act(stage: Stage) -> None:
-        client = stage.connect()
         for _ in range(200):
-            client.command("Slow.Work", {"ms": 0})
+            stage.command("Slow.Work", {"ms": 0})
         await stage.wait(100)
-        asked = [client.command("Slow.Work", {"ms": 95}, timeout=1000) for _ in range(20)]
+        asked = [stage.command("Slow.Work", {"ms": 95}, timeout=1000) for _ in range(20)]
         hall.begun.clear()
         await stage.wait(5000)
-        kinds = [client.answer(name).kind for name in asked]
+        kinds = [stage.answer(name).kind for name in asked]
         assert kinds == ["reply"] * 11 + ["error"] * 9
         assert len(hall.begun) == 11
 

@@ -41,9 +41,7 @@ class Ear(Capability):
 
 
 async def traced(stage: Stage, client: ScriptedLine, name: str, **more: Any) -> Any:
-    asked = client.query("Syscall.Trace", {"id": name, **more})
-    await stage.settle()
-    return client.reply(asked)
+    return await client.reply_to("query", "Syscall.Trace", {"id": name, **more})
 
 
 def drawn(step: Any) -> Any:
@@ -140,10 +138,9 @@ class TestTheTree:
                 raise OSError("disk")
 
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = client.query("Syscall.Trace", {"id": "x"})
-            await stage.settle()
-            assert "disk" in client.fault(asked, "Sys.Refused").message
+            assert (
+                "disk" in (await stage.fault_of("Sys.Refused", "query", "Syscall.Trace", {"id": "x"})).message
+            )
 
         play(act, log=Broken())
 

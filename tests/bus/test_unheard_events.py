@@ -60,10 +60,9 @@ def test_the_log_names_the_capability_and_the_type_and_a_similar_type(
     caplog: pytest.LogCaptureFixture, is_isolated: bool
 ) -> None:
     async def act(stage: Stage) -> None:
-        client = stage.connect()
-        asked = client.command("Index.Rebuild")
+        asked = stage.command("Index.Rebuild")
         await stage.wait(100)
-        client.reply(asked)
+        stage.reply(asked)
         assert (await stage.stats()).unheard == 1
 
     with caplog.at_level(logging.WARNING, "bandstand.bus"):
@@ -92,12 +91,11 @@ def test_a_type_without_a_similar_one_is_mentioned_once(caplog: pytest.LogCaptur
 
 def test_there_is_one_line_per_second_and_no_event_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
     async def act(stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Index.Rebuild", {"count": 100})
+        stage.command("Index.Rebuild", {"count": 100})
         await stage.settle()
         assert len(lines(caplog)) == 1
         await stage.wait(1000)
-        client.command("Index.Rebuild", {"count": 100})
+        stage.command("Index.Rebuild", {"count": 100})
         await stage.settle()
         assert [line[: line.index(" had")] for line in lines(caplog)] == [
             "1 events (1 in all)",

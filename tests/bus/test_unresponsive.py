@@ -44,10 +44,9 @@ class TestStuck:
     @pytest.mark.parametrize("is_isolated", [False, True])
     def test_health_says_how_long_a_handler_has_been_busy(self, is_isolated: bool) -> None:
         async def act(stage: Stage) -> None:
-            client = stage.connect()
             assert (await stage.health("Cast")).busy_since_ms is None
-            client.command("Cast.Wait", {"ms": 3000})
-            client.query("Cast.Echo")
+            stage.command("Cast.Wait", {"ms": 3000})
+            stage.query("Cast.Echo")
             await stage.wait(2000)
             health = await stage.health("Cast")
             assert (health.state, health.at) == ("unresponsive", "Cast.Wait")
@@ -67,10 +66,9 @@ class TestStuck:
             concurrency = 3
 
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Cast.Wait", {"ms": 500})
+            stage.command("Cast.Wait", {"ms": 500})
             await stage.wait(100)
-            client.command("Cast.Wait", {"ms": 5000})
+            stage.command("Cast.Wait", {"ms": 5000})
             await stage.wait(100)
             for expected, pause in ((200, 400), (500, 5000)):
                 busy = (await stage.health("Cast")).busy_since_ms
@@ -83,15 +81,12 @@ class TestStuck:
 
     @staged(Player, timeout=1)
     async def test_it_is_well_again_when_it_comes_to_an_end(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Cast.Wait", {"ms": 3000})
+        stage.command("Cast.Wait", {"ms": 3000})
         await stage.wait(2000)
         assert await status(stage) == ("degraded", "unresponsive")
         await stage.wait(1500)
         assert await status(stage) == ("healthy", "running")
-        asked = client.query("Cast.Echo")
-        await stage.settle()
-        client.reply(asked)
+        await stage.reply_to("query", "Cast.Echo")
         assert await status(stage) == ("healthy", "running")
 
     @staged(Player, timeout=1)
@@ -105,8 +100,7 @@ class TestStuck:
 
     @staged(nearby(Player), timeout=1)
     async def test_one_in_another_place_likewise(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Cast.Wait", {"ms": 3000})
+        stage.command("Cast.Wait", {"ms": 3000})
         await stage.wait(2000)
         assert await status(stage) == ("degraded", "unresponsive")
         await stage.wait(1500)
@@ -146,18 +140,16 @@ class TestBehindAnEvent:
 class TestNoAlarm:
     @staged(Player, timeout=10)
     async def test_clients_with_little_patience_make_nobody_unresponsive(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Cast.Wait", {"ms": 5000}, timeout=1)
+        stage.command("Cast.Wait", {"ms": 5000}, timeout=1)
         for _ in range(10):
-            client.query("Cast.Echo", timeout=1)
+            stage.query("Cast.Echo", timeout=1)
         await stage.wait(4000)
         assert await status(stage) == ("healthy", "running")
 
     @staged(Player, timeout=1)
     async def test_one_that_is_busy_and_goes_on_is_not(self, stage: Stage) -> None:
-        client = stage.connect()
         for _ in range(40):
-            client.command("Cast.Wait", {"ms": 300})
+            stage.command("Cast.Wait", {"ms": 300})
         for _ in range(50):
             await stage.wait(200)
             assert (await status(stage))[1] == "running"
@@ -187,12 +179,11 @@ class TestWorkers:
     async def test_one_that_answers_nothing_is_unresponsive_until_its_first_answer(
         self, stage: Stage
     ) -> None:
-        client = stage.connect()
         for _ in range(20):
-            client.query("Cast.Echo")
+            stage.query("Cast.Echo")
             await stage.wait(100)
         assert await status(stage) == ("degraded", "unresponsive")
-        client.query("Cast.Echo", {"text": "answer"})
+        stage.query("Cast.Echo", {"text": "answer"})
         await stage.settle()
         assert await status(stage) == ("healthy", "running")
         # When nothing is asked of it, it owes nothing.
@@ -210,10 +201,9 @@ class Hung(Capability):
 class TestTicks:
     @staged(Hung, timeout=1, health_period=0.5)
     async def test_they_name_it(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Syscall.Subscribe", {"types": ["Sys.HealthTick"]})
-        client.query("Cast.Echo")
+        stage.command("Syscall.Subscribe", {"types": ["Sys.HealthTick"]})
+        stage.query("Cast.Echo")
         await stage.wait(2600)
-        named = [tick["unhealthy"] for tick in client.events("Sys.HealthTick")]
+        named = [tick["unhealthy"] for tick in stage.events("Sys.HealthTick")]
         assert named[0] == []
         assert named[-1] == ["Hung"]

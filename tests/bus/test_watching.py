@@ -18,13 +18,12 @@ pytestmark = [pytest.mark.spec("C26"), pytest.mark.guarantee("G88")]
 class TestTap:
     @staged(Player)
     async def test_it_sees_all_of_it_and_where_it_goes(self, stage: Stage) -> None:
-        client = stage.connect()
         seen: list[tuple[str, str, str]] = []
         stage.node.tap(lambda frame, where: seen.append((frame.kind, frame.type, where)))
-        client.command("Cast.Do", {"what": "emit"})
-        client.query("Cast.Nothing")
-        client.command("Cast.Do", {"what": "refuse"})
-        client.query("Cast.Echo", {"text": 5})
+        stage.command("Cast.Do", {"what": "emit"})
+        stage.query("Cast.Nothing")
+        stage.command("Cast.Do", {"what": "refuse"})
+        stage.query("Cast.Echo", {"text": 5})
         await stage.settle()
         told = ("event", "Cast.Told", "none")
         assert sorted(seen) == sorted(
@@ -45,19 +44,17 @@ class TestTap:
 
     @staged(Player)
     async def test_a_filter_says_what_it_wants(self, stage: Stage) -> None:
-        client = stage.connect()
         seen: list[str] = []
         stage.node.tap(
             lambda frame, _where: seen.append(frame.type), Filter(kinds=["error"], types=["Sys.*"])
         )
-        client.query("Cast.Echo")
-        client.query("Cast.Nothing")
+        stage.query("Cast.Echo")
+        stage.query("Cast.Nothing")
         await stage.settle()
         assert seen == ["Sys.RoutingError"]
 
     @staged(Player)
     async def test_one_that_raises_is_taken_out_and_nobody_else_notices(self, stage: Stage) -> None:
-        client = stage.connect()
         calls: list[Frame] = []
 
         def broken(frame: Frame, _where: str) -> None:
@@ -67,20 +64,19 @@ class TestTap:
         tap = stage.node.tap(broken)
         seen = watch(stage)
         with hushed():
-            asked = client.query("Cast.Echo")
+            asked = stage.query("Cast.Echo")
             await stage.settle()
-        client.reply(asked)
+        stage.reply(asked)
         assert (len(calls), len(seen), tap.is_removed) == (1, 2, True)
 
     @staged(Player)
     async def test_one_that_was_removed_sees_nothing_more(self, stage: Stage) -> None:
-        client = stage.connect()
         seen: list[Frame] = []
         tap = stage.node.tap(lambda frame, _where: seen.append(frame))
-        client.query("Cast.Echo")
+        stage.query("Cast.Echo")
         await stage.settle()
         tap.remove()
-        client.query("Cast.Echo")
+        stage.query("Cast.Echo")
         await stage.settle()
         assert len(seen) == 2
 
@@ -126,9 +122,8 @@ class Book:
 class TestLog:
     @staged(Player)
     async def test_the_last_messages_are_kept(self, stage: Stage) -> None:
-        client = stage.connect()
         for _ in range(3):
-            client.command("Cast.Do")
+            stage.command("Cast.Do")
         await stage.settle()
         kinds = [frame.kind for frame in stage.node.recent(9)]
         assert sorted(kinds) == ["command"] * 3 + ["event"] * 3 + ["reply"] * 3
@@ -137,9 +132,8 @@ class TestLog:
         book = Book()
 
         async def act(stage: Stage) -> None:
-            client = stage.connect()
             seen = watch(stage)
-            client.command("Memory.Set", {"key": "a", "value": 1})
+            stage.command("Memory.Set", {"key": "a", "value": 1})
             await stage.settle()
             assert book.frames[-3:] == seen
             assert [frame.type for frame in seen] == ["Memory.Set", "Memory.Changed", "Memory.Set"]
@@ -151,12 +145,11 @@ class TestLog:
         book = Book()
 
         async def act(stage: Stage) -> None:
-            client = stage.connect()
             book.is_broken = True
-            asked = client.command("Memory.Set", {"key": "a", "value": 1})
-            client.event("A.B")
+            asked = stage.command("Memory.Set", {"key": "a", "value": 1})
+            stage.event("A.B")
             await stage.settle()
-            client.reply(asked)
+            stage.reply(asked)
 
         with hushed():
             play(act, Memory, log=book)
@@ -169,17 +162,13 @@ class TestLog:
             def recent(self, limit: int) -> tuple[Frame, ...]:
                 raise OSError("disk")
 
-        client = stage.connect()
         stage.node._router.log = Broken()  # pyright: ignore[reportPrivateUsage]  # the stage has no door for it
-        asked = client.query("Syscall.Recent")
-        await stage.settle()
-        assert "disk" in client.fault(asked, "Sys.Refused").message
+        assert "disk" in (await stage.fault_of("Sys.Refused", "query", "Syscall.Recent")).message
         assert (await stage.health("Syscall")).crashes == 0
 
     @staged(log=MemoryLog(messages=10))
     async def test_a_small_one_forgets(self, stage: Stage) -> None:
-        client = stage.connect()
         for _ in range(50):
-            client.query("Syscall.Ping")
+            stage.query("Syscall.Ping")
         await stage.settle()
         assert len(stage.node.recent(1000)) == 10

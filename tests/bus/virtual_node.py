@@ -12,7 +12,7 @@ import json
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cached_property, wraps
 from itertools import count
 from typing import Any, TypeAlias
@@ -280,11 +280,19 @@ def play(act: Act, *capabilities: Source, clock: VirtualClock | None = None, **f
     assert escaped == []
 
 
-def staged(*capabilities: Source, **fields: Any) -> Callable[[AsyncTest], Callable[..., None]]:
-    """A test that runs on a node with these capabilities: `async def test_it(self, stage: Stage)`. Its other parameters are fixtures."""
+def staged(
+    *capabilities: Source | str, hush: bool = False, **fields: Any
+) -> Callable[[AsyncTest], Callable[..., None]]:
+    """A test that runs on a node with these capabilities: `async def test_it(self, stage: Stage)`.
+
+    The other parameters of the test are fixtures. A string is the name of the parameter that is a capability. With `hush`, nothing is
+    logged.
+    """
 
     def run(test: AsyncTest, **fixtures: Any) -> None:
-        play(lambda stage: test(stage=stage, **fixtures), *capabilities, **fields)
+        sources = [fixtures[each] if isinstance(each, str) else each for each in capabilities]
+        with hushed() if hush else nullcontext():
+            play(lambda stage: test(stage=stage, **fixtures), *sources, **fields)
 
     return lambda test: with_fixtures_of(test, run, given=("stage",))
 
