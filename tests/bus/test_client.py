@@ -30,7 +30,6 @@ from bandstand.bus import (
     NodeConfig,
     Passed,
     Query,
-    TcpAdapter,
     UnixAdapter,
     connect,
     syscall,
@@ -277,11 +276,6 @@ class TestACall:
             assert [each.text for each in await asyncio.gather(*others)] == list(map(str, range(20)))
             with pytest.raises(RequestFailedError, match="1048576 bytes"):
                 await long
-
-    async def test_over_tcp(self, bandstand_clock: VirtualClock) -> None:
-        adapter = TcpAdapter()
-        async with Node([Room], adapters=[adapter], clock=bandstand_clock), connect(adapter.name) as bus:
-            assert await bus.query(Say(text="a")) == Echoed("a")
 
 
 @pytest.mark.guarantee("G186")
@@ -738,14 +732,6 @@ class TestWatching:
                 each = await anext(seen)
                 assert isinstance(each, Passed)
                 assert json.loads(bytes(each.message.data)) == {"number": number}
-
-    async def test_one_that_has_gone_costs_nothing(self, site: Site) -> None:
-        async with site.node() as made, site.connect() as bus:
-            for _ in range(5):
-                async with site.connect() as other:
-                    await other.watch("None.*").__aenter__()
-                await bus.query(Say(text="a"))
-            assert (len(made._internals.watchers), len(made._taps)) == (0, 0)
 
     @pytest.mark.slow
     async def test_one_that_does_not_keep_up_is_told_and_nobody_waits_for_it(self, site: Site) -> None:
