@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from bandstand.bus import Memory, NodeConfig
 from tests.bus.capabilities import Echo, Player, Wait
-from tests.bus.socket_clients import Hall, frame
+from tests.bus.socket_clients import Hall, HallMaker, frame
 from tests.bus.virtual_node import ScriptedLine, Stage, staged
-from tests.core.support import HostFactory
 
 pytestmark = pytest.mark.guarantee("G299")
 
@@ -21,12 +18,6 @@ class Small(Player):
     """Has room for eight messages, six of them requests of clients."""
 
     mailbox = 8
-
-
-class Tiny(Player):
-    """Has room for more than one."""
-
-    mailbox = 64
 
 
 def kinds(client: ScriptedLine, names: list[str]) -> list[str]:
@@ -89,18 +80,6 @@ class TestSlowed:
         assert [kinds(client, names) for client, names in zip(clients, asked, strict=True)] == [
             ["reply"] * 60
         ] * 3
-
-    @staged(Tiny)
-    async def test_also_where_many_end_at_once(self, stage: Stage) -> None:
-        clients = [stage.connect() for _ in range(4)]
-        first = clients[0].command("Cast.Wait", {"ms": 100})
-        asked = [[client.query("Cast.Echo") for _ in range(300)] for client in clients]
-        await stage.wait(90)
-        assert not clients[0].is_answered(first)
-        assert all(client.backlog for client in clients)
-        await stage.wait(1000)
-        for client, names in zip(clients, asked, strict=True):
-            assert kinds(client, names) == ["reply"] * 300
 
     @staged(Small)
     async def test_one_that_is_gone_is_not_waited_for(self, stage: Stage) -> None:
@@ -167,12 +146,6 @@ class TestNotForEver:
         assert kinds(client, asked) == ["reply"] * 20
         assert (await stage.stats()).failed == {"Sys.Overloaded": refused}
 
-    @staged(Small, hold_timeout=0)
-    async def test_with_no_time_to_wait_it_is_refused_at_once(self, stage: Stage) -> None:
-        asked = [stage.command("Cast.Wait", {"ms": 10}) for _ in range(20)]
-        await stage.settle()
-        assert len([name for name in asked if stage.is_answered(name)]) > 8
-
     @staged(Small)
     async def test_inside_it_is_refused_at_once(self, stage: Stage) -> None:
         for _ in range(8):
@@ -187,13 +160,8 @@ class TestNotForEver:
 
 
 @pytest.fixture
-def hall(loop_factory: HostFactory, tmp_path: Path) -> Iterator[Hall]:
-    hall = Hall("unix", loop_factory, tmp_path, config=NodeConfig(hold_timeout=60))
-    try:
-        yield hall
-        hall.until_quiet()
-    finally:
-        hall.end()
+def hall(halls: HallMaker) -> Hall:
+    return halls("unix", config=NodeConfig(hold_timeout=60))
 
 
 @pytest.mark.slow

@@ -525,10 +525,6 @@ class TestBatch:
         assert "imported" in done.stderr
         assert "going" in done.stderr
 
-    def test_with_nothing_to_do_it_ends_at_once(self) -> None:
-        (boot,) = self.batch(options=("bandstand.bus.memory:Memory",))
-        assert [each["id"] for each in boot["data"]["capabilities"]] == ["Memory", "Syscall", "Timer", "Dead"]
-
 
 class TestCall:
     @pytest.mark.parametrize(
@@ -616,12 +612,6 @@ class TestDescribe:
             "  event    Slow.Begun            It has been begun.",
         ]
 
-    @pytest.mark.parametrize("name", ["Memory", "Odd.One"])
-    def test_one_capability(self, run: Run, name: str) -> None:
-        code, out, _ = run("describe", name)
-        assert (code, out.count("\n\n")) == (0, 0)
-        assert out.startswith(f"{name}: ")
-
     def test_one_type_has_its_fields_its_reply_and_a_line_to_try(self, run: Run) -> None:
         code, out, _ = run("describe", "Memory.Set")
         assert code == 0
@@ -647,17 +637,6 @@ class TestDescribe:
             words = shlex.split(line)
             assert words[:4] == ["python", "-m", "bandstand", "call"]
             assert run(*words[3:])[0] in {ExitCode.SUCCESS, ExitCode.ROUTING}, line
-
-    def test_an_event_says_who_says_it(self, run: Run) -> None:
-        assert run("describe", "Slow.Begun")[1] == (
-            "event Slow.Begun, emitted by Slow\nIt has been begun.\n\ndata\n  none\n"
-        )
-
-    def test_json_is_what_the_node_says(self, run: Run) -> None:
-        described = json.loads(run("describe", "Memory.Get", "--json")[1])
-        (memory,) = described["capabilities"]
-        assert [each["type"] for each in memory["handles"]] == ["Memory.Get"]
-        assert memory["handles"][0]["schema"]["required"] == ["key"]
 
     @pytest.mark.parametrize("name", ["Nothing", "Nothing.Here"])
     def test_what_is_not_there_is_a_routing_error(self, run: Run, name: str) -> None:

@@ -342,12 +342,6 @@ class TestCycles:
         text = (await stage.fault_of("Sys.Refused", "query", "Left.Ask", {"depth": 6})).message
         assert "Right (Right.Answer) asks Left (Left.Ask) asks Right (Right.Answer)" in text
 
-    @staged(Left, Right)
-    async def test_a_place_whose_handler_waits_for_nothing_is_no_cycle(self, stage: Stage) -> None:
-        asked = [stage.query("Left.Ask", {"depth": depth}) for depth in (2, 2, 0)]
-        await stage.settle()
-        assert [stage.reply(name) for name in asked] == ["bottom"] * 3
-
 
 class TestDeclaration:
     @pytest.mark.parametrize("value", [0, -1, 1.5, True, "8", None, 100_001])

@@ -141,10 +141,6 @@ class TestOthers:
         assert any(b"Sys.Cycle" in bytes(answer.data) for answer in answers)
 
     @staged(A, B, C)
-    async def test_a_long_way_is_no_cycle(self, stage: Stage) -> None:
-        assert await stage.bus.ask(ToA(["B", "C"])) == "the end"
-
-    @staged(A, B, C)
     async def test_two_who_ask_the_same_are_no_cycle(self, stage: Stage) -> None:
         first = asyncio.ensure_future(stage.bus.ask(ToA(["C"])))
         assert await stage.bus.ask(ToB(["C"])) == await first == "the end"

@@ -14,7 +14,7 @@ from bandstand.bus import Capability, Frame, Metadata, RestartLimits
 from bandstand.bus.dead_letters import DeadLetterStore
 from bandstand.bus.syscall import StatsQuery
 from bandstand.supervision import Backoff
-from tests.bus.capabilities import Echo, Player, Told, told, watch
+from tests.bus.capabilities import Player, Told, told, watch
 from tests.bus.virtual_node import ScriptedLine, Stage, staged
 
 pytestmark = [pytest.mark.spec("C24")]
@@ -280,19 +280,6 @@ class TestSendingAgain:
         assert listener.events() == []
         assert (await listed(stage, client))["held"] == 0
 
-    @staged(Ear, Player)
-    async def test_an_event_that_is_missed_again_stays(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.event("Cast.Told", {"text": "hold"})
-        await stage.settle()
-        for number in range(9):
-            client.event("Cast.Told", {"text": str(number)}, name=f"e{number}")
-        await stage.settle()
-        done = await replayed(stage, client, "e8")
-        assert done["outcome"] == "failed"
-        (letter,) = (await listed(stage, client))["letters"]
-        assert (letter["id"], letter["attempts"]) == ("e8", 2)
-
     @staged(Player)
     async def test_while_it_is_under_way_others_can_look_and_nobody_sends_it_twice(
         self, stage: Stage
@@ -336,21 +323,6 @@ class TestSendingAgain:
             bytes(stage.answers("again")[0].data)
         ] * 2
         assert begun == ["do raise"]
-
-    @staged(Player, max_inside=1)
-    async def test_where_too_much_is_under_way_that_is_said(self, stage: Stage) -> None:
-        stage.command("None.One", name="x")
-        await stage.settle()
-        task = asyncio.get_running_loop().create_task(stage.bus.ask(Echo()))
-        await asyncio.sleep(0)
-        asked = stage.command("Dead.Replay", {"id": "x"})
-        await task
-        await stage.settle()
-        assert stage.answer(asked).type in {"Sys.Overloaded", "Dead.Replay"}
-        assert (
-            "no dead letter y"
-            in (await stage.fault_of("Sys.Refused", "command", "Dead.Replay", {"id": "y"})).message
-        )
 
     @staged(Player)
     async def test_purging(self, stage: Stage) -> None:

@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 
-from bandstand.bus.memory import Set
 from bandstand.errors import InvalidArgumentError, RequestFailedError
 from tests.bus.capabilities import Do, Player, Wait, told
 from tests.bus.virtual_node import Stage, play, staged
@@ -113,12 +112,6 @@ class TestLate:
         await stage.wait(100)
         await stage.reply_to("query", "Syscall.Ping")
         assert "is handling it" in stage.fault(hanging, "Sys.Timeout").message
-
-    @staged()
-    async def test_what_is_not_a_request_of_anybody_has_no_deadline(self, stage: Stage) -> None:
-        with pytest.raises(RequestFailedError, match=r"Sys\.RoutingError"):
-            await stage.bus.ask(Set("a", 1), timeout=0.005)
-        assert stage.node.loop.statistics().timers_pending == 0
 
 
 @pytest.mark.guarantee("G74")

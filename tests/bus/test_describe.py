@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bandstand.bus.contracts.capability import HandlerIndex, Provision, read_capability
-from bandstand.bus.contracts.codec import PayloadCodec
-from bandstand.bus.contracts.describe import Description, describe
+from bandstand.bus.contracts.describe import describe
 from bandstand.bus.faults import FAULTS, Fault
 from bandstand.bus.frame import Frame
 from bandstand.bus.memory import Memory
@@ -73,11 +72,6 @@ class TestContent:
         assert [each["id"] for each in told(capability="Timer")["capabilities"]] == ["Timer"]
         assert told(capability="Nobody")["capabilities"] == []
         assert told(type="No.Body")["capabilities"] == []
-
-    def test_its_names_are_those_of_the_wire(self) -> None:
-        codec = PayloadCodec(Description, "the reply to Syscall.Describe")
-        described = describe(BLUEPRINTS)
-        assert codec.read(codec.write(described)) == described
 
 
 @pytest.mark.spec("C22")

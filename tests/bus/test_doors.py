@@ -173,13 +173,6 @@ class TestTokens:
                 assert refusal(client)["type"] == "Sys.Unauthorized"
                 client.close()
 
-    def test_one_that_goes_without_a_word_is_told_nothing(self, guarded: Callable[..., Venue]) -> None:
-        venue = guarded()
-        client = venue.client()
-        client.half_close()
-        assert client.rest() == b""
-        venue.client().close()
-
     def test_closing_does_not_wait_for_strangers(self, guarded: Callable[..., Venue]) -> None:
         before = open_descriptors()
         venue = guarded(handshake_timeout=600)
@@ -192,16 +185,6 @@ class TestTokens:
         for client in clients:
             client.close()
         assert open_descriptors() - before < 10
-
-    def test_limits_hold_for_those_who_have_shown_it(self, guarded: Callable[..., Venue]) -> None:
-        venue = guarded(connections=1)
-        first, second = venue.client(), venue.client()
-        first.send(show())
-        assert first.answers(1) == ["t0"]
-        second.send(show(number=2))
-        told, said = [json.loads(line) for line in second.rest().split(b"\n") if line]
-        assert told["metadata"]["causation"] == "t2"
-        assert said["type"] == "Sys.TooManyConnections"
 
     @pytest.mark.parametrize("kind", ["unix", "tcp", "pipe"])
     @pytest.mark.parametrize("step", [1, 50, 1000])

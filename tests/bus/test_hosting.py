@@ -103,17 +103,6 @@ class TestAnswers:
 
         show.play(act)
 
-    def test_one_after_the_deadline_is_too_late(self, show: Show) -> None:
-        async def act(stage: Stage) -> None:
-            asked = stage.query("Cast.Echo", timeout=10)
-            await stage.wait(20)
-            show.puppet.reply(asked)
-            await stage.settle()
-            stage.fault(asked, "Sys.Timeout")
-            assert (await stage.stats()).late == 1
-
-        show.play(act)
-
     def test_an_id_that_comes_again_after_its_deadline_has_another_name(self, show: Show) -> None:
         async def act(stage: Stage) -> None:
             first, second = stage.connect(), stage.connect()

@@ -106,13 +106,6 @@ class TestAsking:
         assert (await stage.bus.ask(Look())).items == [1, 2, 99]
 
     @staged(Keeper)
-    async def test_nor_do_two_askers(self, stage: Stage) -> None:
-        await stage.bus.ask(Put(Box([1])))
-        first, second = await stage.bus.ask(Look()), await stage.bus.ask(Look())
-        first.items.clear()
-        assert second.items == [1, 99]
-
-    @staged(Keeper)
     async def test_what_is_sent_and_changed_at_once_arrives_as_it_was(self, stage: Stage) -> None:
         put = Put(Box([1]))
         stage.bus.send(put)

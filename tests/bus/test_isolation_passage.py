@@ -274,10 +274,6 @@ class Leisurely(Relaying):
 @pytest.mark.guarantee("G152")
 class TestAsking:
     @housed(Relaying, Player)
-    async def test_what_it_asks_it_is_answered(self, stage: Stage) -> None:
-        assert await stage.bus.ask(Relay(ms=10)) == "in time"
-
-    @housed(Relaying, Player)
     async def test_what_it_does_not_wait_for_any_more_is_withdrawn(self, stage: Stage) -> None:
         assert await stage.bus.ask(Relay(ms=1000)) == "too late"
         assert (await stage.stats()).withdrawn == 1
@@ -404,17 +400,6 @@ class TestLater:
             "InvalidArgumentError: Cast.Wait was not scheduled: no capability handles command Cast.Wait"
             in words
         )
-
-    def test_a_node_that_stops_sends_nothing_more(self) -> None:
-        house = House(Relaying, Player)
-        seen: list[str] = []
-
-        async def act(stage: Stage) -> None:
-            await stage.bus.ask(Remind(ms=100))
-            stage.node.tap(lambda frame, _to: seen.append(frame.type))
-
-        house.play(act)
-        assert "Cast.Told" not in seen
 
     def test_not_even_while_it_waits_for_it_to_stop(self) -> None:
         house = House(Leisurely, Player)
@@ -669,13 +654,6 @@ class TestEnds:
         end.send(end.last_sent)
         await stage.settle()
         assert seen == ["late"]
-
-    @housed(Mortal)
-    async def test_a_late_answer_is_counted_and_no_more(self, stage: Stage) -> None:
-        name = stage.command("Cast.Wait", {"ms": 100}, timeout=50)
-        await stage.wait(200)
-        stage.fault(name, "Sys.Timeout")
-        assert (await stage.stats()).late == 1
 
 
 START = CapabilityStart((), b"", NodeConfig(), frozenset())

@@ -50,7 +50,6 @@ from tests.bus.failing_capabilities import (
     Mortal,
     Place,
     Post,
-    Remind,
     Slow,
     Tell,
     Unstartable,
@@ -226,16 +225,6 @@ class TestDying:
 
         is_open = asyncio.Event()
         play(act, isolated(Mortal), isolated(Bystander), provide(Door, is_open), Memory, patience=LONG)
-
-    @pytest.mark.slow
-    @played(isolated(Mortal))
-    async def test_killed_from_outside_while_it_hangs(self, theatre: Theatre) -> None:
-        begun = theatre.begins("hang")
-        hanging = theatre.ask(Hang(is_deaf=True))
-        victim = await begun
-        os.kill(victim, signal.SIGKILL)
-        assert "killed by SIGKILL" in str(await failure(hanging))
-        assert await theatre.where() != victim
 
     @pytest.mark.slow
     @played(isolated(Mortal))
@@ -450,20 +439,6 @@ class TestInside:
         # It had not begun with what the other has asked: the next one does it.
         assert (await asking).pid != victim
         assert (await theatre.bus.ask(HealthQuery())).capabilities["Asking"].crashes == 0
-
-    @pytest.mark.guarantee("G153")
-    @played(isolated(Asking))
-    async def test_what_it_has_scheduled_outlives_it(self, theatre: Theatre) -> None:
-        begun = theatre.begins("reminded")
-        error = await failure(theatre.ask(Remind(delay_ms=30, dies=True)))
-        assert "before it was sent" in str(error)
-        dead = await begun
-        assert dead not in children()
-        # And if it lives, it is sent once, by itself.
-        begun = theatre.begins("reminded")
-        await theatre.bus.ask(Remind(delay_ms=1))
-        assert await begun in children()
-        assert len(theatre.begun) == 2
 
     @played(isolated(FUNCTION), isolated(WORKER))
     async def test_a_function_and_a_worker(self, theatre: Theatre) -> None:

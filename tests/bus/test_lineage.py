@@ -224,13 +224,9 @@ class Asking(Capability):
 
 
 @staged(Asking)
-async def _knows(_self: object, stage: Stage) -> None:
+async def test_a_handler_can_see_what_is_at_hand(stage: Stage) -> None:
     stage.command("Syscall.Subscribe", {"types": ["*"]})
     asked = stage.command("Lead.Go", {"way": ""}, correlation="work")
     await stage.wait(50)
     assert stage.events("Cast.Told") == [{"text": f"{asked} work"}]
     assert stage.node.bus.message is None
-
-
-def test_a_handler_can_see_what_is_at_hand() -> None:
-    _knows(None)

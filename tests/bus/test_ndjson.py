@@ -312,21 +312,6 @@ class TestWriting:
 
 
 class TestEnds:
-    async def test_after_its_end_a_client_is_let_go_with_its_last_answer(self) -> None:
-        booth = Booth()
-        booth.desk.is_holding = True
-        booth.line.data_received(request(1) + request(2)[:-1])
-        assert booth.line.eof_received()
-        assert booth.said == ids(1, 2)
-        assert not booth.can_produce()
-        booth.desk.release(1)
-        await turn()
-        assert not booth.wire.is_closed
-        booth.desk.release(1)
-        await turn()
-        assert booth.wire.answers() == ids(1, 2)
-        assert booth.wire.is_closed
-
     async def test_at_its_end_it_can_still_produce_what_it_had_no_credit_for(self) -> None:
         booth = Booth(window=1, closes_at_eof=False)
         booth.desk.is_holding = True
@@ -353,21 +338,6 @@ class TestEnds:
         await turn()
         assert booth.wire.is_aborted
 
-    async def test_a_client_that_is_gone_gets_nothing_and_gives_nothing(self) -> None:
-        booth = Booth(window=1)
-        booth.desk.is_holding = True
-        booth.line.data_received(request(1) + request(2))
-        booth.line.connection_lost(None)
-        assert booth.desk.closed == [booth.line]
-        assert booth.ended == [booth.line]
-        booth.desk.release()
-        booth.line.resume()
-        await turn()
-        assert booth.said == ids(1)
-        assert booth.wire.written == []
-        assert booth.is_flushed()
-        assert not booth.can_produce()
-
     async def test_one_that_comes_too_late_is_not_let_in(self) -> None:
         booth = Booth(may_open=False)
         assert booth.wire.is_aborted
@@ -375,18 +345,6 @@ class TestEnds:
         assert booth.desk.opened == 0
         assert booth.desk.closed == []
         assert booth.ended == [booth.line]
-
-    async def test_stop_forgets_what_was_read(self) -> None:
-        booth = Booth(window=1)
-        booth.desk.is_holding = True
-        booth.line.data_received(request(1) + request(2))
-        booth.line.stop()
-        booth.line.data_received(request(3))
-        booth.desk.release()
-        await turn()
-        assert booth.said == ids(1)
-        assert booth.wire.answers() == ids(1)
-        assert booth.wire.is_paused
 
     async def test_stop_from_inside_a_question_is_heeded_at_once(self) -> None:
         class Stopping(Desk):

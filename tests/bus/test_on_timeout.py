@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from bandstand.bus import Capability, Command, Contract, Node, Query, UnixAdapter
+from bandstand.bus import Capability, Command, Contract, Node, Provision, Query, UnixAdapter, provide
 from bandstand.bus.contracts.capability import read_capability
 from bandstand.bus.syscall import HealthQuery
 from bandstand.bus.worker import BufferedWorker
@@ -101,42 +101,36 @@ def fresh() -> None:
     Tool.ended.clear()
 
 
-both_places = pytest.mark.parametrize("is_isolated", [False, True])
+def both_places(*kinds: type[Capability]) -> pytest.MarkDecorator:
+    """Run a test with each of these capabilities on the node, and in another place."""
+    return pytest.mark.parametrize("source", [place(kind) for kind in kinds for place in (provide, nearby)])
 
 
-def placed(kind: type[Capability], is_isolated: bool) -> Any:
-    return nearby(kind) if is_isolated else kind
-
-
-@both_places
-def test_by_default_the_handler_runs_on(is_isolated: bool) -> None:
-    async def act(stage: Stage) -> None:
-        asked = stage.query("Tool.Work", {"text": "a"}, timeout=100)
-        await stage.wait(2000)
-        stage.fault(asked, "Sys.Timeout")
-        assert Tool.ended == ["done a"]
-        assert (await stage.stats()).late == 1
-
+@both_places(Tool)
+@staged("source")
+async def test_by_default_the_handler_runs_on(stage: Stage, source: Provision) -> None:
     assert Capability.on_timeout == "report"
-    play(act, placed(Tool, is_isolated))
+    asked = stage.query("Tool.Work", {"text": "a"}, timeout=100)
+    await stage.wait(2000)
+    stage.fault(asked, "Sys.Timeout")
+    assert Tool.ended == ["done a"]
+    assert (await stage.stats()).late == 1
 
 
 class TestCancel:
-    @both_places
-    def test_the_handler_is_cancelled_and_the_next_request_is_handled_at_once(
-        self, is_isolated: bool
+    @both_places(Cancelling)
+    @staged("source")
+    async def test_the_handler_is_cancelled_and_the_next_request_is_handled_at_once(
+        self, stage: Stage, source: Provision
     ) -> None:
-        async def act(stage: Stage) -> None:
-            first = stage.query("Tool.Work", {"text": "a", "ms": 60_000}, timeout=100)
-            second = stage.query("Tool.Work", {"text": "b", "ms": 10})
-            await stage.wait(200)
-            stage.fault(first, "Sys.Timeout")
-            assert stage.reply(second) == "b"
-            assert Tool.ended == ["cancelled a", "done b"]
-            health = await stage.health("Tool")
-            assert (health.state, health.crashes) == ("running", 0)
-
-        play(act, placed(Cancelling, is_isolated))
+        first = stage.query("Tool.Work", {"text": "a", "ms": 60_000}, timeout=100)
+        second = stage.query("Tool.Work", {"text": "b", "ms": 10})
+        await stage.wait(200)
+        stage.fault(first, "Sys.Timeout")
+        assert stage.reply(second) == "b"
+        assert Tool.ended == ["cancelled a", "done b"]
+        health = await stage.health("Tool")
+        assert (health.state, health.crashes) == ("running", 0)
 
     @staged(SeveralCancelling)
     async def test_other_handlers_run_on(self, stage: Stage) -> None:
@@ -146,77 +140,69 @@ class TestCancel:
         assert stage.reply(other) == "b"
         assert Tool.ended == ["cancelled a", "done b"]
 
-    @both_places
-    def test_an_answer_after_the_cancellation_is_late(self, is_isolated: bool) -> None:
-        async def act(stage: Stage) -> None:
-            asked = stage.query("Tool.Work", {"ms": 60_000, "at_cancel": "return"}, timeout=100)
-            await stage.wait(200)
-            stage.fault(asked, "Sys.Timeout")
-            assert (await stage.stats()).late == 1
+    @both_places(Cancelling)
+    @staged("source")
+    async def test_an_answer_after_the_cancellation_is_late(self, stage: Stage, source: Provision) -> None:
+        asked = stage.query("Tool.Work", {"ms": 60_000, "at_cancel": "return"}, timeout=100)
+        await stage.wait(200)
+        stage.fault(asked, "Sys.Timeout")
+        assert (await stage.stats()).late == 1
 
-        play(act, placed(Cancelling, is_isolated))
+    @both_places(Cancelling)
+    @staged("source", hush=True)
+    async def test_another_exception_is_a_failure(self, stage: Stage, source: Provision) -> None:
+        asked = stage.query("Tool.Work", {"ms": 60_000, "at_cancel": "raise"}, timeout=100)
+        await stage.wait(3000)
+        stage.fault(asked, "Sys.Timeout")
+        health = await stage.health("Tool")
+        assert (health.crashes, health.restarts) == (1, 1)
 
-    @both_places
-    def test_another_exception_is_a_failure(self, is_isolated: bool) -> None:
-        async def act(stage: Stage) -> None:
-            asked = stage.query("Tool.Work", {"ms": 60_000, "at_cancel": "raise"}, timeout=100)
-            await stage.wait(3000)
-            stage.fault(asked, "Sys.Timeout")
-            health = await stage.health("Tool")
-            assert (health.crashes, health.restarts) == (1, 1)
+    @both_places(Cancelling)
+    @staged("source")
+    async def test_a_requester_that_is_cancelled_cancels_the_handler(
+        self, stage: Stage, source: Provision
+    ) -> None:
+        asking = asyncio.ensure_future(stage.node.bus.ask(Work("a", ms=60_000)))
+        await stage.settle()
+        await stage.wait(10)
+        asking.cancel()
+        await stage.wait(10)
+        assert Tool.ended == ["cancelled a"]
+        assert (await stage.stats()).withdrawn == 1
+        assert (await stage.health("Tool")).crashes == 0
 
-        with hushed():
-            play(act, placed(Cancelling, is_isolated))
-
-    @both_places
-    def test_a_requester_that_is_cancelled_cancels_the_handler(self, is_isolated: bool) -> None:
-        async def act(stage: Stage) -> None:
-            asking = asyncio.ensure_future(stage.node.bus.ask(Work("a", ms=60_000)))
-            await stage.settle()
-            await stage.wait(10)
-            asking.cancel()
-            await stage.wait(10)
-            assert Tool.ended == ["cancelled a"]
-            assert (await stage.stats()).withdrawn == 1
-            assert (await stage.health("Tool")).crashes == 0
-
-        play(act, placed(Cancelling, is_isolated))
-
-    @both_places
-    def test_a_request_that_has_not_begun_cancels_nothing(self, is_isolated: bool) -> None:
-        async def act(stage: Stage) -> None:
-            first = stage.query("Tool.Work", {"text": "a", "ms": 500})
-            stage.query("Tool.Work", {"text": "b"}, timeout=100)
-            await stage.wait(600)
-            assert stage.reply(first) == "a"
-            assert Tool.ended == ["done a"]
-
-        play(act, placed(Cancelling, is_isolated))
+    @both_places(Cancelling)
+    @staged("source")
+    async def test_a_request_that_has_not_begun_cancels_nothing(
+        self, stage: Stage, source: Provision
+    ) -> None:
+        first = stage.query("Tool.Work", {"text": "a", "ms": 500})
+        stage.query("Tool.Work", {"text": "b"}, timeout=100)
+        await stage.wait(600)
+        assert stage.reply(first) == "a"
+        assert Tool.ended == ["done a"]
 
 
 @pytest.mark.guarantee("G392")
 class TestDisconnect:
-    @pytest.mark.parametrize("kind", [Cancelling, SeveralCancelling])
-    @both_places
-    def test_the_handlers_of_a_client_that_disconnects_are_cancelled(
-        self, kind: type[Capability], is_isolated: bool
+    @both_places(Cancelling, SeveralCancelling)
+    @staged("source")
+    async def test_the_handlers_of_a_client_that_disconnects_are_cancelled(
+        self, stage: Stage, source: Provision
     ) -> None:
-        async def act(stage: Stage) -> None:
-            gone, other = stage.connect(), stage.connect()
-            for text in ("a", "b", "c"):
-                gone.query("Tool.Work", {"text": text, "ms": 60_000})
-            await stage.wait(10)
-            kept = other.query("Tool.Work", {"text": "d", "ms": 10})
-            gone.close()
-            await stage.wait(100)
-            # What has not begun never does.
-            assert Tool.ended == [*(f"cancelled {each}" for each in "abc"[: kind.concurrency]), "done d"]
-            assert other.reply(kept) == "d"
-            stats = await stage.stats()
-            assert (stats.withdrawn, stats.abandoned) == (3, 0)
-            assert (await stage.health("Tool")).crashes == 0
-
-        play(act, placed(kind, is_isolated))
+        gone, other = stage.connect(), stage.connect()
+        for text in ("a", "b", "c"):
+            gone.query("Tool.Work", {"text": text, "ms": 60_000})
+        await stage.wait(10)
+        kept = other.query("Tool.Work", {"text": "d", "ms": 10})
+        gone.close()
+        await stage.wait(100)
+        # What has not begun never does.
+        assert Tool.ended == [*(f"cancelled {each}" for each in "abc"[: source.kind.concurrency]), "done d"]
+        assert other.reply(kept) == "d"
+        stats = await stage.stats()
+        assert (stats.withdrawn, stats.abandoned) == (3, 0)
+        assert (await stage.health("Tool")).crashes == 0
 
     @pytest.mark.parametrize("kind", [Tool, Killing])
     @staged("kind")
@@ -261,44 +247,36 @@ class TestDisconnect:
         asyncio.run(asyncio.wait_for(main(), 10))
         assert Tool.ended == ["cancelled a"]
 
-    @both_places
-    def test_a_cancellation_reaches_what_the_handler_has_asked(self, is_isolated: bool) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.query("Agent.Think")
-            await stage.wait(10)
-            client.close()
-            await stage.wait(10)
-            assert Tool.ended == ["cancelled deep"]
-            assert (await stage.stats()).withdrawn == 2
-
-        play(act, placed(Agent, is_isolated), placed(Cancelling, is_isolated))
+    @both_places(Agent)
+    @staged("source", Cancelling)
+    async def test_a_cancellation_reaches_what_the_handler_has_asked(
+        self, stage: Stage, source: Provision
+    ) -> None:
+        client = stage.connect()
+        client.query("Agent.Think")
+        await stage.wait(10)
+        client.close()
+        await stage.wait(10)
+        assert Tool.ended == ["cancelled deep"]
+        assert (await stage.stats()).withdrawn == 2
 
 
 class TestKill:
-    @both_places
-    def test_the_incarnation_is_killed_and_the_next_one_handles_what_waits(self, is_isolated: bool) -> None:
-        async def act(stage: Stage) -> None:
-            first = stage.query("Tool.Work", {"text": "a", "ms": 60_000}, timeout=100)
-            second = stage.query("Tool.Work", {"text": "b", "ms": 10})
-            await stage.wait(150)
-            stage.fault(first, "Sys.Timeout")
-            await stage.wait(3000)
-            assert stage.reply(second) == "b"
-            health = await stage.health("Tool")
-            assert (health.crashes, health.restarts) == (1, 1)
-            assert health.last_fault is not None
-            assert "Tool.Work was not answered in time" in health.last_fault
-
-        with hushed():
-            play(act, placed(Killing, is_isolated))
-
-    @staged(Killing)
-    async def test_a_request_that_has_not_begun_kills_nothing(self, stage: Stage) -> None:
-        stage.query("Tool.Work", {"text": "a", "ms": 500})
-        stage.query("Tool.Work", {"text": "b"}, timeout=100)
-        await stage.wait(600)
-        assert (await stage.health("Tool")).crashes == 0
+    @both_places(Killing)
+    @staged("source", hush=True)
+    async def test_the_incarnation_is_killed_and_the_next_one_handles_what_waits(
+        self, stage: Stage, source: Provision
+    ) -> None:
+        first = stage.query("Tool.Work", {"text": "a", "ms": 60_000}, timeout=100)
+        second = stage.query("Tool.Work", {"text": "b", "ms": 10})
+        await stage.wait(150)
+        stage.fault(first, "Sys.Timeout")
+        await stage.wait(3000)
+        assert stage.reply(second) == "b"
+        health = await stage.health("Tool")
+        assert (health.crashes, health.restarts) == (1, 1)
+        assert health.last_fault is not None
+        assert "Tool.Work was not answered in time" in health.last_fault
 
 
 def test_a_worker_cannot_be_cancelled() -> None:

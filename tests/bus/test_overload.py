@@ -109,18 +109,6 @@ class TestCredit:
         for client, name in zip(clients, asked, strict=True):
             client.reply(name)
 
-    @staged(Player, max_in_flight=2)
-    async def test_one_that_has_gone_is_not_waited_for(self, stage: Stage) -> None:
-        greedy, other = stage.connect(), stage.connect()
-        for _ in range(5):
-            greedy.command("Cast.Wait", {"ms": 10})
-        asked = other.query("Cast.Echo")
-        greedy.close()
-        await stage.wait(50)
-        other.reply(asked)
-        stats = await stage.stats()
-        assert (stats.abandoned, stats.in_flight) == (2, 0)
-
     @staged(Stuck, max_in_flight=2)
     async def test_several_closed_connections_that_wait_do_not_block_the_next_one(self, stage: Stage) -> None:
         greedy = stage.connect()

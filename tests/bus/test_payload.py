@@ -155,9 +155,6 @@ class TestSchema:
             "required": ["x"],
         }
 
-    def test_it_has_the_names_of_the_wire(self) -> None:
-        assert set(of(Strict).schema["properties"]) == {"firstName", "lastName"}
-
     def test_what_somebody_added_by_hand_is_in_it(self) -> None:
         kind = Annotated[
             str, Meta(title="T", description="D", examples=["x"], extra_json_schema={"x-unit": "m"})

@@ -134,19 +134,6 @@ class TestTheSameAgain:
         await stage.wait(200)
         assert second.reply("q")["text"] == "?"
 
-    @staged(Player, max_in_flight=4)
-    async def test_one_that_has_joined_and_is_gone_is_given_up_alone(self, stage: Stage) -> None:
-        first, second, third = stage.connect(), stage.connect(), stage.connect()
-        third.command("Cast.Wait", {"ms": 100})
-        await stage.settle()
-        for client in (first, second):
-            client.query("Cast.Echo", {"text": "?"}, name="q")
-        await stage.settle()
-        second.close()
-        await stage.wait(200)
-        assert first.reply("q")["text"] == "?"
-        assert (await stage.stats()).withdrawn == 1
-
     @pytest.mark.guarantee("G309")
     @staged(Player)
     async def test_a_scheduled_message_is_sent_as_often_as_it_was_scheduled(self, stage: Stage) -> None:

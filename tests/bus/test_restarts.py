@@ -256,14 +256,6 @@ class TestOutOfService:
         stage.fault(waiting, "Sys.Unhealthy")
 
     @staged(Player)
-    async def test_a_reset_puts_it_back_to_work(self, stage: Stage) -> None:
-        await self.exhaust(stage)
-        await stage.bus.ask(Reset("Cast"))
-        assert (await stage.reply_to("query", "Cast.Echo", {"text": "back"}))["text"] == "back"
-        # With a new budget of restarts.
-        await self.exhaust(stage)
-
-    @staged(Player)
     async def test_what_is_not_out_of_service_is_not_reset(self, stage: Stage) -> None:
         with pytest.raises(RequestFailedError, match="nothing to reset"):
             await stage.bus.ask(Reset("Cast"))
@@ -415,14 +407,6 @@ class TestDeclaredRefusals:
         health = await stage.health("Cast")
         assert (health.state, health.crashes, health.restarts) == ("running", 0, 0)
 
-    @staged(Wrapped)
-    async def test_in_a_coroutine_as_well(self, stage: Stage) -> None:
-        for _ in range(5):
-            asked = stage.command("Cast.Wait", {"ms": 1, "what": "raise"})
-            await stage.wait(2)
-            assert stage.fault(asked, "Sys.Refused").message == "Boom: by wish"
-        assert (await stage.health("Cast")).crashes == 0
-
     @pytest.mark.parametrize("form", WRAPPED, ids=["class", "function", "worker"])
     def test_what_is_not_declared_is_a_failure_as_ever(self, form: Any) -> None:
         class Other(Wrapped):
@@ -470,12 +454,6 @@ class TestDeclaredRefusals:
             assert (await stage.fault_of("Sys.Refused", "command", "Cast.Do")).message.startswith("MuteError")
 
         play(act, Mute)
-
-    @staged(Wrapped)
-    async def test_clients_can_read_them(self, stage: Stage) -> None:
-        assert (await stage.reply_to("query", "Syscall.Describe", {"type": "Cast.Do"}))["capabilities"][0][
-            "refuses"
-        ] == ["Boom", "LookupError"]
 
     @pytest.mark.parametrize("wrong", [ValueError, [ValueError], (KeyboardInterrupt,), ("ValueError",)])
     def test_what_is_no_class_of_exceptions_is_refused_at_boot(self, wrong: Any) -> None:

@@ -144,14 +144,6 @@ class TestTryingAgain:
 
         show(act)
 
-    def test_only_after_the_errors_it_names(self) -> None:
-        async def act(stage: Stage) -> None:
-            stage.command("Hard.Fault", {"fails": 1}, name="x")
-            await stage.wait(300)
-            assert stage.reply("x") == {"times": 2}
-
-        show(act)
-
     def test_an_overload_is_waited_for(self) -> None:
         async def act(stage: Stage) -> None:
             stage.command("Hard.Hold", {"ms": 150})
@@ -345,13 +337,6 @@ class TestDeclaring:
             type("Odd", (Event,), {}, type="Odd.One", retry=Retry())
         with pytest.raises(ContractError, match="retry is 5"):
             type("Odd", (Command,), {}, type="Odd.One", retry=5)
-
-    def test_what_derives_has_it_too(self) -> None:
-        class More(Try, type="Hard.More"):
-            pass
-
-        assert More.message_retry is Try.message_retry
-        assert Once.message_retry is None
 
     def test_the_delays_are_those_of_supervisors(self) -> None:
         retry = Retry(backoff=Backoff(initial=0.01, maximum=0.035, factor=2.0))

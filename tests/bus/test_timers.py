@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,7 +13,6 @@ from bandstand.bus import Capability
 from bandstand.bus.frame import Metadata
 from bandstand.bus.memory import Get, Memory
 from bandstand.bus.scheduler import Cancel, InnerMessage, Schedule
-from bandstand.errors import RequestFailedError
 from tests.bus.capabilities import Do, Player, told, watch
 from tests.bus.virtual_node import ScriptedLine, Stage, staged
 
@@ -78,14 +76,6 @@ class TestSchedule:
         assert second.metadata.correlation == "its own"
         assert first.metadata.timestamp > 0
         assert client.answer("inner").metadata.correlation == "work"
-
-    @staged(Player)
-    async def test_an_event_is_told_to_everybody(self, stage: Stage) -> None:
-        client, listener = stage.connect(), stage.connect()
-        listener.command("Syscall.Subscribe", {"types": ["Cast.*"]})
-        schedule(client, 10, message("event", "Cast.Told", {"text": "x"}))
-        await stage.wait(20)
-        assert listener.events("Cast.Told") == [{"text": "x"}]
 
     @staged(Player)
     async def test_it_has_a_deadline_of_its_own_from_when_it_is_sent(self, stage: Stage) -> None:
@@ -233,22 +223,3 @@ class TestCancel:
         await stage.wait(20)
         assert (await stage.bus.ask(Cancel(client.reply(asked)["timerId"]))).cancelled is False
         assert (await stage.bus.ask(Cancel("nobody's"))).cancelled is False
-
-    @staged(Player)
-    async def test_a_stopped_node_sends_nothing_more(self, stage: Stage) -> None:
-        client = stage.connect()
-        schedule(client, 10**6, message())
-        await stage.settle()
-        # `play` sees to it that no timer is left.
-        assert (await stage.stats()).timers_pending == 1
-
-
-@staged()
-async def _bad(_self: object, stage: Stage) -> None:
-    with pytest.raises(RequestFailedError, match=r"no capability handles query A\.B") as caught:
-        await stage.bus.ask(Schedule(1, InnerMessage("query", "A.B", Metadata("x", 0))))
-    assert msgspec.json.encode(caught.value.data)
-
-
-def test_a_program_is_told_what_is_wrong_as_well() -> None:
-    _bad(None)

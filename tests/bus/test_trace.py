@@ -94,15 +94,6 @@ class TestTheTree:
         assert found == {"found": False, "ancestors": [], "tree": None, "complete": False}
 
     @staged(Player)
-    async def test_a_repeat_is_the_same_message_and_its_answer_another(self, stage: Stage) -> None:
-        client = stage.connect()
-        for _ in range(2):
-            client.query("Cast.Echo", name="x")
-            await stage.settle()
-        found = await traced(stage, client, "x")
-        assert drawn(found["tree"]) == ("query Cast.Echo", [("reply Cast.Echo", [])] * 2)
-
-    @staged(Player)
     async def test_a_dead_letter_that_is_sent_again_is_among_what_it_caused(self, stage: Stage) -> None:
         client = stage.connect()
         client.command("Cast.Do", {"what": "raise"}, name="x")

@@ -98,14 +98,6 @@ class TestStuck:
         await stage.wait(2000)
         assert await status(stage) == ("healthy", "running")
 
-    @staged(nearby(Player), timeout=1)
-    async def test_one_in_another_place_likewise(self, stage: Stage) -> None:
-        stage.command("Cast.Wait", {"ms": 3000})
-        await stage.wait(2000)
-        assert await status(stage) == ("degraded", "unresponsive")
-        await stage.wait(1500)
-        assert await status(stage) == ("healthy", "running")
-
 
 async def reset(stage: Stage, client: ScriptedLine) -> str:
     name = client.command("Syscall.Reset", {"capability": "Cast"})

@@ -70,17 +70,6 @@ class TestTap:
         assert (len(calls), len(seen), tap.is_removed) == (1, 2, True)
 
     @staged(Player)
-    async def test_one_that_was_removed_sees_nothing_more(self, stage: Stage) -> None:
-        seen: list[Frame] = []
-        tap = stage.node.tap(lambda frame, _where: seen.append(frame))
-        stage.query("Cast.Echo")
-        await stage.settle()
-        tap.remove()
-        stage.query("Cast.Echo")
-        await stage.settle()
-        assert len(seen) == 2
-
-    @staged(Player)
     async def test_it_sees_the_answers_to_refused_messages_and_so_does_the_log(self, stage: Stage) -> None:
         client = stage.connect()
         seen: list[tuple[str, str]] = []
