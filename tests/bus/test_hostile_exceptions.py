@@ -87,17 +87,13 @@ async def test_an_event_that_nobody_waits_for(stage: Stage, how: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.real_time(reason="a real process starts, and crashes")
-def test_in_a_process_of_its_own(how: str) -> None:
+async def test_in_a_process_of_its_own(how: str) -> None:
     node = Node([isolated(Raiser)], config=NodeConfig(health_period=0))
-
-    async def main() -> None:
-        async with node:
-            bus: Any = node.bus
-            for request in (Do(how), Wait(how)):
-                with pytest.raises(RequestFailedError) as caught:
-                    await bus.ask(request)
-                assert caught.value.type == "Sys.ActorCrash"
-                assert len(str(caught.value)) < BRIEF
-                assert await bus.ask(Ping()) == "pong"
-
-    asyncio.run(main())
+    async with node:
+        bus: Any = node.bus
+        for request in (Do(how), Wait(how)):
+            with pytest.raises(RequestFailedError) as caught:
+                await bus.ask(request)
+            assert caught.value.type == "Sys.ActorCrash"
+            assert len(str(caught.value)) < BRIEF
+            assert await bus.ask(Ping()) == "pong"

@@ -253,23 +253,20 @@ def test_who_comes_while_no_room_can_be_opened_is_told_and_hung_up_on(
     with_house(body)
 
 
-def test_who_is_not_in_yet_when_the_server_ends_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        is_entering = asyncio.Event()
+async def test_who_is_not_in_yet_when_the_server_ends_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    is_entering = asyncio.Event()
 
-        async def enter(_session: Session, _name: str) -> None:
-            is_entering.set()
-            await asyncio.Event().wait()
+    async def enter(_session: Session, _name: str) -> None:
+        is_entering.set()
+        await asyncio.Event().wait()
 
-        monkeypatch.setattr(Session, "_enter", enter)
-        async with AsyncExitStack() as stack:
-            async with ActorSystem() as loop, open_house(loop) as (_house, port):
-                street = await stack.enter_async_context(Street(port))
-                client = await street.come()
-                await is_entering.wait()
-            assert await client.line() == ""
-
-    asyncio.run(main())
+    monkeypatch.setattr(Session, "_enter", enter)
+    async with AsyncExitStack() as stack:
+        async with ActorSystem() as loop, open_house(loop) as (_house, port):
+            street = await stack.enter_async_context(Street(port))
+            client = await street.come()
+            await is_entering.wait()
+        assert await client.line() == ""
 
 
 def test_rooms_that_were_given_up_are_opened_again_by_whoever_speaks() -> None:
