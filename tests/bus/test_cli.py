@@ -557,16 +557,6 @@ class TestCall:
         assert words in err
         assert "Traceback" not in err
 
-    def test_a_reply_is_readable(self, run: Run) -> None:
-        assert run("call", "Memory.Set", "key=song", 'value={"title": "tea", "notes": [1, 2]}') == (
-            0,
-            "{}\n",
-            "",
-        )
-        code, out, err = run("call", "Memory.Get", "key=song")
-        assert (code, json.loads(out), err) == (0, {"value": {"title": "tea", "notes": [1, 2]}}, "")
-        assert out.startswith('{\n  "value": {\n')
-
     def test_options_may_stand_between_the_fields(self, run: Run) -> None:
         code, out, _ = run("call", "Memory.Set", "key=mid", "--json", "value=1")
         assert (code, json.loads(out)["type"]) == (0, "Memory.Set")
@@ -601,30 +591,6 @@ class TestCall:
 
 
 class TestDescribe:
-    def test_everything_is_a_table(self, run: Run) -> None:
-        code, out, err = run("describe")
-        assert (code, err) == (0, "")
-        blocks = dict(block.split(": ", 1) for block in out.split("\n\n"))
-        assert list(blocks) == ["Memory", "Slow", "Glass", "Odd.One", "Syscall", "Timer", "Dead"]
-        assert blocks["Slow"].splitlines() == [
-            "Takes its time.",
-            "  command  Slow.Nap              Take so many seconds.",
-            "  event    Slow.Begun            It has been begun.",
-        ]
-
-    def test_one_type_has_its_fields_its_reply_and_a_line_to_try(self, run: Run) -> None:
-        code, out, _ = run("describe", "Memory.Set")
-        assert code == 0
-        first, data, reply, attempt = out.split("\n\n")
-        assert first.startswith("command Memory.Set, handled by Memory\nStore a value under a key")
-        assert data.splitlines() == [
-            "data",
-            "  key    string, 1 to 1000 characters  The name of a value.",
-            "  value  any JSON                      Any JSON value.",
-        ]
-        assert reply == "reply\n  no data"
-        assert attempt == "try\n  python -m bandstand call Memory.Set key=greeting value=hello\n"
-
     def test_every_line_to_try_can_be_tried(self, run: Run, address: str) -> None:
         for type_name in (
             "Memory.List",
@@ -637,16 +603,3 @@ class TestDescribe:
             words = shlex.split(line)
             assert words[:4] == ["python", "-m", "bandstand", "call"]
             assert run(*words[3:])[0] in {ExitCode.SUCCESS, ExitCode.ROUTING}, line
-
-    @pytest.mark.parametrize("name", ["Nothing", "Nothing.Here"])
-    def test_what_is_not_there_is_a_routing_error(self, run: Run, name: str) -> None:
-        code, out, err = run("describe", name)
-        assert (code, out) == (ExitCode.ROUTING, "")
-        assert f"there is no {name} here" in err
-
-    @pytest.mark.parametrize("command", ["serve", "call", "describe"])
-    def test_help_shows_examples(self, run: Run, command: str) -> None:
-        code, out, _ = run(command, "--help")
-        assert code == 0
-        assert f"examples:\n  bandstand {command}" in out
-        assert ("6  no connection" in out) == (command != "serve")

@@ -8,10 +8,9 @@ from typing import Any, ClassVar
 import pytest
 
 from bandstand.bus import Capability, Contract, Event, Message, Query
-from bandstand.bus.contracts.capability import read_capability
 from bandstand.bus.syscall import Describe
 from bandstand.bus.worker import BufferedWorker
-from bandstand.errors import BandstandError, ContractError, RefusedError
+from bandstand.errors import BandstandError, RefusedError
 from bandstand.testing import VirtualClock
 from tests.bus import virtual_node
 from tests.bus.capabilities import watch
@@ -344,16 +343,6 @@ class TestCycles:
 
 
 class TestDeclaration:
-    @pytest.mark.parametrize("value", [0, -1, 1.5, True, "8", None, 100_001])
-    def test_a_wrong_value_is_a_contract_error_that_says_what_to_write(self, value: Any) -> None:
-        class Wrong(Web):
-            """Searches."""
-
-            concurrency = value
-
-        with pytest.raises(ContractError, match=r"concurrency is .*: pass an int from 1 to 100000"):
-            read_capability(Wrong)
-
     def test_a_worker_cannot_have_it(self) -> None:
         contract = Contract(
             id="Web",

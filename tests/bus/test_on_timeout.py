@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 
 from bandstand.bus import Capability, Command, Contract, Node, Provision, Query, UnixAdapter, provide
-from bandstand.bus.contracts.capability import read_capability
 from bandstand.bus.syscall import HealthQuery
 from bandstand.bus.worker import BufferedWorker
-from bandstand.errors import BandstandError, ContractError
+from bandstand.errors import BandstandError
 from tests.bus.nearby import nearby
 from tests.bus.virtual_node import Stage, hushed, play, staged
 from tests.core.support import Boom
@@ -296,10 +295,3 @@ def test_a_worker_cannot_be_cancelled() -> None:
         pytest.raises(BandstandError, match=r"cannot cancel what a worker does: pass 'report' or 'kill'"),
     ):
         play(act, contract)
-
-
-@pytest.mark.parametrize("value", ["stop", None, 1, True])
-def test_a_wrong_value_is_a_contract_error_that_says_what_to_write(value: Any) -> None:
-    wrong = type("Wrong", (Tool,), {"on_timeout": value, "__doc__": "Works."})
-    with pytest.raises(ContractError, match=r"on_timeout is .*: pass 'report', 'cancel' or 'kill'"):
-        read_capability(wrong)

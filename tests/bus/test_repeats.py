@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from bandstand.bus import Command, Contract, Event, Frame, Memory, Message, Metadata, Query
+from bandstand.bus import Contract, Frame, Memory, Message, Metadata, Query
 from bandstand.bus.contracts.capability import read_capability
 from bandstand.bus.request_table import has_same_content
 from bandstand.bus.syscall import StatsQuery
@@ -415,12 +415,6 @@ class TestNotRemembered:
         stats = await stage.node.bus.ask(StatsQuery())
         assert stats.remembered.count == 0
         assert stats.requests.joined == stats.requests.repeated == stats.requests.conflicting == 0
-
-    def test_what_a_class_says_of_it_must_make_sense(self) -> None:
-        with pytest.raises(ContractError, match="remember is 5"):
-            type("Odd", (Command,), {}, type="Odd.One", remember=5)
-        with pytest.raises(ContractError, match="apply to commands and queries"):
-            type("Odd", (Event,), {}, type="Odd.One", remember=False)
 
 
 @pytest.mark.guarantee("G176")

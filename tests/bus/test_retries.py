@@ -9,10 +9,9 @@ import msgspec
 import pytest
 from msgspec import Struct
 
-from bandstand.bus import Capability, Command, Contract, Event, Message, RestartLimits, Retry, provide
-from bandstand.bus.contracts.capability import read_capability
+from bandstand.bus import Capability, Command, Contract, Message, RestartLimits, Retry, provide
 from bandstand.bus.syscall import Describe, StatsQuery
-from bandstand.errors import ContractError, InvalidArgumentError, RefusedError
+from bandstand.errors import RefusedError
 from bandstand.supervision import Backoff
 from tests.bus.virtual_node import ScriptedLine, Stage, play
 from tests.core.support import Boom
@@ -302,41 +301,6 @@ class TestDeclaring:
             assert stage.reply("x") == {"times": 2}
 
         play(act, contract)
-
-    @pytest.mark.parametrize(
-        ("retry", "words"),
-        [
-            ({"Hard.Twice": Retry()}, "which is not a command or query of its inbound"),
-            ({"Hard.Once": 3}, "pass a Retry"),
-            ([], "pass a dict"),
-        ],
-    )
-    def test_a_contract_that_says_it_wrongly_is_refused(self, retry: Any, words: str) -> None:
-        contract = Contract(id="Hard", description="x", inbound=Once, spawn=lambda: len, retry=retry)
-        with pytest.raises(ContractError, match=words):
-            read_capability(contract)
-
-    @pytest.mark.parametrize(
-        ("fields", "words"),
-        [
-            ({"attempts": 1}, "the first attempt counts too"),
-            ({"attempts": 101}, "from 2 to 100"),
-            ({"attempts": True}, "attempts is True"),
-            ({"backoff": 5}, "pass a Backoff"),
-            ({"on": "Sys.Overloaded"}, "pass a list of error types"),
-            ({"on": []}, "pass a list of error types"),
-            ({"on": ["Sys.Timeout"]}, "only these errors can be retried"),
-        ],
-    )
-    def test_a_retry_without_sense_is_refused(self, fields: dict[str, Any], words: str) -> None:
-        with pytest.raises(InvalidArgumentError, match=words):
-            Retry(**fields)
-
-    def test_it_is_for_requests(self) -> None:
-        with pytest.raises(ContractError, match="apply to commands and queries"):
-            type("Odd", (Event,), {}, type="Odd.One", retry=Retry())
-        with pytest.raises(ContractError, match="retry is 5"):
-            type("Odd", (Command,), {}, type="Odd.One", retry=5)
 
     def test_the_delays_are_those_of_supervisors(self) -> None:
         retry = Retry(backoff=Backoff(initial=0.01, maximum=0.035, factor=2.0))

@@ -246,12 +246,6 @@ class TestDeadLetters:
     def test_their_reasons_are_those_of_the_bus(self) -> None:
         assert get_args(Reason) == REASONS
 
-    def test_one_that_is_not_there_is_an_error(self, run: Run) -> None:
-        for verb in ("show", "replay"):
-            code, out, err = run("dead", verb, "nothing")
-            assert (code, out) == (ExitCode.FAILED, "")
-            assert "nothing" in err
-
 
 class TestTrace:
     def test_is_a_tree_with_times(self, run: Run, tmp_path: Path) -> None:
@@ -441,39 +435,3 @@ class TestTheTerminal:
         assert out.getvalue().replace("\n", "").isprintable()
         found = json.loads(out.getvalue())
         assert (found["data"] if is_json else found) == {"value": text}
-
-
-@pytest.mark.once
-@pytest.mark.parametrize(
-    "command",
-    [
-        "serve",
-        "call",
-        "query",
-        "emit",
-        "describe",
-        "tail",
-        "health",
-        "stats",
-        "trace",
-        "bench",
-        "dead",
-        "config",
-        "completion",
-    ],
-)
-def test_help_shows_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main([command, "--help"])
-    assert ended.value.code == 0
-    out = capsys.readouterr().out
-    assert f"examples:\n  bandstand {command}" in out
-    assert ("6  no connection" in out) == (command not in {"serve", "config", "completion"})
-
-
-@pytest.mark.once
-@pytest.mark.parametrize("verb", ["list", "show", "replay", "purge"])
-def test_help_of_a_verb_shows_examples(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["dead", verb, "--help"])
-    assert f"examples:\n  bandstand dead {verb}" in capsys.readouterr().out
