@@ -16,7 +16,7 @@ import pytest
 from bandstand import _build_mode
 from bandstand.actor import ActorSystem
 from bandstand.actor import ask as ask_mark
-from bench import caller, child, lines, otp, runner, stages, typed, web
+from bench import caller, child, lines, otp, runner, stages, typed
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
 from bench.cases import CASES, ask, by_name
 from bench.child import measure
@@ -243,15 +243,6 @@ def test_with_a_child_that_takes_too_long_its_own_children_end(
     assert failure(played(tmp_path, "sleep 100 & wait")) == "gave no figure within 0.3 s"
 
 
-def test_what_goes_wrong_inside_a_measurement_is_no_wrong_option(monkeypatch: pytest.MonkeyPatch) -> None:
-    def lost(*_arguments: object) -> None:
-        raise KeyError("lost")
-
-    monkeypatch.setattr(child, "measure", lost)
-    with pytest.raises(KeyError, match="lost"):
-        child.main(["ping-pong", "limit", "10", "1"])
-
-
 @pytest.mark.parametrize(
     "cell", [["ping-pong", "limit", "10"], ["ping-pong", "limit", "ten", "1"], ["x"] * 4]
 )
@@ -283,17 +274,6 @@ def test_responses_are_told_apart_wherever_they_are_cut(cut: int) -> None:
     assert (first + second, rest) == ([b"hello", b"world"], b"")
     with pytest.raises(ConnectionError, match="500 Internal"):
         caller.bodies_of(b"HTTP/1.1 500 Internal Server Error\r\n\r\n")
-
-
-@pytest.mark.parametrize("is_there", [True, False])
-def test_the_web_says_the_same_with_either_way_to_write_json(
-    is_there: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(web, "has_msgspec", lambda: is_there)
-    decode, encode = web.codec()
-    assert encode(decode(b'{"kind": "reply", "data": {"value": "h\xc3\xa4"}}')) == (
-        b'{"kind":"reply","data":{"value":"h\xc3\xa4"}}'
-    )
 
 
 @pytest.mark.real_time(reason=STOPPING)

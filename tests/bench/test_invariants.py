@@ -11,7 +11,6 @@ from bench import barbers, dice, otp
 from bench.case import Setting, WrongResultError
 from bench.cases import bank, barber, logistic, philosophers, smokers
 from bench.stages import raw
-from bench.system import SYSTEMS
 
 pytestmark = pytest.mark.once
 
@@ -33,13 +32,6 @@ def test_a_philosopher_who_ate_less_than_the_others_gives_no_figure() -> None:
     books.meals[0], books.meals[1] = 2, 4
     with pytest.raises(WrongResultError, match="each was to eat 3 times; they have eaten 2 to 4 times"):
         books.eaten()
-
-
-def test_neighbours_share_one_fork_and_nobody_else_does() -> None:
-    seats = range(philosophers.PHILOSOPHERS)
-    for one in seats:
-        rivals = [two for two in seats if philosophers.forks(one) & philosophers.forks(two)]
-        assert sorted(rivals) == sorted({one, (one + 1) % len(seats), (one - 1) % len(seats)})
 
 
 # --- the barber -------------------------------------------------------------------------------------------------------
@@ -77,11 +69,6 @@ def test_a_smoker_who_takes_anothers_turn_gives_no_figure() -> None:
         WrongResultError, match="2 of 200 have smoked more or less often than they were chosen"
     ):
         books.handled()
-
-
-def test_smokers_play_as_many_rounds_on_every_system() -> None:
-    sizes = {system.size(smokers.CASE, is_quick=False) for system in SYSTEMS if system.measure(smokers.CASE)}
-    assert sizes == {1_000}
 
 
 # --- the series -------------------------------------------------------------------------------------------------------

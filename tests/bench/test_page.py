@@ -7,11 +7,10 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from bench import chart, page
+from bench import page
 from bench.case import Case, Outcome, Setting, Size
 from bench.figures import NoFiguresError, load
 from bench.record import record
@@ -202,17 +201,3 @@ def test_the_same_figures_give_the_same_charts_and_a_run_without_them_is_refused
     assert run.stderr == (
         "bench.chart: the run has neither a case of Savina nor one of growth: nothing to draw\n"
     )
-
-
-def test_what_is_missing_for_a_chart_is_said(
-    written: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def nowhere(_name: str) -> Any:
-        return None
-
-    monkeypatch.setattr(chart, "find_spec", nowhere)
-    monkeypatch.setattr(chart, "PYTHON", tmp_path / "python")
-    assert chart.main([str(written()), str(tmp_path)]) == 1
-    assert "matplotlib is not installed; `python tools/environment.py --peers`" in capsys.readouterr().err
-    assert chart.main([str(tmp_path / "none.json"), str(tmp_path)]) == 1
-    assert "`make bench-full` measures it" in capsys.readouterr().err

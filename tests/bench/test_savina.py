@@ -86,12 +86,6 @@ def test_the_largest_tree_is_no_larger_than_the_size_and_answers_its_number() ->
         fibonacci.lived(25, 150_049, 75_024)
 
 
-def test_two_make_their_own_colour_or_the_third() -> None:
-    pairs = [(mine, other) for mine in range(3) for other in range(3)]
-    made = [chameneos.complement(*pair) for pair in pairs]
-    assert made == [0, 2, 1, 2, 1, 0, 1, 0, 2]
-
-
 def test_an_answer_that_is_not_what_was_written_has_no_figure() -> None:
     books = dictionary.Books(dictionary.CASE.size.quick)
     for worker, total in enumerate(dictionary.answers(books.requests)):
@@ -100,14 +94,6 @@ def test_an_answer_that_is_not_what_was_written_has_no_figure() -> None:
     books.leave(7, 0, 1)
     with pytest.raises(WrongResultError, match=r"the answers to worker 7 make \d+, and it has found 1"):
         books.handled()
-
-
-def test_a_tenth_of_the_requests_write_and_a_hundredth_asks_for_the_size() -> None:
-    written = [value for worker in range(20) for _, value in dictionary.orders(worker, 1_000)]
-    assert 0.09 < sum(value is not None for value in written) / len(written) < 0.11
-    kinds = [kind for worker in range(20) for kind, _ in sortedlist.orders(worker, 1_000)]
-    assert 0.09 < kinds.count(sortedlist.WRITE) / len(kinds) < 0.11
-    assert 0.005 < kinds.count(sortedlist.SIZE) / len(kinds) < 0.015
 
 
 def test_the_list_is_sorted_and_knows_what_is_in_it() -> None:

@@ -172,14 +172,6 @@ def test_a_row_that_is_no_time_shows_its_figures_and_no_ratio() -> None:
     assert ranking.rank(report) == []
 
 
-def test_what_an_interrupted_run_has_not_measured_is_a_dash() -> None:
-    other = replace(case_with(), name="y", title="the y")
-    cells = {("x", "limit"): Cell([{"value": 1.0}]), ("y", "limit"): Cell()}
-    report = Report(cases=[case_with(), other], cells=cells, machine=MACHINE, rounds=5, is_partial=True)
-    assert [row.split() for row in rows_of(report, "the y")] == [["the", "y", "–"]]
-    assert "INTERRUPTED" in render(report)
-
-
 # --- the ranking ------------------------------------------------------------------------------------------------------
 
 

@@ -93,13 +93,6 @@ def test_what_is_wrong_is_answered_beside_what_is_right(house: House) -> None:
     assert about == {None, "q1", "q2", "q3", "q4"}
 
 
-def test_a_client_that_has_said_everything_gets_all_its_answers(house: House) -> None:
-    client = house.client()
-    client.send(b"".join(keep(number) for number in range(2000)).rstrip())
-    client.half_close()
-    assert sorted(client.answers(2000)) == sorted(f"q{number}" for number in range(2000))
-
-
 def test_a_node_that_stops_writes_its_answers_out(house: House) -> None:
     client = house.client()
     client.send(keep(1, "x" * 200_000))
@@ -114,15 +107,3 @@ def test_a_node_that_stops_writes_its_answers_out(house: House) -> None:
     stopping.result(PATIENCE)
     # It may have come too late to be taken in; but half of an answer it is not.
     assert text == b"" or json.loads(text)["data"]["value"] == "x" * 200_000
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("house", ["unix", "tcp"], indirect=True)
-def test_one_that_vanishes_with_its_questions_open_disturbs_nobody(house: House) -> None:
-    for _ in range(20):
-        client = house.client()
-        client.send(b"".join(keep(number, "x" * 1000) for number in range(100)))
-        client.close()
-    sane = house.client()
-    sane.send(keep(1))
-    assert sane.answers(1) == ["q1"]

@@ -259,25 +259,6 @@ class TestServe:
         node.until("bandstand: stopping")
         assert node.end(signal.SIGINT) == 1
 
-    def test_a_dead_nodes_socket_is_taken_over_and_a_living_ones_is_not(
-        self, serve: Serve, tmp_path: Path, run: Run
-    ) -> None:
-        killed = serve("--unix", "bus.sock")
-        killed.boot()
-        assert killed.end(signal.SIGKILL) == -signal.SIGKILL
-        assert (tmp_path / "bus.sock").is_socket()
-        second = serve("--unix", "bus.sock")
-        assert second.boot()["type"] == "Sys.BootComplete"
-        third = serve("--unix", "bus.sock")
-        failed = third.boot()
-        assert (failed["kind"], failed["type"]) == ("error", "Sys.BootFailed")
-        assert third.process.wait(30) == 1
-        assert third.err.read() == f"bandstand: {failed['data']['message']}\n"
-        assert (
-            "ADAPT failed: cannot listen at unix:bus.sock: another node uses it" in failed["data"]["message"]
-        )
-        assert run("call", "Syscall.Ping", "--to", f"unix:{tmp_path}/bus.sock")[0] == 0
-
     @pytest.mark.parametrize(
         ("text", "words"),
         [
@@ -429,15 +410,6 @@ class TestAdvice:
         found = serving.raw_client_command(place, lambda name: name if name in tools else None)
         assert shlex.split(found) == shlex.split(words)
 
-    def test_a_module_s_own_capability_is_shown_first(self, serve: Serve) -> None:
-        node = serve("stage", "--unix", "bus.sock")
-        node.boot()
-        node.until("try in another terminal:")
-        assert [node.err.readline().strip() for _ in range(2)] == [
-            "python -m bandstand describe --to unix:bus.sock",
-            "python -m bandstand describe Slow.Nap --to unix:bus.sock",
-        ]
-
     def test_the_command_is_called_as_it_was(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         script = tmp_path / "bandstand"
         script.write_text("#!/bin/sh\n")
@@ -499,31 +471,6 @@ class TestBatch:
         }
         assert by_cause["3"]["data"] == {"value": {"deep": [1]}}
         assert by_cause["6"]["data"]["path"] == "$.data.key"
-
-    def test_what_a_capability_prints_goes_to_stderr(self, tmp_path: Path) -> None:
-        (tmp_path / "loud.py").write_text(
-            "from bandstand.bus import Capability, Command\n"
-            "print('imported')\n"
-            "class Go(Command[None], type='Loud.Go'):\n"
-            "    'Go.'\n"
-            "class Loud(Capability):\n"
-            "    'Prints.'\n"
-            "    def go(self, msg: Go) -> None:\n"
-            "        print('going')\n"
-        )
-        done = subprocess.run(
-            [sys.executable, "-m", "bandstand", "serve", "loud", "--batch"],
-            cwd=tmp_path,
-            input=json.dumps(self.frame("command", "Loud.Go", "1")) + "\n",
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=True,
-        )
-        types = [json.loads(line)["type"] for line in done.stdout.splitlines()]
-        assert types == ["Sys.BootComplete", "Loud.Go"]
-        assert "imported" in done.stderr
-        assert "going" in done.stderr
 
 
 class TestCall:

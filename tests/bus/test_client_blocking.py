@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bandstand.bus import Address, BlockingConnection, ClientConfig, Passed, connect_blocking
+from bandstand.bus import Address, BlockingConnection, ClientConfig, connect_blocking
 from bandstand.bus.client import config, connection
 from bandstand.bus.client.blocking import EventLoopThread
 from bandstand.bus.contracts.describe import CapabilityDescription, Description, MessageDescription
@@ -407,14 +407,6 @@ class TestWithANode:
             assert (events.next(30), events.gaps, events.unknown) == (Broken("cow"), 0, ())
             events.close()
             assert list(events) == []
-
-    def test_it_watches(self, address: str) -> None:
-        with connect_blocking(address) as bus:
-            seen = bus.watch("Memory.*", kinds=["query"])
-            bus.query(Get(key="a"))
-            item = seen.next(30)
-            assert isinstance(item, Passed)
-            assert (item.message.type, item.to) == ("Memory.Get", "Memory")
 
     def test_any_thread_may_use_it_and_none_is_left(self, address: str) -> None:
         with connect_blocking(address) as bus:

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import pytest
 
 from bandstand.bus import Capability, Contract, Event, Message, Query
-from bandstand.bus.syscall import Describe
 from bandstand.bus.worker import BufferedWorker
 from bandstand.errors import BandstandError, RefusedError
 from bandstand.testing import VirtualClock
@@ -224,13 +223,6 @@ class TestFailures:
         await stage.settle()
         assert [each["type"] for each in stage.reply(letters)["letters"]] == ["Web.Search", "Web.Page"]
 
-    @staged(Web, hush=True)
-    async def test_it_is_out_of_service_after_too_many_failures(self, stage: Stage) -> None:
-        for _ in range(4):
-            stage.query("Web.Search", {"ms": 10, "then": "raise"})
-            await stage.wait(1500)
-        assert (await stage.health("Web")).state == "unhealthy"
-
     @staged(Web, timeout=0.1)
     async def test_a_request_that_times_out_does_not_end_the_others(self, stage: Stage) -> None:
         late = stage.query("Web.Search", {"ms": 500})
@@ -357,8 +349,3 @@ class TestDeclaration:
 
         with hushed(), pytest.raises(BandstandError, match=r"a worker decides itself .*: remove concurrency"):
             play(act, contract)
-
-    @staged(Web)
-    async def test_describe_shows_it(self, stage: Stage) -> None:
-        described = await stage.node.bus.ask(Describe(capability="Web"))
-        assert described.capabilities[0].concurrency == 3

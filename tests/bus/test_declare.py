@@ -55,19 +55,6 @@ class TestClasses:
         assert spec.is_class
         assert type(spec.make()) is d.Memory
 
-    def test_the_return_annotation_is_the_reply(self) -> None:
-        handlers = read(d.Memory).handlers
-        replies = {
-            name: entry.reply_codec.annotation if entry.reply_codec else "none"
-            for (_, name), entry in handlers.items()
-        }
-        assert replies == {
-            "Memory.Set": None,
-            "Memory.Get": e.Value,
-            "Memory.Clear": int,
-            "Memory.Changed": "none",
-        }
-
     def test_what_it_may_say_is_its_outbound_and_its_replies(self) -> None:
         assert {key: codec.annotation for key, codec in read(d.Memory).outbound.items()} == {
             ("event", "Memory.Changed"): e.Changed,

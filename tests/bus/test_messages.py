@@ -104,15 +104,8 @@ class TestAType:
     @pytest.mark.parametrize(
         "name",
         [
-            "Memory",
-            "Memory.",
-            ".Set",
-            "Memory..Set",
-            "Memory Set.x",
-            "1.Set",
-            "Memory.*",
-            "Mémoire.Lire",
-            "a.b\n",
+            *("Memory", "Memory.", ".Set", "Memory..Set", "Memory Set.x", "1.Set", "Memory.*"),
+            *("Mémoire.Lire", "a.b\n"),
         ],
     )
     def test_that_is_none_is_refused_with_the_class_named(self, name: str) -> None:

@@ -369,22 +369,14 @@ class TestNotRemembered:
 
         play(act, contract())
         assert seen == [
-            "query Raw.Count",
-            "query Raw.Look",
-            "command Raw.Count",
-            "command Raw.Look",
-            "query Raw.Count",
-            "query Raw.Look",
+            *("query Raw.Count", "query Raw.Look", "command Raw.Count", "command Raw.Look"),
+            *("query Raw.Count", "query Raw.Look"),
         ]
         seen.clear()
         play(act, contract(remember={"Raw.Look": True, "Raw.Count": False}))
         assert seen == [
-            "query Raw.Count",
-            "query Raw.Look",
-            "command Raw.Count",
-            "command Raw.Look",
-            "query Raw.Count",
-            "command Raw.Count",
+            *("query Raw.Count", "query Raw.Look", "command Raw.Count", "command Raw.Look"),
+            *("query Raw.Count", "command Raw.Count"),
         ]
         for wrong in ({"Raw.Other": True}, {"Raw.Look": 1}, ["Raw.Look"]):
             with pytest.raises(ContractError, match="remember"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -34,7 +33,7 @@ from examples.agents.model import (
     Wait,
 )
 from examples.agents.office import capabilities
-from examples.agents.tools import Tool, discover
+from examples.agents.tools import Tool
 from tests.examples.running import output_of, run
 
 pytestmark = pytest.mark.real_time(reason="a real client on a real socket")
@@ -118,12 +117,6 @@ def test_what_is_waited_for_in_vain_is_told(tmp_path: Path, monkeypatch: pytest.
     assert work(tmp_path, Waits(), "wait")[1] == [Happened(NOTHING, "in 0.01 s")]
 
 
-def test_it_says_that_there_is_nothing_to_do(tmp_path: Path) -> None:
-    words, story = work(tmp_path, Scripted(), "find an hour for Alan")
-    assert words == "I found no day in the notes about Alan"
-    assert [type(entry) for entry in story] == [Answered]
-
-
 class Brew(Command[str], type="Kitchen.Brew"):
     """Make a pot of something."""
 
@@ -171,15 +164,6 @@ def test_a_model_that_goes_on_and_on_is_stopped(tmp_path: Path) -> None:
     calls = [Call("Nothing.Here")] * (STEPS + 1)
     with pytest.raises(TooLongError, match=f"not done after {STEPS} steps"):
         work(tmp_path, Steps(*calls), "for ever")
-
-
-def test_tools_are_found_without_a_word_about_the_office(tmp_path: Path) -> None:
-    async def main() -> dict[str, Any]:
-        path = tmp_path / "empty.sock"
-        async with Node([], adapters=[UnixAdapter(path)]), connect(f"unix:{path}") as bus:
-            return dict(await discover(bus))
-
-    assert asyncio.run(main()) == {}
 
 
 @pytest.mark.slow

@@ -204,12 +204,6 @@ class Noted(Disk):
         super().remove(path)
 
 
-def test_new_folders_are_synced_from_the_topmost_on(folder: Path) -> None:
-    disk = Noted()
-    Log(folder / "store" / "series", disk).close()
-    assert disk.done[:2] == [f"sync {folder.name}", "sync store"]
-
-
 def test_blocks_are_removed_one_after_the_other_for_good(folder: Path) -> None:
     log = filled(folder, 10, 10, 10, rotates=True)
     for number in log.sealed:
