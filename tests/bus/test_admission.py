@@ -20,7 +20,7 @@ class Small(Player):
     mailbox = 8
 
 
-def kinds(client: ScriptedLine, names: list[str]) -> list[str]:
+def kinds(client: ScriptedLine | Stage, names: list[str]) -> list[str]:
     return [answer.kind for name in names for answer in client.answers(name)]
 
 
@@ -43,14 +43,13 @@ class TestSlowed:
 
     @staged(Small)
     async def test_one_at_a_time_as_there_is_room(self, stage: Stage) -> None:
-        client = stage.connect()
-        asked = [client.command("Cast.Wait", {"ms": 100}) for _ in range(10)]
+        asked = [stage.command("Cast.Wait", {"ms": 100}) for _ in range(10)]
         await stage.settle()
-        assert len(client.backlog) == 4
+        assert len(stage.backlog) == 4
         await stage.wait(150)
-        assert len(client.backlog) == 3
+        assert len(stage.backlog) == 3
         await stage.wait(1000)
-        assert kinds(client, asked) == ["reply"] * 10
+        assert kinds(stage, asked) == ["reply"] * 10
 
     @staged(Small)
     async def test_events_and_capabilities_still_have_room(self, stage: Stage) -> None:
@@ -135,15 +134,14 @@ class TestNotForEver:
 
     @staged(Small, hold_timeout=0.5)
     async def test_when_there_is_room_again_clients_are_slowed_again(self, stage: Stage) -> None:
-        client = stage.connect()
         for _ in range(20):
-            client.command("Cast.Wait", {"ms": 1000})
+            stage.command("Cast.Wait", {"ms": 1000})
         await stage.wait(20_000)
         refused = (await stage.stats()).failed["Sys.Overloaded"]
-        asked = [client.command("Cast.Wait", {"ms": 10}) for _ in range(20)]
-        assert len(client.backlog) == 14
+        asked = [stage.command("Cast.Wait", {"ms": 10}) for _ in range(20)]
+        assert len(stage.backlog) == 14
         await stage.wait(1000)
-        assert kinds(client, asked) == ["reply"] * 20
+        assert kinds(stage, asked) == ["reply"] * 20
         assert (await stage.stats()).failed == {"Sys.Overloaded": refused}
 
     @staged(Small)

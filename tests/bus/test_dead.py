@@ -15,7 +15,7 @@ from bandstand.bus.dead_letters import DeadLetterStore
 from bandstand.bus.syscall import StatsQuery
 from bandstand.supervision import Backoff
 from tests.bus.capabilities import Player, Told, told, watch
-from tests.bus.virtual_node import ScriptedLine, Stage, staged
+from tests.bus.virtual_node import Stage, staged
 
 pytestmark = [pytest.mark.spec("C24")]
 
@@ -50,14 +50,14 @@ class Ear(Capability):
             raise ValueError("too loud")
 
 
-async def listed(stage: Stage, client: ScriptedLine, **wanted: Any) -> Any:
-    return await client.reply_to("query", "Dead.List", wanted)
+async def listed(stage: Stage, **wanted: Any) -> Any:
+    return await stage.reply_to("query", "Dead.List", wanted)
 
 
-async def replayed(stage: Stage, client: ScriptedLine, letter: str) -> Any:
-    asked = client.command("Dead.Replay", {"id": letter})
+async def replayed(stage: Stage, letter: str) -> Any:
+    asked = stage.command("Dead.Replay", {"id": letter})
     await stage.wait(50)
-    return client.reply(asked)
+    return stage.reply(asked)
 
 
 @pytest.mark.guarantee("G180")
@@ -81,11 +81,10 @@ class TestWhatIsOne:
             "fault": ("Cast.Do", {"what": "misname"}, None),
             "timeout": ("Cast.Wait", {"ms": 100}, 10),
         }
-        client = stage.connect()
         type_name, data, timeout = deeds[reason]
-        client.command(type_name, data, name="x", timeout=timeout, correlation="work")
+        stage.command(type_name, data, name="x", timeout=timeout, correlation="work")
         await stage.wait(50)
-        page = await listed(stage, client)
+        page = await listed(stage)
         assert (page["held"], page["fallen"]) == (1, 0)
         (letter,) = page["letters"]
         assert (letter["id"], letter["reason"], letter["type"]) == ("x", reason, type_name)
@@ -102,34 +101,31 @@ class TestWhatIsOne:
     @pytest.mark.spec("C20")
     @staged(Brittle)
     async def test_one_for_a_capability_out_of_service(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Cast.Do", {"what": "raise"}, name="a")
+        stage.command("Cast.Do", {"what": "raise"}, name="a")
         await stage.wait(10)
-        client.query("Cast.Echo", name="b")
+        stage.query("Cast.Echo", name="b")
         await stage.settle()
-        reasons = [(each["id"], each["reason"]) for each in (await listed(stage, client))["letters"]]
+        reasons = [(each["id"], each["reason"]) for each in (await listed(stage))["letters"]]
         assert reasons == [("b", "unhealthy"), ("a", "crashed")]
 
     @staged(Small, hold_timeout=0)
     async def test_one_for_which_there_is_no_room(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Cast.Wait", {"ms": 100})
+        stage.command("Cast.Wait", {"ms": 100})
         await stage.settle()
         for number in range(9):
-            client.query("Cast.Echo", name=f"q{number}")
+            stage.query("Cast.Echo", name=f"q{number}")
         await stage.settle()
-        (letter,) = (await listed(stage, client))["letters"]
+        (letter,) = (await listed(stage))["letters"]
         assert (letter["id"], letter["reason"]) == ("q8", "overloaded")
 
     @pytest.mark.parametrize("what", ["", "refuse", "miss"])
     @staged(Player)
     async def test_what_a_handler_has_answered_is_none(self, stage: Stage, what: str) -> None:
-        client = stage.connect()
-        client.command("Cast.Do", {"what": what})
-        client.command("Cast.Do", {"what": 5})
-        client.query("Syscall.Describe", {"type": "Nobody.Knows"})
+        stage.command("Cast.Do", {"what": what})
+        stage.command("Cast.Do", {"what": 5})
+        stage.query("Syscall.Describe", {"type": "Nobody.Knows"})
         await stage.settle()
-        assert (await listed(stage, client))["letters"] == []
+        assert (await listed(stage))["letters"] == []
 
     @staged(Player)
     async def test_an_answer_whose_client_has_gone_until_somebody_gets_it(self, stage: Stage) -> None:
@@ -138,25 +134,24 @@ class TestWhatIsOne:
         await stage.settle()
         first.close()
         await stage.wait(20)
-        (letter,) = (await listed(stage, second))["letters"]
+        (letter,) = (await listed(stage))["letters"]
         assert (letter["id"], letter["reason"]) == ("x", "abandoned")
         # It comes back by another connection, and asks again.
         second.command("Cast.Wait", {"ms": 10}, name="x")
         await stage.settle()
         assert second.answer("x").kind == "reply"
-        assert (await listed(stage, second))["letters"] == []
+        assert (await listed(stage))["letters"] == []
 
     @staged(Ear, Player)
     async def test_events_that_a_subscriber_could_not_take(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.event("Cast.Told", {"text": "raise"}, name="loud")
+        stage.event("Cast.Told", {"text": "raise"}, name="loud")
         await stage.wait(10)
-        client.event("Cast.Told", {"text": "hold"})
+        stage.event("Cast.Told", {"text": "hold"})
         await stage.settle()
         for number in range(10):
-            client.event("Cast.Told", {"text": str(number)}, name=f"e{number}")
+            stage.event("Cast.Told", {"text": str(number)}, name=f"e{number}")
         await stage.settle()
-        letters = (await listed(stage, client))["letters"]
+        letters = (await listed(stage))["letters"]
         assert [(each["id"], each["reason"], each["capability"]) for each in letters] == [
             ("e9", "undelivered", "Ear"),
             ("e8", "undelivered", "Ear"),
@@ -165,11 +160,10 @@ class TestWhatIsOne:
 
     @staged(Ear, Player)
     async def test_events_that_waited_for_one_that_goes_out_of_service(self, stage: Stage) -> None:
-        client = stage.connect()
         for number in range(5):
-            client.event("Cast.Told", {"text": "raise"}, name=f"e{number}")
+            stage.event("Cast.Told", {"text": "raise"}, name=f"e{number}")
         await stage.wait(100)
-        letters = (await listed(stage, client))["letters"]
+        letters = (await listed(stage))["letters"]
         assert sorted((each["id"], each["reason"]) for each in letters) == [
             ("e0", "crashed"),
             ("e1", "crashed"),
@@ -182,13 +176,12 @@ class TestWhatIsOne:
     async def test_the_same_message_again_is_one_letter_and_another_by_its_id_is_two(
         self, stage: Stage
     ) -> None:
-        client = stage.connect()
         for _ in range(2):
-            client.command("Cast.Wait", {"ms": 100}, name="x", timeout=10)
+            stage.command("Cast.Wait", {"ms": 100}, name="x", timeout=10)
             await stage.wait(300)
-        client.command("Cast.Wait", {"ms": 101}, name="x", timeout=10)
+        stage.command("Cast.Wait", {"ms": 101}, name="x", timeout=10)
         await stage.wait(300)
-        letters = (await listed(stage, client))["letters"]
+        letters = (await listed(stage))["letters"]
         assert [(each["id"], each["attempts"]) for each in letters] == [("x~2", 1), ("x", 2)]
 
 
@@ -203,7 +196,7 @@ class TestLooking:
         await stage.wait(10)
 
         async def names(**wanted: Any) -> list[str]:
-            return [each["id"] for each in (await listed(stage, client, **wanted))["letters"]]
+            return [each["id"] for each in (await listed(stage, **wanted))["letters"]]
 
         assert await names() == ["c", "n4", "n3", "n2", "n1", "n0"]
         assert await names(type="None.*", limit=2) == ["n4", "n3"]
@@ -236,29 +229,27 @@ class TestLooking:
 class TestSendingAgain:
     @staged(Player)
     async def test_the_handler_runs_and_the_letter_is_gone(self, stage: Stage) -> None:
-        client = stage.connect()
         # It is too slow once: the second time it has all the time of the node's own.
         for name in ("a", "b"):
-            client.command("Cast.Wait", {"ms": 20}, name=name, timeout=30, correlation="work")
+            stage.command("Cast.Wait", {"ms": 20}, name=name, timeout=30, correlation="work")
         await stage.wait(50)
-        client.fault("b", "Sys.Timeout")
+        stage.fault("b", "Sys.Timeout")
         begun, seen = told(stage), watch(stage, "Cast.Wait")
-        done = await replayed(stage, client, "b")
+        done = await replayed(stage, "b")
         assert (done["id"], done["outcome"], done["answer"]["kind"]) == ("b", "replied", "reply")
         assert begun == ["wait "]
         assert seen[0].metadata.id == done["replay"] != "b"
         assert (seen[0].metadata.causation, seen[0].metadata.correlation) == ("b", "work")
-        assert (await listed(stage, client))["held"] == 0
+        assert (await listed(stage))["held"] == 0
 
     @staged(Player)
     async def test_one_that_fails_again_stays_and_is_one(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Cast.Do", {"what": "raise"}, name="x")
+        stage.command("Cast.Do", {"what": "raise"}, name="x")
         await stage.wait(1100)
         for attempt in (2, 3):
-            done = await replayed(stage, client, "x")
+            done = await replayed(stage, "x")
             assert (done["outcome"], done["answer"]["type"]) == ("failed", "Sys.ActorCrash")
-            page = await listed(stage, client)
+            page = await listed(stage)
             assert [(each["id"], each["attempts"]) for each in page["letters"]] == [("x", attempt)]
             await stage.wait(1100)
 
@@ -272,40 +263,38 @@ class TestSendingAgain:
             listener = stage.connect()
             listener.command("Syscall.Subscribe", {"types": ["Cast.*"]})
             await stage.settle()
-            done = await replayed(stage, client, "loud")
+            done = await replayed(stage, "loud")
         finally:
             Ear.is_well = False
         assert (done["outcome"], done["answer"]) == ("delivered", None)
         assert (await stage.health("Ear")).handled == 2
         assert listener.events() == []
-        assert (await listed(stage, client))["held"] == 0
+        assert (await listed(stage))["held"] == 0
 
     @staged(Player)
     async def test_while_it_is_under_way_others_can_look_and_nobody_sends_it_twice(
         self, stage: Stage
     ) -> None:
-        client = stage.connect()
-        client.command("Cast.Wait", {"ms": 500}, name="x", timeout=100)
+        stage.command("Cast.Wait", {"ms": 500}, name="x", timeout=100)
         await stage.wait(600)
         begun = told(stage)
-        asked = [client.command("Dead.Replay", {"id": "x"}) for _ in range(2)]
+        asked = [stage.command("Dead.Replay", {"id": "x"}) for _ in range(2)]
         await stage.settle()
-        assert (await listed(stage, client))["held"] == 1
-        assert "in progress" in client.fault(asked[1], "Sys.Refused").message
+        assert (await listed(stage))["held"] == 1
+        assert "in progress" in stage.fault(asked[1], "Sys.Refused").message
         await stage.wait(600)
-        assert client.reply(asked[0])["outcome"] == "replied"
+        assert stage.reply(asked[0])["outcome"] == "replied"
         assert begun == ["wait "]
 
     @staged(Player)
     async def test_it_has_the_usual_time_though_its_client_had_none_left(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Cast.Wait", {"ms": 20}, name="hasty", timeout=1)
+        stage.command("Cast.Wait", {"ms": 20}, name="hasty", timeout=1)
         await stage.wait(50)
-        client.command("Cast.Wait", {"ms": 100_000}, name="slow", timeout=90_000)
+        stage.command("Cast.Wait", {"ms": 100_000}, name="slow", timeout=90_000)
         await stage.wait(110_000)
         seen = watch(stage, "Cast.Wait")
-        assert (await replayed(stage, client, "hasty"))["outcome"] == "replied"
-        client.command("Dead.Replay", {"id": "slow"})
+        assert (await replayed(stage, "hasty"))["outcome"] == "replied"
+        stage.command("Dead.Replay", {"id": "slow"})
         await stage.settle()
         # More than is usual it keeps.
         assert [each.metadata.timeout for each in seen if each.kind == "command"] == [None, 90_000]
@@ -349,20 +338,18 @@ def letter_of(name: str, size: int) -> Frame:
 class TestBounds:
     @staged(Player, dead_count=3)
     async def test_the_oldest_falls_out_and_is_counted(self, stage: Stage) -> None:
-        client = stage.connect()
         for number in range(5):
-            client.command("None.One", name=f"n{number}")
+            stage.command("None.One", name=f"n{number}")
         await stage.settle()
-        page = await listed(stage, client)
+        page = await listed(stage)
         assert [each["id"] for each in page["letters"]] == ["n4", "n3", "n2"]
         assert (page["held"], page["fallen"]) == (3, 2)
 
     @staged(Player, dead_count=0)
     async def test_there_may_be_none(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("None.One")
+        stage.command("None.One")
         await stage.settle()
-        page = await listed(stage, client)
+        page = await listed(stage)
         assert (page["letters"], page["held"], page["fallen"]) == ([], 0, 1)
 
     @given(

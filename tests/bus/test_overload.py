@@ -84,16 +84,15 @@ class TestFullMailbox:
 class TestCredit:
     @staged(Player, max_in_flight=3)
     async def test_a_client_that_asks_too_much_waits_and_goes_on(self, stage: Stage) -> None:
-        client = stage.connect()
-        asked = [client.command("Cast.Wait", {"ms": 10}) for _ in range(10)]
-        assert len(client.backlog) == 7
+        asked = [stage.command("Cast.Wait", {"ms": 10}) for _ in range(10)]
+        assert len(stage.backlog) == 7
         await stage.wait(35)
-        assert len(client.backlog) == 4
+        assert len(stage.backlog) == 4
         await stage.wait(200)
-        assert client.backlog == type(client.backlog)()
+        assert stage.backlog == type(stage.backlog)()
         for name in asked:
-            client.reply(name)
-        assert set(client.settled) == set(asked)
+            stage.reply(name)
+        assert set(stage.settled) == set(asked)
 
     @staged(Player, max_in_flight=3)
     async def test_those_who_waited_longest_go_on_first(self, stage: Stage) -> None:
@@ -147,12 +146,11 @@ class TestCredit:
 
     @staged(Player, max_in_flight=2)
     async def test_events_need_credit_as_well(self, stage: Stage) -> None:
-        client = stage.connect()
         for _ in range(50):
-            client.event("Cast.Told", {"text": ""})
-        assert len(client.backlog) == 48
+            stage.event("Cast.Told", {"text": ""})
+        assert len(stage.backlog) == 48
         await stage.settle()
-        assert not client.backlog
+        assert not stage.backlog
         assert (await stage.stats()).events == 51
 
     @staged(Player, max_in_flight=2)

@@ -48,7 +48,7 @@ class Anew(Player):
         return Echoed(str(self.count))
 
 
-def ask(client: ScriptedLine, what: str, ms: int = 0, **more: Any) -> None:
+def ask(client: ScriptedLine | Stage, what: str, ms: int = 0, **more: Any) -> None:
     """Have something done, by the id `x`."""
     client.command(
         "Cast.Wait" if ms else "Cast.Do", {"what": what} | ({"ms": ms} if ms else {}), name="x", **more
@@ -96,11 +96,10 @@ class TestTheSameAgain:
     @staged(Player)
     async def test_an_error_that_somebody_has_given_is_given_again(self, stage: Stage, what: str) -> None:
         begun = told(stage)
-        client = stage.connect()
         for _ in range(3):
-            ask(client, what)
+            ask(stage, what)
             await stage.wait(2000)
-        first, *others = [(each.kind, each.type, bytes(each.data)) for each in client.answers("x")]
+        first, *others = [(each.kind, each.type, bytes(each.data)) for each in stage.answers("x")]
         assert first[0] == "error"
         assert others == [first] * 2
         assert begun.count(f"do {what}") == 1
@@ -164,23 +163,22 @@ class TestTheSameAgain:
     @staged(Player)
     async def test_a_scheduled_message_takes_its_id_from_nobody(self, stage: Stage) -> None:
         begun = told(stage)
-        client = stage.connect()
         inner = {
             "kind": "command",
             "type": "Cast.Wait",
             "data": {"what": "later", "ms": 10},
             "metadata": {"id": "x", "timestamp": 0},
         }
-        client.command("Timer.Schedule", {"delay": 10, "message": inner})
+        stage.command("Timer.Schedule", {"delay": 10, "message": inner})
         await stage.wait(15)
         # It is at hand, and neither joined nor disturbed by a request of that id; nor is that request by the next one.
-        ask(client, "emit")
-        client.command("Timer.Schedule", {"delay": 20, "message": inner})
+        ask(stage, "emit")
+        stage.command("Timer.Schedule", {"delay": 20, "message": inner})
         await stage.wait(100)
-        ask(client, "emit")
+        ask(stage, "emit")
         await stage.settle()
         assert (begun.count("wait later"), begun.count("do emit")) == (2, 1)
-        assert [each.kind for each in client.answers("x")] == ["reply"] * 4
+        assert [each.kind for each in stage.answers("x")] == ["reply"] * 4
         stats = await stage.stats()
         assert (stats.repeated, stats.conflicting, stats.is_balanced) == (1, 0, True)
 
@@ -218,13 +216,12 @@ class TestOtherContent:
 
     @staged(Player)
     async def test_a_conflict_is_no_dead_letter_and_is_not_remembered(self, stage: Stage) -> None:
-        client = stage.connect()
-        ask(client, "")
-        client.command("Cast.Do", {"what": "emit"}, name="x")
+        ask(stage, "")
+        stage.command("Cast.Do", {"what": "emit"}, name="x")
         await stage.settle()
-        ask(client, "")
+        ask(stage, "")
         await stage.settle()
-        assert sorted(each.type for each in client.answers("x")) == ["Cast.Do", "Cast.Do", "Sys.Conflict"]
+        assert sorted(each.type for each in stage.answers("x")) == ["Cast.Do", "Cast.Do", "Sys.Conflict"]
         assert (await stage.node.bus.ask(StatsQuery())).dead_letters.made == 0
 
     @staged(Player)
@@ -270,26 +267,24 @@ class TestNotRemembered:
     @staged(Player)
     async def test_a_deadline_that_has_passed(self, stage: Stage) -> None:
         begun = told(stage)
-        client = stage.connect()
-        ask(client, "", 100, timeout=10)
+        ask(stage, "", 100, timeout=10)
         await stage.wait(20)
         # The first one's handler is still at it: this is another attempt, and its own answer.
-        ask(client, "", 100)
+        ask(stage, "", 100)
         await stage.wait(300)
-        assert [each.type for each in client.answers("x")] == ["Sys.Timeout", "Cast.Wait"]
+        assert [each.type for each in stage.answers("x")] == ["Sys.Timeout", "Cast.Wait"]
         assert begun.count("wait ") == 2
         assert (await stage.stats()).late == 1
 
     @staged(Player)
     async def test_what_nobody_handles_and_what_is_wrong(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Cast.Dance", name="x")
+        stage.command("Cast.Dance", name="x")
         await stage.settle()
-        client.command("Cast.Do", {"what": 5}, name="x")
+        stage.command("Cast.Do", {"what": 5}, name="x")
         await stage.settle()
-        ask(client, "")
+        ask(stage, "")
         await stage.settle()
-        assert [each.type for each in client.answers("x")] == [
+        assert [each.type for each in stage.answers("x")] == [
             "Sys.RoutingError",
             "Sys.SchemaError",
             "Cast.Do",
@@ -300,16 +295,15 @@ class TestNotRemembered:
             mailbox = 8
 
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Cast.Wait", {"ms": 100})
+            stage.command("Cast.Wait", {"ms": 100})
             await stage.settle()
             for _ in range(8):
-                client.query("Cast.Echo")
-            ask(client, "")
+                stage.query("Cast.Echo")
+            ask(stage, "")
             await stage.wait(200)
-            ask(client, "")
+            ask(stage, "")
             await stage.settle()
-            assert [each.type for each in client.answers("x")] == ["Sys.Overloaded", "Cast.Do"]
+            assert [each.type for each in stage.answers("x")] == ["Sys.Overloaded", "Cast.Do"]
 
         play(act, Small, hold_timeout=0)
 
@@ -397,12 +391,11 @@ class TestNotRemembered:
     @staged(Player, remember_count=0)
     async def test_anything_if_memory_is_switched_off(self, stage: Stage) -> None:
         begun = told(stage)
-        client = stage.connect()
         for _ in range(2):
-            ask(client, "emit")
-        client.query("Cast.Echo", name="x")
+            ask(stage, "emit")
+        stage.query("Cast.Echo", name="x")
         await stage.settle()
-        assert [each.type for each in client.answers("x")] == ["Cast.Do", "Cast.Do", "Cast.Echo"]
+        assert [each.type for each in stage.answers("x")] == ["Cast.Do", "Cast.Do", "Cast.Echo"]
         assert begun.count("do emit") == 2
         stats = await stage.node.bus.ask(StatsQuery())
         assert stats.remembered.count == 0
@@ -414,14 +407,13 @@ class TestBounds:
     @staged(Player, remember_for=1)
     async def test_an_answer_is_remembered_for_its_time_and_no_longer(self, stage: Stage) -> None:
         begun = told(stage)
-        client = stage.connect()
-        ask(client, "emit")
+        ask(stage, "emit")
         await stage.wait(999)
-        ask(client, "emit")
+        ask(stage, "emit")
         await stage.settle()
         assert begun.count("do emit") == 1
         await stage.wait(2)
-        ask(client, "emit")
+        ask(stage, "emit")
         await stage.settle()
         assert begun.count("do emit") == 2
         # A repeat does not make it younger.

@@ -22,7 +22,7 @@ async def status(stage: Stage) -> tuple[str, str]:
     return report.status, report.capabilities["Cast"].state
 
 
-async def ask_often(stage: Stage, client: ScriptedLine, count: int, every_ms: int = 100) -> None:
+async def ask_often(stage: Stage, client: ScriptedLine | Stage, count: int, every_ms: int = 100) -> None:
     for _ in range(count):
         client.query("Cast.Echo")
         await stage.wait(every_ms)
@@ -31,13 +31,12 @@ async def ask_often(stage: Stage, client: ScriptedLine, count: int, every_ms: in
 class TestStuck:
     @staged(Player, timeout=1)
     async def test_one_that_is_at_a_request_that_has_timed_out_is_unresponsive(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Cast.Wait", {"ms": 10_000})
+        stage.command("Cast.Wait", {"ms": 10_000})
         await stage.wait(900)
         assert await status(stage) == ("healthy", "running")
         await stage.wait(200)
         assert await status(stage) == ("degraded", "unresponsive")
-        await ask_often(stage, client, 50)
+        await ask_often(stage, stage, 50)
         assert await status(stage) == ("degraded", "unresponsive")
 
     @pytest.mark.guarantee("G358")
@@ -91,15 +90,14 @@ class TestStuck:
 
     @staged(Player, timeout=1)
     async def test_it_can_be_reset(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Cast.Wait", {"ms": 10**6})
+        stage.command("Cast.Wait", {"ms": 10**6})
         await stage.wait(1100)
-        client.reply(await reset(stage, client))
+        stage.reply(await reset(stage, stage))
         await stage.wait(2000)
         assert await status(stage) == ("healthy", "running")
 
 
-async def reset(stage: Stage, client: ScriptedLine) -> str:
+async def reset(stage: Stage, client: ScriptedLine | Stage) -> str:
     name = client.command("Syscall.Reset", {"capability": "Cast"})
     await stage.settle()
     return name
@@ -116,15 +114,14 @@ class Slow(Player):
 class TestBehindAnEvent:
     @staged(Slow, timeout=1)
     async def test_three_requests_that_it_does_not_begin_with_tell(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.event("Cast.Told", {"text": "hang"})
-        await ask_often(stage, client, 2)
+        stage.event("Cast.Told", {"text": "hang"})
+        await ask_often(stage, stage, 2)
         await stage.wait(3000)
         assert await status(stage) == ("healthy", "running")
-        await ask_often(stage, client, 2)
+        await ask_often(stage, stage, 2)
         await stage.wait(1100)
         assert await status(stage) == ("degraded", "unresponsive")
-        client.reply(await reset(stage, client))
+        stage.reply(await reset(stage, stage))
         await stage.wait(2000)
         assert await status(stage) == ("healthy", "running")
 
