@@ -149,22 +149,6 @@ def test_a_page_without_its_marks_is_refused(text: str, sentence: str, written: 
         page.filled(text, load(written()))
 
 
-def test_the_program_writes_once_and_notices_what_is_stale(
-    written: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "docs").mkdir()
-    for name in page.PAGES:
-        (tmp_path / name).write_text("<!-- bench:where -->\n<!-- /bench -->\n", "utf-8")
-    path = str(written())
-    assert page.main([path, "--check"], tmp_path) == 1
-    assert "README.md: is not what the run says" in capsys.readouterr().out
-    assert page.main([path], tmp_path) == 0
-    assert page.main([path, "--check"], tmp_path) == 0
-    (tmp_path / "README.md").write_text("no mark", "utf-8")
-    assert page.main([path], tmp_path) == 1
-    assert "bench.page: README.md: there is no" in capsys.readouterr().err
-
-
 def test_the_real_pages_have_marks_of_names_that_are_known() -> None:
     for name in page.PAGES:
         found = [found["name"] for found in page.MARK.finditer((ROOT / name).read_text("utf-8"))]

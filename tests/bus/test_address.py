@@ -75,10 +75,6 @@ class TestAPort:
 
 
 class TestTheDefault:
-    def test_is_what_the_environment_says(self) -> None:
-        known = {"BANDSTAND_BUS": "tcp:127.0.0.1:7777", "XDG_RUNTIME_DIR": "/run/user/7"}
-        assert default_address(known) == Address(host="127.0.0.1", port=7777)
-
     def test_else_in_the_runtime_directory(self) -> None:
         assert default_address({"XDG_RUNTIME_DIR": "/run/user/7"}) == Address(
             path="/run/user/7/bandstand.sock"

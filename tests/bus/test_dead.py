@@ -158,20 +158,6 @@ class TestWhatIsOne:
             ("loud", "crashed", "Ear"),
         ]
 
-    @staged(Ear, Player)
-    async def test_events_that_waited_for_one_that_goes_out_of_service(self, stage: Stage) -> None:
-        for number in range(5):
-            stage.event("Cast.Told", {"text": "raise"}, name=f"e{number}")
-        await stage.wait(100)
-        letters = (await listed(stage))["letters"]
-        assert sorted((each["id"], each["reason"]) for each in letters) == [
-            ("e0", "crashed"),
-            ("e1", "crashed"),
-            ("e2", "crashed"),
-            ("e3", "undelivered"),
-            ("e4", "undelivered"),
-        ]
-
     @staged(Player)
     async def test_the_same_message_again_is_one_letter_and_another_by_its_id_is_two(
         self, stage: Stage

@@ -83,10 +83,6 @@ class TestUse:
         _, entry = HandlerIndex.build(BLUEPRINTS).handlers[frame.kind, frame.type]
         entry.codec.read(frame.data)
 
-    def test_no_two_examples_have_one_id(self) -> None:
-        ids = [each["example"]["metadata"]["id"] for each in handled(ALL).values()]
-        assert len(set(ids)) == len(ids)
-
     def test_examples_have_the_id_and_time_that_they_are_given(self) -> None:
         (one,) = (
             describe(BLUEPRINTS, type="Memory.Set", new_id=lambda: "x", now_ms=lambda: 7)

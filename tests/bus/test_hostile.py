@@ -15,7 +15,6 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from bandstand.bus import NodeConfig
 from tests.bus.socket_clients import (
     MEBIBYTE,
     Guest,
@@ -50,12 +49,6 @@ def hall(request: pytest.FixtureRequest, halls: HallMaker) -> Iterator[Hall]:
 def unix_hall(halls: HallMaker) -> Iterator[Hall]:
     """For what has nothing to do with the kind of socket."""
     yield from checked(halls("unix"))
-
-
-@pytest.fixture
-def narrow_hall(halls: HallMaker) -> Iterator[Hall]:
-    """Where few may wait for a capability."""
-    yield from checked(halls("unix", config=NodeConfig(mailbox=8, hold_timeout=0)))
 
 
 def checked(hall: Hall) -> Iterator[Hall]:
@@ -298,19 +291,6 @@ def test_whatever_the_bytes_what_comes_after_them_is_answered(
 
 
 class TestSlowAndMany:
-    def test_half_a_line_is_an_error_if_its_end_never_comes(self, hall: Hall) -> None:
-        whole = ping("whole")
-        with neighbour_of(hall):
-            guest = hall.guest()
-            guest.send(whole + whole[: len(whole) // 2])
-            guest.half_close()
-            heard = [json.loads(line) for line in guest.rest().splitlines()]
-            for length in range(1, len(whole), 7):
-                vanishing = hall.guest()
-                vanishing.send(whole[:length])
-                vanishing.vanish()
-        assert sorted(types_of(heard)) == ["Sys.SchemaError", "Syscall.Ping"]
-
     def test_slow_speakers_are_answered_in_the_end(self, hall: Hall) -> None:
         guests = [hall.guest() for _ in range(50)]
         lines = [ping(f"slow-{number}") for number in range(50)]
@@ -423,18 +403,6 @@ class TestThoseWhoDoNotRead:
         assert len(got) + missed == said
         numbers = [int(message["metadata"]["id"][1:]) for message in got]
         assert numbers == sorted(set(numbers))
-
-    def test_a_full_capability_says_so_at_once(self, narrow_hall: Hall) -> None:
-        guest = narrow_hall.guest()
-        guest.send(b"".join(frame(f"q{number}", "Sleeper.Sleep", name="a") for number in range(100)))
-        # Nobody has woken the sleeper: what is answered now was refused.
-        early = [guest.line() for _ in range(80)]
-        assert set(types_of(early)) == {"Sys.Overloaded"}
-        assert all(message["data"]["retryable"] for message in early)
-        narrow_hall.wake()
-        late = [guest.line() for _ in range(20)]
-        assert "reply" in {message["kind"] for message in late}
-        assert len({message["metadata"]["causation"] for message in early + late}) == 100
 
 
 # --- those who leave --------------------------------------------------------------------------------------------------------------

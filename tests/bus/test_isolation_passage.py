@@ -572,12 +572,6 @@ class TestEnds:
         assert stage.adapter.lines[0].reply(name) == {"text": "hello", "size": 0.0}
         assert len(house.opened) == 3
 
-    @housed(Starting)
-    async def test_a_node_that_stops_while_it_starts_leaves_nothing(self, stage: Stage, house: House) -> None:
-        house.last.kill()
-        await stage.settle()
-        assert len(house.opened) == 2
-
     def test_one_that_cannot_be_begun_is_a_boot_that_fails(self) -> None:
         class Nowhere(Nearby):
             async def open(self, slot: CapabilitySlot) -> Any:

@@ -209,12 +209,6 @@ class TestStopping:
         assert adapter.life == ["start", "stop", "close"]
         assert DIARY == ["start", "stop"]
 
-    def test_what_is_under_way_is_finished(self) -> None:
-        self.run(
-            lambda _node, adapter: adapter.connect().command("Cast.Wait", {"ms": 1000}, name="q"),
-            lambda adapter: adapter.lines[0].reply("q"),
-        )
-
     def test_what_takes_too_long_is_answered(self) -> None:
         def act(_node: Node, adapter: ScriptedAdapter) -> None:
             line = adapter.connect()

@@ -92,10 +92,6 @@ class TestWhatIsFound:
         write("shop.py", SHOP)
         assert names(place + name) == expected
 
-    def test_a_module_says_itself_what_it_offers(self, write: Write) -> None:
-        write("shop.py", SHOP + "\n    capabilities = [Till]\n")
-        assert names("shop") == ["Till"]
-
     def test_or_how_to_make_it(self, write: Write) -> None:
         write("shop.py", SHOP + "\n    def capabilities(): return both\n")
         assert names("shop") == ["Till", "Audit"]
@@ -122,11 +118,6 @@ class TestWhatIsFound:
             """,
         )
         assert names("corner") == ["Kiosk"]
-
-    def test_a_module_in_a_package(self, write: Write) -> None:
-        write("town/__init__.py", "")
-        write("town/shop.py", SHOP)
-        assert names("town.shop:Till") == ["Till"]
 
     def test_a_name_inside_a_name(self, write: Write) -> None:
         write(
@@ -194,10 +185,6 @@ class TestWhatIsNotThere:
         assert "there is no module nowhere_to_be_found" in str(found)
         assert str(Path.cwd()) in str(found)
 
-    def test_a_module_inside_a_package(self, write: Write) -> None:
-        write("town/__init__.py", "")
-        assert "there is no module town.shop" in str(problem_of("town.shop"))
-
     def test_a_module_that_is_shadowed_by_a_package_of_the_same_name(self, write: Write) -> None:
         write("json/shop.py", SHOP)
         assert "(but there is a file json/shop.py: pass that)" in str(problem_of("json.shop"))
@@ -214,11 +201,6 @@ class TestWhatIsNotThere:
     def test_a_name_with_near_misses(self, write: Write) -> None:
         write("shop.py", SHOP)
         assert str(problem_of("shop:Stok")) == "shop has no 'Stok': did you mean Stock?"
-
-    def test_a_name_without_any(self, write: Write) -> None:
-        write("shop.py", SHOP)
-        assert str(problem_of("shop:xyzzy")) == "shop has no 'xyzzy'"
-        assert str(problem_of("shop:Stock.xyzzy")) == "shop:Stock has no 'xyzzy'"
 
     @pytest.mark.parametrize(
         "target", ["", ":", ":Stock", "shop:", "shop:5", "shop:a b", "sh op", "5shop", "a..b", "-m"]

@@ -43,18 +43,6 @@ class TestValues:
             assert not (await stage.bus.ask(Get(key))).found
 
     @staged(Memory)
-    async def test_the_wire_says_no_more_than_it_must(self, stage: Stage) -> None:
-        set_, get = (
-            stage.command("Memory.Set", {"key": "a", "value": 1}),
-            stage.query("Memory.Get", {"key": "a"}),
-        )
-        missing = stage.query("Memory.Get", {"key": "b"})
-        await stage.settle()
-        assert stage.reply(set_) == {}
-        assert stage.reply(get) == {"value": 1}
-        assert stage.reply(missing) == {"value": None, "found": False}
-
-    @staged(Memory)
     async def test_a_change_is_told(self, stage: Stage) -> None:
         stage.command("Syscall.Subscribe", {"types": ["Memory.Changed"]})
         stage.command("Memory.Set", {"key": "a", "value": [1]})

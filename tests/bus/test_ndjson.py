@@ -153,21 +153,6 @@ def test_any_chunking_gives_the_same_messages(lines: list[bytes], data: st.DataO
 
 
 class TestReading:
-    async def test_it_pauses_when_the_window_is_full_and_goes_on_with_an_answer(self) -> None:
-        booth = Booth(window=2)
-        booth.desk.is_holding = True
-        booth.line.data_received(request(1) + request(2) + request(3))
-        assert booth.said == ids(1, 2)
-        assert booth.wire.is_paused
-        booth.desk.release(1)
-        # Not from inside the answer.
-        assert booth.said == ids(1, 2)
-        await turn()
-        assert booth.said == ids(1, 2, 3)
-        booth.desk.release()
-        await turn()
-        assert not booth.wire.is_paused
-
     @pytest.mark.guarantee("G85")
     @pytest.mark.parametrize(
         ("window", "size", "more"),
@@ -196,27 +181,6 @@ class TestReading:
         booth.line.data_received(request(1) + b"GET / HTTP/1.1\r\n" + request(2))
         assert booth.said == ids(1, 2)
         assert not booth.wire.is_closed
-
-    async def test_what_comes_though_it_has_paused_is_kept_in_order(self) -> None:
-        booth = Booth()
-        booth.desk.is_full = True
-        booth.line.data_received(request(1) + request(2)[:10])
-        booth.line.data_received(request(2)[10:])
-        booth.line.data_received(request(3))
-        assert booth.desk.turned_away == 1
-        booth.desk.make_room()
-        await turn()
-        assert booth.said == ids(1, 2, 3)
-        assert not booth.wire.is_paused
-
-    async def test_events_need_no_credit_but_wait_behind_those_who_do(self) -> None:
-        booth = Booth(window=1)
-        booth.desk.is_holding = True
-        booth.line.data_received(request(1, kind="event") + request(2) + request(3, kind="event"))
-        assert booth.said == ids(1, 2)
-        booth.desk.release()
-        await turn()
-        assert booth.said == ids(1, 2, 3)
 
     async def test_it_reads_nothing_from_a_client_that_takes_nothing(self) -> None:
         booth = Booth()

@@ -122,19 +122,6 @@ class TestCredit:
         waiting[4].fault(asked[4], "Sys.Timeout")
 
     @staged(Stuck, max_in_flight=8)
-    async def test_queries_of_a_closed_connection_give_their_credit_back(self, stage: Stage) -> None:
-        greedy, other = stage.connect(), stage.connect()
-        for _ in range(8):
-            greedy.query("Cast.Echo", timeout=86_400_000)
-        await stage.settle()
-        greedy.close()
-        await stage.settle()
-        asked = [other.command("Cast.Do", timeout=10) for _ in range(7)]
-        await stage.wait(20)
-        for name in asked:
-            other.fault(name, "Sys.Timeout")
-
-    @staged(Stuck, max_in_flight=8)
     async def test_health_is_answered_when_all_credit_is_used(self, stage: Stage) -> None:
         greedy, operator = stage.connect(), stage.connect()
         for _ in range(20):
@@ -227,12 +214,6 @@ class TestSlowListeners:
         stage.bus.emit(Told("kept"))
         await stage.settle()
         assert [frame.type for frame in slow.frames[1:]] == ["Sys.Lagged", "Cast.Told"]
-
-    @staged(Player)
-    async def test_answers_are_never_dropped(self, stage: Stage) -> None:
-        slow = stage.connect()
-        slow.is_writable = False
-        await slow.reply_to("query", "Cast.Echo")
 
 
 class Flooding(Capability):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from bandstand.bus import Contract, Frame, Memory, Message, Metadata, Query
+from bandstand.bus import Contract, Frame, Message, Metadata, Query
 from bandstand.bus.contracts.capability import read_capability
 from bandstand.bus.request_table import has_same_content
 from bandstand.bus.syscall import StatsQuery
@@ -320,19 +320,6 @@ class TestNotRemembered:
         await stage.settle()
         assert sorted(each.type for each in stage.answers("x")[4:]) == ["Cast.Twice", "Sys.Conflict"]
         assert (await stage.stats()).in_flight == 0
-
-    @pytest.mark.guarantee("G309")
-    @staged(Anew, Memory)
-    async def test_a_query_shows_what_is_there_now(self, stage: Stage) -> None:
-        for value in (1, 2):
-            stage.command("Memory.Set", {"key": "k", "value": value})
-            stage.query("Memory.Get", {"key": "k"}, name="1")
-            stage.query("Cast.Kept", name="kept")
-            await stage.settle()
-        values = [msgspec.json.decode(each.data)["value"] for each in stage.answers("1")]
-        assert values == [1, 2]
-        kept = [msgspec.json.decode(each.data)["text"] for each in stage.answers("kept")]
-        assert kept == ["1", "1"]
 
     @pytest.mark.guarantee("G309")
     def test_a_contract_says_so_for_types_without_a_class_of_their_own(self) -> None:

@@ -74,13 +74,6 @@ class TestCrash:
             ).message == "not today"
         assert (await stage.health("Cast")).crashes == 0
 
-    @staged(Player)
-    async def test_others_do_not_notice(self, stage: Stage) -> None:
-        for _ in range(5):
-            stage.command("Cast.Do", {"what": "raise"})
-            await stage.reply_to("query", "Syscall.Ping")
-            await stage.wait(1100)
-
     @staged(Player, mailbox=8)
     async def test_a_mailbox_that_was_full_at_the_crash_is_worked_off(self, stage: Stage) -> None:
         stage.command("Cast.Wait", {"ms": 10, "what": "raise"})
@@ -238,22 +231,6 @@ class TestOutOfService:
 
         with hushed(), pytest.raises(BootError, match=r"capability Cast .*IgnoreChild"):
             play(act, Shy)
-
-    @staged(Player)
-    async def test_four_failures_over_more_than_a_minute_are_fine(self, stage: Stage) -> None:
-        for _ in range(8):
-            stage.command("Cast.Do", {"what": "raise"})
-            await stage.wait(21_000)
-        assert (await stage.health("Cast")).state == "running"
-
-    @staged(Player)
-    async def test_what_waits_is_answered_when_it_is_given_up(self, stage: Stage) -> None:
-        with hushed():
-            failing = [stage.command("Cast.Do", {"what": "raise"}) for _ in range(4)]
-            waiting = stage.query("Cast.Echo")
-            await stage.wait(3100)
-        assert {stage.answer(name).type for name in failing} == {"Sys.ActorCrash"}
-        stage.fault(waiting, "Sys.Unhealthy")
 
     @staged(Player)
     async def test_what_is_not_out_of_service_is_not_reset(self, stage: Stage) -> None:

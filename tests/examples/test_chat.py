@@ -10,7 +10,7 @@ import subprocess
 import sys
 from asyncio import StreamReader, StreamWriter
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -19,10 +19,8 @@ import pytest
 from bandstand import ActorSystem
 from bandstand.errors import ChildStateError
 from examples.chat import session
-from examples.chat.lines import Join, Mistake, Quit, Rename, Say, Who, parse
 from examples.chat.room import Room
 from examples.chat.server import House, open_house
-from examples.chat.session import Session
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -253,22 +251,6 @@ def test_who_comes_while_no_room_can_be_opened_is_told_and_hung_up_on(
     with_house(body)
 
 
-async def test_who_is_not_in_yet_when_the_server_ends_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    is_entering = asyncio.Event()
-
-    async def enter(_session: Session, _name: str) -> None:
-        is_entering.set()
-        await asyncio.Event().wait()
-
-    monkeypatch.setattr(Session, "_enter", enter)
-    async with AsyncExitStack() as stack:
-        async with ActorSystem() as loop, open_house(loop) as (_house, port):
-            street = await stack.enter_async_context(Street(port))
-            client = await street.come()
-            await is_entering.wait()
-        assert await client.line() == ""
-
-
 def test_rooms_that_were_given_up_are_opened_again_by_whoever_speaks() -> None:
     async def body(loop: ActorSystem, street: Street) -> None:
         ada = await street.connect("ada")
@@ -287,25 +269,6 @@ def test_rooms_that_were_given_up_are_opened_again_by_whoever_speaks() -> None:
         await bob.until("ada: still here?")
 
     with_house(body, escalations=1)
-
-
-@pytest.mark.parametrize(
-    ("text", "wish"),
-    [
-        ("hello", Say("hello")),
-        ("/join tea", Join("tea")),
-        ("/nick ada", Rename("ada")),
-        ("/who", Who()),
-        ("/quit", Quit()),
-    ],
-)
-def test_what_is_typed_is_understood(text: str, wish: object) -> None:
-    assert parse(text) == wish
-
-
-@pytest.mark.parametrize("text", ["/", "/join", "/join a b", f"/nick {'x' * 21}", "/dance"])
-def test_what_is_not_understood_is_answered_with_advice(text: str) -> None:
-    assert isinstance(parse(text), Mistake)
 
 
 @pytest.mark.slow

@@ -12,11 +12,9 @@ import pytest
 from bandstand import ActorSystem
 from bandstand.errors import NoSuchActorError
 from bandstand.testing import VirtualClock
-from examples.ingest.blocks import merge, retire
 from examples.ingest.disk import Disk
 from examples.ingest.feeder import PATIENCE_MS, RETRY_MS, Feeder
 from examples.ingest.head import Head
-from examples.ingest.index import Index
 from examples.ingest.log import Log
 from examples.ingest.metrics import Metrics
 from examples.ingest.points import Point
@@ -93,27 +91,6 @@ async def test_a_head_that_is_stopped_while_it_recovers_leaves_nothing_open(tmp_
         await stop_at(head, disk)
     open_files = {path.resolve() for path in Path("/proc/self/fd").iterdir()}
     assert not [path for path in open_files if tmp_path in path.parents]
-
-
-async def test_the_index_knows_what_was_made_and_what_was_removed(tmp_path: Path) -> None:
-    log = Log(tmp_path, Disk())
-    for start in (0, 10, 20):
-        log.append(POINTS[start : start + 10])
-        log.rotate()
-    log.close()
-    merge(tmp_path, [1], Disk())
-    async with ActorSystem() as loop:
-        index = loop.spawn(Index, tmp_path)
-        assert await index.blocks() == {"00000001-00000001.block": (1, 10)}
-        merge(tmp_path, [2, 3], Disk())
-        index.refresh()
-        assert await index.blocks() == {
-            "00000001-00000001.block": (1, 10),
-            "00000002-00000003.block": (11, 30),
-        }
-        retire(tmp_path, 5, 30, Disk())
-        index.refresh()
-        assert await index.blocks() == {"00000002-00000003.block": (11, 30)}
 
 
 class Down:
