@@ -151,22 +151,6 @@ class TestSeveralAtATime:
         await stage.wait(100)
         stage.reply(search)
 
-    def test_one_is_the_default(self) -> None:
-        class One(Web):
-            """Searches, one at a time."""
-
-            id = "Web"
-            concurrency = 1
-
-        async def act(stage: Stage) -> None:
-            asked = [stage.query("Web.Search", {"ms": 100}) for _ in range(2)]
-            await stage.wait(150)
-            assert [stage.is_answered(name) for name in asked] == [True, False]
-            assert One.most == 1
-
-        assert Capability.concurrency == 1
-        play(act, One)
-
     def test_a_contract_has_it_too(self) -> None:
         async def answer(message: Search) -> Message:
             await asyncio.sleep(message.ms / 1000)

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from bandstand.bus import Capability
 from bandstand.errors import InvalidArgumentError, RequestFailedError
 from tests.bus.capabilities import Do, Player, Wait, told
 from tests.bus.virtual_node import Stage, play, staged
@@ -13,39 +14,38 @@ from tests.bus.virtual_node import Stage, play, staged
 pytestmark = [pytest.mark.spec("C8", "C19"), pytest.mark.guarantee("G75")]
 
 
+class Patient(Player):
+    """Gives itself little time."""
+
+    timeout = 0.2
+
+
 class TestWhen:
     @pytest.mark.parametrize(
-        ("own", "node", "expected"),
-        [(None, 30_000, 30_000), (None, 700, 700), (50, 700, 50), (900, 700, 900)],
+        ("own", "node", "capability", "expected"),
+        [
+            (None, 30_000, Player, 30_000),
+            (None, 700, Player, 700),
+            (50, 700, Player, 50),
+            (900, 700, Player, 900),
+            (None, 30_000, Patient, 200),
+            (50, 30_000, Patient, 50),
+            (900, 30_000, Patient, 900),
+        ],
     )
-    def test_the_request_says_or_else_the_node(self, own: int | None, node: int, expected: int) -> None:
+    def test_the_request_says_or_else_the_capability_or_else_the_node(
+        self, own: int | None, node: int, capability: type[Capability], expected: int
+    ) -> None:
         async def act(stage: Stage) -> None:
             asked = stage.command("Cast.Wait", {"ms": 10**8}, timeout=own)
             await stage.wait(expected - 2)
             assert not stage.is_answered(asked)
             await stage.wait(4)
             fault = stage.fault(asked, "Sys.Timeout")
-            assert fault.original_id == asked
+            assert (fault.original_id, fault.capability_id) == (asked, "Cast")
             assert f"{expected} ms" in fault.message
-            assert fault.capability_id == "Cast"
 
-        play(act, Player, timeout=node / 1000)
-
-    @pytest.mark.parametrize(("own", "expected"), [(None, 200), (50, 50), (900, 900)])
-    def test_or_else_the_capability(self, own: int | None, expected: int) -> None:
-        class Patient(Player):
-            """Gives itself little time."""
-
-            timeout = 0.2
-
-        async def act(stage: Stage) -> None:
-            asked = stage.command("Cast.Wait", {"ms": 10**8}, timeout=own)
-            await stage.wait(expected - 2)
-            assert not stage.is_answered(asked)
-            await stage.wait(4)
-            stage.fault(asked, "Sys.Timeout")
-
-        play(act, Patient)
+        play(act, capability, timeout=node / 1000)
 
     @staged(Player)
     async def test_inside_the_process_likewise(self, stage: Stage) -> None:
@@ -79,19 +79,15 @@ class TestLate:
         assert stats.late == 1
         assert stats.failed == {"Sys.Timeout": 1}
 
+    @pytest.mark.parametrize(("what", "crashes"), [("refuse", 0), ("raise", 1)])
     @staged(Player)
-    async def test_a_late_refusal_is_discarded_and_the_capability_lives_on(self, stage: Stage) -> None:
-        asked = stage.command("Cast.Wait", {"ms": 100, "what": "refuse"}, timeout=50)
+    async def test_a_late_refusal_or_crash_answers_nothing_more(
+        self, stage: Stage, what: str, crashes: int
+    ) -> None:
+        asked = stage.command("Cast.Wait", {"ms": 100, "what": what}, timeout=50)
         await stage.wait(200)
         stage.fault(asked, "Sys.Timeout")
-        assert (await stage.health("Cast")).crashes == 0
-
-    @staged(Player)
-    async def test_a_late_crash_answers_nothing_more(self, stage: Stage) -> None:
-        asked = stage.command("Cast.Wait", {"ms": 100, "what": "raise"}, timeout=50)
-        await stage.wait(200)
-        stage.fault(asked, "Sys.Timeout")
-        assert (await stage.health("Cast")).crashes == 1
+        assert (await stage.health("Cast")).crashes == crashes
 
     @staged(Player)
     async def test_what_has_not_begun_never_begins(self, stage: Stage) -> None:

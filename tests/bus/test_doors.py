@@ -202,20 +202,6 @@ class TestTokens:
             assert client.answers(1) == ["q1"]
             assert [each.metadata.id for each in venue.desk.admitted] == ["q1"]
 
-    def test_what_only_looks_like_one_is_a_line_like_any_other(self, venues: VenueMaker) -> None:
-        with venues("unix") as venue:
-            for first, said in (
-                (show(None), "reply"),
-                (b"x" * 20_000, "error"),
-                (show()[:40], "error"),
-                (show().rstrip(b"\n"), "reply"),
-            ):
-                client = venue.client()
-                client.send(first)
-                client.half_close()
-                assert client.line()["kind"] == said
-                assert client.rest() == b""
-
 
 @pytest.mark.guarantee("G198")
 @pytest.mark.parametrize("kind", ["unix", "tcp"])

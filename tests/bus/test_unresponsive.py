@@ -88,14 +88,6 @@ class TestStuck:
         await stage.reply_to("query", "Cast.Echo")
         assert await status(stage) == ("healthy", "running")
 
-    @staged(Player, timeout=1)
-    async def test_it_can_be_reset(self, stage: Stage) -> None:
-        stage.command("Cast.Wait", {"ms": 10**6})
-        await stage.wait(1100)
-        stage.reply(await reset(stage, stage))
-        await stage.wait(2000)
-        assert await status(stage) == ("healthy", "running")
-
 
 async def reset(stage: Stage, client: ScriptedLine | Stage) -> str:
     name = client.command("Syscall.Reset", {"capability": "Cast"})

@@ -349,13 +349,6 @@ def test_any_bytes_are_a_frame_or_a_bad_message(text: bytes) -> None:
     assert str(attempt(text))
 
 
-@pytest.mark.slow
-@given(value=JSON)
-def test_any_json_is_a_frame_or_a_bad_message(value: object) -> None:
-    found = attempt(json.dumps(value).encode())
-    assert not isinstance(found, InvalidMessageError) or found.path.startswith("$")
-
-
 @given(frame=FRAMES, at=st.integers(0, 1 << 16), bite=st.integers(0, 8), graft=st.binary(max_size=8))
 def test_a_message_with_a_wound_is_a_frame_or_a_bad_message(
     frame: Frame, at: int, bite: int, graft: bytes
