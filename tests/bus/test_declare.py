@@ -150,6 +150,20 @@ class TestContracts:
 
 @pytest.mark.spec("C15")
 class TestRefusals:
+    @pytest.mark.parametrize(
+        ("source", "sentence"),
+        [
+            (d.MaybeReply, r"get\(\): returns .*Value \| None, but Get declares the reply Value"),
+            (d.NoReply, r"get\(\): returns None(Type)?, but Get declares the reply Value"),
+            (d.SayingTimer, r"outbound has event Timer\.Fired"),
+            (3, "3 is not a capability"),
+        ],
+    )
+    def test_what_cannot_be_served_is_refused_with_a_sentence(self, source: Any, sentence: str) -> None:
+        """The others are in `texts/contract_errors.txt`."""
+        with pytest.raises(ContractError, match=sentence):
+            read(source)
+
     @pytest.mark.parametrize("annotation", ["msgspec.Nope", "1 +", "Do[int, str]", "Nope"])
     def test_an_annotation_that_cannot_be_resolved_is_refused(self, annotation: str) -> None:
         class Odd(Capability):

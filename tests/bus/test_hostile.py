@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterator
 from contextlib import ExitStack
-from itertools import pairwise
 from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
 
 from tests.bus.socket_clients import (
     MEBIBYTE,
@@ -74,22 +70,6 @@ class TestWhatIsNoMessage:
         lines = [line for line in noise.split(b"\n") if line.strip()]
         assert len(heard) == len(lines) + 1
 
-    @pytest.mark.parametrize(
-        "place", ["kind", "type", "id", "key", "value", "unknown"], ids=lambda place: f"in-{place}"
-    )
-    def test_broken_utf8_is_an_error_wherever_it_is(self, unix_hall: Hall, place: str) -> None:
-        whole = (
-            b'{"kind":"<kind>command","type":"<type>Memory.Set","data":{"key":"<key>a","value":"<value>b"},'
-            b'"unknown":"<unknown>","metadata":{"id":"<id>c","timestamp":1}}\n'
-        )
-        broken = (b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xf5\x80\x80\x80", b"\xc0\xaf")
-        mark = f"<{place}>".encode()
-        said = b"".join(re.sub(rb"<\w+>", b"", whole.replace(mark, bytes_)) for bytes_ in broken)
-        with neighbour_of(unix_hall):
-            heard = unix_hall.guest().exchange(said + ping("last"), "last")
-        assert types_of(heard) == ["Sys.SchemaError"] * len(broken) + ["Syscall.Ping"]
-        assert all("not UTF-8" in message["data"]["message"] for message in heard[:-1])
-
     @pytest.mark.slow
     def test_a_line_of_100_megabytes_costs_no_memory(self, hall: Hall) -> None:
         guest, chunk = hall.guest(), b"x" * MEBIBYTE
@@ -121,26 +101,6 @@ class TestWhatIsNoMessage:
         assert types_of(heard) == ["Sys.SchemaError", "Memory.Get"]
         assert heard[-1]["data"] == {"value": None, "found": False}
 
-    def test_only_what_a_client_may_send_is_taken(self, hall: Hall) -> None:
-        asker, forger = hall.guest(), hall.guest()
-        asker.send(frame("mine", "Sleeper.Sleep", name="asker"))
-        forged = [
-            frame("f1", "Sleeper.Sleep", "reply", metadata={"causation": "mine"}, name="forged"),
-            frame("f2", "Sys.Timeout", "error", metadata={"causation": "mine"}, message="forged"),
-            frame("mine", "Sleeper.Sleep", "reply", metadata={"causation": "mine"}, name="forged"),
-            frame("f4", "Sys.BootComplete", "event"),
-        ]
-        with neighbour_of(hall):
-            heard = forger.exchange(b"".join(forged) + ping("last"), "last")
-        assert types_of(heard) == [*["Sys.SchemaError"] * 3, "Sys.RoutingError", "Syscall.Ping"]
-        assert {message["data"].get("path") for message in heard[:3]} == {"$.kind"}
-        hall.wake()
-        answer = asker.exchange(ping("end"), "end")
-        assert [(message["kind"], message["data"].get("name")) for message in answer] == [
-            ("reply", "asker"),
-            ("reply", None),
-        ]
-
     def test_the_same_id_on_two_connections_is_no_way_to_read_what_was_answered_to_another(
         self, hall: Hall
     ) -> None:
@@ -156,31 +116,6 @@ class TestWhatIsNoMessage:
         hall.wake()
         assert (one.line()["data"], third.line()["data"]) == ({"name": "one"}, {"name": "one"})
 
-    @pytest.mark.parametrize(
-        ("metadata", "path"),
-        [
-            ({"id": "x" * 201}, "$.metadata.id"),
-            ({"id": "x" * 900_000}, "$.metadata.id"),
-            ({"id": ""}, "$.metadata.id"),
-            ({"id": 5}, "$.metadata.id"),
-            ({"id": "a", "causation": "x" * 201}, "$.metadata.causation"),
-            ({"id": "a", "timestamp": "now"}, "$.metadata.timestamp"),
-            ({"id": "a", "timeout": 0}, "$.metadata.timeout"),
-            ({"id": "a", "timeout": 10**18}, "$.metadata.timeout"),
-            ({"id": "a", "timeout": True}, "$.metadata.timeout"),
-        ],
-        ids=lambda value: repr(value)[:40],
-    )
-    def test_metadata_that_is_out_of_bounds_is_an_error_that_says_where(
-        self, unix_hall: Hall, metadata: dict[str, Any], path: str
-    ) -> None:
-        heard = unix_hall.guest().exchange(
-            frame("-", "Syscall.Ping", metadata=metadata) + ping("last"), "last"
-        )
-        assert types_of(heard) == ["Sys.SchemaError", "Syscall.Ping"]
-        assert heard[0]["data"]["path"] == path
-        assert len(json.dumps(heard[0])) < 1500, "an error does not repeat what was too long"
-
     @pytest.mark.parametrize("odd", ["x" * 200, "\0", "\u2028\U0001f3bb", '"\\', "{}\n", " "], ids=repr)
     def test_an_odd_id_comes_back_as_it_was(self, unix_hall: Hall, odd: str) -> None:
         guest = unix_hall.guest()
@@ -189,28 +124,6 @@ class TestWhatIsNoMessage:
 
 
 class TestNesting:
-    DEEP = 100_000
-
-    @pytest.mark.parametrize(
-        ("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}")], ids=["lists", "objects"]
-    )
-    def test_100000_levels_are_an_error_wherever_they_are(
-        self, unix_hall: Hall, opening: bytes, closing: bytes
-    ) -> None:
-        deep = opening * self.DEEP + b"1" + closing * self.DEEP
-        lines = [
-            deep,
-            opening * self.DEEP,
-            b'{"kind":"command","type":"Memory.Set","data":{"key":"a","value":%s},"metadata":{"id":"a","timestamp":1}}'
-            % deep,
-            b'{"kind":"event","type":"No.Body","data":%s,"metadata":{"id":"a","timestamp":1}}' % deep,
-            b'{"junk":%s,"kind":"query","type":"Syscall.Ping","metadata":{"id":"a","timestamp":1}}' % deep,
-            b'{"kind":"query","type":"Syscall.Ping","metadata":{"junk":%s,"id":"a","timestamp":1}}' % deep,
-        ]
-        with neighbour_of(unix_hall):
-            heard = unix_hall.guest().exchange(b"\n".join(lines) + b"\n" + ping("last"), "last")
-        assert types_of(heard) == ["Sys.SchemaError"] * len(lines) + ["Syscall.Ping"]
-
     def test_no_depth_crashes_a_capability(self, unix_hall: Hall) -> None:
         """What is taken in can be kept, told to others, logged and read back; what is too deep for that is not taken in."""
         guest = unix_hall.guest()
@@ -230,61 +143,6 @@ class TestNesting:
             # Of what is far too deep, not even the id can be made out.
             assert answers.get(f"s{depth}", answers.get(None)) in {"Memory.Set", "Sys.SchemaError"}, depth
             assert (answers[f"g{depth}"], answers["r"]) == ("Memory.Get", "Syscall.Recent"), depth
-
-
-# --- fuzzing ----------------------------------------------------------------------------------------------------------------
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
-    max_leaves=10,
-)
-FIELDS: dict[str, st.SearchStrategy[Any]] = {
-    "kind": st.sampled_from(["command", "query", "event", "reply", "error"]) | JSON,
-    "type": st.sampled_from(["Memory.Get", "Memory.Set", "Memory.List", "Timer.Cancel", "No.Body", "Sys.X"])
-    | JSON,
-    "data": st.fixed_dictionaries({}, optional={"key": st.text(max_size=5) | JSON, "value": JSON}) | JSON,
-    "metadata": st.fixed_dictionaries(
-        {}, optional={"id": st.text(max_size=5) | JSON, "timestamp": st.integers() | JSON, "causation": JSON}
-    )
-    | JSON,
-}
-ALMOST = st.fixed_dictionaries({}, optional=FIELDS).map(lambda message: json.dumps(message).encode())
-
-
-@st.composite
-def torn(draw: st.DrawFn) -> bytes:
-    """Something that is almost a message, with some of its bytes replaced, doubled or left out."""
-    line = bytearray(draw(ALMOST))
-    for _ in range(draw(st.integers(0, 3))):
-        place = draw(st.integers(0, max(0, len(line) - 1)))
-        line[place : place + draw(st.integers(0, 3))] = draw(st.binary(max_size=3))
-    return bytes(line)
-
-
-@pytest.mark.slow
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(
-    lines=st.lists(st.binary(max_size=200) | ALMOST | torn(), max_size=8),
-    cuts=st.lists(st.integers(0, 2000), max_size=4),
-)
-@example(lines=[b"\r", b" ", b"null", b"0", b'"', b"{", b"\0", b"\xef\xbb\xbf{}"], cuts=[1])
-def test_whatever_the_bytes_what_comes_after_them_is_answered(
-    unix_hall: Hall, lines: list[bytes], cuts: list[int]
-) -> None:
-    said = b"\n".join(lines) + b"\n" + frame("\U0001f3bb", "Memory.List", limit=1)
-    guest = unix_hall.guest()
-    bounds = sorted({0, len(said), *(cut for cut in cuts if cut < len(said))})
-    for start, end in pairwise(bounds):
-        guest.send(said[start:end])
-    guest.half_close()
-    heard = [json.loads(line) for line in guest.rest().splitlines()]
-    guest.close()
-    assert [message["metadata"].get("causation") for message in heard].count("\U0001f3bb") == 1
-    assert all(set(message) == {"kind", "type", "data", "metadata"} for message in heard)
-    # Each line is answered once at most: events that are sound are not answered at all.
-    assert len(heard) <= said.count(b"\n")
-    assert {message["kind"] for message in heard} <= {"reply", "error"}
 
 
 # --- half lines, slow ones, many ------------------------------------------------------------------------------------------------

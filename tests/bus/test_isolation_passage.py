@@ -59,7 +59,7 @@ from bandstand.isolation.launch import child_stdout
 from bandstand.pod.link import Link
 from bandstand.pod.process import ControlChannel
 from bandstand.testing import VirtualClock
-from tests.bus.capabilities import Do, Echo, Player, Told, Wait, told
+from tests.bus.capabilities import Echo, Player, Told, Wait, told
 from tests.bus.nearby import Nearby, Quarters, nearby
 from tests.bus.virtual_node import AsyncTest, Source, Stage, hushed, play, with_fixtures_of
 
@@ -170,21 +170,6 @@ class TestGiving:
         stage.event("Cast.Told", {"text": "raise"})
         assert await stage.reply_to("query", "Listening.Heard") == []
         assert (await stage.stats()).sunk == 1
-
-    @housed(Mortal)
-    async def test_what_it_says_is_said_before_its_reply(self, stage: Stage) -> None:
-        order: list[str] = []
-        stage.node.tap(lambda frame, _to: order.append(f"{frame.kind} {frame.type}"))
-        await stage.bus.ask(Do("emit"))
-        assert order == ["command Cast.Do", "event Cast.Told", "event Cast.Told", "reply Cast.Do"]
-
-    @housed(Mortal)
-    async def test_what_it_has_said_before_it_fails_is_said(self, stage: Stage) -> None:
-        seen = told(stage)
-        assert (
-            await stage.fault_of("Sys.ActorCrash", "command", "Cast.Do", {"what": "raise"})
-        ).message == "the handler of Cast failed: Boom: by wish"
-        assert seen == ["do raise"]
 
 
 class Relay(Command[str], type="Relaying.Relay"):
@@ -467,16 +452,6 @@ def worker(*, deaf: bool, cap: int | None = None) -> Contract:
 
 @pytest.mark.guarantee("G152")
 class TestWorkers:
-    @housed(worker(deaf=True))
-    async def test_what_it_was_given_it_owes(self, stage: Stage) -> None:
-        names = [stage.command("Post.Post") for _ in range(5)]
-        await stage.settle()
-        name = stage.command("Post.Post", {"what": "raise"})
-        await stage.settle()
-        for each in (*names, name):
-            stage.fault(each, "Sys.ActorCrash")
-        assert (await stage.health("Post")).crashes == 1
-
     @pytest.mark.parametrize("cap", [8, 70])
     @pytest.mark.parametrize("is_near", [True, False])
     def test_past_its_cap_it_is_given_no_more_until_deadlines_have_passed(
