@@ -27,7 +27,6 @@ from bandstand.cli.settings import Target
 from bandstand.errors import (
     AskTimeoutError,
     InvalidArgumentError,
-    InvalidMessageError,
     NodeGoneError,
     RequestFailedError,
 )
@@ -158,11 +157,6 @@ class TestARequest:
         with caller_of(serve_unix(echo)) as caller:
             assert plain(caller.exchange("query", "A.B", data).data)["data"] == expected
 
-    def test_a_number_is_not_rounded_on_its_way(self, serve_unix: Serve) -> None:
-        with caller_of(serve_unix(echo)) as caller:
-            answer = caller.exchange("query", "A.B", b'{"a": 1.00000000000000000001}')
-        assert plain(answer.data)["data"] == {"a": "1.00000000000000000001"}
-
     @pytest.mark.parametrize(
         "data", [b"", b"{", b"{} {}", b"{'a': 1}", b'"\xff"', b"[" * 200_000, object(), {1j: 2}, "\ud800"]
     )
@@ -193,15 +187,6 @@ class TestTheAnswer:
             assert plain(caller.exchange("query", "A.B").data) == "mine", (
                 "what was left over is not taken for an answer"
             )
-
-    def test_may_be_an_error_about_a_line_that_could_not_be_read(self, serve_unix: Serve) -> None:
-        """Then it names no request; but there is only one that it can be about."""
-
-        def refuse(request: dict[str, Any], client: socket.socket) -> None:
-            client.sendall(frame("error", None, {"message": "too long"}, "Sys.SchemaError"))
-
-        with caller_of(serve_unix(refuse)) as caller:
-            assert caller.exchange("query", "A.B").type == "Sys.SchemaError"
 
     @pytest.mark.slow
     def test_may_be_huge(self, serve_unix: Serve) -> None:
@@ -257,26 +242,6 @@ class TestWhatGoesWrong:
     def test_an_invalid_host_name(self) -> None:
         with pytest.raises(OSError, match="is not a host name"), connect_blocking("tcp:a..b:80"):
             pass
-
-    def test_the_node_hangs_up(self, serve: Serve) -> None:
-        def leave(request: dict[str, Any], client: socket.socket) -> None:
-            client.sendall(b'{"kind":')
-            client.shutdown(socket.SHUT_RDWR)
-
-        with caller_of(serve(leave)) as caller, pytest.raises(NodeGoneError) as caught:
-            caller.exchange("command", "Memory.Set")
-        assert (
-            "closed the connection, before it replied to command Memory.Set; it may have been carried out"
-            in str(caught.value)
-        )
-
-    @pytest.mark.parametrize("nonsense", [b"HTTP/1.1 400 Bad Request\r\n", b"\xff\xff\n", b"{}\n", b"\n"])
-    def test_it_is_no_node(self, serve_unix: Serve, nonsense: bytes) -> None:
-        with (
-            caller_of(serve_unix(lambda request, client: client.sendall(nonsense))) as caller,
-            pytest.raises(InvalidMessageError, match="is not a node, or is broken"),
-        ):
-            caller.exchange("query", "A.B")
 
     def test_a_directory_of_last_resort_that_is_somebody_elses_is_not_entered(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -187,15 +187,6 @@ class TestFailures:
         health = await stage.health("Web")
         assert (health.crashes, health.restarts) == (1, 1)
 
-    @staged(Web)
-    async def test_a_refusal_is_an_answer(self, stage: Stage) -> None:
-        other = stage.query("Web.Search", {"text": "other", "ms": 200})
-        refused = stage.query("Web.Search", {"ms": 100, "then": "refuse"})
-        await stage.wait(300)
-        assert stage.fault(refused, "Sys.Refused").message == "not today"
-        assert stage.reply(other) == "other"
-        assert (await stage.health("Web")).crashes == 0
-
     @staged(Web, hush=True)
     async def test_an_event_whose_handler_is_ended_by_the_failure_of_another_is_a_dead_letter(
         self, stage: Stage

@@ -287,19 +287,6 @@ class TestSendingAgain:
         await stage.wait(110_000)
 
     @staged(Player)
-    async def test_the_same_order_twice_is_carried_out_once(self, stage: Stage) -> None:
-        stage.command("Cast.Do", {"what": "raise"}, name="x")
-        await stage.wait(1100)
-        begun = told(stage)
-        for _ in range(2):
-            stage.command("Dead.Replay", {"id": "x"}, name="again")
-            await stage.wait(100)
-        assert [bytes(each.data) for each in stage.answers("again")] == [
-            bytes(stage.answers("again")[0].data)
-        ] * 2
-        assert begun == ["do raise"]
-
-    @staged(Player)
     async def test_purging(self, stage: Stage) -> None:
         for number in range(3):
             stage.command(f"None.N{number}", name=f"n{number}")

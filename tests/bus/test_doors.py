@@ -162,17 +162,6 @@ class TestTokens:
         # Those who are in do not count.
         assert venue.desk.opened == 2
 
-    @pytest.mark.guarantee("G197")
-    def test_one_whose_time_is_over_may_be_the_one_that_makes_room(
-        self, guarded: Callable[..., Venue]
-    ) -> None:
-        venue = guarded(unauthenticated=1, handshake_timeout=0.001)
-        for _ in range(20):
-            clients = [venue.client() for _ in range(20)]
-            for client in clients:
-                assert refusal(client)["type"] == "Sys.Unauthorized"
-                client.close()
-
     def test_closing_does_not_wait_for_strangers(self, guarded: Callable[..., Venue]) -> None:
         before = open_descriptors()
         venue = guarded(handshake_timeout=600)
@@ -374,16 +363,6 @@ class TestHalfLines:
             said = refusal(client)
             assert said["type"] == "Sys.SchemaError"
             assert "a line was not complete within 0.03 s" in said["data"]["message"]
-
-    def test_one_that_drips_is_let_go_as_well(self, venues: VenueMaker) -> None:
-        with venues("unix", line_timeout=0.03) as venue:
-            client = venue.client()
-            try:
-                while not venue.desk.refused:
-                    client.send(b" ")
-            except OSError:
-                pass
-            venue.until(lambda: venue.desk.closed)
 
     def test_it_still_gets_what_it_is_owed(self, venues: VenueMaker) -> None:
         with venues("unix", line_timeout=0.03) as venue:

@@ -175,17 +175,6 @@ class TestFailures:
 
         show.play(act)
 
-    def test_an_error_it_reports_is_a_crash(self, show: Show) -> None:
-        async def act(stage: Stage) -> None:
-            asked = [stage.query("Cast.Echo") for _ in range(2)]
-            await stage.settle()
-            show.puppet.dispatch_event(ErrorEvent(Boom("out of order"), asked[0]))
-            await stage.settle()
-            for name in asked:
-                assert "out of order" in stage.fault(name, "Sys.ActorCrash").message
-
-        show.play(act)
-
     @pytest.mark.parametrize("part", ["post_message", "terminate", "remove_event_listener", "hear"])
     def test_whatever_it_raises_costs_nobody_else(self, show: Show, part: str) -> None:
         class Broken(Puppet):

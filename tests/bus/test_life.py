@@ -10,7 +10,7 @@ import pytest
 
 from bandstand.bus import Capability, Contract, Ingress, Node, NodeConfig, RestartLimits
 from bandstand.bus.memory import Changed, Memory
-from bandstand.errors import BootError, InvalidArgumentError, LoopClosedError
+from bandstand.errors import BootError, LoopClosedError
 from bandstand.testing import VirtualClock, leaks_of
 from tests.bus.capabilities import Echo, Echoed, Player, Told, Wait
 from tests.bus.virtual_node import ScriptedAdapter, hushed
@@ -157,28 +157,6 @@ class TestBoot:
 
         clock.run(main())
         assert answered == [False]
-
-    def test_it_tells_what_has_started(self) -> None:
-        clock = VirtualClock()
-        adapter = ScriptedAdapter()
-
-        async def main() -> None:
-            node = Node([Memory], adapters=[adapter], clock=clock)
-            with pytest.raises(InvalidArgumentError, match="has not started"):
-                _ = node.summary
-            async with node:
-                assert [each.id for each in node.summary.capabilities] == [
-                    "Memory",
-                    "Syscall",
-                    "Timer",
-                    "Dead",
-                ]
-                assert node.summary.adapters == ["scripted"]
-                assert node.boot_message.type == "Sys.BootComplete"
-                await asyncio.sleep(0.001)
-                assert "Sys.BootComplete" in [frame.type for frame in node.recent()]
-
-        clock.run(main())
 
     def test_the_bus_of_a_node_that_has_not_started_refuses_to_emit(self) -> None:
         with pytest.raises(LoopClosedError, match="has not started"):

@@ -202,19 +202,6 @@ class TestSlowListeners:
         assert slow.events("Sys.Lagged") == [{"missed": 5}]
         assert (await stage.stats()).lagged == 5
 
-    @staged(Player)
-    async def test_it_is_told_before_the_next_event_it_takes(self, stage: Stage) -> None:
-        slow = stage.connect()
-        slow.command("Syscall.Subscribe", {"types": ["Cast.Told"]})
-        await stage.settle()
-        slow.is_writable = False
-        stage.bus.emit(Told("lost"))
-        await stage.settle()
-        slow.is_writable = True
-        stage.bus.emit(Told("kept"))
-        await stage.settle()
-        assert [frame.type for frame in slow.frames[1:]] == ["Sys.Lagged", "Cast.Told"]
-
 
 class Flooding(Capability):
     """Emits more than there is room for."""

@@ -14,7 +14,6 @@ from msgspec import Raw, Struct
 from pydantic import BaseModel, field_validator
 
 from bandstand.bus import (
-    BufferedWorker,
     Capability,
     Command,
     Contract,
@@ -38,7 +37,7 @@ from bandstand.errors import (
     MailboxFullError,
 )
 from bandstand.testing import VirtualClock
-from tests.bus.capabilities import Do, Echo, Echoed, Player, Told
+from tests.bus.capabilities import Do, Echo, Echoed, Player
 from tests.bus.virtual_node import ScriptedAdapter, Stage, hushed, play, staged
 from tests.core.support import Boom
 
@@ -156,33 +155,6 @@ class TestExits:
 
 
 class TestWorkers:
-    def test_one_for_whom_enough_waits_is_given_no_more(self) -> None:
-        gate = asyncio.Event()
-
-        async def wait(_message: Message) -> None:
-            await gate.wait()
-
-        worker = Contract(
-            id="Slow",
-            description="Slow.",
-            inbound=Do | Told,
-            outbound=None,
-            spawn=lambda: BufferedWorker(wait),
-            mailbox=4,
-        )
-
-        async def act(stage: Stage) -> None:
-            asked = [stage.command("Cast.Do") for _ in range(20)]
-            for _ in range(20):
-                stage.event("Cast.Told")
-            await stage.settle()
-            stage.fault(asked[-1], "Sys.Overloaded")
-            assert (await stage.stats()).undelivered > 0
-            assert stage.node._router.slots["Slow"].is_busy
-            gate.set()
-
-        play(act, worker, hold_timeout=0)
-
     def test_one_that_replies_to_something_else_is_at_fault(self) -> None:
         class Confused(Listeners):
             def post_message(self, message: Message, /) -> None:

@@ -7,13 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec import Raw
 
 from bandstand.bus import Capability
-from bandstand.bus.frame import Metadata
 from bandstand.bus.memory import Get, Memory
-from bandstand.bus.scheduler import Cancel, InnerMessage, Schedule
-from tests.bus.capabilities import Do, Player, told, watch
+from bandstand.bus.scheduler import Cancel
+from tests.bus.capabilities import Do, Player, watch
 from tests.bus.virtual_node import ScriptedLine, Stage, staged
 
 pytestmark = [pytest.mark.spec("C7"), pytest.mark.guarantee("G84")]
@@ -92,15 +90,6 @@ class TestSchedule:
         await stage.wait(200)
         stats = await stage.stats()
         assert (stats.abandoned, stats.timers_fired, stats.in_flight) == (1, 1, 0)
-
-    @staged(Player)
-    async def test_a_program_has_its_answer_with_the_timer(self, stage: Stage) -> None:
-        texts = told(stage)
-        inner = InnerMessage("command", "Cast.Do", Metadata("inner", 0), Raw(b'{"what": "it"}'))
-        assert (await stage.bus.ask(Schedule(10, inner))).timer_id
-        await stage.wait(20)
-        assert texts == ["do it"]
-        assert (await stage.stats()).unclaimed == 1
 
     @staged(Memory, SchedulesAtStart)
     async def test_a_capability_may_ask_and_schedule_while_it_starts(self, stage: Stage) -> None:

@@ -21,6 +21,7 @@ from bandstand.bus.dead_letters import Reason
 from bandstand.cli.commands.bench import BenchOptions, ProgressBar
 from bandstand.cli.commands.status import duration
 from bandstand.cli.commands.tail import TailOptions, format_message, report_gap
+from bandstand.cli.commands.trace import _print_tree  # pyright: ignore[reportPrivateUsage]  # a reply at once cannot be had at will
 from bandstand.cli.output import (
     Colours,
     ExitCode,
@@ -261,6 +262,13 @@ class TestTrace:
         found = json.loads(run("trace", asked, "--json")[1])["data"]
         assert (found["tree"]["type"], len(found["tree"]["children"])) == ("Glass.Fall", 2)
 
+    def test_what_comes_at_once_comes_after_0_ms(self) -> None:
+        child = {"id": "b", "kind": "reply", "type": "A.B", "timestamp": 0, "afterMs": 0}
+        tree = {"id": "a", "kind": "query", "type": "A.B", "timestamp": 0, "children": [child]}
+        out = io.StringIO()
+        _print_tree({"ancestors": [], "tree": tree, "complete": True}, "a", out, io.StringIO())
+        assert re.search(r"└── reply A\.B.* \+0 ms$", out.getvalue(), re.MULTILINE)
+
     def test_what_nobody_knows_is_told(self, run: Run) -> None:
         code, out, err = run("trace", "nothing")
         assert (code, out) == (ExitCode.FAILED, "")
@@ -412,7 +420,7 @@ class TestTheTerminal:
         assert Colours(Terminal())("a", "red") == "a"
 
     def test_small_things(self) -> None:
-        assert (truncate("abcdef", 4), truncate("abc", 0)) == ("abc…", "abc")
+        assert [truncate("abcdef", width) for width in (4, 6, 0)] == ["abc…", "abcdef", "abcdef"]
         assert format_table([("a", "bcd"), ("ef", "g")], ("x", "y")) == "x   y\na   bcd\nef  g"
         assert clock_time(1e300) == "1e+300"
         assert clock_time(10**400) == "?"
