@@ -70,7 +70,6 @@ class TestWhatIsNoMessage:
         lines = [line for line in noise.split(b"\n") if line.strip()]
         assert len(heard) == len(lines) + 1
 
-    @pytest.mark.slow
     def test_a_line_of_100_megabytes_costs_no_memory(self, hall: Hall) -> None:
         guest, chunk = hall.guest(), b"x" * MEBIBYTE
         with neighbour_of(hall) as neighbour:
@@ -86,7 +85,6 @@ class TestWhatIsNoMessage:
         assert "longer than the limit" in heard[0]["data"]["message"]
         assert most - before < BOUND
 
-    @pytest.mark.slow
     def test_a_message_of_100_megabytes_costs_no_memory(self, unix_hall: Hall) -> None:
         guest, chunk = unix_hall.guest(), b'"' + b"x" * 1021 + b'",'
         with neighbour_of(unix_hall):
@@ -160,7 +158,6 @@ class TestSlowAndMany:
                     neighbour.wait_rounds(1)
         assert [guest.answers(1) for guest in guests] == [[f"slow-{number}"] for number in range(50)]
 
-    @pytest.mark.slow
     def test_two_thousand_at_once_are_all_answered(self, hall: Hall) -> None:
         count = 2000
         with descriptors(2 * count + 200) as is_allowed, ExitStack() as stack:
@@ -209,7 +206,6 @@ def flood(hall: Hall, guest: Guest, lines: list[bytes]) -> tuple[int, bytes]:
 class TestThoseWhoDoNotRead:
     COUNT = 1_000_000 if IS_THOROUGH else 100_000
 
-    @pytest.mark.slow
     def test_one_that_never_reads_is_not_read_from(self, hall: Hall) -> None:
         guest = hall.guest(buffer=65_536)
         guest.exchange(frame("keep", "Memory.Set", "command", key="long", value="x" * 1000), "keep")
@@ -229,7 +225,6 @@ class TestThoseWhoDoNotRead:
             "last",
         ]
 
-    @pytest.mark.slow
     def test_many_that_never_read_harm_nobody(self, unix_hall: Hall) -> None:
         lines = [ping(f"q{number}") for number in range(3_000)]
         guests = [unix_hall.guest(buffer=65_536) for _ in range(20)]
@@ -243,7 +238,6 @@ class TestThoseWhoDoNotRead:
                 guest.vanish()
         unix_hall.until_alone()
 
-    @pytest.mark.slow
     def test_a_listener_that_never_reads_is_told_what_it_missed(self, hall: Hall) -> None:
         listener, speaker = hall.guest(buffer=65_536), hall.guest()
         listener.exchange(frame("sub", "Syscall.Subscribe", "command", types=["Talk.*"]), "sub")

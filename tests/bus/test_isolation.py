@@ -93,8 +93,7 @@ def test_each_subscriber_has_a_copy_of_its_own() -> None:
     play(act, Keeper, provide(Vandal, seen), provide(Other, seen), vandal(seen))
 
 
-@pytest.mark.guarantee("G153")
-@pytest.mark.guarantee("G152")
+@pytest.mark.guarantee("G152", "G153")
 class TestAsking:
     @staged(Keeper)
     async def test_the_asker_and_the_asked_share_nothing(self, stage: Stage) -> None:

@@ -255,15 +255,13 @@ class Leisurely(Relaying):
         await asyncio.sleep(1)
 
 
-@pytest.mark.guarantee("G153")
-@pytest.mark.guarantee("G152")
+@pytest.mark.guarantee("G152", "G153")
 class TestAsking:
     @housed(Relaying, Player)
     async def test_what_it_does_not_wait_for_any_more_is_withdrawn(self, stage: Stage) -> None:
         assert await stage.bus.ask(Relay(ms=1000)) == "too late"
         assert (await stage.stats()).withdrawn == 1
 
-    @pytest.mark.guarantee("G153")
     @housed(Relaying, Player)
     async def test_and_so_is_what_it_has_asked_when_it_dies(self, stage: Stage, house: House) -> None:
         name = stage.command("Relaying.Relay", {"ms": 1000})
@@ -481,8 +479,7 @@ class TestWorkers:
             play(act, replace(house.source, host_factory=None), hold_timeout=0)
 
 
-@pytest.mark.guarantee("G154")
-@pytest.mark.guarantee("G153")
+@pytest.mark.guarantee("G153", "G154")
 class TestEnds:
     @housed(Mortal)
     async def test_what_cannot_be_read_ends_it(self, stage: Stage, house: House) -> None:

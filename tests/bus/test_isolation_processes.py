@@ -186,7 +186,6 @@ async def failure(awaited: Any) -> RequestFailedError:
 
 @pytest.mark.guarantee("G153")
 class TestDying:
-    @pytest.mark.slow
     @pytest.mark.timeout(LONG + 30)
     def test_it_is_one_answer_and_nobody_elses_trouble(self, subtests: pytest.Subtests) -> None:
         """One after the other, while somebody else is at a request all the time."""
@@ -226,7 +225,6 @@ class TestDying:
         is_open = asyncio.Event()
         play(act, isolated(Mortal), isolated(Bystander), provide(Door, is_open), Memory, patience=LONG)
 
-    @pytest.mark.slow
     @played(isolated(Mortal))
     async def test_killed_while_it_has_nothing_to_do(self, theatre: Theatre) -> None:
         victim = await theatre.where()
@@ -240,7 +238,6 @@ class TestDying:
         assert await theatre.where() != victim
         assert {name for name in theatre.types if name.startswith("Sys.")} == {"Sys.BootComplete"}
 
-    @pytest.mark.slow
     @played(isolated(replace(FUNCTION, restarts=RestartLimits(max_restarts=0))))
     async def test_too_often_and_it_is_out_of_service_until_it_is_reset(self, theatre: Theatre) -> None:
         assert (await failure(theatre.ask(Tell("die")))).type == "Sys.ActorCrash"
@@ -254,11 +251,9 @@ class TestDying:
         assert said == f"hello from {pid}"
 
 
-@pytest.mark.guarantee("G154")
-@pytest.mark.guarantee("G153")
+@pytest.mark.guarantee("G153", "G154")
 @pytest.mark.once
 class TestDeadlines:
-    @pytest.mark.guarantee("G154")
     @played(isolated(Mortal))
     async def test_one_that_is_stuck_for_good_can_be_reset(self, theatre: Theatre) -> None:
         """In the node's own process nobody could."""
@@ -285,8 +280,7 @@ class TestDeadlines:
         assert place.handled == 1
 
 
-@pytest.mark.guarantee("G154")
-@pytest.mark.guarantee("G153")
+@pytest.mark.guarantee("G153", "G154")
 @pytest.mark.once
 class TestEnds:
     def test_a_node_that_stops_lets_it_say_goodbye(self) -> None:
@@ -415,8 +409,7 @@ class exit_of:  # noqa: N801  # it reads like a function
         os.close(self._fd)
 
 
-@pytest.mark.guarantee("G153")
-@pytest.mark.guarantee("G152")
+@pytest.mark.guarantee("G152", "G153")
 @pytest.mark.once
 class TestInside:
     """A capability cannot tell where it is."""

@@ -305,7 +305,6 @@ class TestStopping:
         self.run(act, lambda _adapter: None, drain_timeout=0.1)
         assert found[1].type == "Sys.ShuttingDown"
 
-    @pytest.mark.spec("C4")
     def test_a_node_that_has_nothing_more_to_do_is_quiet(self) -> None:
         clock, adapter = VirtualClock(), ScriptedAdapter()
 
