@@ -38,10 +38,14 @@ def nothing(setting: Setting) -> Outcome:
 
 
 def case(name: str) -> Case:
-    unit, savina = ("bytes" if name == "room" else "ns"), (1 if name == "ping" else None)
-    size, measures = Size(1, 1, 1), {"limit": nothing}
     return Case(
-        name=name, title=f"the {name}", what=name, size=size, measures=measures, unit=unit, savina=savina
+        name=name,
+        title=f"the {name}",
+        what=name,
+        size=Size(1, 1, 1),
+        measures={"limit": nothing},
+        unit="bytes" if name == "room" else "ns",
+        savina=1 if name == "ping" else None,
     )
 
 

@@ -223,7 +223,7 @@ class Venue:
         kind: str,
         factory: HostFactory,
         directory: Path,
-        make: Callable[[Limits], Adapter] | None = None,
+        make: Callable[..., Adapter] | None = None,
         **limits: Any,
     ) -> None:
         self.kind = kind
@@ -238,7 +238,7 @@ class Venue:
         # What the adapter is given and does not own.
         self._owned: list[int] = []
         self._far: Client | None = None
-        self.adapter = (make or self._make)(Limits(**limits))
+        self.adapter = make(limits=Limits(**limits)) if make else self._make(Limits(**limits))
         self._thread = threading.Thread(target=self._run, name="venue")
         self._thread.start()
         assert self._ready.wait(PATIENCE)
@@ -352,10 +352,10 @@ def venue_of(
     *,
     factory: HostFactory,
     directory: Path,
-    make: Callable[[Limits], Adapter] | None = None,
+    make: Callable[..., Adapter] | None = None,
     **limits: Any,
 ) -> Generator[Venue]:
-    """A venue. `make` makes its adapter, if it is not the usual one of that kind."""
+    """A venue. `make` makes its adapter from `limits=`, if it is not the usual one of that kind."""
     venue = Venue(kind, factory, directory, make, **limits)
     try:
         yield venue

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,11 @@ pytestmark = pytest.mark.spec("C17")
 @pytest.fixture
 def make(kind: str, venues: VenueMaker) -> Iterator[Callable[..., Venue]]:
     with ExitStack() as stack:
-        yield lambda **limits: stack.enter_context(venues(kind, **limits))
+
+        def make(**limits: Any) -> Venue:
+            return stack.enter_context(venues(kind, **limits))
+
+        yield make
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -40,8 +40,7 @@ def guarded(venues: VenueMaker) -> Iterator[Callable[..., Venue]]:
     with ExitStack() as stack:
 
         def make(**options: Any) -> Venue:
-            adapter = partial(TcpAdapter, token=TOKEN)
-            return stack.enter_context(venues("tcp", make=lambda limits: adapter(limits=limits), **options))
+            return stack.enter_context(venues("tcp", make=partial(TcpAdapter, token=TOKEN), **options))
 
         yield make
 
@@ -292,7 +291,7 @@ class TestWhoItIs:
     def test_somebody_else_who_is_allowed_comes_in(self, venues: VenueMaker, meeting_place: Path) -> None:
         path = meeting_place / "bus.sock"
         make = partial(UnixAdapter, path, allow_uids=[54321])
-        with venues("unix", directory=meeting_place, make=lambda limits: make(limits=limits)):
+        with venues("unix", directory=meeting_place, make=make):
             assert path.stat().st_mode & 0o777 == 0o666
             assert (meeting_place / "bus.sock.lock").stat().st_mode & 0o777 == 0o600
             assert json.loads(knock(path))["metadata"]["causation"] == "q1"
@@ -313,7 +312,7 @@ class TestWhoItIs:
 
         monkeypatch.setattr(authentication, "peer_uid", peer_uid)
         make = partial(UnixAdapter, tmp_path / "bus.sock", allow_uids={4243})
-        with venues("unix", make=lambda limits: make(limits=limits)) as venue:
+        with venues("unix", make=make) as venue:
             client = venue.client()
             client.send(request(1))
             if is_welcome:

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -156,7 +156,10 @@ def played(*capabilities: Any, **fields: Any) -> Callable[[AsyncTest], Callable[
     """A test that is played: `async def test_it(self, theatre: Theatre)`. Its other parameters are fixtures."""
 
     def run(test: AsyncTest, **fixtures: Any) -> None:
-        play(lambda theatre: test(theatre=theatre, **fixtures), *capabilities, **fields)
+        def act(theatre: Theatre) -> Coroutine[Any, Any, None]:
+            return test(theatre=theatre, **fixtures)
+
+        play(act, *capabilities, **fields)
 
     return lambda test: with_fixtures_of(test, run, given=("theatre",))
 

@@ -57,11 +57,12 @@ class Listener(Capability):
 def lines(caplog: pytest.LogCaptureFixture) -> Callable[..., list[str]]:
     """What has been logged of events without a subscriber, so far."""
     caplog.set_level(logging.INFO, "bandstand.bus")
-    return lambda level=logging.INFO: [
-        record.getMessage()
-        for record in caplog.records
-        if "no subscriber" in record.getMessage() and record.levelno >= level
-    ]
+
+    def lines(level: int = logging.INFO) -> list[str]:
+        texts = [record.getMessage() for record in caplog.records if record.levelno >= level]
+        return [text for text in texts if "no subscriber" in text]
+
+    return lines
 
 
 Lines: TypeAlias = Callable[..., list[str]]

@@ -504,7 +504,7 @@ class TestTheEnd:
         async def handler(message: Message) -> object:
             begun.set()
             try:
-                await asyncio.get_running_loop().create_future()
+                return await asyncio.get_running_loop().create_future()
             except asyncio.CancelledError:
                 diary.append(how)
                 if how == "stays":
