@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
@@ -46,6 +47,20 @@ class Anew(Player):
     def kept(self, msg: Kept) -> Echoed:
         self.count += 1
         return Echoed(str(self.count))
+
+
+def scheduled(type_name: str, **data: object) -> dict[str, Any]:
+    """A command for `Timer.Schedule`, with the id `x`."""
+    return {"kind": "command", "type": type_name, "data": data, "metadata": {"id": "x", "timestamp": 0}}
+
+
+class RawMessage(msgspec.Struct):
+    kind: Literal["query", "command"]
+    type: Literal["Raw.Count", "Raw.Look"]
+
+
+def raw_contract(handler: Callable[[Any], object], **options: Any) -> Contract:
+    return Contract(id="Raw", description="x", inbound=RawMessage, spawn=lambda: handler, **options)
 
 
 def ask(client: ScriptedLine | Stage, what: str, ms: int = 0, **more: Any) -> None:
@@ -137,19 +152,13 @@ class TestTheSameAgain:
     @staged(Player)
     async def test_a_scheduled_message_is_sent_as_often_as_it_was_scheduled(self, stage: Stage) -> None:
         begun = told(stage)
-        inner = {
-            "kind": "command",
-            "type": "Cast.Do",
-            "data": {"what": "emit"},
-            "metadata": {"id": "x", "timestamp": 0},
-        }
+        inner = scheduled("Cast.Do", what="emit")
         schedules = [
             stage.command("Timer.Schedule", {"delay": delay, "message": inner}) for delay in (10, 10, 20)
         ]
         sent = watch(stage, "Cast.Do")
         await stage.wait(50)
-        assert len(stage.answers("x")) == 3
-        assert begun.count("do emit") == 3
+        assert len(stage.answers("x")) == begun.count("do emit") == 3
         assert [each.metadata.causation for each in sent if each.kind == "command"] == schedules
         # A schedule that is repeated is made once, as every command is.
         for _ in range(2):
@@ -163,12 +172,7 @@ class TestTheSameAgain:
     @staged(Player)
     async def test_a_scheduled_message_takes_its_id_from_nobody(self, stage: Stage) -> None:
         begun = told(stage)
-        inner = {
-            "kind": "command",
-            "type": "Cast.Wait",
-            "data": {"what": "later", "ms": 10},
-            "metadata": {"id": "x", "timestamp": 0},
-        }
+        inner = scheduled("Cast.Wait", what="later", ms=10)
         stage.command("Timer.Schedule", {"delay": 10, "message": inner})
         await stage.wait(15)
         # It is at hand, and neither joined nor disturbed by a request of that id; nor is that request by the next one.
@@ -322,14 +326,20 @@ class TestNotRemembered:
         assert (await stage.stats()).in_flight == 0
 
     @pytest.mark.guarantee("G309")
-    def test_a_contract_says_so_for_types_without_a_class_of_their_own(self) -> None:
-        class Raw(msgspec.Struct):
-            kind: Literal["query", "command"]
-            type: Literal["Raw.Count", "Raw.Look"]
-
-        def contract(**options: Any) -> Contract:
-            return Contract(id="Raw", description="x", inbound=Raw, spawn=lambda: counter, **options)
-
+    @pytest.mark.parametrize(
+        ("options", "again"),
+        [
+            ({}, ["query Raw.Count", "query Raw.Look"]),
+            (
+                {"remember": {"Raw.Look": True, "Raw.Count": False}},
+                ["query Raw.Count", "command Raw.Count"],
+            ),
+        ],
+    )
+    def test_a_contract_says_so_for_types_without_a_class_of_their_own(
+        self, options: dict[str, Any], again: list[str]
+    ) -> None:
+        all_four = ["query Raw.Count", "query Raw.Look", "command Raw.Count", "command Raw.Look"]
         seen: list[str] = []
 
         def counter(message: Any) -> Message:
@@ -337,31 +347,19 @@ class TestNotRemembered:
             return Message(kind="reply", type=message.type, data=None)
 
         async def act(stage: Stage) -> None:
-            client = stage.connect()
             for _ in range(2):
-                for kind, name in (
-                    ("query", "Raw.Count"),
-                    ("query", "Raw.Look"),
-                    ("command", "Raw.Count"),
-                    ("command", "Raw.Look"),
-                ):
-                    getattr(client, kind)(name, name=f"{kind} {name}")
+                for each in all_four:
+                    kind, _, name = each.partition(" ")
+                    stage.say(kind, name, name=each)
                 await stage.settle()
 
-        play(act, contract())
-        assert seen == [
-            *("query Raw.Count", "query Raw.Look", "command Raw.Count", "command Raw.Look"),
-            *("query Raw.Count", "query Raw.Look"),
-        ]
-        seen.clear()
-        play(act, contract(remember={"Raw.Look": True, "Raw.Count": False}))
-        assert seen == [
-            *("query Raw.Count", "query Raw.Look", "command Raw.Count", "command Raw.Look"),
-            *("query Raw.Count", "command Raw.Count"),
-        ]
+        play(act, raw_contract(counter, **options))
+        assert seen == all_four + again
+
+    def test_what_a_contract_says_of_it_must_make_sense(self) -> None:
         for wrong in ({"Raw.Other": True}, {"Raw.Look": 1}, ["Raw.Look"]):
             with pytest.raises(ContractError, match="remember"):
-                read_capability(contract(remember=wrong))
+                read_capability(raw_contract(print, remember=wrong))
 
     @staged(Player)
     async def test_what_is_about_the_connection_or_about_now(self, stage: Stage) -> None:
