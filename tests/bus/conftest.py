@@ -14,6 +14,7 @@ from bandstand.testing import VirtualClock
 from tests.async_tests import bandstand_system, pytest_itemcollected
 from tests.bus.adapters import VenueMaker, venue_of
 from tests.bus.socket_clients import Hall, HallMaker
+from tests.bus.virtual_node import Stages, staging
 from tests.core.support import HostFactory
 
 __all__ = ("bandstand_system", "pytest_itemcollected")
@@ -38,6 +39,12 @@ def halls(loop_factory: HostFactory, tmp_path: Path) -> Iterator[HallMaker]:
             return hall
 
         yield make
+
+
+@pytest.fixture
+def stages(bandstand_clock: VirtualClock) -> Stages:
+    """Make nodes in virtual time: `async with stages(Player, max_timers=1) as stage`."""
+    return partial(staging, bandstand_clock)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from bandstand.bus import Capability
 from bandstand.errors import InvalidArgumentError, RequestFailedError
 from tests.bus.capabilities import Do, Player, Wait, told
-from tests.bus.virtual_node import Stage, play, staged
+from tests.bus.virtual_node import Stage, Stages, staged
 
 pytestmark = [pytest.mark.spec("C8", "C19"), pytest.mark.guarantee("G75")]
 
@@ -33,10 +33,10 @@ class TestWhen:
             (900, 30_000, Patient, 900),
         ],
     )
-    def test_the_request_says_or_else_the_capability_or_else_the_node(
-        self, own: int | None, node: int, capability: type[Capability], expected: int
+    async def test_the_request_says_or_else_the_capability_or_else_the_node(
+        self, stages: Stages, own: int | None, node: int, capability: type[Capability], expected: int
     ) -> None:
-        async def act(stage: Stage) -> None:
+        async with stages(capability, timeout=node / 1000) as stage:
             asked = stage.command("Cast.Wait", {"ms": 10**8}, timeout=own)
             await stage.wait(expected - 2)
             assert not stage.is_answered(asked)
@@ -44,8 +44,6 @@ class TestWhen:
             fault = stage.fault(asked, "Sys.Timeout")
             assert (fault.original_id, fault.capability_id) == (asked, "Cast")
             assert f"{expected} ms" in fault.message
-
-        play(act, capability, timeout=node / 1000)
 
     @staged(Player)
     async def test_inside_the_process_likewise(self, stage: Stage) -> None:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from bandstand.bus import BufferedWorker, Capability, Command, Contract, Event, Message, Query, provide
 from bandstand.bus.memory import Get, Memory, Set
 from tests.bus.capabilities import watch
-from tests.bus.virtual_node import Stage, play, staged
+from tests.bus.virtual_node import Stage, Stages, staged
 
 pytestmark = [pytest.mark.spec("C13"), pytest.mark.guarantee("G78")]
 
@@ -80,17 +80,14 @@ def vandal(seen: list[list[int]]) -> Contract:
     return Contract(id="Third", description="x", inbound=Boxed, spawn=lambda: BufferedWorker(handle))
 
 
-def test_each_subscriber_has_a_copy_of_its_own() -> None:
+async def test_each_subscriber_has_a_copy_of_its_own(stages: Stages) -> None:
     seen: list[list[int]] = []
-
-    async def act(stage: Stage) -> None:
+    async with stages(Keeper, provide(Vandal, seen), provide(Other, seen), vandal(seen)) as stage:
         stage.command("Syscall.Subscribe", {"types": ["*"]})
         await stage.bus.ask(Put(Box([1, 2])))
         await stage.settle()
         assert seen == [[1, 2]] * 3
         assert stage.events("Box.Boxed") == [{"box": {"items": [1, 2]}}]
-
-    play(act, Keeper, provide(Vandal, seen), provide(Other, seen), vandal(seen))
 
 
 @pytest.mark.guarantee("G152", "G153")

@@ -9,7 +9,7 @@ import pytest
 
 from bandstand.bus import BufferedWorker, Capability, Command, Contract, Frame, Message, provide
 from tests.bus.capabilities import Do, Echo, Player, Told, watch
-from tests.bus.virtual_node import Stage, play, staged
+from tests.bus.virtual_node import Stage, Stages, play, staged
 
 pytestmark = [pytest.mark.spec("C11"), pytest.mark.guarantee("G76")]
 
@@ -193,21 +193,21 @@ POSTED = Contract(
 
 class TestEvents:
     @pytest.mark.parametrize("chain", [Chain, CHAIN, POSTED], ids=["class", "function", "worker"])
-    def test_what_is_said_over_an_event_follows_from_it(self, chain: type[Capability] | Contract) -> None:
-        async def act(stage: Stage) -> None:
-            seen = watch(stage)
-            said = stage.event("Cast.Told", {"text": "x"}, correlation="work")
-            await stage.wait(1)
-            sent = next(frame for frame in seen if frame.kind == "command")
-            assert (sent.metadata.causation, sent.metadata.correlation) == (said, "work")
-
+    async def test_what_is_said_over_an_event_follows_from_it(
+        self, stages: Stages, chain: type[Capability] | Contract
+    ) -> None:
         class Quiet(Capability):
             """Does it without a word."""
 
             def do(self, msg: Do) -> None:
                 pass
 
-        play(act, Quiet, chain)
+        async with stages(Quiet, chain) as stage:
+            seen = watch(stage)
+            said = stage.event("Cast.Told", {"text": "x"}, correlation="work")
+            await stage.wait(1)
+            sent = next(frame for frame in seen if frame.kind == "command")
+            assert (sent.metadata.causation, sent.metadata.correlation) == (said, "work")
 
 
 class Asking(Capability):

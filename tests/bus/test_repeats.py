@@ -17,7 +17,7 @@ from bandstand.bus.request_table import has_same_content
 from bandstand.bus.syscall import StatsQuery
 from bandstand.errors import ContractError
 from tests.bus.capabilities import Echo, Echoed, Player, told, watch
-from tests.bus.virtual_node import ScriptedLine, Stage, play, staged
+from tests.bus.virtual_node import ScriptedLine, Stage, Stages, staged
 
 pytestmark = [pytest.mark.spec("C23")]
 
@@ -186,16 +186,13 @@ class TestTheSameAgain:
         stats = await stage.stats()
         assert (stats.repeated, stats.conflicting, stats.is_balanced) == (1, 0, True)
 
-    def test_both_are_answered_when_the_node_stops(self) -> None:
+    async def test_both_are_answered_when_the_node_stops(self, stages: Stages) -> None:
         clients: list[ScriptedLine] = []
-
-        async def act(stage: Stage) -> None:
+        async with stages(Player, drain_timeout=0) as stage:
             clients.append(stage.connect())
             for _ in range(2):
                 ask(clients[0], "", 1000)
             await stage.settle()
-
-        play(act, Player, drain_timeout=0)
         assert [each.type for each in clients[0].answers("x")] == ["Sys.ShuttingDown"] * 2
 
 
@@ -294,11 +291,11 @@ class TestNotRemembered:
             "Cast.Do",
         ]
 
-    def test_an_overload(self) -> None:
+    async def test_an_overload(self, stages: Stages) -> None:
         class Small(Player):
             mailbox = 8
 
-        async def act(stage: Stage) -> None:
+        async with stages(Small, hold_timeout=0) as stage:
             stage.command("Cast.Wait", {"ms": 100})
             await stage.settle()
             for _ in range(8):
@@ -308,8 +305,6 @@ class TestNotRemembered:
             ask(stage, "")
             await stage.settle()
             assert [each.type for each in stage.answers("x")] == ["Sys.Overloaded", "Cast.Do"]
-
-        play(act, Small, hold_timeout=0)
 
     @staged(Anew)
     async def test_a_query_unless_its_class_says_so(self, stage: Stage) -> None:
@@ -336,8 +331,8 @@ class TestNotRemembered:
             ),
         ],
     )
-    def test_a_contract_says_so_for_types_without_a_class_of_their_own(
-        self, options: dict[str, Any], again: list[str]
+    async def test_a_contract_says_so_for_types_without_a_class_of_their_own(
+        self, stages: Stages, options: dict[str, Any], again: list[str]
     ) -> None:
         all_four = ["query Raw.Count", "query Raw.Look", "command Raw.Count", "command Raw.Look"]
         seen: list[str] = []
@@ -346,14 +341,12 @@ class TestNotRemembered:
             seen.append(f"{message.kind} {message.type}")
             return Message(kind="reply", type=message.type, data=None)
 
-        async def act(stage: Stage) -> None:
+        async with stages(raw_contract(counter, **options)) as stage:
             for _ in range(2):
                 for each in all_four:
                     kind, _, name = each.partition(" ")
                     stage.say(kind, name, name=each)
                 await stage.settle()
-
-        play(act, raw_contract(counter, **options))
         assert seen == all_four + again
 
     def test_what_a_contract_says_of_it_must_make_sense(self) -> None:

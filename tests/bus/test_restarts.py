@@ -12,7 +12,7 @@ from bandstand.bus.contracts.capability import read_capability
 from bandstand.bus.syscall import Reset
 from bandstand.errors import BootError, ContractError, IgnoreChild, RefusedError, RequestFailedError
 from tests.bus.capabilities import Do, Player, Told, told
-from tests.bus.virtual_node import Stage, hushed, play, staged
+from tests.bus.virtual_node import Stage, Stages, hushed, play, staged
 from tests.core.support import Boom
 
 pytestmark = [pytest.mark.spec("C20", "C19"), pytest.mark.guarantee("G80")]
@@ -187,7 +187,7 @@ class TestOutOfService:
         assert (health.state, health.restarts, health.on_trial) == ("running", 4, False)
 
     @pytest.mark.guarantee("G306")
-    def test_one_that_cannot_start_is_tried_again_all_the_same(self) -> None:
+    async def test_one_that_cannot_start_is_tried_again_all_the_same(self, stages: Stages) -> None:
         starts: list[int] = []
 
         class Weak(Player):
@@ -200,7 +200,7 @@ class TestOutOfService:
                 if 1 < len(starts) < 4:
                     raise Boom("not yet")
 
-        async def act(stage: Stage) -> None:
+        async with stages(Weak, hush=True) as stage:
             stage.command("Cast.Do", {"what": "raise"})
             await stage.wait(2990)
             health = await stage.health("Cast")
@@ -208,9 +208,6 @@ class TestOutOfService:
             assert "not yet" in str(health.last_fault)
             await stage.wait(20)
             assert (await stage.health("Cast")).state == "running"
-
-        with hushed():
-            play(act, Weak)
 
     @pytest.mark.guarantee("G279")
     @pytest.mark.parametrize("is_async", [False, True], ids=["at once", "later"])
@@ -239,7 +236,7 @@ class TestOutOfService:
         with pytest.raises(RequestFailedError, match="there are Cast"):
             await stage.bus.ask(Reset("Kast"))
 
-    def test_one_that_cannot_start_stays_out_of_service(self) -> None:
+    async def test_one_that_cannot_start_stays_out_of_service(self, stages: Stages) -> None:
         starts: list[int] = []
 
         class Weak(Player):
@@ -252,7 +249,7 @@ class TestOutOfService:
                 if len(starts) > 1:
                     raise Boom("no more")
 
-        async def act(stage: Stage) -> None:
+        async with stages(Weak, hush=True) as stage:
             stage.command("Cast.Do", {"what": "raise"})
             await stage.settle()
             for _ in range(2):
@@ -260,24 +257,19 @@ class TestOutOfService:
                     await stage.bus.ask(Reset("Cast"))
                 await stage.fault_of("Sys.Unhealthy", "query", "Cast.Echo")
 
-        with hushed():
-            play(act, Weak)
-
-    def test_an_event_for_it_is_a_dead_letter(self) -> None:
+    async def test_an_event_for_it_is_a_dead_letter(self, stages: Stages) -> None:
         class Hearing(Player):
             """Hears as well."""
 
             def told(self, msg: Told) -> None:
                 pass
 
-        async def act(stage: Stage) -> None:
+        async with stages(Hearing) as stage:
             await self.exhaust(stage)
             before = (await stage.stats()).undelivered
             stage.connect().event("Cast.Told", {"text": "x"})
             await stage.settle()
             assert (await stage.stats()).undelivered == before + 1
-
-        play(act, Hearing)
 
 
 def over_event(how: str) -> Any:
@@ -385,36 +377,30 @@ class TestDeclaredRefusals:
         assert (health.state, health.crashes, health.restarts) == ("running", 0, 0)
 
     @pytest.mark.parametrize("form", WRAPPED, ids=["class", "function", "worker"])
-    def test_what_is_not_declared_is_a_failure_as_ever(self, form: Any) -> None:
+    async def test_what_is_not_declared_is_a_failure_as_ever(self, stages: Stages, form: Any) -> None:
         class Other(Wrapped):
             """Raises something else."""
 
             def act(self, what: str) -> None:
                 raise ValueError(what)
 
-        async def act(stage: Stage) -> None:
+        async with stages(Other if form is Wrapped else form, hush=True) as stage:
             assert (
                 "ValueError: other"
                 in (await stage.fault_of("Sys.ActorCrash", "command", "Cast.Do", {"what": "other"})).message
             )
             assert (await stage.health("Cast")).crashes == 1
 
-        with hushed():
-            play(act, Other if form is Wrapped else form)
-
-    def test_what_the_contract_does_not_allow_is_never_a_refusal(self) -> None:
+    async def test_what_the_contract_does_not_allow_is_never_a_refusal(self, stages: Stages) -> None:
         class Wide(Player):
             """Declares everything."""
 
             refuses = (Exception,)
 
-        async def act(stage: Stage) -> None:
+        async with stages(Wide, hush=True) as stage:
             await stage.fault_of("Sys.ActorFault", "command", "Cast.Do", {"what": "unsaid"})
 
-        with hushed():
-            play(act, Wide)
-
-    def test_one_whose_words_cannot_be_read_is_refused_all_the_same(self) -> None:
+    async def test_one_whose_words_cannot_be_read_is_refused_all_the_same(self, stages: Stages) -> None:
         class MuteError(Exception):
             def __str__(self) -> str:
                 raise RuntimeError("no words")
@@ -427,10 +413,8 @@ class TestDeclaredRefusals:
             def act(self, what: str) -> None:
                 raise MuteError
 
-        async def act(stage: Stage) -> None:
+        async with stages(Mute) as stage:
             assert (await stage.fault_of("Sys.Refused", "command", "Cast.Do")).message.startswith("MuteError")
-
-        play(act, Mute)
 
     @pytest.mark.parametrize("wrong", [ValueError, [ValueError], (KeyboardInterrupt,), ("ValueError",)])
     def test_what_is_no_class_of_exceptions_is_refused_at_boot(self, wrong: Any) -> None:

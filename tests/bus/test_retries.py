@@ -13,7 +13,7 @@ from bandstand.bus import Capability, Command, Contract, Message, RestartLimits,
 from bandstand.bus.syscall import Describe, StatsQuery
 from bandstand.errors import RefusedError
 from bandstand.supervision import Backoff
-from tests.bus.virtual_node import ScriptedLine, Stage, play
+from tests.bus.virtual_node import ScriptedLine, Stage, Stages, play
 from tests.core.support import Boom
 
 pytestmark = [pytest.mark.spec("C24")]
@@ -158,13 +158,13 @@ class TestTryingAgain:
 
         show(act, hold_timeout=0)
 
-    def test_one_out_of_service_may_come_back(self) -> None:
+    async def test_one_out_of_service_may_come_back(self, stages: Stages) -> None:
         class Brittle(Hard):
             """Is out of service after one failure."""
 
             restarts = RestartLimits(max_restarts=0, backoff=Backoff(initial=0.001, maximum=0.001))
 
-        async def act(stage: Stage) -> None:
+        async with stages(provide(Brittle, Score())) as stage:
             stage.command("Hard.Once", {"fails": 1})
             await stage.settle()
             stage.command("Hard.Fault", {"fails": 0}, name="x")
@@ -177,15 +177,15 @@ class TestTryingAgain:
             stage.reply(reset)
             assert stage.answer("x").kind == "reply"
 
-        play(act, provide(Brittle, Score()))
-
-    def test_those_who_wait_when_it_goes_out_of_service_have_their_attempt(self) -> None:
+    async def test_those_who_wait_when_it_goes_out_of_service_have_their_attempt(
+        self, stages: Stages
+    ) -> None:
         class Brittle(Hard):
             """Is out of service after two failures."""
 
             restarts = RestartLimits(max_restarts=1, backoff=Backoff(initial=0.001, maximum=0.001))
 
-        async def act(stage: Stage) -> None:
+        async with stages(provide(Brittle, Score())) as stage:
             stage.command("Hard.Try", {"fails": 9}, name="x")
             await stage.wait(50)
             stage.command("Hard.Once", {"fails": 9})
@@ -194,8 +194,6 @@ class TestTryingAgain:
             await stage.wait(100)
             stage.fault("x", "Sys.Unhealthy")
             assert (await stage.stats()).is_balanced
-
-        play(act, provide(Brittle, Score()))
 
     def test_repeats_join_it_while_it_waits(self) -> None:
         async def act(stage: Stage) -> None:
@@ -222,20 +220,18 @@ class TestTheFirstDeadline:
 
         assert len(show(act).tried) == 2
 
-    def test_it_ends_one_that_waits_for_its_capability(self) -> None:
+    async def test_it_ends_one_that_waits_for_its_capability(self, stages: Stages) -> None:
         class Slow(Hard):
             """Takes its time to come back."""
 
             restarts = RestartLimits(max_restarts=100, backoff=Backoff(initial=5, maximum=5))
 
-        async def act(stage: Stage) -> None:
+        async with stages(provide(Slow, Score())) as stage:
             stage.command("Hard.Try", {"fails": 9}, name="x", timeout=1000)
             await stage.wait(1010)
             stage.fault("x", "Sys.Timeout")
             stats = await stage.node.bus.ask(StatsQuery())
             assert (stats.timers.retry, stats.timers.timeout) == (0, 1)
-
-        play(act, provide(Slow, Score()))
 
     def test_a_node_that_stops_answers_those_who_wait(self) -> None:
         clients: list[ScriptedLine] = []
@@ -277,7 +273,7 @@ class TestDeclaring:
 
         show(act)
 
-    def test_a_contract_says_it_for_its_types(self) -> None:
+    async def test_a_contract_says_it_for_its_types(self, stages: Stages) -> None:
         tried: list[str] = []
 
         def handle(message: Once) -> Message:
@@ -294,13 +290,10 @@ class TestDeclaring:
             restarts=RestartLimits(backoff=Backoff(initial=0.001, maximum=0.001)),
             retry={"Hard.Once": Retry(backoff=STEADY)},
         )
-
-        async def act(stage: Stage) -> None:
+        async with stages(contract) as stage:
             stage.command("Hard.Once", {"fails": 0}, name="x")
             await stage.wait(200)
             assert stage.reply("x") == {"times": 2}
-
-        play(act, contract)
 
     def test_the_delays_are_those_of_supervisors(self) -> None:
         retry = Retry(backoff=Backoff(initial=0.01, maximum=0.035, factor=2.0))

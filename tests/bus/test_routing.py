@@ -8,7 +8,7 @@ from msgspec import Raw
 from bandstand.bus import Capability, Contract, Message
 from bandstand.bus.memory import Memory
 from tests.bus.capabilities import Do, Player, Told, told, watch
-from tests.bus.virtual_node import Stage, play, staged
+from tests.bus.virtual_node import Stage, Stages, staged
 
 
 class Listener(Capability):
@@ -43,7 +43,9 @@ class TestDestinations:
         assert (await stage.health("Other")).handled == 1
         assert (await stage.stats()).deliveries == 2
 
-    def test_an_event_subscribed_to_without_a_class_comes_as_a_message_with_its_type(self) -> None:
+    async def test_an_event_subscribed_to_without_a_class_comes_as_a_message_with_its_type(
+        self, stages: Stages
+    ) -> None:
         received: list[object] = []
         contract = Contract(
             id="Recorder",
@@ -52,15 +54,12 @@ class TestDestinations:
             subscribes=["Cast.Told", "Cast.Else"],
             spawn=lambda: received.append,
         )
-
-        async def act(stage: Stage) -> None:
+        async with stages(contract) as stage:
             stage.event("Cast.Told", {"text": "x"})
             stage.event("Cast.Else", {"n": 1})
             await stage.reply_to("command", "Cast.Do")
             events = [(one.type, one.data) for one in received if isinstance(one, Message)]
             assert events == [("Cast.Told", {"text": "x"}), ("Cast.Else", {"n": 1})]
-
-        play(act, contract)
 
     @staged(Memory)
     async def test_an_event_with_an_unknown_field_is_delivered(self, stage: Stage) -> None:

@@ -13,7 +13,7 @@ from msgspec import Raw
 from bandstand.bus import Capability, Command, Frame, Kind, MemoryLog, Metadata
 from bandstand.bus.tracing import Step, Trace, lineage_of, trace
 from tests.bus.capabilities import Do, Echo, Player, Told
-from tests.bus.virtual_node import Stage, play, staged
+from tests.bus.virtual_node import Stage, Stages, staged
 
 pytestmark = [pytest.mark.spec("C11"), pytest.mark.guarantee("G184")]
 
@@ -118,17 +118,15 @@ class TestTheTree:
         await stage.settle()
         assert not (await traced(stage, "x"))["found"]
 
-    def test_a_log_that_cannot_be_read_is_told(self) -> None:
+    async def test_a_log_that_cannot_be_read_is_told(self, stages: Stages) -> None:
         class Broken(MemoryLog):
             def lineage(self, name: str, limit: int) -> tuple[Frame, ...]:
                 raise OSError("disk")
 
-        async def act(stage: Stage) -> None:
+        async with stages(log=Broken()) as stage:
             assert (
                 "disk" in (await stage.fault_of("Sys.Refused", "query", "Syscall.Trace", {"id": "x"})).message
             )
-
-        play(act, log=Broken())
 
 
 def frame(name: str, causation: str | None = None, timestamp: float = 0, kind: Kind = "event") -> Frame:

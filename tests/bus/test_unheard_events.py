@@ -10,7 +10,7 @@ import pytest
 
 from bandstand.bus import Capability, Command, Event
 from tests.bus.nearby import nearby
-from tests.bus.virtual_node import Source, Stage, play, staged
+from tests.bus.virtual_node import Source, Stage, Stages, staged
 
 pytestmark = pytest.mark.guarantee("G355")
 
@@ -94,8 +94,8 @@ async def test_a_type_without_a_similar_one_is_mentioned_once(stage: Stage, line
     ]
 
 
-def test_there_is_one_line_per_second_and_no_event_is_left_out(lines: Lines) -> None:
-    async def act(stage: Stage) -> None:
+async def test_there_is_one_line_per_second_and_no_event_is_left_out(stages: Stages, lines: Lines) -> None:
+    async with stages(Indexer, MisspelledListener) as stage:
         stage.command("Index.Rebuild", {"count": 100})
         await stage.settle()
         assert len(lines(logging.WARNING)) == 1
@@ -106,8 +106,6 @@ def test_there_is_one_line_per_second_and_no_event_is_left_out(lines: Lines) -> 
             "1 events (1 in all)",
             "100 events (101 in all)",
         ]
-
-    play(act, Indexer, MisspelledListener)
     # The rest is logged when the node stops.
     assert lines(logging.WARNING)[2].startswith("99 events (200 in all)")
 

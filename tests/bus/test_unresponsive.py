@@ -12,7 +12,7 @@ from bandstand.bus.syscall import HealthQuery
 from bandstand.bus.worker import Listeners
 from tests.bus.capabilities import Player, Told
 from tests.bus.nearby import nearby
-from tests.bus.virtual_node import ScriptedLine, Stage, play, staged
+from tests.bus.virtual_node import ScriptedLine, Stage, Stages, staged
 
 pytestmark = pytest.mark.guarantee("G301")
 
@@ -41,8 +41,10 @@ class TestStuck:
 
     @pytest.mark.guarantee("G358")
     @pytest.mark.parametrize("is_isolated", [False, True])
-    def test_health_says_how_long_a_handler_has_been_busy(self, is_isolated: bool) -> None:
-        async def act(stage: Stage) -> None:
+    async def test_health_says_how_long_a_handler_has_been_busy(
+        self, stages: Stages, is_isolated: bool
+    ) -> None:
+        async with stages(nearby(Player) if is_isolated else Player, timeout=1) as stage:
             assert (await stage.health("Cast")).busy_since_ms is None
             stage.command("Cast.Wait", {"ms": 3000})
             stage.query("Cast.Echo")
@@ -54,17 +56,15 @@ class TestStuck:
             await stage.wait(1500)
             assert (await stage.health("Cast")).busy_since_ms is None
 
-        play(act, nearby(Player) if is_isolated else Player, timeout=1)
-
     @pytest.mark.guarantee("G358")
-    def test_of_several_handlers_the_oldest_counts(self) -> None:
+    async def test_of_several_handlers_the_oldest_counts(self, stages: Stages) -> None:
         class Several(Player):
             """Does several things."""
 
             id = "Cast"
             concurrency = 3
 
-        async def act(stage: Stage) -> None:
+        async with stages(Several) as stage:
             stage.command("Cast.Wait", {"ms": 500})
             await stage.wait(100)
             stage.command("Cast.Wait", {"ms": 5000})
@@ -75,8 +75,6 @@ class TestStuck:
                 assert expected - 10 <= busy <= expected + 10
                 await stage.wait(pause)
             assert (await stage.health("Cast")).busy_since_ms is None
-
-        play(act, Several)
 
     @staged(Player, timeout=1)
     async def test_it_is_well_again_when_it_comes_to_an_end(self, stage: Stage) -> None:

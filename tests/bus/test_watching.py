@@ -10,7 +10,7 @@ from bandstand.bus import Frame, MemoryLog
 from bandstand.bus.memory import Memory
 from bandstand.errors import InvalidMessageError
 from tests.bus.capabilities import Player, watch
-from tests.bus.virtual_node import Stage, hushed, play, staged
+from tests.bus.virtual_node import Stage, Stages, hushed, staged
 
 pytestmark = [pytest.mark.spec("C26"), pytest.mark.guarantee("G88")]
 
@@ -98,31 +98,24 @@ class Book:
 
 
 class TestLog:
-    def test_another_log_can_take_its_place(self) -> None:
+    async def test_another_log_can_take_its_place(self, stages: Stages) -> None:
         book = Book()
-
-        async def act(stage: Stage) -> None:
+        async with stages(Memory, log=book) as stage:
             seen = watch(stage)
             stage.command("Memory.Set", {"key": "a", "value": 1})
             await stage.settle()
             assert book.frames[-3:] == seen
             assert [frame.type for frame in seen] == ["Memory.Set", "Memory.Changed", "Memory.Set"]
-
-        play(act, Memory, log=book)
         assert book.is_closed
 
-    def test_a_log_that_fails_fails_alone(self) -> None:
+    async def test_a_log_that_fails_fails_alone(self, stages: Stages) -> None:
         book = Book()
-
-        async def act(stage: Stage) -> None:
+        async with stages(Memory, log=book, hush=True) as stage:
             book.is_broken = True
             asked = stage.command("Memory.Set", {"key": "a", "value": 1})
             stage.event("A.B")
             await stage.settle()
             stage.reply(asked)
-
-        with hushed():
-            play(act, Memory, log=book)
         assert book.is_closed
 
     @pytest.mark.guarantee("G80")

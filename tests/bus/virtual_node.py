@@ -11,8 +11,8 @@ import inspect
 import json
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator
-from contextlib import contextmanager, nullcontext
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from functools import cached_property, wraps
 from itertools import count
 from typing import Any, TypeAlias
@@ -27,6 +27,7 @@ from bandstand.bus import (
     Frame,
     Ingress,
     Kind,
+    Log,
     Metadata,
     Node,
     NodeConfig,
@@ -257,26 +258,38 @@ class Stage:
         return (await self.node.bus.ask(HealthQuery())).capabilities[capability]
 
 
-def play(act: Act, *capabilities: Source, clock: VirtualClock | None = None, **fields: Any) -> None:
-    """Run a test on a node of its own, in virtual time. `fields` are the node's limits; `log` its log."""
-    clock = VirtualClock() if clock is None else clock
+@asynccontextmanager
+async def staging(
+    clock: VirtualClock, *capabilities: Source, hush: bool = False, log: Log | None = None, **fields: Any
+) -> AsyncGenerator[Stage]:
+    """A node with these capabilities, in virtual time. `fields` are its limits. With `hush`, nothing is logged."""
     adapter = ScriptedAdapter()
-    log = fields.pop("log", None)
     fields.setdefault("health_period", 0)
     node = Node(capabilities, adapters=[adapter], config=NodeConfig(**fields), log=log, clock=clock)
-
-    async def main() -> None:
+    with hushed() if hush else nullcontext():
         async with node:
             stage = Stage(node, adapter, clock)
             await stage.settle()
-            await act(stage)
+            yield stage
             stats = await stage.stats()
             assert stats.is_balanced, stats
+    assert leaks_of(node.loop) == []
+
+
+Stages: TypeAlias = Callable[..., AbstractAsyncContextManager[Stage]]
+
+
+def play(act: Act, *capabilities: Source, clock: VirtualClock | None = None, **fields: Any) -> None:
+    """Run a test on a node of its own, in virtual time. `fields` are the node's limits; `log` its log."""
+    clock = VirtualClock() if clock is None else clock
+
+    async def main() -> None:
+        async with staging(clock, *capabilities, **fields) as stage:
+            await act(stage)
 
     escaped: list[dict[str, Any]] = []
     with asyncio.Runner(loop_factory=guarded(clock.new_event_loop, escaped)) as runner:
         runner.run(main())
-    assert leaks_of(node.loop) == []
     assert escaped == []
 
 
@@ -291,8 +304,7 @@ def staged(
 
     def run(test: AsyncTest, **fixtures: Any) -> None:
         sources = [fixtures[each] if isinstance(each, str) else each for each in capabilities]
-        with hushed() if hush else nullcontext():
-            play(lambda stage: test(stage=stage, **fixtures), *sources, **fields)
+        play(lambda stage: test(stage=stage, **fixtures), *sources, hush=hush, **fields)
 
     return lambda test: with_fixtures_of(test, run, given=("stage",))
 
