@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import msgspec
 import pytest
@@ -13,7 +12,7 @@ from bandstand.bus import Capability, Command, Contract, Message, RestartLimits,
 from bandstand.bus.syscall import Describe, StatsQuery
 from bandstand.errors import RefusedError
 from bandstand.supervision import Backoff
-from tests.bus.virtual_node import ScriptedLine, Stage, Stages, play
+from tests.bus.virtual_node import ScriptedLine, Stages
 from tests.core.support import Boom
 
 pytestmark = [pytest.mark.spec("C24")]
@@ -92,16 +91,16 @@ class Hard(Capability):
         await asyncio.sleep(msg.ms / 1000)
 
 
-def show(act: Any, score: Score | None = None, **fields: Any) -> Score:
-    score = Score() if score is None else score
-    play(act, provide(Hard, score), **fields)
-    return score
+@pytest.fixture
+def hard() -> Score:
+    """What the capability of a test has tried: `async with stages(provide(Hard, hard)) as stage`."""
+    return Score()
 
 
 @pytest.mark.guarantee("G177")
 class TestTryingAgain:
-    def test_what_fails_at_first_is_answered_in_the_end(self) -> None:
-        async def act(stage: Stage) -> None:
+    async def test_what_fails_at_first_is_answered_in_the_end(self, stages: Stages, hard: Score) -> None:
+        async with stages(provide(Hard, hard)) as stage:
             stage.command("Hard.Try", {"fails": 2}, name="x")
             await stage.wait(50)
             stats = await stage.node.bus.ask(StatsQuery())
@@ -112,27 +111,24 @@ class TestTryingAgain:
             assert (stats.timers.retry, stats.requests.retries, stats.requests.crashes) == (0, 2, 2)
             assert stats.requests.failed == {}
             assert stats.dead_letters.made == 0
-
         # The same id each time; and data that no handler has had in its hands.
-        assert show(act).tried == [("x", [])] * 3
+        assert hard.tried == [("x", [])] * 3
 
-    def test_never_early_and_with_growing_delays(self) -> None:
-        async def act(stage: Stage) -> None:
+    async def test_never_early_and_with_growing_delays(self, stages: Stages, hard: Score) -> None:
+        async with stages(provide(Hard, hard)) as stage:
             stage.command("Hard.Try", {"fails": 9}, name="x")
             counts: list[int] = []
             for ms in (99, 3, 197, 6, 390, 20):
                 await stage.wait(ms)
-                counts.append(len(score.tried))
+                counts.append(len(hard.tried))
             assert counts == [1, 2, 2, 3, 3, 4]
             fault = stage.fault("x", "Sys.ActorCrash")
             assert "again" in fault.message
 
-        score = Score()
-        show(act, score)
-        assert len(score.tried) == 4
+        assert len(hard.tried) == 4
 
-    def test_none_without_a_declaration_and_no_refusal(self) -> None:
-        async def act(stage: Stage) -> None:
+    async def test_none_without_a_declaration_and_no_refusal(self, stages: Stages, hard: Score) -> None:
+        async with stages(provide(Hard, hard)) as stage:
             stage.command("Hard.Once", {"fails": 1}, name="x")
             await stage.wait(100)
             stage.fault("x", "Sys.ActorCrash")
@@ -141,10 +137,8 @@ class TestTryingAgain:
             stage.fault("y", "Sys.Refused")
             assert (await stage.stats()).retries == 0
 
-        show(act)
-
-    def test_an_overload_is_waited_for(self) -> None:
-        async def act(stage: Stage) -> None:
+    async def test_an_overload_is_waited_for(self, stages: Stages, hard: Score) -> None:
+        async with stages(provide(Hard, hard), hold_timeout=0) as stage:
             stage.command("Hard.Hold", {"ms": 150})
             await stage.settle()
             for _ in range(8):
@@ -155,8 +149,6 @@ class TestTryingAgain:
             await stage.wait(400)
             assert stage.reply("x") == {"times": 9}
             assert (await stage.stats()).retries == 2
-
-        show(act, hold_timeout=0)
 
     async def test_one_out_of_service_may_come_back(self, stages: Stages) -> None:
         class Brittle(Hard):
@@ -195,8 +187,8 @@ class TestTryingAgain:
             stage.fault("x", "Sys.Unhealthy")
             assert (await stage.stats()).is_balanced
 
-    def test_repeats_join_it_while_it_waits(self) -> None:
-        async def act(stage: Stage) -> None:
+    async def test_repeats_join_it_while_it_waits(self, stages: Stages, hard: Score) -> None:
+        async with stages(provide(Hard, hard)) as stage:
             first, second = stage.connect(), stage.connect()
             first.command("Hard.Try", {"fails": 1}, name="x")
             await stage.wait(50)
@@ -204,21 +196,20 @@ class TestTryingAgain:
             await stage.wait(100)
             assert first.reply("x") == second.reply("x") == {"times": 2}
 
-        show(act)
-
 
 @pytest.mark.guarantee("G178")
 class TestTheFirstDeadline:
-    def test_an_attempt_that_would_come_after_it_is_not_waited_for(self) -> None:
-        async def act(stage: Stage) -> None:
+    async def test_an_attempt_that_would_come_after_it_is_not_waited_for(
+        self, stages: Stages, hard: Score
+    ) -> None:
+        async with stages(provide(Hard, hard)) as stage:
             stage.command("Hard.Try", {"fails": 9}, name="x", timeout=250)
             await stage.wait(90)
             assert not stage.is_answered("x")
             await stage.wait(20)
             # The next would be at 300 ms: so this is the answer, long before the deadline.
             stage.fault("x", "Sys.ActorCrash")
-
-        assert len(show(act).tried) == 2
+        assert len(hard.tried) == 2
 
     async def test_it_ends_one_that_waits_for_its_capability(self, stages: Stages) -> None:
         class Slow(Hard):
@@ -233,33 +224,30 @@ class TestTheFirstDeadline:
             stats = await stage.node.bus.ask(StatsQuery())
             assert (stats.timers.retry, stats.timers.timeout) == (0, 1)
 
-    def test_a_node_that_stops_answers_those_who_wait(self) -> None:
+    async def test_a_node_that_stops_answers_those_who_wait(self, stages: Stages, hard: Score) -> None:
         clients: list[ScriptedLine] = []
 
-        async def act(stage: Stage) -> None:
+        async with stages(provide(Hard, hard), drain_timeout=0) as stage:
             clients.append(stage.connect())
             clients[0].command("Hard.Try", {"fails": 9}, name="x")
             await stage.wait(50)
-
-        show(act, drain_timeout=0)
         clients[0].fault("x", "Sys.ShuttingDown")
 
-    def test_one_that_is_withdrawn_is_not_tried_again(self) -> None:
-        async def act(stage: Stage) -> None:
+    async def test_one_that_is_withdrawn_is_not_tried_again(self, stages: Stages, hard: Score) -> None:
+        async with stages(provide(Hard, hard)) as stage:
             task = asyncio.get_running_loop().create_task(stage.bus.ask(Try(9)))
             await stage.wait(50)
             task.cancel()
             await stage.wait(1000)
             stats = await stage.node.bus.ask(StatsQuery())
             assert (stats.requests.withdrawn, stats.timers.retry) == (1, 0)
-
-        assert len(show(act).tried) == 1
+        assert len(hard.tried) == 1
 
 
 @pytest.mark.guarantee("G179")
 class TestDeclaring:
-    def test_it_is_described(self) -> None:
-        async def act(stage: Stage) -> None:
+    async def test_it_is_described(self, stages: Stages, hard: Score) -> None:
+        async with stages(provide(Hard, hard)) as stage:
             found = await stage.bus.ask(Describe(capability="Hard"))
             retries = {each.type: each.retry for each in found.capabilities[0].handles}
             assert msgspec.to_builtins(retries["Hard.Try"]) == {
@@ -270,8 +258,6 @@ class TestDeclaring:
                 "maxMs": 1000,
             }
             assert retries["Hard.Once"] is None
-
-        show(act)
 
     async def test_a_contract_says_it_for_its_types(self, stages: Stages) -> None:
         tried: list[str] = []
