@@ -87,6 +87,7 @@ async def test_an_event_that_nobody_waits_for(stage: Stage, how: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.real_time(reason="a real process starts, and crashes")
+@pytest.mark.usefixtures("lane_loop")
 async def test_in_a_process_of_its_own(how: str) -> None:
     node = Node([isolated(Raiser)], config=NodeConfig(health_period=0))
     async with node:
