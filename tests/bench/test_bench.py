@@ -9,7 +9,7 @@ import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -110,7 +110,8 @@ def _functions(case: Case) -> list[Any]:
     """What is written in the case's file: of what a stage plays, that is the program."""
     found: list[Any] = []
     # Any: a function, or a partial of one.
-    for made in cast("list[Any]", list(case.measures.values())):
+    made: Any
+    for made in case.measures.values():
         function = getattr(made, "func", made)
         found.append(made.args[-1] if function.__module__ == stages.__name__ else function)
     return found
