@@ -550,3 +550,15 @@ class TestDescribe:
             words = shlex.split(line)
             assert words[:4] == ["python", "-m", "bandstand", "call"]
             assert run(*words[3:])[0] in {ExitCode.SUCCESS, ExitCode.ROUTING}, line
+
+    @pytest.mark.parametrize("name", ["Memory", "Odd.One"])
+    def test_one_capability(self, run: Run, name: str) -> None:
+        code, out, _ = run("describe", name)
+        assert (code, out.count("\n\n")) == (0, 0)
+        assert out.startswith(f"{name}: ")
+
+    @pytest.mark.parametrize("name", ["Nothing", "Nothing.Here"])
+    def test_what_is_not_there_is_a_routing_error(self, run: Run, name: str) -> None:
+        code, out, err = run("describe", name)
+        assert (code, out) == (ExitCode.ROUTING, "")
+        assert f"there is no {name} here" in err

@@ -14,7 +14,7 @@ from bandstand.bus import Capability, Frame, Metadata, RestartLimits
 from bandstand.bus.dead_letters import DeadLetterStore
 from bandstand.bus.syscall import StatsQuery
 from bandstand.supervision import Backoff
-from tests.bus.capabilities import Player, Told, told, watch
+from tests.bus.capabilities import Player, Told, Wait, told, watch
 from tests.bus.virtual_node import Stage, staged
 
 pytestmark = [pytest.mark.spec("C24")]
@@ -238,6 +238,18 @@ class TestSendingAgain:
             page = await listed(stage)
             assert [(each["id"], each["attempts"]) for each in page["letters"]] == [("x", attempt)]
             await stage.wait(1100)
+
+    @staged(Player, max_inside=1)
+    async def test_where_too_much_is_under_way_that_is_said(self, stage: Stage) -> None:
+        stage.command("None.One", name="x")
+        await stage.settle()
+        asking = asyncio.ensure_future(stage.bus.ask(Wait(100)))
+        await stage.settle()
+        fault = await stage.fault_of("Sys.Overloaded", "command", "Dead.Replay", {"id": "x"})
+        assert "dead letter x was not replayed" in fault.message
+        await asking
+        fault = await stage.fault_of("Sys.Refused", "command", "Dead.Replay", {"id": "y"})
+        assert "no dead letter y" in fault.message
 
     @staged(Ear, Player)
     async def test_an_event_goes_to_the_one_that_has_missed_it(self, stage: Stage) -> None:

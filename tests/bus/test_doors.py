@@ -190,6 +190,23 @@ class TestTokens:
             assert client.answers(1) == ["q1"]
             assert [each.metadata.id for each in venue.desk.admitted] == ["q1"]
 
+    def test_one_that_goes_without_a_word_is_told_nothing(self, guarded: Callable[..., Venue]) -> None:
+        venue = guarded()
+        client = venue.client()
+        client.half_close()
+        assert client.rest() == b""
+        venue.client().close()
+
+    def test_limits_hold_for_those_who_have_shown_it(self, guarded: Callable[..., Venue]) -> None:
+        venue = guarded(connections=1)
+        first, second = venue.client(), venue.client()
+        first.send(show())
+        assert first.answers(1) == ["t0"]
+        second.send(show(number=2))
+        told, said = [json.loads(line) for line in second.rest().split(b"\n") if line]
+        assert told["metadata"]["causation"] == "t2"
+        assert said["type"] == "Sys.TooManyConnections"
+
 
 @pytest.mark.guarantee("G198")
 @pytest.mark.parametrize("kind", ["unix", "tcp"])

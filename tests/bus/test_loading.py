@@ -131,6 +131,9 @@ class TestWhatIsFound:
         )
         assert names("shop:Floor.Stock") == ["Stock"]
 
+    def test_what_is_installed_is_found_as_well(self, write: Write) -> None:
+        assert "Capability itself" in str(problem_of("bandstand.bus.contracts.capability:Capability"))
+
 
 class TestAFile:
     def test_takes_the_place_of_no_module(self, write: Write) -> None:
@@ -210,6 +213,9 @@ class TestWhatIsNotThere:
         assert repr(target.partition(":")[0]) in str(problem_of(target)) or repr(target) in str(
             problem_of(target)
         )
+
+    def test_a_package(self, write: Write) -> None:
+        assert "(there is no nowhere)" in str(problem_of("nowhere.to.be:found"))
 
 
 class TestWhatCannotBeImported:

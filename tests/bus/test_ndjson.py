@@ -310,6 +310,17 @@ class TestEnds:
         assert booth.desk.closed == []
         assert booth.ended == [booth.line]
 
+    async def test_stop_forgets_what_was_read(self) -> None:
+        booth = Booth(window=1)
+        booth.desk.is_holding = True
+        booth.line.data_received(request(1) + request(2))
+        booth.line.stop()
+        booth.line.data_received(request(3))
+        booth.desk.release()
+        await turn()
+        assert booth.said == booth.wire.answers() == ids(1)
+        assert booth.wire.is_paused
+
     async def test_stop_from_inside_a_question_is_heeded_at_once(self) -> None:
         class Stopping(Desk):
             def admit(self, line: Line, frame: Frame) -> bool:

@@ -153,6 +153,15 @@ class TestExits:
             assert "sys.exit" in stage.fault(asked, "Sys.ActorCrash").message
         assert (await stage.health("Exits")).restarts == 2
 
+    def test_so_is_a_function(self) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            asked = client.command("Cast.Do")
+            await stage.settle()
+            assert "sys.exit(5)" in client.fault(asked, "Sys.ActorCrash").message
+
+        play(act, Contract(id="Exits", description="Exits.", inbound=Do, spawn=lambda: exits))
+
 
 class TestWorkers:
     def test_one_that_replies_to_something_else_is_at_fault(self) -> None:
