@@ -186,14 +186,25 @@ class TestTheSameAgain:
         stats = await stage.stats()
         assert (stats.repeated, stats.conflicting, stats.is_balanced) == (1, 0, True)
 
+    @staged(Player, max_in_flight=2)
+    async def test_one_that_has_joined_gives_its_credit_back(self, stage: Stage) -> None:
+        first, second, third, fourth = (stage.connect() for _ in range(4))
+        for client in (first, second):
+            ask(client, "", 100)
+        third.command("Cast.Wait", {"ms": 10_000})
+        fourth.query("Syscall.Ping", name="p")
+        await stage.wait(50)
+        assert (len(third.backlog), len(fourth.backlog)) == (1, 1)
+        await stage.wait(60)
+        fourth.reply("p")
+
     async def test_both_are_answered_when_the_node_stops(self, stages: Stages) -> None:
-        clients: list[ScriptedLine] = []
         async with stages(Player, drain_timeout=0) as stage:
-            clients.append(stage.connect())
+            client = stage.connect()
             for _ in range(2):
-                ask(clients[0], "", 1000)
+                ask(client, "", 1000)
             await stage.settle()
-        assert [each.type for each in clients[0].answers("x")] == ["Sys.ShuttingDown"] * 2
+        assert [each.type for each in client.answers("x")] == ["Sys.ShuttingDown"] * 2
 
 
 @pytest.mark.guarantee("G174")
