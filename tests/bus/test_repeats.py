@@ -192,11 +192,12 @@ class TestTheSameAgain:
         for client in (first, second):
             ask(client, "", 100)
         third.command("Cast.Wait", {"ms": 10_000})
-        fourth.query("Syscall.Ping", name="p")
+        fourth.command("Cast.Do")
         await stage.wait(50)
         assert (len(third.backlog), len(fourth.backlog)) == (1, 1)
         await stage.wait(60)
-        fourth.reply("p")
+        assert (len(third.backlog), len(fourth.backlog)) == (0, 0)
+        await stage.wait(10_000)
 
     async def test_both_are_answered_when_the_node_stops(self, stages: Stages) -> None:
         async with stages(Player, drain_timeout=0) as stage:
