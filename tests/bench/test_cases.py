@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench.case import Setting, WrongResultError
-from bench.cases import importing, lanes, skynet, storm
+from bench.cases import importing, lanes, skynet
 
 pytestmark = pytest.mark.once
 
@@ -44,13 +44,6 @@ def test_a_flood_that_lost_data_has_no_figure(lost: int) -> None:
     assert sum(flood.drink(0) for _ in range(flood.poured - lost)) == lanes.WAITING // lanes.BURST - lost
     assert flood.is_on() is bool(lost)
     assert flood.outcome().handled == 1 - lost
-
-
-def test_supervisors_of_a_storm_are_whole() -> None:
-    assert storm.restarts_of(Setting(30_000)) == 30_000
-    assert storm.restarts_of(Setting(31_000)) == 30_000
-    assert storm.restarts_of(Setting(1)) == 3_000
-    assert storm.restarts_of(Setting(1, is_quick=True)) == 300
 
 
 @pytest.mark.slow

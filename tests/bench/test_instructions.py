@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -64,15 +61,7 @@ def test_a_dump_is_read_function_by_function() -> None:
     assert profile.calls == {push: 5, "eval": 2}
 
 
-def test_the_figure_is_what_n_more_operations_take() -> None:
-    workload = Workload("x", "pingpong", "ping-pong", "raw", 10, "x")
-    shorter, longer = Profile(), Profile()
-    shorter.own.update({"start": 500, "eval": 100})
-    longer.own.update({"start": 500, "eval": 225})
-    assert Count(workload, shorter, longer).figure == 12.5
-
-
-def test_the_functions_of_an_operation_leave_out_what_only_begins() -> None:
+def test_the_figure_is_what_n_more_operations_take_and_leaves_out_what_only_begins() -> None:
     shorter, longer = Profile(), Profile()
     for profile, times in ((shorter, 1), (longer, 2)):
         profile.own.update({"start": 500, "eval": 100 * times, "push": 300 * times})
@@ -81,6 +70,7 @@ def test_the_functions_of_an_operation_leave_out_what_only_begins() -> None:
     first, second = per_operation(shorter, longer, 10)
     assert (first.name, first.own, first.inclusive, first.calls) == ("push", 30, 30, 2)
     assert (second.name, second.own, second.inclusive, second.calls) == ("eval", 10, 40, 1)
+    assert Count(Workload("x", "pingpong", "ping-pong", "raw", 10, "x"), shorter, longer).figure == 40
 
 
 @pytest.mark.parametrize(
@@ -91,14 +81,8 @@ def test_the_functions_of_an_operation_leave_out_what_only_begins() -> None:
         ("__pyx_f_9bandstand_4core_6kernel_6Kernel__visit", "core.kernel.Kernel._visit"),
         ("__pyx_f_9bandstand_4core_11timer_wheel_lowest_bit", "core.timer_wheel.lowest_bit"),
         # A running number stands before what Python calls: as long as the word or not.
-        (
-            "__pyx_pw_9bandstand_4core_4loop_4Loop_5send",
-            "core.loop.Loop.send (called from Python)",
-        ),
-        (
-            "__pyx_pw_9bandstand_4core_4loop_4Loop_4send",
-            "core.loop.Loop.send (called from Python)",
-        ),
+        ("__pyx_pw_9bandstand_4core_4loop_4Loop_5send", "core.loop.Loop.send (called from Python)"),
+        ("__pyx_pw_9bandstand_4core_4loop_4Loop_4send", "core.loop.Loop.send (called from Python)"),
         ("__pyx_pf_9bandstand_4core_4loop_4Loop_12send", "core.loop.Loop.send"),
         ("__pyx_tp_dealloc_9bandstand_4core_7mailbox_ActorCell", "core.mailbox.ActorCell.tp_dealloc"),
         ("__pyx_f_6uvloop_4loop_4Loop__on_idle", "uvloop.loop.Loop._on_idle"),
@@ -113,13 +97,7 @@ def test_names_of_cython_are_made_readable(name: str, shown: str) -> None:
 
 @pytest.mark.parametrize(
     ("figure", "word"),
-    [
-        (1000.0, "ok"),
-        (1100.0, "ok"),
-        (1100.5, "worse"),
-        (900.0, "ok"),
-        (899.5, "better"),
-    ],
+    [(1000.0, "ok"), (1100.0, "ok"), (1100.5, "worse"), (900.0, "ok"), (899.5, "better")],
 )
 def test_a_figure_may_move_by_the_margin(figure: float, word: str) -> None:
     judged = judge("ask", figure, 1000.0, 0.10)
@@ -205,38 +183,40 @@ def test_every_workload_finds_its_case() -> None:
 # --- the program ------------------------------------------------------------------------------------------------------
 
 
-def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "bench.instructions", *arguments],
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=150,
-        check=False,
-    )
-
-
 def as_count(name: str, figure: int) -> Count:
     longer = Profile()
     longer.own["eval"] = figure * by_name(name).size
     return Count(by_name(name), Profile(), longer)
 
 
-@pytest.mark.parametrize(("ask", "code"), [(4000, 0), (4399, 0), (4401, 1)])
-def test_the_program_ends_with_1_for_a_regression_alone(
-    ask: int, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "counts.json"
-    figures = {"limit": 1000, "ask": ask, "create": 5000}
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> tuple[list[dict[str, int]], list[list[str]]]:
+    """The figures that are counted one time after the other, and what was counted. The last figures stay."""
+    figures: list[dict[str, int]] = []
+    names: list[list[str]] = []
 
     def count_all(workloads: list[Workload], _tell: object) -> dict[str, Count]:
-        return {each.name: as_count(each.name, figures[each.name]) for each in workloads}
+        found = figures[min(len(names), len(figures) - 1)]
+        names.append([each.name for each in workloads])
+        return {each.name: as_count(each.name, found[each.name]) for each in workloads}
 
     monkeypatch.setattr(counter, "prepare", lambda: None)
     monkeypatch.setattr(counter, "count_all", count_all)
     monkeypatch.setattr("bench.instructions.site.here", lambda: HERE)
     monkeypatch.setattr(record, "load", lambda: RECORDS)
+    return figures, names
+
+
+@pytest.mark.parametrize(("ask", "code"), [(4000, 0), (4399, 0), (4401, 1)])
+def test_the_program_ends_with_1_for_a_regression_alone(
+    ask: int,
+    code: int,
+    counted: tuple[list[dict[str, int]], list[list[str]]],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = tmp_path / "counts.json"
+    counted[0].append({"limit": 1000, "ask": ask, "create": 5000})
     assert main(["--workload", "ask", "--workload", "create", "--json", str(file)]) == code
     shown = capsys.readouterr().out
     assert ("WORSE" in shown) is (code == 1)
@@ -249,21 +229,15 @@ def test_the_program_ends_with_1_for_a_regression_alone(
 
 @pytest.mark.parametrize(("second", "code"), [(4000, 0), (4500, 1)])
 def test_what_takes_too_much_is_counted_again_and_the_lower_count_holds(
-    second: int, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    second: int,
+    code: int,
+    counted: tuple[list[dict[str, int]], list[list[str]]],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    counted: list[list[str]] = []
-
-    def count_all(workloads: list[Workload], _tell: object) -> dict[str, Count]:
-        figures = {"limit": 1000, "ask": second if counted else 6000, "create": 5000}
-        counted.append([each.name for each in workloads])
-        return {each.name: as_count(each.name, figures[each.name]) for each in workloads}
-
-    monkeypatch.setattr(counter, "prepare", lambda: None)
-    monkeypatch.setattr(counter, "count_all", count_all)
-    monkeypatch.setattr("bench.instructions.site.here", lambda: HERE)
-    monkeypatch.setattr(record, "load", lambda: RECORDS)
+    figures, names = counted
+    figures += ({"limit": 1000, "ask": ask, "create": 5000} for ask in (6000, second))
     assert main(["--workload", "ask", "--workload", "create"]) == code
-    assert counted[1:] == [["ask"]]
+    assert names[1:] == [["ask"]]
     assert f"{second:,}" in capsys.readouterr().out
 
 
@@ -295,7 +269,7 @@ def test_a_wrong_option_is_a_sentence_and_code_2(
 
 @pytest.mark.once
 @pytest.mark.slow
-def test_a_workload_is_really_counted_and_twice_the_same() -> None:
+def test_a_workload_is_really_counted_and_twice_the_same_and_one_that_fails_is_no_figure() -> None:
     try:
         counter.prepare()
     except NotReadyError as error:
@@ -308,24 +282,14 @@ def test_a_workload_is_really_counted_and_twice_the_same() -> None:
     shown = table.functions(first, 10)
     assert "instructions an operation" in shown
     assert len(shown.splitlines()) == 2 + 2 * (2 + 10) + 1
-
-
-@pytest.mark.once
-@pytest.mark.slow
-def test_a_workload_that_fails_is_no_figure() -> None:
-    try:
-        counter.prepare()
-    except NotReadyError as error:
-        pytest.skip(str(error))
     gone = Workload("gone", "pingpong", "ping-pong", "raw", 10, "x")
     with pytest.raises(CountError, match="gone ended with code 1: LookupError: no workload 'gone'"):
         counter.count(gone)
 
 
-@pytest.mark.once
-@pytest.mark.slow
-def test_help_has_examples_and_names_every_workload() -> None:
-    done = run("--help")
-    assert done.returncode == 0
-    assert "python -m bench.instructions --show ping-pong" in done.stdout
-    assert [each.name for each in WORKLOADS if f"  {each.name} " not in done.stdout] == []
+def test_help_has_examples_and_names_every_workload(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["--help"])
+    shown = capsys.readouterr().out
+    assert "python -m bench.instructions --show ping-pong" in shown
+    assert [each.name for each in WORKLOADS if f"  {each.name} " not in shown] == []

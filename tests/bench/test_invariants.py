@@ -11,7 +11,6 @@ from bench import barbers, dice, otp
 from bench.case import Setting, WrongResultError
 from bench.cases import bank, barber, logistic, philosophers, smokers
 from bench.stages import raw
-from bench.system import SYSTEMS
 
 pytestmark = pytest.mark.once
 
@@ -25,47 +24,23 @@ def test_the_dice_fall_as_park_and_miller_say() -> None:
 # --- philosophers -----------------------------------------------------------------------------------------------------
 
 
-def full_table() -> philosophers.Books:
-    seats = philosophers.PHILOSOPHERS
-    return philosophers.Books(3, meals=[3] * seats, denials=[1] * seats, asked=4 * seats)
-
-
-def test_a_table_where_all_have_eaten_is_right() -> None:
-    assert full_table().eaten() == 60
-    assert full_table().details() == {"denials": 20.0}
-
-
 def test_a_philosopher_who_ate_less_than_the_others_gives_no_figure() -> None:
-    books = full_table()
+    seats = philosophers.PHILOSOPHERS
+    books = philosophers.Books(3, meals=[3] * seats, denials=[1] * seats, asked=4 * seats)
+    assert books.eaten() == 60
+    assert books.details() == {"denials": 20.0}
     books.meals[0], books.meals[1] = 2, 4
     with pytest.raises(WrongResultError, match="each was to eat 3 times; they have eaten 2 to 4 times"):
         books.eaten()
 
 
-def test_neighbours_share_one_fork_and_nobody_else_does() -> None:
-    seats = range(philosophers.PHILOSOPHERS)
-    for one in seats:
-        rivals = [two for two in seats if philosophers.forks(one) & philosophers.forks(two)]
-        assert sorted(rivals) == sorted({one, (one + 1) % len(seats), (one - 1) % len(seats)})
-
-
 # --- the barber -------------------------------------------------------------------------------------------------------
 
 
-def good_day() -> barbers.Books:
-    books = barbers.Books(10, factory=20, room=22, barber=12, slept=1)
-    books.told, books.cut = [3] * 10, [1] * 10
-    books.told[0] = 2
-    return books
-
-
-def test_a_day_on_which_everybody_had_his_haircut_is_right() -> None:
-    assert good_day().haircuts() == 10
-    assert good_day().chairs == 2
-
-
 def test_a_customer_with_two_haircuts_gives_no_figure() -> None:
-    books = good_day()
+    books = barbers.Books(10, factory=20, room=22, barber=12, slept=1)
+    books.told, books.cut = [2] + [3] * 9, [1] * 10
+    assert (books.haircuts(), books.chairs) == (10, 2)
     books.cut[0], books.cut[1] = 0, 2
     with pytest.raises(WrongResultError, match="2 of 10 customers had no haircut, or more than one"):
         books.haircuts()
@@ -96,16 +71,14 @@ def test_a_smoker_who_takes_anothers_turn_gives_no_figure() -> None:
         books.handled()
 
 
-def test_smokers_play_as_many_rounds_on_every_system() -> None:
-    sizes = {system.size(smokers.CASE, is_quick=False) for system in SYSTEMS if system.measure(smokers.CASE)}
-    assert sizes == {1_000}
-
-
 # --- the series -------------------------------------------------------------------------------------------------------
 
 
-def test_a_series_with_another_last_term_gives_no_figure() -> None:
+def test_a_series_is_the_logistic_map_and_another_last_term_gives_no_figure() -> None:
+    x = 0.0025
+    assert (logistic.last(0, 0), logistic.last(0, 1)) == (x, 3.46 * x * (1 - x))
     found = {number: logistic.last(number, 7) for number in range(logistic.SERIES)}
+    assert len(set(found.values())) == logistic.SERIES
     books = logistic.Books(7, asked=[7] * 10, told=[15] * 10, found=found, begun=1)
     assert books.handled() == books.messages == 231
     books.found[4] = logistic.last(4, 6)
@@ -116,26 +89,14 @@ def test_a_series_with_another_last_term_gives_no_figure() -> None:
         books.handled()
 
 
-def test_a_series_is_the_logistic_map() -> None:
-    x = 0.0025
-    assert logistic.last(0, 0) == x
-    assert logistic.last(0, 1) == 3.46 * x * (1 - x)
-    assert len({logistic.last(number, 25) for number in range(logistic.SERIES)}) == logistic.SERIES
-
-
 # --- the bank ---------------------------------------------------------------------------------------------------------
 
 
-def after_business(transactions: int) -> bank.Books:
-    books = bank.Books(transactions)
-    for sender, recipient, amount in bank.transactions(transactions):
+def test_a_bank_that_loses_money_gives_no_figure() -> None:
+    books = bank.Books(100)
+    for sender, recipient, amount in bank.transactions(100):
         books.balances[sender] -= amount
         books.balances[recipient] += amount
-    return books
-
-
-def test_a_bank_that_loses_money_gives_no_figure() -> None:
-    books = after_business(100)
     books.handled()
     books.balances[999] -= 1
     with pytest.raises(WrongResultError, match="there were 1000000000 in all, and now there are 999999999"):

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from bench import chart, page
+from bench import page
 from bench.case import Case, Outcome, Setting, Size
 from bench.figures import NoFiguresError, load
 from bench.record import record
@@ -155,22 +153,6 @@ def test_a_page_without_its_marks_is_refused(text: str, sentence: str, written: 
         page.filled(text, load(written()))
 
 
-def test_the_program_writes_once_and_notices_what_is_stale(
-    written: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "docs").mkdir()
-    for name in page.PAGES:
-        (tmp_path / name).write_text("<!-- bench:where -->\n<!-- /bench -->\n", "utf-8")
-    path = str(written())
-    assert page.main([path, "--check"], tmp_path) == 1
-    assert "README.md: is not what the run says" in capsys.readouterr().out
-    assert page.main([path], tmp_path) == 0
-    assert page.main([path, "--check"], tmp_path) == 0
-    (tmp_path / "README.md").write_text("no mark", "utf-8")
-    assert page.main([path], tmp_path) == 1
-    assert "bench.page: README.md: there is no" in capsys.readouterr().err
-
-
 def test_the_real_pages_have_marks_of_names_that_are_known() -> None:
     for name in page.PAGES:
         found = [found["name"] for found in page.MARK.finditer((ROOT / name).read_text("utf-8"))]
@@ -190,41 +172,20 @@ def drawn(path: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
 
 
-def digests(folder: Path) -> dict[str, str]:
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
-
-
 @pytest.mark.once
 @pytest.mark.slow
-def test_the_same_figures_give_the_same_charts(written: Write, tmp_path: Path) -> None:
+def test_the_same_figures_give_the_same_charts_and_a_run_without_them_is_refused(
+    written: Write, tmp_path: Path
+) -> None:
     path = written()
     for name in ("first", "second"):
         run = drawn(path, tmp_path / name)
         assert run.returncode == 0, run.stderr
-    first = digests(tmp_path / "first")
-    assert set(first) == {"savina.svg", "savina.png", "growth.svg", "growth.png"}
-    assert digests(tmp_path / "second") == first
-
-
-@pytest.mark.once
-@pytest.mark.slow
-def test_a_run_without_what_charts_show_is_refused(written: Write, tmp_path: Path) -> None:
+    charts = {each.name: each.read_bytes() for each in (tmp_path / "first").iterdir()}
+    assert set(charts) == {"savina.svg", "savina.png", "growth.svg", "growth.png"}
+    assert {each.name: each.read_bytes() for each in (tmp_path / "second").iterdir()} == charts
     run = drawn(written(only="room"), tmp_path / "charts")
     assert run.returncode == 1
     assert run.stderr == (
         "bench.chart: the run has neither a case of Savina nor one of growth: nothing to draw\n"
     )
-
-
-def test_what_is_missing_for_a_chart_is_said(
-    written: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def nowhere(_name: str) -> Any:
-        return None
-
-    monkeypatch.setattr(chart, "find_spec", nowhere)
-    monkeypatch.setattr(chart, "PYTHON", tmp_path / "python")
-    assert chart.main([str(written()), str(tmp_path)]) == 1
-    assert "matplotlib is not installed; `python tools/environment.py --peers`" in capsys.readouterr().err
-    assert chart.main([str(tmp_path / "none.json"), str(tmp_path)]) == 1
-    assert "`make bench-full` measures it" in capsys.readouterr().err

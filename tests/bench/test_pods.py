@@ -16,7 +16,7 @@ from bandstand import _build_mode
 from bandstand.actor import ask, tell
 from bandstand.errors.validation import Seconds
 from bandstand.pod import PodStats, Troupe, directory, pod
-from bench import buffers, clusters, latency, pods, processes, runner
+from bench import buffers, latency, pods, processes
 from bench.case import Outcome, Setting, WrongResultError
 from bench.cases import by_name, pods_inside, pods_thread, pods_work
 from bench.child import measure
@@ -202,15 +202,6 @@ def test_a_buffer_that_arrives_changed_has_no_figure(answer: buffers.Ends, is_wh
         buffers.timed(2, lambda: answer, (3, b"abc", b"abc"), lambda: is_whole).check()
 
 
-def test_where_ray_is_not_installed_a_sentence_says_how_to_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    # None there is what Python takes for "cannot be imported".
-    monkeypatch.setitem(sys.modules, "ray", None)
-    sentence = clusters.refusal()
-    assert sentence is not None
-    assert "`make bench-full` puts it" in sentence
-    assert system_by_name("Ray").refusal() == sentence
-
-
 @pytest.mark.once
 def test_the_peers_environment_needs_nothing_of_ours_that_is_not_there() -> None:
     """msgspec is not there: whoever imports a case must not need it."""
@@ -219,11 +210,3 @@ def test_the_peers_environment_needs_nothing_of_ours_that_is_not_there() -> None
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=50, check=False
     )
     assert (run.returncode, run.stderr) == (0, "")
-
-
-@pytest.mark.once
-def test_ray_is_looked_for_among_the_peers() -> None:
-    system = system_by_name("Ray")
-    if system.python is None or not system.python.exists():
-        pytest.skip("the peers have no environment here")
-    assert runner.probe([system]).get("Ray", "") in {"", clusters.refusal() or ""}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bench import child, runner
@@ -109,40 +111,32 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     return asked
 
 
-def test_rounds_end_when_there_is_no_time_for_another(asked: list[list[str]]) -> None:
-    cells: Cells = {}
-    plan = runner.plan([case("a")], [LIMIT], rounds=9)
-    assert runner.run(plan, cells, Stubborn(99)) == 2
-    assert [reading["value"] for reading in cells["a", "limit"].readings] == [1.0, 2.0]
-
-
-def test_what_was_measured_before_an_interruption_is_there(asked: list[list[str]]) -> None:
-    cells: Cells = {}
-    plan = runner.plan([case("a"), case("b")], [LIMIT], rounds=2)
-    with pytest.raises(KeyboardInterrupt):
-        runner.run(plan, cells, Stubborn(1))
-    assert {key: cell.value for key, cell in cells.items()} == {("a", "limit"): 1.0}
-
-
-@pytest.mark.parametrize(("scale", "size"), [("full", "100"), ("brief", "10"), ("quick", "1")])
-def test_the_scale_says_how_much_is_done(scale: Scale, size: str, asked: list[list[str]]) -> None:
-    runner.run(runner.plan([case("a")], [LIMIT], 1), {}, Stubborn(99), scale=scale)
-    assert asked[0][:3] == ["a", "limit", size]
-    assert ("--quick" in asked[0]) is (scale == "quick")
-
-
-@pytest.mark.parametrize(
-    ("scale", "repeats", "seconds"), [("full", "3", "4.0"), ("brief", "2", "1.5"), ("quick", "1", "0.0")]
-)
-@pytest.mark.parametrize("system", ["limit", "interpreted"])
-def test_every_system_is_measured_by_the_same_rule(
-    system: str, scale: Scale, repeats: str, seconds: str, asked: list[list[str]]
+def test_rounds_end_when_there_is_no_time_and_what_was_measured_before_is_there(
+    asked: list[list[str]],
 ) -> None:
-    both = Case(
-        name="a", title="a", what="a", size=Size(100, 100, 1), measures={"limit": nothing, "raw": nothing}
-    )
+    cells: Cells = {}
+    assert runner.run(runner.plan([case("a")], [LIMIT], rounds=9), cells, Stubborn(99)) == 2
+    assert [reading["value"] for reading in cells["a", "limit"].readings] == [1.0, 2.0]
+    cells.clear()
+    with pytest.raises(KeyboardInterrupt):
+        runner.run(runner.plan([case("a"), case("b")], [LIMIT], rounds=2), cells, Stubborn(1))
+    assert {key: cell.value for key, cell in cells.items()} == {("a", "limit"): 3.0}
+
+
+@pytest.mark.parametrize("system", ["limit", "interpreted"])
+@pytest.mark.parametrize(
+    ("scale", "size", "repeats", "seconds"),
+    [("full", "100", "3", "4.0"), ("brief", "10", "2", "1.5"), ("quick", "1", "1", "0.0")],
+)
+def test_every_system_is_measured_by_the_same_rule_and_the_scale_says_how_much_is_done(
+    system: str, scale: Scale, size: str, repeats: str, seconds: str, asked: list[list[str]]
+) -> None:
+    both = replace(case("a"), measures={"limit": nothing, "raw": nothing})
     runner.run(runner.plan([both], [by_name(system)], 1), {}, Stubborn(99), scale=scale)
+    assert asked[0][:2] == ["a", system]
+    assert system == "interpreted" or asked[0][2] == size
     assert asked[0][3:6] == [repeats, "--seconds", seconds]
+    assert ("--quick" in asked[0]) is (scale == "quick")
 
 
 @pytest.mark.parametrize(

@@ -43,26 +43,19 @@ def told(kind: str, program: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("kind", STAGES)
-def test_a_stage_plays_ping_pong_to_its_end(kind: str) -> None:
-    code, said = told(kind, "ping_pong")
+@pytest.mark.parametrize(("program", "count"), [("ping_pong", 100), ("mayflies", 20)])
+def test_a_stage_plays_to_the_end_and_counts_actors_made_by_handlers(
+    kind: str, program: str, count: int
+) -> None:
+    code, said = told(kind, program)
     assert code == 0, said
-    assert json.loads(said) == {"sent": 100, "handled": 100, "operations": 100}
-
-
-@pytest.mark.parametrize("kind", STAGES)
-def test_actors_made_and_ended_by_handlers_are_counted(kind: str) -> None:
-    code, said = told(kind, "mayflies")
-    assert code == 0, said
-    assert json.loads(said) == {"sent": 20, "handled": 20, "operations": 20}
+    assert json.loads(said) == {"sent": count, "handled": count, "operations": count}
 
 
 @pytest.mark.parametrize("kind", STAGES)
 @pytest.mark.parametrize(
     ("program", "sentence"),
-    [
-        ("lossy", "100 were sent and 99 handled"),
-        ("failing", "a handler failed"),
-    ],
+    [("lossy", "100 were sent and 99 handled"), ("failing", "a handler failed")],
 )
 def test_a_program_that_goes_wrong_has_no_figure(kind: str, program: str, sentence: str) -> None:
     code, said = told(kind, program)

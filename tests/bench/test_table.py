@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -31,13 +32,13 @@ def report_of(case: Case, scale: Scale = "full", /, **values: float) -> Report:
     return Report(cases=[case], cells=cells, machine=MACHINE, rounds=5, scale=scale)
 
 
-def rows_of(report: Report, title: str) -> list[str]:
+def rows_of(report: Report, title: str = "the x") -> list[str]:
     return [line for line in render(report).splitlines() if line.startswith(title)]
 
 
-def case_with(target: object) -> Case:
-    size = Size(1, 1, 1)
-    return Case(name="x", title="the x", what="x", size=size, measures={"limit": nothing}, target=target)  # type: ignore[arg-type]
+def case_with(target: Any = None, **fields: Any) -> Case:
+    fields = {"name": "x", "title": "the x", "measures": {"limit": nothing}, "target": target, **fields}
+    return Case(what="x", size=Size(1, 1, 1), **fields)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,7 @@ def test_verdicts(target: object, compiled: float, verdict: str | None) -> None:
     report = report_of(case, limit=100.0, compiled=compiled, interpreted=1.0)
     assert report.verdict(case, "compiled") == verdict
     assert report.multiple(case, "compiled") == compiled / 100
-    figure, *targets = rows_of(report, "the x")
+    figure, *targets = rows_of(report)
     assert "met" not in figure
     assert "missed" not in figure
     assert [row.split()[-1] for row in targets] == ([] if verdict is None else [verdict])
@@ -78,18 +79,11 @@ def test_verdicts(target: object, compiled: float, verdict: str | None) -> None:
 def test_typed_actors_have_a_verdict_of_their_own(
     target: Target, figures: dict[str, float], verdict: str | None
 ) -> None:
-    case = Case(
-        name="x",
-        title="the x",
-        what="x",
-        size=Size(1, 1, 1),
-        measures={"limit": nothing},
-        typed_target=target,
-    )
+    case = case_with(typed_target=target)
     report = report_of(case, limit=100.0, compiled=1.0, **figures)
     assert report.verdict(case, "typed") == verdict
     assert report.verdict(case, "compiled") is None
-    _, row = rows_of(report, "the x")
+    _, row = rows_of(report)
     assert target.reads() in row
     assert row.endswith(verdict or target.reads())
 
@@ -105,17 +99,10 @@ def test_typed_actors_have_a_verdict_of_their_own(
     ],
 )
 def test_the_bus_is_judged_by_the_rates_of_its_peers(figures: dict[str, float], verdict: str | None) -> None:
-    case = Case(
-        name="x",
-        title="the x",
-        what="x",
-        size=Size(1, 1, 1),
-        measures={"bus": nothing},
-        target=at_rate(echo=0.4, uvicorn=10),
-    )
+    case = case_with(at_rate(echo=0.4, uvicorn=10), measures={"bus": nothing})
     report = report_of(case, **figures)
     assert report.verdict(case, "bus") == verdict
-    (row,) = [line for line in render(report).splitlines() if line.startswith("the x")]
+    (row,) = rows_of(report)
     assert "≥ 0.4 × echo's rate, ≥ 10 × uvicorn's rate" in row
     assert row.endswith(verdict or "rate")
     assert f"{1e9 / figures['bus']:,.0f}" in row
@@ -123,7 +110,7 @@ def test_the_bus_is_judged_by_the_rates_of_its_peers(figures: dict[str, float], 
 
 
 def test_a_bound_of_the_run_itself_comes_before_the_target() -> None:
-    case = case_with(None)
+    case = case_with()
     report = report_of(case, limit=1.0, compiled=2.31)
     assert report.verdict(case, "compiled") is None
     for bound, verdict in ((2.311, "met"), (2.301, "missed")):
@@ -137,13 +124,9 @@ def test_the_best_round_counts_unless_one_was_wrong() -> None:
     assert cell.value == 2.0
     cell = Cell(cell.readings, "9 were sent and 8 handled")
     assert cell.value is None
-    case = case_with(None)
+    refusals = {"uvloop": "uvloop is not installed"}
     report = Report(
-        cases=[case],
-        cells={("x", "limit"): cell},
-        machine=MACHINE,
-        rounds=5,
-        refusals={"uvloop": "uvloop is not installed"},
+        cases=[case_with()], cells={("x", "limit"): cell}, machine=MACHINE, rounds=5, refusals=refusals
     )
     text = render(report)
     assert "FAILED: x on limit: 9 were sent and 8 handled" in text
@@ -154,78 +137,39 @@ def test_the_best_round_counts_unless_one_was_wrong() -> None:
 # --- how figures are written ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("number", "text"),
-    [
-        (4_710_000, "4.71M"),
-        (152_300, "152k"),
-        (15_230, "15.2k"),
-        (1_523, "1.52k"),
-        (98.23, "98.2"),
-        (9.996, "10.0"),
-        (999.4, "999"),
-        (999.6, "1.00k"),
-        (999_600, "1.00M"),
-        (2.5e9, "2.50G"),
-    ],
-)
-def test_a_rate_has_three_digits(number: float, text: str) -> None:
-    assert figure.rate(number) == text
-
-
-@pytest.mark.parametrize(
-    ("times", "text"),
-    [(1.0, "1.00"), (0.031, "0.03"), (0.0042, "0.004"), (12.34, "12.3"), (123.4, "123"), (9.996, "10.0")],
-)
-def test_a_small_ratio_still_says_something(times: float, text: str) -> None:
-    assert figure.ratio(times) == text
-
-
-@pytest.mark.parametrize(
-    ("unit", "amount", "text"),
-    [
-        ("bytes", 1024.4, "1,024 B"),
-        ("ms", 2.314, "2.31 ms"),
-        ("ns", 12_345.6, "12,346 ns"),
-        ("ns", 3.14, "3.1 ns"),
-    ],
-)
-def test_what_is_no_rate_has_its_unit(unit: str, amount: float, text: str) -> None:
-    assert figure.value(amount, unit) == text
+def test_figures_are_written_with_three_digits_or_a_unit() -> None:
+    rates = {4_710_000: "4.71M", 152_300: "152k", 15_230: "15.2k", 1_523: "1.52k", 98.23: "98.2"}
+    rates |= {9.996: "10.0", 999.4: "999", 999.6: "1.00k", 999_600: "1.00M", 2.5e9: "2.50G"}
+    assert {number: figure.rate(number) for number in rates} == rates
+    # A small ratio still says something.
+    ratios = {1.0: "1.00", 0.031: "0.03", 0.0042: "0.004", 12.34: "12.3", 123.4: "123", 9.996: "10.0"}
+    assert {times: figure.ratio(times) for times in ratios} == ratios
+    values = {("bytes", 1024.4): "1,024 B", ("ms", 2.314): "2.31 ms", ("ns", 12_345.6): "12,346 ns"}
+    assert {(unit, amount): figure.value(amount, unit) for unit, amount in values} == values
+    assert figure.value(3.14, "ns") == "3.1 ns"
 
 
 # --- the table --------------------------------------------------------------------------------------------------------
 
 
 def test_a_cell_is_a_rate_and_its_ratio_to_bandstand() -> None:
-    report = report_of(case_with(None), compiled=200.0, typed=400.0, asyncio=6_500.0, erlang=100.0)
-    (row,) = rows_of(report, "the x")
+    report = report_of(case_with(), compiled=200.0, typed=400.0, asyncio=6_500.0, erlang=100.0)
+    (row,) = rows_of(report)
     assert row.split() == ["the", "x", "5.00M", "1.00", "2.50M", "0.50", "154k", "0.03", "10.0M", "2.00"]
     (header,) = rows_of(report, "case")
     assert header.split() == ["case", "bandstand", "typed", "asyncio", "Erlang"]
-
-
-def test_typed_actors_are_the_measure_where_the_raw_loop_has_no_figure() -> None:
-    report = report_of(case_with(None), typed=400.0, asyncio=800.0)
-    (row,) = rows_of(report, "the x")
+    # Typed actors are the measure where the raw loop has no figure.
+    (row,) = rows_of(report_of(case_with(), typed=400.0, asyncio=800.0))
     assert row.split() == ["the", "x", "2.50M", "1.00", "1.25M", "0.50"]
 
 
 def test_a_row_that_is_no_time_shows_its_figures_and_no_ratio() -> None:
-    case = replace(case_with(None), unit="bytes")
+    case = replace(case_with(), unit="bytes")
     report = report_of(case, limit=100.0, compiled=612.0, asyncio=2_345.0)
-    (row,) = rows_of(report, "the x")
+    (row,) = rows_of(report)
     assert row.split() == ["the", "x", "100", "B", "612", "B", "2,345", "B"]
     assert report.ratio(case, "asyncio") is None
     assert ranking.rank(report) == []
-
-
-def test_what_an_interrupted_run_has_not_measured_is_a_dash() -> None:
-    other = replace(case_with(None), name="y", title="the y")
-    cells = {("x", "limit"): Cell([{"value": 1.0}]), ("y", "limit"): Cell()}
-    report = Report(cases=[case_with(None), other], cells=cells, machine=MACHINE, rounds=5, is_partial=True)
-    assert [row.split() for row in rows_of(report, "the y")] == [["the", "y", "–"]]
-    assert "INTERRUPTED" in render(report)
 
 
 # --- the ranking ------------------------------------------------------------------------------------------------------
@@ -233,7 +177,7 @@ def test_what_an_interrupted_run_has_not_measured_is_a_dash() -> None:
 
 def test_the_ranking_is_the_geometric_mean_over_the_cases_that_both_have() -> None:
     cases = [
-        replace(case_with(None), name=name, title=name, savina=savina)
+        replace(case_with(), name=name, title=name, savina=savina)
         for name, savina in (("a", 1), ("b", 2), ("c", None), ("d", None))
     ]
     values = {

@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -112,6 +112,33 @@ class Desk:
             line.resume()
 
 
+class Watched(Desk):
+    """A desk at which one can wait until something holds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._changed = asyncio.Event()
+
+    def open(self, line: Line) -> None:
+        super().open(line)
+        self._changed.set()
+
+    def admit(self, line: Line, frame: Frame) -> bool:
+        is_taken = super().admit(line, frame)
+        self._changed.set()
+        return is_taken
+
+    def close(self, line: Line) -> None:
+        super().close(line)
+        self._changed.set()
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while not condition():
+                self._changed.clear()
+                await self._changed.wait()
+
+
 class Client:
     """Two descriptors that do not block, and patience."""
 
@@ -191,7 +218,14 @@ def wait_for(descriptor: int, event: int) -> None:
 class Venue:
     """An adapter that runs on a thread of its own, with its desk; makes clients for it."""
 
-    def __init__(self, kind: str, factory: HostFactory, directory: Path, **limits: Any) -> None:
+    def __init__(
+        self,
+        kind: str,
+        factory: HostFactory,
+        directory: Path,
+        make: Callable[..., Adapter] | None = None,
+        **limits: Any,
+    ) -> None:
         self.kind = kind
         self.directory = directory
         self.desk = Desk()
@@ -204,7 +238,7 @@ class Venue:
         # What the adapter is given and does not own.
         self._owned: list[int] = []
         self._far: Client | None = None
-        self.adapter = self._make(Limits(**limits))
+        self.adapter = make(limits=Limits(**limits)) if make else self._make(Limits(**limits))
         self._thread = threading.Thread(target=self._run, name="venue")
         self._thread.start()
         assert self._ready.wait(PATIENCE)
@@ -313,12 +347,23 @@ class Venue:
 
 
 @contextmanager
-def venue_of(kind: str, factory: HostFactory, directory: Path, **limits: Any) -> Generator[Venue]:
-    venue = Venue(kind, factory, directory, **limits)
+def venue_of(
+    kind: str,
+    *,
+    factory: HostFactory,
+    directory: Path,
+    make: Callable[..., Adapter] | None = None,
+    **limits: Any,
+) -> Generator[Venue]:
+    """A venue. `make` makes its adapter from `limits=`, if it is not the usual one of that kind."""
+    venue = Venue(kind, factory, directory, make, **limits)
     try:
         yield venue
     finally:
         venue.end()
+
+
+VenueMaker = Callable[..., AbstractContextManager[Venue]]
 
 
 def open_descriptors() -> int:

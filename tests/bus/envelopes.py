@@ -188,12 +188,6 @@ class SetReply(Struct):
     data: Value
 
 
-class NotFoundMessage(Struct):
-    kind: Literal["error"]
-    type: Literal["Memory.NotFound"]
-    data: Pair
-
-
 Alias: TypeAlias = Annotated[Set | Get, "both"]
 
 # --- what is refused --------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import socket
 import struct
 import subprocess
 import threading
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -218,6 +218,9 @@ class Hall(Venue):
         """Wait until every client has gone."""
         while self.clients():
             pass
+
+
+HallMaker = Callable[..., Hall]
 
 
 def _dismiss(tool: subprocess.Popen[bytes]) -> None:

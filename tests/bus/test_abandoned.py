@@ -7,14 +7,11 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.bus.socket_clients import Hall, frame, ping
-from tests.core.support import HostFactory
+from tests.bus.socket_clients import Hall, HallMaker, frame, ping
 
 pytestmark = [
     pytest.mark.guarantee("G298"),
@@ -34,14 +31,8 @@ print("asked", flush=True)
 
 
 @pytest.fixture
-def hall(loop_factory: HostFactory, tmp_path: Path) -> Iterator[Hall]:
-    hall = Hall("unix", loop_factory, tmp_path)
-    try:
-        yield hall
-        hall.wake()
-        hall.until_quiet()
-    finally:
-        hall.end()
+def hall(halls: HallMaker) -> Hall:
+    return halls("unix")
 
 
 def sleep(name: str) -> bytes:
@@ -84,14 +75,6 @@ class TestThoseWhoLeave:
         hall.until_alone()
         assert hall.until_quiet().abandoned == 100
 
-    def test_by_closing_after_it_has_said_all_it_has_to_say(self, hall: Hall) -> None:
-        guest = hall.guest()
-        guest.send(sleep("a"))
-        guest.half_close()
-        until_asked(hall, 1)
-        guest.close()
-        check_abandoned(hall, "a")
-
     @pytest.mark.parametrize("then", ["", "raise SystemExit(1)", "import os; os._exit(0)"])
     def test_by_its_end(self, hall: Hall, then: str) -> None:
         path = str(hall.directory / "bus.sock")
@@ -116,17 +99,22 @@ class TestThoseWhoLeave:
             client.send_signal(signal.SIGKILL)
         check_abandoned(hall, "a")
 
-    def test_by_a_reset(self, loop_factory: HostFactory, tmp_path: Path) -> None:
-        hall = Hall("tcp", loop_factory, tmp_path)
-        try:
-            guest = hall.guest()
-            guest.send(sleep("a"))
-            until_asked(hall, 1)
+    @pytest.mark.parametrize("has_unread", [False, True], ids=["reset", "closed with an answer unread"])
+    def test_over_tcp_by_a_reset(self, halls: HallMaker, has_unread: bool) -> None:
+        hall = halls("tcp")
+        guest = hall.guest()
+        guest.send((ping("first") if has_unread else b"") + sleep("a"))
+        until_asked(hall, 1)
+        if has_unread:
+            assert guest.connection is not None
+            # Closing it now is a reset.
+            while not guest.connection.recv(1, socket.MSG_PEEK):
+                pass
+            guest.close()
+        else:
             guest.vanish()
-            hall.until_alone()
-            check_abandoned(hall, "a")
-        finally:
-            hall.end()
+        hall.until_alone()
+        check_abandoned(hall, "a")
 
 
 class TestThoseWhoStay:
@@ -151,22 +139,3 @@ class TestThoseWhoStay:
         assert again.exchange(sleep("a"), "a")[-1]["data"] == {"name": "a"}
         again.exchange(ping("p"), "p")
         assert letters(hall) == []
-
-    def test_over_tcp_one_that_closes_with_an_answer_unread_is_gone(
-        self, loop_factory: HostFactory, tmp_path: Path
-    ) -> None:
-        hall = Hall("tcp", loop_factory, tmp_path)
-        try:
-            guest = hall.guest()
-            guest.send(ping("first") + sleep("second"))
-            until_asked(hall, 1)
-            assert guest.connection is not None
-            # Closed with an answer unread, which is a reset.
-            while not guest.connection.recv(1, socket.MSG_PEEK):
-                pass
-            guest.close()
-            hall.wake()
-            stats = hall.until_quiet()
-            assert stats.abandoned == 1
-        finally:
-            hall.end()

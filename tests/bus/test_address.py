@@ -35,24 +35,9 @@ class TestAnAddress:
     @pytest.mark.parametrize(
         "text",
         [
-            "",
-            "unix",
-            "unix:",
-            "unix:\0x",
-            "/run/x.sock",
-            "tcp",
-            "tcp:",
-            "tcp:7777",
-            "tcp:localhost",
-            "tcp:localhost:",
-            "tcp:localhost:0",
-            "tcp:localhost:65536",
-            "tcp:localhost:-1",
-            "tcp:localhost:x",
-            "tcp:localhost:٣",
-            "tcp::7777",
-            "tcp:::1:7777",
-            "tcp:[]:7777",
+            *("", "unix", "unix:", "unix:\0x", "/run/x.sock", "tcp", "tcp:", "tcp:7777", "tcp:localhost"),
+            *("tcp:localhost:", "tcp:localhost:0", "tcp:localhost:65536", "tcp:localhost:-1"),
+            *("tcp:localhost:x", "tcp:localhost:٣", "tcp::7777", "tcp:::1:7777", "tcp:[]:7777"),
             "udp:localhost:1",
         ],
     )
@@ -90,10 +75,6 @@ class TestAPort:
 
 
 class TestTheDefault:
-    def test_is_what_the_environment_says(self) -> None:
-        known = {"BANDSTAND_BUS": "tcp:127.0.0.1:7777", "XDG_RUNTIME_DIR": "/run/user/7"}
-        assert default_address(known) == Address(host="127.0.0.1", port=7777)
-
     def test_else_in_the_runtime_directory(self) -> None:
         assert default_address({"XDG_RUNTIME_DIR": "/run/user/7"}) == Address(
             path="/run/user/7/bandstand.sock"

@@ -168,6 +168,7 @@ class TestTyping:
             ({"place": {"street": "Main"}}, """'place={"street": "Main"}'"""),
             ({"odd name": 1}, """'{"odd name": 1}'"""),
             ([1], "'[1]'"),
+            (["é"], """'["é"]'"""),
         ],
     )
     def test_the_simplest_form_that_means_it_is_chosen(self, data: object, words: str) -> None:

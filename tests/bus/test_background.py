@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, ClassVar
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any, ClassVar, TypeAlias
 
 import pytest
 
@@ -15,7 +17,7 @@ from bandstand.bus.message_log import MemoryLog
 from bandstand.errors import ContractError, LoopBusyError, RefusedError
 from bandstand.testing import VirtualClock
 from tests.bus.nearby import nearby
-from tests.bus.virtual_node import Stage, hushed, play
+from tests.bus.virtual_node import Stage, Stages
 from tests.core.support import Boom
 
 
@@ -121,12 +123,20 @@ def fresh() -> None:
 logs: list[MemoryLog] = []
 
 
-def play_both(act: Any, kind: type[Capability], is_isolated: bool) -> None:
-    clock = VirtualClock()
-    logs[:] = [MemoryLog(1000, 1_000_000)]
-    play(act, nearby(kind, clock) if is_isolated else kind, Other, clock=clock, log=logs[0])
+@pytest.fixture
+def both(stages: Stages, bandstand_clock: VirtualClock) -> Both:
+    """Make nodes with a tool, on the node or in another place, and the one that it asks."""
+
+    def make(kind: type[Capability], is_isolated: bool = False, *, hush: bool = False) -> StageContext:
+        logs[:] = [MemoryLog(1000, 1_000_000)]
+        tool = nearby(kind, bandstand_clock) if is_isolated else kind
+        return stages(tool, Other, log=logs[0], hush=hush)
+
+    return make
 
 
+StageContext: TypeAlias = AbstractAsyncContextManager[Stage]
+Both: TypeAlias = Callable[..., StageContext]
 both_places = pytest.mark.parametrize("is_isolated", [False, True])
 kinds = pytest.mark.parametrize("kind", [Tool, Concurrent])
 
@@ -143,14 +153,15 @@ def caused(name: str) -> list[str]:
 @pytest.mark.guarantee("G390")
 class TestLineage:
     @both_places
-    def test_background_work_and_its_callback_are_caused_by_the_request(self, is_isolated: bool) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = client.command("Tool.Start", correlation="mine")
+    async def test_background_work_and_its_callback_are_caused_by_the_request(
+        self, both: Both, is_isolated: bool
+    ) -> None:
+        async with both(Tool, is_isolated) as stage:
+            asked = stage.command("Tool.Start", correlation="mine")
             await stage.wait(10)
-            assert client.reply(asked) == "started"
+            assert stage.reply(asked) == "started"
             # Another message in between does not become the cause.
-            client.command("Tool.Start", {"how": "nothing"})
+            stage.command("Tool.Start", {"how": "nothing"})
             await stage.wait(2000)
             assert caused(asked) == [
                 "Other.Ask {}",
@@ -160,28 +171,24 @@ class TestLineage:
             found = [each for each in logs[0].recent(1000) if each.type == "Tool.Done"]
             assert {each.metadata.correlation for each in found} == {"mine"}
 
-        play_both(act, Tool, is_isolated)
-
     @kinds
     @both_places
-    def test_a_timer_is_caused_by_the_request(self, kind: type[Capability], is_isolated: bool) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
+    async def test_a_timer_is_caused_by_the_request(
+        self, both: Both, kind: type[Capability], is_isolated: bool
+    ) -> None:
+        async with both(kind, is_isolated) as stage:
             for how, expected in [
                 ("after", ['Tool.Done {"text":"after"}']),
                 ("async after", ["Other.Ask {}", 'Tool.Done {"text":"answer"}']),
             ]:
-                asked = client.command("Tool.Start", {"how": how})
+                asked = stage.command("Tool.Start", {"how": how})
                 await stage.wait(2000)
                 assert caused(asked) == expected
 
-        play_both(act, kind, is_isolated)
-
     @pytest.mark.parametrize("how", ["every", "every_after"])
-    def test_ticks_are_caused_by_the_request(self, how: str) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = client.command("Tool.Start", {"how": how})
+    async def test_ticks_are_caused_by_the_request(self, both: Both, how: str) -> None:
+        async with both(Tool) as stage:
+            asked = stage.command("Tool.Start", {"how": how})
             await stage.wait(3100)
             assert caused(asked) == ['Tool.Done {"text":"tick"}'] * 3
             (tool,) = Tool.instances
@@ -190,9 +197,7 @@ class TestLineage:
             await stage.wait(3000)
             assert len(caused(asked)) == 3
 
-        play_both(act, Tool, is_isolated=False)
-
-    def test_what_on_start_begins_has_no_cause(self) -> None:
+    async def test_what_on_start_begins_has_no_cause(self, both: Both) -> None:
         class Starting(Tool):
             """Begins at once."""
 
@@ -202,31 +207,25 @@ class TestLineage:
                 self.after(1, self.finish, "timer")
                 self.background(self.fetch(""))
 
-        async def act(stage: Stage) -> None:
+        async with both(Starting) as stage:
             await stage.wait(2000)
             found = [each for each in logs[0].recent(100) if each.type == "Tool.Done"]
             assert len(found) == 2
             assert {each.metadata.causation for each in found} == {None}
 
-        play_both(act, Starting, is_isolated=False)
-
 
 @pytest.mark.guarantee("G391")
 class TestEnd:
-    def test_work_is_cancelled_with_the_node(self) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Tool.Start")
+    async def test_work_is_cancelled_with_the_node(self, both: Both) -> None:
+        async with both(Tool) as stage:
+            stage.command("Tool.Start")
             await stage.wait(10)
             assert stage.node.loop.tree().find("background Tool.fetch") is not None
-
-        play_both(act, Tool, is_isolated=False)
         assert Tool.ended == ["cancelled"]
 
-    def test_work_can_be_cancelled(self) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Tool.Start")
+    async def test_work_can_be_cancelled(self, both: Both) -> None:
+        async with both(Tool) as stage:
+            stage.command("Tool.Start")
             await stage.wait(10)
             (tool,) = Tool.instances
             assert tool.work is not None
@@ -236,77 +235,56 @@ class TestEnd:
             assert tool.work.is_done
             assert (await stage.health("Tool")).crashes == 0
 
-        play_both(act, Tool, is_isolated=False)
-
     @both_places
-    def test_a_failure_of_the_work_fails_the_capability_and_cancels_its_other_work(
-        self, is_isolated: bool
+    async def test_a_failure_of_the_work_fails_the_capability_and_cancels_its_other_work(
+        self, both: Both, is_isolated: bool
     ) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Tool.Start", {"fails": "by wish"})
+        async with both(Tool, is_isolated, hush=True) as stage:
+            stage.command("Tool.Start", {"fails": "by wish"})
             await stage.wait(500)
-            client.command("Tool.Start")
-            client.command("Tool.Start", {"how": "every"})
+            stage.command("Tool.Start")
+            stage.command("Tool.Start", {"how": "every"})
             await stage.wait(3500)
             health = await stage.health("Tool")
             assert (health.crashes, health.restarts) == (1, 1)
             assert "by wish" in str(health.last_fault)
             assert Tool.ended == ["cancelled"]
             # The ticker of the instance that has failed is gone.
-            assert not client.events("Tool.Done")
+            assert not stage.events("Tool.Done")
             assert len(Tool.instances) == 2
 
-        with hushed():
-            play_both(act, Tool, is_isolated)
-
-    def test_a_call_in_the_mailbox_is_not_made_by_the_next_instance(self) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = client.command("Tool.Start", {"how": "full"})
+    async def test_a_call_in_the_mailbox_is_not_made_by_the_next_instance(self, both: Both) -> None:
+        async with both(Tool, hush=True) as stage:
+            asked = stage.command("Tool.Start", {"how": "full"})
             await stage.wait(3000)
             assert (await stage.health("Tool")).restarts == 1
             assert caused(asked) == []
 
-        with hushed():
-            play_both(act, Tool, is_isolated=False)
-
     @both_places
-    def test_failed_gets_the_error(self, is_isolated: bool) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = client.command("Tool.Start", {"how": "handled", "fails": "by wish"})
+    async def test_failed_gets_the_error(self, both: Both, is_isolated: bool) -> None:
+        async with both(Tool, is_isolated) as stage:
+            asked = stage.command("Tool.Start", {"how": "handled", "fails": "by wish"})
             await stage.wait(2000)
             assert caused(asked)[1:] == ['Tool.Done {"text":"Boom(\'by wish\')"}']
             assert (await stage.health("Tool")).crashes == 0
 
-        play_both(act, Tool, is_isolated)
-
     @kinds
-    def test_a_refusal_is_no_failure_as_for_an_event(self, kind: type[Capability]) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Tool.Start", {"fails": "refuses"})
+    async def test_a_refusal_is_no_failure_as_for_an_event(self, both: Both, kind: type[Capability]) -> None:
+        async with both(kind, hush=True) as stage:
+            stage.command("Tool.Start", {"fails": "refuses"})
             await stage.wait(2000)
             assert (await stage.health("Tool")).crashes == 0
             assert (await stage.stats()).sunk == 1
 
-        with hushed():
-            play_both(act, kind, is_isolated=False)
-
-    def test_sys_exit_in_a_timer_ends_the_capability_and_not_the_node(self) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Tool.Start", {"how": "exit"})
+    async def test_sys_exit_in_a_timer_ends_the_capability_and_not_the_node(self, both: Both) -> None:
+        async with both(Tool, hush=True) as stage:
+            stage.command("Tool.Start", {"how": "exit"})
             await stage.wait(3000)
             health = await stage.health("Tool")
             assert health.restarts == 1
             assert "sys.exit(3)" in str(health.last_fault)
             # A timer is no message: there is no dead letter.
             assert (await stage.node.bus.ask(ListDeadLetters())).letters == []
-
-        with hushed():
-            play_both(act, Tool, is_isolated=False)
 
 
 @pytest.mark.guarantee("G390")

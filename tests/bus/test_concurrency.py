@@ -8,10 +8,8 @@ from typing import Any, ClassVar
 import pytest
 
 from bandstand.bus import Capability, Contract, Event, Message, Query
-from bandstand.bus.contracts.capability import read_capability
-from bandstand.bus.syscall import Describe
 from bandstand.bus.worker import BufferedWorker
-from bandstand.errors import BandstandError, ContractError, RefusedError
+from bandstand.errors import BandstandError, RefusedError
 from bandstand.testing import VirtualClock
 from tests.bus import virtual_node
 from tests.bus.capabilities import watch
@@ -112,67 +110,46 @@ def fresh() -> None:
 class TestSeveralAtATime:
     @staged(Web)
     async def test_a_slow_search_does_not_block_the_others(self, stage: Stage) -> None:
-        client = stage.connect()
-        slow = client.query("Web.Search", {"text": "slow", "ms": 5000})
-        quick = client.query("Web.Search", {"text": "quick", "ms": 10})
-        look = client.query("Web.Look")
+        slow = stage.query("Web.Search", {"text": "slow", "ms": 5000})
+        quick = stage.query("Web.Search", {"text": "quick", "ms": 10})
+        look = stage.query("Web.Look")
         await stage.wait(20)
-        assert client.reply(quick) == "quick"
-        assert client.reply(look) == "looked"
-        assert not client.is_answered(slow)
+        assert stage.reply(quick) == "quick"
+        assert stage.reply(look) == "looked"
+        assert not stage.is_answered(slow)
         await stage.wait(5000)
-        assert client.reply(slow) == "slow"
+        assert stage.reply(slow) == "slow"
 
     @staged(Web)
     async def test_no_more_than_that_run_and_the_rest_follow_in_order(self, stage: Stage) -> None:
-        client = stage.connect()
-        asked = [client.query("Web.Search", {"text": str(number), "ms": 100}) for number in range(7)]
+        asked = [stage.query("Web.Search", {"text": str(number), "ms": 100}) for number in range(7)]
         await stage.wait(110)
-        assert [client.is_answered(name) for name in asked] == [True] * 3 + [False] * 4
+        assert [stage.is_answered(name) for name in asked] == [True] * 3 + [False] * 4
         await stage.wait(100)
-        assert [client.is_answered(name) for name in asked] == [True] * 6 + [False]
+        assert [stage.is_answered(name) for name in asked] == [True] * 6 + [False]
         await stage.wait(100)
-        assert [client.reply(name) for name in asked] == [str(number) for number in range(7)]
+        assert [stage.reply(name) for name in asked] == [str(number) for number in range(7)]
         assert Web.most == 3
 
     @staged(Web)
     async def test_a_plain_handler_waits_for_a_place_too(self, stage: Stage) -> None:
-        client = stage.connect()
         for _ in range(3):
-            client.query("Web.Search", {"ms": 100})
-        look = client.query("Web.Look")
+            stage.query("Web.Search", {"ms": 100})
+        look = stage.query("Web.Look")
         await stage.wait(50)
-        assert not client.is_answered(look)
+        assert not stage.is_answered(look)
         await stage.wait(60)
-        assert client.reply(look) == "looked"
+        assert stage.reply(look) == "looked"
 
     @staged(Web)
     async def test_handlers_of_events_count(self, stage: Stage) -> None:
-        client = stage.connect()
         for _ in range(3):
-            client.event("Web.Page", {"ms": 100})
-        search = client.query("Web.Search", {"ms": 10})
+            stage.event("Web.Page", {"ms": 100})
+        search = stage.query("Web.Search", {"ms": 10})
         await stage.wait(50)
-        assert not client.is_answered(search)
+        assert not stage.is_answered(search)
         await stage.wait(100)
-        client.reply(search)
-
-    def test_one_is_the_default(self) -> None:
-        class One(Web):
-            """Searches, one at a time."""
-
-            id = "Web"
-            concurrency = 1
-
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = [client.query("Web.Search", {"ms": 100}) for _ in range(2)]
-            await stage.wait(150)
-            assert [client.is_answered(name) for name in asked] == [True, False]
-            assert One.most == 1
-
-        assert Capability.concurrency == 1
-        play(act, One)
+        stage.reply(search)
 
     def test_a_contract_has_it_too(self) -> None:
         async def answer(message: Search) -> Message:
@@ -180,10 +157,9 @@ class TestSeveralAtATime:
             return Message(kind="reply", type="Web.Search", data=message.text)
 
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = [client.query("Web.Search", {"ms": 100}) for _ in range(3)]
+            asked = [stage.query("Web.Search", {"ms": 100}) for _ in range(3)]
             await stage.wait(150)
-            assert [client.is_answered(name) for name in asked] == [True, True, False]
+            assert [stage.is_answered(name) for name in asked] == [True, True, False]
 
         contract = Contract(
             id="Web", description="Searches.", inbound=Search, spawn=lambda: answer, concurrency=2
@@ -195,75 +171,48 @@ class TestFailures:
     @pytest.mark.parametrize(
         ("then", "text"), [("raise", "by wish"), ("exit", "sys.exit(3)"), ("cancel", "Cancelled")]
     )
-    def test_one_that_fails_costs_all_that_run_and_none_that_wait(self, then: str, text: str) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.query("Web.Search", {"text": "bad", "ms": 100, "then": then}, name="bad")
-            running = [client.query("Web.Search", {"text": f"run{n}", "ms": 500}) for n in range(2)]
-            waiting = [client.query("Web.Search", {"text": f"wait{n}", "ms": 500}) for n in range(2)]
-            await stage.wait(150)
-            for name in ("bad", *running):
-                assert text in client.fault(name, "Sys.ActorCrash").message
-            assert Web.stopped == ["run0", "run1", "on_stop"]
-            await stage.wait(2000)
-            assert [client.reply(name) for name in waiting] == ["wait0", "wait1"]
-            health = await stage.health("Web")
-            assert (health.crashes, health.restarts) == (1, 1)
+    @staged(Web, hush=True)
+    async def test_one_that_fails_costs_all_that_run_and_none_that_wait(
+        self, stage: Stage, then: str, text: str
+    ) -> None:
+        stage.query("Web.Search", {"text": "bad", "ms": 100, "then": then}, name="bad")
+        running = [stage.query("Web.Search", {"text": f"run{n}", "ms": 500}) for n in range(2)]
+        waiting = [stage.query("Web.Search", {"text": f"wait{n}", "ms": 500}) for n in range(2)]
+        await stage.wait(150)
+        for name in ("bad", *running):
+            assert text in stage.fault(name, "Sys.ActorCrash").message
+        assert Web.stopped == ["run0", "run1", "on_stop"]
+        await stage.wait(2000)
+        assert [stage.reply(name) for name in waiting] == ["wait0", "wait1"]
+        health = await stage.health("Web")
+        assert (health.crashes, health.restarts) == (1, 1)
 
-        with hushed():
-            play(act, Web)
-
-    @staged(Web)
-    async def test_a_refusal_is_an_answer(self, stage: Stage) -> None:
-        client = stage.connect()
-        other = client.query("Web.Search", {"text": "other", "ms": 200})
-        refused = client.query("Web.Search", {"ms": 100, "then": "refuse"})
-        await stage.wait(300)
-        assert client.fault(refused, "Sys.Refused").message == "not today"
-        assert client.reply(other) == "other"
-        assert (await stage.health("Web")).crashes == 0
-
-    def test_an_event_whose_handler_is_ended_by_the_failure_of_another_is_a_dead_letter(self) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.event("Web.Page", {"ms": 1000})
-            client.query("Web.Search", {"ms": 10, "then": "raise"})
-            await stage.wait(100)
-            letters = client.query("Dead.List")
-            await stage.settle()
-            assert [each["type"] for each in client.reply(letters)["letters"]] == ["Web.Search", "Web.Page"]
-
-        with hushed():
-            play(act, Web)
-
-    def test_it_is_out_of_service_after_too_many_failures(self) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            for _ in range(4):
-                client.query("Web.Search", {"ms": 10, "then": "raise"})
-                await stage.wait(1500)
-            assert (await stage.health("Web")).state == "unhealthy"
-
-        with hushed():
-            play(act, Web)
+    @staged(Web, hush=True)
+    async def test_an_event_whose_handler_is_ended_by_the_failure_of_another_is_a_dead_letter(
+        self, stage: Stage
+    ) -> None:
+        stage.event("Web.Page", {"ms": 1000})
+        stage.query("Web.Search", {"ms": 10, "then": "raise"})
+        await stage.wait(100)
+        letters = stage.query("Dead.List")
+        await stage.settle()
+        assert [each["type"] for each in stage.reply(letters)["letters"]] == ["Web.Search", "Web.Page"]
 
     @staged(Web, timeout=0.1)
     async def test_a_request_that_times_out_does_not_end_the_others(self, stage: Stage) -> None:
-        client = stage.connect()
-        late = client.query("Web.Search", {"ms": 500})
-        other = client.query("Web.Search", {"ms": 500, "text": "other"}, timeout=1000)
+        late = stage.query("Web.Search", {"ms": 500})
+        other = stage.query("Web.Search", {"ms": 500, "text": "other"}, timeout=1000)
         await stage.wait(200)
-        client.fault(late, "Sys.Timeout")
+        stage.fault(late, "Sys.Timeout")
         assert (await stage.health("Web")).state == "running"
         await stage.wait(400)
-        assert client.reply(other) == "other"
+        assert stage.reply(other) == "other"
         assert (await stage.stats()).late == 1
 
     @staged(Web, timeout=0.1)
     async def test_it_is_unresponsive_when_all_places_hang(self, stage: Stage) -> None:
-        client = stage.connect()
         for _ in range(3):
-            client.query("Web.Search", {"ms": 5000})
+            stage.query("Web.Search", {"ms": 5000})
         await stage.wait(250)
         health = await stage.health("Web")
         assert (health.state, health.at) == ("unresponsive", "Web.Search")
@@ -274,9 +223,8 @@ class TestFailures:
 class TestEnd:
     def test_the_handlers_are_cancelled_before_on_stop(self) -> None:
         async def act(stage: Stage) -> None:
-            client = stage.connect()
             for number in range(2):
-                client.query("Web.Search", {"text": str(number), "ms": 60_000})
+                stage.query("Web.Search", {"text": str(number), "ms": 60_000})
             await stage.settle()
 
         play(act, Web, drain_timeout=0)
@@ -293,13 +241,12 @@ class TestEnd:
 
     @staged(Web)
     async def test_a_kill_cancels_them(self, stage: Stage) -> None:
-        client = stage.connect()
-        asked = [client.query("Web.Search", {"text": str(number), "ms": 60_000}) for number in range(3)]
+        asked = [stage.query("Web.Search", {"text": str(number), "ms": 60_000}) for number in range(3)]
         await stage.settle()
         stage.node.loop.kill_actor(stage.actor("Web"))
         await stage.wait(2000)
         for name in asked:
-            client.fault(name, "Sys.ActorCrash")
+            stage.fault(name, "Sys.ActorCrash")
         # A process that is killed has no time for `on_stop`; its stand-in in this test has.
         assert sorted(set(Web.stopped) - {"on_stop"}) == ["0", "1", "2"]
         assert (await stage.health("Web")).state == "running"
@@ -309,9 +256,8 @@ class TestLineage:
     @staged(Web)
     async def test_each_handler_has_its_own_message(self, stage: Stage) -> None:
         seen = watch(stage, "Web.Found")
-        client = stage.connect()
-        first = client.query("Web.Search", {"text": "first", "ms": 200})
-        second = client.query("Web.Search", {"text": "second", "ms": 100})
+        first = stage.query("Web.Search", {"text": "first", "ms": 200})
+        second = stage.query("Web.Search", {"text": "second", "ms": 100})
         await stage.wait(300)
         assert [frame.metadata.causation for frame in seen] == [second, first]
 
@@ -355,41 +301,15 @@ class Right(Capability):
 class TestCycles:
     @staged(Left, Right)
     async def test_two_may_ask_each_other_while_there_are_places(self, stage: Stage) -> None:
-        client = stage.connect()
-        asked = client.query("Left.Ask", {"depth": 5})
-        await stage.settle()
-        assert client.reply(asked) == "bottom"
+        assert await stage.reply_to("query", "Left.Ask", {"depth": 5}) == "bottom"
 
-    def test_without_a_place_it_is_a_cycle_at_once(self) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = client.query("Left.Ask", {"depth": 6})
-            await stage.settle()
-            text = client.fault(asked, "Sys.Refused").message
-            assert "Right (Right.Answer) asks Left (Left.Ask) asks Right (Right.Answer)" in text
-
-        with hushed():
-            play(act, Left, Right)
-
-    @staged(Left, Right)
-    async def test_a_place_whose_handler_waits_for_nothing_is_no_cycle(self, stage: Stage) -> None:
-        client = stage.connect()
-        asked = [client.query("Left.Ask", {"depth": depth}) for depth in (2, 2, 0)]
-        await stage.settle()
-        assert [client.reply(name) for name in asked] == ["bottom"] * 3
+    @staged(Left, Right, hush=True)
+    async def test_without_a_place_it_is_a_cycle_at_once(self, stage: Stage) -> None:
+        text = (await stage.fault_of("Sys.Refused", "query", "Left.Ask", {"depth": 6})).message
+        assert "Right (Right.Answer) asks Left (Left.Ask) asks Right (Right.Answer)" in text
 
 
 class TestDeclaration:
-    @pytest.mark.parametrize("value", [0, -1, 1.5, True, "8", None, 100_001])
-    def test_a_wrong_value_is_a_contract_error_that_says_what_to_write(self, value: Any) -> None:
-        class Wrong(Web):
-            """Searches."""
-
-            concurrency = value
-
-        with pytest.raises(ContractError, match=r"concurrency is .*: pass an int from 1 to 100000"):
-            read_capability(Wrong)
-
     def test_a_worker_cannot_have_it(self) -> None:
         contract = Contract(
             id="Web",
@@ -404,8 +324,3 @@ class TestDeclaration:
 
         with hushed(), pytest.raises(BandstandError, match=r"a worker decides itself .*: remove concurrency"):
             play(act, contract)
-
-    @staged(Web)
-    async def test_describe_shows_it(self, stage: Stage) -> None:
-        described = await stage.node.bus.ask(Describe(capability="Web"))
-        assert described.capabilities[0].concurrency == 3

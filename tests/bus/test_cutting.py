@@ -67,14 +67,6 @@ def test_a_line_that_is_too_long_is_told_at_once_and_only_once() -> None:
     assert [line for line in everything(cutter) if line] == [b"zzz"]
 
 
-def test_so_is_one_that_begins_behind_whole_lines_in_the_same_chunk() -> None:
-    cutter = LineSplitter(LONGEST)
-    cutter.feed(b"a\nb\n" + b"x" * (LONGEST + 1))
-    assert everything(cutter) == [b"a", b"b", OVERLONG]
-    cutter.feed(b"xx\nc\n")
-    assert [line for line in everything(cutter) if line] == [b"c"]
-
-
 def test_a_line_that_says_what_stands_for_one_too_long_is_a_line() -> None:
     cutter = LineSplitter(100)
     cutter.feed(bytes(bytearray(OVERLONG)) + b"\n")
@@ -90,11 +82,3 @@ def test_lines_are_cut_some_at_a_time() -> None:
     cutter.end()
     assert cutter.cut() == [b"b"]
     assert cutter.cut() == []
-
-
-def test_what_was_cleared_is_gone() -> None:
-    cutter = LineSplitter(LONGEST)
-    cutter.feed(b"a\nb")
-    cutter.clear()
-    cutter.end()
-    assert everything(cutter) == []

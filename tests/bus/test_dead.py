@@ -14,8 +14,8 @@ from bandstand.bus import Capability, Frame, Metadata, RestartLimits
 from bandstand.bus.dead_letters import DeadLetterStore
 from bandstand.bus.syscall import StatsQuery
 from bandstand.supervision import Backoff
-from tests.bus.capabilities import Echo, Player, Told, told, watch
-from tests.bus.virtual_node import ScriptedLine, Stage, play, staged
+from tests.bus.capabilities import Player, Told, Wait, told, watch
+from tests.bus.virtual_node import Stage, staged
 
 pytestmark = [pytest.mark.spec("C24")]
 
@@ -50,16 +50,14 @@ class Ear(Capability):
             raise ValueError("too loud")
 
 
-async def listed(stage: Stage, client: ScriptedLine, **wanted: Any) -> Any:
-    asked = client.query("Dead.List", wanted)
-    await stage.settle()
-    return client.reply(asked)
+async def listed(stage: Stage, **wanted: Any) -> Any:
+    return await stage.reply_to("query", "Dead.List", wanted)
 
 
-async def replayed(stage: Stage, client: ScriptedLine, letter: str) -> Any:
-    asked = client.command("Dead.Replay", {"id": letter})
+async def replayed(stage: Stage, letter: str) -> Any:
+    asked = stage.command("Dead.Replay", {"id": letter})
     await stage.wait(50)
-    return client.reply(asked)
+    return stage.reply(asked)
 
 
 @pytest.mark.guarantee("G180")
@@ -73,68 +71,61 @@ class TestWhatIsOne:
             ("timeout", "Cast", "within 10 ms"),
         ],
     )
-    def test_a_request_that_was_not_handled(self, reason: str, capability: str | None, words: str) -> None:
+    @staged(Player)
+    async def test_a_request_that_was_not_handled(
+        self, stage: Stage, reason: str, capability: str | None, words: str
+    ) -> None:
         deeds: dict[str, tuple[str, Any, int | None]] = {
             "unrouted": ("Cast.Dance", {}, None),
             "crashed": ("Cast.Do", {"what": "raise"}, None),
             "fault": ("Cast.Do", {"what": "misname"}, None),
             "timeout": ("Cast.Wait", {"ms": 100}, 10),
         }
-
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            type_name, data, timeout = deeds[reason]
-            client.command(type_name, data, name="x", timeout=timeout, correlation="work")
-            await stage.wait(50)
-            page = await listed(stage, client)
-            assert (page["held"], page["fallen"]) == (1, 0)
-            (letter,) = page["letters"]
-            assert (letter["id"], letter["reason"], letter["type"]) == ("x", reason, type_name)
-            assert (letter["kind"], letter["attempts"], letter.get("capability")) == (
-                "command",
-                1,
-                capability,
-            )
-            assert words in letter["said"]
-            assert letter["correlation"] == "work"
-            assert letter["at"] > 1_700_000_000_000
-            assert letter["bytes"] > 0
-
-        play(act, Player)
+        type_name, data, timeout = deeds[reason]
+        stage.command(type_name, data, name="x", timeout=timeout, correlation="work")
+        await stage.wait(50)
+        page = await listed(stage)
+        assert (page["held"], page["fallen"]) == (1, 0)
+        (letter,) = page["letters"]
+        assert (letter["id"], letter["reason"], letter["type"]) == ("x", reason, type_name)
+        assert (letter["kind"], letter["attempts"], letter.get("capability")) == (
+            "command",
+            1,
+            capability,
+        )
+        assert words in letter["said"]
+        assert letter["correlation"] == "work"
+        assert letter["at"] > 1_700_000_000_000
+        assert letter["bytes"] > 0
 
     @pytest.mark.spec("C20")
     @staged(Brittle)
     async def test_one_for_a_capability_out_of_service(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Cast.Do", {"what": "raise"}, name="a")
+        stage.command("Cast.Do", {"what": "raise"}, name="a")
         await stage.wait(10)
-        client.query("Cast.Echo", name="b")
+        stage.query("Cast.Echo", name="b")
         await stage.settle()
-        reasons = [(each["id"], each["reason"]) for each in (await listed(stage, client))["letters"]]
+        reasons = [(each["id"], each["reason"]) for each in (await listed(stage))["letters"]]
         assert reasons == [("b", "unhealthy"), ("a", "crashed")]
 
     @staged(Small, hold_timeout=0)
     async def test_one_for_which_there_is_no_room(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Cast.Wait", {"ms": 100})
+        stage.command("Cast.Wait", {"ms": 100})
         await stage.settle()
         for number in range(9):
-            client.query("Cast.Echo", name=f"q{number}")
+            stage.query("Cast.Echo", name=f"q{number}")
         await stage.settle()
-        (letter,) = (await listed(stage, client))["letters"]
+        (letter,) = (await listed(stage))["letters"]
         assert (letter["id"], letter["reason"]) == ("q8", "overloaded")
 
     @pytest.mark.parametrize("what", ["", "refuse", "miss"])
-    def test_what_a_handler_has_answered_is_none(self, what: str) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Cast.Do", {"what": what})
-            client.command("Cast.Do", {"what": 5})
-            client.query("Syscall.Describe", {"type": "Nobody.Knows"})
-            await stage.settle()
-            assert (await listed(stage, client))["letters"] == []
-
-        play(act, Player)
+    @staged(Player)
+    async def test_what_a_handler_has_answered_is_none(self, stage: Stage, what: str) -> None:
+        stage.command("Cast.Do", {"what": what})
+        stage.command("Cast.Do", {"what": 5})
+        stage.query("Syscall.Describe", {"type": "Nobody.Knows"})
+        await stage.settle()
+        assert (await listed(stage))["letters"] == []
 
     @staged(Player)
     async def test_an_answer_whose_client_has_gone_until_somebody_gets_it(self, stage: Stage) -> None:
@@ -143,57 +134,40 @@ class TestWhatIsOne:
         await stage.settle()
         first.close()
         await stage.wait(20)
-        (letter,) = (await listed(stage, second))["letters"]
+        (letter,) = (await listed(stage))["letters"]
         assert (letter["id"], letter["reason"]) == ("x", "abandoned")
         # It comes back by another connection, and asks again.
         second.command("Cast.Wait", {"ms": 10}, name="x")
         await stage.settle()
         assert second.answer("x").kind == "reply"
-        assert (await listed(stage, second))["letters"] == []
+        assert (await listed(stage))["letters"] == []
 
     @staged(Ear, Player)
     async def test_events_that_a_subscriber_could_not_take(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.event("Cast.Told", {"text": "raise"}, name="loud")
+        stage.event("Cast.Told", {"text": "raise"}, name="loud")
         await stage.wait(10)
-        client.event("Cast.Told", {"text": "hold"})
+        stage.event("Cast.Told", {"text": "hold"})
         await stage.settle()
         for number in range(10):
-            client.event("Cast.Told", {"text": str(number)}, name=f"e{number}")
+            stage.event("Cast.Told", {"text": str(number)}, name=f"e{number}")
         await stage.settle()
-        letters = (await listed(stage, client))["letters"]
+        letters = (await listed(stage))["letters"]
         assert [(each["id"], each["reason"], each["capability"]) for each in letters] == [
             ("e9", "undelivered", "Ear"),
             ("e8", "undelivered", "Ear"),
             ("loud", "crashed", "Ear"),
         ]
 
-    @staged(Ear, Player)
-    async def test_events_that_waited_for_one_that_goes_out_of_service(self, stage: Stage) -> None:
-        client = stage.connect()
-        for number in range(5):
-            client.event("Cast.Told", {"text": "raise"}, name=f"e{number}")
-        await stage.wait(100)
-        letters = (await listed(stage, client))["letters"]
-        assert sorted((each["id"], each["reason"]) for each in letters) == [
-            ("e0", "crashed"),
-            ("e1", "crashed"),
-            ("e2", "crashed"),
-            ("e3", "undelivered"),
-            ("e4", "undelivered"),
-        ]
-
     @staged(Player)
     async def test_the_same_message_again_is_one_letter_and_another_by_its_id_is_two(
         self, stage: Stage
     ) -> None:
-        client = stage.connect()
         for _ in range(2):
-            client.command("Cast.Wait", {"ms": 100}, name="x", timeout=10)
+            stage.command("Cast.Wait", {"ms": 100}, name="x", timeout=10)
             await stage.wait(300)
-        client.command("Cast.Wait", {"ms": 101}, name="x", timeout=10)
+        stage.command("Cast.Wait", {"ms": 101}, name="x", timeout=10)
         await stage.wait(300)
-        letters = (await listed(stage, client))["letters"]
+        letters = (await listed(stage))["letters"]
         assert [(each["id"], each["attempts"]) for each in letters] == [("x~2", 1), ("x", 2)]
 
 
@@ -208,31 +182,29 @@ class TestLooking:
         await stage.wait(10)
 
         async def names(**wanted: Any) -> list[str]:
-            return [each["id"] for each in (await listed(stage, client, **wanted))["letters"]]
+            return [each["id"] for each in (await listed(stage, **wanted))["letters"]]
 
         assert await names() == ["c", "n4", "n3", "n2", "n1", "n0"]
         assert await names(type="None.*", limit=2) == ["n4", "n3"]
         assert await names(type="None.*", limit=2, before="n3") == ["n2", "n1"]
         assert await names(reason="crashed") == ["c"]
         assert await names(type="Cast.Do", reason="unrouted") == []
-        lost = client.query("Dead.List", {"before": "never"})
-        await stage.settle()
-        assert "no dead letter never" in client.fault(lost, "Sys.Refused").message
+        assert (
+            "no dead letter never"
+            in (await client.fault_of("Sys.Refused", "query", "Dead.List", {"before": "never"})).message
+        )
 
     @staged(Player)
     async def test_all_that_is_known_of_one(self, stage: Stage) -> None:
-        client = stage.connect()
         inner = {
             "kind": "command",
             "type": "Cast.Do",
             "data": {"what": "raise"},
             "metadata": {"id": "x", "timestamp": 0},
         }
-        client.command("Timer.Schedule", {"delay": 1, "message": inner}, name="above")
+        stage.command("Timer.Schedule", {"delay": 1, "message": inner}, name="above")
         await stage.wait(20)
-        asked = client.query("Dead.Show", {"id": "x"})
-        await stage.settle()
-        shown = client.reply(asked)
+        shown = await stage.reply_to("query", "Dead.Show", {"id": "x"})
         assert shown["letter"]["causation"] == "above"
         assert shown["message"]["data"] == {"what": "raise"}
         assert shown["answer"]["type"] == "Sys.ActorCrash"
@@ -243,31 +215,41 @@ class TestLooking:
 class TestSendingAgain:
     @staged(Player)
     async def test_the_handler_runs_and_the_letter_is_gone(self, stage: Stage) -> None:
-        client = stage.connect()
         # It is too slow once: the second time it has all the time of the node's own.
         for name in ("a", "b"):
-            client.command("Cast.Wait", {"ms": 20}, name=name, timeout=30, correlation="work")
+            stage.command("Cast.Wait", {"ms": 20}, name=name, timeout=30, correlation="work")
         await stage.wait(50)
-        client.fault("b", "Sys.Timeout")
+        stage.fault("b", "Sys.Timeout")
         begun, seen = told(stage), watch(stage, "Cast.Wait")
-        done = await replayed(stage, client, "b")
+        done = await replayed(stage, "b")
         assert (done["id"], done["outcome"], done["answer"]["kind"]) == ("b", "replied", "reply")
         assert begun == ["wait "]
         assert seen[0].metadata.id == done["replay"] != "b"
         assert (seen[0].metadata.causation, seen[0].metadata.correlation) == ("b", "work")
-        assert (await listed(stage, client))["held"] == 0
+        assert (await listed(stage))["held"] == 0
 
     @staged(Player)
     async def test_one_that_fails_again_stays_and_is_one(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Cast.Do", {"what": "raise"}, name="x")
+        stage.command("Cast.Do", {"what": "raise"}, name="x")
         await stage.wait(1100)
         for attempt in (2, 3):
-            done = await replayed(stage, client, "x")
+            done = await replayed(stage, "x")
             assert (done["outcome"], done["answer"]["type"]) == ("failed", "Sys.ActorCrash")
-            page = await listed(stage, client)
+            page = await listed(stage)
             assert [(each["id"], each["attempts"]) for each in page["letters"]] == [("x", attempt)]
             await stage.wait(1100)
+
+    @staged(Player, max_inside=1)
+    async def test_where_too_much_is_under_way_that_is_said(self, stage: Stage) -> None:
+        stage.command("None.One", name="x")
+        await stage.settle()
+        asking = asyncio.ensure_future(stage.bus.ask(Wait(100)))
+        await stage.settle()
+        fault = await stage.fault_of("Sys.Overloaded", "command", "Dead.Replay", {"id": "x"})
+        assert "dead letter x was not replayed" in fault.message
+        await asking
+        fault = await stage.fault_of("Sys.Refused", "command", "Dead.Replay", {"id": "y"})
+        assert "no dead letter y" in fault.message
 
     @staged(Ear, Player)
     async def test_an_event_goes_to_the_one_that_has_missed_it(self, stage: Stage) -> None:
@@ -279,93 +261,48 @@ class TestSendingAgain:
             listener = stage.connect()
             listener.command("Syscall.Subscribe", {"types": ["Cast.*"]})
             await stage.settle()
-            done = await replayed(stage, client, "loud")
+            done = await replayed(stage, "loud")
         finally:
             Ear.is_well = False
         assert (done["outcome"], done["answer"]) == ("delivered", None)
         assert (await stage.health("Ear")).handled == 2
         assert listener.events() == []
-        assert (await listed(stage, client))["held"] == 0
-
-    @staged(Ear, Player)
-    async def test_an_event_that_is_missed_again_stays(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.event("Cast.Told", {"text": "hold"})
-        await stage.settle()
-        for number in range(9):
-            client.event("Cast.Told", {"text": str(number)}, name=f"e{number}")
-        await stage.settle()
-        done = await replayed(stage, client, "e8")
-        assert done["outcome"] == "failed"
-        (letter,) = (await listed(stage, client))["letters"]
-        assert (letter["id"], letter["attempts"]) == ("e8", 2)
+        assert (await listed(stage))["held"] == 0
 
     @staged(Player)
     async def test_while_it_is_under_way_others_can_look_and_nobody_sends_it_twice(
         self, stage: Stage
     ) -> None:
-        client = stage.connect()
-        client.command("Cast.Wait", {"ms": 500}, name="x", timeout=100)
+        stage.command("Cast.Wait", {"ms": 500}, name="x", timeout=100)
         await stage.wait(600)
         begun = told(stage)
-        asked = [client.command("Dead.Replay", {"id": "x"}) for _ in range(2)]
+        asked = [stage.command("Dead.Replay", {"id": "x"}) for _ in range(2)]
         await stage.settle()
-        assert (await listed(stage, client))["held"] == 1
-        assert "in progress" in client.fault(asked[1], "Sys.Refused").message
+        assert (await listed(stage))["held"] == 1
+        assert "in progress" in stage.fault(asked[1], "Sys.Refused").message
         await stage.wait(600)
-        assert client.reply(asked[0])["outcome"] == "replied"
+        assert stage.reply(asked[0])["outcome"] == "replied"
         assert begun == ["wait "]
 
     @staged(Player)
     async def test_it_has_the_usual_time_though_its_client_had_none_left(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Cast.Wait", {"ms": 20}, name="hasty", timeout=1)
+        stage.command("Cast.Wait", {"ms": 20}, name="hasty", timeout=1)
         await stage.wait(50)
-        client.command("Cast.Wait", {"ms": 100_000}, name="slow", timeout=90_000)
+        stage.command("Cast.Wait", {"ms": 100_000}, name="slow", timeout=90_000)
         await stage.wait(110_000)
         seen = watch(stage, "Cast.Wait")
-        assert (await replayed(stage, client, "hasty"))["outcome"] == "replied"
-        client.command("Dead.Replay", {"id": "slow"})
+        assert (await replayed(stage, "hasty"))["outcome"] == "replied"
+        stage.command("Dead.Replay", {"id": "slow"})
         await stage.settle()
         # More than is usual it keeps.
         assert [each.metadata.timeout for each in seen if each.kind == "command"] == [None, 90_000]
         await stage.wait(110_000)
 
     @staged(Player)
-    async def test_the_same_order_twice_is_carried_out_once(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Cast.Do", {"what": "raise"}, name="x")
-        await stage.wait(1100)
-        begun = told(stage)
-        for _ in range(2):
-            client.command("Dead.Replay", {"id": "x"}, name="again")
-            await stage.wait(100)
-        assert [bytes(each.data) for each in client.answers("again")] == [
-            bytes(client.answers("again")[0].data)
-        ] * 2
-        assert begun == ["do raise"]
-
-    @staged(Player, max_inside=1)
-    async def test_where_too_much_is_under_way_that_is_said(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("None.One", name="x")
-        await stage.settle()
-        task = asyncio.get_running_loop().create_task(stage.bus.ask(Echo()))
-        await asyncio.sleep(0)
-        asked = client.command("Dead.Replay", {"id": "x"})
-        await task
-        await stage.settle()
-        assert client.answer(asked).type in {"Sys.Overloaded", "Dead.Replay"}
-        lost = client.command("Dead.Replay", {"id": "y"})
-        await stage.settle()
-        assert "no dead letter y" in client.fault(lost, "Sys.Refused").message
-
-    @staged(Player)
     async def test_purging(self, stage: Stage) -> None:
-        client = stage.connect()
         for number in range(3):
-            client.command(f"None.N{number}", name=f"n{number}")
-        client.command("Cast.Do", {"what": "raise"}, name="c")
+            stage.command(f"None.N{number}", name=f"n{number}")
+        stage.command("Cast.Do", {"what": "raise"}, name="c")
         await stage.wait(10)
         for wanted, count in (
             ({"id": "n1"}, 1),
@@ -373,9 +310,7 @@ class TestSendingAgain:
             ({}, 1),
             ({}, 0),
         ):
-            asked = client.command("Dead.Purge", wanted)
-            await stage.settle()
-            assert client.reply(asked) == {"purged": count}
+            assert await stage.reply_to("command", "Dead.Purge", wanted) == {"purged": count}
         figures = (await stage.node.bus.ask(StatsQuery())).dead_letters
         assert (figures.made, figures.held, figures.removed, figures.bytes) == (4, 0, 4, 0)
 
@@ -388,20 +323,18 @@ def letter_of(name: str, size: int) -> Frame:
 class TestBounds:
     @staged(Player, dead_count=3)
     async def test_the_oldest_falls_out_and_is_counted(self, stage: Stage) -> None:
-        client = stage.connect()
         for number in range(5):
-            client.command("None.One", name=f"n{number}")
+            stage.command("None.One", name=f"n{number}")
         await stage.settle()
-        page = await listed(stage, client)
+        page = await listed(stage)
         assert [each["id"] for each in page["letters"]] == ["n4", "n3", "n2"]
         assert (page["held"], page["fallen"]) == (3, 2)
 
     @staged(Player, dead_count=0)
     async def test_there_may_be_none(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("None.One")
+        stage.command("None.One")
         await stage.settle()
-        page = await listed(stage, client)
+        page = await listed(stage)
         assert (page["letters"], page["held"], page["fallen"]) == ([], 0, 1)
 
     @given(

@@ -6,49 +6,44 @@ import asyncio
 
 import pytest
 
-from bandstand.bus.memory import Set
+from bandstand.bus import Capability
 from bandstand.errors import InvalidArgumentError, RequestFailedError
 from tests.bus.capabilities import Do, Player, Wait, told
-from tests.bus.virtual_node import Stage, play, staged
+from tests.bus.virtual_node import Stage, Stages, staged
 
 pytestmark = [pytest.mark.spec("C8", "C19"), pytest.mark.guarantee("G75")]
 
 
+class Patient(Player):
+    """Gives itself little time."""
+
+    timeout = 0.2
+
+
 class TestWhen:
     @pytest.mark.parametrize(
-        ("own", "node", "expected"),
-        [(None, 30_000, 30_000), (None, 700, 700), (50, 700, 50), (900, 700, 900)],
+        ("own", "node", "capability", "expected"),
+        [
+            (None, 30_000, Player, 30_000),
+            (None, 700, Player, 700),
+            (50, 700, Player, 50),
+            (900, 700, Player, 900),
+            (None, 30_000, Patient, 200),
+            (50, 30_000, Patient, 50),
+            (900, 30_000, Patient, 900),
+        ],
     )
-    def test_the_request_says_or_else_the_node(self, own: int | None, node: int, expected: int) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = client.command("Cast.Wait", {"ms": 10**8}, timeout=own)
+    async def test_the_request_says_or_else_the_capability_or_else_the_node(
+        self, stages: Stages, own: int | None, node: int, capability: type[Capability], expected: int
+    ) -> None:
+        async with stages(capability, timeout=node / 1000) as stage:
+            asked = stage.command("Cast.Wait", {"ms": 10**8}, timeout=own)
             await stage.wait(expected - 2)
-            assert not client.is_answered(asked)
+            assert not stage.is_answered(asked)
             await stage.wait(4)
-            fault = client.fault(asked, "Sys.Timeout")
-            assert fault.original_id == asked
+            fault = stage.fault(asked, "Sys.Timeout")
+            assert (fault.original_id, fault.capability_id) == (asked, "Cast")
             assert f"{expected} ms" in fault.message
-            assert fault.capability_id == "Cast"
-
-        play(act, Player, timeout=node / 1000)
-
-    @pytest.mark.parametrize(("own", "expected"), [(None, 200), (50, 50), (900, 900)])
-    def test_or_else_the_capability(self, own: int | None, expected: int) -> None:
-        class Patient(Player):
-            """Gives itself little time."""
-
-            timeout = 0.2
-
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = client.command("Cast.Wait", {"ms": 10**8}, timeout=own)
-            await stage.wait(expected - 2)
-            assert not client.is_answered(asked)
-            await stage.wait(4)
-            client.fault(asked, "Sys.Timeout")
-
-        play(act, Patient)
 
     @staged(Player)
     async def test_inside_the_process_likewise(self, stage: Stage) -> None:
@@ -59,78 +54,58 @@ class TestWhen:
         assert 70 <= stage.now_ms - before < 73
 
     @pytest.mark.parametrize("wrong", [0, -1, True, 10**9, "5"])
-    def test_a_time_that_is_none_is_refused(self, wrong: object) -> None:
-        async def act(stage: Stage) -> None:
-            with pytest.raises(InvalidArgumentError, match="timeout is"):
-                await stage.bus.ask(Do(), timeout=wrong)
-
-        play(act, Player)
+    @staged(Player)
+    async def test_a_time_that_is_none_is_refused(self, stage: Stage, wrong: object) -> None:
+        with pytest.raises(InvalidArgumentError, match="timeout is"):
+            await stage.bus.ask(Do(), timeout=wrong)
 
     @staged(Player)
     async def test_an_answer_in_time_takes_the_deadline_back(self, stage: Stage) -> None:
-        client = stage.connect()
-        asked = client.command("Cast.Wait", {"ms": 10}, timeout=50)
+        asked = stage.command("Cast.Wait", {"ms": 10}, timeout=50)
         await stage.wait(1000)
-        client.reply(asked)
+        stage.reply(asked)
         assert stage.node.loop.statistics().timers_pending == 0
 
 
 class TestLate:
     @staged(Player)
     async def test_a_late_reply_is_discarded_and_counted(self, stage: Stage) -> None:
-        client = stage.connect()
-        asked = client.command("Cast.Wait", {"ms": 100}, timeout=50)
+        asked = stage.command("Cast.Wait", {"ms": 100}, timeout=50)
         await stage.wait(200)
-        client.fault(asked, "Sys.Timeout")
+        stage.fault(asked, "Sys.Timeout")
         stats = await stage.stats()
         assert stats.late == 1
         assert stats.failed == {"Sys.Timeout": 1}
 
+    @pytest.mark.parametrize(("what", "crashes"), [("refuse", 0), ("raise", 1)])
     @staged(Player)
-    async def test_a_late_refusal_is_discarded_and_the_capability_lives_on(self, stage: Stage) -> None:
-        client = stage.connect()
-        asked = client.command("Cast.Wait", {"ms": 100, "what": "refuse"}, timeout=50)
+    async def test_a_late_refusal_or_crash_answers_nothing_more(
+        self, stage: Stage, what: str, crashes: int
+    ) -> None:
+        asked = stage.command("Cast.Wait", {"ms": 100, "what": what}, timeout=50)
         await stage.wait(200)
-        client.fault(asked, "Sys.Timeout")
-        assert (await stage.health("Cast")).crashes == 0
-
-    @staged(Player)
-    async def test_a_late_crash_answers_nothing_more(self, stage: Stage) -> None:
-        client = stage.connect()
-        asked = client.command("Cast.Wait", {"ms": 100, "what": "raise"}, timeout=50)
-        await stage.wait(200)
-        client.fault(asked, "Sys.Timeout")
-        assert (await stage.health("Cast")).crashes == 1
+        stage.fault(asked, "Sys.Timeout")
+        assert (await stage.health("Cast")).crashes == crashes
 
     @staged(Player)
     async def test_what_has_not_begun_never_begins(self, stage: Stage) -> None:
-        client = stage.connect()
         texts = told(stage)
-        client.command("Cast.Wait", {"ms": 100})
-        waiting = client.command("Cast.Do", {"what": "late"}, timeout=50)
-        other = client.command("Cast.Do", {"what": "fine"})
+        stage.command("Cast.Wait", {"ms": 100})
+        waiting = stage.command("Cast.Do", {"what": "late"}, timeout=50)
+        other = stage.command("Cast.Do", {"what": "fine"})
         await stage.wait(60)
-        assert "has not started" in client.fault(waiting, "Sys.Timeout").message
+        assert "has not started" in stage.fault(waiting, "Sys.Timeout").message
         await stage.wait(100)
-        client.reply(other)
+        stage.reply(other)
         assert texts == ["wait ", "do fine"]
         assert (await stage.stats()).expired == 1
 
     @staged(Player)
     async def test_a_handler_that_hangs_costs_only_its_own_capability(self, stage: Stage) -> None:
-        client = stage.connect()
-        hanging = client.command("Cast.Wait", {"ms": 10**8}, timeout=50)
+        hanging = stage.command("Cast.Wait", {"ms": 10**8}, timeout=50)
         await stage.wait(100)
-        ping = client.query("Syscall.Ping")
-        await stage.settle()
-        client.reply(ping)
-        assert "is handling it" in client.fault(hanging, "Sys.Timeout").message
-
-    @staged()
-    async def test_what_is_not_a_request_of_anybody_has_no_deadline(self, stage: Stage) -> None:
-        with pytest.raises(RequestFailedError, match=r"Sys\.RoutingError"):
-            await stage.bus.ask(Set("a", 1), timeout=0.005)
-        assert stage.node.loop.statistics().timers_pending == 0
+        await stage.reply_to("query", "Syscall.Ping")
+        assert "is handling it" in stage.fault(hanging, "Sys.Timeout").message
 
 
 @pytest.mark.guarantee("G74")

@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,8 @@ import pytest
 from bandstand.bus import Limits, TcpAdapter, UnixAdapter
 from bandstand.bus.adapters import authentication, listener
 from bandstand.bus.adapters.unix import UnixEndpoint
-from bandstand.bus.protocols import Adapter
 from bandstand.errors import InvalidArgumentError
-from tests.bus.adapters import PATIENCE, Client, Venue, open_descriptors, request, venue_of
+from tests.bus.adapters import PATIENCE, Client, Venue, VenueMaker, open_descriptors, request
 from tests.bus.socket_clients import Hall, frame, neighbour_of
 from tests.core.support import HostFactory
 
@@ -34,24 +34,13 @@ def show(token: Any = TOKEN, number: int = 0, **metadata: Any) -> bytes:
     return frame(f"t{number}", "Syscall.Authenticate", "command", metadata=metadata, token=token)
 
 
-class Guarded(Venue):
-    """A venue over TCP that wants to see a token."""
-
-    def _make(self, limits: Limits) -> Adapter:
-        return TcpAdapter(limits=limits, token=TOKEN)
-
-
-VenueMaker = Callable[..., Venue]
-
-
 @pytest.fixture
-def guarded(loop_factory: HostFactory, tmp_path: Path) -> Iterator[VenueMaker]:
+def guarded(venues: VenueMaker) -> Iterator[Callable[..., Venue]]:
+    """Make venues over TCP that want to see a token."""
     with ExitStack() as stack:
 
-        def make(**limits: Any) -> Venue:
-            venue = Guarded("tcp", loop_factory, tmp_path, **limits)
-            stack.callback(venue.end)
-            return venue
+        def make(**options: Any) -> Venue:
+            return stack.enter_context(venues("tcp", make=partial(TcpAdapter, token=TOKEN), **options))
 
         yield make
 
@@ -66,7 +55,7 @@ def refusal(client: Client) -> dict[str, Any]:
 
 @pytest.mark.guarantee("G196")
 class TestTokens:
-    def test_one_that_shows_it_is_let_in(self, guarded: VenueMaker) -> None:
+    def test_one_that_shows_it_is_let_in(self, guarded: Callable[..., Venue]) -> None:
         venue = guarded()
         client = venue.client()
         client.send(show(correlation="c"))
@@ -82,30 +71,26 @@ class TestTokens:
         assert client.answers(1) == ["q1"]
         assert [each.metadata.id for each in venue.desk.admitted] == ["q1"]
 
-    def test_it_may_be_said_in_one_breath_with_the_rest(self, guarded: VenueMaker) -> None:
+    def test_it_may_be_said_in_one_breath_with_the_rest_or_come_in_pieces(
+        self, guarded: Callable[..., Venue]
+    ) -> None:
         client = guarded(window=3).client()
         client.send(show() + b"".join(request(number) for number in range(500)))
         assert client.answers(501) == ["t0", *(f"q{number}" for number in range(500))]
-
-    def test_it_may_come_in_pieces(self, guarded: VenueMaker) -> None:
         client = guarded().client()
         for byte in show() + request(1):
             client.send(bytes((byte,)))
         assert client.answers(2) == ["t0", "q1"]
 
-    @pytest.mark.parametrize("end", [b"", b"\n"])
-    def test_one_that_has_said_everything_gets_its_answers(self, guarded: VenueMaker, end: bytes) -> None:
+    @pytest.mark.parametrize("more", [b"", request(1).rstrip(b"\n"), request(1)])
+    def test_one_that_has_said_everything_gets_its_answers(
+        self, guarded: Callable[..., Venue], more: bytes
+    ) -> None:
         client = guarded().client()
-        client.send(show() + request(1).rstrip(b"\n") + end)
+        client.send((show() + more) if more else show().rstrip(b"\n"))
         client.half_close()
-        assert client.answers(2) == ["t0", "q1"]
+        assert client.answers(2 if more else 1) == ["t0", "q1"][: 2 if more else 1]
         assert client.rest() == b""
-
-    def test_one_that_only_shows_it_is_answered_too(self, guarded: VenueMaker) -> None:
-        client = guarded().client()
-        client.send(show().rstrip(b"\n"))
-        client.half_close()
-        assert client.answers(1) == ["t0"]
 
     @pytest.mark.parametrize(
         "first",
@@ -130,7 +115,7 @@ class TestTokens:
         ],
         ids=lambda first: first[:30].decode("ascii", "replace"),
     )
-    def test_anything_else_first_is_the_end(self, guarded: VenueMaker, first: bytes) -> None:
+    def test_anything_else_first_is_the_end(self, guarded: Callable[..., Venue], first: bytes) -> None:
         venue = guarded()
         client = venue.client()
         client.send(first + show() + request(2))
@@ -141,7 +126,9 @@ class TestTokens:
         assert (venue.desk.opened, venue.desk.admitted) == (0, [])
 
     @pytest.mark.parametrize("wrong", [TOKEN[:-1], TOKEN + "x", TOKEN.upper(), "ä" * 20])
-    def test_a_wrong_one_is_the_end_and_says_whose_it_was(self, guarded: VenueMaker, wrong: str) -> None:
+    def test_a_wrong_one_is_the_end_and_says_whose_it_was(
+        self, guarded: Callable[..., Venue], wrong: str
+    ) -> None:
         venue = guarded()
         client = venue.client()
         client.send(show(wrong, 7) + request(1))
@@ -153,7 +140,7 @@ class TestTokens:
         assert venue.desk.opened == 0
 
     @pytest.mark.guarantee("G197")
-    def test_one_that_says_nothing_is_let_go_after_a_while(self, guarded: VenueMaker) -> None:
+    def test_one_that_says_nothing_is_let_go_after_a_while(self, guarded: Callable[..., Venue]) -> None:
         client = guarded(handshake_timeout=0.03).client()
         client.send(b'{"kind":')
         said = refusal(client)
@@ -161,7 +148,7 @@ class TestTokens:
         assert "no token was received within 0.03 s" in said["data"]["message"]
 
     @pytest.mark.guarantee("G197")
-    def test_those_who_wait_longest_make_room(self, guarded: VenueMaker) -> None:
+    def test_those_who_wait_longest_make_room(self, guarded: Callable[..., Venue]) -> None:
         venue = guarded(unauthenticated=5, handshake_timeout=600)
         idle = [venue.client() for _ in range(20)]
         sane = venue.client()
@@ -174,23 +161,7 @@ class TestTokens:
         # Those who are in do not count.
         assert venue.desk.opened == 2
 
-    @pytest.mark.guarantee("G197")
-    def test_one_whose_time_is_over_may_be_the_one_that_makes_room(self, guarded: VenueMaker) -> None:
-        venue = guarded(unauthenticated=1, handshake_timeout=0.001)
-        for _ in range(20):
-            clients = [venue.client() for _ in range(20)]
-            for client in clients:
-                assert refusal(client)["type"] == "Sys.Unauthorized"
-                client.close()
-
-    def test_one_that_goes_without_a_word_is_told_nothing(self, guarded: VenueMaker) -> None:
-        venue = guarded()
-        client = venue.client()
-        client.half_close()
-        assert client.rest() == b""
-        venue.client().close()
-
-    def test_closing_does_not_wait_for_strangers(self, guarded: VenueMaker) -> None:
+    def test_closing_does_not_wait_for_strangers(self, guarded: Callable[..., Venue]) -> None:
         before = open_descriptors()
         venue = guarded(handshake_timeout=600)
         clients = [venue.client() for _ in range(3)]
@@ -203,22 +174,12 @@ class TestTokens:
             client.close()
         assert open_descriptors() - before < 10
 
-    def test_limits_hold_for_those_who_have_shown_it(self, guarded: VenueMaker) -> None:
-        venue = guarded(connections=1)
-        first, second = venue.client(), venue.client()
-        first.send(show())
-        assert first.answers(1) == ["t0"]
-        second.send(show(number=2))
-        told, said = [json.loads(line) for line in second.rest().split(b"\n") if line]
-        assert told["metadata"]["causation"] == "t2"
-        assert said["type"] == "Sys.TooManyConnections"
-
     @pytest.mark.parametrize("kind", ["unix", "tcp", "pipe"])
     @pytest.mark.parametrize("step", [1, 50, 1000])
     def test_where_none_is_asked_for_it_does_no_harm_and_goes_no_further(
-        self, kind: str, step: int, loop_factory: HostFactory, tmp_path: Path
+        self, kind: str, step: int, venues: VenueMaker
     ) -> None:
-        with venue_of(kind, loop_factory, tmp_path) as venue:
+        with venues(kind) as venue:
             client = venue.client()
             # However it comes: what is no request gets neither to the router nor into a log.
             for place in range(0, len(show()), step):
@@ -229,30 +190,29 @@ class TestTokens:
             assert client.answers(1) == ["q1"]
             assert [each.metadata.id for each in venue.desk.admitted] == ["q1"]
 
-    def test_what_only_looks_like_one_is_a_line_like_any_other(
-        self, loop_factory: HostFactory, tmp_path: Path
-    ) -> None:
-        with venue_of("unix", loop_factory, tmp_path) as venue:
-            for first, said in (
-                (show(None), "reply"),
-                (b"x" * 20_000, "error"),
-                (show()[:40], "error"),
-                (show().rstrip(b"\n"), "reply"),
-            ):
-                client = venue.client()
-                client.send(first)
-                client.half_close()
-                assert client.line()["kind"] == said
-                assert client.rest() == b""
+    def test_one_that_goes_without_a_word_is_told_nothing(self, guarded: Callable[..., Venue]) -> None:
+        venue = guarded()
+        client = venue.client()
+        client.half_close()
+        assert client.rest() == b""
+        venue.client().close()
+
+    def test_limits_hold_for_those_who_have_shown_it(self, guarded: Callable[..., Venue]) -> None:
+        venue = guarded(connections=1)
+        first, second = venue.client(), venue.client()
+        first.send(show())
+        assert first.answers(1) == ["t0"]
+        second.send(show(number=2))
+        told, said = [json.loads(line) for line in second.rest().split(b"\n") if line]
+        assert told["metadata"]["causation"] == "t2"
+        assert said["type"] == "Sys.TooManyConnections"
 
 
 @pytest.mark.guarantee("G198")
 @pytest.mark.parametrize("kind", ["unix", "tcp"])
 class TestHowMany:
-    def test_one_more_is_told_so_and_let_go(
-        self, kind: str, loop_factory: HostFactory, tmp_path: Path
-    ) -> None:
-        with venue_of(kind, loop_factory, tmp_path, connections=3) as venue:
+    def test_one_more_is_told_so_and_let_go(self, kind: str, venues: VenueMaker) -> None:
+        with venues(kind, connections=3) as venue:
             clients = [venue.client() for _ in range(3)]
             late = venue.client()
             late.send(request(9))
@@ -274,9 +234,9 @@ class TestHowMany:
             assert late.answers(1) == ["q10"]
 
     def test_many_more_are_all_told_and_few_lines_are_logged(
-        self, kind: str, loop_factory: HostFactory, tmp_path: Path, caplog: pytest.LogCaptureFixture
+        self, kind: str, venues: VenueMaker, caplog: pytest.LogCaptureFixture
     ) -> None:
-        with venue_of(kind, loop_factory, tmp_path, connections=1) as venue:
+        with venues(kind, connections=1) as venue:
             sane = venue.client()
             late = [venue.client() for _ in range(200)]
             # More than are shown out at a time.
@@ -330,9 +290,9 @@ class TestWhoItIs:
     @pytest.mark.skipif(os.getuid() != 0, reason="only root can be somebody else")
     @pytest.mark.slow
     def test_somebody_else_is_turned_away_even_if_the_mode_would_let_him(
-        self, loop_factory: HostFactory, meeting_place: Path
+        self, venues: VenueMaker, meeting_place: Path
     ) -> None:
-        with venue_of("unix", loop_factory, meeting_place) as venue:
+        with venues("unix", directory=meeting_place) as venue:
             path = meeting_place / "bus.sock"
             assert knock(path) == "PermissionError\n"
             path.chmod(0o666)
@@ -345,20 +305,13 @@ class TestWhoItIs:
 
     @pytest.mark.skipif(os.getuid() != 0, reason="only root can be somebody else")
     @pytest.mark.slow
-    def test_somebody_else_who_is_allowed_comes_in(
-        self, loop_factory: HostFactory, meeting_place: Path
-    ) -> None:
-        class Open(Venue):
-            def _make(self, limits: Limits) -> Adapter:
-                return UnixAdapter(meeting_place / "bus.sock", limits=limits, allow_uids=[54321])
-
-        venue = Open("unix", loop_factory, meeting_place)
-        try:
-            assert (meeting_place / "bus.sock").stat().st_mode & 0o777 == 0o666
+    def test_somebody_else_who_is_allowed_comes_in(self, venues: VenueMaker, meeting_place: Path) -> None:
+        path = meeting_place / "bus.sock"
+        make = partial(UnixAdapter, path, allow_uids=[54321])
+        with venues("unix", directory=meeting_place, make=make):
+            assert path.stat().st_mode & 0o777 == 0o666
             assert (meeting_place / "bus.sock.lock").stat().st_mode & 0o777 == 0o600
-            assert json.loads(knock(meeting_place / "bus.sock"))["metadata"]["causation"] == "q1"
-        finally:
-            venue.end()
+            assert json.loads(knock(path))["metadata"]["causation"] == "q1"
 
     @pytest.mark.parametrize(
         ("uid", "is_welcome"), [(0, True), (4242, False), (4243, True), (1 << 31, False)]
@@ -367,25 +320,22 @@ class TestWhoItIs:
         self,
         uid: int,
         is_welcome: bool,
-        loop_factory: HostFactory,
+        venues: VenueMaker,
         tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        class Open(Venue):
-            def _make(self, limits: Limits) -> Adapter:
-                return UnixAdapter(tmp_path / "bus.sock", limits=limits, allow_uids={4243})
+        def peer_uid(_connection: socket.socket) -> int:
+            return uid
 
-        monkeypatch.setattr(authentication, "peer_uid", lambda _connection: uid)  # pyright: ignore[reportUnknownArgumentType, reportUnknownLambdaType]
-        venue = Open("unix", loop_factory, tmp_path)
-        try:
+        monkeypatch.setattr(authentication, "peer_uid", peer_uid)
+        make = partial(UnixAdapter, tmp_path / "bus.sock", allow_uids={4243})
+        with venues("unix", make=make) as venue:
             client = venue.client()
             client.send(request(1))
             if is_welcome:
                 assert client.answers(1) == ["q1"]
             else:
                 assert refusal(client)["type"] == "Sys.Unauthorized"
-        finally:
-            venue.end()
 
     def test_it_is_the_uid_that_the_system_tells(self) -> None:
         one, other = socket.socketpair(socket.AF_UNIX)
@@ -393,20 +343,17 @@ class TestWhoItIs:
             assert authentication.peer_uid(one) == os.geteuid()
 
     def test_one_of_whom_the_system_does_not_tell_is_turned_away(
-        self, loop_factory: HostFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, venues: VenueMaker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def fail(_connection: socket.socket) -> int:
             raise OSError(5, "on purpose")
 
         monkeypatch.setattr(authentication, "peer_uid", fail)
-        with venue_of("unix", loop_factory, tmp_path) as venue:
+        with venues("unix") as venue:
             assert "does not tell who has connected: on purpose" in refusal(venue.client())["data"]["message"]
 
-    def test_guests_who_are_all_let_in_anyway_do_not_open_the_socket(
-        self, loop_factory: HostFactory, tmp_path: Path
-    ) -> None:
-        endpoint = UnixEndpoint(tmp_path / "bus.sock", allow_uids=[0, os.geteuid()])
-        assert endpoint.mode == 0o600
+    def test_guests_who_are_all_let_in_anyway_do_not_open_the_socket(self) -> None:
+        assert UnixEndpoint("bus.sock", allow_uids=[0, os.geteuid()]).mode == 0o600
 
     @pytest.mark.parametrize("uids", [[-1], ["root"], [True], [1 << 32]])
     def test_what_is_no_user_is_refused(self, uids: list[Any]) -> None:
@@ -424,10 +371,8 @@ def test_where_nobody_can_tell_who_connects_guests_are_refused(monkeypatch: pyte
 @pytest.mark.guarantee("G199")
 class TestHalfLines:
     @pytest.mark.parametrize("kind", ["unix", "tcp"])
-    def test_one_that_does_not_end_its_line_is_let_go(
-        self, kind: str, loop_factory: HostFactory, tmp_path: Path
-    ) -> None:
-        with venue_of(kind, loop_factory, tmp_path, line_timeout=0.03) as venue:
+    def test_one_that_does_not_end_its_line_is_let_go(self, kind: str, venues: VenueMaker) -> None:
+        with venues(kind, line_timeout=0.03) as venue:
             client = venue.client()
             client.send(request(1) + b'{"kind":')
             assert client.answers(1) == ["q1"]
@@ -435,18 +380,8 @@ class TestHalfLines:
             assert said["type"] == "Sys.SchemaError"
             assert "a line was not complete within 0.03 s" in said["data"]["message"]
 
-    def test_one_that_drips_is_let_go_as_well(self, loop_factory: HostFactory, tmp_path: Path) -> None:
-        with venue_of("unix", loop_factory, tmp_path, line_timeout=0.03) as venue:
-            client = venue.client()
-            try:
-                while not venue.desk.refused:
-                    client.send(b" ")
-            except OSError:
-                pass
-            venue.until(lambda: venue.desk.closed)
-
-    def test_it_still_gets_what_it_is_owed(self, loop_factory: HostFactory, tmp_path: Path) -> None:
-        with venue_of("unix", loop_factory, tmp_path, line_timeout=0.03) as venue:
+    def test_it_still_gets_what_it_is_owed(self, venues: VenueMaker) -> None:
+        with venues("unix", line_timeout=0.03) as venue:
             venue.desk.is_holding = True
             client = venue.client()
             client.send(request(1) + b"x")
@@ -459,8 +394,8 @@ class TestHalfLines:
             assert client.rest() == b""
             assert len(venue.desk.admitted) == 1
 
-    def test_one_that_is_not_read_from_cannot_end_it(self, loop_factory: HostFactory, tmp_path: Path) -> None:
-        with venue_of("unix", loop_factory, tmp_path, line_timeout=0.02, window=1) as venue:
+    def test_one_that_is_not_read_from_cannot_end_it(self, venues: VenueMaker) -> None:
+        with venues("unix", line_timeout=0.02, window=1) as venue:
             venue.desk.is_holding = True
             client = venue.client()
             client.send(request(1) + request(2) + request(3)[:10])
@@ -474,8 +409,8 @@ class TestHalfLines:
                 venue.do(venue.desk.release)
             assert client.answers(3) == ["q1", "q2", "q3"]
 
-    def test_one_that_has_nothing_to_say_may_stay(self, loop_factory: HostFactory, tmp_path: Path) -> None:
-        with venue_of("unix", loop_factory, tmp_path, line_timeout=0.01) as venue:
+    def test_one_that_has_nothing_to_say_may_stay(self, venues: VenueMaker) -> None:
+        with venues("unix", line_timeout=0.01) as venue:
             client = venue.client()
             # Half a line, and then all of it: the alarm that was set finds nothing.
             client.send(request(1)[:9])
@@ -488,9 +423,9 @@ class TestHalfLines:
 
     @pytest.mark.parametrize(("kind", "limit"), [("pipe", 10), ("unix", 0)])
     def test_where_there_is_no_limit_it_takes_its_time(
-        self, kind: str, limit: int, loop_factory: HostFactory, tmp_path: Path
+        self, kind: str, limit: int, venues: VenueMaker
     ) -> None:
-        with venue_of(kind, loop_factory, tmp_path, line_timeout=limit / 1000) as venue:
+        with venues(kind, line_timeout=limit / 1000) as venue:
             client = venue.client()
             client.send(request(1)[:9])
             begun = venue.do(venue.host.time)

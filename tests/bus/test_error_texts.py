@@ -172,11 +172,10 @@ class Faults:
         await stage.wait(1000)
 
     async def stopping(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Cast.Wait", {"ms": 10**6}, name="begun")
-        client.query("Cast.Echo", name="waiting")
+        stage.command("Cast.Wait", {"ms": 10**6}, name="begun")
+        stage.query("Cast.Echo", name="waiting")
         await stage.settle()
-        asyncio.get_running_loop().call_later(0.05, lambda: client.query("Cast.Echo", name="late"))
+        asyncio.get_running_loop().call_later(0.05, lambda: stage.query("Cast.Echo", name="late"))
 
     async def dying(self, stage: Stage) -> None:
         """The copy of the journal is what a kill would leave."""

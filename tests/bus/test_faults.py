@@ -52,11 +52,6 @@ class TestAnAnswer:
             "full — später", "c1", retryable=True, capability_id="Memory"
         )
 
-    def test_each_has_an_id_of_its_own(self) -> None:
-        making = maker()
-        made = [making.make(faults.CYCLE, "round", request=REQUEST).metadata.id for _ in range(2)]
-        assert made == ["e1", "e2"]
-
 
 class TestTheList:
     def test_has_every_fault_that_can_be_an_answer(self) -> None:
@@ -74,9 +69,3 @@ class TestTheList:
         made = maker().make(name, "x", request=REQUEST)
         assert plain(made).get("retryable", False) is (name in RETRYABLE)
         assert ("Nothing was done" in FAULTS[name]) is (name in RETRYABLE)
-
-    @pytest.mark.parametrize(
-        "name", ["Sys.ActorFault", "Sys.ActorCrash", "Sys.Timeout", "Sys.RoutingError", "Sys.SchemaError"]
-    )
-    def test_has_those_of_the_specification(self, name: str) -> None:
-        assert name in FAULTS

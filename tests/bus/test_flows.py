@@ -6,13 +6,10 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.bus.socket_clients import Guest, Hall, frame, ping
-from tests.core.support import HostFactory
+from tests.bus.socket_clients import Guest, Hall, HallMaker, frame, ping
 
 pytestmark = [
     pytest.mark.spec("C17", "C21"),
@@ -25,13 +22,8 @@ MADE = rb'"id":"[0-9A-HJKMNP-TV-Z]{26}","timestamp":\d{13}'
 
 
 @pytest.fixture(params=["unix", "tcp"])
-def hall(request: pytest.FixtureRequest, loop_factory: HostFactory, tmp_path: Path) -> Iterator[Hall]:
-    hall = Hall(request.param, loop_factory, tmp_path)
-    try:
-        yield hall
-        hall.until_quiet()
-    finally:
-        hall.end()
+def hall(request: pytest.FixtureRequest, halls: HallMaker) -> Hall:
+    return halls(request.param)
 
 
 @pytest.fixture(params=["socket", "socat", "nc"])

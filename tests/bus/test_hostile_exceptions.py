@@ -10,7 +10,7 @@ import pytest
 from bandstand.bus import Capability, Command, Event, Node, NodeConfig, Query, RestartLimits
 from bandstand.errors import RequestFailedError
 from bandstand.isolation import isolated
-from tests.bus.virtual_node import Stage, play
+from tests.bus.virtual_node import Stage, staged
 from tests.hostile import HOW, hostile
 
 pytestmark = [pytest.mark.guarantee("G282"), pytest.mark.parametrize("how", HOW)]
@@ -60,50 +60,41 @@ class Raiser(Capability):
         return "pong"
 
 
-def test_one_request_fails_and_it_is_started_again(how: str) -> None:
-    async def act(stage: Stage) -> None:
-        client = stage.connect()
-        for number, what in enumerate(("Hostile.Do", "Hostile.Wait"), 1):
-            failing = client.command(what, {"how": how})
-            await stage.wait(5)
-            fault = client.fault(failing, "Sys.ActorCrash")
-            assert len(fault.message) < BRIEF
-            ping = client.query("Hostile.Ping")
-            await stage.wait(5)
-            assert client.reply(ping) == "pong"
-            health = await stage.health("Hostile")
-            assert (health.state, health.crashes, health.restarts) == ("running", number, number)
-            assert 0 < len(str(health.last_fault)) < BRIEF
-
-    play(act, Raiser)
-
-
-def test_an_event_that_nobody_waits_for(how: str) -> None:
-    async def act(stage: Stage) -> None:
-        client = stage.connect()
-        client.event("Hostile.Heard", {"how": how})
+@staged(Raiser)
+async def test_one_request_fails_and_it_is_started_again(stage: Stage, how: str) -> None:
+    for number, what in enumerate(("Hostile.Do", "Hostile.Wait"), 1):
+        failing = stage.command(what, {"how": how})
         await stage.wait(5)
-        ping = client.query("Hostile.Ping")
+        fault = stage.fault(failing, "Sys.ActorCrash")
+        assert len(fault.message) < BRIEF
+        ping = stage.query("Hostile.Ping")
         await stage.wait(5)
-        assert client.reply(ping) == "pong"
-        assert (await stage.health("Hostile")).crashes == 1
+        assert stage.reply(ping) == "pong"
+        health = await stage.health("Hostile")
+        assert (health.state, health.crashes, health.restarts) == ("running", number, number)
+        assert 0 < len(str(health.last_fault)) < BRIEF
 
-    play(act, Raiser)
+
+@staged(Raiser)
+async def test_an_event_that_nobody_waits_for(stage: Stage, how: str) -> None:
+    stage.event("Hostile.Heard", {"how": how})
+    await stage.wait(5)
+    ping = stage.query("Hostile.Ping")
+    await stage.wait(5)
+    assert stage.reply(ping) == "pong"
+    assert (await stage.health("Hostile")).crashes == 1
 
 
 @pytest.mark.slow
 @pytest.mark.real_time(reason="a real process starts, and crashes")
-def test_in_a_process_of_its_own(how: str) -> None:
+@pytest.mark.usefixtures("lane_loop")
+async def test_in_a_process_of_its_own(how: str) -> None:
     node = Node([isolated(Raiser)], config=NodeConfig(health_period=0))
-
-    async def main() -> None:
-        async with node:
-            bus: Any = node.bus
-            for request in (Do(how), Wait(how)):
-                with pytest.raises(RequestFailedError) as caught:
-                    await bus.ask(request)
-                assert caught.value.type == "Sys.ActorCrash"
-                assert len(str(caught.value)) < BRIEF
-                assert await bus.ask(Ping()) == "pong"
-
-    asyncio.run(main())
+    async with node:
+        bus: Any = node.bus
+        for request in (Do(how), Wait(how)):
+            with pytest.raises(RequestFailedError) as caught:
+                await bus.ask(request)
+            assert caught.value.type == "Sys.ActorCrash"
+            assert len(str(caught.value)) < BRIEF
+            assert await bus.ask(Ping()) == "pong"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from bandstand.bus import Contract, ErrorEvent, Listeners, Message, MessageEvent
 from bandstand.bus.worker import EventName, Listener, WorkerEvent
 from bandstand.errors import BootError
 from tests.bus.capabilities import Do, Echo, Echoed, Told, watch
-from tests.bus.virtual_node import Stage, hushed, play
+from tests.bus.virtual_node import Stage, Stages, play, staged
 from tests.core.support import Boom
 
 pytestmark = [pytest.mark.spec("C13"), pytest.mark.guarantee("G74", "G80")]
@@ -53,12 +54,12 @@ class Show:
     def puppet(self) -> Puppet:
         return self.puppets[-1]
 
-    def play(self, act: Callable[[Stage], Any]) -> None:
+    def stage(self, stages: Stages) -> AbstractAsyncContextManager[Stage]:
+        outbound = Told | Do | Echo
         contract = Contract(
-            id="Show", description="x", inbound=Echo | Told, outbound=Told | Do | Echo, spawn=self.spawn
+            id="Show", description="x", inbound=Echo | Told, outbound=outbound, spawn=self.spawn
         )
-        with hushed():
-            play(act, contract)
+        return stages(contract, hush=True)
 
 
 @pytest.fixture
@@ -67,59 +68,40 @@ def show() -> Show:
 
 
 class TestAnswers:
-    def test_it_answers_whom_it_names_in_whatever_order(self, show: Show) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = [client.query("Cast.Echo", {"text": str(number)}) for number in range(3)]
+    async def test_it_answers_whom_it_names_in_whatever_order(self, stages: Stages, show: Show) -> None:
+        async with show.stage(stages) as stage:
+            asked = [stage.query("Cast.Echo", {"text": str(number)}) for number in range(3)]
             await stage.settle()
             assert [message.data for message in show.puppet.posted] == [Echo("0"), Echo("1"), Echo("2")]
             for name in reversed(asked):
                 show.puppet.reply(name, name)
             await stage.settle()
-            assert [client.reply(name)["text"] for name in asked] == asked
-            assert [frame.metadata.causation for frame in client.frames] == asked[::-1]
+            assert [stage.reply(name)["text"] for name in asked] == asked
+            assert [frame.metadata.causation for frame in stage.frames] == asked[::-1]
 
-        show.play(act)
-
-    def test_without_a_name_it_means_the_only_one_there_is(self, show: Show) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = client.query("Cast.Echo")
+    async def test_without_a_name_it_means_the_only_one_there_is(self, stages: Stages, show: Show) -> None:
+        async with show.stage(stages) as stage:
+            asked = stage.query("Cast.Echo")
             await stage.settle()
             show.puppet.say(Message(kind="reply", type="Cast.Echo", data=Echoed("x")))
             await stage.settle()
-            client.reply(asked)
+            stage.reply(asked)
 
-        show.play(act)
-
-    def test_a_second_answer_and_one_to_nobody_are_counted(self, show: Show) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = client.query("Cast.Echo")
+    async def test_a_second_answer_and_one_to_nobody_are_counted(self, stages: Stages, show: Show) -> None:
+        async with show.stage(stages) as stage:
+            asked = stage.query("Cast.Echo")
             await stage.settle()
             for name in (asked, asked, "nobody"):
                 show.puppet.reply(name)
             await stage.settle()
-            client.reply(asked)
+            stage.reply(asked)
             assert (await stage.stats()).late == 2
             assert (await stage.health("Show")).crashes == 0
 
-        show.play(act)
-
-    def test_one_after_the_deadline_is_too_late(self, show: Show) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = client.query("Cast.Echo", timeout=10)
-            await stage.wait(20)
-            show.puppet.reply(asked)
-            await stage.settle()
-            client.fault(asked, "Sys.Timeout")
-            assert (await stage.stats()).late == 1
-
-        show.play(act)
-
-    def test_an_id_that_comes_again_after_its_deadline_has_another_name(self, show: Show) -> None:
-        async def act(stage: Stage) -> None:
+    async def test_an_id_that_comes_again_after_its_deadline_has_another_name(
+        self, stages: Stages, show: Show
+    ) -> None:
+        async with show.stage(stages) as stage:
             first, second = stage.connect(), stage.connect()
             first.query("Cast.Echo", name="same", timeout=10)
             await stage.wait(20)
@@ -136,13 +118,10 @@ class TestAnswers:
             first.fault("same", "Sys.Timeout")
             assert second.reply("same")["text"] == "2"
 
-        show.play(act)
-
-    def test_what_it_asks_for_is_answered_by_a_message(self, show: Show) -> None:
-        async def act(stage: Stage) -> None:
+    async def test_what_it_asks_for_is_answered_by_a_message(self, stages: Stages, show: Show) -> None:
+        async with show.stage(stages) as stage:
             seen = watch(stage)
-            client = stage.connect()
-            asked = client.query("Cast.Echo", correlation="work")
+            asked = stage.query("Cast.Echo", correlation="work")
             await stage.settle()
             show.puppet.say(Do("x"), asked)
             await stage.settle()
@@ -154,9 +133,7 @@ class TestAnswers:
             assert posted.metadata.causation == sent.metadata.id
             show.puppet.reply(asked)
             await stage.settle()
-            client.reply(asked)
-
-        show.play(act)
+            stage.reply(asked)
 
 
 class TestFailures:
@@ -169,43 +146,30 @@ class TestFailures:
             5,
         ],
     )
-    def test_a_wrong_word_ends_it_and_all_it_owes_is_answered(self, show: Show, said: object) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = [client.query("Cast.Echo") for _ in range(3)]
+    async def test_a_wrong_word_ends_it_and_all_it_owes_is_answered(
+        self, stages: Stages, show: Show, said: object
+    ) -> None:
+        async with show.stage(stages) as stage:
+            asked = [stage.query("Cast.Echo") for _ in range(3)]
             await stage.settle()
             first = show.puppet
             first.say(said, asked[0])
             await stage.settle()
             for name in asked:
-                client.fault(name, "Sys.ActorFault")
+                stage.fault(name, "Sys.ActorFault")
             assert first.terminated == 1
             await stage.wait(1001)
             assert show.puppet is not first
             # Nobody listens to the old one any more.
             first.reply(asked[0])
-            after = client.query("Cast.Echo")
+            after = stage.query("Cast.Echo")
             await stage.settle()
             show.puppet.reply(after)
             await stage.settle()
-            client.reply(after)
-
-        show.play(act)
-
-    def test_an_error_it_reports_is_a_crash(self, show: Show) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = [client.query("Cast.Echo") for _ in range(2)]
-            await stage.settle()
-            show.puppet.dispatch_event(ErrorEvent(Boom("out of order"), asked[0]))
-            await stage.settle()
-            for name in asked:
-                assert "out of order" in client.fault(name, "Sys.ActorCrash").message
-
-        show.play(act)
+            stage.reply(after)
 
     @pytest.mark.parametrize("part", ["post_message", "terminate", "remove_event_listener", "hear"])
-    def test_whatever_it_raises_costs_nobody_else(self, show: Show, part: str) -> None:
+    async def test_whatever_it_raises_costs_nobody_else(self, stages: Stages, show: Show, part: str) -> None:
         class Broken(Puppet):
             def post_message(self, message: Message, /) -> None:
                 super().post_message(message)
@@ -222,35 +186,30 @@ class TestFailures:
                     raise Boom(part)
                 super().remove_event_listener(type, callback)
 
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = client.query("Cast.Echo")
+        show.make = Broken
+        async with show.stage(stages) as stage:
+            asked = stage.query("Cast.Echo")
             await stage.settle()
             if part == "hear":
                 show.puppet.say(Do("x"), asked)
             elif part != "post_message":
                 show.puppet.dispatch_event(ErrorEvent(Boom("by wish"), asked))
             await stage.settle()
-            client.fault(asked, "Sys.ActorCrash")
-            ping = client.query("Syscall.Ping")
-            await stage.settle()
-            client.reply(ping)
+            stage.fault(asked, "Sys.ActorCrash")
+            await stage.reply_to("query", "Syscall.Ping")
             await stage.wait(1001)
             assert (await stage.health("Show")).state == "running"
 
-        show.make = Broken
-        show.play(act)
-
-    def test_it_is_terminated_when_the_node_stops_and_what_it_owes_is_answered(self, show: Show) -> None:
+    async def test_it_is_terminated_when_the_node_stops_and_what_it_owes_is_answered(
+        self, stages: Stages, show: Show
+    ) -> None:
         answers: list[Any] = []
 
-        async def act(stage: Stage) -> None:
+        async with show.stage(stages) as stage:
             client = stage.connect()
             client.query("Cast.Echo", name="owed")
             await stage.settle()
             answers.append(client)
-
-        show.play(act)
         assert show.puppet.terminated == 1
         answers[0].fault("owed", "Sys.ShuttingDown")
 
@@ -290,11 +249,9 @@ class Alien:
 
 
 class TestForeign:
-    def test_any_object_of_that_shape_will_do(self) -> None:
-        async def act(stage: Stage) -> None:
-            assert (await stage.bus.ask(Echo())).text == "alien"
-
-        play(act, Contract(id="Show", description="x", inbound=Echo, spawn=Alien))
+    @staged(Contract(id="Show", description="x", inbound=Echo, spawn=Alien))
+    async def test_any_object_of_that_shape_will_do(self, stage: Stage) -> None:
+        assert (await stage.bus.ask(Echo())).text == "alien"
 
     def test_half_of_the_shape_will_not(self) -> None:
         class Half:

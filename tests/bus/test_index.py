@@ -73,10 +73,6 @@ class TestBuilding:
         ):
             HandlerIndex.build([spec("First", key), spec("Second", key)])
 
-    def test_one_type_can_be_a_command_here_and_a_query_there(self) -> None:
-        index = HandlerIndex.build([spec("First", ("command", "A.B")), spec("Second", ("query", "A.B"))])
-        assert (index.handlers["command", "A.B"][0], index.handlers["query", "A.B"][0]) == ("First", "Second")
-
     def test_a_duplicate_id_is_refused_and_both_are_named(self) -> None:
         first = spec("Twin", ("command", "A.B"))
         second = replace(spec("Twin", ("command", "A.C")), description="The other one.")
@@ -85,11 +81,6 @@ class TestBuilding:
             match=r"two capabilities have the id 'Twin' \('Called Twin\.' and 'The other one\.'\)",
         ):
             HandlerIndex.build([first, second])
-
-    def test_the_same_one_twice_is_refused_too(self) -> None:
-        only = spec("Twin", ("command", "A.B"))
-        with pytest.raises(ContractError, match="two capabilities have the id 'Twin'"):
-            HandlerIndex.build([only, only])
 
     def test_it_cannot_be_changed(self) -> None:
         index = HandlerIndex.build([spec("First", ("command", "A.B"))])

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import io
 import os
 import pickle
@@ -58,9 +59,9 @@ from bandstand.pod.process import ControlChannel
 from bandstand.pod.process.child import exit_without_memory
 from bandstand.streams import child_stdout
 from bandstand.testing import VirtualClock
-from tests.bus.capabilities import Do, Echo, Player, Told, Wait, told
+from tests.bus.capabilities import Echo, Player, Told, Wait, told
 from tests.bus.nearby import Nearby, Quarters, nearby
-from tests.bus.virtual_node import Source, Stage, hushed, play
+from tests.bus.virtual_node import AsyncTest, Source, Stage, hushed, play, with_fixtures_of
 
 pytestmark = pytest.mark.spec("C27")
 
@@ -72,6 +73,35 @@ class Mortal(Player):
     """Is started again at once, however often."""
 
     restarts = OFTEN
+
+
+class Heard(Query[list[str]], type="Listening.Heard"):
+    """What it has heard."""
+
+
+class Listening(Capability):
+    """Listens."""
+
+    restarts = OFTEN
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    async def told(self, msg: Told) -> None:
+        if msg.text == "raise":
+            raise ValueError(msg.text)
+        await asyncio.sleep(0.05)
+        self.texts.append(msg.text)
+
+    def heard(self, msg: Heard) -> list[str]:
+        return self.texts
+
+
+class Starting(Mortal):
+    """Takes its time."""
+
+    async def on_start(self) -> None:
+        await asyncio.sleep(0.1)
 
 
 class House:
@@ -99,93 +129,47 @@ class House:
         assert all(quarters.task.done() for quarters in self.opened)
 
 
+def housed(source: Source, *others: Source, **fields: Any) -> Callable[[AsyncTest], Callable[..., None]]:
+    """A test with a house around it: `async def test_it(self, stage: Stage, house: House)`. Its other parameters are fixtures."""
+
+    def run(test: AsyncTest, **fixtures: Any) -> None:
+        house = House(source, *others)
+        if "house" in inspect.signature(test).parameters:
+            fixtures["house"] = house
+        house.play(lambda stage: test(stage=stage, **fixtures), **fields)
+
+    return lambda test: with_fixtures_of(test, run, given=("stage", "house"))
+
+
 @pytest.mark.guarantee("G152")
 class TestGiving:
-    def test_one_message_at_a_time_is_over_there(self) -> None:
-        house = House(Mortal)
+    @housed(Mortal)
+    async def test_one_message_at_a_time_is_over_there(self, stage: Stage, house: House) -> None:
+        seen = told(stage)
+        names = [stage.command("Cast.Wait", {"ms": 100, "what": str(each)}) for each in range(3)]
+        await stage.settle()
+        assert seen == ["wait 0"]
+        house.last.kill()
+        await stage.settle()
+        # Only the one that it was at; the next incarnation has begun with the next.
+        assert "killed by SIGKILL" in stage.fault(names[0], "Sys.ActorCrash").message
+        assert seen == ["wait 0", "wait 1"]
+        await stage.wait(300)
+        assert [stage.reply(name) for name in names[1:]] == [{}, {}]
+        assert (await stage.health("Cast")).crashes == 1
 
-        async def act(stage: Stage) -> None:
-            seen = told(stage)
-            client = stage.connect()
-            names = [client.command("Cast.Wait", {"ms": 100, "what": str(each)}) for each in range(3)]
-            await stage.settle()
-            assert seen == ["wait 0"]
-            house.last.kill()
-            await stage.settle()
-            # Only the one that it was at; the next incarnation has begun with the next.
-            assert "killed by SIGKILL" in client.fault(names[0], "Sys.ActorCrash").message
-            assert seen == ["wait 0", "wait 1"]
-            await stage.wait(300)
-            assert [client.reply(name) for name in names[1:]] == [{}, {}]
-            assert (await stage.health("Cast")).crashes == 1
-
-        house.play(act)
-
-    def test_an_event_is_at_hand_until_its_handler_has_ended(self) -> None:
-        house = House(Listening)
-
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.event("Cast.Told", {"text": "slow"})
-            name = client.query("Listening.Heard")
-            await stage.settle()
-            assert not client.is_answered(name)
-            await stage.wait(100)
-            assert client.reply(name) == ["slow"]
-            # One that dies over an event costs no request.
-            client.event("Cast.Told", {"text": "raise"})
-            name = client.query("Listening.Heard")
-            await stage.settle()
-            assert client.reply(name) == []
-            assert (await stage.stats()).sunk == 1
-
-        house.play(act)
-
-    def test_what_it_says_is_said_before_its_reply(self) -> None:
-        house = House(Mortal)
-
-        async def act(stage: Stage) -> None:
-            order: list[str] = []
-            stage.node.tap(lambda frame, _to: order.append(f"{frame.kind} {frame.type}"))
-            await stage.bus.ask(Do("emit"))
-            assert order == ["command Cast.Do", "event Cast.Told", "event Cast.Told", "reply Cast.Do"]
-
-        house.play(act)
-
-    def test_what_it_has_said_before_it_fails_is_said(self) -> None:
-        house = House(Mortal)
-
-        async def act(stage: Stage) -> None:
-            seen = told(stage)
-            client = stage.connect()
-            name = client.command("Cast.Do", {"what": "raise"})
-            await stage.settle()
-            assert client.fault(name, "Sys.ActorCrash").message == "the handler of Cast failed: Boom: by wish"
-            assert seen == ["do raise"]
-
-        house.play(act)
-
-
-class Heard(Query[list[str]], type="Listening.Heard"):
-    """What it has heard."""
-
-
-class Listening(Capability):
-    """Listens."""
-
-    restarts = OFTEN
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-
-    async def told(self, msg: Told) -> None:
-        if msg.text == "raise":
-            raise ValueError(msg.text)
-        await asyncio.sleep(0.05)
-        self.texts.append(msg.text)
-
-    def heard(self, msg: Heard) -> list[str]:
-        return self.texts
+    @housed(Listening)
+    async def test_an_event_is_at_hand_until_its_handler_has_ended(self, stage: Stage) -> None:
+        stage.event("Cast.Told", {"text": "slow"})
+        name = stage.query("Listening.Heard")
+        await stage.settle()
+        assert not stage.is_answered(name)
+        await stage.wait(100)
+        assert stage.reply(name) == ["slow"]
+        # One that dies over an event costs no request.
+        stage.event("Cast.Told", {"text": "raise"})
+        assert await stage.reply_to("query", "Listening.Heard") == []
+        assert (await stage.stats()).sunk == 1
 
 
 class Relay(Command[str], type="Relaying.Relay"):
@@ -271,196 +255,134 @@ class Leisurely(Relaying):
         await asyncio.sleep(1)
 
 
-@pytest.mark.guarantee("G153")
-@pytest.mark.guarantee("G152")
+@pytest.mark.guarantee("G152", "G153")
 class TestAsking:
-    def test_what_it_asks_it_is_answered(self) -> None:
-        house = House(Relaying, Player)
+    @housed(Relaying, Player)
+    async def test_what_it_does_not_wait_for_any_more_is_withdrawn(self, stage: Stage) -> None:
+        assert await stage.bus.ask(Relay(ms=1000)) == "too late"
+        assert (await stage.stats()).withdrawn == 1
 
-        async def act(stage: Stage) -> None:
-            assert await stage.bus.ask(Relay(ms=10)) == "in time"
+    @housed(Relaying, Player)
+    async def test_and_so_is_what_it_has_asked_when_it_dies(self, stage: Stage, house: House) -> None:
+        name = stage.command("Relaying.Relay", {"ms": 1000})
+        await stage.settle()
+        house.last.kill()
+        await stage.settle()
+        stage.fault(name, "Sys.ActorCrash")
+        stats = await stage.stats()
+        assert (stats.withdrawn, stats.in_flight) == (1, 0)
 
-        house.play(act)
+    @housed(Relaying, Mortal)
+    async def test_what_it_sends_without_wanting_to_know_is_counted(self, stage: Stage, house: House) -> None:
+        assert await stage.bus.ask(Relay(ms=10, is_sent=True)) == "sent"
+        # It is sent, whatever becomes of whoever has sent it.
+        house.last.kill()
+        await stage.wait(100)
+        stats = await stage.stats()
+        assert (stats.unclaimed, stats.sunk, stats.abandoned) == (1, 1, 0)
 
-    def test_what_it_does_not_wait_for_any_more_is_withdrawn(self) -> None:
-        house = House(Relaying, Player)
-
-        async def act(stage: Stage) -> None:
-            assert await stage.bus.ask(Relay(ms=1000)) == "too late"
-            assert (await stage.stats()).withdrawn == 1
-
-        house.play(act)
-
-    @pytest.mark.guarantee("G153")
-    def test_and_so_is_what_it_has_asked_when_it_dies(self) -> None:
-        house = House(Relaying, Player)
-
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            name = client.command("Relaying.Relay", {"ms": 1000})
-            await stage.settle()
-            house.last.kill()
-            await stage.settle()
-            client.fault(name, "Sys.ActorCrash")
-            stats = await stage.stats()
-            assert (stats.withdrawn, stats.in_flight) == (1, 0)
-
-        house.play(act)
-
-    def test_what_it_sends_without_wanting_to_know_is_counted(self) -> None:
-        house = House(Relaying, Mortal)
-
-        async def act(stage: Stage) -> None:
-            assert await stage.bus.ask(Relay(ms=10, is_sent=True)) == "sent"
-            # It is sent, whatever becomes of whoever has sent it.
-            house.last.kill()
-            await stage.wait(100)
-            stats = await stage.stats()
-            assert (stats.unclaimed, stats.sunk, stats.abandoned) == (1, 1, 0)
-
-        house.play(act)
-
-    def test_where_there_is_no_room_it_is_told_so(self) -> None:
-        house = House(Relaying, Player)
-
-        async def act(stage: Stage) -> None:
-            # One request of capabilities may be under way, and this one takes it.
-            asking = asyncio.ensure_future(stage.bus.ask(Wait(ms=1000)))
-            client = stage.connect()
-            await stage.settle()
-            name = client.command("Relaying.Relay", {"ms": 10})
-            await stage.settle()
-            assert "Sys.Overloaded" in client.fault(name, "Sys.Refused").message
-            await asking
-
-        house.play(act, max_inside=1)
+    @housed(Relaying, Player, max_inside=1)
+    async def test_where_there_is_no_room_it_is_told_so(self, stage: Stage) -> None:
+        # One request of capabilities may be under way, and this one takes it.
+        asking = asyncio.ensure_future(stage.bus.ask(Wait(ms=1000)))
+        await stage.settle()
+        assert (
+            "Sys.Overloaded"
+            in (await stage.fault_of("Sys.Refused", "command", "Relaying.Relay", {"ms": 10})).message
+        )
+        await asking
 
 
 @pytest.mark.guarantee("G152")
 class TestEvents:
-    def test_a_passage_that_is_full_is_a_mailbox_that_is_full(self) -> None:
-        house = House(Relaying, Player)
+    @housed(Relaying, Player)
+    async def test_a_passage_that_is_full_is_a_mailbox_that_is_full(self, stage: Stage, house: House) -> None:
+        house.last.other.is_writable = False
+        assert await stage.bus.ask(Emit()) == 0
+        house.last.other.is_writable = True
+        assert await stage.bus.ask(Emit()) == 1000
 
-        async def act(stage: Stage) -> None:
-            house.last.other.is_writable = False
-            assert await stage.bus.ask(Emit()) == 0
-            house.last.other.is_writable = True
-            assert await stage.bus.ask(Emit()) == 1000
+    @housed(Relaying, Player, max_inside=2000)
+    async def test_what_the_node_has_no_room_for_waits(
+        self, stage: Stage, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        seen = told(stage)
+        router = stage.node._router
+        taken = router.event_credit.limit - router.event_credit.used
+        # Somebody else has filled it.
+        router.event_credit.used += taken
+        asking = asyncio.ensure_future(stage.bus.ask(Emit()))
+        await stage.wait(10)
+        assert not asking.done()
+        assert seen == []
+        router.event_credit.used -= taken
+        await asking
+        assert seen == [str(count) for count in range(1000)]
 
-        house.play(act)
-
-    def test_what_the_node_has_no_room_for_waits(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        house = House(Relaying, Player)
-
-        async def act(stage: Stage) -> None:
-            seen = told(stage)
-            router = stage.node._router
-            taken = router.event_credit.limit - router.event_credit.used
-            # Somebody else has filled it.
-            router.event_credit.used += taken
-            asking = asyncio.ensure_future(stage.bus.ask(Emit()))
-            await stage.wait(10)
-            assert not asking.done()
-            assert seen == []
-            router.event_credit.used -= taken
-            await asking
-            assert seen == [str(count) for count in range(1000)]
-
-        house.play(act, max_inside=2000)
-
-    def test_events_on_their_way_to_the_node_are_limited(self) -> None:
-        house = House(Flooding, Player)
-
-        async def act(stage: Stage) -> None:
-            router = stage.node._router
-            taken = router.event_credit.limit - router.event_credit.used
-            router.event_credit.used += taken
-            asking = asyncio.ensure_future(stage.bus.ask(Flood()))
-            await stage.wait(900)
-            router.event_credit.used -= taken
-            assert await asking == 200
-
-        house.play(act, max_inside=200)
+    @housed(Flooding, Player, max_inside=200)
+    async def test_events_on_their_way_to_the_node_are_limited(self, stage: Stage) -> None:
+        router = stage.node._router
+        taken = router.event_credit.limit - router.event_credit.used
+        router.event_credit.used += taken
+        asking = asyncio.ensure_future(stage.bus.ask(Flood()))
+        await stage.wait(900)
+        router.event_credit.used -= taken
+        assert await asking == 200
 
 
 @pytest.mark.guarantee("G153")
 class TestLater:
     @pytest.mark.parametrize("is_command", [True, False])
-    def test_it_is_sent_once_whether_it_lives_so_long_or_not(self, is_command: bool) -> None:
-        house = House(Relaying, Mortal)
+    @housed(Relaying, Mortal)
+    async def test_it_is_sent_once_whether_it_lives_so_long_or_not(
+        self, stage: Stage, house: House, is_command: bool
+    ) -> None:
         what = "wait later" if is_command else "later"
+        seen = told(stage)
+        await stage.bus.ask(Remind(ms=100, is_command=is_command))
+        await stage.wait(98)
+        assert seen == []
+        await stage.wait(4)
+        assert seen == [what]
+        name = stage.command("Relaying.Remind", {"ms": 100, "is_command": is_command, "dies": True})
+        await stage.wait(50)
+        stage.fault(name, "Sys.ActorCrash")
+        await stage.wait(48)
+        assert seen == [what]
+        await stage.wait(4)
+        assert seen == [what, what]
+        await stage.wait(1000)
+        assert seen == [what, what]
+        assert len(house.opened) == 2
 
-        async def act(stage: Stage) -> None:
-            seen = told(stage)
-            await stage.bus.ask(Remind(ms=100, is_command=is_command))
-            await stage.wait(98)
-            assert seen == []
-            await stage.wait(4)
-            assert seen == [what]
-            client = stage.connect()
-            name = client.command("Relaying.Remind", {"ms": 100, "is_command": is_command, "dies": True})
-            await stage.wait(50)
-            client.fault(name, "Sys.ActorCrash")
-            await stage.wait(48)
-            assert seen == [what]
-            await stage.wait(4)
-            assert seen == [what, what]
-            await stage.wait(1000)
-            assert seen == [what, what]
-            assert len(house.opened) == 2
+    @housed(Relaying, Player)
+    async def test_it_can_be_taken_back(self, stage: Stage, house: House) -> None:
+        seen = told(stage)
+        assert await stage.bus.ask(Remind(ms=100, is_taken_back=True))
+        house.last.kill()
+        await stage.wait(1000)
+        assert seen == []
 
-        house.play(act)
+    @housed(Relaying, Player, max_timers=1)
+    async def test_what_there_is_no_room_for_goes_to_the_error_sink(self, stage: Stage, house: House) -> None:
+        await stage.bus.ask(Remind(ms=100))
+        # The node has one of its own, and no room for another.
+        stage.node.bus.send_later(Wait(ms=1), 1)
+        house.last.kill()
+        await stage.settle()
+        assert (await stage.stats()).sunk == 1
 
-    def test_it_can_be_taken_back(self) -> None:
-        house = House(Relaying, Player)
-
-        async def act(stage: Stage) -> None:
-            seen = told(stage)
-            assert await stage.bus.ask(Remind(ms=100, is_taken_back=True))
-            house.last.kill()
-            await stage.wait(1000)
-            assert seen == []
-
-        house.play(act)
-
-    def test_what_there_is_no_room_for_goes_to_the_error_sink(self) -> None:
-        house = House(Relaying, Player)
-
-        async def act(stage: Stage) -> None:
-            await stage.bus.ask(Remind(ms=100))
-            # The node has one of its own, and no room for another.
-            stage.node.bus.send_later(Wait(ms=1), 1)
-            house.last.kill()
-            await stage.settle()
-            assert (await stage.stats()).sunk == 1
-
-        house.play(act, max_timers=1)
-
-    def test_what_nobody_handles_is_refused_at_once(self) -> None:
-        house = House(Relaying)
-
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            name = client.command("Relaying.Remind", {"ms": 100, "is_command": True})
-            await stage.settle()
-            words = client.fault(name, "Sys.ActorCrash").message
-            assert (
-                "InvalidArgumentError: Cast.Wait was not scheduled: no capability handles command Cast.Wait"
-                in words
+    @housed(Relaying)
+    async def test_what_nobody_handles_is_refused_at_once(self, stage: Stage) -> None:
+        words = (
+            await stage.fault_of(
+                "Sys.ActorCrash", "command", "Relaying.Remind", {"ms": 100, "is_command": True}
             )
-
-        house.play(act)
-
-    def test_a_node_that_stops_sends_nothing_more(self) -> None:
-        house = House(Relaying, Player)
-        seen: list[str] = []
-
-        async def act(stage: Stage) -> None:
-            await stage.bus.ask(Remind(ms=100))
-            stage.node.tap(lambda frame, _to: seen.append(frame.type))
-
-        house.play(act)
-        assert "Cast.Told" not in seen
+        ).message
+        assert (
+            "InvalidArgumentError: Cast.Wait was not scheduled: no capability handles command Cast.Wait"
+            in words
+        )
 
     def test_not_even_while_it_waits_for_it_to_stop(self) -> None:
         house = House(Leisurely, Player)
@@ -487,17 +409,13 @@ class TestLater:
         assert house.last.how == "killed by SIGKILL"
         assert len(nodes[0]._scheduler) == 0
 
-    def test_a_node_waits_for_it_to_be_quiet(self) -> None:
-        house = House(Relaying, Player)
-
-        async def act(stage: Stage) -> None:
-            seen = told(stage)
-            stage.adapter.can_produce = False
-            await stage.bus.ask(Remind(ms=100))
-            await stage.node.wait_quiet()
-            assert seen == ["later"]
-
-        house.play(act)
+    @housed(Relaying, Player)
+    async def test_a_node_waits_for_it_to_be_quiet(self, stage: Stage) -> None:
+        seen = told(stage)
+        stage.adapter.can_produce = False
+        await stage.bus.ask(Remind(ms=100))
+        await stage.node.wait_quiet()
+        assert seen == ["later"]
 
 
 class Post(Command[str], type="Post.Post"):
@@ -532,45 +450,27 @@ def worker(*, deaf: bool, cap: int | None = None) -> Contract:
 
 @pytest.mark.guarantee("G152")
 class TestWorkers:
-    def test_what_it_was_given_it_owes(self) -> None:
-        house = House(worker(deaf=True))
-
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            names = [client.command("Post.Post") for _ in range(5)]
-            await stage.settle()
-            name = client.command("Post.Post", {"what": "raise"})
-            await stage.settle()
-            for each in (*names, name):
-                client.fault(each, "Sys.ActorCrash")
-            assert (await stage.health("Post")).crashes == 1
-
-        house.play(act)
-
     @pytest.mark.parametrize("cap", [8, 70])
     @pytest.mark.parametrize("is_near", [True, False])
     def test_past_its_cap_it_is_given_no_more_until_deadlines_have_passed(
         self, cap: int, is_near: bool
     ) -> None:
         async def act(stage: Stage) -> None:
-            client = stage.connect()
-            names = [client.command("Post.Post") for _ in range(cap)]
+            names = [stage.command("Post.Post") for _ in range(cap)]
             await stage.settle()
-            more = [client.command("Post.Post") for _ in range(cap)]
+            more = [stage.command("Post.Post") for _ in range(cap)]
             if is_near:
                 # They are not even handed over.
                 house.last.is_mute = True
             await stage.settle()
             for each in more:
-                client.fault(each, "Sys.Overloaded")
+                stage.fault(each, "Sys.Overloaded")
             if is_near:
                 house.last.is_mute = False
             await stage.wait(1010)
             for each in names:
-                client.fault(each, "Sys.Timeout")
-            name = client.command("Post.Post", {"what": "again"})
-            await stage.settle()
-            assert client.reply(name) == "again"
+                stage.fault(each, "Sys.Timeout")
+            assert await stage.reply_to("command", "Post.Post", {"what": "again"}) == "again"
 
         house = House(worker(deaf=True, cap=cap))
         if is_near:
@@ -579,58 +479,42 @@ class TestWorkers:
             play(act, replace(house.source, host_factory=None), hold_timeout=0)
 
 
-@pytest.mark.guarantee("G154")
-@pytest.mark.guarantee("G153")
+@pytest.mark.guarantee("G153", "G154")
 class TestEnds:
-    def test_what_cannot_be_read_ends_it(self) -> None:
-        house = House(Mortal)
+    @housed(Mortal)
+    async def test_what_cannot_be_read_ends_it(self, stage: Stage, house: House) -> None:
+        name = stage.command("Cast.Wait")
+        await stage.settle()
+        house.last.other.send(b"\xc1 this is nothing")
+        await stage.wait(2000)
+        assert "has sent something that cannot be read" in stage.fault(name, "Sys.ActorFault").message
+        assert (await stage.bus.ask(Echo("next"))).text == "next"
 
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            name = client.command("Cast.Wait")
-            await stage.settle()
-            house.last.other.send(b"\xc1 this is nothing")
-            await stage.wait(2000)
-            assert "has sent something that cannot be read" in client.fault(name, "Sys.ActorFault").message
-            assert (await stage.bus.ask(Echo("next"))).text == "next"
+    @housed(Mortal)
+    async def test_one_that_is_silent_and_does_not_go_is_killed(self, stage: Stage, house: House) -> None:
+        name = stage.command("Cast.Wait", {"ms": 10_000})
+        await stage.settle()
+        first = house.last
+        first.other.close()
+        await stage.wait(900)
+        assert not stage.is_answered(name)
+        await stage.wait(200)
+        assert first.how == "killed by SIGKILL"
+        stage.fault(name, "Sys.ActorCrash")
 
-        house.play(act)
-
-    def test_one_that_is_silent_and_does_not_go_is_killed(self) -> None:
-        house = House(Mortal)
-
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            name = client.command("Cast.Wait", {"ms": 10_000})
-            await stage.settle()
-            first = house.last
-            first.other.close()
-            await stage.wait(900)
-            assert not client.is_answered(name)
-            await stage.wait(200)
-            assert first.how == "killed by SIGKILL"
-            client.fault(name, "Sys.ActorCrash")
-
-        house.play(act)
-
-    def test_a_process_that_has_ended_is_over_even_if_its_socket_is_still_open(
-        self, monkeypatch: pytest.MonkeyPatch
+    @housed(Mortal)
+    async def test_a_process_that_has_ended_is_over_even_if_its_socket_is_still_open(
+        self, stage: Stage, house: House, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        house = House(Mortal)
-
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            name = client.command("Cast.Wait", {"ms": 10_000})
-            await stage.settle()
-            first = house.last
-            # A process that it has forked has the socket too.
-            monkeypatch.setattr(first.other, "close", lambda: None)
-            first.kill()
-            await stage.settle()
-            assert "killed by SIGKILL" in client.fault(name, "Sys.ActorCrash").message
-            first.near.hang_up()
-
-        house.play(act)
+        name = stage.command("Cast.Wait", {"ms": 10_000})
+        await stage.settle()
+        first = house.last
+        # A process that it has forked has the socket too.
+        monkeypatch.setattr(first.other, "close", lambda: None)
+        first.kill()
+        await stage.settle()
+        assert "killed by SIGKILL" in stage.fault(name, "Sys.ActorCrash").message
+        first.near.hang_up()
 
     def test_one_that_cannot_be_linked_is_killed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         house = House(Mortal)
@@ -648,29 +532,17 @@ class TestEnds:
         assert house.last.how == "killed by SIGKILL"
         assert house.last.near.sock.fileno() == -1
 
-    def test_one_that_is_killed_while_it_starts_is_started_again(self) -> None:
-        house = House(Starting)
-
-        async def act(stage: Stage) -> None:
-            house.last.kill()
-            await stage.settle()
-            name = stage.connect("c").query("Cast.Echo", {"text": "hello"})
-            house.last.kill()
-            await stage.wait(1000)
-            assert stage.adapter.lines[0].reply(name) == {"text": "hello", "size": 0.0}
-            assert len(house.opened) == 3
-
-        house.play(act)
-
-    def test_a_node_that_stops_while_it_starts_leaves_nothing(self) -> None:
-        house = House(Starting)
-
-        async def act(stage: Stage) -> None:
-            house.last.kill()
-            await stage.settle()
-            assert len(house.opened) == 2
-
-        house.play(act)
+    @housed(Starting)
+    async def test_one_that_is_killed_while_it_starts_is_started_again(
+        self, stage: Stage, house: House
+    ) -> None:
+        house.last.kill()
+        await stage.settle()
+        name = stage.connect("c").query("Cast.Echo", {"text": "hello"})
+        house.last.kill()
+        await stage.wait(1000)
+        assert stage.adapter.lines[0].reply(name) == {"text": "hello", "size": 0.0}
+        assert len(house.opened) == 3
 
     def test_one_that_cannot_be_begun_is_a_boot_that_fails(self) -> None:
         class Nowhere(Nearby):
@@ -731,46 +603,23 @@ class TestEnds:
         with hushed(), asyncio.Runner(loop_factory=house.clock.new_event_loop) as runner:
             runner.run(main())
 
-    def test_whatever_one_says_that_was_given_up_is_not_said(self) -> None:
-        house = House(Mortal)
-
-        async def act(stage: Stage) -> None:
-            seen = told(stage)
-            line = write_frame(
-                Frame(kind="event", type="Cast.Told", data=Raw(b'{"text":"late"}'), metadata=Metadata("1", 0))
-            )
-            end = house.last.other
-            node = end.runtime.node
-            assert node is not None
-            node.emit(line)
-            await stage.settle()
-            assert seen == ["late"]
-            stage.node._router.slots["Cast"]._release_host()
-            end.is_mute = False
-            end.send(end.last_sent)
-            await stage.settle()
-            assert seen == ["late"]
-
-        house.play(act)
-
-    def test_a_late_answer_is_counted_and_no_more(self) -> None:
-        house = House(Mortal)
-
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            name = client.command("Cast.Wait", {"ms": 100}, timeout=50)
-            await stage.wait(200)
-            client.fault(name, "Sys.Timeout")
-            assert (await stage.stats()).late == 1
-
-        house.play(act)
-
-
-class Starting(Mortal):
-    """Takes its time."""
-
-    async def on_start(self) -> None:
-        await asyncio.sleep(0.1)
+    @housed(Mortal)
+    async def test_whatever_one_says_that_was_given_up_is_not_said(self, stage: Stage, house: House) -> None:
+        seen = told(stage)
+        line = write_frame(
+            Frame(kind="event", type="Cast.Told", data=Raw(b'{"text":"late"}'), metadata=Metadata("1", 0))
+        )
+        end = house.last.other
+        node = end.runtime.node
+        assert node is not None
+        node.emit(line)
+        await stage.settle()
+        assert seen == ["late"]
+        stage.node._router.slots["Cast"]._release_host()
+        end.is_mute = False
+        end.send(end.last_sent)
+        await stage.settle()
+        assert seen == ["late"]
 
 
 START = CapabilityStart((), b"", NodeConfig(), frozenset())

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -49,13 +50,12 @@ from tests.bus.failing_capabilities import (
     Mortal,
     Place,
     Post,
-    Remind,
     Slow,
     Tell,
     Unstartable,
     Where,
 )
-from tests.bus.virtual_node import hushed
+from tests.bus.virtual_node import AsyncTest, hushed, with_fixtures_of
 from tests.core.support import guarded
 
 pytestmark = [
@@ -152,6 +152,18 @@ def play(act: Any, *capabilities: Any, patience: int = PATIENCE, **fields: Any) 
     assert children() == set()
 
 
+def played(*capabilities: Any, **fields: Any) -> Callable[[AsyncTest], Callable[..., None]]:
+    """A test that is played: `async def test_it(self, theatre: Theatre)`. Its other parameters are fixtures."""
+
+    def run(test: AsyncTest, **fixtures: Any) -> None:
+        def act(theatre: Theatre) -> Coroutine[Any, Any, None]:
+            return test(theatre=theatre, **fixtures)
+
+        play(act, *capabilities, **fields)
+
+    return lambda test: with_fixtures_of(test, run, given=("theatre",))
+
+
 def children() -> set[int]:
     """The processes that this one has started, and that have not been reaped."""
     found: set[int] = set()
@@ -177,7 +189,6 @@ async def failure(awaited: Any) -> RequestFailedError:
 
 @pytest.mark.guarantee("G153")
 class TestDying:
-    @pytest.mark.slow
     @pytest.mark.timeout(LONG + 30)
     def test_it_is_one_answer_and_nobody_elses_trouble(self, subtests: pytest.Subtests) -> None:
         """One after the other, while somebody else is at a request all the time."""
@@ -217,86 +228,62 @@ class TestDying:
         is_open = asyncio.Event()
         play(act, isolated(Mortal), isolated(Bystander), provide(Door, is_open), Memory, patience=LONG)
 
-    @pytest.mark.slow
-    def test_killed_from_outside_while_it_hangs(self) -> None:
-        async def act(theatre: Theatre) -> None:
-            begun = theatre.begins("hang")
-            hanging = theatre.ask(Hang(is_deaf=True))
-            victim = await begun
+    @played(isolated(Mortal))
+    async def test_killed_while_it_has_nothing_to_do(self, theatre: Theatre) -> None:
+        victim = await theatre.where()
+        with exit_of(victim) as ended:
             os.kill(victim, signal.SIGKILL)
-            assert "killed by SIGKILL" in str(await failure(hanging))
-            assert await theatre.where() != victim
-
-        play(act, isolated(Mortal))
-
-    @pytest.mark.slow
-    def test_killed_while_it_has_nothing_to_do(self) -> None:
-        async def act(theatre: Theatre) -> None:
-            victim = await theatre.where()
-            with exit_of(victim) as ended:
-                os.kill(victim, signal.SIGKILL)
-                ended()
-            # Nobody was answered with an error: it was at nobody's request.
+            ended()
+        # Nobody was answered with an error: it was at nobody's request.
+        health = await theatre.bus.ask(HealthQuery())
+        while health.capabilities["Mortal"].crashes == 0:
             health = await theatre.bus.ask(HealthQuery())
-            while health.capabilities["Mortal"].crashes == 0:
-                health = await theatre.bus.ask(HealthQuery())
-            assert await theatre.where() != victim
-            assert {name for name in theatre.types if name.startswith("Sys.")} == {"Sys.BootComplete"}
+        assert await theatre.where() != victim
+        assert {name for name in theatre.types if name.startswith("Sys.")} == {"Sys.BootComplete"}
 
-        play(act, isolated(Mortal))
-
-    @pytest.mark.slow
-    def test_too_often_and_it_is_out_of_service_until_it_is_reset(self) -> None:
-        async def act(theatre: Theatre) -> None:
-            assert (await failure(theatre.ask(Tell("die")))).type == "Sys.ActorCrash"
-            error = await failure(theatre.ask(Tell("hello")))
-            assert error.type == "Sys.Unhealthy"
-            assert "exit code 5" in str(error)
-            assert children() == set()
-            await theatre.bus.ask(Reset(capability="Function"))
-            said = await theatre.bus.ask(Tell("hello"))
-            (pid,) = children()
-            assert said == f"hello from {pid}"
-
-        play(act, isolated(replace(FUNCTION, restarts=RestartLimits(max_restarts=0))))
+    @played(isolated(replace(FUNCTION, restarts=RestartLimits(max_restarts=0))))
+    async def test_too_often_and_it_is_out_of_service_until_it_is_reset(self, theatre: Theatre) -> None:
+        assert (await failure(theatre.ask(Tell("die")))).type == "Sys.ActorCrash"
+        error = await failure(theatre.ask(Tell("hello")))
+        assert error.type == "Sys.Unhealthy"
+        assert "exit code 5" in str(error)
+        assert children() == set()
+        await theatre.bus.ask(Reset(capability="Function"))
+        said = await theatre.bus.ask(Tell("hello"))
+        (pid,) = children()
+        assert said == f"hello from {pid}"
 
 
-@pytest.mark.guarantee("G154")
-@pytest.mark.guarantee("G153")
+@pytest.mark.guarantee("G153", "G154")
 @pytest.mark.once
 class TestDeadlines:
-    @pytest.mark.guarantee("G154")
-    def test_one_that_is_stuck_for_good_can_be_reset(self) -> None:
+    @played(isolated(Mortal))
+    async def test_one_that_is_stuck_for_good_can_be_reset(self, theatre: Theatre) -> None:
         """In the node's own process nobody could."""
+        begun = theatre.begins("hang")
+        hanging = theatre.ask(Hang(is_deaf=True), timeout=0.05)
+        victim = await begun
+        assert (await failure(hanging)).type == "Sys.Timeout"
+        waiting = theatre.ask(Where())
+        await theatre.bus.ask(Reset(capability="Mortal"))
+        assert (await waiting).pid != victim
 
-        async def act(theatre: Theatre) -> None:
-            begun = theatre.begins("hang")
-            hanging = theatre.ask(Hang(is_deaf=True), timeout=0.05)
-            victim = await begun
-            assert (await failure(hanging)).type == "Sys.Timeout"
-            waiting = theatre.ask(Where())
-            await theatre.bus.ask(Reset(capability="Mortal"))
-            assert (await waiting).pid != victim
-
-        play(act, isolated(Mortal))
-
-    def test_who_waits_too_long_for_one_that_hangs_is_answered_and_never_handled(self) -> None:
-        async def act(theatre: Theatre) -> None:
-            begun = theatre.begins("hang")
-            hanging = theatre.ask(Hang())
-            victim = await begun
-            error = await failure(theatre.ask(Where(), timeout=0.02))
-            assert "Mortal has not started on it" in str(error)
-            os.kill(victim, signal.SIGKILL)
-            await failure(hanging)
-            place: Place = await theatre.bus.ask(Where())
-            assert place.handled == 1
-
-        play(act, isolated(Mortal))
+    @played(isolated(Mortal))
+    async def test_who_waits_too_long_for_one_that_hangs_is_answered_and_never_handled(
+        self, theatre: Theatre
+    ) -> None:
+        begun = theatre.begins("hang")
+        hanging = theatre.ask(Hang())
+        victim = await begun
+        error = await failure(theatre.ask(Where(), timeout=0.02))
+        assert "Mortal has not started on it" in str(error)
+        os.kill(victim, signal.SIGKILL)
+        await failure(hanging)
+        place: Place = await theatre.bus.ask(Where())
+        assert place.handled == 1
 
 
-@pytest.mark.guarantee("G154")
-@pytest.mark.guarantee("G153")
+@pytest.mark.guarantee("G153", "G154")
 @pytest.mark.once
 class TestEnds:
     def test_a_node_that_stops_lets_it_say_goodbye(self) -> None:
@@ -310,16 +297,15 @@ class TestEnds:
         play(act, isolated(Mortal))
         assert seen[-1] == "Mortal.Ended"
 
-    def test_one_that_does_not_stop_is_killed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    @played(isolated(Mortal), drain_timeout=0)
+    async def test_one_that_does_not_stop_is_killed(
+        self, theatre: Theatre, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(host, "STOP_TIMEOUT", 0.05)
-
-        async def act(theatre: Theatre) -> None:
-            begun = theatre.begins("hang")
-            hanging = theatre.ask(Hang(is_deaf=True))
-            await begun
-            hanging.cancel()
-
-        play(act, isolated(Mortal), drain_timeout=0)
+        begun = theatre.begins("hang")
+        hanging = theatre.ask(Hang(is_deaf=True))
+        await begun
+        hanging.cancel()
 
     def test_what_is_under_way_when_the_node_stops_is_answered(self) -> None:
         ends: list[str] = []
@@ -426,76 +412,51 @@ class exit_of:  # noqa: N801  # it reads like a function
         os.close(self._fd)
 
 
-@pytest.mark.guarantee("G153")
-@pytest.mark.guarantee("G152")
+@pytest.mark.guarantee("G152", "G153")
 @pytest.mark.once
 class TestInside:
     """A capability cannot tell where it is."""
 
-    def test_it_asks_others_in_other_processes(self) -> None:
-        async def act(theatre: Theatre) -> None:
-            there = await theatre.where()
-            place: Place = await theatre.bus.ask(Ask())
-            assert place == Place(there, 2)
-            assert len(children()) == 2
+    @played(isolated(Mortal), isolated(Asking))
+    async def test_it_asks_others_in_other_processes(self, theatre: Theatre) -> None:
+        there = await theatre.where()
+        place: Place = await theatre.bus.ask(Ask())
+        assert place == Place(there, 2)
+        assert len(children()) == 2
 
-        play(act, isolated(Mortal), isolated(Asking))
+    @played(isolated(Mortal), isolated(Asking))
+    async def test_who_asks_one_that_dies_is_answered_and_lives_on(self, theatre: Theatre) -> None:
+        begun = theatre.begins("hang")
+        hanging = theatre.ask(Hang())
+        victim = await begun
+        asking = theatre.ask(Ask())
+        os.kill(victim, signal.SIGKILL)
+        await failure(hanging)
+        # It had not begun with what the other has asked: the next one does it.
+        assert (await asking).pid != victim
+        assert (await theatre.bus.ask(HealthQuery())).capabilities["Asking"].crashes == 0
 
-    def test_who_asks_one_that_dies_is_answered_and_lives_on(self) -> None:
-        async def act(theatre: Theatre) -> None:
-            begun = theatre.begins("hang")
-            hanging = theatre.ask(Hang())
-            victim = await begun
-            asking = theatre.ask(Ask())
-            os.kill(victim, signal.SIGKILL)
-            await failure(hanging)
-            # It had not begun with what the other has asked: the next one does it.
-            assert (await asking).pid != victim
-            assert (await theatre.bus.ask(HealthQuery())).capabilities["Asking"].crashes == 0
+    @played(isolated(FUNCTION), isolated(WORKER))
+    async def test_a_function_and_a_worker(self, theatre: Theatre) -> None:
+        assert str(await theatre.bus.ask(Tell("hello"))).startswith("hello from ")
+        assert "not that" in str(await failure(theatre.ask(Tell("no"))))
+        assert "exit code 5" in str(await failure(theatre.ask(Tell("die"))))
+        # It has to be given both before it answers one.
+        assert list(await asyncio.gather(theatre.ask(Post("one")), theatre.ask(Post("two")))) == [
+            "one of 2",
+            "two of 2",
+        ]
+        first, second = theatre.ask(Post("first")), theatre.ask(Post("die"))
+        for lost in (first, second):
+            # What a Worker was given, it owes.
+            assert "exit code 6" in str(await failure(lost))
+        assert str(await theatre.bus.ask(Tell("again"))).startswith("again from ")
 
-        play(act, isolated(Mortal), isolated(Asking))
-
-    @pytest.mark.guarantee("G153")
-    def test_what_it_has_scheduled_outlives_it(self) -> None:
-        async def act(theatre: Theatre) -> None:
-            begun = theatre.begins("reminded")
-            error = await failure(theatre.ask(Remind(delay_ms=30, dies=True)))
-            assert "before it was sent" in str(error)
-            dead = await begun
-            assert dead not in children()
-            # And if it lives, it is sent once, by itself.
-            begun = theatre.begins("reminded")
-            await theatre.bus.ask(Remind(delay_ms=1))
-            assert await begun in children()
-            assert len(theatre.begun) == 2
-
-        play(act, isolated(Asking))
-
-    def test_a_function_and_a_worker(self) -> None:
-        async def act(theatre: Theatre) -> None:
-            assert str(await theatre.bus.ask(Tell("hello"))).startswith("hello from ")
-            assert "not that" in str(await failure(theatre.ask(Tell("no"))))
-            assert "exit code 5" in str(await failure(theatre.ask(Tell("die"))))
-            # It has to be given both before it answers one.
-            assert list(await asyncio.gather(theatre.ask(Post("one")), theatre.ask(Post("two")))) == [
-                "one of 2",
-                "two of 2",
-            ]
-            first, second = theatre.ask(Post("first")), theatre.ask(Post("die"))
-            for lost in (first, second):
-                # What a Worker was given, it owes.
-                assert "exit code 6" in str(await failure(lost))
-            assert str(await theatre.bus.ask(Tell("again"))).startswith("again from ")
-
-        play(act, isolated(FUNCTION), isolated(WORKER))
-
-    def test_a_large_message_comes_and_goes(self) -> None:
-        async def act(theatre: Theatre) -> None:
-            text = "é" * (3 << 20)
-            await theatre.bus.ask(Set(key="k", value=text))
-            assert (await theatre.bus.ask(Get(key="k"))).value == text
-
-        play(act, isolated(Memory))
+    @played(isolated(Memory))
+    async def test_a_large_message_comes_and_goes(self, theatre: Theatre) -> None:
+        text = "é" * (3 << 20)
+        await theatre.bus.ask(Set(key="k", value=text))
+        assert (await theatre.bus.ask(Get(key="k"))).value == text
 
 
 @pytest.mark.guarantee("G152")
@@ -612,31 +573,28 @@ class Painter(Capability):
 
 
 @pytest.mark.once
-def test_chaos() -> None:
+@played(isolated(Mortal), isolated(Asking))
+async def test_chaos(theatre: Theatre) -> None:
     """Kill it again and again while it is asked: each request has one answer, and the books balance."""
     seed = Random(7)
+    ends: Counter[str] = Counter()
 
-    async def act(theatre: Theatre) -> None:
-        ends: Counter[str] = Counter()
+    async def ask(number: int) -> None:
+        try:
+            await (theatre.bus.ask(Ask()) if number % 3 == 0 else theatre.bus.ask(Where()))
+            ends["reply"] += 1
+        except RequestFailedError as error:
+            ends[error.type] += 1
 
-        async def ask(number: int) -> None:
-            try:
-                await (theatre.bus.ask(Ask()) if number % 3 == 0 else theatre.bus.ask(Where()))
-                ends["reply"] += 1
-            except RequestFailedError as error:
-                ends[error.type] += 1
-
-        total = 0
-        for _ in range(6):
-            victim = await theatre.where()
-            asking = [asyncio.ensure_future(ask(number)) for number in range(150)]
-            total += len(asking)
-            await asyncio.wait(asking[: seed.randrange(1, 100)], timeout=PATIENCE)
-            os.kill(victim, signal.SIGKILL)
-            await asyncio.gather(*asking)
-        assert ends.total() == total
-        # A death costs one request at most, and one that has asked for it in turn.
-        assert ends["reply"] >= total - 12
-        assert set(ends) <= {"reply", "Sys.ActorCrash", "Sys.Refused"}
-
-    play(act, isolated(Mortal), isolated(Asking))
+    total = 0
+    for _ in range(6):
+        victim = await theatre.where()
+        asking = [asyncio.ensure_future(ask(number)) for number in range(150)]
+        total += len(asking)
+        await asyncio.wait(asking[: seed.randrange(1, 100)], timeout=PATIENCE)
+        os.kill(victim, signal.SIGKILL)
+        await asyncio.gather(*asking)
+    assert ends.total() == total
+    # A death costs one request at most, and one that has asked for it in turn.
+    assert ends["reply"] >= total - 12
+    assert set(ends) <= {"reply", "Sys.ActorCrash", "Sys.Refused"}

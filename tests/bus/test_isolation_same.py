@@ -35,18 +35,8 @@ from tests.bus.virtual_node import Source
 pytestmark = pytest.mark.spec("C27")
 
 MODULES = (
-    test_cycles,
-    test_deadlines,
-    test_hosting,
-    test_isolation,
-    test_lineage,
-    test_outbound,
-    test_overload,
-    test_rare,
-    test_restarts,
-    test_routing,
-    test_timers,
-    test_watching,
+    *(test_cycles, test_deadlines, test_hosting, test_isolation, test_lineage, test_outbound),
+    *(test_overload, test_rare, test_restarts, test_routing, test_timers, test_watching),
 )
 
 # A fixture of those tests.

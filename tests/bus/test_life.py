@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from typing import Any, TypeAlias
 
 import pytest
 
 from bandstand.bus import Capability, Contract, Ingress, Node, NodeConfig, RestartLimits
 from bandstand.bus.memory import Changed, Memory
-from bandstand.errors import BootError, InvalidArgumentError, LoopClosedError
+from bandstand.errors import BootError, LoopClosedError, RequestFailedError
 from bandstand.testing import VirtualClock, leaks_of
 from tests.bus.capabilities import Echo, Echoed, Player, Told, Wait
 from tests.bus.virtual_node import ScriptedAdapter, hushed
@@ -135,10 +136,7 @@ class TestBoot:
         if phase in {"ADAPT", "READY"}:
             assert (diary, adapter.life) == (["start", "stop"], ["start", "stop", "close"])
 
-    def test_nobody_is_let_in_before_it_is_ready(self) -> None:
-        clock = VirtualClock()
-        answered: list[bool] = []
-
+    async def test_nobody_is_let_in_before_it_is_ready(self, bandstand_clock: VirtualClock) -> None:
         class Early(ScriptedAdapter):
             async def start(self, ingress: Ingress) -> None:
                 await super().start(ingress)
@@ -146,39 +144,15 @@ class TestBoot:
                 await asyncio.sleep(0.1)
 
         adapter = Early()
+        answered: list[bool] = []
 
         def ready(_node: Node) -> None:
             answered.append(adapter.lines[0].is_answered("early"))
 
-        async def main() -> None:
-            async with Node(adapters=[adapter], clock=clock, on_ready=ready):
-                await asyncio.sleep(0.001)
-                adapter.lines[0].reply("early")
-
-        clock.run(main())
+        async with Node(adapters=[adapter], clock=bandstand_clock, on_ready=ready):
+            await asyncio.sleep(0.001)
+            adapter.lines[0].reply("early")
         assert answered == [False]
-
-    def test_it_tells_what_has_started(self) -> None:
-        clock = VirtualClock()
-        adapter = ScriptedAdapter()
-
-        async def main() -> None:
-            node = Node([Memory], adapters=[adapter], clock=clock)
-            with pytest.raises(InvalidArgumentError, match="has not started"):
-                _ = node.summary
-            async with node:
-                assert [each.id for each in node.summary.capabilities] == [
-                    "Memory",
-                    "Syscall",
-                    "Timer",
-                    "Dead",
-                ]
-                assert node.summary.adapters == ["scripted"]
-                assert node.boot_message.type == "Sys.BootComplete"
-                await asyncio.sleep(0.001)
-                assert "Sys.BootComplete" in [frame.type for frame in node.recent()]
-
-        clock.run(main())
 
     def test_the_bus_of_a_node_that_has_not_started_refuses_to_emit(self) -> None:
         with pytest.raises(LoopClosedError, match="has not started"):
@@ -188,182 +162,122 @@ class TestBoot:
 @pytest.mark.spec("C5", "C4")
 @pytest.mark.guarantee("G87")
 class TestStopping:
-    def run(
-        self,
-        act: Callable[[Node, ScriptedAdapter], Any],
-        after: Callable[[ScriptedAdapter], Any],
-        **fields: Any,
-    ) -> None:
-        clock, adapter = VirtualClock(), ScriptedAdapter()
-        node = Node([Careful], adapters=[adapter], clock=clock, config=NodeConfig(health_period=0, **fields))
+    @pytest.fixture
+    def stopped(
+        self, bandstand_clock: VirtualClock
+    ) -> Callable[..., AbstractAsyncContextManager[StoppedNode]]:
+        """Make a node that runs for a moment after the block, and then stops in good order."""
 
-        async def main() -> None:
-            async with node:
-                act(node, adapter)
-                await asyncio.sleep(0.001)
-            after(adapter)
+        @asynccontextmanager
+        async def make(
+            capability: type[Capability] = Careful, *, hush: bool = True, **fields: Any
+        ) -> AsyncGenerator[StoppedNode]:
+            adapter, config = ScriptedAdapter(), NodeConfig(health_period=0, **fields)
+            node = Node([capability], adapters=[adapter], clock=bandstand_clock, config=config)
+            with hushed() if hush else nullcontext():
+                async with node:
+                    yield node, adapter
+                    await asyncio.sleep(0.001)
+            assert leaks_of(node.loop) == []
+            assert adapter.life == ["start", "stop", "close"]
+            expected = ["start", "stop"] if capability is Careful else []
+            assert expected == DIARY
 
-        with hushed():
-            clock.run(main())
-        assert leaks_of(node.loop) == []
-        assert adapter.life == ["start", "stop", "close"]
-        assert DIARY == ["start", "stop"]
+        return make
 
-    def test_what_is_under_way_is_finished(self) -> None:
-        self.run(
-            lambda _node, adapter: adapter.connect().command("Cast.Wait", {"ms": 1000}, name="q"),
-            lambda adapter: adapter.lines[0].reply("q"),
-        )
-
-    def test_what_takes_too_long_is_answered(self) -> None:
-        def act(_node: Node, adapter: ScriptedAdapter) -> None:
+    async def test_what_takes_too_long_is_answered(self, stopped: Stopped) -> None:
+        async with stopped(drain_timeout=0.2) as (_, adapter):
             line = adapter.connect()
             line.command("Cast.Wait", {"ms": 10**7}, name="at hand")
             line.query("Cast.Echo", name="waiting")
+        for name in ("at hand", "waiting"):
+            assert line.fault(name, "Sys.ShuttingDown").retryable
 
-        def after(adapter: ScriptedAdapter) -> None:
-            for name in ("at hand", "waiting"):
-                assert adapter.lines[0].fault(name, "Sys.ShuttingDown").retryable
-
-        self.run(act, after, drain_timeout=0.2)
-
-    def test_what_comes_meanwhile_is_turned_away(self) -> None:
-        def act(_node: Node, adapter: ScriptedAdapter) -> None:
+    async def test_what_comes_meanwhile_is_turned_away(self, stopped: Stopped) -> None:
+        async with stopped() as (_, adapter):
             line = adapter.connect()
             line.command("Cast.Wait", {"ms": 100}, name="q")
             asyncio.get_running_loop().call_later(0.05, lambda: line.query("Syscall.Ping", name="late"))
+        line.reply("q")
+        line.fault("late", "Sys.ShuttingDown")
+        assert sorted(map(str, line.settled)) == ["late", "q"]
 
-        def after(adapter: ScriptedAdapter) -> None:
-            adapter.lines[0].reply("q")
-            adapter.lines[0].fault("late", "Sys.ShuttingDown")
-            assert sorted(map(str, adapter.lines[0].settled)) == ["late", "q"]
+    async def test_who_was_made_to_wait_for_credit_is_turned_away_when_there_is_some(
+        self, stopped: Stopped
+    ) -> None:
+        async with stopped(max_in_flight=1) as (_, adapter):
+            first, second = adapter.connect(), adapter.connect()
+            first.command("Cast.Wait", {"ms": 100}, name="q")
+            second.query("Cast.Echo", name="held back")
+        first.reply("q")
+        second.fault("held back", "Sys.ShuttingDown")
 
-        self.run(act, after)
-
-    def test_who_was_made_to_wait_for_credit_is_turned_away_when_there_is_some(self) -> None:
-        def act(_node: Node, adapter: ScriptedAdapter) -> None:
-            adapter.connect().command("Cast.Wait", {"ms": 100}, name="q")
-            adapter.connect().query("Cast.Echo", name="held back")
-
-        def after(adapter: ScriptedAdapter) -> None:
-            adapter.lines[0].reply("q")
-            adapter.lines[1].fault("held back", "Sys.ShuttingDown")
-
-        self.run(act, after, max_in_flight=1)
-
-    def test_who_comes_meanwhile_and_finds_no_credit_does_not_make_it_longer(self) -> None:
-        times: list[float] = []
-
-        def act(_node: Node, adapter: ScriptedAdapter) -> None:
-            times.append(asyncio.get_running_loop().time())
+    async def test_who_comes_meanwhile_and_finds_no_credit_does_not_make_it_longer(
+        self, stopped: Stopped
+    ) -> None:
+        running = asyncio.get_running_loop()
+        async with stopped(max_in_flight=1, drain_timeout=60) as (_, adapter):
+            start = running.time()
             line, late = adapter.connect(), adapter.connect()
             line.command("Cast.Wait", {"ms": 100}, name="q")
-            asyncio.get_running_loop().call_later(0.05, lambda: late.event("Cast.Told", {"text": "late"}))
+            running.call_later(0.05, lambda: late.event("Cast.Told", {"text": "late"}))
+        line.reply("q")
+        assert running.time() - start < 1
 
-        def after(adapter: ScriptedAdapter) -> None:
-            adapter.lines[0].reply("q")
-            times.append(asyncio.get_running_loop().time())
-
-        self.run(act, after, max_in_flight=1, drain_timeout=60)
-        assert times[1] - times[0] < 1
-
-    def test_what_waits_for_a_restart_is_answered(self) -> None:
-        def act(_node: Node, adapter: ScriptedAdapter) -> None:
+    async def test_what_waits_for_a_restart_is_answered(self, stopped: Stopped) -> None:
+        async with stopped(Player, drain_timeout=0.1) as (_, adapter):
             line = adapter.connect()
             line.command("Cast.Do", {"what": "raise"}, name="crash")
             asyncio.get_running_loop().call_soon(lambda: line.query("Cast.Echo", name="q"))
+        line.fault("crash", "Sys.ActorCrash")
+        line.fault("q", "Sys.ShuttingDown")
 
-        clock, adapter = VirtualClock(), ScriptedAdapter()
-        node = Node([Player], adapters=[adapter], clock=clock, config=NodeConfig(drain_timeout=0.1))
-
-        async def main() -> None:
-            async with node:
-                act(node, adapter)
-                await asyncio.sleep(0.01)
-
-        with hushed():
-            clock.run(main())
-        adapter.lines[0].fault("crash", "Sys.ActorCrash")
-        adapter.lines[0].fault("q", "Sys.ShuttingDown")
-        assert leaks_of(node.loop) == []
-
-    def test_who_has_not_stopped_in_time_is_named(
-        self, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    async def test_who_has_not_stopped_in_time_is_named(
+        self, stopped: Stopped, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("bandstand.bus.capability_set.STOP_TIMEOUT_S", 0.01)
-        clock = VirtualClock()
-        node = Node([Lingering], clock=clock, config=NodeConfig(health_period=0))
-
-        async def main() -> None:
-            async with node:
-                pass
-
-        clock.run(main())
+        async with stopped(Lingering, hush=False):
+            pass
         assert "capabilities did not stop in time: Lingering" in caplog.text
-        assert leaks_of(node.loop) == []
 
-    def test_a_node_that_is_cancelled_while_it_drains_stops_completely(
+    async def test_a_node_that_is_cancelled_while_it_drains_stops_completely(
         self, bandstand_clock: VirtualClock
     ) -> None:
         adapter = ScriptedAdapter()
         node = Node([Player], adapters=[adapter], clock=bandstand_clock)
-
-        async def main() -> None:
+        with pytest.raises(TimeoutError):  # noqa: PT012  # it is raised where the node stops
             async with asyncio.timeout(1), node:
                 adapter.connect().command("Cast.Wait", {"ms": 10**8})
                 await asyncio.sleep(0.01)
-
-        with pytest.raises(TimeoutError):
-            bandstand_clock.run(main())
         assert adapter.life == ["start", "stop", "close"]
         assert leaks_of(node.loop) == []
 
-    def test_who_asks_inside_is_answered_as_well(self) -> None:
-        found: list[Any] = []
+    async def test_who_asks_inside_is_answered_as_well(self, stopped: Stopped) -> None:
+        async with stopped(drain_timeout=0.1) as (node, _):
+            bus: Any = node.bus
+            asking = asyncio.ensure_future(bus.ask(Wait(10**7)))
+        with pytest.raises(RequestFailedError, match=r"Sys\.ShuttingDown"):
+            await asking
 
-        def act(node: Node, _adapter: ScriptedAdapter) -> None:
-            async def ask() -> None:
-                try:
-                    await node.bus.ask(Wait(10**7))
-                except Exception as error:  # noqa: BLE001 -- to be looked at
-                    found.append(error)
+    async def test_a_node_that_has_nothing_more_to_do_is_quiet(
+        self, stopped: Stopped, bandstand_clock: VirtualClock
+    ) -> None:
+        async with stopped() as (node, adapter):
+            line = adapter.connect()
+            line.command("Cast.Wait", {"ms": 1000}, name="q")
+            inner = {"kind": "query", "type": "Cast.Echo", "metadata": {"id": "in", "timestamp": 0}}
+            line.command("Timer.Schedule", {"delay": 3000, "message": inner})
+            start = bandstand_clock.now_ns()
+            quiet = asyncio.ensure_future(node.wait_quiet())
+            await asyncio.sleep(10)
+            # The adapter could still bring something.
+            assert not quiet.done()
+            adapter.can_produce = False
+            await quiet
+            line.reply("q")
+            line.reply("in")
+            assert 10 <= (bandstand_clock.now_ns() - start) / 1e9 < 10.1
 
-            found.append(asyncio.get_running_loop().create_task(ask()))
 
-        self.run(act, lambda _adapter: None, drain_timeout=0.1)
-        assert found[1].type == "Sys.ShuttingDown"
-
-    @pytest.mark.spec("C4")
-    def test_a_node_that_has_nothing_more_to_do_is_quiet(self) -> None:
-        clock, adapter = VirtualClock(), ScriptedAdapter()
-
-        async def main() -> None:
-            async with Node(
-                [Player], adapters=[adapter], clock=clock, config=NodeConfig(health_period=0)
-            ) as node:
-                line = adapter.connect()
-                line.command("Cast.Wait", {"ms": 1000}, name="q")
-                line.command(
-                    "Timer.Schedule",
-                    {
-                        "delay": 3000,
-                        "message": {
-                            "kind": "query",
-                            "type": "Cast.Echo",
-                            "data": {},
-                            "metadata": {"id": "in", "timestamp": 0},
-                        },
-                    },
-                )
-                start = clock.now_ns()
-                quiet = asyncio.ensure_future(node.wait_quiet())
-                await asyncio.sleep(10)
-                # The adapter could still bring something.
-                assert not quiet.done()
-                adapter.can_produce = False
-                await quiet
-                line.reply("q")
-                line.reply("in")
-                assert 10 <= (clock.now_ns() - start) / 1e9 < 10.1
-
-        clock.run(main())
+StoppedNode: TypeAlias = tuple[Node, ScriptedAdapter]
+Stopped: TypeAlias = Callable[..., AbstractAsyncContextManager[StoppedNode]]

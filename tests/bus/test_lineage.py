@@ -9,7 +9,7 @@ import pytest
 
 from bandstand.bus import BufferedWorker, Capability, Command, Contract, Frame, Message, provide
 from tests.bus.capabilities import Do, Echo, Player, Told, watch
-from tests.bus.virtual_node import Stage, play, staged
+from tests.bus.virtual_node import Stage, Stages, play, staged
 
 pytestmark = [pytest.mark.spec("C11"), pytest.mark.guarantee("G76")]
 
@@ -112,9 +112,8 @@ class TestConsequences:
 
     @staged(Plain)
     async def test_what_a_plain_handler_leaves_to_a_task_follows_from_nothing(self, stage: Stage) -> None:
-        client = stage.connect()
         seen = watch(stage, "Cast.Told")
-        client.command("Lead.Go", {"way": "task"}, correlation="work")
+        stage.command("Lead.Go", {"way": "task"}, correlation="work")
         await stage.wait(100)
         (told,) = seen
         assert (told.metadata.causation, told.metadata.correlation) == (None, None)
@@ -125,13 +124,12 @@ class TestConsequences:
 
     def check(self, way: str, leader: object) -> None:
         async def act(stage: Stage) -> None:
-            client = stage.connect()
             seen = watch(stage)
-            asked = client.command("Lead.Go", {"way": way}, correlation="work")
+            asked = stage.command("Lead.Go", {"way": way}, correlation="work")
             # Another one in the meantime changes nothing.
-            client.query("Cast.Echo", correlation="other")
+            stage.query("Cast.Echo", correlation="other")
             await stage.wait(100)
-            client.reply(asked)
+            stage.reply(asked)
             found = [frame for frame in consequences(seen) if frame.metadata.correlation != "other"]
             followed = [frame for frame in found if frame.metadata.causation == asked]
             assert followed
@@ -141,9 +139,8 @@ class TestConsequences:
 
     @staged(Player, Leader)
     async def test_it_goes_on_from_one_to_the_next(self, stage: Stage) -> None:
-        client = stage.connect()
         seen = watch(stage)
-        asked = client.command("Lead.Go", {"way": "send"}, correlation="work")
+        asked = stage.command("Lead.Go", {"way": "send"}, correlation="work")
         await stage.settle()
         (sent,) = [frame for frame in seen if frame.type == "Cast.Do" and frame.kind == "command"]
         (event,) = [frame for frame in seen if frame.type == "Cast.Told"]
@@ -196,22 +193,21 @@ POSTED = Contract(
 
 class TestEvents:
     @pytest.mark.parametrize("chain", [Chain, CHAIN, POSTED], ids=["class", "function", "worker"])
-    def test_what_is_said_over_an_event_follows_from_it(self, chain: type[Capability] | Contract) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            seen = watch(stage)
-            said = client.event("Cast.Told", {"text": "x"}, correlation="work")
-            await stage.wait(1)
-            sent = next(frame for frame in seen if frame.kind == "command")
-            assert (sent.metadata.causation, sent.metadata.correlation) == (said, "work")
-
+    async def test_what_is_said_over_an_event_follows_from_it(
+        self, stages: Stages, chain: type[Capability] | Contract
+    ) -> None:
         class Quiet(Capability):
             """Does it without a word."""
 
             def do(self, msg: Do) -> None:
                 pass
 
-        play(act, Quiet, chain)
+        async with stages(Quiet, chain) as stage:
+            seen = watch(stage)
+            said = stage.event("Cast.Told", {"text": "x"}, correlation="work")
+            await stage.wait(1)
+            sent = next(frame for frame in seen if frame.kind == "command")
+            assert (sent.metadata.causation, sent.metadata.correlation) == (said, "work")
 
 
 class Asking(Capability):
@@ -228,14 +224,9 @@ class Asking(Capability):
 
 
 @staged(Asking)
-async def _knows(_self: object, stage: Stage) -> None:
-    client = stage.connect()
-    client.command("Syscall.Subscribe", {"types": ["*"]})
-    asked = client.command("Lead.Go", {"way": ""}, correlation="work")
+async def test_a_handler_can_see_what_is_at_hand(stage: Stage) -> None:
+    stage.command("Syscall.Subscribe", {"types": ["*"]})
+    asked = stage.command("Lead.Go", {"way": ""}, correlation="work")
     await stage.wait(50)
-    assert client.events("Cast.Told") == [{"text": f"{asked} work"}]
+    assert stage.events("Cast.Told") == [{"text": f"{asked} work"}]
     assert stage.node.bus.message is None
-
-
-def test_a_handler_can_see_what_is_at_hand() -> None:
-    _knows(None)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bandstand.bus import provide
 from bandstand.bus.memory import Delete, Get, List, Memory, Set
 from bandstand.errors import RequestFailedError
-from tests.bus.virtual_node import Stage, play, staged
+from tests.bus.virtual_node import Stage, staged
 
 pytestmark = pytest.mark.spec("C12")
 
@@ -30,64 +30,43 @@ class TestValues:
         )
     )
     @settings(max_examples=15)
-    def test_what_was_set_is_what_is_got(self, values: dict[str, Any]) -> None:
-        async def act(stage: Stage) -> None:
-            for key, value in values.items():
-                await stage.bus.ask(Set(key, value))
-            for key, value in values.items():
-                got = await stage.bus.ask(Get(key))
-                assert (got.value, got.found) == (value, True)
-            assert (await stage.bus.ask(List())).keys == sorted(values)
-            for key in values:
-                assert (await stage.bus.ask(Delete(key))).deleted
-                assert not (await stage.bus.ask(Get(key))).found
-
-        play(act, Memory)
-
     @staged(Memory)
-    async def test_the_wire_says_no_more_than_it_must(self, stage: Stage) -> None:
-        client = stage.connect()
-        set_, get = (
-            client.command("Memory.Set", {"key": "a", "value": 1}),
-            client.query("Memory.Get", {"key": "a"}),
-        )
-        missing = client.query("Memory.Get", {"key": "b"})
-        await stage.settle()
-        assert client.reply(set_) == {}
-        assert client.reply(get) == {"value": 1}
-        assert client.reply(missing) == {"value": None, "found": False}
+    async def test_what_was_set_is_what_is_got(self, stage: Stage, values: dict[str, Any]) -> None:
+        for key, value in values.items():
+            await stage.bus.ask(Set(key, value))
+        for key, value in values.items():
+            got = await stage.bus.ask(Get(key))
+            assert (got.value, got.found) == (value, True)
+        assert (await stage.bus.ask(List())).keys == sorted(values)
+        for key in values:
+            assert (await stage.bus.ask(Delete(key))).deleted
+            assert not (await stage.bus.ask(Get(key))).found
 
     @staged(Memory)
     async def test_a_change_is_told(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Syscall.Subscribe", {"types": ["Memory.Changed"]})
-        client.command("Memory.Set", {"key": "a", "value": [1]})
-        client.command("Memory.Delete", {"key": "a"})
-        client.command("Memory.Delete", {"key": "a"})
+        stage.command("Syscall.Subscribe", {"types": ["Memory.Changed"]})
+        stage.command("Memory.Set", {"key": "a", "value": [1]})
+        stage.command("Memory.Delete", {"key": "a"})
+        stage.command("Memory.Delete", {"key": "a"})
         await stage.settle()
-        assert client.events() == [{"key": "a", "value": [1]}, {"key": "a", "deleted": True}]
+        assert stage.events() == [{"key": "a", "value": [1]}, {"key": "a", "deleted": True}]
 
     @pytest.mark.parametrize("key", ["", "x" * 1001])
-    def test_a_key_that_is_none_is_refused(self, key: str) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = client.command("Memory.Set", {"key": key, "value": 1})
-            await stage.settle()
-            assert client.fault(asked, "Sys.SchemaError").path == "$.data.key"
+    @staged(Memory)
+    async def test_a_key_that_is_none_is_refused(self, stage: Stage, key: str) -> None:
+        assert (
+            await stage.fault_of("Sys.SchemaError", "command", "Memory.Set", {"key": key, "value": 1})
+        ).path == "$.data.key"
 
-        play(act, Memory)
-
-    def test_there_is_an_end_to_it(self) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.bus.ask(Set("a", 1))
-            await stage.bus.ask(Set("b", 1))
-            with pytest.raises(RequestFailedError, match="the store has 2 keys"):
-                await stage.bus.ask(Set("c", 1))
-            await stage.bus.ask(Set("b", 2))
-            await stage.bus.ask(Delete("a"))
+    @staged(provide(Memory, max_keys=2))
+    async def test_there_is_an_end_to_it(self, stage: Stage) -> None:
+        await stage.bus.ask(Set("a", 1))
+        await stage.bus.ask(Set("b", 1))
+        with pytest.raises(RequestFailedError, match="the store has 2 keys"):
             await stage.bus.ask(Set("c", 1))
-
-        play(act, provide(Memory, max_keys=2))
+        await stage.bus.ask(Set("b", 2))
+        await stage.bus.ask(Delete("a"))
+        await stage.bus.ask(Set("c", 1))
 
 
 @given(
@@ -96,18 +75,18 @@ class TestValues:
     limit=st.integers(1, 5),
 )
 @settings(max_examples=15)
-def test_a_list_can_be_gone_through_in_parts(keys: set[str], prefix: str, limit: int) -> None:
-    async def act(stage: Stage) -> None:
-        for key in keys:
-            await stage.bus.ask(Set(key, 1))
-        found: list[str] = []
-        after, more = "", True
-        while more:
-            part = await stage.bus.ask(List(prefix=prefix, after=after, limit=limit))
-            assert len(part.keys) <= limit
-            found += part.keys
-            more = part.more
-            after = found[-1] if found else ""
-        assert found == sorted(key for key in keys if key.startswith(prefix))
-
-    play(act, Memory)
+@staged(Memory)
+async def test_a_list_can_be_gone_through_in_parts(
+    stage: Stage, keys: set[str], prefix: str, limit: int
+) -> None:
+    for key in keys:
+        await stage.bus.ask(Set(key, 1))
+    found: list[str] = []
+    after, more = "", True
+    while more:
+        part = await stage.bus.ask(List(prefix=prefix, after=after, limit=limit))
+        assert len(part.keys) <= limit
+        found += part.keys
+        more = part.more
+        after = found[-1] if found else ""
+    assert found == sorted(key for key in keys if key.startswith(prefix))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,9 +10,6 @@ from msgspec import Raw
 from bandstand.bus.frame import Frame, Metadata
 from bandstand.bus.message_log import MemoryLog
 from bandstand.errors import InvalidArgumentError
-
-if TYPE_CHECKING:
-    from bandstand.bus.protocols import Log
 
 pytestmark = [pytest.mark.spec("C26")]
 
@@ -25,7 +20,7 @@ def frame(number: int, size: int = 2) -> Frame:
     return Frame(kind="event", type="A.B", data=Raw(data), metadata=Metadata(str(number), 1))
 
 
-def ids(log: Log, limit: int = 1_000_000) -> list[int]:
+def ids(log: MemoryLog, limit: int = 1_000_000) -> list[int]:
     return [int(kept.metadata.id) for kept in log.recent(limit)]
 
 
@@ -37,32 +32,6 @@ def filled(sizes: list[int], **bounds: int) -> MemoryLog:
 
 
 class TestWhatIsKept:
-    def test_an_empty_one_holds_nothing(self) -> None:
-        log = MemoryLog()
-        assert (len(log), log.held_bytes, log.skipped, list(log.recent(5))) == (0, 0, 0, [])
-
-    def test_the_last_ones_the_oldest_first(self) -> None:
-        assert ids(filled([2] * 10, messages=4)) == [6, 7, 8, 9]
-
-    def test_the_oldest_go_until_the_newest_fits(self) -> None:
-        assert ids(filled([40, 30, 30, 60], bytes=100)) == [2, 3]
-
-    def test_exactly_full_is_not_too_full(self) -> None:
-        log = filled([40, 30, 30], bytes=100, messages=3)
-        assert ids(log) == [0, 1, 2]
-        assert log.held_bytes == 100
-
-    def test_one_that_is_larger_than_the_whole_is_not_kept_but_counted(self) -> None:
-        log = filled([40, 101, 40], bytes=100)
-        assert ids(log) == [0, 2], "and it takes nobody's place"
-        assert log.skipped == 1
-
-    def test_they_are_the_very_frames(self) -> None:
-        """Nothing is copied: a frame cannot be changed."""
-        log, kept = MemoryLog(), frame(1)
-        log.append(kept)
-        assert log.recent(1)[0] is kept
-
     @given(
         sizes=st.lists(st.integers(1, 60), max_size=60),
         messages=st.integers(1, 12),
@@ -91,11 +60,13 @@ class TestReading:
     def test_at_most_so_many_and_the_last_of_them(self, limit: int, expected: list[int]) -> None:
         assert ids(filled([2] * 5), limit) == expected
 
-    def test_what_was_read_does_not_change_afterwards(self) -> None:
-        log = filled([2] * 3, messages=3)
+    def test_what_was_read_does_not_change_afterwards_and_nothing_is_copied(self) -> None:
+        """A frame cannot be changed."""
+        log, kept = filled([2] * 3, messages=3), frame(9)
         read = log.recent(3)
-        log.append(frame(9))
-        assert [kept.metadata.id for kept in read] == ["0", "1", "2"]
+        log.append(kept)
+        assert [each.metadata.id for each in read] == ["0", "1", "2"]
+        assert log.recent(1)[0] is kept
 
     def test_after_the_end_it_can_still_be_read(self) -> None:
         log = filled([2] * 3)
@@ -113,8 +84,3 @@ class TestItsBounds:
         (name,) = bounds
         with pytest.raises(InvalidArgumentError, match=f"MemoryLog: {name} is"):
             MemoryLog(**bounds)
-
-    def test_it_is_a_log(self) -> None:
-        log: Log = MemoryLog(messages=1, bytes=10)
-        log.append(frame(1))
-        assert len(log.recent(5)) == 1

@@ -44,10 +44,6 @@ class TestSchema:
         check(payload.schema, payload.example)
         payload.read(json.dumps(payload.example).encode())
 
-    def test_a_model_inside_brings_its_definitions_along(self) -> None:
-        defs = of(Cart).schema["$defs"]
-        assert {"Order", "Order.Item", "Order.Size", "Item"} <= set(defs)
-
     def test_an_alias_is_the_name_and_an_example_the_example(self) -> None:
         payload = of(Order)
         assert payload.schema["required"] == ["orderNumber", "items"]
@@ -84,9 +80,6 @@ class TestReading:
         assert problem in str(caught.value)
         assert "\n" not in str(caught.value)
 
-    def test_a_whole_number_is_an_integer_however_it_is_written(self) -> None:
-        assert of(Box[int]).read(b'{"content": 2.0}') == Box[int](content=2)
-
 
 @pytest.mark.spec("C14")
 class TestWriting:
@@ -109,10 +102,6 @@ class TestWriting:
     def test_what_json_has_no_number_for_is_not_written(self) -> None:
         with pytest.raises(ContractViolationError, match=r"not a finite number, at \$\.data\.content"):
             of(Box[float | None]).write(Box[float | None](content=math.nan))
-
-    def test_another_model_is_not_written(self) -> None:
-        with pytest.raises(ContractViolationError, match="Field required"):
-            of(Item).write(Even(number=2))
 
 
 @pytest.mark.slow

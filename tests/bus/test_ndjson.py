@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import Any
 
@@ -20,9 +19,8 @@ from bandstand.bus.protocols import Line
 from bandstand.bus.wire import LINES_PER_BATCH
 from bandstand.errors import InvalidArgumentError
 from tests.bus.adapters import Desk, request
-from tests.core.support import HostFactory
 
-pytestmark = pytest.mark.spec("C17")
+pytestmark = [pytest.mark.spec("C17"), pytest.mark.usefixtures("lane_loop")]
 
 
 class Wire(asyncio.Transport):
@@ -72,8 +70,10 @@ class Wire(asyncio.Transport):
 class Booth:
     """A line, its transport and its desk."""
 
-    def __init__(self, *, closes_at_eof: bool = True, may_open: bool = True, **limits: Any) -> None:
-        self.desk = Desk()
+    def __init__(
+        self, desk: Desk | None = None, *, closes_at_eof: bool = True, may_open: bool = True, **limits: Any
+    ) -> None:
+        self.desk = desk or Desk()
         self.wire = Wire()
         self.ended: list[NdjsonConnection] = []
         self.line = NdjsonConnection(
@@ -100,18 +100,6 @@ class Booth:
 async def turn() -> None:
     for _ in range(3):
         await asyncio.sleep(0)
-
-
-Play = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
-
-
-@pytest.fixture
-def play(loop_factory: HostFactory) -> Play:
-    def play(body: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        with asyncio.Runner(loop_factory=loop_factory) as runner:
-            runner.run(body())
-
-    return play
 
 
 def ids(*numbers: int) -> list[str]:
@@ -165,24 +153,6 @@ def test_any_chunking_gives_the_same_messages(lines: list[bytes], data: st.DataO
 
 
 class TestReading:
-    def test_it_pauses_when_the_window_is_full_and_goes_on_with_an_answer(self, play: Play) -> None:
-        async def body() -> None:
-            booth = Booth(window=2)
-            booth.desk.is_holding = True
-            booth.line.data_received(request(1) + request(2) + request(3))
-            assert booth.said == ids(1, 2)
-            assert booth.wire.is_paused
-            booth.desk.release(1)
-            # Not from inside the answer.
-            assert booth.said == ids(1, 2)
-            await turn()
-            assert booth.said == ids(1, 2, 3)
-            booth.desk.release()
-            await turn()
-            assert not booth.wire.is_paused
-
-        play(body)
-
     @pytest.mark.guarantee("G85")
     @pytest.mark.parametrize(
         ("window", "size", "more"),
@@ -192,91 +162,50 @@ class TestReading:
             pytest.param(64, 100, 64, id="small"),
         ],
     )
-    def test_the_window_follows_the_size_of_the_answers(
-        self, play: Play, window: int, size: int, more: int
+    async def test_the_window_follows_the_size_of_the_answers(
+        self, window: int, size: int, more: int
     ) -> None:
-        async def body() -> None:
-            booth = Booth(window=window)
-            booth.desk.is_holding = True
-            booth.line.data_received(b"".join(request(n) for n in range(1000)))
-            # The window of a client that has not been answered yet.
-            assert len(booth.said) == 32
-            for _ in range(32):
-                booth.line.reader.settle(size)
-            booth.line.resume()
+        booth = Booth(window=window)
+        booth.desk.is_holding = True
+        booth.line.data_received(b"".join(request(n) for n in range(1000)))
+        # The window of a client that has not been answered yet.
+        assert len(booth.said) == 32
+        for _ in range(32):
+            booth.line.reader.settle(size)
+        booth.line.resume()
+        await turn()
+        assert len(booth.said) == 32 + more
+
+    async def test_an_http_request_line_after_the_first_message_is_an_invalid_line(self) -> None:
+        booth = Booth()
+        booth.line.data_received(request(1) + b"GET / HTTP/1.1\r\n" + request(2))
+        assert booth.said == ids(1, 2)
+        assert not booth.wire.is_closed
+
+    async def test_it_reads_nothing_from_a_client_that_takes_nothing(self) -> None:
+        booth = Booth()
+        booth.line.pause_writing()
+        assert not booth.line.is_writable
+        booth.line.data_received(request(1))
+        assert booth.said == []
+        assert booth.wire.is_paused
+        booth.line.resume_writing()
+        assert booth.desk.drained_count == 1
+        await turn()
+        assert booth.said == ids(1)
+        assert not booth.wire.is_paused
+
+    async def test_a_client_that_says_a_lot_lets_others_have_their_turn(self) -> None:
+        booth = Booth(window=1 << 20)
+        booth.line.data_received(request(1) * (5 * LINES_PER_BATCH))
+        assert LINES_PER_BATCH <= len(booth.said) <= 2 * LINES_PER_BATCH
+        assert booth.wire.is_paused
+        for _ in range(5):
             await turn()
-            assert len(booth.said) == 32 + more
+        assert len(booth.said) == 5 * LINES_PER_BATCH
+        assert not booth.wire.is_paused
 
-        play(body)
-
-    def test_an_http_request_line_after_the_first_message_is_an_invalid_line(self, play: Play) -> None:
-        async def body() -> None:
-            booth = Booth()
-            booth.line.data_received(request(1) + b"GET / HTTP/1.1\r\n" + request(2))
-            assert booth.said == ids(1, 2)
-            assert not booth.wire.is_closed
-
-        play(body)
-
-    def test_what_comes_though_it_has_paused_is_kept_in_order(self, play: Play) -> None:
-        async def body() -> None:
-            booth = Booth()
-            booth.desk.is_full = True
-            booth.line.data_received(request(1) + request(2)[:10])
-            booth.line.data_received(request(2)[10:])
-            booth.line.data_received(request(3))
-            assert booth.desk.turned_away == 1
-            booth.desk.make_room()
-            await turn()
-            assert booth.said == ids(1, 2, 3)
-            assert not booth.wire.is_paused
-
-        play(body)
-
-    def test_events_need_no_credit_but_wait_behind_those_who_do(self, play: Play) -> None:
-        async def body() -> None:
-            booth = Booth(window=1)
-            booth.desk.is_holding = True
-            booth.line.data_received(request(1, kind="event") + request(2) + request(3, kind="event"))
-            assert booth.said == ids(1, 2)
-            booth.desk.release()
-            await turn()
-            assert booth.said == ids(1, 2, 3)
-
-        play(body)
-
-    def test_it_reads_nothing_from_a_client_that_takes_nothing(self, play: Play) -> None:
-        async def body() -> None:
-            booth = Booth()
-            booth.line.pause_writing()
-            assert not booth.line.is_writable
-            booth.line.data_received(request(1))
-            assert booth.said == []
-            assert booth.wire.is_paused
-            booth.line.resume_writing()
-            assert booth.desk.drained_count == 1
-            await turn()
-            assert booth.said == ids(1)
-            assert not booth.wire.is_paused
-
-        play(body)
-
-    def test_a_client_that_says_a_lot_lets_others_have_their_turn(self, play: Play) -> None:
-        async def body() -> None:
-            booth = Booth(window=1 << 20)
-            booth.line.data_received(request(1) * (5 * LINES_PER_BATCH))
-            assert LINES_PER_BATCH <= len(booth.said) <= 2 * LINES_PER_BATCH
-            assert booth.wire.is_paused
-            for _ in range(5):
-                await turn()
-            assert len(booth.said) == 5 * LINES_PER_BATCH
-            assert not booth.wire.is_paused
-
-        play(body)
-
-    def test_an_answer_from_inside_the_question_does_not_make_it_read_inside_the_reading(
-        self, play: Play
-    ) -> None:
+    async def test_an_answer_from_inside_the_question_does_not_make_it_read_inside_the_reading(self) -> None:
         depth = deepest = 0
 
         class Deep(Desk):
@@ -289,202 +218,121 @@ class TestReading:
                 depth -= 1
                 return is_taken
 
-        async def body() -> None:
-            booth = Booth(window=1)
-            desk = Deep()
-            line = NdjsonConnection(
-                desk, Limits(window=1), "deep", may_open=lambda: True, on_close=lambda _: None
-            )
-            line.connection_made(booth.wire)
-            line.data_received(request(1) * 100)
-            await turn()
-            assert len(desk.admitted) == 100
-            assert deepest == 1
+        booth = Booth(Deep(), window=1)
+        booth.line.data_received(request(1) * 100)
+        await turn()
+        assert len(booth.said) == 100
+        assert deepest == 1
 
-        play(body)
-
-    def test_a_node_that_fails_ends_the_connection_and_says_so(self, play: Play) -> None:
+    async def test_a_node_that_fails_ends_the_connection_and_says_so(self) -> None:
         class Broken(Desk):
             def admit(self, line: Line, frame: Frame) -> bool:
                 raise ZeroDivisionError
 
-        async def body() -> None:
-            wire = Wire()
-            line = NdjsonConnection(
-                Broken(), Limits(), "broken", may_open=lambda: True, on_close=lambda _: None
-            )
-            line.connection_made(wire)
-            with pytest.raises(ZeroDivisionError):
-                line.data_received(request(1))
-            assert wire.is_aborted
-
-        play(body)
+        booth = Booth(Broken())
+        with pytest.raises(ZeroDivisionError):
+            booth.line.data_received(request(1))
+        assert booth.wire.is_aborted
 
 
 # --- the way out ------------------------------------------------------------------------------------------------------
 
 
 class TestWriting:
-    def test_what_is_delivered_together_is_written_together(self, play: Play) -> None:
-        async def body() -> None:
-            booth = Booth()
-            booth.line.data_received(request(1) + request(2) + request(3))
-            assert booth.wire.written == []
-            assert not booth.is_flushed()
-            await turn()
-            assert len(booth.wire.written) == 1
-            assert booth.wire.answers() == ids(1, 2, 3)
-            assert booth.is_flushed()
-            booth.wire.waiting = 1
-            assert not booth.is_flushed()
+    async def test_what_is_delivered_together_is_written_together(self) -> None:
+        booth = Booth()
+        booth.line.data_received(request(1) + request(2) + request(3))
+        assert booth.wire.written == []
+        assert not booth.is_flushed()
+        await turn()
+        assert len(booth.wire.written) == 1
+        assert booth.wire.answers() == ids(1, 2, 3)
+        assert booth.is_flushed()
+        booth.wire.waiting = 1
+        assert not booth.is_flushed()
 
-        play(body)
+    async def test_much_at_once_is_not_kept(self) -> None:
+        booth = Booth(write_high=1000)
+        assert booth.wire.high == 1000
+        booth.line.data_received(request(1, data="x" * 1000))
+        assert booth.wire.answers() == ids(1)
+        await turn()
+        assert len(booth.wire.written) == 1
 
-    def test_much_at_once_is_not_kept(self, play: Play) -> None:
-        async def body() -> None:
-            booth = Booth(write_high=1000)
-            assert booth.wire.high == 1000
-            booth.line.data_received(request(1, data="x" * 1000))
-            assert booth.wire.answers() == ids(1)
-            await turn()
-            assert len(booth.wire.written) == 1
-
-        play(body)
-
-    def test_an_event_for_many_is_encoded_once(self, play: Play) -> None:
-        async def body() -> None:
-            booths = [Booth() for _ in range(10)]
-            booths[0].line.data_received(request(1, kind="event"))
-            (event,) = booths[0].desk.admitted
-            for booth in booths:
-                booth.line.deliver(event, settles=False)
-            # One and the same object in all of them.
-            (first,) = booths[0].line.unwritten
-            assert all(booth.line.unwritten[0] is first for booth in booths)
-            await turn()
-            assert {tuple(booth.wire.written) for booth in booths} == {(wire.write_frame(event) + b"\n",)}
-
-        play(body)
+    async def test_an_event_for_many_is_encoded_once(self) -> None:
+        booths = [Booth() for _ in range(10)]
+        booths[0].line.data_received(request(1, kind="event"))
+        (event,) = booths[0].desk.admitted
+        for booth in booths:
+            booth.line.deliver(event, settles=False)
+        # One and the same object in all of them.
+        (first,) = booths[0].line.unwritten
+        assert all(booth.line.unwritten[0] is first for booth in booths)
+        await turn()
+        assert {tuple(booth.wire.written) for booth in booths} == {(wire.write_frame(event) + b"\n",)}
 
 
 # --- ends -------------------------------------------------------------------------------------------------------------
 
 
 class TestEnds:
-    def test_after_its_end_a_client_is_let_go_with_its_last_answer(self, play: Play) -> None:
-        async def body() -> None:
-            booth = Booth()
-            booth.desk.is_holding = True
-            booth.line.data_received(request(1) + request(2)[:-1])
-            assert booth.line.eof_received()
-            assert booth.said == ids(1, 2)
-            assert not booth.can_produce()
-            booth.desk.release(1)
-            await turn()
-            assert not booth.wire.is_closed
-            booth.desk.release(1)
-            await turn()
-            assert booth.wire.answers() == ids(1, 2)
-            assert booth.wire.is_closed
+    async def test_at_its_end_it_can_still_produce_what_it_had_no_credit_for(self) -> None:
+        booth = Booth(window=1, closes_at_eof=False)
+        booth.desk.is_holding = True
+        booth.line.data_received(request(1) + request(2))
+        booth.line.eof_received()
+        assert booth.can_produce()
+        booth.desk.release()
+        await turn()
+        assert booth.said == ids(1, 2)
+        booth.desk.release()
+        await turn()
+        assert not booth.can_produce()
+        assert not booth.wire.is_closed
+        # A transport that has come to its end is not asked to pause or to read on.
+        assert booth.wire.pauses == 1
 
-        play(body)
+    async def test_a_client_that_takes_nothing_is_dropped_when_too_much_is_unsent(self) -> None:
+        booth = Booth(write_high=100, write_most=10_000)
+        booth.line.data_received(request(1))
+        await turn()
+        assert not booth.wire.is_aborted
+        booth.wire.waiting = 10_001
+        booth.line.data_received(request(2))
+        await turn()
+        assert booth.wire.is_aborted
 
-    def test_at_its_end_it_can_still_produce_what_it_had_no_credit_for(self, play: Play) -> None:
-        async def body() -> None:
-            booth = Booth(window=1, closes_at_eof=False)
-            booth.desk.is_holding = True
-            booth.line.data_received(request(1) + request(2))
-            booth.line.eof_received()
-            assert booth.can_produce()
-            booth.desk.release()
-            await turn()
-            assert booth.said == ids(1, 2)
-            booth.desk.release()
-            await turn()
-            assert not booth.can_produce()
-            assert not booth.wire.is_closed
-            # A transport that has come to its end is not asked to pause or to read on.
-            assert booth.wire.pauses == 1
+    async def test_one_that_comes_too_late_is_not_let_in(self) -> None:
+        booth = Booth(may_open=False)
+        assert booth.wire.is_aborted
+        booth.line.connection_lost(None)
+        assert booth.desk.opened == 0
+        assert booth.desk.closed == []
+        assert booth.ended == [booth.line]
 
-        play(body)
+    async def test_stop_forgets_what_was_read(self) -> None:
+        booth = Booth(window=1)
+        booth.desk.is_holding = True
+        booth.line.data_received(request(1) + request(2))
+        booth.line.stop()
+        booth.line.data_received(request(3))
+        booth.desk.release()
+        await turn()
+        assert booth.said == booth.wire.answers() == ids(1)
+        assert booth.wire.is_paused
 
-    def test_a_client_that_takes_nothing_is_dropped_when_too_much_is_unsent(self, play: Play) -> None:
-        async def body() -> None:
-            booth = Booth(write_high=100, write_most=10_000)
-            booth.line.data_received(request(1))
-            await turn()
-            assert not booth.wire.is_aborted
-            booth.wire.waiting = 10_001
-            booth.line.data_received(request(2))
-            await turn()
-            assert booth.wire.is_aborted
-
-        play(body)
-
-    def test_a_client_that_is_gone_gets_nothing_and_gives_nothing(self, play: Play) -> None:
-        async def body() -> None:
-            booth = Booth(window=1)
-            booth.desk.is_holding = True
-            booth.line.data_received(request(1) + request(2))
-            booth.line.connection_lost(None)
-            assert booth.desk.closed == [booth.line]
-            assert booth.ended == [booth.line]
-            booth.desk.release()
-            booth.line.resume()
-            await turn()
-            assert booth.said == ids(1)
-            assert booth.wire.written == []
-            assert booth.is_flushed()
-            assert not booth.can_produce()
-
-        play(body)
-
-    def test_one_that_comes_too_late_is_not_let_in(self, play: Play) -> None:
-        async def body() -> None:
-            booth = Booth(may_open=False)
-            assert booth.wire.is_aborted
-            booth.line.connection_lost(None)
-            assert booth.desk.opened == 0
-            assert booth.desk.closed == []
-            assert booth.ended == [booth.line]
-
-        play(body)
-
-    def test_stop_forgets_what_was_read(self, play: Play) -> None:
-        async def body() -> None:
-            booth = Booth(window=1)
-            booth.desk.is_holding = True
-            booth.line.data_received(request(1) + request(2))
-            booth.line.stop()
-            booth.line.data_received(request(3))
-            booth.desk.release()
-            await turn()
-            assert booth.said == ids(1)
-            assert booth.wire.answers() == ids(1)
-            assert booth.wire.is_paused
-
-        play(body)
-
-    def test_stop_from_inside_a_question_is_heeded_at_once(self, play: Play) -> None:
+    async def test_stop_from_inside_a_question_is_heeded_at_once(self) -> None:
         class Stopping(Desk):
             def admit(self, line: Line, frame: Frame) -> bool:
                 assert isinstance(line, NdjsonConnection)
                 line.stop()
                 return super().admit(line, frame)
 
-        async def body() -> None:
-            wire, desk = Wire(), Stopping()
-            line = NdjsonConnection(
-                desk, Limits(), "stopping", may_open=lambda: True, on_close=lambda _: None
-            )
-            line.connection_made(wire)
-            line.data_received(request(1) + request(2))
-            await turn()
-            assert len(desk.admitted) == 1
-            assert wire.answers() == ids(1)
-            assert not line.can_produce
-
-        play(body)
+        booth = Booth(Stopping())
+        booth.line.data_received(request(1) + request(2))
+        await turn()
+        assert booth.said == booth.wire.answers() == ids(1)
+        assert not booth.can_produce()
 
 
 # --- limits -----------------------------------------------------------------------------------------------------------
@@ -505,14 +353,7 @@ class TestLimits:
 
     @pytest.mark.parametrize(
         "field",
-        [
-            "line_bytes",
-            "window",
-            "write_high",
-            "write_most",
-            "connections",
-            "unauthenticated",
-        ],
+        ["line_bytes", "window", "write_high", "write_most", "connections", "unauthenticated"],
     )
     @pytest.mark.parametrize("value", [0, -1, 1.5, True, None, "1", 1 << 41])
     def test_what_has_no_sense_is_refused(self, field: str, value: Any) -> None:

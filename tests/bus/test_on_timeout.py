@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 
-from bandstand.bus import Capability, Command, Contract, Node, Query, UnixAdapter
-from bandstand.bus.contracts.capability import read_capability
+from bandstand.bus import Capability, Command, Contract, Node, Provision, Query, UnixAdapter, provide
 from bandstand.bus.syscall import HealthQuery
 from bandstand.bus.worker import BufferedWorker
-from bandstand.errors import BandstandError, ContractError
+from bandstand.errors import BandstandError
 from tests.bus.nearby import nearby
-from tests.bus.virtual_node import Stage, hushed, play
+from tests.bus.virtual_node import Stage, hushed, play, staged
 from tests.core.support import Boom
 
 pytestmark = pytest.mark.guarantee("G357")
@@ -101,159 +100,135 @@ def fresh() -> None:
     Tool.ended.clear()
 
 
-both_places = pytest.mark.parametrize("is_isolated", [False, True])
+def both_places(*kinds: type[Capability]) -> pytest.MarkDecorator:
+    """Run a test with each of these capabilities on the node, and in another place."""
+    return pytest.mark.parametrize("source", [place(kind) for kind in kinds for place in (provide, nearby)])
 
 
-def placed(kind: type[Capability], is_isolated: bool) -> Any:
-    return nearby(kind) if is_isolated else kind
-
-
-@both_places
-def test_by_default_the_handler_runs_on(is_isolated: bool) -> None:
-    async def act(stage: Stage) -> None:
-        client = stage.connect()
-        asked = client.query("Tool.Work", {"text": "a"}, timeout=100)
-        await stage.wait(2000)
-        client.fault(asked, "Sys.Timeout")
-        assert Tool.ended == ["done a"]
-        assert (await stage.stats()).late == 1
-
+@both_places(Tool)
+@staged("source")
+async def test_by_default_the_handler_runs_on(stage: Stage, source: Provision) -> None:
     assert Capability.on_timeout == "report"
-    play(act, placed(Tool, is_isolated))
+    asked = stage.query("Tool.Work", {"text": "a"}, timeout=100)
+    await stage.wait(2000)
+    stage.fault(asked, "Sys.Timeout")
+    assert Tool.ended == ["done a"]
+    assert (await stage.stats()).late == 1
 
 
 class TestCancel:
-    @both_places
-    def test_the_handler_is_cancelled_and_the_next_request_is_handled_at_once(
-        self, is_isolated: bool
+    @both_places(Cancelling)
+    @staged("source")
+    async def test_the_handler_is_cancelled_and_the_next_request_is_handled_at_once(
+        self, stage: Stage, source: Provision
     ) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            first = client.query("Tool.Work", {"text": "a", "ms": 60_000}, timeout=100)
-            second = client.query("Tool.Work", {"text": "b", "ms": 10})
-            await stage.wait(200)
-            client.fault(first, "Sys.Timeout")
-            assert client.reply(second) == "b"
-            assert Tool.ended == ["cancelled a", "done b"]
-            health = await stage.health("Tool")
-            assert (health.state, health.crashes) == ("running", 0)
+        first = stage.query("Tool.Work", {"text": "a", "ms": 60_000}, timeout=100)
+        second = stage.query("Tool.Work", {"text": "b", "ms": 10})
+        await stage.wait(200)
+        stage.fault(first, "Sys.Timeout")
+        assert stage.reply(second) == "b"
+        assert Tool.ended == ["cancelled a", "done b"]
+        health = await stage.health("Tool")
+        assert (health.state, health.crashes) == ("running", 0)
 
-        play(act, placed(Cancelling, is_isolated))
+    @staged(SeveralCancelling)
+    async def test_other_handlers_run_on(self, stage: Stage) -> None:
+        stage.query("Tool.Work", {"text": "a", "ms": 60_000}, timeout=100)
+        other = stage.query("Tool.Work", {"text": "b", "ms": 300})
+        await stage.wait(400)
+        assert stage.reply(other) == "b"
+        assert Tool.ended == ["cancelled a", "done b"]
 
-    def test_other_handlers_run_on(self) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.query("Tool.Work", {"text": "a", "ms": 60_000}, timeout=100)
-            other = client.query("Tool.Work", {"text": "b", "ms": 300})
-            await stage.wait(400)
-            assert client.reply(other) == "b"
-            assert Tool.ended == ["cancelled a", "done b"]
+    @both_places(Cancelling)
+    @staged("source")
+    async def test_an_answer_after_the_cancellation_is_late(self, stage: Stage, source: Provision) -> None:
+        asked = stage.query("Tool.Work", {"ms": 60_000, "at_cancel": "return"}, timeout=100)
+        await stage.wait(200)
+        stage.fault(asked, "Sys.Timeout")
+        assert (await stage.stats()).late == 1
 
-        play(act, SeveralCancelling)
+    @both_places(Cancelling)
+    @staged("source", hush=True)
+    async def test_another_exception_is_a_failure(self, stage: Stage, source: Provision) -> None:
+        asked = stage.query("Tool.Work", {"ms": 60_000, "at_cancel": "raise"}, timeout=100)
+        await stage.wait(3000)
+        stage.fault(asked, "Sys.Timeout")
+        health = await stage.health("Tool")
+        assert (health.crashes, health.restarts) == (1, 1)
 
-    @both_places
-    def test_an_answer_after_the_cancellation_is_late(self, is_isolated: bool) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = client.query("Tool.Work", {"ms": 60_000, "at_cancel": "return"}, timeout=100)
-            await stage.wait(200)
-            client.fault(asked, "Sys.Timeout")
-            assert (await stage.stats()).late == 1
+    @both_places(Cancelling)
+    @staged("source")
+    async def test_a_requester_that_is_cancelled_cancels_the_handler(
+        self, stage: Stage, source: Provision
+    ) -> None:
+        asking = asyncio.ensure_future(stage.node.bus.ask(Work("a", ms=60_000)))
+        await stage.settle()
+        await stage.wait(10)
+        asking.cancel()
+        await stage.wait(10)
+        assert Tool.ended == ["cancelled a"]
+        assert (await stage.stats()).withdrawn == 1
+        assert (await stage.health("Tool")).crashes == 0
 
-        play(act, placed(Cancelling, is_isolated))
-
-    @both_places
-    def test_another_exception_is_a_failure(self, is_isolated: bool) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = client.query("Tool.Work", {"ms": 60_000, "at_cancel": "raise"}, timeout=100)
-            await stage.wait(3000)
-            client.fault(asked, "Sys.Timeout")
-            health = await stage.health("Tool")
-            assert (health.crashes, health.restarts) == (1, 1)
-
-        with hushed():
-            play(act, placed(Cancelling, is_isolated))
-
-    @both_places
-    def test_a_requester_that_is_cancelled_cancels_the_handler(self, is_isolated: bool) -> None:
-        async def act(stage: Stage) -> None:
-            asking = asyncio.ensure_future(stage.node.bus.ask(Work("a", ms=60_000)))
-            await stage.settle()
-            await stage.wait(10)
-            asking.cancel()
-            await stage.wait(10)
-            assert Tool.ended == ["cancelled a"]
-            assert (await stage.stats()).withdrawn == 1
-            assert (await stage.health("Tool")).crashes == 0
-
-        play(act, placed(Cancelling, is_isolated))
-
-    @both_places
-    def test_a_request_that_has_not_begun_cancels_nothing(self, is_isolated: bool) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            first = client.query("Tool.Work", {"text": "a", "ms": 500})
-            client.query("Tool.Work", {"text": "b"}, timeout=100)
-            await stage.wait(600)
-            assert client.reply(first) == "a"
-            assert Tool.ended == ["done a"]
-
-        play(act, placed(Cancelling, is_isolated))
+    @both_places(Cancelling)
+    @staged("source")
+    async def test_a_request_that_has_not_begun_cancels_nothing(
+        self, stage: Stage, source: Provision
+    ) -> None:
+        first = stage.query("Tool.Work", {"text": "a", "ms": 500})
+        stage.query("Tool.Work", {"text": "b"}, timeout=100)
+        await stage.wait(600)
+        assert stage.reply(first) == "a"
+        assert Tool.ended == ["done a"]
 
 
 @pytest.mark.guarantee("G392")
 class TestDisconnect:
-    @pytest.mark.parametrize("kind", [Cancelling, SeveralCancelling])
-    @both_places
-    def test_the_handlers_of_a_client_that_disconnects_are_cancelled(
-        self, kind: type[Capability], is_isolated: bool
+    @both_places(Cancelling, SeveralCancelling)
+    @staged("source")
+    async def test_the_handlers_of_a_client_that_disconnects_are_cancelled(
+        self, stage: Stage, source: Provision
     ) -> None:
-        async def act(stage: Stage) -> None:
-            gone, other = stage.connect(), stage.connect()
-            for text in ("a", "b", "c"):
-                gone.query("Tool.Work", {"text": text, "ms": 60_000})
-            await stage.wait(10)
-            kept = other.query("Tool.Work", {"text": "d", "ms": 10})
-            gone.close()
-            await stage.wait(100)
-            # What has not begun never does.
-            assert Tool.ended == [*(f"cancelled {each}" for each in "abc"[: kind.concurrency]), "done d"]
-            assert other.reply(kept) == "d"
-            stats = await stage.stats()
-            assert (stats.withdrawn, stats.abandoned) == (3, 0)
-            assert (await stage.health("Tool")).crashes == 0
-
-        play(act, placed(kind, is_isolated))
+        gone, other = stage.connect(), stage.connect()
+        for text in ("a", "b", "c"):
+            gone.query("Tool.Work", {"text": text, "ms": 60_000})
+        await stage.wait(10)
+        kept = other.query("Tool.Work", {"text": "d", "ms": 10})
+        gone.close()
+        await stage.wait(100)
+        # What has not begun never does.
+        assert Tool.ended == [*(f"cancelled {each}" for each in "abc"[: source.kind.concurrency]), "done d"]
+        assert other.reply(kept) == "d"
+        stats = await stage.stats()
+        assert (stats.withdrawn, stats.abandoned) == (3, 0)
+        assert (await stage.health("Tool")).crashes == 0
 
     @pytest.mark.parametrize("kind", [Tool, Killing])
-    def test_without_the_declaration_they_run_to_their_end(self, kind: type[Capability]) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.query("Tool.Work", {"text": "a", "ms": 500})
-            await stage.wait(10)
-            client.close()
-            await stage.wait(1000)
-            assert Tool.ended == ["done a"]
-            stats = await stage.stats()
-            assert (stats.withdrawn, stats.abandoned) == (0, 1)
+    @staged("kind")
+    async def test_without_the_declaration_they_run_to_their_end(
+        self, stage: Stage, kind: type[Capability]
+    ) -> None:
+        client = stage.connect()
+        client.query("Tool.Work", {"text": "a", "ms": 500})
+        await stage.wait(10)
+        client.close()
+        await stage.wait(1000)
+        assert Tool.ended == ["done a"]
+        stats = await stage.stats()
+        assert (stats.withdrawn, stats.abandoned) == (0, 1)
 
-        play(act, kind)
-
-    def test_a_request_that_another_client_has_joined_runs_on(self) -> None:
-        async def act(stage: Stage) -> None:
-            gone, other = stage.connect(), stage.connect()
-            gone.command("Doer.Do", name="same")
-            await stage.wait(10)
-            other.command("Doer.Do", name="same")
-            await stage.wait(10)
-            gone.close()
-            await stage.wait(1000)
-            assert other.reply("same") == "done"
-            stats = await stage.stats()
-            assert (stats.joined, stats.withdrawn) == (1, 0)
-
-        play(act, Doer)
+    @staged(Doer)
+    async def test_a_request_that_another_client_has_joined_runs_on(self, stage: Stage) -> None:
+        gone, other = stage.connect(), stage.connect()
+        gone.command("Doer.Do", name="same")
+        await stage.wait(10)
+        other.command("Doer.Do", name="same")
+        await stage.wait(10)
+        gone.close()
+        await stage.wait(1000)
+        assert other.reply("same") == "done"
+        stats = await stage.stats()
+        assert (stats.joined, stats.withdrawn) == (1, 0)
 
     @pytest.mark.real_time(reason="what the operating system says of a client that is gone is the subject")
     def test_a_unix_client_that_closes_is_noticed_at_once(self, tmp_path: Path) -> None:
@@ -271,48 +246,36 @@ class TestDisconnect:
         asyncio.run(asyncio.wait_for(main(), 10))
         assert Tool.ended == ["cancelled a"]
 
-    @both_places
-    def test_a_cancellation_reaches_what_the_handler_has_asked(self, is_isolated: bool) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.query("Agent.Think")
-            await stage.wait(10)
-            client.close()
-            await stage.wait(10)
-            assert Tool.ended == ["cancelled deep"]
-            assert (await stage.stats()).withdrawn == 2
-
-        play(act, placed(Agent, is_isolated), placed(Cancelling, is_isolated))
+    @both_places(Agent)
+    @staged("source", Cancelling)
+    async def test_a_cancellation_reaches_what_the_handler_has_asked(
+        self, stage: Stage, source: Provision
+    ) -> None:
+        client = stage.connect()
+        client.query("Agent.Think")
+        await stage.wait(10)
+        client.close()
+        await stage.wait(10)
+        assert Tool.ended == ["cancelled deep"]
+        assert (await stage.stats()).withdrawn == 2
 
 
 class TestKill:
-    @both_places
-    def test_the_incarnation_is_killed_and_the_next_one_handles_what_waits(self, is_isolated: bool) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            first = client.query("Tool.Work", {"text": "a", "ms": 60_000}, timeout=100)
-            second = client.query("Tool.Work", {"text": "b", "ms": 10})
-            await stage.wait(150)
-            client.fault(first, "Sys.Timeout")
-            await stage.wait(3000)
-            assert client.reply(second) == "b"
-            health = await stage.health("Tool")
-            assert (health.crashes, health.restarts) == (1, 1)
-            assert health.last_fault is not None
-            assert "Tool.Work was not answered in time" in health.last_fault
-
-        with hushed():
-            play(act, placed(Killing, is_isolated))
-
-    def test_a_request_that_has_not_begun_kills_nothing(self) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.query("Tool.Work", {"text": "a", "ms": 500})
-            client.query("Tool.Work", {"text": "b"}, timeout=100)
-            await stage.wait(600)
-            assert (await stage.health("Tool")).crashes == 0
-
-        play(act, Killing)
+    @both_places(Killing)
+    @staged("source", hush=True)
+    async def test_the_incarnation_is_killed_and_the_next_one_handles_what_waits(
+        self, stage: Stage, source: Provision
+    ) -> None:
+        first = stage.query("Tool.Work", {"text": "a", "ms": 60_000}, timeout=100)
+        second = stage.query("Tool.Work", {"text": "b", "ms": 10})
+        await stage.wait(150)
+        stage.fault(first, "Sys.Timeout")
+        await stage.wait(3000)
+        assert stage.reply(second) == "b"
+        health = await stage.health("Tool")
+        assert (health.crashes, health.restarts) == (1, 1)
+        assert health.last_fault is not None
+        assert "Tool.Work was not answered in time" in health.last_fault
 
 
 def test_a_worker_cannot_be_cancelled() -> None:
@@ -332,10 +295,3 @@ def test_a_worker_cannot_be_cancelled() -> None:
         pytest.raises(BandstandError, match=r"cannot cancel what a worker does: pass 'report' or 'kill'"),
     ):
         play(act, contract)
-
-
-@pytest.mark.parametrize("value", ["stop", None, 1, True])
-def test_a_wrong_value_is_a_contract_error_that_says_what_to_write(value: Any) -> None:
-    wrong = type("Wrong", (Tool,), {"on_timeout": value, "__doc__": "Works."})
-    with pytest.raises(ContractError, match=r"on_timeout is .*: pass 'report', 'cancel' or 'kill'"):
-        read_capability(wrong)

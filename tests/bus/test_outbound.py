@@ -10,7 +10,7 @@ import pytest
 from bandstand.bus import BufferedWorker, Capability, Command, Contract, Message
 from bandstand.errors import ContractViolationError
 from tests.bus.capabilities import Do, Echo, Echoed, Player, Told, Unsaid
-from tests.bus.virtual_node import Stage, play, staged
+from tests.bus.virtual_node import Stage, staged
 
 pytestmark = [pytest.mark.spec("C14", "C19"), pytest.mark.guarantee("G79")]
 
@@ -47,48 +47,34 @@ WORKER = Contract(id="Wrong", description="x", inbound=Echo, spawn=lambda: Buffe
 class TestReplies:
     @pytest.mark.parametrize("name", WRONG)
     @pytest.mark.parametrize("form", [Wrong, FUNCTION, WORKER], ids=["class", "function", "worker"])
-    def test_a_wrong_reply_is_a_fault_and_a_restart(
-        self, name: str, form: type[Capability] | Contract
+    @staged("form")
+    async def test_a_wrong_reply_is_a_fault_and_a_restart(
+        self, stage: Stage, name: str, form: type[Capability] | Contract
     ) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = client.query("Cast.Echo", {"text": name})
-            await stage.wait(1)
-            fault = client.fault(asked, "Sys.ActorFault")
-            assert fault.capability_id == "Wrong"
-            assert (await stage.health("Wrong")).state == "restarting"
-            await stage.wait(1001)
-            health = await stage.health("Wrong")
-            assert (health.state, health.crashes, health.restarts) == ("running", 1, 1)
-
-        play(act, form)
-
-    @staged(Player)
-    async def test_the_fault_says_where(self, stage: Stage) -> None:
-        client = stage.connect()
-        asked = client.command("Cast.Do", {"what": "misname"})
-        await stage.settle()
-        assert "Cast.NotNamed" in client.fault(asked, "Sys.ActorFault").message
+        asked = stage.query("Cast.Echo", {"text": name})
+        await stage.wait(1)
+        fault = stage.fault(asked, "Sys.ActorFault")
+        assert fault.capability_id == "Wrong"
+        assert (await stage.health("Wrong")).state == "restarting"
+        await stage.wait(1001)
+        health = await stage.health("Wrong")
+        assert (health.state, health.crashes, health.restarts) == ("running", 1, 1)
 
 
 class TestOthers:
     @staged(Player)
     async def test_an_event_that_the_contract_does_not_name_never_leaves(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Syscall.Subscribe", {"types": ["*"]})
-        asked = client.command("Cast.Do", {"what": "unsaid"})
-        await stage.settle()
-        fault = client.fault(asked, "Sys.ActorFault")
+        stage.command("Syscall.Subscribe", {"types": ["*"]})
+        fault = await stage.fault_of("Sys.ActorFault", "command", "Cast.Do", {"what": "unsaid"})
         assert "Cast.Unsaid" in fault.message
         assert "event Cast.Told" in fault.message
-        assert client.events("Cast.Unsaid") == []
+        assert stage.events("Cast.Unsaid") == []
 
     @staged(Player)
     async def test_a_failure_that_it_names_is_an_answer(self, stage: Stage) -> None:
-        client = stage.connect()
-        asked = client.command("Cast.Do", {"what": "miss"}, correlation="work")
+        asked = stage.command("Cast.Do", {"what": "miss"}, correlation="work")
         await stage.settle()
-        answer = client.answer(asked)
+        answer = stage.answer(asked)
         assert (answer.kind, answer.type, bytes(answer.data)) == ("error", "Cast.NotFound", b'{"key":"k"}')
         assert answer.metadata.correlation == "work"
         assert (await stage.health("Cast")).crashes == 0
@@ -102,12 +88,11 @@ class TestOthers:
 
     @staged(Player)
     async def test_a_program_may_say_what_no_contract_names(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Syscall.Subscribe", {"types": ["*"]})
+        stage.command("Syscall.Subscribe", {"types": ["*"]})
         await stage.settle()
         stage.bus.emit(Unsaid())
         await stage.settle()
-        assert client.events("Cast.Unsaid") == [{}]
+        assert stage.events("Cast.Unsaid") == [{}]
 
 
 class Go(Command[Echoed], type="Say.Go"):
@@ -130,36 +115,28 @@ def say(message: Any) -> object:
     return SAID[message.which]
 
 
+def speak(_do: Do) -> Told:
+    return Told("x")
+
+
 SAYING = Contract(id="Say", description="x", inbound=Go | Echo, outbound=Told | Do, spawn=lambda: say)
+MOUTH = Contract(id="Mouth", description="Speaks.", inbound=Do, outbound=Told, spawn=lambda: speak)
 
 
 class TestFunctions:
     @pytest.mark.parametrize("which", SAID)
-    def test_a_function_that_says_something_else_is_at_fault(self, which: str) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Syscall.Subscribe", {"types": ["*"]})
-            asked = client.command("Say.Go", {"which": which})
-            await stage.settle()
-            answer = client.answer(asked)
-            # The first of two replies has gone out when the second one comes.
-            expected = "Say.Go" if which == "two replies" else "Sys.ActorFault"
-            assert answer.type == expected
-            assert (await stage.health("Say")).crashes == 1
-            assert client.events() == []
+    @staged(SAYING)
+    async def test_a_function_that_says_something_else_is_at_fault(self, stage: Stage, which: str) -> None:
+        stage.command("Syscall.Subscribe", {"types": ["*"]})
+        asked = stage.command("Say.Go", {"which": which})
+        await stage.settle()
+        answer = stage.answer(asked)
+        # The first of two replies has gone out when the second one comes.
+        expected = "Say.Go" if which == "two replies" else "Sys.ActorFault"
+        assert answer.type == expected
+        assert (await stage.health("Say")).crashes == 1
+        assert stage.events() == []
 
-        play(act, SAYING)
-
-    def test_a_function_need_not_return_an_empty_reply(self) -> None:
-        def speak(_do: Do) -> Told:
-            return Told("x")
-
-        contract = Contract(id="Mouth", description="Speaks.", inbound=Do, outbound=Told, spawn=lambda: speak)
-
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = client.command("Cast.Do")
-            await stage.settle()
-            client.reply(asked)
-
-        play(act, contract)
+    @staged(MOUTH)
+    async def test_a_function_need_not_return_an_empty_reply(self, stage: Stage) -> None:
+        await stage.reply_to("command", "Cast.Do")

@@ -19,7 +19,7 @@ from bandstand.bus.contracts.codec import PayloadCodec
 from bandstand.bus.contracts.schema import example_of, is_hashable
 from bandstand.errors import ContractError, ContractViolationError, InvalidMessageError
 from tests.bus.generating import check, check_schema, payloads_of
-from tests.bus.kinds import ALL, REFUSED, Address, Chain, Color, Frozen, Point, Strict, Tree
+from tests.bus.kinds import ALL, REFUSED, Chain, Color, Frozen, Point, Strict, Tree
 
 
 def of(kind: Any) -> PayloadCodec:
@@ -155,9 +155,6 @@ class TestSchema:
             "required": ["x"],
         }
 
-    def test_it_has_the_names_of_the_wire(self) -> None:
-        assert set(of(Strict).schema["properties"]) == {"firstName", "lastName"}
-
     def test_what_somebody_added_by_hand_is_in_it(self) -> None:
         kind = Annotated[
             str, Meta(title="T", description="D", examples=["x"], extra_json_schema={"x-unit": "m"})
@@ -247,10 +244,6 @@ class TestExamples:
 
 
 class TestReading:
-    def test_a_payload_becomes_its_type(self) -> None:
-        assert of(Point).read(Raw(b'{"x": 1, "unknown": 2}')) == Point(1, 0)
-        assert of(Address).read(b'{"street": "s"}') == Address("s")
-
     @pytest.mark.spec("C10")
     @pytest.mark.parametrize(
         ("kind", "data", "path", "problem"),
@@ -337,9 +330,6 @@ class TestNothing:
 
 @pytest.mark.spec("C14")
 class TestWriting:
-    def test_a_value_becomes_json(self) -> None:
-        assert bytes(of(Point).write(Point(1, 2))) == b'{"x":1,"y":2}'
-
     @pytest.mark.parametrize(
         ("kind", "value", "sentence"),
         [
@@ -361,6 +351,7 @@ class TestWriting:
                 r"not a finite number, at \$\.data\.inner\.a\[1\]\.b",
             ),
             (Any, (1, None, math.nan), r"not a finite number, at \$\.data\[2\]"),
+            (Any, {"a": 1 << 70, "b": math.nan}, r"not a finite number, at \$\.data\.b"),
             (str, "\ud800", "UnicodeEncodeError"),
         ],
     )

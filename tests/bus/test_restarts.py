@@ -12,7 +12,7 @@ from bandstand.bus.contracts.capability import read_capability
 from bandstand.bus.syscall import Reset
 from bandstand.errors import BootError, ContractError, IgnoreChild, RefusedError, RequestFailedError
 from tests.bus.capabilities import Do, Player, Told, told
-from tests.bus.virtual_node import Stage, hushed, play, staged
+from tests.bus.virtual_node import Stage, Stages, hushed, play, staged
 from tests.core.support import Boom
 
 pytestmark = [pytest.mark.spec("C20", "C19"), pytest.mark.guarantee("G80")]
@@ -27,137 +27,107 @@ class Impatient(Player):
 
 class TestCrash:
     @pytest.mark.parametrize("how", ["Cast.Do", "Cast.Wait"])
-    def test_the_message_at_hand_is_answered_and_the_rest_waits(self, how: str) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            data = {"what": "raise"} | ({"ms": 1} if how == "Cast.Wait" else {})
-            failing = client.command(how, data, correlation="work")
-            waiting = [client.query("Cast.Echo", {"text": str(number)}) for number in range(3)]
-            await stage.wait(5)
-            fault = client.fault(failing, "Sys.ActorCrash")
-            assert "by wish" in fault.message
-            assert fault.capability_id == "Cast"
-            assert client.answer(failing).metadata.correlation == "work"
-            assert not any(client.is_answered(name) for name in waiting)
-            await stage.wait(1000)
-            assert [client.reply(name)["text"] for name in waiting] == ["0", "1", "2"]
-
-        play(act, Player)
+    @staged(Player)
+    async def test_the_message_at_hand_is_answered_and_the_rest_waits(self, stage: Stage, how: str) -> None:
+        data = {"what": "raise"} | ({"ms": 1} if how == "Cast.Wait" else {})
+        failing = stage.command(how, data, correlation="work")
+        waiting = [stage.query("Cast.Echo", {"text": str(number)}) for number in range(3)]
+        await stage.wait(5)
+        fault = stage.fault(failing, "Sys.ActorCrash")
+        assert "by wish" in fault.message
+        assert fault.capability_id == "Cast"
+        assert stage.answer(failing).metadata.correlation == "work"
+        assert not any(stage.is_answered(name) for name in waiting)
+        await stage.wait(1000)
+        assert [stage.reply(name)["text"] for name in waiting] == ["0", "1", "2"]
 
     @staged(Player)
     async def test_it_is_started_again_a_second_later_and_not_before(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Cast.Do", {"what": "raise"})
+        stage.command("Cast.Do", {"what": "raise"})
         await stage.wait(990)
         assert (await stage.health("Cast")).state == "restarting"
-        waiting = client.query("Cast.Echo")
+        waiting = stage.query("Cast.Echo")
         await stage.settle()
         assert (await stage.health("Cast")).waiting == 1
         await stage.wait(12)
-        client.reply(waiting)
+        stage.reply(waiting)
         health = await stage.health("Cast")
         assert (health.state, health.crashes, health.restarts) == ("running", 1, 1)
         assert "by wish" in str(health.last_fault)
 
     @staged(Player)
     async def test_a_deadline_is_kept_while_there_is_nobody(self, stage: Stage) -> None:
-        client = stage.connect()
         texts = told(stage)
-        client.command("Cast.Do", {"what": "raise"})
+        stage.command("Cast.Do", {"what": "raise"})
         await stage.wait(100)
-        waiting = client.command("Cast.Do", {"what": "late"}, timeout=50)
+        waiting = stage.command("Cast.Do", {"what": "late"}, timeout=50)
         await stage.wait(60)
-        client.fault(waiting, "Sys.Timeout")
+        stage.fault(waiting, "Sys.Timeout")
         await stage.wait(2000)
         assert texts == ["do raise"]
 
     @staged(Player)
     async def test_refusing_is_an_answer_and_ends_nothing(self, stage: Stage) -> None:
-        client = stage.connect()
         for _ in range(10):
-            asked = client.command("Cast.Do", {"what": "refuse"})
-            await stage.settle()
-            assert client.fault(asked, "Sys.Refused").message == "not today"
+            assert (
+                await stage.fault_of("Sys.Refused", "command", "Cast.Do", {"what": "refuse"})
+            ).message == "not today"
         assert (await stage.health("Cast")).crashes == 0
-
-    @staged(Player)
-    async def test_others_do_not_notice(self, stage: Stage) -> None:
-        client = stage.connect()
-        for _ in range(5):
-            client.command("Cast.Do", {"what": "raise"})
-            ping = client.query("Syscall.Ping")
-            await stage.settle()
-            client.reply(ping)
-            await stage.wait(1100)
 
     @staged(Player, mailbox=8)
     async def test_a_mailbox_that_was_full_at_the_crash_is_worked_off(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Cast.Wait", {"ms": 10, "what": "raise"})
+        stage.command("Cast.Wait", {"ms": 10, "what": "raise"})
         await stage.settle()
-        waiting = [client.query("Cast.Echo") for _ in range(8)]
+        waiting = [stage.query("Cast.Echo") for _ in range(8)]
         await stage.wait(20)
-        waiting += [client.query("Cast.Echo") for _ in range(8)]
+        waiting += [stage.query("Cast.Echo") for _ in range(8)]
         await stage.wait(1100)
-        assert {client.answer(name).kind for name in waiting} == {"reply"}
-        after = client.query("Cast.Echo")
-        await stage.settle()
-        client.reply(after)
+        assert {stage.answer(name).kind for name in waiting} == {"reply"}
+        await stage.reply_to("query", "Cast.Echo")
 
     @staged(Impatient)
     async def test_a_mailbox_full_of_expired_requests_takes_new_ones(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Cast.Do", {"what": "raise"})
+        stage.command("Cast.Do", {"what": "raise"})
         for _ in range(16):
-            client.command("Cast.Do")
+            stage.command("Cast.Do")
         await stage.wait(1500)
-        asked = client.command("Cast.Do")
-        await stage.settle()
-        client.reply(asked)
+        await stage.reply_to("command", "Cast.Do")
 
     @staged(Player)
     async def test_an_actor_that_is_killed_has_crashed(self, stage: Stage) -> None:
-        client = stage.connect()
-        asked = client.command("Cast.Wait", {"ms": 5000})
+        asked = stage.command("Cast.Wait", {"ms": 5000})
         await stage.settle()
         stage.node.loop.kill_actor(stage.actor("Cast"))
         await stage.settle()
-        client.fault(asked, "Sys.ActorCrash")
+        stage.fault(asked, "Sys.ActorCrash")
         await stage.wait(1001)
         assert (await stage.health("Cast")).state == "running"
 
     @staged(Player)
     async def test_a_handler_that_is_cancelled_has_crashed(self, stage: Stage) -> None:
-        client = stage.connect()
-        asked = client.command("Cast.Wait", {"ms": 5000})
+        asked = stage.command("Cast.Wait", {"ms": 5000})
         await stage.settle()
         # Some of them may be idle.
         for task in asyncio.all_tasks():
             if "driver" in task.get_name():
                 task.cancel()
         await stage.settle()
-        client.fault(asked, "Sys.ActorCrash")
+        stage.fault(asked, "Sys.ActorCrash")
 
 
 class TestOutOfService:
     async def exhaust(self, stage: Stage) -> None:
-        client = stage.connect()
         with hushed():
             for number in range(4):
-                asked = client.command("Cast.Do", {"what": "raise"})
-                await stage.settle()
-                client.fault(asked, "Sys.ActorCrash")
+                await stage.fault_of("Sys.ActorCrash", "command", "Cast.Do", {"what": "raise"})
                 assert (await stage.health("Cast")).state == ("restarting" if number < 3 else "unhealthy")
                 await stage.wait(1001)
 
     @staged(Player)
     async def test_three_restarts_in_a_minute_and_no_more(self, stage: Stage) -> None:
         await self.exhaust(stage)
-        client = stage.connect()
         before = (await stage.stats()).sunk
-        asked = client.query("Cast.Echo")
-        await stage.settle()
-        fault = client.fault(asked, "Sys.Unhealthy")
+        fault = await stage.fault_of("Sys.Unhealthy", "query", "Cast.Echo")
         assert fault.retryable
         assert "by wish" in fault.message
         assert (await stage.stats()).sunk == before + 1
@@ -173,10 +143,7 @@ class TestOutOfService:
     async def test_it_is_tried_again_when_its_window_has_passed(self, stage: Stage) -> None:
         await self.exhaust(stage)
         await stage.wait(59_000)
-        client = stage.connect()
-        asked = client.query("Cast.Echo", {"text": "back"})
-        await stage.settle()
-        assert client.reply(asked)["text"] == "back"
+        assert (await stage.reply_to("query", "Cast.Echo", {"text": "back"}))["text"] == "back"
         health = await stage.health("Cast")
         assert (health.state, health.on_trial, health.trial_in_ms) == ("running", True, None)
         # It has proved itself when the window has passed once more: then it has all its restarts again.
@@ -188,17 +155,16 @@ class TestOutOfService:
     @staged(Player)
     async def test_one_failure_on_trial_puts_it_out_of_service_for_another_window(self, stage: Stage) -> None:
         await self.exhaust(stage)
-        client = stage.connect()
         await stage.wait(59_000)
         for _ in range(3):
             await stage.wait(10)
             assert (await stage.health("Cast")).on_trial
             with hushed():
-                failing = client.command("Cast.Do", {"what": "raise"})
-                waiting = client.query("Cast.Echo")
+                failing = stage.command("Cast.Do", {"what": "raise"})
+                waiting = stage.query("Cast.Echo")
                 await stage.settle()
-            client.fault(failing, "Sys.ActorCrash")
-            client.fault(waiting, "Sys.Unhealthy")
+            stage.fault(failing, "Sys.ActorCrash")
+            stage.fault(waiting, "Sys.Unhealthy")
             health = await stage.health("Cast")
             assert (health.state, health.on_trial, health.trial_in_ms) == ("unhealthy", False, 60_000)
             await stage.wait(59_990)
@@ -211,9 +177,8 @@ class TestOutOfService:
         await self.exhaust(stage)
         await stage.bus.ask(Reset("Cast"))
         await stage.wait(50_000)
-        client = stage.connect()
         with hushed():
-            client.command("Cast.Do", {"what": "raise"})
+            stage.command("Cast.Do", {"what": "raise"})
             await stage.settle()
         # With all its restarts, and no second start when the trial would have been.
         assert (await stage.health("Cast")).state == "restarting"
@@ -222,7 +187,7 @@ class TestOutOfService:
         assert (health.state, health.restarts, health.on_trial) == ("running", 4, False)
 
     @pytest.mark.guarantee("G306")
-    def test_one_that_cannot_start_is_tried_again_all_the_same(self) -> None:
+    async def test_one_that_cannot_start_is_tried_again_all_the_same(self, stages: Stages) -> None:
         starts: list[int] = []
 
         class Weak(Player):
@@ -235,18 +200,14 @@ class TestOutOfService:
                 if 1 < len(starts) < 4:
                     raise Boom("not yet")
 
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Cast.Do", {"what": "raise"})
+        async with stages(Weak, hush=True) as stage:
+            stage.command("Cast.Do", {"what": "raise"})
             await stage.wait(2990)
             health = await stage.health("Cast")
             assert (health.state, len(starts)) == ("unhealthy", 3)
             assert "not yet" in str(health.last_fault)
             await stage.wait(20)
             assert (await stage.health("Cast")).state == "running"
-
-        with hushed():
-            play(act, Weak)
 
     @pytest.mark.guarantee("G279")
     @pytest.mark.parametrize("is_async", [False, True], ids=["at once", "later"])
@@ -269,42 +230,13 @@ class TestOutOfService:
             play(act, Shy)
 
     @staged(Player)
-    async def test_four_failures_over_more_than_a_minute_are_fine(self, stage: Stage) -> None:
-        client = stage.connect()
-        for _ in range(8):
-            client.command("Cast.Do", {"what": "raise"})
-            await stage.wait(21_000)
-        assert (await stage.health("Cast")).state == "running"
-
-    @staged(Player)
-    async def test_what_waits_is_answered_when_it_is_given_up(self, stage: Stage) -> None:
-        client = stage.connect()
-        with hushed():
-            failing = [client.command("Cast.Do", {"what": "raise"}) for _ in range(4)]
-            waiting = client.query("Cast.Echo")
-            await stage.wait(3100)
-        assert {client.answer(name).type for name in failing} == {"Sys.ActorCrash"}
-        client.fault(waiting, "Sys.Unhealthy")
-
-    @staged(Player)
-    async def test_a_reset_puts_it_back_to_work(self, stage: Stage) -> None:
-        await self.exhaust(stage)
-        await stage.bus.ask(Reset("Cast"))
-        client = stage.connect()
-        asked = client.query("Cast.Echo", {"text": "back"})
-        await stage.settle()
-        assert client.reply(asked)["text"] == "back"
-        # With a new budget of restarts.
-        await self.exhaust(stage)
-
-    @staged(Player)
     async def test_what_is_not_out_of_service_is_not_reset(self, stage: Stage) -> None:
         with pytest.raises(RequestFailedError, match="nothing to reset"):
             await stage.bus.ask(Reset("Cast"))
         with pytest.raises(RequestFailedError, match="there are Cast"):
             await stage.bus.ask(Reset("Kast"))
 
-    def test_one_that_cannot_start_stays_out_of_service(self) -> None:
+    async def test_one_that_cannot_start_stays_out_of_service(self, stages: Stages) -> None:
         starts: list[int] = []
 
         class Weak(Player):
@@ -317,35 +249,27 @@ class TestOutOfService:
                 if len(starts) > 1:
                     raise Boom("no more")
 
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Cast.Do", {"what": "raise"})
+        async with stages(Weak, hush=True) as stage:
+            stage.command("Cast.Do", {"what": "raise"})
             await stage.settle()
             for _ in range(2):
                 with pytest.raises(RequestFailedError, match="no more"):
                     await stage.bus.ask(Reset("Cast"))
-                asked = client.query("Cast.Echo")
-                await stage.settle()
-                client.fault(asked, "Sys.Unhealthy")
+                await stage.fault_of("Sys.Unhealthy", "query", "Cast.Echo")
 
-        with hushed():
-            play(act, Weak)
-
-    def test_an_event_for_it_is_a_dead_letter(self) -> None:
+    async def test_an_event_for_it_is_a_dead_letter(self, stages: Stages) -> None:
         class Hearing(Player):
             """Hears as well."""
 
             def told(self, msg: Told) -> None:
                 pass
 
-        async def act(stage: Stage) -> None:
+        async with stages(Hearing) as stage:
             await self.exhaust(stage)
             before = (await stage.stats()).undelivered
             stage.connect().event("Cast.Told", {"text": "x"})
             await stage.settle()
             assert (await stage.stats()).undelivered == before + 1
-
-        play(act, Hearing)
 
 
 def over_event(how: str) -> Any:
@@ -381,26 +305,22 @@ FORMS = [
 
 @pytest.mark.parametrize("form", FORMS, ids=["class", "function", "worker"])
 class TestEvents:
-    def test_a_failure_over_an_event_is_a_crash_that_nobody_is_told_of(self, form: Any) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.event("Cast.Told", {"text": "raise"})
-            asked = client.command("Cast.Do")
-            await stage.wait(1010)
-            assert (await stage.health("Over")).restarts == 1
-            assert [frame.kind for frame in client.frames if frame.metadata.causation != asked] == []
-            assert {frame.type for frame in client.frames} <= {"Cast.Do", "Sys.ActorCrash"}
+    @staged("form")
+    async def test_a_failure_over_an_event_is_a_crash_that_nobody_is_told_of(
+        self, stage: Stage, form: Any
+    ) -> None:
+        stage.event("Cast.Told", {"text": "raise"})
+        asked = stage.command("Cast.Do")
+        await stage.wait(1010)
+        assert (await stage.health("Over")).restarts == 1
+        assert [frame.kind for frame in stage.frames if frame.metadata.causation != asked] == []
+        assert {frame.type for frame in stage.frames} <= {"Cast.Do", "Sys.ActorCrash"}
 
-        play(act, form)
-
-    def test_refusing_an_event_ends_nothing(self, form: Any) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.event("Cast.Told", {"text": "refuse"})
-            await stage.wait(10)
-            assert (await stage.health("Over")).crashes == 0
-
-        play(act, form)
+    @staged("form")
+    async def test_refusing_an_event_ends_nothing(self, stage: Stage, form: Any) -> None:
+        stage.event("Cast.Told", {"text": "refuse"})
+        await stage.wait(10)
+        assert (await stage.health("Over")).crashes == 0
 
 
 class Wrapped(Player):
@@ -440,71 +360,47 @@ WRAPPED = [Wrapped, contract(lambda: wrapped), contract(lambda: BufferedWorker(w
 @pytest.mark.guarantee("G305")
 class TestDeclaredRefusals:
     @pytest.mark.parametrize("form", WRAPPED, ids=["class", "function", "worker"])
-    def test_an_exception_that_is_declared_is_an_answer_and_no_failure(self, form: Any) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            for _ in range(10):
-                asked = client.command("Cast.Do", {"what": "raise"})
-                await stage.settle()
-                fault = client.fault(asked, "Sys.Refused")
-                assert (fault.message, fault.capability_id) == ("Boom: by wish", "Cast")
-            # Of a class that derives from a declared one.
-            asked = client.command("Cast.Do", {"what": "key"})
-            await stage.settle()
-            assert client.fault(asked, "Sys.Refused").message == "KeyError: 'k'"
-            client.event("Cast.Told", {"text": "x"})
-            await stage.settle()
-            health = await stage.health("Cast")
-            assert (health.state, health.crashes, health.restarts) == ("running", 0, 0)
-
-        with hushed():
-            play(act, form)
-
-    def test_in_a_coroutine_as_well(self) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            for _ in range(5):
-                asked = client.command("Cast.Wait", {"ms": 1, "what": "raise"})
-                await stage.wait(2)
-                assert client.fault(asked, "Sys.Refused").message == "Boom: by wish"
-            assert (await stage.health("Cast")).crashes == 0
-
-        play(act, Wrapped)
+    @staged("form", hush=True)
+    async def test_an_exception_that_is_declared_is_an_answer_and_no_failure(
+        self, stage: Stage, form: Any
+    ) -> None:
+        for _ in range(10):
+            fault = await stage.fault_of("Sys.Refused", "command", "Cast.Do", {"what": "raise"})
+            assert (fault.message, fault.capability_id) == ("Boom: by wish", "Cast")
+        # Of a class that derives from a declared one.
+        assert (
+            await stage.fault_of("Sys.Refused", "command", "Cast.Do", {"what": "key"})
+        ).message == "KeyError: 'k'"
+        stage.event("Cast.Told", {"text": "x"})
+        await stage.settle()
+        health = await stage.health("Cast")
+        assert (health.state, health.crashes, health.restarts) == ("running", 0, 0)
 
     @pytest.mark.parametrize("form", WRAPPED, ids=["class", "function", "worker"])
-    def test_what_is_not_declared_is_a_failure_as_ever(self, form: Any) -> None:
+    async def test_what_is_not_declared_is_a_failure_as_ever(self, stages: Stages, form: Any) -> None:
         class Other(Wrapped):
             """Raises something else."""
 
             def act(self, what: str) -> None:
                 raise ValueError(what)
 
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = client.command("Cast.Do", {"what": "other"})
-            await stage.settle()
-            assert "ValueError: other" in client.fault(asked, "Sys.ActorCrash").message
+        async with stages(Other if form is Wrapped else form, hush=True) as stage:
+            assert (
+                "ValueError: other"
+                in (await stage.fault_of("Sys.ActorCrash", "command", "Cast.Do", {"what": "other"})).message
+            )
             assert (await stage.health("Cast")).crashes == 1
 
-        with hushed():
-            play(act, Other if form is Wrapped else form)
-
-    def test_what_the_contract_does_not_allow_is_never_a_refusal(self) -> None:
+    async def test_what_the_contract_does_not_allow_is_never_a_refusal(self, stages: Stages) -> None:
         class Wide(Player):
             """Declares everything."""
 
             refuses = (Exception,)
 
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = client.command("Cast.Do", {"what": "unsaid"})
-            await stage.settle()
-            client.fault(asked, "Sys.ActorFault")
+        async with stages(Wide, hush=True) as stage:
+            await stage.fault_of("Sys.ActorFault", "command", "Cast.Do", {"what": "unsaid"})
 
-        with hushed():
-            play(act, Wide)
-
-    def test_one_whose_words_cannot_be_read_is_refused_all_the_same(self) -> None:
+    async def test_one_whose_words_cannot_be_read_is_refused_all_the_same(self, stages: Stages) -> None:
         class MuteError(Exception):
             def __str__(self) -> str:
                 raise RuntimeError("no words")
@@ -517,20 +413,8 @@ class TestDeclaredRefusals:
             def act(self, what: str) -> None:
                 raise MuteError
 
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = client.command("Cast.Do")
-            await stage.settle()
-            assert client.fault(asked, "Sys.Refused").message.startswith("MuteError")
-
-        play(act, Mute)
-
-    @staged(Wrapped)
-    async def test_clients_can_read_them(self, stage: Stage) -> None:
-        client = stage.connect()
-        asked = client.query("Syscall.Describe", {"type": "Cast.Do"})
-        await stage.settle()
-        assert client.reply(asked)["capabilities"][0]["refuses"] == ["Boom", "LookupError"]
+        async with stages(Mute) as stage:
+            assert (await stage.fault_of("Sys.Refused", "command", "Cast.Do")).message.startswith("MuteError")
 
     @pytest.mark.parametrize("wrong", [ValueError, [ValueError], (KeyboardInterrupt,), ("ValueError",)])
     def test_what_is_no_class_of_exceptions_is_refused_at_boot(self, wrong: Any) -> None:

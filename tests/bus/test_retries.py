@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import msgspec
 import pytest
 from msgspec import Struct
 
-from bandstand.bus import Capability, Command, Contract, Event, Message, RestartLimits, Retry, provide
-from bandstand.bus.contracts.capability import read_capability
+from bandstand.bus import Capability, Command, Contract, Message, RestartLimits, Retry, provide
 from bandstand.bus.syscall import Describe, StatsQuery
-from bandstand.errors import ContractError, InvalidArgumentError, RefusedError
+from bandstand.errors import RefusedError
 from bandstand.supervision import Backoff
-from tests.bus.virtual_node import ScriptedLine, Stage, play
+from tests.bus.virtual_node import ScriptedLine, Stages
 from tests.core.support import Boom
 
 pytestmark = [pytest.mark.spec("C24")]
@@ -93,128 +91,104 @@ class Hard(Capability):
         await asyncio.sleep(msg.ms / 1000)
 
 
-def show(act: Any, score: Score | None = None, **fields: Any) -> Score:
-    score = Score() if score is None else score
-    play(act, provide(Hard, score), **fields)
-    return score
+@pytest.fixture
+def hard() -> Score:
+    """What the capability of a test has tried: `async with stages(provide(Hard, hard)) as stage`."""
+    return Score()
 
 
 @pytest.mark.guarantee("G177")
 class TestTryingAgain:
-    def test_what_fails_at_first_is_answered_in_the_end(self) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Hard.Try", {"fails": 2}, name="x")
+    async def test_what_fails_at_first_is_answered_in_the_end(self, stages: Stages, hard: Score) -> None:
+        async with stages(provide(Hard, hard)) as stage:
+            stage.command("Hard.Try", {"fails": 2}, name="x")
             await stage.wait(50)
             stats = await stage.node.bus.ask(StatsQuery())
             assert (stats.timers.retry, stats.timers.timeout, stats.requests.retries) == (1, 2, 1)
             await stage.wait(400)
-            assert client.reply("x") == {"times": 3}
+            assert stage.reply("x") == {"times": 3}
             stats = await stage.node.bus.ask(StatsQuery())
             assert (stats.timers.retry, stats.requests.retries, stats.requests.crashes) == (0, 2, 2)
             assert stats.requests.failed == {}
             assert stats.dead_letters.made == 0
-
         # The same id each time; and data that no handler has had in its hands.
-        assert show(act).tried == [("x", [])] * 3
+        assert hard.tried == [("x", [])] * 3
 
-    def test_never_early_and_with_growing_delays(self) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Hard.Try", {"fails": 9}, name="x")
+    async def test_never_early_and_with_growing_delays(self, stages: Stages, hard: Score) -> None:
+        async with stages(provide(Hard, hard)) as stage:
+            stage.command("Hard.Try", {"fails": 9}, name="x")
             counts: list[int] = []
             for ms in (99, 3, 197, 6, 390, 20):
                 await stage.wait(ms)
-                counts.append(len(score.tried))
+                counts.append(len(hard.tried))
             assert counts == [1, 2, 2, 3, 3, 4]
-            fault = client.fault("x", "Sys.ActorCrash")
+            fault = stage.fault("x", "Sys.ActorCrash")
             assert "again" in fault.message
 
-        score = Score()
-        show(act, score)
-        assert len(score.tried) == 4
+        assert len(hard.tried) == 4
 
-    def test_none_without_a_declaration_and_no_refusal(self) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Hard.Once", {"fails": 1}, name="x")
+    async def test_none_without_a_declaration_and_no_refusal(self, stages: Stages, hard: Score) -> None:
+        async with stages(provide(Hard, hard)) as stage:
+            stage.command("Hard.Once", {"fails": 1}, name="x")
             await stage.wait(100)
-            client.fault("x", "Sys.ActorCrash")
-            client.command("Hard.Try", {"fails": 77}, name="y")
+            stage.fault("x", "Sys.ActorCrash")
+            stage.command("Hard.Try", {"fails": 77}, name="y")
             await stage.wait(100)
-            client.fault("y", "Sys.Refused")
+            stage.fault("y", "Sys.Refused")
             assert (await stage.stats()).retries == 0
 
-        show(act)
-
-    def test_only_after_the_errors_it_names(self) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Hard.Fault", {"fails": 1}, name="x")
-            await stage.wait(300)
-            assert client.reply("x") == {"times": 2}
-
-        show(act)
-
-    def test_an_overload_is_waited_for(self) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Hard.Hold", {"ms": 150})
+    async def test_an_overload_is_waited_for(self, stages: Stages, hard: Score) -> None:
+        async with stages(provide(Hard, hard), hold_timeout=0) as stage:
+            stage.command("Hard.Hold", {"ms": 150})
             await stage.settle()
             for _ in range(8):
-                client.command("Hard.Once", {"fails": 0})
-            client.command("Hard.Try", {"fails": 0}, name="x")
+                stage.command("Hard.Once", {"fails": 0})
+            stage.command("Hard.Try", {"fails": 0}, name="x")
             await stage.wait(120)
-            assert not client.is_answered("x")
+            assert not stage.is_answered("x")
             await stage.wait(400)
-            assert client.reply("x") == {"times": 9}
+            assert stage.reply("x") == {"times": 9}
             assert (await stage.stats()).retries == 2
 
-        show(act, hold_timeout=0)
-
-    def test_one_out_of_service_may_come_back(self) -> None:
+    async def test_one_out_of_service_may_come_back(self, stages: Stages) -> None:
         class Brittle(Hard):
             """Is out of service after one failure."""
 
             restarts = RestartLimits(max_restarts=0, backoff=Backoff(initial=0.001, maximum=0.001))
 
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Hard.Once", {"fails": 1})
+        async with stages(provide(Brittle, Score())) as stage:
+            stage.command("Hard.Once", {"fails": 1})
             await stage.settle()
-            client.command("Hard.Fault", {"fails": 0}, name="x")
-            client.command("Hard.Try", {"fails": 0}, name="y")
+            stage.command("Hard.Fault", {"fails": 0}, name="x")
+            stage.command("Hard.Try", {"fails": 0}, name="y")
             await stage.wait(50)
-            client.fault("y", "Sys.Unhealthy")
-            assert not client.is_answered("x")
-            reset = client.command("Syscall.Reset", {"capability": "Brittle"})
+            stage.fault("y", "Sys.Unhealthy")
+            assert not stage.is_answered("x")
+            reset = stage.command("Syscall.Reset", {"capability": "Brittle"})
             await stage.wait(200)
-            client.reply(reset)
-            assert client.answer("x").kind == "reply"
+            stage.reply(reset)
+            assert stage.answer("x").kind == "reply"
 
-        play(act, provide(Brittle, Score()))
-
-    def test_those_who_wait_when_it_goes_out_of_service_have_their_attempt(self) -> None:
+    async def test_those_who_wait_when_it_goes_out_of_service_have_their_attempt(
+        self, stages: Stages
+    ) -> None:
         class Brittle(Hard):
             """Is out of service after two failures."""
 
             restarts = RestartLimits(max_restarts=1, backoff=Backoff(initial=0.001, maximum=0.001))
 
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Hard.Try", {"fails": 9}, name="x")
+        async with stages(provide(Brittle, Score())) as stage:
+            stage.command("Hard.Try", {"fails": 9}, name="x")
             await stage.wait(50)
-            client.command("Hard.Once", {"fails": 9})
+            stage.command("Hard.Once", {"fails": 9})
             await stage.wait(40)
-            assert not client.is_answered("x")
+            assert not stage.is_answered("x")
             await stage.wait(100)
-            client.fault("x", "Sys.Unhealthy")
+            stage.fault("x", "Sys.Unhealthy")
             assert (await stage.stats()).is_balanced
 
-        play(act, provide(Brittle, Score()))
-
-    def test_repeats_join_it_while_it_waits(self) -> None:
-        async def act(stage: Stage) -> None:
+    async def test_repeats_join_it_while_it_waits(self, stages: Stages, hard: Score) -> None:
+        async with stages(provide(Hard, hard)) as stage:
             first, second = stage.connect(), stage.connect()
             first.command("Hard.Try", {"fails": 1}, name="x")
             await stage.wait(50)
@@ -222,66 +196,58 @@ class TestTryingAgain:
             await stage.wait(100)
             assert first.reply("x") == second.reply("x") == {"times": 2}
 
-        show(act)
-
 
 @pytest.mark.guarantee("G178")
 class TestTheFirstDeadline:
-    def test_an_attempt_that_would_come_after_it_is_not_waited_for(self) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Hard.Try", {"fails": 9}, name="x", timeout=250)
+    async def test_an_attempt_that_would_come_after_it_is_not_waited_for(
+        self, stages: Stages, hard: Score
+    ) -> None:
+        async with stages(provide(Hard, hard)) as stage:
+            stage.command("Hard.Try", {"fails": 9}, name="x", timeout=250)
             await stage.wait(90)
-            assert not client.is_answered("x")
+            assert not stage.is_answered("x")
             await stage.wait(20)
             # The next would be at 300 ms: so this is the answer, long before the deadline.
-            client.fault("x", "Sys.ActorCrash")
+            stage.fault("x", "Sys.ActorCrash")
+        assert len(hard.tried) == 2
 
-        assert len(show(act).tried) == 2
-
-    def test_it_ends_one_that_waits_for_its_capability(self) -> None:
+    async def test_it_ends_one_that_waits_for_its_capability(self, stages: Stages) -> None:
         class Slow(Hard):
             """Takes its time to come back."""
 
             restarts = RestartLimits(max_restarts=100, backoff=Backoff(initial=5, maximum=5))
 
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Hard.Try", {"fails": 9}, name="x", timeout=1000)
+        async with stages(provide(Slow, Score())) as stage:
+            stage.command("Hard.Try", {"fails": 9}, name="x", timeout=1000)
             await stage.wait(1010)
-            client.fault("x", "Sys.Timeout")
+            stage.fault("x", "Sys.Timeout")
             stats = await stage.node.bus.ask(StatsQuery())
             assert (stats.timers.retry, stats.timers.timeout) == (0, 1)
 
-        play(act, provide(Slow, Score()))
-
-    def test_a_node_that_stops_answers_those_who_wait(self) -> None:
+    async def test_a_node_that_stops_answers_those_who_wait(self, stages: Stages, hard: Score) -> None:
         clients: list[ScriptedLine] = []
 
-        async def act(stage: Stage) -> None:
+        async with stages(provide(Hard, hard), drain_timeout=0) as stage:
             clients.append(stage.connect())
             clients[0].command("Hard.Try", {"fails": 9}, name="x")
             await stage.wait(50)
-
-        show(act, drain_timeout=0)
         clients[0].fault("x", "Sys.ShuttingDown")
 
-    def test_one_that_is_withdrawn_is_not_tried_again(self) -> None:
-        async def act(stage: Stage) -> None:
+    async def test_one_that_is_withdrawn_is_not_tried_again(self, stages: Stages, hard: Score) -> None:
+        async with stages(provide(Hard, hard)) as stage:
             task = asyncio.get_running_loop().create_task(stage.bus.ask(Try(9)))
             await stage.wait(50)
             task.cancel()
             await stage.wait(1000)
             stats = await stage.node.bus.ask(StatsQuery())
             assert (stats.requests.withdrawn, stats.timers.retry) == (1, 0)
-
-        assert len(show(act).tried) == 1
+        assert len(hard.tried) == 1
 
 
 @pytest.mark.guarantee("G179")
 class TestDeclaring:
-    def test_it_is_described(self) -> None:
-        async def act(stage: Stage) -> None:
+    async def test_it_is_described(self, stages: Stages, hard: Score) -> None:
+        async with stages(provide(Hard, hard)) as stage:
             found = await stage.bus.ask(Describe(capability="Hard"))
             retries = {each.type: each.retry for each in found.capabilities[0].handles}
             assert msgspec.to_builtins(retries["Hard.Try"]) == {
@@ -293,9 +259,7 @@ class TestDeclaring:
             }
             assert retries["Hard.Once"] is None
 
-        show(act)
-
-    def test_a_contract_says_it_for_its_types(self) -> None:
+    async def test_a_contract_says_it_for_its_types(self, stages: Stages) -> None:
         tried: list[str] = []
 
         def handle(message: Once) -> Message:
@@ -312,56 +276,10 @@ class TestDeclaring:
             restarts=RestartLimits(backoff=Backoff(initial=0.001, maximum=0.001)),
             retry={"Hard.Once": Retry(backoff=STEADY)},
         )
-
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Hard.Once", {"fails": 0}, name="x")
+        async with stages(contract) as stage:
+            stage.command("Hard.Once", {"fails": 0}, name="x")
             await stage.wait(200)
-            assert client.reply("x") == {"times": 2}
-
-        play(act, contract)
-
-    @pytest.mark.parametrize(
-        ("retry", "words"),
-        [
-            ({"Hard.Twice": Retry()}, "which is not a command or query of its inbound"),
-            ({"Hard.Once": 3}, "pass a Retry"),
-            ([], "pass a dict"),
-        ],
-    )
-    def test_a_contract_that_says_it_wrongly_is_refused(self, retry: Any, words: str) -> None:
-        contract = Contract(id="Hard", description="x", inbound=Once, spawn=lambda: len, retry=retry)
-        with pytest.raises(ContractError, match=words):
-            read_capability(contract)
-
-    @pytest.mark.parametrize(
-        ("fields", "words"),
-        [
-            ({"attempts": 1}, "the first attempt counts too"),
-            ({"attempts": 101}, "from 2 to 100"),
-            ({"attempts": True}, "attempts is True"),
-            ({"backoff": 5}, "pass a Backoff"),
-            ({"on": "Sys.Overloaded"}, "pass a list of error types"),
-            ({"on": []}, "pass a list of error types"),
-            ({"on": ["Sys.Timeout"]}, "only these errors can be retried"),
-        ],
-    )
-    def test_a_retry_without_sense_is_refused(self, fields: dict[str, Any], words: str) -> None:
-        with pytest.raises(InvalidArgumentError, match=words):
-            Retry(**fields)
-
-    def test_it_is_for_requests(self) -> None:
-        with pytest.raises(ContractError, match="apply to commands and queries"):
-            type("Odd", (Event,), {}, type="Odd.One", retry=Retry())
-        with pytest.raises(ContractError, match="retry is 5"):
-            type("Odd", (Command,), {}, type="Odd.One", retry=5)
-
-    def test_what_derives_has_it_too(self) -> None:
-        class More(Try, type="Hard.More"):
-            pass
-
-        assert More.message_retry is Try.message_retry
-        assert Once.message_retry is None
+            assert stage.reply("x") == {"times": 2}
 
     def test_the_delays_are_those_of_supervisors(self) -> None:
         retry = Retry(backoff=Backoff(initial=0.01, maximum=0.035, factor=2.0))

@@ -9,7 +9,7 @@ import pytest
 
 from bandstand.bus import Capability, Command, Query
 from bandstand.testing import VirtualClock
-from tests.bus.virtual_node import Stage, play
+from tests.bus.virtual_node import Stages
 
 pytestmark = [pytest.mark.guarantee("G75", "G270"), pytest.mark.spec("C8")]
 
@@ -27,8 +27,8 @@ class Look(Query[float], type="Quick.Look"):
 class Hall:
     """A capability that blocks, another that does not, and what they have done."""
 
-    def __init__(self) -> None:
-        self.clock = clock = VirtualClock()
+    def __init__(self, clock: VirtualClock) -> None:
+        self.clock = clock
         self.begun: list[float] = []
         hall = self
 
@@ -57,10 +57,15 @@ class Hall:
         return self.clock.now_ns() / 1e6
 
 
-def test_those_who_are_answered_in_time_get_their_answers_and_the_rest_never_begin() -> None:
-    hall = Hall()
+@pytest.fixture
+def hall(bandstand_clock: VirtualClock) -> Hall:
+    return Hall(bandstand_clock)
 
-    async def act(stage: Stage) -> None:
+
+async def test_those_who_are_answered_in_time_get_their_answers_and_the_rest_never_begin(
+    stages: Stages, hall: Hall
+) -> None:
+    async with stages(*hall.capabilities) as stage:
         clients = [stage.connect() for _ in range(20)]
         asked = [client.command("Slow.Work", {"ms": 95}, timeout=1000) for client in clients]
         await stage.wait(5000)
@@ -73,13 +78,9 @@ def test_those_who_are_answered_in_time_get_their_answers_and_the_rest_never_beg
         stats = await stage.stats()
         assert (stats.answered, stats.late, stats.expired) == (11, 0, 9)
 
-    play(act, *hall.capabilities, clock=hall.clock)
 
-
-def test_a_bystander_is_served_between_two_messages() -> None:
-    hall = Hall()
-
-    async def act(stage: Stage) -> None:
+async def test_a_bystander_is_served_between_two_messages(stages: Stages, hall: Hall) -> None:
+    async with stages(*hall.capabilities) as stage:
         start = hall.now_ms
         client, bystander = stage.connect(), stage.connect()
         asked = [client.command("Slow.Work") for _ in range(20)]
@@ -88,15 +89,10 @@ def test_a_bystander_is_served_between_two_messages() -> None:
         assert bystander.reply(look) - start <= 201
         assert [client.answer(name).kind for name in asked] == ["reply"] * 20
 
-    play(act, *hall.capabilities, clock=hall.clock)
 
-
-def test_answers_go_out_while_others_still_wait() -> None:
-    hall = Hall()
-
-    async def act(stage: Stage) -> None:
-        client = stage.connect()
-        asked = [client.command("Slow.Work", name=f"work-{number}") for number in range(20)]
+async def test_answers_go_out_while_others_still_wait(stages: Stages, hall: Hall) -> None:
+    async with stages(*hall.capabilities) as stage:
+        asked = [stage.command("Slow.Work", name=f"work-{number}") for number in range(20)]
         counts: list[int] = []
 
         def look(frame: object, _destination: str) -> None:
@@ -104,42 +100,34 @@ def test_answers_go_out_while_others_still_wait() -> None:
 
         stage.node.tap(look)
         await stage.wait(5000)
-        assert [client.is_answered(name) for name in asked] == [True] * 20
+        assert [stage.is_answered(name) for name in asked] == [True] * 20
         # Twenty requests and twenty answers have passed; each answer before the second handler after it had begun.
         answers = counts[-20:]
         assert all(begun <= number + 2 for number, begun in enumerate(answers))
 
-    play(act, *hall.capabilities, clock=hall.clock)
 
-
-def test_an_answer_that_waits_for_the_router_when_the_deadline_fires_is_delivered() -> None:
-    hall = Hall()
-
-    async def act(stage: Stage) -> None:
-        client = stage.connect()
+async def test_an_answer_that_waits_for_the_router_when_the_deadline_fires_is_delivered(
+    stages: Stages, hall: Hall
+) -> None:
+    async with stages(*hall.capabilities) as stage:
         # The deadline passes while the handler runs, and is due in the tick in which the router finds the answer.
-        asked = client.command("Slow.Work", {"ms": 60}, timeout=50)
+        asked = stage.command("Slow.Work", {"ms": 60}, timeout=50)
         await stage.wait(1000)
-        client.reply(asked)
+        stage.reply(asked)
         stats = await stage.stats()
         assert (stats.answered, stats.late) == (1, 0)
 
-    play(act, *hall.capabilities, clock=hall.clock)
 
-
-def test_a_capability_that_was_quick_and_becomes_slow_still_answers_in_time() -> None:
-    hall = Hall()
-
-    async def act(stage: Stage) -> None:
-        client = stage.connect()
+async def test_a_capability_that_was_quick_and_becomes_slow_still_answers_in_time(
+    stages: Stages, hall: Hall
+) -> None:
+    async with stages(*hall.capabilities) as stage:
         for _ in range(200):
-            client.command("Slow.Work", {"ms": 0})
+            stage.command("Slow.Work", {"ms": 0})
         await stage.wait(100)
-        asked = [client.command("Slow.Work", {"ms": 95}, timeout=1000) for _ in range(20)]
+        asked = [stage.command("Slow.Work", {"ms": 95}, timeout=1000) for _ in range(20)]
         hall.begun.clear()
         await stage.wait(5000)
-        kinds = [client.answer(name).kind for name in asked]
+        kinds = [stage.answer(name).kind for name in asked]
         assert kinds == ["reply"] * 11 + ["error"] * 9
         assert len(hall.begun) == 11
-
-    play(act, *hall.capabilities, clock=hall.clock)

@@ -8,7 +8,7 @@ import json
 import os
 import pty
 import tty
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,38 +17,10 @@ import pytest
 
 from bandstand.bus.adapters.limits import Limits
 from bandstand.bus.adapters.stdio import DescriptorTransport, PipeAdapter
-from bandstand.bus.frame import Frame
-from bandstand.bus.protocols import Line
 from bandstand.errors import InvalidArgumentError, ListenError
-from tests.bus.adapters import PATIENCE, Desk, request
-from tests.core.support import HostFactory
+from tests.bus.adapters import PATIENCE, Desk, Watched, request
 
-pytestmark = pytest.mark.spec("C17", "C4")
-
-Play = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
-
-
-class Watched(Desk):
-    """A desk at which one can wait until something holds."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._changed = asyncio.Event()
-
-    def admit(self, line: Line, frame: Frame) -> bool:
-        is_taken = super().admit(line, frame)
-        self._changed.set()
-        return is_taken
-
-    def close(self, line: Line) -> None:
-        super().close(line)
-        self._changed.set()
-
-    async def until(self, condition: Callable[[], object]) -> None:
-        async with asyncio.timeout(PATIENCE):
-            while not condition():
-                self._changed.clear()
-                await self._changed.wait()
+pytestmark = [pytest.mark.spec("C17", "C4"), pytest.mark.usefixtures("lane_loop")]
 
 
 async def ended(adapter: PipeAdapter) -> None:
@@ -56,15 +28,6 @@ async def ended(adapter: PipeAdapter) -> None:
     async with asyncio.timeout(PATIENCE):
         while adapter.can_produce:  # noqa: ASYNC110  # it is a property of an adapter, and no event
             await asyncio.sleep(0)
-
-
-@pytest.fixture
-def play(loop_factory: HostFactory) -> Play:
-    def play(body: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        with asyncio.Runner(loop_factory=loop_factory) as runner:
-            runner.run(body())
-
-    return play
 
 
 @pytest.fixture
@@ -95,197 +58,148 @@ def taken(descriptor: int) -> bytes:
 
 class TestFiles:
     @pytest.mark.parametrize("window", [1, 3, 512])
-    def test_a_file_is_read_to_its_end_and_answered_into_another(
-        self, play: Play, tmp_path: Path, descriptors: Callable[..., int], window: int
+    async def test_a_file_is_read_to_its_end_and_answered_into_another(
+        self, tmp_path: Path, descriptors: Callable[..., int], window: int
     ) -> None:
         lines = [request(number, data="x" * 1000) for number in range(600)]
         (tmp_path / "in").write_bytes(b"".join(lines).rstrip())
         reader = descriptors(os.open(tmp_path / "in", os.O_RDONLY))
         writer = descriptors(os.open(tmp_path / "out", os.O_WRONLY | os.O_CREAT))
-
-        async def body() -> None:
-            adapter, desk = PipeAdapter(reader, writer, limits=Limits(window=window)), Watched()
-            await adapter.start(desk)
-            await ended(adapter)
-            # It stays for what is still to be said.
-            assert desk.lines
-            await adapter.close(PATIENCE)
-
-        play(body)
+        adapter, desk = PipeAdapter(reader, writer, limits=Limits(window=window)), Watched()
+        await adapter.start(desk)
+        await ended(adapter)
+        # It stays for what is still to be said.
+        assert desk.lines
+        await adapter.close(PATIENCE)
         assert answers((tmp_path / "out").read_bytes()) == [f"q{number}" for number in range(600)]
 
-    def test_a_file_is_not_read_faster_than_it_is_answered(
-        self, play: Play, tmp_path: Path, descriptors: Callable[..., int]
+    async def test_nothing_and_what_cannot_be_read_are_an_end(
+        self, tmp_path: Path, descriptors: Callable[..., int], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        null = descriptors(os.open("/dev/null", os.O_RDWR))
+        for reader, said in ((null, ""), (descriptors(os.open(tmp_path, os.O_RDONLY)), "reading failed")):
+            adapter = PipeAdapter(reader, null)
+            await adapter.start(Watched())
+            await ended(adapter)
+            assert adapter.is_flushed
+            await adapter.close(PATIENCE)
+            assert said in caplog.text
+
+    async def test_a_file_is_not_read_faster_than_it_is_answered(
+        self, tmp_path: Path, descriptors: Callable[..., int]
     ) -> None:
         (tmp_path / "in").write_bytes(request(1, data="x" * 10_000) * 300)
         reader = descriptors(os.open(tmp_path / "in", os.O_RDONLY))
         writer = descriptors(os.open("/dev/null", os.O_WRONLY))
+        adapter, desk = PipeAdapter(reader, writer, limits=Limits(window=4)), Watched()
+        desk.is_holding = True
+        await adapter.start(desk)
+        await desk.until(lambda: len(desk.admitted) == 4)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert len(desk.admitted) == 4
+        # One chunk, and at most one more that was under way.
+        assert os.lseek(reader, 0, os.SEEK_CUR) <= 2 * 256 * 1024
+        desk.is_holding = False
+        desk.release()
+        await ended(adapter)
+        assert len(desk.admitted) == 300
+        await adapter.close(PATIENCE)
 
-        async def body() -> None:
-            adapter, desk = PipeAdapter(reader, writer, limits=Limits(window=4)), Watched()
-            desk.is_holding = True
-            await adapter.start(desk)
-            await desk.until(lambda: len(desk.admitted) == 4)
-            for _ in range(20):
-                await asyncio.sleep(0)
-            assert len(desk.admitted) == 4
-            # One chunk, and at most one more that was under way.
-            assert os.lseek(reader, 0, os.SEEK_CUR) <= 2 * 256 * 1024
-            desk.is_holding = False
-            desk.release()
-            await ended(adapter)
-            assert len(desk.admitted) == 300
-            await adapter.close(PATIENCE)
-
-        play(body)
-
-    def test_nothing_is_an_end_too(self, play: Play, descriptors: Callable[..., int]) -> None:
-        null = descriptors(os.open("/dev/null", os.O_RDWR))
-
-        async def body() -> None:
-            adapter = PipeAdapter(null, null)
-            await adapter.start(Watched())
-            await ended(adapter)
-            assert adapter.is_flushed
-            await adapter.close(PATIENCE)
-
-        play(body)
-
-    def test_a_file_can_be_given_up_in_the_middle(
-        self, play: Play, tmp_path: Path, descriptors: Callable[..., int]
+    async def test_a_file_can_be_given_up_in_the_middle(
+        self, tmp_path: Path, descriptors: Callable[..., int]
     ) -> None:
         (tmp_path / "in").write_bytes(request(1) * 50_000)
         reader = descriptors(os.open(tmp_path / "in", os.O_RDONLY))
         writer = descriptors(os.open("/dev/null", os.O_WRONLY))
-
-        async def body() -> None:
-            adapter, desk = PipeAdapter(reader, writer), Watched()
-            await adapter.start(desk)
-            await desk.until(lambda: desk.admitted)
-            await adapter.close(0)
-            assert len(desk.admitted) < 50_000
-
-        play(body)
-
-    def test_what_cannot_be_read_is_an_end_and_is_told(
-        self, play: Play, tmp_path: Path, descriptors: Callable[..., int], caplog: pytest.LogCaptureFixture
-    ) -> None:
-        reader = descriptors(os.open(tmp_path, os.O_RDONLY))
-        writer = descriptors(os.open("/dev/null", os.O_WRONLY))
-
-        async def body() -> None:
-            adapter = PipeAdapter(reader, writer)
-            await adapter.start(Watched())
-            await ended(adapter)
-            await adapter.close(PATIENCE)
-
-        play(body)
-        assert "reading failed" in caplog.text
+        adapter, desk = PipeAdapter(reader, writer), Watched()
+        await adapter.start(desk)
+        await desk.until(lambda: desk.admitted)
+        await adapter.close(0)
+        assert len(desk.admitted) < 50_000
 
 
 class TestPipes:
-    def test_whoever_closes_the_output_early_ends_it(
-        self, play: Play, descriptors: Callable[..., int]
-    ) -> None:
+    async def test_whoever_closes_the_output_early_ends_it(self, descriptors: Callable[..., int]) -> None:
         reader, their_writer = map(descriptors, os.pipe())
         their_reader, writer = map(descriptors, os.pipe())
+        adapter, desk = PipeAdapter(reader, writer), Watched()
+        await adapter.start(desk)
+        os.close(their_reader)
+        os.write(their_writer, request(1))
+        await desk.until(lambda: desk.closed)
+        assert not adapter.can_produce
+        assert adapter.is_flushed
+        await adapter.close(PATIENCE)
 
-        async def body() -> None:
-            adapter, desk = PipeAdapter(reader, writer), Watched()
-            await adapter.start(desk)
-            os.close(their_reader)
-            os.write(their_writer, request(1))
-            await desk.until(lambda: desk.closed)
-            assert not adapter.can_produce
-            assert adapter.is_flushed
-            await adapter.close(PATIENCE)
-
-        play(body)
-
-    def test_they_are_neither_closed_nor_changed(self, play: Play, descriptors: Callable[..., int]) -> None:
+    async def test_they_are_neither_closed_nor_changed(self, descriptors: Callable[..., int]) -> None:
         reader, _ = map(descriptors, os.pipe())
         _, writer = map(descriptors, os.pipe())
-
-        async def body() -> None:
-            adapter = PipeAdapter(reader, writer)
-            await adapter.start(Watched())
-            assert os.get_blocking(reader)
-            assert os.get_blocking(writer)
-            await adapter.close(PATIENCE)
-
-        play(body)
+        adapter = PipeAdapter(reader, writer)
+        await adapter.start(Watched())
+        assert os.get_blocking(reader)
+        assert os.get_blocking(writer)
+        await adapter.close(PATIENCE)
         assert os.get_blocking(reader)
         assert os.get_blocking(writer)
 
-    def test_a_full_pipe_does_not_block_the_node(self, play: Play, descriptors: Callable[..., int]) -> None:
+    async def test_a_full_pipe_does_not_block_the_node(self, descriptors: Callable[..., int]) -> None:
         reader, their_writer = map(descriptors, os.pipe())
         their_reader, writer = map(descriptors, os.pipe())
+        adapter, desk = PipeAdapter(reader, writer, limits=Limits(write_high=100_000)), Watched()
+        await adapter.start(desk)
+        os.write(their_writer, request(1))
+        await desk.until(lambda: desk.admitted)
+        (line,) = desk.lines
+        count = 0
+        while line.is_writable:
+            count += 1
+            line.deliver(desk.admitted[0], settles=False)
+            await asyncio.sleep(0)
+        read = b""
+        os.set_blocking(their_reader, False)
+        while not adapter.is_flushed:
+            read += taken(their_reader)
+            await asyncio.sleep(0)
+        os.set_blocking(their_reader, True)
+        assert desk.drained_count == 1
+        await adapter.close(PATIENCE)
+        os.close(writer)
+        while chunk := os.read(their_reader, 1 << 16):
+            read += chunk
+        assert read.count(b"\n") == count + 1
 
-        async def body() -> None:
-            adapter, desk = PipeAdapter(reader, writer, limits=Limits(write_high=100_000)), Watched()
-            await adapter.start(desk)
-            os.write(their_writer, request(1))
-            await desk.until(lambda: desk.admitted)
-            (line,) = desk.lines
-            count = 0
-            while line.is_writable:
-                count += 1
-                line.deliver(desk.admitted[0], settles=False)
-                await asyncio.sleep(0)
-            read = b""
-            os.set_blocking(their_reader, False)
-            while not adapter.is_flushed:
-                read += taken(their_reader)
-                await asyncio.sleep(0)
-            os.set_blocking(their_reader, True)
-            assert desk.drained_count == 1
-            await adapter.close(PATIENCE)
-            os.close(writer)
-            while chunk := os.read(their_reader, 1 << 16):
-                read += chunk
-            assert read.count(b"\n") == count + 1
-
-        play(body)
-
-    def test_a_file_that_is_full_is_told(
-        self, play: Play, descriptors: Callable[..., int], caplog: pytest.LogCaptureFixture
+    async def test_a_file_that_is_full_is_told(
+        self, descriptors: Callable[..., int], caplog: pytest.LogCaptureFixture
     ) -> None:
         reader, their_writer = map(descriptors, os.pipe())
         writer = descriptors(os.open("/dev/full", os.O_WRONLY))
-
-        async def body() -> None:
-            adapter, desk = PipeAdapter(reader, writer), Watched()
-            await adapter.start(desk)
-            os.write(their_writer, request(1))
-            await desk.until(lambda: desk.closed)
-            await adapter.close(PATIENCE)
-
-        play(body)
+        adapter, desk = PipeAdapter(reader, writer), Watched()
+        await adapter.start(desk)
+        os.write(their_writer, request(1))
+        await desk.until(lambda: desk.closed)
+        await adapter.close(PATIENCE)
         assert "writing failed" in caplog.text
 
 
 class TestTerminals:
-    def test_a_terminal_can_be_talked_to(self, play: Play, descriptors: Callable[..., int]) -> None:
+    async def test_a_terminal_can_be_talked_to(self, descriptors: Callable[..., int]) -> None:
         ours, theirs = map(descriptors, pty.openpty())
         tty.setraw(theirs)
         os.set_blocking(ours, False)
-
-        async def body() -> None:
-            adapter, desk = PipeAdapter(theirs, theirs), Watched()
-            await adapter.start(desk)
-            os.write(ours, request(1) + request(2))
-            await desk.until(lambda: len(desk.admitted) == 2)
-            read = b""
-            while read.count(b"\n") < 2:
-                await asyncio.sleep(0)
-                read += taken(ours)
-            assert answers(read) == ["q1", "q2"]
-            # Hung up.
-            os.close(ours)
-            await ended(adapter)
-            await adapter.close(PATIENCE)
-
-        play(body)
+        adapter, desk = PipeAdapter(theirs, theirs), Watched()
+        await adapter.start(desk)
+        os.write(ours, request(1) + request(2))
+        await desk.until(lambda: len(desk.admitted) == 2)
+        read = b""
+        while read.count(b"\n") < 2:
+            await asyncio.sleep(0)
+            read += taken(ours)
+        assert answers(read) == ["q1", "q2"]
+        # Hung up.
+        os.close(ours)
+        await ended(adapter)
+        await adapter.close(PATIENCE)
 
 
 def refuse(transport: DescriptorTransport) -> None:
@@ -309,25 +223,19 @@ class TestArguments:
         with pytest.raises(InvalidArgumentError, match=said):
             PipeAdapter(**arguments)
 
-    def test_what_is_not_open_is_refused(self, play: Play) -> None:
-        async def body() -> None:
-            for reader, writer in ((9999, 2), (2, 9999)):
-                adapter = PipeAdapter(reader, writer)
-                with pytest.raises(ListenError, match="descriptor 9999 is not open"):
-                    await adapter.start(Desk())
-                assert not adapter.can_produce
-
-        play(body)
-
-    def test_what_cannot_be_waited_for_is_refused(self, play: Play, descriptors: Callable[..., int]) -> None:
-        async def body() -> None:
-            null = descriptors(os.open("/dev/null", os.O_RDWR))
-            adapter, desk = PipeAdapter(null, null), Desk()
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(DescriptorTransport, "resume_reading", refuse)
-                with pytest.raises(ListenError, match="cannot be watched"):
-                    await adapter.start(desk)
+    async def test_what_is_not_open_is_refused(self) -> None:
+        for reader, writer in ((9999, 2), (2, 9999)):
+            adapter = PipeAdapter(reader, writer)
+            with pytest.raises(ListenError, match="descriptor 9999 is not open"):
+                await adapter.start(Desk())
             assert not adapter.can_produce
-            assert desk.lines == []
 
-        play(body)
+    async def test_what_cannot_be_waited_for_is_refused(self, descriptors: Callable[..., int]) -> None:
+        null = descriptors(os.open("/dev/null", os.O_RDWR))
+        adapter, desk = PipeAdapter(null, null), Desk()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(DescriptorTransport, "resume_reading", refuse)
+            with pytest.raises(ListenError, match="cannot be watched"):
+                await adapter.start(desk)
+        assert not adapter.can_produce
+        assert desk.lines == []

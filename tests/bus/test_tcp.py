@@ -5,32 +5,18 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
-from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
 
 from bandstand.bus.adapters.ndjson import NdjsonConnection
 from bandstand.bus.adapters.tcp import TcpAdapter
-from bandstand.bus.protocols import Line
 from bandstand.errors import InvalidArgumentError, ListenError
-from tests.bus.adapters import Desk
-from tests.core.support import HostFactory
+from tests.bus.adapters import Desk, Watched
 
-pytestmark = pytest.mark.spec("C17")
+pytestmark = [pytest.mark.spec("C17"), pytest.mark.usefixtures("lane_loop")]
 
 TOKEN = "a-token-of-24-characters"
-
-Play = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
-
-
-@pytest.fixture
-def play(loop_factory: HostFactory) -> Play:
-    def play(body: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        with asyncio.Runner(loop_factory=loop_factory) as runner:
-            runner.run(body())
-
-    return play
 
 
 def has_ipv6() -> bool:
@@ -40,18 +26,6 @@ def has_ipv6() -> bool:
     except OSError:
         return False
     return True
-
-
-class Waiting(Desk):
-    """A desk that can be waited at."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.has_client = asyncio.Event()
-
-    def open(self, line: Line) -> None:
-        super().open(line)
-        self.has_client.set()
 
 
 @pytest.mark.guarantee("G196")
@@ -66,108 +40,80 @@ class TestWhoMayConnect:
             TcpAdapter(host, is_public=True)
         TcpAdapter(host, is_public=True, token=TOKEN)
 
-    @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.5", "localhost"])
-    def test_this_machine_without_asking(self, play: Play, host: str) -> None:
-        async def body() -> None:
-            adapter = TcpAdapter(host)
-            await adapter.start(Desk())
-            assert adapter.name.startswith(("tcp:127.0.0.", "tcp:[::1]:"))
-            await adapter.close(1)
-
-        play(body)
-
-    def test_everybody_if_asked_for(self, play: Play) -> None:
-        async def body() -> None:
-            adapter = TcpAdapter("0.0.0.0", is_public=True, token=TOKEN)
-            await adapter.start(Desk())
-            assert adapter.name.startswith("tcp:0.0.0.0:")
-            await adapter.close(1)
-
-        play(body)
+    @pytest.mark.parametrize(
+        ("host", "public"),
+        [
+            ("127.0.0.1", {}),
+            ("127.0.0.5", {}),
+            ("localhost", {}),
+            ("0.0.0.0", {"is_public": True, "token": TOKEN}),
+        ],
+    )
+    async def test_this_machine_without_asking_and_everybody_if_asked_for(
+        self, host: str, public: dict[str, Any]
+    ) -> None:
+        adapter = TcpAdapter(host, **public)
+        await adapter.start(Desk())
+        assert adapter.name.startswith(("tcp:0.0.0.0:",) if public else ("tcp:127.0.0.", "tcp:[::1]:"))
+        await adapter.close(1)
 
     @pytest.mark.parametrize("is_public", [False, True])
-    def test_a_localhost_that_is_not_this_machine_is_refused(self, play: Play, is_public: bool) -> None:
-        async def body() -> None:
-            # Asked for, but without a token it is for this machine alone.
-            adapter = TcpAdapter("localhost", is_public=is_public)
+    async def test_a_localhost_that_is_not_this_machine_is_refused(self, is_public: bool) -> None:
+        # Asked for, but without a token it is for this machine alone.
+        adapter = TcpAdapter("localhost", is_public=is_public)
 
-            async def elsewhere(*_: object, **__: object) -> list[Any]:
-                return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("192.0.2.1", 0))]
+        async def elsewhere(*_: object, **__: object) -> list[Any]:
+            return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("192.0.2.1", 0))]
 
-            running = asyncio.get_running_loop()
-            running.getaddrinfo = elsewhere  # type: ignore[method-assign]  # it is to lie
-            with pytest.raises(ListenError, match=r"it resolves to 192\.0\.2\.1"):
-                await adapter.start(Desk())
-
-        play(body)
+        running = asyncio.get_running_loop()
+        running.getaddrinfo = elsewhere  # type: ignore[method-assign]  # it is to lie
+        with pytest.raises(ListenError, match=r"it resolves to 192\.0\.2\.1"):
+            await adapter.start(Desk())
 
 
 class TestWhere:
-    def test_its_name_has_the_port_it_was_given(self, play: Play) -> None:
-        async def body() -> None:
-            adapter = TcpAdapter()
-            assert adapter.name == "tcp:127.0.0.1:0"
-            desk = Waiting()
-            await adapter.start(desk)
-            port = int(adapter.name.removeprefix("tcp:127.0.0.1:"))
-            assert port > 0
-            with socket.create_connection(("127.0.0.1", port)):
-                await desk.has_client.wait()
-                assert desk.lines[0].name == f"tcp:127.0.0.1:{port}#1"
-            await adapter.close(1)
-
-        play(body)
+    async def test_its_name_has_the_port_it_was_given_and_answers_leave_at_once(self) -> None:
+        adapter, desk = TcpAdapter(), Watched()
+        assert adapter.name == "tcp:127.0.0.1:0"
+        await adapter.start(desk)
+        port = int(adapter.name.removeprefix("tcp:127.0.0.1:"))
+        assert port > 0
+        with socket.create_connection(("127.0.0.1", port)):
+            await desk.until(lambda: desk.lines)
+            (line,) = desk.lines
+            assert line.name == f"tcp:127.0.0.1:{port}#1"
+            assert isinstance(line, NdjsonConnection)
+            assert line.transport is not None
+            connection = line.transport.get_extra_info("socket")
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        await adapter.close(1)
 
     @pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
-    def test_ipv6(self, play: Play) -> None:
-        async def body() -> None:
-            adapter = TcpAdapter("::1")
-            desk = Waiting()
-            await adapter.start(desk)
-            port = int(adapter.name.removeprefix("tcp:[::1]:"))
-            with socket.create_connection(("::1", port)):
-                await desk.has_client.wait()
-            await adapter.close(1)
+    async def test_ipv6(self) -> None:
+        adapter, desk = TcpAdapter("::1"), Watched()
+        await adapter.start(desk)
+        with socket.create_connection(("::1", int(adapter.name.removeprefix("tcp:[::1]:")))):
+            await desk.until(lambda: desk.lines)
+        await adapter.close(1)
 
-        play(body)
-
-    def test_answers_leave_at_once(self, play: Play) -> None:
-        async def body() -> None:
-            adapter, desk = TcpAdapter(), Waiting()
-            await adapter.start(desk)
-            with socket.create_connection(("127.0.0.1", int(adapter.name.rpartition(":")[2]))):
-                await desk.has_client.wait()
-                (line,) = desk.lines
-                assert isinstance(line, NdjsonConnection)
-                transport = line.transport
-                assert transport is not None
-                connection = transport.get_extra_info("socket")
-                assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
-                assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
-            await adapter.close(1)
-
-        play(body)
-
-    def test_a_port_that_is_taken_is_refused_in_a_sentence(self, play: Play) -> None:
-        async def body() -> None:
-            first = TcpAdapter()
-            await first.start(Desk())
-            port = int(first.name.rpartition(":")[2])
-            second = TcpAdapter(port=port)
-            with pytest.raises(ListenError) as caught:
-                await second.start(Desk())
-            assert str(caught.value) == (
-                f"cannot listen at tcp:127.0.0.1:{port}: another process listens there already. Pass another port, or 0 for "
-                f"any free one."
-            )
-            assert isinstance(caught.value.__cause__, OSError)
-            assert caught.value.__cause__.errno == errno.EADDRINUSE
-            await first.close(1)
-            # It is free as soon as the first one is closed.
+    async def test_a_port_that_is_taken_is_refused_in_a_sentence(self) -> None:
+        first = TcpAdapter()
+        await first.start(Desk())
+        port = int(first.name.rpartition(":")[2])
+        second = TcpAdapter(port=port)
+        with pytest.raises(ListenError) as caught:
             await second.start(Desk())
-            await second.close(1)
-
-        play(body)
+        assert str(caught.value) == (
+            f"cannot listen at tcp:127.0.0.1:{port}: another process listens there already. "
+            "Pass another port, or 0 for any free one."
+        )
+        assert isinstance(caught.value.__cause__, OSError)
+        assert caught.value.__cause__.errno == errno.EADDRINUSE
+        await first.close(1)
+        # It is free as soon as the first one is closed.
+        await second.start(Desk())
+        await second.close(1)
 
     @pytest.mark.parametrize(
         ("host", "said"),
@@ -176,12 +122,9 @@ class TestWhere:
             ("no.such.host.invalid", "cannot be resolved"),
         ],
     )
-    def test_an_address_that_is_none_is_refused_in_a_sentence(self, play: Play, host: str, said: str) -> None:
-        async def body() -> None:
-            with pytest.raises(ListenError, match=said):
-                await TcpAdapter(host, is_public=True, token=TOKEN).start(Desk())
-
-        play(body)
+    async def test_an_address_that_is_none_is_refused_in_a_sentence(self, host: str, said: str) -> None:
+        with pytest.raises(ListenError, match=said):
+            await TcpAdapter(host, is_public=True, token=TOKEN).start(Desk())
 
     @pytest.mark.parametrize(
         ("arguments", "said"),

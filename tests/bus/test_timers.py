@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec import Raw
 
 from bandstand.bus import Capability
-from bandstand.bus.frame import Metadata
 from bandstand.bus.memory import Get, Memory
-from bandstand.bus.scheduler import Cancel, InnerMessage, Schedule
-from bandstand.errors import RequestFailedError
-from tests.bus.capabilities import Do, Player, told, watch
-from tests.bus.virtual_node import ScriptedLine, Stage, play, staged
+from bandstand.bus.scheduler import Cancel
+from tests.bus.capabilities import Do, Player, watch
+from tests.bus.virtual_node import ScriptedLine, Stage, staged
 
 pytestmark = [pytest.mark.spec("C7"), pytest.mark.guarantee("G84")]
 
@@ -36,7 +32,7 @@ def message(
     }
 
 
-def schedule(client: ScriptedLine, delay: int, inner: dict[str, Any], **more: Any) -> str:
+def schedule(client: ScriptedLine | Stage, delay: int, inner: dict[str, Any], **more: Any) -> str:
     return client.command("Timer.Schedule", {"delay": delay, "message": inner}, **more)
 
 
@@ -56,45 +52,34 @@ class SchedulesAtStart(Capability):
 class TestSchedule:
     @staged(Player)
     async def test_it_is_sent_when_its_time_has_come_and_not_before(self, stage: Stage) -> None:
-        client = stage.connect()
-        asked = schedule(client, 5000, message(data={"text": "later"}))
+        asked = schedule(stage, 5000, message(data={"text": "later"}))
         await stage.settle()
-        assert client.reply(asked)["timerId"]
+        assert stage.reply(asked)["timerId"]
         await stage.wait(4998)
-        assert not client.is_answered("inner")
+        assert not stage.is_answered("inner")
         await stage.wait(4)
-        assert client.reply("inner")["text"] == "later"
-        assert "inner" not in client.settled
+        assert stage.reply("inner")["text"] == "later"
+        assert "inner" not in stage.settled
 
     @staged(Player)
     async def test_its_lineage_is_that_of_the_schedule(self, stage: Stage) -> None:
-        client = stage.connect()
         seen = watch(stage, "Cast.Echo")
-        asked = schedule(client, 10, message(), correlation="work")
-        schedule(client, 10, message(name="own", correlation="its own"), correlation="work")
+        asked = schedule(stage, 10, message(), correlation="work")
+        schedule(stage, 10, message(name="own", correlation="its own"), correlation="work")
         await stage.wait(20)
         first, second = [frame for frame in seen if frame.kind == "query"]
         assert (first.metadata.causation, first.metadata.correlation) == (asked, "work")
         assert second.metadata.correlation == "its own"
         assert first.metadata.timestamp > 0
-        assert client.answer("inner").metadata.correlation == "work"
-
-    @staged(Player)
-    async def test_an_event_is_told_to_everybody(self, stage: Stage) -> None:
-        client, listener = stage.connect(), stage.connect()
-        listener.command("Syscall.Subscribe", {"types": ["Cast.*"]})
-        schedule(client, 10, message("event", "Cast.Told", {"text": "x"}))
-        await stage.wait(20)
-        assert listener.events("Cast.Told") == [{"text": "x"}]
+        assert stage.answer("inner").metadata.correlation == "work"
 
     @staged(Player)
     async def test_it_has_a_deadline_of_its_own_from_when_it_is_sent(self, stage: Stage) -> None:
-        client = stage.connect()
-        schedule(client, 1000, message("command", "Cast.Wait", {"ms": 10**7}, timeout=50))
+        schedule(stage, 1000, message("command", "Cast.Wait", {"ms": 10**7}, timeout=50))
         await stage.wait(1045)
-        assert not client.is_answered("inner")
+        assert not stage.is_answered("inner")
         await stage.wait(10)
-        client.fault("inner", "Sys.Timeout")
+        stage.fault("inner", "Sys.Timeout")
 
     @staged(Player)
     async def test_a_client_that_has_gone_gets_nothing_and_it_is_counted(self, stage: Stage) -> None:
@@ -105,15 +90,6 @@ class TestSchedule:
         await stage.wait(200)
         stats = await stage.stats()
         assert (stats.abandoned, stats.timers_fired, stats.in_flight) == (1, 1, 0)
-
-    @staged(Player)
-    async def test_a_program_has_its_answer_with_the_timer(self, stage: Stage) -> None:
-        texts = told(stage)
-        inner = InnerMessage("command", "Cast.Do", Metadata("inner", 0), Raw(b'{"what": "it"}'))
-        assert (await stage.bus.ask(Schedule(10, inner))).timer_id
-        await stage.wait(20)
-        assert texts == ["do it"]
-        assert (await stage.stats()).unclaimed == 1
 
     @staged(Memory, SchedulesAtStart)
     async def test_a_capability_may_ask_and_schedule_while_it_starts(self, stage: Stage) -> None:
@@ -134,22 +110,17 @@ class TestSchedule:
     @given(delays=st.lists(st.integers(0, 20), min_size=1, max_size=20))
     @settings(max_examples=20)
     @pytest.mark.spec("C6")
-    def test_never_early_and_equal_ones_in_their_order(self, delays: list[int]) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            arrived: list[tuple[str, float]] = []
-            stage.node.tap(lambda frame, _to: arrived.append((frame.metadata.id, stage.now_ms)))
-            start = stage.now_ms
-            for number, delay in enumerate(delays):
-                schedule(client, delay, message("event", "Any.Thing", name=f"{number}"))
-            await stage.wait(30)
-            fired = [(int(name), at - start) for name, at in arrived if name.isdigit()]
-            assert [number for number, _ in fired] == sorted(
-                range(len(delays)), key=lambda each: delays[each]
-            )
-            assert all(delays[number] <= at < delays[number] + 3 for number, at in fired)
-
-        play(act)
+    @staged()
+    async def test_never_early_and_equal_ones_in_their_order(self, stage: Stage, delays: list[int]) -> None:
+        arrived: list[tuple[str, float]] = []
+        stage.node.tap(lambda frame, _to: arrived.append((frame.metadata.id, stage.now_ms)))
+        start = stage.now_ms
+        for number, delay in enumerate(delays):
+            schedule(stage, delay, message("event", "Any.Thing", name=f"{number}"))
+        await stage.wait(30)
+        fired = [(int(name), at - start) for name, at in arrived if name.isdigit()]
+        assert [number for number, _ in fired] == sorted(range(len(delays)), key=lambda each: delays[each])
+        assert all(delays[number] <= at < delays[number] + 3 for number, at in fired)
 
 
 class TestChecked:
@@ -165,30 +136,25 @@ class TestChecked:
             (message(name=""), "Sys.SchemaError", "$.data.message.metadata.id"),
         ],
     )
-    def test_what_could_not_be_sent_now_is_not_scheduled(
-        self, inner: dict[str, Any], fault: str, path: str
+    @staged(Player)
+    async def test_what_could_not_be_sent_now_is_not_scheduled(
+        self, stage: Stage, inner: dict[str, Any], fault: str, path: str
     ) -> None:
-        async def act(stage: Stage) -> None:
-            client, listener = stage.connect(), stage.connect()
-            listener.command("Syscall.Subscribe", {"types": ["*"]})
-            asked = schedule(client, 10, inner)
-            await stage.wait(20)
-            assert client.fault(asked, fault).path == path
-            stats = await stage.stats()
-            assert stats.timers_scheduled == 0
-            assert listener.events() == []
-
-        play(act, Player)
+        client, listener = stage.connect(), stage.connect()
+        listener.command("Syscall.Subscribe", {"types": ["*"]})
+        asked = schedule(client, 10, inner)
+        await stage.wait(20)
+        assert client.fault(asked, fault).path == path
+        stats = await stage.stats()
+        assert stats.timers_scheduled == 0
+        assert listener.events() == []
 
     @pytest.mark.parametrize("delay", [-1, 10**12, 1.5, "5"])
-    def test_a_delay_that_is_none_is_refused(self, delay: Any) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = schedule(client, delay, message())
-            await stage.settle()
-            assert client.fault(asked, "Sys.SchemaError").path == "$.data.delay"
-
-        play(act, Player)
+    @staged(Player)
+    async def test_a_delay_that_is_none_is_refused(self, stage: Stage, delay: Any) -> None:
+        asked = schedule(stage, delay, message())
+        await stage.settle()
+        assert stage.fault(asked, "Sys.SchemaError").path == "$.data.delay"
 
     @staged(Player, max_timers=8)
     async def test_what_one_client_schedules_leaves_something_for_others(self, stage: Stage) -> None:
@@ -203,60 +169,38 @@ class TestChecked:
 
     @staged(Player, max_timers=1)
     async def test_no_more_than_may_be_are_scheduled(self, stage: Stage) -> None:
-        client = stage.connect()
-        schedule(client, 10, message("command", "Cast.Wait", {"ms": 100}))
-        asked = schedule(client, 10, message())
+        schedule(stage, 10, message("command", "Cast.Wait", {"ms": 100}))
+        asked = schedule(stage, 10, message())
         await stage.settle()
-        assert client.fault(asked, "Sys.Overloaded").retryable
+        assert stage.fault(asked, "Sys.Overloaded").retryable
         # A message that was sent is paid for until it has been answered.
         await stage.wait(50)
-        asked = schedule(client, 10, message())
+        asked = schedule(stage, 10, message())
         await stage.settle()
-        client.fault(asked, "Sys.Overloaded")
+        stage.fault(asked, "Sys.Overloaded")
         await stage.wait(300)
-        asked = schedule(client, 10, message())
+        asked = schedule(stage, 10, message())
         await stage.settle()
-        client.reply(asked)
+        stage.reply(asked)
 
 
 class TestCancel:
     @staged(Player)
     async def test_what_was_taken_back_is_not_sent(self, stage: Stage) -> None:
-        client = stage.connect()
-        asked = schedule(client, 100, message())
+        asked = schedule(stage, 100, message())
         await stage.settle()
-        timer = client.reply(asked)["timerId"]
-        first = client.command("Timer.Cancel", {"timerId": timer})
-        second = client.command("Timer.Cancel", {"timerId": timer})
+        timer = stage.reply(asked)["timerId"]
+        first = stage.command("Timer.Cancel", {"timerId": timer})
+        second = stage.command("Timer.Cancel", {"timerId": timer})
         await stage.wait(200)
-        assert (client.reply(first), client.reply(second)) == ({"cancelled": True}, {"cancelled": False})
-        assert not client.is_answered("inner")
+        assert (stage.reply(first), stage.reply(second)) == ({"cancelled": True}, {"cancelled": False})
+        assert not stage.is_answered("inner")
         stats = await stage.stats()
         assert (stats.timers_cancelled, stats.timers_pending) == (1, 0)
 
     @staged(Player)
     async def test_what_was_sent_cannot_be_taken_back(self, stage: Stage) -> None:
-        client = stage.connect()
-        asked = schedule(client, 10, message())
+        asked = schedule(stage, 10, message())
         await stage.wait(20)
-        assert (await stage.bus.ask(Cancel(client.reply(asked)["timerId"]))).cancelled is False
+        assert (await stage.bus.ask(Cancel(stage.reply(asked)["timerId"]))).cancelled is False
         assert (await stage.bus.ask(Cancel("nobody's"))).cancelled is False
-
-    @staged(Player)
-    async def test_a_stopped_node_sends_nothing_more(self, stage: Stage) -> None:
-        client = stage.connect()
-        schedule(client, 10**6, message())
-        await stage.settle()
-        # `play` sees to it that no timer is left.
-        assert (await stage.stats()).timers_pending == 1
-
-
-@staged()
-async def _bad(_self: object, stage: Stage) -> None:
-    with pytest.raises(RequestFailedError, match=r"no capability handles query A\.B") as caught:
-        await stage.bus.ask(Schedule(1, InnerMessage("query", "A.B", Metadata("x", 0))))
-    assert msgspec.json.encode(caught.value.data)
-
-
-def test_a_program_is_told_what_is_wrong_as_well() -> None:
-    _bad(None)

@@ -13,7 +13,7 @@ from msgspec import Raw
 from bandstand.bus import Capability, Command, Frame, Kind, MemoryLog, Metadata
 from bandstand.bus.tracing import Step, Trace, lineage_of, trace
 from tests.bus.capabilities import Do, Echo, Player, Told
-from tests.bus.virtual_node import ScriptedLine, Stage, play, staged
+from tests.bus.virtual_node import Stage, Stages, staged
 
 pytestmark = [pytest.mark.spec("C11"), pytest.mark.guarantee("G184")]
 
@@ -40,10 +40,8 @@ class Ear(Capability):
         pass
 
 
-async def traced(stage: Stage, client: ScriptedLine, name: str, **more: Any) -> Any:
-    asked = client.query("Syscall.Trace", {"id": name, **more})
-    await stage.settle()
-    return client.reply(asked)
+async def traced(stage: Stage, name: str, **more: Any) -> Any:
+    return await stage.reply_to("query", "Syscall.Trace", {"id": name, **more})
 
 
 def drawn(step: Any) -> Any:
@@ -54,10 +52,9 @@ def drawn(step: Any) -> Any:
 class TestTheTree:
     @staged(Leader, Player, Ear)
     async def test_it_has_everything_that_a_message_has_caused(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Lead.Go", name="x")
+        stage.command("Lead.Go", name="x")
         await stage.settle()
-        found = await traced(stage, client, "x")
+        found = await traced(stage, "x")
         assert (found["found"], found["complete"], found["ancestors"]) == (True, True, [])
         assert drawn(found["tree"]) == (
             "command Lead.Go",
@@ -80,72 +77,56 @@ class TestTheTree:
 
     @staged(Leader, Player, Ear)
     async def test_from_anywhere_up_to_where_it_began(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Lead.Go", name="x")
+        stage.command("Lead.Go", name="x")
         await stage.settle()
-        tree = (await traced(stage, client, "x"))["tree"]
+        tree = (await traced(stage, "x"))["tree"]
         asked = next(child for child in tree["children"] if child["kind"] == "query")
         reply = asked["children"][0]
-        found = await traced(stage, client, reply["id"])
+        found = await traced(stage, reply["id"])
         assert [each["id"] for each in found["ancestors"]] == ["x", asked["id"]]
         assert (found["tree"]["id"], found["tree"]["children"], found["complete"]) == (reply["id"], [], True)
 
     @staged(Player)
     async def test_what_never_passed_is_not_found(self, stage: Stage) -> None:
-        found = await traced(stage, stage.connect(), "never")
+        found = await traced(stage, "never")
         assert found == {"found": False, "ancestors": [], "tree": None, "complete": False}
 
     @staged(Player)
-    async def test_a_repeat_is_the_same_message_and_its_answer_another(self, stage: Stage) -> None:
-        client = stage.connect()
-        for _ in range(2):
-            client.query("Cast.Echo", name="x")
-            await stage.settle()
-        found = await traced(stage, client, "x")
-        assert drawn(found["tree"]) == ("query Cast.Echo", [("reply Cast.Echo", [])] * 2)
-
-    @staged(Player)
     async def test_a_dead_letter_that_is_sent_again_is_among_what_it_caused(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Cast.Do", {"what": "raise"}, name="x")
+        stage.command("Cast.Do", {"what": "raise"}, name="x")
         await stage.wait(1100)
-        client.command("Dead.Replay", {"id": "x"})
+        stage.command("Dead.Replay", {"id": "x"})
         await stage.wait(10)
-        found = await traced(stage, client, "x")
+        found = await traced(stage, "x")
         kinds = [drawn(child)[0] for child in found["tree"]["children"]]
         assert sorted(kinds) == ["command Cast.Do", "error Sys.ActorCrash", "event Cast.Told"]
 
     @staged(Player)
     async def test_more_than_was_asked_for_is_left_out_and_told(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Cast.Do", {"what": "emit"}, name="x")
+        stage.command("Cast.Do", {"what": "emit"}, name="x")
         await stage.settle()
-        found = await traced(stage, client, "x", limit=2)
+        found = await traced(stage, "x", limit=2)
         assert (len(found["tree"]["children"]), found["complete"]) == (1, False)
 
     @staged(Player, log_count=4)
     async def test_what_the_log_has_forgotten_is_told(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Cast.Do", {"what": ""}, name="x")
+        stage.command("Cast.Do", {"what": ""}, name="x")
         await stage.settle()
-        assert (await traced(stage, client, "x"))["found"]
+        assert (await traced(stage, "x"))["found"]
         for _ in range(4):
-            client.query("Cast.Echo")
+            stage.query("Cast.Echo")
         await stage.settle()
-        assert not (await traced(stage, client, "x"))["found"]
+        assert not (await traced(stage, "x"))["found"]
 
-    def test_a_log_that_cannot_be_read_is_told(self) -> None:
+    async def test_a_log_that_cannot_be_read_is_told(self, stages: Stages) -> None:
         class Broken(MemoryLog):
             def lineage(self, name: str, limit: int) -> tuple[Frame, ...]:
                 raise OSError("disk")
 
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = client.query("Syscall.Trace", {"id": "x"})
-            await stage.settle()
-            assert "disk" in client.fault(asked, "Sys.Refused").message
-
-        play(act, log=Broken())
+        async with stages(log=Broken()) as stage:
+            assert (
+                "disk" in (await stage.fault_of("Sys.Refused", "query", "Syscall.Trace", {"id": "x"})).message
+            )
 
 
 def frame(name: str, causation: str | None = None, timestamp: float = 0, kind: Kind = "event") -> Frame:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from typing import TypeAlias
 
 import pytest
 
 from bandstand.bus import Capability, Command, Event
 from tests.bus.nearby import nearby
-from tests.bus.virtual_node import Stage, play
+from tests.bus.virtual_node import Source, Stage, Stages, staged
 
 pytestmark = pytest.mark.guarantee("G355")
 
@@ -51,112 +53,91 @@ class Listener(Capability):
         pass
 
 
-def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if "no subscriber" in record.getMessage()]
+@pytest.fixture
+def lines(caplog: pytest.LogCaptureFixture) -> Callable[..., list[str]]:
+    """What has been logged of events without a subscriber, so far."""
+    caplog.set_level(logging.INFO, "bandstand.bus")
+
+    def lines(level: int = logging.INFO) -> list[str]:
+        texts = [record.getMessage() for record in caplog.records if record.levelno >= level]
+        return [text for text in texts if "no subscriber" in text]
+
+    return lines
 
 
-@pytest.mark.parametrize("is_isolated", [False, True])
-def test_the_log_names_the_capability_and_the_type_and_a_similar_type(
-    caplog: pytest.LogCaptureFixture, is_isolated: bool
+Lines: TypeAlias = Callable[..., list[str]]
+
+
+@pytest.mark.parametrize("source", [Indexer, nearby(Indexer)], ids=["here", "isolated"])
+@staged("source", MisspelledListener)
+async def test_the_log_names_the_capability_and_the_type_and_a_similar_type(
+    stage: Stage, source: Source, lines: Lines
 ) -> None:
-    async def act(stage: Stage) -> None:
-        client = stage.connect()
-        asked = client.command("Index.Rebuild")
-        await stage.wait(100)
-        client.reply(asked)
-        assert (await stage.stats()).unheard == 1
-
-    with caplog.at_level(logging.WARNING, "bandstand.bus"):
-        play(act, nearby(Indexer) if is_isolated else Indexer, MisspelledListener)
-    assert lines(caplog) == [
+    asked = stage.command("Index.Rebuild")
+    await stage.wait(100)
+    stage.reply(asked)
+    assert (await stage.stats()).unheard == 1
+    assert lines(logging.WARNING) == [
         "1 events (1 in all) had no subscriber; the latest is Index.Built of Indexer: did you mean Index.Build?"
     ]
 
 
-def test_a_type_without_a_similar_one_is_mentioned_once(caplog: pytest.LogCaptureFixture) -> None:
+@staged(Indexer)
+async def test_a_type_without_a_similar_one_is_mentioned_once(stage: Stage, lines: Lines) -> None:
     """To publish what nothing needs now is normal, so this is not a warning."""
-
-    async def act(stage: Stage) -> None:
-        stage.connect().command("Index.Rebuild", {"count": 3})
-        await stage.settle()
-        assert (await stage.stats()).unheard == 3
-
-    with caplog.at_level(logging.INFO, "bandstand.bus"):
-        play(act, Indexer)
-    (record,) = [each for each in caplog.records if "no subscriber" in each.getMessage()]
-    assert record.levelno == logging.INFO
-    assert record.getMessage() == (
+    stage.command("Index.Rebuild", {"count": 3})
+    await stage.settle()
+    assert (await stage.stats()).unheard == 3
+    assert lines(logging.WARNING) == []
+    assert lines() == [
         "Index.Built of Indexer has no subscriber: no capability has a handler for it, and no client subscribes to it"
-    )
+    ]
 
 
-def test_there_is_one_line_per_second_and_no_event_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
-    async def act(stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Index.Rebuild", {"count": 100})
+async def test_there_is_one_line_per_second_and_no_event_is_left_out(stages: Stages, lines: Lines) -> None:
+    async with stages(Indexer, MisspelledListener) as stage:
+        stage.command("Index.Rebuild", {"count": 100})
         await stage.settle()
-        assert len(lines(caplog)) == 1
+        assert len(lines(logging.WARNING)) == 1
         await stage.wait(1000)
-        client.command("Index.Rebuild", {"count": 100})
+        stage.command("Index.Rebuild", {"count": 100})
         await stage.settle()
-        assert [line[: line.index(" had")] for line in lines(caplog)] == [
+        assert [line[: line.index(" had")] for line in lines(logging.WARNING)] == [
             "1 events (1 in all)",
             "100 events (101 in all)",
         ]
-
-    with caplog.at_level(logging.WARNING, "bandstand.bus"):
-        play(act, Indexer, MisspelledListener)
     # The rest is logged when the node stops.
-    assert lines(caplog)[2].startswith("99 events (200 in all)")
+    assert lines(logging.WARNING)[2].startswith("99 events (200 in all)")
 
 
-def test_a_handler_is_a_subscriber(caplog: pytest.LogCaptureFixture) -> None:
-    async def act(stage: Stage) -> None:
-        stage.connect().command("Index.Rebuild")
-        await stage.settle()
-        assert (await stage.stats()).unheard == 0
-
-    with caplog.at_level(logging.WARNING, "bandstand.bus"):
-        play(act, Indexer, Listener)
-    assert lines(caplog) == []
+@staged(Indexer, Listener, health_period=0.1)
+async def test_a_handler_is_a_subscriber_and_events_of_the_node_need_none(stage: Stage, lines: Lines) -> None:
+    stage.command("Index.Rebuild")
+    await stage.wait(1000)
+    assert (await stage.stats()).unheard == 0
+    assert lines(logging.WARNING) == []
 
 
-def test_a_client_is_a_subscriber_until_it_unsubscribes(caplog: pytest.LogCaptureFixture) -> None:
-    async def act(stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Syscall.Subscribe", {"types": ["Index.*"]})
-        client.command("Index.Rebuild")
-        await stage.settle()
-        assert len(client.events("Index.Built")) == 1
-        assert lines(caplog) == []
-        client.close()
-        stage.connect().command("Index.Rebuild")
-        await stage.settle()
-        assert len(lines(caplog)) == 1
-
-    with caplog.at_level(logging.INFO, "bandstand.bus"):
-        play(act, Indexer)
+@staged(Indexer)
+async def test_a_client_is_a_subscriber_until_it_unsubscribes(stage: Stage, lines: Lines) -> None:
+    client = stage.connect()
+    client.command("Syscall.Subscribe", {"types": ["Index.*"]})
+    client.command("Index.Rebuild")
+    await stage.settle()
+    assert len(client.events("Index.Built")) == 1
+    assert lines() == []
+    client.close()
+    stage.command("Index.Rebuild")
+    await stage.settle()
+    assert len(lines()) == 1
 
 
-def test_the_line_tells_events_of_clients_and_of_the_program_apart(caplog: pytest.LogCaptureFixture) -> None:
-    async def act(stage: Stage) -> None:
-        stage.connect().event("Index.Lost")
-        await stage.wait(1000)
-        stage.node.bus.emit(IndexBuild())
-        await stage.settle()
-
-    with caplog.at_level(logging.INFO, "bandstand.bus"):
-        play(act, Indexer)
-    client_line, program_line = lines(caplog)
+@staged(Indexer)
+async def test_the_line_tells_events_of_clients_and_of_the_program_apart(stage: Stage, lines: Lines) -> None:
+    stage.event("Index.Lost")
+    await stage.wait(1000)
+    stage.node.bus.emit(IndexBuild())
+    await stage.settle()
+    client_line, program_line = lines()
     assert "Index.Lost of a client" in client_line
     assert "Index.Build of the program" in program_line
-
-
-def test_events_of_the_node_itself_need_no_subscriber(caplog: pytest.LogCaptureFixture) -> None:
-    async def act(stage: Stage) -> None:
-        await stage.wait(1000)
-        assert (await stage.stats()).unheard == 0
-
-    with caplog.at_level(logging.WARNING, "bandstand.bus"):
-        play(act, Indexer, health_period=0.1)
-    assert lines(caplog) == []

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import select
 import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Generator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,9 @@ from bandstand.bus.adapters.unix import UnixAdapter
 from bandstand.bus.client.config import MAX_SOCKET_PATH
 from bandstand.errors import InvalidArgumentError, ListenError
 from tests.bus.adapters import PATIENCE, Desk, open_descriptors
-from tests.core.support import HostFactory
 
-pytestmark = [pytest.mark.spec("C17"), pytest.mark.guarantee("G89")]
+pytestmark = [pytest.mark.spec("C17"), pytest.mark.guarantee("G89"), pytest.mark.usefixtures("lane_loop")]
 
-Play = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
 
 HOLDER = """
 import asyncio, sys
@@ -46,15 +44,6 @@ async def main():
 
 asyncio.run(main())
 """
-
-
-@pytest.fixture
-def play(loop_factory: HostFactory) -> Play:
-    def play(body: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        with asyncio.Runner(loop_factory=loop_factory) as runner:
-            runner.run(body())
-
-    return play
 
 
 @pytest.fixture
@@ -86,21 +75,24 @@ async def refusal(adapter: UnixAdapter) -> str:
     return str(caught.value)
 
 
+@asynccontextmanager
+async def listening(path: Path | str) -> AsyncGenerator[UnixAdapter]:
+    adapter = UnixAdapter(path)
+    await adapter.start(Desk())
+    yield adapter
+    await adapter.close(1)
+
+
 class TestWhoMayConnect:
-    def test_nobody_but_the_user(self, play: Play, path: Path, mask: None) -> None:
-        async def body() -> None:
-            adapter = UnixAdapter(path)
-            await adapter.start(Desk())
+    async def test_nobody_but_the_user(self, path: Path, mask: None) -> None:
+        async with listening(path):
             assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
             assert stat.S_IMODE(os.stat(f"{path}.lock").st_mode) == 0o600
-            await adapter.close(1)
-            assert os.listdir(path.parent) == []
-
-        play(body)
+        assert os.listdir(path.parent) == []
 
     @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is closed by not being listened at")
-    def test_not_even_for_a_moment(
-        self, play: Play, path: Path, mask: None, monkeypatch: pytest.MonkeyPatch
+    async def test_not_even_for_a_moment(
+        self, path: Path, mask: None, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         modes: list[int] = []
         chmod = os.chmod
@@ -110,146 +102,90 @@ class TestWhoMayConnect:
             chmod(place, mode)
 
         monkeypatch.setattr(os, "chmod", look)
-
-        async def body() -> None:
-            adapter = UnixAdapter(path)
-            await adapter.start(Desk())
-            await adapter.close(1)
-
-        play(body)
-        assert modes == [0o600]
+        async with listening(path):
+            assert modes == [0o600]
 
 
 class TestWhoseItIs:
-    def test_one_that_was_left_behind_is_taken_over(self, play: Play, path: Path) -> None:
+    async def test_one_that_was_left_behind_is_taken_over(self, path: Path) -> None:
         leave_socket(path)
-
-        async def body() -> None:
-            adapter = UnixAdapter(path)
-            await adapter.start(Desk())
+        async with listening(path):
             with socket.socket(socket.AF_UNIX) as client:
                 client.connect(str(path))
-            await adapter.close(1)
-            assert os.listdir(path.parent) == []
+        assert os.listdir(path.parent) == []
 
-        play(body)
-
-    def test_a_lock_that_was_left_behind_holds_up_nobody(self, play: Play, path: Path) -> None:
+    async def test_a_lock_that_was_left_behind_holds_up_nobody(self, path: Path) -> None:
         path.with_name("bus.sock.lock").touch()
+        async with listening(path):
+            pass
+        assert os.listdir(path.parent) == []
 
-        async def body() -> None:
-            adapter = UnixAdapter(path)
-            await adapter.start(Desk())
-            await adapter.close(1)
-            assert os.listdir(path.parent) == []
-
-        play(body)
-
-    def test_one_of_ours_that_lives_is_left_alone(self, play: Play, path: Path) -> None:
-        async def body() -> None:
-            first = UnixAdapter(path)
-            await first.start(Desk())
+    async def test_one_of_ours_that_lives_is_left_alone(self, path: Path) -> None:
+        async with listening(path):
             said = await refusal(UnixAdapter(path))
             assert said == (
-                f"cannot listen at unix:{path}: another node uses it (it holds {path}.lock). Stop it first, or pass "
-                f"another path."
+                f"cannot listen at unix:{path}: another node uses it (it holds {path}.lock). "
+                "Stop it first, or pass another path."
             )
             with socket.socket(socket.AF_UNIX) as client:
                 client.connect(str(path))
-            await first.close(1)
 
-        play(body)
-
-    def test_somebody_elses_that_lives_is_left_alone(self, play: Play, path: Path) -> None:
-        async def body() -> None:
-            with socket.socket(socket.AF_UNIX) as other:
-                other.bind(str(path))
-                other.listen(0)
-                # Two fill it: one that is full lives just as well.
-                others = [socket.socket(socket.AF_UNIX) for _ in range(2)]
-                for client in others:
-                    client.settimeout(0)
-                    assert "another process listens there already" in await refusal(UnixAdapter(path))
-                    client.connect_ex(str(path))
-                for client in others:
-                    client.close()
-            assert os.listdir(path.parent) == ["bus.sock"]
-
-        play(body)
+    async def test_somebody_elses_that_lives_is_left_alone(self, path: Path) -> None:
+        with socket.socket(socket.AF_UNIX) as other:
+            other.bind(str(path))
+            other.listen(0)
+            # Two fill it: one that is full lives just as well.
+            others = [socket.socket(socket.AF_UNIX) for _ in range(2)]
+            for client in others:
+                client.settimeout(0)
+                assert "another process listens there already" in await refusal(UnixAdapter(path))
+                client.connect_ex(str(path))
+            for client in others:
+                client.close()
+        assert os.listdir(path.parent) == ["bus.sock"]
 
     @pytest.mark.parametrize("what", ["file", "directory", "link", "link to a socket"])
-    def test_what_is_no_socket_is_left_alone(self, play: Play, path: Path, what: str) -> None:
+    async def test_what_is_no_socket_is_left_alone(self, path: Path, what: str) -> None:
         if what == "file":
-            path.write_text("precious")
+            os.close(os.open(path, os.O_CREAT))
         elif what == "directory":
-            path.mkdir()
-        elif what == "link":
-            path.symlink_to("nowhere")
+            os.mkdir(path)
         else:
             leave_socket(path.with_name("other.sock"))
-            path.symlink_to("other.sock")
+            os.symlink("nowhere" if what == "link" else "other.sock", path)
         before = os.lstat(path)
+        assert "a file that is not a socket is there already" in await refusal(UnixAdapter(path))
+        assert os.lstat(path).st_ino == before.st_ino
+        assert "bus.sock.lock" not in os.listdir(path.parent)
 
-        async def body() -> None:
-            assert "a file that is not a socket is there already" in await refusal(UnixAdapter(path))
-            assert os.lstat(path).st_ino == before.st_ino
-            assert "bus.sock.lock" not in os.listdir(path.parent)
-
-        play(body)
-
-    def test_what_somebody_has_put_in_its_place_is_left_alone(self, play: Play, path: Path) -> None:
-        async def body() -> None:
-            adapter = UnixAdapter(path)
-            await adapter.start(Desk())
+    async def test_what_somebody_has_put_in_its_place_is_left_alone(self, path: Path) -> None:
+        async with listening(path):
             # So that the new one cannot get the number of the old one.
             os.rename(path, f"{path}.kept")
             os.mkdir(path)
-            await adapter.close(1)
-            assert sorted(os.listdir(path.parent)) == ["bus.sock", "bus.sock.kept"]
+        assert sorted(os.listdir(path.parent)) == ["bus.sock", "bus.sock.kept"]
 
-        play(body)
-
-    def test_one_that_was_removed_is_not_missed(self, play: Play, path: Path) -> None:
-        async def body() -> None:
-            adapter = UnixAdapter(path)
-            await adapter.start(Desk())
+    async def test_one_that_was_removed_is_not_missed(self, path: Path) -> None:
+        async with listening(path):
             os.unlink(path)
             os.unlink(f"{path}.lock")
-            await adapter.close(1)
 
-        play(body)
-
-    def test_it_is_removed_wherever_the_process_has_gone(
-        self, play: Play, path: Path, monkeypatch: pytest.MonkeyPatch
+    async def test_it_is_removed_wherever_the_process_has_gone(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.chdir(path.parent)
-
-        async def body() -> None:
-            adapter = UnixAdapter("bus.sock")
-            await adapter.start(Desk())
+        async with listening("bus.sock") as adapter:
             assert adapter.name == "unix:bus.sock"
             monkeypatch.chdir("/")
-            await adapter.close(1)
-            assert os.listdir(path.parent) == []
-
-        play(body)
+        assert os.listdir(path.parent) == []
 
     @pytest.mark.slow
     @pytest.mark.parametrize("is_stale", [False, True], ids=["nothing there", "a stale one there"])
     def test_of_several_that_start_at_once_exactly_one_wins(self, path: Path, is_stale: bool) -> None:
         if is_stale:
             leave_socket(path)
-        rivals = [
-            subprocess.Popen(
-                [sys.executable, "-c", HOLDER, str(path)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            )
-            for _ in range(4)
-        ]
-        try:
+        with ExitStack() as stack:
+            rivals = [stack.enter_context(holder(path)) for _ in range(4)]
             assert [heard(rival) for rival in rivals] == ["here\n"] * 4
             for rival in rivals:
                 tell(rival)
@@ -260,37 +196,28 @@ class TestWhoseItIs:
                 client.connect(str(path))
             tell(rivals[said.index("won\n")])
             assert [rival.wait(PATIENCE) for rival in rivals] == [0] * 4
-        finally:
-            for rival in rivals:
-                rival.kill()
-                rival.wait(PATIENCE)
-                for pipe in (rival.stdin, rival.stdout):
-                    assert pipe is not None
-                    pipe.close()
         assert os.listdir(path.parent) == []
 
     @pytest.mark.slow
-    def test_one_whose_process_was_killed_is_taken_over(self, play: Play, path: Path) -> None:
-        with subprocess.Popen(
-            [sys.executable, "-c", HOLDER, str(path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        ) as holder:
-            assert heard(holder) == "here\n"
-            tell(holder)
-            assert heard(holder) == "won\n"
-            holder.kill()
-        assert path.exists()
+    async def test_one_whose_process_was_killed_is_taken_over(self, path: Path) -> None:
+        with holder(path) as process:
+            assert heard(process) == "here\n"
+            tell(process)
+            assert heard(process) == "won\n"
+        assert os.path.exists(path)  # noqa: ASYNC240  # nothing else runs
+        async with listening(path):
+            pass
+        assert os.listdir(path.parent) == []
 
-        async def body() -> None:
-            adapter = UnixAdapter(path)
-            await adapter.start(Desk())
-            await adapter.close(1)
-            assert os.listdir(path.parent) == []
 
-        play(body)
+@contextmanager
+def holder(path: Path) -> Generator[subprocess.Popen[str]]:
+    """A process that listens there when it is told to, and is killed at the end."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command, pipe = [sys.executable, "-c", HOLDER, str(path)], subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment) as process:
+        yield process
+        process.kill()
 
 
 def heard(process: subprocess.Popen[str]) -> str:
@@ -306,24 +233,17 @@ def tell(process: subprocess.Popen[str]) -> None:
 
 
 class TestWhere:
-    def test_the_directory_must_be_there(self, play: Play, tmp_path: Path) -> None:
-        async def body() -> None:
-            said = await refusal(UnixAdapter(tmp_path / "no" / "bus.sock"))
-            assert said.endswith(f"the directory {tmp_path / 'no'} does not exist. Make it first.")
-            (tmp_path / "file").touch()
-            said = await refusal(UnixAdapter(tmp_path / "file" / "bus.sock"))
-            assert said.endswith(f"{tmp_path / 'file'} is not a directory.")
+    async def test_the_directory_must_be_there(self, tmp_path: Path) -> None:
+        said = await refusal(UnixAdapter(tmp_path / "no" / "bus.sock"))
+        assert said.endswith(f"the directory {tmp_path / 'no'} does not exist. Make it first.")
+        (tmp_path / "file").touch()
+        said = await refusal(UnixAdapter(tmp_path / "file" / "bus.sock"))
+        assert said.endswith(f"{tmp_path / 'file'} is not a directory.")
 
-        play(body)
-
-    def test_a_lock_that_is_a_link_is_not_followed(self, play: Play, path: Path) -> None:
+    async def test_a_lock_that_is_a_link_is_not_followed(self, path: Path) -> None:
         path.with_name("bus.sock.lock").symlink_to(path.with_name("elsewhere"))
-
-        async def body() -> None:
-            assert "its lock is a symbolic link" in await refusal(UnixAdapter(path))
-            assert "elsewhere" not in os.listdir(path.parent)
-
-        play(body)
+        assert "its lock is a symbolic link" in await refusal(UnixAdapter(path))
+        assert "elsewhere" not in os.listdir(path.parent)
 
     @pytest.mark.parametrize("path", ["", "a\0b", b"bytes", None, 3])
     def test_what_is_no_name_is_refused(self, path: Any) -> None:
@@ -336,15 +256,10 @@ class TestWhere:
         ):
             UnixAdapter("x" * (MAX_SOCKET_PATH + 1))
 
-    def test_a_path_that_is_just_short_enough_works(
-        self, play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    async def test_a_path_that_is_just_short_enough_works(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.chdir(tmp_path)
-
-        async def body() -> None:
-            adapter = UnixAdapter("x" * MAX_SOCKET_PATH)
-            await adapter.start(Desk())
-            await adapter.close(1)
-            assert os.listdir(tmp_path) == []
-
-        play(body)
+        async with listening("x" * MAX_SOCKET_PATH):
+            pass
+        assert os.listdir(tmp_path) == []

@@ -12,7 +12,7 @@ from bandstand.bus.syscall import HealthQuery
 from bandstand.bus.worker import Listeners
 from tests.bus.capabilities import Player, Told
 from tests.bus.nearby import nearby
-from tests.bus.virtual_node import ScriptedLine, Stage, play, staged
+from tests.bus.virtual_node import ScriptedLine, Stage, Stages, staged
 
 pytestmark = pytest.mark.guarantee("G301")
 
@@ -22,7 +22,7 @@ async def status(stage: Stage) -> tuple[str, str]:
     return report.status, report.capabilities["Cast"].state
 
 
-async def ask_often(stage: Stage, client: ScriptedLine, count: int, every_ms: int = 100) -> None:
+async def ask_often(stage: Stage, client: ScriptedLine | Stage, count: int, every_ms: int = 100) -> None:
     for _ in range(count):
         client.query("Cast.Echo")
         await stage.wait(every_ms)
@@ -31,23 +31,23 @@ async def ask_often(stage: Stage, client: ScriptedLine, count: int, every_ms: in
 class TestStuck:
     @staged(Player, timeout=1)
     async def test_one_that_is_at_a_request_that_has_timed_out_is_unresponsive(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Cast.Wait", {"ms": 10_000})
+        stage.command("Cast.Wait", {"ms": 10_000})
         await stage.wait(900)
         assert await status(stage) == ("healthy", "running")
         await stage.wait(200)
         assert await status(stage) == ("degraded", "unresponsive")
-        await ask_often(stage, client, 50)
+        await ask_often(stage, stage, 50)
         assert await status(stage) == ("degraded", "unresponsive")
 
     @pytest.mark.guarantee("G358")
     @pytest.mark.parametrize("is_isolated", [False, True])
-    def test_health_says_how_long_a_handler_has_been_busy(self, is_isolated: bool) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
+    async def test_health_says_how_long_a_handler_has_been_busy(
+        self, stages: Stages, is_isolated: bool
+    ) -> None:
+        async with stages(nearby(Player) if is_isolated else Player, timeout=1) as stage:
             assert (await stage.health("Cast")).busy_since_ms is None
-            client.command("Cast.Wait", {"ms": 3000})
-            client.query("Cast.Echo")
+            stage.command("Cast.Wait", {"ms": 3000})
+            stage.query("Cast.Echo")
             await stage.wait(2000)
             health = await stage.health("Cast")
             assert (health.state, health.at) == ("unresponsive", "Cast.Wait")
@@ -56,21 +56,18 @@ class TestStuck:
             await stage.wait(1500)
             assert (await stage.health("Cast")).busy_since_ms is None
 
-        play(act, nearby(Player) if is_isolated else Player, timeout=1)
-
     @pytest.mark.guarantee("G358")
-    def test_of_several_handlers_the_oldest_counts(self) -> None:
+    async def test_of_several_handlers_the_oldest_counts(self, stages: Stages) -> None:
         class Several(Player):
             """Does several things."""
 
             id = "Cast"
             concurrency = 3
 
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Cast.Wait", {"ms": 500})
+        async with stages(Several) as stage:
+            stage.command("Cast.Wait", {"ms": 500})
             await stage.wait(100)
-            client.command("Cast.Wait", {"ms": 5000})
+            stage.command("Cast.Wait", {"ms": 5000})
             await stage.wait(100)
             for expected, pause in ((200, 400), (500, 5000)):
                 busy = (await stage.health("Cast")).busy_since_ms
@@ -79,43 +76,18 @@ class TestStuck:
                 await stage.wait(pause)
             assert (await stage.health("Cast")).busy_since_ms is None
 
-        play(act, Several)
-
     @staged(Player, timeout=1)
     async def test_it_is_well_again_when_it_comes_to_an_end(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Cast.Wait", {"ms": 3000})
+        stage.command("Cast.Wait", {"ms": 3000})
         await stage.wait(2000)
         assert await status(stage) == ("degraded", "unresponsive")
         await stage.wait(1500)
         assert await status(stage) == ("healthy", "running")
-        asked = client.query("Cast.Echo")
-        await stage.settle()
-        client.reply(asked)
+        await stage.reply_to("query", "Cast.Echo")
         assert await status(stage) == ("healthy", "running")
 
-    @staged(Player, timeout=1)
-    async def test_it_can_be_reset(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Cast.Wait", {"ms": 10**6})
-        await stage.wait(1100)
-        client.reply(await reset(stage, client))
-        await stage.wait(2000)
-        assert await status(stage) == ("healthy", "running")
 
-    def test_one_in_another_place_likewise(self) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            client.command("Cast.Wait", {"ms": 3000})
-            await stage.wait(2000)
-            assert await status(stage) == ("degraded", "unresponsive")
-            await stage.wait(1500)
-            assert await status(stage) == ("healthy", "running")
-
-        play(act, nearby(Player), timeout=1)
-
-
-async def reset(stage: Stage, client: ScriptedLine) -> str:
+async def reset(stage: Stage, client: ScriptedLine | Stage) -> str:
     name = client.command("Syscall.Reset", {"capability": "Cast"})
     await stage.settle()
     return name
@@ -132,15 +104,14 @@ class Slow(Player):
 class TestBehindAnEvent:
     @staged(Slow, timeout=1)
     async def test_three_requests_that_it_does_not_begin_with_tell(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.event("Cast.Told", {"text": "hang"})
-        await ask_often(stage, client, 2)
+        stage.event("Cast.Told", {"text": "hang"})
+        await ask_often(stage, stage, 2)
         await stage.wait(3000)
         assert await status(stage) == ("healthy", "running")
-        await ask_often(stage, client, 2)
+        await ask_often(stage, stage, 2)
         await stage.wait(1100)
         assert await status(stage) == ("degraded", "unresponsive")
-        client.reply(await reset(stage, client))
+        stage.reply(await reset(stage, stage))
         await stage.wait(2000)
         assert await status(stage) == ("healthy", "running")
 
@@ -148,18 +119,16 @@ class TestBehindAnEvent:
 class TestNoAlarm:
     @staged(Player, timeout=10)
     async def test_clients_with_little_patience_make_nobody_unresponsive(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Cast.Wait", {"ms": 5000}, timeout=1)
+        stage.command("Cast.Wait", {"ms": 5000}, timeout=1)
         for _ in range(10):
-            client.query("Cast.Echo", timeout=1)
+            stage.query("Cast.Echo", timeout=1)
         await stage.wait(4000)
         assert await status(stage) == ("healthy", "running")
 
     @staged(Player, timeout=1)
     async def test_one_that_is_busy_and_goes_on_is_not(self, stage: Stage) -> None:
-        client = stage.connect()
         for _ in range(40):
-            client.command("Cast.Wait", {"ms": 300})
+            stage.command("Cast.Wait", {"ms": 300})
         for _ in range(50):
             await stage.wait(200)
             assert (await status(stage))[1] == "running"
@@ -185,21 +154,20 @@ class Quiet(Query[None], type="Cast.Echo"):
 
 
 class TestWorkers:
-    def test_one_that_answers_nothing_is_unresponsive_until_its_first_answer(self) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            for _ in range(20):
-                client.query("Cast.Echo")
-                await stage.wait(100)
-            assert await status(stage) == ("degraded", "unresponsive")
-            client.query("Cast.Echo", {"text": "answer"})
-            await stage.settle()
-            assert await status(stage) == ("healthy", "running")
-            # When nothing is asked of it, it owes nothing.
-            await stage.wait(5000)
-            assert await status(stage) == ("healthy", "running")
-
-        play(act, Contract(id="Cast", description="Mute.", inbound=Quiet, spawn=Mute), timeout=1)
+    @staged(Contract(id="Cast", description="Mute.", inbound=Quiet, spawn=Mute), timeout=1)
+    async def test_one_that_answers_nothing_is_unresponsive_until_its_first_answer(
+        self, stage: Stage
+    ) -> None:
+        for _ in range(20):
+            stage.query("Cast.Echo")
+            await stage.wait(100)
+        assert await status(stage) == ("degraded", "unresponsive")
+        stage.query("Cast.Echo", {"text": "answer"})
+        await stage.settle()
+        assert await status(stage) == ("healthy", "running")
+        # When nothing is asked of it, it owes nothing.
+        await stage.wait(5000)
+        assert await status(stage) == ("healthy", "running")
 
 
 class Hung(Capability):
@@ -212,10 +180,9 @@ class Hung(Capability):
 class TestTicks:
     @staged(Hung, timeout=1, health_period=0.5)
     async def test_they_name_it(self, stage: Stage) -> None:
-        client = stage.connect()
-        client.command("Syscall.Subscribe", {"types": ["Sys.HealthTick"]})
-        client.query("Cast.Echo")
+        stage.command("Syscall.Subscribe", {"types": ["Sys.HealthTick"]})
+        stage.query("Cast.Echo")
         await stage.wait(2600)
-        named = [tick["unhealthy"] for tick in client.events("Sys.HealthTick")]
+        named = [tick["unhealthy"] for tick in stage.events("Sys.HealthTick")]
         assert named[0] == []
         assert named[-1] == ["Hung"]

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
 from bandstand.bus import NodeConfig
 from bandstand.bus.admission import SendBudget
-from tests.bus.socket_clients import MEBIBYTE, Guest, Hall, frame, neighbour_of, ping, resident
-from tests.core.support import HostFactory
+from tests.bus.socket_clients import MEBIBYTE, Guest, Hall, HallMaker, frame, neighbour_of, ping, resident
 
 BUDGET = 16 * MEBIBYTE
 VALUE = "x" * 900_000
@@ -21,14 +18,10 @@ ASKED = 24
 
 
 @pytest.fixture(params=["unix", "tcp"])
-def hall(request: pytest.FixtureRequest, loop_factory: HostFactory, tmp_path: Path) -> Iterator[Hall]:
-    hall = Hall(request.param, loop_factory, tmp_path, config=NodeConfig(max_unsent_bytes=BUDGET))
-    try:
-        keep(hall, "large", VALUE)
-        yield hall
-        hall.until_quiet()
-    finally:
-        hall.end()
+def hall(request: pytest.FixtureRequest, halls: HallMaker) -> Hall:
+    hall = halls(request.param, config=NodeConfig(max_unsent_bytes=BUDGET))
+    keep(hall, "large", VALUE)
+    return hall
 
 
 def keep(hall: Hall, key: str, value: str) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from bandstand.bus import Filter, Frame, MemoryLog
+from bandstand.bus import Frame, MemoryLog
 from bandstand.bus.memory import Memory
 from bandstand.errors import InvalidMessageError
 from tests.bus.capabilities import Player, watch
-from tests.bus.virtual_node import Stage, hushed, play, staged
+from tests.bus.virtual_node import Stage, Stages, hushed, staged
 
 pytestmark = [pytest.mark.spec("C26"), pytest.mark.guarantee("G88")]
 
@@ -18,13 +18,12 @@ pytestmark = [pytest.mark.spec("C26"), pytest.mark.guarantee("G88")]
 class TestTap:
     @staged(Player)
     async def test_it_sees_all_of_it_and_where_it_goes(self, stage: Stage) -> None:
-        client = stage.connect()
         seen: list[tuple[str, str, str]] = []
         stage.node.tap(lambda frame, where: seen.append((frame.kind, frame.type, where)))
-        client.command("Cast.Do", {"what": "emit"})
-        client.query("Cast.Nothing")
-        client.command("Cast.Do", {"what": "refuse"})
-        client.query("Cast.Echo", {"text": 5})
+        stage.command("Cast.Do", {"what": "emit"})
+        stage.query("Cast.Nothing")
+        stage.command("Cast.Do", {"what": "refuse"})
+        stage.query("Cast.Echo", {"text": 5})
         await stage.settle()
         told = ("event", "Cast.Told", "none")
         assert sorted(seen) == sorted(
@@ -44,20 +43,7 @@ class TestTap:
         )
 
     @staged(Player)
-    async def test_a_filter_says_what_it_wants(self, stage: Stage) -> None:
-        client = stage.connect()
-        seen: list[str] = []
-        stage.node.tap(
-            lambda frame, _where: seen.append(frame.type), Filter(kinds=["error"], types=["Sys.*"])
-        )
-        client.query("Cast.Echo")
-        client.query("Cast.Nothing")
-        await stage.settle()
-        assert seen == ["Sys.RoutingError"]
-
-    @staged(Player)
     async def test_one_that_raises_is_taken_out_and_nobody_else_notices(self, stage: Stage) -> None:
-        client = stage.connect()
         calls: list[Frame] = []
 
         def broken(frame: Frame, _where: str) -> None:
@@ -67,22 +53,10 @@ class TestTap:
         tap = stage.node.tap(broken)
         seen = watch(stage)
         with hushed():
-            asked = client.query("Cast.Echo")
+            asked = stage.query("Cast.Echo")
             await stage.settle()
-        client.reply(asked)
+        stage.reply(asked)
         assert (len(calls), len(seen), tap.is_removed) == (1, 2, True)
-
-    @staged(Player)
-    async def test_one_that_was_removed_sees_nothing_more(self, stage: Stage) -> None:
-        client = stage.connect()
-        seen: list[Frame] = []
-        tap = stage.node.tap(lambda frame, _where: seen.append(frame))
-        client.query("Cast.Echo")
-        await stage.settle()
-        tap.remove()
-        client.query("Cast.Echo")
-        await stage.settle()
-        assert len(seen) == 2
 
     @staged(Player)
     async def test_it_sees_the_answers_to_refused_messages_and_so_does_the_log(self, stage: Stage) -> None:
@@ -124,42 +98,24 @@ class Book:
 
 
 class TestLog:
-    @staged(Player)
-    async def test_the_last_messages_are_kept(self, stage: Stage) -> None:
-        client = stage.connect()
-        for _ in range(3):
-            client.command("Cast.Do")
-        await stage.settle()
-        kinds = [frame.kind for frame in stage.node.recent(9)]
-        assert sorted(kinds) == ["command"] * 3 + ["event"] * 3 + ["reply"] * 3
-
-    def test_another_log_can_take_its_place(self) -> None:
+    async def test_another_log_can_take_its_place(self, stages: Stages) -> None:
         book = Book()
-
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
+        async with stages(Memory, log=book) as stage:
             seen = watch(stage)
-            client.command("Memory.Set", {"key": "a", "value": 1})
+            stage.command("Memory.Set", {"key": "a", "value": 1})
             await stage.settle()
             assert book.frames[-3:] == seen
             assert [frame.type for frame in seen] == ["Memory.Set", "Memory.Changed", "Memory.Set"]
-
-        play(act, Memory, log=book)
         assert book.is_closed
 
-    def test_a_log_that_fails_fails_alone(self) -> None:
+    async def test_a_log_that_fails_fails_alone(self, stages: Stages) -> None:
         book = Book()
-
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
+        async with stages(Memory, log=book, hush=True) as stage:
             book.is_broken = True
-            asked = client.command("Memory.Set", {"key": "a", "value": 1})
-            client.event("A.B")
+            asked = stage.command("Memory.Set", {"key": "a", "value": 1})
+            stage.event("A.B")
             await stage.settle()
-            client.reply(asked)
-
-        with hushed():
-            play(act, Memory, log=book)
+            stage.reply(asked)
         assert book.is_closed
 
     @pytest.mark.guarantee("G80")
@@ -169,19 +125,6 @@ class TestLog:
             def recent(self, limit: int) -> tuple[Frame, ...]:
                 raise OSError("disk")
 
-        client = stage.connect()
         stage.node._router.log = Broken()  # pyright: ignore[reportPrivateUsage]  # the stage has no door for it
-        asked = client.query("Syscall.Recent")
-        await stage.settle()
-        assert "disk" in client.fault(asked, "Sys.Refused").message
+        assert "disk" in (await stage.fault_of("Sys.Refused", "query", "Syscall.Recent")).message
         assert (await stage.health("Syscall")).crashes == 0
-
-    def test_a_small_one_forgets(self) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            for _ in range(50):
-                client.query("Syscall.Ping")
-            await stage.settle()
-            assert len(stage.node.recent(1000)) == 10
-
-        play(act, log=MemoryLog(messages=10))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator
-from typing import Any, TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -26,10 +26,7 @@ from bandstand.bus.worker import (
 from bandstand.errors import ContractError, InvalidArgumentError, WrongThreadError
 from tests.core.support import Boom
 
-pytestmark = pytest.mark.spec("C13")
-
-T = TypeVar("T")
-Play = Callable[[Coroutine[Any, Any, T]], T]
+pytestmark = [pytest.mark.spec("C13"), pytest.mark.usefixtures("lane_loop")]
 
 
 def message(number: int = 1) -> Message:
@@ -53,16 +50,6 @@ class Heard:
         return [repr(event.error) for event in self.events if isinstance(event, ErrorEvent)]
 
 
-@pytest.fixture
-def play(loop_factory: Callable[[], asyncio.AbstractEventLoop]) -> Iterator[Play[Any]]:
-    """Run a coroutine on the event loop of the lane; nothing may escape into it."""
-    escaped: list[dict[str, Any]] = []
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.get_loop().set_exception_handler(lambda _loop, context: escaped.append(context))
-        yield runner.run
-    assert escaped == []
-
-
 async def rest(worker: BufferedWorker) -> None:
     """Until it has nothing to do."""
     for _ in range(10_000):
@@ -72,19 +59,14 @@ async def rest(worker: BufferedWorker) -> None:
     raise AssertionError("it does not come to rest")
 
 
-def hear(play: Play[Any], handler: Callable[[Message], object], count: int = 1) -> Heard:
+async def hear(handler: Callable[[Message], object], count: int = 1) -> Heard:
     """What a worker around this handler says to so many messages."""
-
-    async def scene() -> Heard:
-        worker = BufferedWorker(handler)
-        heard = Heard(worker)
-        for number in range(1, count + 1):
-            worker.post_message(message(number))
-        await rest(worker)
-        return heard
-
-    result: Heard = play(scene())
-    return result
+    worker = BufferedWorker(handler)
+    heard = Heard(worker)
+    for number in range(1, count + 1):
+        worker.post_message(message(number))
+    await rest(worker)
+    return heard
 
 
 # --- who listens --------------------------------------------------------------------------------------------------------------
@@ -110,19 +92,19 @@ class TestListeners:
         assert messages == [said]
         assert errors == [failed, failed]
 
-    def test_are_called_once_however_often_they_were_added(self) -> None:
-        target, heard = Listeners(), list[WorkerEvent]()
+    def test_are_called_once_however_often_they_were_added_or_removed(self) -> None:
+        target, other, heard = Listeners(), Listeners(), list[WorkerEvent]()
         append = heard.append
         target.add_event_listener("message", append)
         target.add_event_listener("message", append)
         target.dispatch_event(MessageEvent(1))
+        # Two workers share no listeners.
+        other.dispatch_event(MessageEvent(1))
         assert len(heard) == 1
-        target.remove_event_listener("message", append)
+        for _ in range(2):
+            target.remove_event_listener("message", append)
         target.dispatch_event(MessageEvent(2))
         assert len(heard) == 1
-
-    def test_removing_what_was_never_added_does_nothing(self) -> None:
-        Listeners().remove_event_listener("error", print)
 
     def test_one_that_raises_does_not_keep_the_others_from_hearing(
         self, caplog: pytest.LogCaptureFixture
@@ -157,20 +139,14 @@ class TestListeners:
         target.dispatch_event(MessageEvent(2))
         assert heard == [MessageEvent(2)]
 
-    def test_an_error_that_nobody_listens_for_is_logged(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_an_error_that_nobody_listens_for_is_logged_and_a_message_is_not(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        Listeners().dispatch_event(MessageEvent(1))
+        assert caplog.records == []
         Listeners().dispatch_event(ErrorEvent(RuntimeError("unheard")))
         assert "has no error listener" in caplog.text
         assert "unheard" in caplog.text
-
-    def test_a_message_that_nobody_listens_for_is_not(self, caplog: pytest.LogCaptureFixture) -> None:
-        Listeners().dispatch_event(MessageEvent(1))
-        assert caplog.records == []
-
-    def test_two_workers_share_none(self) -> None:
-        one, other, heard = Listeners(), Listeners(), list[WorkerEvent]()
-        one.add_event_listener("message", heard.append)
-        other.dispatch_event(MessageEvent(1))
-        assert heard == []
 
     def test_wrong_ones_are_refused(self) -> None:
         name: Any = "massage"
@@ -205,10 +181,6 @@ class TestTheShape:
         assert heard.said == [message(3)]
         assert parrot.is_over
 
-    def test_the_ready_made_one_has_it(self) -> None:
-        worker = BufferedWorker(lambda message: None)
-        assert as_worker(worker, "x") is worker
-
     @pytest.mark.parametrize("other", [print, 5, None, object(), Listeners()])
     def test_what_has_nothing_of_it_is_no_worker(self, other: object) -> None:
         assert as_worker(other, "Shop") is None
@@ -240,7 +212,7 @@ class TestTheShape:
 # --- the ready-made one -------------------------------------------------------------------------------------------------------
 
 
-async def later(value: T) -> T:
+async def later(value: Any) -> Any:
     await asyncio.sleep(0)
     return value
 
@@ -263,24 +235,24 @@ class TestWhatAHandlerGivesBack:
         ],
     )
     @pytest.mark.parametrize("is_async", [False, True])
-    def test_is_nothing_one_thing_or_several(
-        self, play: Play[Any], returned: object, said: list[object], is_async: bool
+    async def test_is_nothing_one_thing_or_several(
+        self, returned: object, said: list[object], is_async: bool
     ) -> None:
         # An iterator can be gone through once, and this test goes through it in both its forms.
         fresh = iter([7, 8]) if isinstance(returned, Iterator) else returned
-        heard = hear(play, (lambda message: later(fresh)) if is_async else (lambda message: fresh))
+        heard = await hear((lambda message: later(fresh)) if is_async else (lambda message: fresh))
         assert heard.said == said
         assert heard.errors == []
 
-    def test_a_model_that_can_be_gone_through_is_one_thing(self, play: Play[Any]) -> None:
+    async def test_a_model_that_can_be_gone_through_is_one_thing(self) -> None:
         from pydantic import BaseModel
 
         class Model(BaseModel):
             value: int = 1
 
-        assert hear(play, lambda message: Model()).said == [Model()]
+        assert (await hear(lambda message: Model())).said == [Model()]
 
-    def test_a_generator_is_heard_while_it_goes_on(self, play: Play[Any]) -> None:
+    async def test_a_generator_is_heard_while_it_goes_on(self) -> None:
         order: list[object] = []
 
         def handler(message: Message) -> Iterator[int]:
@@ -288,65 +260,54 @@ class TestWhatAHandlerGivesBack:
             order.append("between")
             yield 2
 
-        async def scene() -> None:
-            worker = BufferedWorker(handler)
-            worker.onmessage = lambda event: order.append(event.data)
-            worker.post_message(message())
-            await rest(worker)
-
-        play(scene())
+        worker = BufferedWorker(handler)
+        worker.onmessage = lambda event: order.append(event.data)
+        worker.post_message(message())
+        await rest(worker)
         assert order == [1, "between", 2]
 
-    def test_so_is_an_async_one(self, play: Play[Any]) -> None:
+    async def test_so_is_an_async_one(self) -> None:
         async def handler(message: Message) -> AsyncGenerator[int, None]:
             yield message.data
             await asyncio.sleep(0)
             yield message.data * 10
 
-        assert hear(play, handler, 3).said == [1, 10, 2, 20, 3, 30]
+        assert (await hear(handler, 3)).said == [1, 10, 2, 20, 3, 30]
 
-    def test_any_awaitable_is_awaited(self, play: Play[Any]) -> None:
+    async def test_any_awaitable_is_awaited(self) -> None:
         def handler(message: Message) -> Awaitable[int]:
             future = asyncio.get_running_loop().create_future()
             future.set_result(5)
             return future
 
-        assert hear(play, handler).said == [5]
+        assert (await hear(handler)).said == [5]
 
-    def test_everything_names_the_message_it_follows_from(self, play: Play[Any]) -> None:
+    async def test_everything_names_the_message_it_follows_from_unless_that_has_no_id(self) -> None:
         def handler(message: Message) -> list[int]:
             if message.data == 2:
                 raise ValueError("two")
             return [message.data]
 
-        heard = hear(play, handler, 3)
+        heard = await hear(handler, 3)
         assert [event.causation for event in heard.events] == ["m1", "m2", "m3"]
-
-    def test_unless_that_has_no_id(self, play: Play[Any]) -> None:
-        async def scene() -> Heard:
-            worker = BufferedWorker(lambda message: message.data)
-            heard = Heard(worker)
-            worker.post_message(Message(kind="event", type="A.B", data=1))
-            await rest(worker)
-            return heard
-
-        assert play(scene()).events == [MessageEvent(1, None)]
+        worker = BufferedWorker(handler)
+        heard = Heard(worker)
+        worker.post_message(Message(kind="event", type="A.B", data=1))
+        await rest(worker)
+        assert heard.events == [MessageEvent(1, None)]
 
 
 class TestOrder:
-    def test_posting_returns_before_anything_is_handled(self, play: Play[Any]) -> None:
-        async def scene() -> None:
-            handled: list[int] = []
-            worker = BufferedWorker(lambda message: handled.append(message.data))
-            worker.post_message(message(1))
-            assert handled == []
-            assert not worker.is_idle
-            await rest(worker)
-            assert handled == [1]
+    async def test_posting_returns_before_anything_is_handled(self) -> None:
+        handled: list[int] = []
+        worker = BufferedWorker(lambda message: handled.append(message.data))
+        worker.post_message(message(1))
+        assert handled == []
+        assert not worker.is_idle
+        await rest(worker)
+        assert handled == [1]
 
-        play(scene())
-
-    def test_one_is_finished_before_the_next_is_begun(self, play: Play[Any]) -> None:
+    async def test_one_is_finished_before_the_next_is_begun(self) -> None:
         diary: list[str] = []
 
         async def handler(message: Message) -> None:
@@ -355,7 +316,7 @@ class TestOrder:
                 await asyncio.sleep(0)
             diary.append(f"end {message.data}")
 
-        hear(play, handler, 3)
+        await hear(handler, 3)
         assert diary == [f"{what} {number}" for number in (1, 2, 3) for what in ("begin", "end")]
 
     @given(
@@ -388,94 +349,74 @@ class TestOrder:
         # One loop for each example; the lane's own is for the tests beside this one.
         assert asyncio.run(scene()) == list(range(len(waits)))
 
-    def test_what_a_handler_posts_to_its_own_worker_comes_last(self, play: Play[Any]) -> None:
-        async def scene() -> list[object]:
-            def handler(given: Message) -> object:
-                if given.data < 10:
-                    worker.post_message(message(given.data * 10))
-                return given.data
+    async def test_what_a_handler_posts_to_its_own_worker_comes_last(self) -> None:
+        def handler(given: Message) -> object:
+            if given.data < 10:
+                worker.post_message(message(given.data * 10))
+            return given.data
 
-            worker = BufferedWorker(handler)
-            heard = Heard(worker)
-            worker.post_message(message(1))
-            worker.post_message(message(2))
-            await rest(worker)
-            return heard.said
+        worker = BufferedWorker(handler)
+        heard = Heard(worker)
+        worker.post_message(message(1))
+        worker.post_message(message(2))
+        await rest(worker)
+        assert heard.said == [1, 2, 10, 20]
 
-        assert play(scene()) == [1, 2, 10, 20]
-
-    def test_a_long_mailbox_does_not_keep_others_waiting(self, play: Play[Any]) -> None:
-        async def scene(handler: Callable[[Message], object]) -> int:
-            """How many were handled when somebody else had a turn."""
-            worker = BufferedWorker(handler)
-            heard = Heard(worker)
-            for number in range(10 * worker_module.BURST_MESSAGES):
-                worker.post_message(message(number))
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-            early = len(heard.events)
-            await rest(worker)
-            assert len(heard.events) == 10 * worker_module.BURST_MESSAGES
-            return early
-
+    @pytest.mark.parametrize("is_async", [False, True])
+    async def test_a_long_mailbox_does_not_keep_others_waiting(self, is_async: bool) -> None:
         async def instant(message: Message) -> int:
             return 1
 
-        handlers: list[Callable[[Message], object]] = [lambda message: 1, instant]
-        for handler in handlers:
-            assert play(scene(handler)) <= 3 * worker_module.BURST_MESSAGES
+        worker = BufferedWorker(instant if is_async else lambda message: 1)
+        heard = Heard(worker)
+        for number in range(10 * worker_module.BURST_MESSAGES):
+            worker.post_message(message(number))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        # So many were handled when somebody else had a turn.
+        assert len(heard.events) <= 3 * worker_module.BURST_MESSAGES
+        await rest(worker)
+        assert len(heard.events) == 10 * worker_module.BURST_MESSAGES
 
 
 class TestTasks:
-    def test_a_handler_that_does_not_wait_takes_none(self, play: Play[Any]) -> None:
-        async def scene() -> set[asyncio.Task[Any]]:
-            seen: set[asyncio.Task[Any]] = set()
-            worker = BufferedWorker(lambda message: seen.update(asyncio.all_tasks()))
-            for number in range(5):
-                worker.post_message(message(number))
-            await rest(worker)
-            return seen - asyncio.all_tasks()
+    async def test_a_handler_that_does_not_wait_takes_none(self) -> None:
+        seen: set[asyncio.Task[Any]] = set()
+        worker = BufferedWorker(lambda message: seen.update(asyncio.all_tasks()))
+        for number in range(5):
+            worker.post_message(message(number))
+        await rest(worker)
+        assert seen <= asyncio.all_tasks()
 
-        assert play(scene()) == set()
-
-    def test_one_is_enough_for_all_that_waits(self, play: Play[Any]) -> None:
+    async def test_one_is_enough_for_all_that_waits(self) -> None:
         tasks: list[object] = []
 
         async def handler(message: Message) -> None:
             tasks.append(asyncio.current_task())
             await asyncio.sleep(0)
 
-        hear(play, handler, 20)
+        await hear(handler, 20)
         assert len(set(map(id, tasks))) == 1
         assert None not in tasks
 
-    def test_what_needs_a_task_works_inside(self, play: Play[Any]) -> None:
+    async def test_what_needs_a_task_works_inside_and_a_deadline_that_passes_is_its_own_affair(self) -> None:
         async def handler(message: Message) -> object:
             async with asyncio.timeout(60), asyncio.TaskGroup() as group:
                 first = group.create_task(later(message.data))
-            return first.result()
-
-        assert hear(play, handler, 3).said == [1, 2, 3]
-
-    def test_a_deadline_of_its_own_that_passes_is_its_own_affair(self, play: Play[Any]) -> None:
-        async def handler(message: Message) -> object:
             try:
                 async with asyncio.timeout(0):
                     await asyncio.get_running_loop().create_future()
             except TimeoutError:
-                return "late"
+                return first.result()
             return "in time"
 
-        heard = hear(play, handler, 3)
-        assert heard.said == ["late"] * 3
-        assert heard.errors == []
+        heard = await hear(handler, 3)
+        assert (heard.said, heard.errors) == ([1, 2, 3], [])
 
 
 class TestErrors:
     @pytest.mark.parametrize("is_async", [False, True])
-    def test_what_a_handler_raises_is_told_and_the_next_is_handled(
-        self, play: Play[Any], is_async: bool
-    ) -> None:
+    async def test_what_a_handler_raises_is_told_and_the_next_is_handled(self, is_async: bool) -> None:
         def plain(message: Message) -> object:
             if message.data == 2:
                 raise Boom(message.data)
@@ -485,12 +426,12 @@ class TestErrors:
             await asyncio.sleep(0)
             return plain(message)
 
-        heard = hear(play, waiting if is_async else plain, 3)
+        heard = await hear(waiting if is_async else plain, 3)
         assert heard.said == [1, 3]
         assert heard.errors == ["Boom(2)"]
         assert heard.events[1].causation == "m2"
 
-    def test_what_was_said_before_stays_said(self, play: Play[Any]) -> None:
+    async def test_what_was_said_before_stays_said(self) -> None:
         def handler(message: Message) -> Iterator[int]:
             yield 1
             raise Boom
@@ -499,14 +440,11 @@ class TestErrors:
             yield 1
             raise Boom
 
-        for heard in (hear(play, handler), hear(play, waiting)):
-            assert heard.said == [1]
-            assert heard.errors == ["Boom()"]
+        for heard in (await hear(handler), await hear(waiting)):
+            assert (heard.said, heard.errors) == ([1], ["Boom()"])
 
     @pytest.mark.parametrize("is_async", [False, True])
-    def test_something_that_was_cancelled_is_an_error_like_others(
-        self, play: Play[Any], is_async: bool
-    ) -> None:
+    async def test_something_that_was_cancelled_is_an_error_like_others(self, is_async: bool) -> None:
         """It is not the worker that was cancelled but what the handler has waited for."""
 
         def plain(message: Message) -> object:
@@ -519,125 +457,77 @@ class TestErrors:
             future.cancel()
             return await future
 
-        heard = hear(play, waiting if is_async else plain, 2)
+        heard = await hear(waiting if is_async else plain, 2)
         assert heard.errors[0] == "CancelledError()"
         assert heard.said == ([2] if is_async else [])
 
-    def test_a_listener_that_raises_is_not_the_workers_crash(
-        self, play: Play[Any], caplog: pytest.LogCaptureFixture
+    async def test_a_listener_that_raises_is_not_the_workers_crash(
+        self, caplog: pytest.LogCaptureFixture
     ) -> None:
-        async def scene() -> Heard:
-            worker = BufferedWorker(lambda message: [1, 2])
-            worker.add_event_listener("message", lambda event: 1 // 0)
-            heard = Heard(worker)
-            worker.post_message(message())
-            await rest(worker)
-            return heard
-
-        heard = play(scene())
-        assert heard.said == [1, 2]
-        assert heard.errors == []
+        worker = BufferedWorker(lambda message: [1, 2])
+        worker.add_event_listener("message", lambda event: 1 // 0)
+        heard = Heard(worker)
+        worker.post_message(message())
+        await rest(worker)
+        assert (heard.said, heard.errors) == ([1, 2], [])
         assert "ZeroDivisionError" in caplog.text
 
 
 class TestTheEnd:
     @pytest.mark.parametrize("is_async", [False, True])
-    def test_what_waits_is_forgotten(self, play: Play[Any], is_async: bool) -> None:
-        async def scene() -> None:
-            handled: list[int] = []
+    async def test_what_waits_is_forgotten(self, is_async: bool) -> None:
+        handled: list[int] = []
 
-            def handler(message: Message) -> object:
-                handled.append(message.data)
-                return later(1) if is_async else 1
+        def handler(message: Message) -> object:
+            handled.append(message.data)
+            return later(1) if is_async else 1
 
-            worker = BufferedWorker(handler)
-            heard = Heard(worker)
-            worker.post_message(message(1))
-            worker.post_message(message(2))
-            worker.terminate()
-            assert worker.is_terminated
-            assert worker.is_idle
-            worker.post_message(message(3))
-            for _ in range(5):
-                await asyncio.sleep(0)
-            assert handled == []
-            assert heard.events == []
+        worker = BufferedWorker(handler)
+        heard = Heard(worker)
+        worker.post_message(message(1))
+        worker.post_message(message(2))
+        worker.terminate()
+        assert worker.is_terminated
+        assert worker.is_idle
+        worker.post_message(message(3))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert handled == []
+        assert heard.events == []
 
-        play(scene())
-
-    def test_a_handler_that_waits_is_cancelled_and_cleans_up(self, play: Play[Any]) -> None:
-        async def scene() -> None:
-            begun, diary = asyncio.Event(), list[str]()
-
-            async def handler(message: Message) -> None:
-                begun.set()
-                try:
-                    await asyncio.get_running_loop().create_future()
-                finally:
-                    diary.append("cleaned up")
-
-            worker = BufferedWorker(handler)
-            heard = Heard(worker)
-            worker.post_message(message(1))
-            worker.post_message(message(2))
-            await begun.wait()
-            worker.terminate()
-            worker.terminate()
-            await rest(worker)
-            assert diary == ["cleaned up"]
-            assert heard.events == [], "whoever terminates it knows"
-
-        play(scene())
-
-    def test_a_handler_that_will_not_be_cancelled_is_not_heard(self, play: Play[Any]) -> None:
-        async def scene() -> None:
-            begun = asyncio.Event()
-
-            async def handler(message: Message) -> object:
-                begun.set()
-                try:
-                    await asyncio.get_running_loop().create_future()
-                except asyncio.CancelledError:
-                    return "I am still here"
-                return None
-
-            worker = BufferedWorker(handler)
-            heard = Heard(worker)
-            worker.post_message(message())
-            await begun.wait()
-            worker.terminate()
-            await rest(worker)
-            assert heard.events == []
-
-        play(scene())
-
-    def test_an_error_on_the_way_out_is_logged(
-        self, play: Play[Any], caplog: pytest.LogCaptureFixture
+    @pytest.mark.parametrize("how", ["cleans up", "stays", "fails"])
+    async def test_a_handler_that_waits_is_cancelled_and_not_heard(
+        self, how: str, caplog: pytest.LogCaptureFixture
     ) -> None:
-        async def scene() -> None:
-            begun = asyncio.Event()
+        begun, diary = asyncio.Event(), list[str]()
 
-            async def handler(message: Message) -> object:
-                begun.set()
-                try:
-                    await asyncio.get_running_loop().create_future()
-                finally:
-                    raise Boom("on the way out")
+        async def handler(message: Message) -> object:
+            begun.set()
+            try:
+                return await asyncio.get_running_loop().create_future()
+            except asyncio.CancelledError:
+                diary.append(how)
+                if how == "stays":
+                    return "I am still here"
+                if how == "fails":
+                    raise Boom("on the way out") from None
+                raise
 
-            worker = BufferedWorker(handler)
-            heard = Heard(worker)
-            worker.post_message(message())
-            await begun.wait()
-            worker.terminate()
-            with caplog.at_level(logging.WARNING, "bandstand.bus"):
-                await rest(worker)
-            assert heard.events == []
-
-        play(scene())
-        assert "on the way out" in caplog.text
+        worker = BufferedWorker(handler)
+        heard = Heard(worker)
+        worker.post_message(message(1))
+        worker.post_message(message(2))
+        await begun.wait()
+        worker.terminate()
+        worker.terminate()
+        with caplog.at_level(logging.WARNING, "bandstand.bus"):
+            await rest(worker)
+        assert diary == [how]
+        assert heard.events == [], "whoever terminates it knows"
+        assert ("on the way out" in caplog.text) == (how == "fails")
 
     @pytest.mark.parametrize("shape", ["list", "generator", "async generator", "coroutine"])
-    def test_a_listener_may_end_it_in_the_middle_of_a_sentence(self, play: Play[Any], shape: str) -> None:
+    async def test_a_listener_may_end_it_in_the_middle_of_a_sentence(self, shape: str) -> None:
         closed: list[str] = []
 
         def generator(message: Message) -> Iterator[int]:
@@ -659,23 +549,17 @@ class TestTheEnd:
             "async generator": async_generator,
             "coroutine": lambda message: later([1, 2]),
         }
-
-        async def scene() -> Heard:
-            worker = BufferedWorker(handlers[shape])
-            heard = Heard(worker)
-            worker.onmessage = lambda event: worker.terminate()
-            worker.post_message(message(1))
-            worker.post_message(message(2))
-            await rest(worker)
-            return heard
-
-        heard = play(scene())
-        assert heard.said == [1]
-        assert heard.errors == []
+        worker = BufferedWorker(handlers[shape])
+        heard = Heard(worker)
+        worker.onmessage = lambda event: worker.terminate()
+        worker.post_message(message(1))
+        worker.post_message(message(2))
+        await rest(worker)
+        assert (heard.said, heard.errors) == ([1], [])
         assert closed == (["closed"] if "generator" in shape else [])
 
     @pytest.mark.parametrize("is_async", [False, True])
-    def test_a_listener_may_end_it_because_of_an_error(self, play: Play[Any], is_async: bool) -> None:
+    async def test_a_listener_may_end_it_because_of_an_error(self, is_async: bool) -> None:
         """That is what a supervisor does."""
 
         async def raising() -> None:
@@ -687,16 +571,13 @@ class TestTheEnd:
                 return raising()
             raise Boom
 
-        async def scene() -> Heard:
-            worker = BufferedWorker(handler)
-            heard = Heard(worker)
-            worker.onerror = lambda event: worker.terminate()
-            worker.post_message(message(1))
-            worker.post_message(message(2))
-            await rest(worker)
-            return heard
-
-        assert play(scene()).errors == ["Boom()"]
+        worker = BufferedWorker(handler)
+        heard = Heard(worker)
+        worker.onerror = lambda event: worker.terminate()
+        worker.post_message(message(1))
+        worker.post_message(message(2))
+        await rest(worker)
+        assert heard.errors == ["Boom()"]
 
     def test_when_the_event_loop_ends_it_ends_as_well_and_says_so(
         self, loop_factory: Callable[[], asyncio.AbstractEventLoop]
@@ -746,11 +627,10 @@ class TestItsOwnSchedule:
         heard = Heard(worker)
         for number in range(worker_module.BURST_MESSAGES + 1):
             worker.post_message(message(number))
-        calls.pop()()
-        assert len(heard.said) == worker_module.BURST_MESSAGES
-        assert not worker.is_idle
-        calls.pop()()
-        assert len(heard.said) == worker_module.BURST_MESSAGES + 1
+        for handled in (worker_module.BURST_MESSAGES, worker_module.BURST_MESSAGES + 1):
+            assert not worker.is_idle
+            calls.pop()()
+            assert len(heard.said) == handled
         assert worker.is_idle
 
     @pytest.mark.guarantee("G270")

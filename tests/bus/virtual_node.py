@@ -7,13 +7,16 @@ balance, nothing may be left on the loop, and no exception may have escaped into
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
+from functools import cached_property, wraps
 from itertools import count
-from typing import Any, TypeAlias, TypeVar
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Raw
@@ -25,6 +28,7 @@ from bandstand.bus import (
     Frame,
     Ingress,
     Kind,
+    Log,
     Metadata,
     Node,
     NodeConfig,
@@ -36,9 +40,9 @@ from bandstand.core import ActorId
 from bandstand.testing import VirtualClock, leaks_of
 from tests.core.support import guarded
 
-T = TypeVar("T")
 Source: TypeAlias = type[Capability] | Provision | Contract
 Act: TypeAlias = Callable[["Stage"], Coroutine[Any, Any, None]]
+AsyncTest: TypeAlias = Callable[..., Coroutine[Any, Any, None]]
 
 # So long that whatever can happen has happened, and so short that no deadline comes near, in seconds.
 MOMENT = 1e-6
@@ -142,6 +146,20 @@ class ScriptedLine:
         assert (answer.kind, answer.type) == ("error", type_name), bytes(answer.data).decode()
         return msgspec.json.decode(answer.data, type=Fault)
 
+    async def reply_to(self, kind: Kind, type_name: str, data: object = None, **more: Any) -> Any:
+        """Send a request, let all happen that can happen now, and return the data of its reply."""
+        name = self.say(kind, type_name, data, **more)
+        await asyncio.sleep(MOMENT)
+        return self.reply(name)
+
+    async def fault_of(
+        self, fault_type: str, kind: Kind, type_name: str, data: object = None, **more: Any
+    ) -> Fault:
+        """Send a request, let all happen that can happen now, and return the data of its fault of that type."""
+        name = self.say(kind, type_name, data, **more)
+        await asyncio.sleep(MOMENT)
+        return self.fault(name, fault_type)
+
     def is_answered(self, name: str) -> bool:
         return bool(self.answers(name))
 
@@ -189,12 +207,20 @@ class ScriptedAdapter:
 
 
 class Stage:
-    """A node that runs, and what a test does with it."""
+    """A node that runs, and what a test does with it. A test that needs only one client speaks through the stage itself."""
 
     def __init__(self, node: Node, adapter: ScriptedAdapter, clock: VirtualClock) -> None:
         self.node = node
         self.adapter = adapter
         self.clock = clock
+
+    @cached_property
+    def client(self) -> ScriptedLine:
+        """The client of the stage itself. It connects when it is first used."""
+        return self.connect()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.client, name)
 
     def connect(self, name: str | None = None) -> ScriptedLine:
         return self.adapter.connect(name)
@@ -233,45 +259,80 @@ class Stage:
         return (await self.node.bus.ask(HealthQuery())).capabilities[capability]
 
 
-def play(act: Act, *capabilities: Source, clock: VirtualClock | None = None, **fields: Any) -> None:
-    """Run a test on a node of its own, in virtual time. `fields` are the node's limits; `log` its log, and `journal` its journal."""
-    clock = VirtualClock() if clock is None else clock
+@asynccontextmanager
+async def staging(
+    clock: VirtualClock,
+    *capabilities: Source,
+    hush: bool = False,
+    log: Log | None = None,
+    journal: Path | None = None,
+    **fields: Any,
+) -> AsyncGenerator[Stage]:
+    """A node with these capabilities, in virtual time. `fields` are its limits. With `hush`, nothing is logged."""
     adapter = ScriptedAdapter()
-    log, journal = fields.pop("log", None), fields.pop("journal", None)
     fields.setdefault("health_period", 0)
     node = Node(
         capabilities, adapters=[adapter], config=NodeConfig(**fields), log=log, journal=journal, clock=clock
     )
-
-    async def main() -> None:
+    with hushed() if hush else nullcontext():
         async with node:
             stage = Stage(node, adapter, clock)
             await stage.settle()
-            await act(stage)
+            yield stage
             stats = await stage.stats()
             assert stats.is_balanced, stats
+    assert leaks_of(node.loop) == []
+
+
+Stages: TypeAlias = Callable[..., AbstractAsyncContextManager[Stage]]
+
+
+def play(act: Act, *capabilities: Source, clock: VirtualClock | None = None, **fields: Any) -> None:
+    """Run a test on a node of its own, in virtual time. `fields` are the node's limits; `log` its log."""
+    clock = VirtualClock() if clock is None else clock
+
+    async def main() -> None:
+        async with staging(clock, *capabilities, **fields) as stage:
+            await act(stage)
 
     escaped: list[dict[str, Any]] = []
     with asyncio.Runner(loop_factory=guarded(clock.new_event_loop, escaped)) as runner:
         runner.run(main())
-    assert leaks_of(node.loop) == []
     assert escaped == []
 
 
 def staged(
-    *capabilities: Source, **fields: Any
-) -> Callable[[Callable[[T, Stage], Coroutine[Any, Any, None]]], Callable[[T], None]]:
-    """A test that runs on a node with these capabilities: `async def test_it(self, stage: Stage)`."""
+    *capabilities: Source | str, hush: bool = False, **fields: Any
+) -> Callable[[AsyncTest], Callable[..., None]]:
+    """A test that runs on a node with these capabilities: `async def test_it(self, stage: Stage)`.
 
-    def decorate(test: Callable[[T, Stage], Coroutine[Any, Any, None]]) -> Callable[[T], None]:
-        def run(self: T) -> None:
-            play(lambda stage: test(self, stage), *capabilities, **fields)
+    The other parameters of the test are fixtures. A string is the name of the parameter that is a capability. With `hush`, nothing is
+    logged.
+    """
 
-        # Not functools.wraps: pytest would look behind it, and take `stage` for a fixture.
-        run.__name__, run.__qualname__, run.__doc__ = test.__name__, test.__qualname__, test.__doc__
-        return run
+    def run(test: AsyncTest, **fixtures: Any) -> None:
+        sources = [fixtures[each] if isinstance(each, str) else each for each in capabilities]
+        play(lambda stage: test(stage=stage, **fixtures), *sources, hush=hush, **fields)
 
-    return decorate
+    return lambda test: with_fixtures_of(test, run, given=("stage",))
+
+
+def with_fixtures_of(
+    test: AsyncTest, run: Callable[..., None], given: tuple[str, ...]
+) -> Callable[..., None]:
+    """Return a test that calls `run(test, **fixtures)`, with the fixtures of `test` except those `given` by `run`."""
+    signature = inspect.signature(test)
+    parameters = [each for each in signature.parameters.values() if each.name not in given]
+    own = signature.replace(parameters=parameters)
+
+    @wraps(test)
+    def wrapper(*arguments: Any, **fixtures: Any) -> None:
+        run(test, **own.bind(*arguments, **fixtures).arguments)
+
+    # Any: pytest and hypothesis read it, and type checkers do not know it.
+    marked: Any = wrapper
+    marked.__signature__ = own
+    return wrapper
 
 
 @contextmanager

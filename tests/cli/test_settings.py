@@ -72,45 +72,6 @@ def test_each_setting_has_a_variable_and_a_place_in_the_file(name: str, here: Pa
     assert (found.value, str(found)) == (value, "file bandstand.toml")
 
 
-@pytest.mark.parametrize(
-    ("text", "environment", "words"),
-    [
-        ("adress = 'unix:/x'", {}, "bandstand.toml: there is no setting adress; did you mean address?"),
-        ("[node]\ntimout = 5", {}, "there is no setting node.timout; did you mean node.timeout?"),
-        (
-            "[node]\ntimeout_ms = 5",
-            {},
-            "there is no setting node.timeout_ms; it is node.timeout now, in seconds",
-        ),
-        ("timeout_ms = 5", {}, "there is no setting timeout_ms; it is timeout now, in seconds"),
-        ("", {"BANDSTAND_TIMEOUT_MS": "5"}, "it is BANDSTAND_TIMEOUT now, in seconds"),
-        ("", {"BANDSTAND_NODE_HOLD_MS": "5"}, "it is BANDSTAND_NODE_HOLD_TIMEOUT now, in seconds"),
-        ("[nodes]\ntimeout = 5", {}, "there is no setting nodes; did you mean node?"),
-        ("[node]\ntimeout = 'long'", {}, "bandstand.toml: node.timeout: 'long' is not a time"),
-        ("[node]\ntimeout = true", {}, "True is not a number"),
-        ("[serve]\nisolate = [1]", {}, "is not a list of strings"),
-        ("[node]\ntimeout = -1", {}, "NodeConfig: timeout is -1"),
-        ("[limits]\nwindow = 0", {}, "Limits: window is 0"),
-        ("address = 'x'", {}, "bandstand.toml: address: 'x' is not an address"),
-        ("a = ", {}, "the settings file bandstand.toml is not valid TOML"),
-        ("", {"BANDSTAND_NODE_TIMOUT": "5"}, "did you mean BANDSTAND_NODE_TIMEOUT?"),
-        ("", {"BANDSTAND_TIMEOUT": "x"}, "BANDSTAND_TIMEOUT: 'x' is not a time"),
-        ("", {"BANDSTAND_SERVE_PUBLIC": "perhaps"}, "'perhaps' is neither true nor false"),
-        ("", {"BANDSTAND_BUS": "nix:x"}, "BANDSTAND_BUS: 'nix:x' is not an address"),
-        ("", {"BANDSTAND_CONFIG": "none.toml"}, "cannot read the settings file none.toml: No such file"),
-    ],
-)
-def test_what_is_wrong_is_told_with_its_place(
-    run: Run, here: Path, monkeypatch: pytest.MonkeyPatch, text: str, environment: dict[str, str], words: str
-) -> None:
-    (here / "bandstand.toml").write_text(text)
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    code, out, err = run("config")
-    assert (code, out) == (2, "")
-    assert words in err
-
-
 def test_config_says_where_each_comes_from(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (here / "shop.toml").write_text('timeout = 7\n[serve]\nisolate = ["Stock"]\n[limits]\nwindow = 9\n')
     monkeypatch.setenv("BANDSTAND_LIMITS_LINE_BYTES", "100_000")
@@ -130,21 +91,6 @@ def test_config_says_where_each_comes_from(run: Run, here: Path, monkeypatch: py
     told = json.loads(run("config", "--config", "shop.toml", "--json")[1])
     assert told["file"] == "shop.toml"
     assert told["settings"]["limits.window"] == {"value": 9, "source": "file", "where": "shop.toml"}
-
-
-@pytest.mark.parametrize("pair", ["node.timeout", "node.timout=5", "node.timeout=x", "node.timeout_ms=5"])
-def test_a_flag_that_sets_nothing_is_refused(run: Run, pair: str) -> None:
-    code, _, err = run("config", "--set", pair)
-    assert code == 2
-    assert f"--set {pair}: " in err
-    if pair == "node.timout=5":
-        assert "node.timeout" in err, "the nearest is named"
-
-
-def test_what_may_be_left_out_is_not_said_to_be_required(run: Run) -> None:
-    code, _, err = run("call")
-    assert code == 2
-    assert "required: TYPE\n" in err
 
 
 def test_a_node_is_served_by_them(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -206,31 +206,13 @@ def test_there_is_no_file_without_a_test() -> None:
 
 def test_usage_errors(transcript: Transcript) -> None:
     for line in (
-        "sing",
-        "--nonsense",
-        "call",
-        "call Memory.Get --nonsense",
-        "call Memory.Get --timeout soon",
-        "call Memory.Get --timeout 0",
-        "call Memory.Get --kind event",
-        "call Memory.Get --to here",
-        "call Memory.Get --to tcp:here",
-        "describe Memory Timer",
-        "tail --count x",
-        "tail --kind nonsense",
-        "dead",
-        "dead list --reason nonsense",
-        "dead purge",
-        "bench --expect {",
-        "completion tcsh",
-        "serve one.py two.py",
-        "serve --unix ''",
-        "serve --tcp x:y",
-        "serve --tcp 70000",
-        "serve --tcp 0.0.0.0:1",
-        "serve --tcp 0.0.0.0:1 --public",
-        "serve --tcp 1 --token-file missing",
-        "serve --unix x --token-file missing",
+        *("sing", "--nonsense", "call", "call Memory.Get --nonsense", "call Memory.Get --timeout soon"),
+        *("call Memory.Get --timeout 0", "call Memory.Get --kind event", "call Memory.Get --to here"),
+        *("call Memory.Get --to tcp:here", "describe Memory Timer", "tail --count x"),
+        *("tail --kind nonsense", "dead", "dead list --reason nonsense", "dead purge", "bench --expect {"),
+        *("completion tcsh", "serve one.py two.py", "serve --unix ''", "serve --tcp x:y"),
+        *("serve --tcp 70000", "serve --tcp 0.0.0.0:1", "serve --tcp 0.0.0.0:1 --public"),
+        *("serve --tcp 1 --token-file missing", "serve --unix x --token-file missing"),
     ):
         transcript.run(f"bandstand {line}")
     compare("usage_errors", transcript.text)
@@ -238,32 +220,19 @@ def test_usage_errors(transcript: Transcript) -> None:
 
 def test_settings_errors(transcript: Transcript) -> None:
     for line in (
-        "bandstand config --set node.timeout",
-        "bandstand config --set node.timout=5",
-        "bandstand config --set unheard_of=5",
-        "bandstand config --set node.timeout=x",
-        "bandstand config --set node.timeout_ms=5",
-        "bandstand config --config missing.toml",
-        "BANDSTAND_CONFIG=missing.toml bandstand config",
-        "BANDSTAND_TIMEOUT=x bandstand config",
-        "BANDSTAND_TIMEOUT_MS=5 bandstand config",
-        "BANDSTAND_NODE_TIMOUT_MS=5 bandstand config",
-        "BANDSTAND_SERVE_PUBLIC=perhaps bandstand config",
-        "BANDSTAND_BUS=nix:x bandstand config",
+        *("bandstand config --set node.timeout", "bandstand config --set node.timout=5"),
+        *("bandstand config --set unheard_of=5", "bandstand config --set node.timeout=x"),
+        *("bandstand config --set node.timeout_ms=5", "bandstand config --config missing.toml"),
+        *("BANDSTAND_CONFIG=missing.toml bandstand config", "BANDSTAND_TIMEOUT=x bandstand config"),
+        *("BANDSTAND_TIMEOUT_MS=5 bandstand config", "BANDSTAND_NODE_TIMOUT_MS=5 bandstand config"),
+        *("BANDSTAND_SERVE_PUBLIC=perhaps bandstand config", "BANDSTAND_BUS=nix:x bandstand config"),
         "BANDSTAND_BUS=nix:x bandstand call Memory.Get",
     ):
         transcript.run(line)
     for text in (
-        "a = ",
-        "adress = 'unix:/x'",
-        "address = 'x'",
-        "[nodes]\ntimeout = 5",
-        "[node]\ntimout_ms = 5",
-        "[node]\ntimeout = 'long'",
-        "[node]\ntimeout_ms = 5",
-        "[node]\ntimeout = -1",
-        "[limits]\nwindow = 0",
-        "[serve]\nisolate = [1]",
+        *("a = ", "adress = 'unix:/x'", "address = 'x'", "[nodes]\ntimeout = 5", "[node]\ntimout_ms = 5"),
+        *("[node]\ntimeout = 'long'", "[node]\ntimeout_ms = 5", "[node]\ntimeout = -1"),
+        *("[limits]\nwindow = 0", "[serve]\nisolate = [1]"),
     ):
         transcript.write("bandstand.toml", text)
         transcript.run("BANDSTAND_BUS= bandstand config")
@@ -339,30 +308,13 @@ def test_connection_errors(transcript: Transcript, loop_factory: HostFactory) ->
 def test_node_errors(transcript: Transcript, loop_factory: HostFactory) -> None:
     with served(transcript.folder / "bus.sock", loop_factory):
         for line in (
-            "call Memory.Gett key=a",
-            "call Memory.Get",
-            "call Memory.Get kee=a",
-            "call Memory.Get key=",
-            "call Memory.Get x y",
-            "call Memory.Get {",
-            "call Memory.Get key=a key=b",
-            "call Memory.Get key=a key.b=c",
-            "call Memory.Get key:=x",
-            "call Memory.Changed",
-            "call Memory.Get --kind command",
-            "call Glass.Fall by=cat",
-            "query Memory.Set key=a value=1",
-            "emit Glass.Brokn by=cat",
-            "emit Glass.Broken by:=5",
-            "emit Glass.Fall",
-            "describe Nothing",
-            "describe Nothing.Here",
-            "tail Gl*ss",
-            "trace nothing",
-            "dead show nothing",
-            "dead replay nothing",
-            "bench No.Such",
-            "bench Glass.Broken",
+            *("call Memory.Gett key=a", "call Memory.Get", "call Memory.Get kee=a", "call Memory.Get key="),
+            *("call Memory.Get x y", "call Memory.Get {", "call Memory.Get key=a key=b"),
+            *("call Memory.Get key=a key.b=c", "call Memory.Get key:=x", "call Memory.Changed"),
+            *("call Memory.Get --kind command", "call Glass.Fall by=cat", "query Memory.Set key=a value=1"),
+            *("emit Glass.Brokn by=cat", "emit Glass.Broken by:=5", "emit Glass.Fall", "describe Nothing"),
+            *("describe Nothing.Here", "tail Gl*ss", "trace nothing", "dead show nothing"),
+            *("dead replay nothing", "bench No.Such", "bench Glass.Broken"),
         ):
             transcript.run(f"bandstand {line}")
     compare("node_errors", transcript.text)
@@ -406,13 +358,8 @@ def test_serve(transcript: Transcript, monkeypatch: pytest.MonkeyPatch, loop_fac
         transcript.write(name, text)
         transcript.run(f"bandstand serve {name}")
     for line in (
-        "serve missing.py",
-        "serve missing",
-        "serve shop.py:Shopp",
-        "serve shop.py:os",
-        "serve 5shop",
-        "serve shop.py:",
-        "serve shop.py --isolate Shopp",
+        *("serve missing.py", "serve missing", "serve shop.py:Shopp", "serve shop.py:os", "serve 5shop"),
+        *("serve shop.py:", "serve shop.py --isolate Shopp"),
     ):
         transcript.run(f"bandstand {line}")
     with served(transcript.folder / "bus.sock", loop_factory):
@@ -426,20 +373,10 @@ def test_serve(transcript: Transcript, monkeypatch: pytest.MonkeyPatch, loop_fac
 def test_answers(transcript: Transcript, loop_factory: HostFactory) -> None:
     with served(transcript.folder / "bus.sock", loop_factory) as store:
         for line in (
-            "--version",
-            "call Memory.Set key=greeting value=hello",
-            "call Memory.Get key=greeting",
-            "query Memory.List",
-            "emit Glass.Broken by=cat",
-            "emit Garden.Grown --undeclared --json",
-            "describe",
-            "describe Glass",
-            "describe Memory.Set",
-            "describe Glass.Broken",
-            "describe Glass.Swept",
-            "tail --for 20ms",
-            "dead list",
-            "health",
+            *("--version", "call Memory.Set key=greeting value=hello", "call Memory.Get key=greeting"),
+            *("query Memory.List", "emit Glass.Broken by=cat", "emit Garden.Grown --undeclared --json"),
+            *("describe", "describe Glass", "describe Memory.Set", "describe Glass.Broken"),
+            *("describe Glass.Swept", "tail --for 20ms", "dead list", "health"),
         ):
             transcript.run(f"bandstand {line}")
         transcript.quietly("bandstand call Glass.Fall by=cat")

@@ -21,6 +21,7 @@ from bandstand.bus.dead_letters import Reason
 from bandstand.cli.commands.bench import BenchOptions, Progress
 from bandstand.cli.commands.status import duration
 from bandstand.cli.commands.tail import TailOptions, format_message, report_gap
+from bandstand.cli.commands.trace import _print_tree  # pyright: ignore[reportPrivateUsage]  # a reply at once cannot be had at will
 from bandstand.cli.output import (
     Colours,
     ExitCode,
@@ -246,12 +247,6 @@ class TestDeadLetters:
     def test_their_reasons_are_those_of_the_bus(self) -> None:
         assert get_args(Reason) == REASONS
 
-    def test_one_that_is_not_there_is_an_error(self, run: Run) -> None:
-        for verb in ("show", "replay"):
-            code, out, err = run("dead", verb, "nothing")
-            assert (code, out) == (ExitCode.FAILED, "")
-            assert "nothing" in err
-
 
 class TestTrace:
     def test_is_a_tree_with_times(self, run: Run, tmp_path: Path) -> None:
@@ -266,6 +261,13 @@ class TestTrace:
         assert re.match(r"└── reply Glass\.Fall.*\+\d+(\.\d+)? ms", below[1])
         found = json.loads(run("trace", asked, "--json")[1])["data"]
         assert (found["tree"]["type"], len(found["tree"]["children"])) == ("Glass.Fall", 2)
+
+    def test_what_comes_at_once_comes_after_0_ms(self) -> None:
+        child = {"id": "b", "kind": "reply", "type": "A.B", "timestamp": 0, "afterMs": 0}
+        tree = {"id": "a", "kind": "query", "type": "A.B", "timestamp": 0, "children": [child]}
+        out = io.StringIO()
+        _print_tree({"ancestors": [], "tree": tree, "complete": True}, "a", out, io.StringIO())
+        assert re.search(r"└── reply A\.B.* \+0 ms$", out.getvalue(), re.MULTILINE)
 
     def test_what_nobody_knows_is_told(self, run: Run) -> None:
         code, out, err = run("trace", "nothing")
@@ -418,7 +420,7 @@ class TestTheTerminal:
         assert Colours(Terminal())("a", "red") == "a"
 
     def test_small_things(self) -> None:
-        assert (truncate("abcdef", 4), truncate("abc", 0)) == ("abc…", "abc")
+        assert [truncate("abcdef", width) for width in (4, 6, 0)] == ["abc…", "abcdef", "abcdef"]
         assert format_table([("a", "bcd"), ("ef", "g")], ("x", "y")) == "x   y\na   bcd\nef  g"
         assert clock_time(1e300) == "1e+300"
         assert clock_time(10**400) == "?"
@@ -441,39 +443,3 @@ class TestTheTerminal:
         assert out.getvalue().replace("\n", "").isprintable()
         found = json.loads(out.getvalue())
         assert (found["data"] if is_json else found) == {"value": text}
-
-
-@pytest.mark.once
-@pytest.mark.parametrize(
-    "command",
-    [
-        "serve",
-        "call",
-        "query",
-        "emit",
-        "describe",
-        "tail",
-        "health",
-        "stats",
-        "trace",
-        "bench",
-        "dead",
-        "config",
-        "completion",
-    ],
-)
-def test_help_shows_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main([command, "--help"])
-    assert ended.value.code == 0
-    out = capsys.readouterr().out
-    assert f"examples:\n  bandstand {command}" in out
-    assert ("6  no connection" in out) == (command not in {"serve", "config", "completion"})
-
-
-@pytest.mark.once
-@pytest.mark.parametrize("verb", ["list", "show", "replay", "purge"])
-def test_help_of_a_verb_shows_examples(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["dead", verb, "--help"])
-    assert f"examples:\n  bandstand dead {verb}" in capsys.readouterr().out

@@ -5,24 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bandstand.bus import (
     Capability,
     Command,
-    Gap,
-    Message,
     Node,
-    Subscription,
     UnixAdapter,
     connect,
 )
-from examples.agents import agent
 from examples.agents.agent import STEPS, Agent, TooLongError
 from examples.agents.model import (
-    NOTHING,
     Answered,
     Call,
     Done,
@@ -31,10 +25,9 @@ from examples.agents.model import (
     Happened,
     Model,
     Scripted,
-    Wait,
 )
 from examples.agents.office import capabilities
-from examples.agents.tools import Tool, discover
+from examples.agents.tools import Tool
 from tests.examples.running import output_of, run
 
 pytestmark = pytest.mark.real_time(reason="a real client on a real socket")
@@ -79,49 +72,6 @@ def test_it_books_an_hour_mends_its_mistake_and_hears_of_it(tmp_path: Path) -> N
     assert (
         Happened("Diary.Changed", {"day": "2030-01-31", "hour": 11, "title": "an hour with Grace"}) in story
     )
-
-
-def test_an_event_that_comes_late_is_waited_for(tmp_path: Path) -> None:
-    async def main() -> str:
-        is_waiting = asyncio.Event()
-
-        class Waits(Scripted):
-            async def decide(
-                self, task: str, tools: Mapping[str, Tool], story: Sequence[Entry], /
-            ) -> Call | Wait | Done:
-                decision = await super().decide(task, tools, story)
-                if isinstance(decision, Wait):
-                    is_waiting.set()
-                return decision
-
-        class HearsLate(Agent):
-            async def _listen(self, heard: Subscription[Message | Gap]) -> None:
-                await is_waiting.wait()
-                await super()._listen(heard)
-
-        path = tmp_path / "office.sock"
-        async with Node(capabilities, adapters=[UnixAdapter(path)]), connect(f"unix:{path}") as bus:
-            return await HearsLate(bus, Waits(), "Diary.*", show=quiet).work("find an hour for Grace")
-
-    assert asyncio.run(main()) == "Grace has 11:00 on 2030-01-31; 1 change of the diary was heard"
-
-
-def test_what_is_waited_for_in_vain_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agent, "PATIENCE_S", 0.01)
-
-    class Waits:
-        async def decide(
-            self, _task: str, _tools: Mapping[str, Tool], story: Sequence[Entry], /
-        ) -> Wait | Done:
-            return Done("that was all") if story else Wait()
-
-    assert work(tmp_path, Waits(), "wait")[1] == [Happened(NOTHING, "in 0.01 s")]
-
-
-def test_it_says_that_there_is_nothing_to_do(tmp_path: Path) -> None:
-    words, story = work(tmp_path, Scripted(), "find an hour for Alan")
-    assert words == "I found no day in the notes about Alan"
-    assert [type(entry) for entry in story] == [Answered]
 
 
 class Brew(Command[str], type="Kitchen.Brew"):
@@ -171,15 +121,6 @@ def test_a_model_that_goes_on_and_on_is_stopped(tmp_path: Path) -> None:
     calls = [Call("Nothing.Here")] * (STEPS + 1)
     with pytest.raises(TooLongError, match=f"not done after {STEPS} steps"):
         work(tmp_path, Steps(*calls), "for ever")
-
-
-def test_tools_are_found_without_a_word_about_the_office(tmp_path: Path) -> None:
-    async def main() -> dict[str, Any]:
-        path = tmp_path / "empty.sock"
-        async with Node([], adapters=[UnixAdapter(path)]), connect(f"unix:{path}") as bus:
-            return dict(await discover(bus))
-
-    assert asyncio.run(main()) == {}
 
 
 @pytest.mark.slow

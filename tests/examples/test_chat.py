@@ -9,8 +9,8 @@ import signal
 import subprocess
 import sys
 from asyncio import StreamReader, StreamWriter
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Self
 
@@ -19,10 +19,8 @@ import pytest
 from bandstand import ActorSystem
 from bandstand.errors import ChildStateError
 from examples.chat import session
-from examples.chat.lines import Join, Mistake, Quit, Rename, Say, Who, parse
 from examples.chat.room import Room
 from examples.chat.server import House, open_house
-from examples.chat.session import Session
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -88,22 +86,19 @@ class Street:
             await client.leave()
 
 
-def with_house(body: Callable[[ActorSystem, Street], Awaitable[None]], *, escalations: int = 0) -> None:
-    """Run something beside a real server."""
-
-    async def main() -> None:
-        async with ActorSystem() as loop:
-            async with open_house(loop) as (_house, port), Street(port) as street:
-                await body(loop, street)
-            assert loop.events.counts().escalations == escalations
-
-    asyncio.run(main())
+@asynccontextmanager
+async def visited(*, escalations: int = 0) -> AsyncGenerator[tuple[ActorSystem, Street]]:
+    """A real server, and the street to it."""
+    async with ActorSystem() as loop:
+        async with open_house(loop) as (_house, port), Street(port) as street:
+            yield loop, street
+        assert loop.events.counts().escalations == escalations
 
 
 @pytest.mark.slow
 @pytest.mark.once
-def test_a_thousand_connections_hear_everything_in_order() -> None:
-    async def body(loop: ActorSystem, street: Street) -> None:
+async def test_a_thousand_connections_hear_everything_in_order() -> None:
+    async with visited() as (loop, street):
         clients = [
             client
             for start in range(0, 1000, 100)
@@ -119,11 +114,9 @@ def test_a_thousand_connections_hear_everything_in_order() -> None:
             heard = await asyncio.gather(*(client.until(f"line {number}") for client in clients))
             assert {lines[-1] for lines in heard} == {f"[lobby] c{number * 200}: line {number}"}
 
-    with_house(body)
 
-
-def test_who_types_faster_than_the_room_takes_it_is_made_to_wait() -> None:
-    async def body(loop: ActorSystem, street: Street) -> None:
+async def test_who_types_faster_than_the_room_takes_it_is_made_to_wait() -> None:
+    async with visited() as (loop, street):
         flood = await street.connect("flood")
         other = await street.connect("other")
         for number in range(3000):
@@ -138,12 +131,10 @@ def test_who_types_faster_than_the_room_takes_it_is_made_to_wait() -> None:
         assert heard == sorted(heard)
         assert loop.statistics().dropped == 0
 
-    with_house(body)
-
 
 @pytest.mark.slow
-def test_who_does_not_read_misses_lines_is_told_and_hurts_nobody() -> None:
-    async def body(_loop: ActorSystem, street: Street) -> None:
+async def test_who_does_not_read_misses_lines_is_told_and_hurts_nobody() -> None:
+    async with visited() as (_, street):
         sleeper = await street.connect("sleeper", limit=2048)
         talker = await street.connect("talker")
         words = "x" * 900
@@ -168,14 +159,12 @@ def test_who_does_not_read_misses_lines_is_told_and_hurts_nobody() -> None:
         assert len(numbers) + sum(missed) == 8000
         assert len(numbers) < 8000
 
-    with_house(body)
-
 
 @pytest.mark.slow
-def test_who_takes_nothing_at_all_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_takes_nothing_at_all_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "PATIENCE_S", 0.2)
 
-    async def body(loop: ActorSystem, street: Street) -> None:
+    async with visited() as (_, street):
         await street.connect("stone", limit=2048)
         talker = await street.connect("talker")
         while True:
@@ -186,11 +175,9 @@ def test_who_takes_nothing_at_all_is_hung_up_on(monkeypatch: pytest.MonkeyPatch)
                 break
         assert names == "* here: talker"
 
-    with_house(body)
 
-
-def test_a_room_that_breaks_is_back_with_everybody_in_it() -> None:
-    async def body(loop: ActorSystem, street: Street) -> None:
+async def test_a_room_that_breaks_is_back_with_everybody_in_it() -> None:
+    async with visited() as (loop, street):
         ada = await street.connect("ada")
         bob = await street.connect("bob")
         ada.type("(the word that breaks it)")
@@ -200,11 +187,9 @@ def test_a_room_that_breaks_is_back_with_everybody_in_it() -> None:
         assert (await bob.until("* here: "))[-1] == "* here: ada, bob"
         assert loop.events.counts().restarts == 1
 
-    with_house(body)
 
-
-def test_rooms_do_not_hear_each_other_and_show_who_comes_what_was_said() -> None:
-    async def body(_loop: ActorSystem, street: Street) -> None:
+async def test_rooms_do_not_hear_each_other_and_show_who_comes_what_was_said() -> None:
+    async with visited() as (_, street):
         ada = await street.connect("ada")
         bob = await street.connect("bob")
         ada.type("/join tea")
@@ -221,27 +206,23 @@ def test_rooms_do_not_hear_each_other_and_show_who_comes_what_was_said() -> None
         bob.type("/who")
         assert (await bob.until("* here: "))[-1] == "* here: bob"
 
-    with_house(body)
 
-
-def test_nonsense_is_answered_and_a_line_too_long_skipped() -> None:
-    async def body(_loop: ActorSystem, street: Street) -> None:
+async def test_nonsense_is_answered_and_a_line_too_long_skipped() -> None:
+    async with visited() as (_, street):
         client = await street.connect("ada")
         client.writer.write(b"\xff\xfe nonsense\n" + b"y" * 5000 + b"\n/bogus\n/join a b\n")
         lines = await client.until("/join needs a name")
         assert any("a line has 1000 bytes at most" in line for line in lines)
         assert any("there is no /bogus" in line for line in lines)
 
-    with_house(body)
 
-
-def test_who_comes_while_no_room_can_be_opened_is_told_and_hung_up_on(
+async def test_who_comes_while_no_room_can_be_opened_is_told_and_hung_up_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def closed(_house: House, name: str) -> Room:
         raise ChildStateError(f"{name} is being painted")
 
-    async def body(loop: ActorSystem, street: Street) -> None:
+    async with visited() as (loop, street):
         monkeypatch.setattr(House, "room", closed)
         client = await street.come()
         assert await client.line() == "* not now: lobby is being painted"
@@ -250,30 +231,9 @@ def test_who_comes_while_no_room_can_be_opened_is_told_and_hung_up_on(
         assert sessions is not None
         assert sessions.children == ()
 
-    with_house(body)
 
-
-def test_who_is_not_in_yet_when_the_server_ends_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        is_entering = asyncio.Event()
-
-        async def enter(_session: Session, _name: str) -> None:
-            is_entering.set()
-            await asyncio.Event().wait()
-
-        monkeypatch.setattr(Session, "_enter", enter)
-        async with AsyncExitStack() as stack:
-            async with ActorSystem() as loop, open_house(loop) as (_house, port):
-                street = await stack.enter_async_context(Street(port))
-                client = await street.come()
-                await is_entering.wait()
-            assert await client.line() == ""
-
-    asyncio.run(main())
-
-
-def test_rooms_that_were_given_up_are_opened_again_by_whoever_speaks() -> None:
-    async def body(loop: ActorSystem, street: Street) -> None:
+async def test_rooms_that_were_given_up_are_opened_again_by_whoever_speaks() -> None:
+    async with visited(escalations=1) as (loop, street):
         ada = await street.connect("ada")
         bob = await street.connect("bob")
         while loop.events.counts().escalations == 0:
@@ -288,27 +248,6 @@ def test_rooms_that_were_given_up_are_opened_again_by_whoever_speaks() -> None:
         assert heard == "* here: ada, bob"
         ada.type("still here?")
         await bob.until("ada: still here?")
-
-    with_house(body, escalations=1)
-
-
-@pytest.mark.parametrize(
-    ("text", "wish"),
-    [
-        ("hello", Say("hello")),
-        ("/join tea", Join("tea")),
-        ("/nick ada", Rename("ada")),
-        ("/who", Who()),
-        ("/quit", Quit()),
-    ],
-)
-def test_what_is_typed_is_understood(text: str, wish: object) -> None:
-    assert parse(text) == wish
-
-
-@pytest.mark.parametrize("text", ["/", "/join", "/join a b", f"/nick {'x' * 21}", "/dance"])
-def test_what_is_not_understood_is_answered_with_advice(text: str) -> None:
-    assert isinstance(parse(text), Mistake)
 
 
 @pytest.mark.slow

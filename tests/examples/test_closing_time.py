@@ -135,24 +135,3 @@ def test_a_guest_who_does_not_order_does_not_hold_up_closing_time() -> None:
         assert answer(silent) == "sorry: TimeoutError"
         code, errors = running.end()
         assert code == 0, errors
-
-
-def test_a_guest_whose_order_is_no_text_is_served_and_let_go() -> None:
-    with (
-        bar() as running,
-        socket.create_connection(("127.0.0.1", running.port), timeout=PATIENCE) as guest,
-    ):
-        guest.sendall(b"\xff\n")
-        with guest.makefile("rb") as lines:
-            # To the end: nothing is left open.
-            assert lines.read() == "one \ufffd\n".encode()
-        running.signal(signal.SIGTERM)
-        code, errors = running.end()
-        assert code == 0, errors
-        assert "Traceback" not in errors
-
-
-def test_it_can_close_by_itself() -> None:
-    with bar("--open-ms", "1") as running:
-        assert running.end()[0] == 0
-        assert "shutdown (closing time): clean" in "\n".join(running.said)

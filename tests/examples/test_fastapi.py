@@ -88,18 +88,6 @@ def test_no_seat_is_sold_twice_though_the_office_stumbles(server: Server) -> Non
     assert "supervisor 'theatre' restarts child 'office'" in server.end()
 
 
-def test_what_goes_wrong_has_its_answer(server: Server) -> None:
-    status, body = server.ask("POST", "/tickets/7/pay")
-    assert (status, body["detail"].partition(":")[0]) == (404, "there is no ticket 7")
-    assert server.ask("POST", "/tickets/seven/pay")[0] == 422
-    number = server.ask("POST", "/tickets")[1]["number"]
-    assert server.ask("POST", f"/tickets/{number}/pay") == (
-        200,
-        {"number": number, "seat": 1, "is_paid": True},
-    )
-    assert server.end() == ""
-
-
 def test_whoever_listens_hears_of_changes(server: Server) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
     connection.request("GET", "/changes")

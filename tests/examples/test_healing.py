@@ -23,12 +23,6 @@ def tree(output: str, title: str) -> list[str]:
     return [line.strip() for line in lines[: next(i for i, line in enumerate(lines) if " s  " in line)]]
 
 
-def test_it_can_be_watched(output: str) -> None:
-    lines = output.splitlines()
-    assert 40 <= len(lines) <= 70
-    assert max(map(len, lines)) <= 120
-
-
 def test_children_start_in_order(output: str) -> None:
     assert tree(output, "the database connects, the others wait for their turn") == [
         "shop (init)",
@@ -79,7 +73,3 @@ def test_it_gives_up_once_and_says_why(output: str) -> None:
         ("5", "ConnectionRefusedError"),
     ]
     assert story.endswith("0 actors and 0 timers are left\n")
-
-
-def test_help_says_how_long_it_takes() -> None:
-    assert "--fast" in output_of("healing.py", "--help")

@@ -173,17 +173,3 @@ def test_a_number_that_makes_no_sense_is_refused(tmp_path: Path, option: str, va
     done = tried("run", tmp_path, f"{option}={value}")
     assert (done.returncode, list(tmp_path.iterdir())) == (2, [])
     assert f"argument {option}: '{value}' is no whole number of at least " in done.stderr
-
-
-@pytest.mark.parametrize("value", [0, -5, "inf", "nan", "soon"])
-def test_a_time_that_makes_no_sense_is_refused(tmp_path: Path, value: object) -> None:
-    done = tried("run", tmp_path, f"--flush-ms={value}")
-    assert (done.returncode, list(tmp_path.iterdir())) == (2, [])
-    assert f"'{value}' is no time in milliseconds: it must be more than 0" in done.stderr
-
-
-def test_what_is_no_folder_is_told(tmp_path: Path) -> None:
-    for verb, path in (("check", tmp_path / "nowhere"), ("run", Path(__file__))):
-        done = tried(verb, path)
-        assert done.returncode == 2
-        assert done.stderr.endswith(f"error: {path} is no folder\n")

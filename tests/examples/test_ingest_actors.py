@@ -12,11 +12,9 @@ import pytest
 from bandstand import ActorSystem
 from bandstand.errors import NoSuchActorError
 from bandstand.testing import VirtualClock
-from examples.ingest.blocks import merge, retire
 from examples.ingest.disk import Disk
 from examples.ingest.feeder import PATIENCE_MS, RETRY_MS, Feeder
 from examples.ingest.head import Head
-from examples.ingest.index import Index
 from examples.ingest.log import Log
 from examples.ingest.metrics import Metrics
 from examples.ingest.points import Point
@@ -68,66 +66,31 @@ async def stop_at(head: Head, disk: Gate) -> None:
 
 
 @pytest.mark.real_time(reason="a thread")
-def test_a_head_that_is_stopped_waits_for_the_thread_that_writes(tmp_path: Path) -> None:
+async def test_a_head_that_is_stopped_waits_for_the_thread_that_writes(tmp_path: Path) -> None:
     disk = Gate()
-
-    async def main() -> None:
-        async with ActorSystem() as loop:
-            metrics = loop.spawn(Metrics)
-            feeder = loop.spawn(
-                Feeder, "s", cast("Head", Down()), 1, lambda _series, _number: None, lambda: None
-            )
-            head = loop.spawn(Head, "s", tmp_path, disk, metrics, 1)
-            head.append(POINTS[:5], feeder)
-            await stop_at(head, disk)
-
-    asyncio.run(main())
+    async with ActorSystem() as loop:
+        metrics = loop.spawn(Metrics)
+        feeder = loop.spawn(Feeder, "s", cast("Head", Down()), 1, lambda _series, _number: None, lambda: None)
+        head = loop.spawn(Head, "s", tmp_path, disk, metrics, 1)
+        head.append(POINTS[:5], feeder)
+        await stop_at(head, disk)
     assert disk.outcomes == ["synced"]
     assert recover(tmp_path).points == POINTS[:5]
 
 
 @pytest.mark.real_time(reason="a thread")
-def test_a_head_that_is_stopped_while_it_recovers_leaves_nothing_open(tmp_path: Path) -> None:
+async def test_a_head_that_is_stopped_while_it_recovers_leaves_nothing_open(tmp_path: Path) -> None:
     log = Log(tmp_path, Disk())
     log.append(POINTS[:5])
     log.flush()
     log.close()
     disk = Gate()
-
-    async def main() -> None:
-        async with ActorSystem() as loop:
-            head = loop.spawn(Head, "s", tmp_path, disk, loop.spawn(Metrics), 1)
-            # Recovering, it writes the last segment once more.
-            await stop_at(head, disk)
-
-    asyncio.run(main())
-    open_files = {path.resolve() for path in Path("/proc/self/fd").iterdir()}
+    async with ActorSystem() as loop:
+        head = loop.spawn(Head, "s", tmp_path, disk, loop.spawn(Metrics), 1)
+        # Recovering, it writes the last segment once more.
+        await stop_at(head, disk)
+    open_files = {path.resolve() for path in Path("/proc/self/fd").iterdir()}  # noqa: ASYNC240  # nothing else runs
     assert not [path for path in open_files if tmp_path in path.parents]
-
-
-def test_the_index_knows_what_was_made_and_what_was_removed(tmp_path: Path) -> None:
-    log = Log(tmp_path, Disk())
-    for start in (0, 10, 20):
-        log.append(POINTS[start : start + 10])
-        log.rotate()
-    log.close()
-    merge(tmp_path, [1], Disk())
-
-    async def main() -> None:
-        async with ActorSystem() as loop:
-            index = loop.spawn(Index, tmp_path)
-            assert await index.blocks() == {"00000001-00000001.block": (1, 10)}
-            merge(tmp_path, [2, 3], Disk())
-            index.refresh()
-            assert await index.blocks() == {
-                "00000001-00000001.block": (1, 10),
-                "00000002-00000003.block": (11, 30),
-            }
-            retire(tmp_path, 5, 30, Disk())
-            index.refresh()
-            assert await index.blocks() == {"00000002-00000003.block": (11, 30)}
-
-    asyncio.run(main())
 
 
 class Down:
@@ -141,16 +104,12 @@ class Down:
         raise NoSuchActorError("it is down")
 
 
-def test_a_feeder_asks_a_head_that_is_down_once_at_a_time() -> None:
+async def test_a_feeder_asks_a_head_that_is_down_once_at_a_time() -> None:
     head = Down()
-
-    async def main() -> None:
-        clock = VirtualClock()
-        async with ActorSystem(clock=clock) as loop:
-            loop.spawn(Feeder, "s", cast("Head", head), 1, lambda _series, _number: None, lambda: None)
-            for _ in range(4 * PATIENCE_MS // RETRY_MS):
-                clock.advance(RETRY_MS / 1000)
-                await asyncio.sleep(0)
-
-    asyncio.run(main())
+    clock = VirtualClock()
+    async with ActorSystem(clock=clock) as loop:
+        loop.spawn(Feeder, "s", cast("Head", head), 1, lambda _series, _number: None, lambda: None)
+        for _ in range(4 * PATIENCE_MS // RETRY_MS):
+            clock.advance(RETRY_MS / 1000)
+            await asyncio.sleep(0)
     assert 1 < head.tries <= 1 + 4 * PATIENCE_MS // RETRY_MS

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Thread
 
 import pytest
 from hypothesis import given
@@ -159,100 +158,6 @@ def test_killed_at_any_step_of_a_merge_or_of_the_recovery_after_it_no_point_is_l
     log.flush()
     log.close()
     assert recover(folder).points == POINTS[:15]
-
-
-class Unsynced(Disk):
-    """Cannot sync a folder, from the n-th time on."""
-
-    def __init__(self, times: int) -> None:
-        self.times = times
-
-    def sync_folder(self, folder: Path) -> None:
-        if self.times == 0:
-            raise OSError("the folder cannot be synced")
-        self.times -= 1
-        super().sync_folder(folder)
-
-
-@pytest.mark.parametrize("times", range(4))
-def test_after_a_merge_that_has_failed_the_next_one_makes_no_block_of_the_same_points(
-    folder: Path, times: int
-) -> None:
-    log = filled(folder, 3, 4, rotates=True)
-    with pytest.raises(OSError, match="cannot be synced"):
-        merge(folder, log.sealed, Unsynced(times))
-    log.append(POINTS[7:10])
-    log.rotate()
-    merge(folder, log.sealed, Disk())
-    assert log.sealed == []
-    log.close()
-    assert recover(folder).points == POINTS[:10]
-
-
-class Noted(Disk):
-    """Notes what is done to folders."""
-
-    def __init__(self) -> None:
-        self.done: list[str] = []
-
-    def sync_folder(self, folder: Path) -> None:
-        self.done.append(f"sync {folder.name}")
-        super().sync_folder(folder)
-
-    def remove(self, path: Path) -> None:
-        self.done.append("remove")
-        super().remove(path)
-
-
-def test_new_folders_are_synced_from_the_topmost_on(folder: Path) -> None:
-    disk = Noted()
-    Log(folder / "store" / "series", disk).close()
-    assert disk.done[:2] == [f"sync {folder.name}", "sync store"]
-
-
-def test_blocks_are_removed_one_after_the_other_for_good(folder: Path) -> None:
-    log = filled(folder, 10, 10, 10, rotates=True)
-    for number in log.sealed:
-        merge(folder, [number], Disk())
-    log.close()
-    disk = Noted()
-    assert retire(folder, 5, log.last, disk) == 2
-    assert disk.done == ["remove", f"sync {folder.name}"] * 2
-
-
-class Slow(Disk):
-    """Somebody closes the log while this syncs."""
-
-    def __init__(self) -> None:
-        self.log: Log | None = None
-        self.closing: Thread | None = None
-
-    def sync(self, descriptor: int) -> None:
-        if self.log is not None:
-            self.closing = Thread(target=self.log.close)
-            self.closing.start()
-            # Long enough for one that does not wait.
-            self.closing.join(0.05)
-            assert self.closing.is_alive()
-        super().sync(descriptor)
-
-
-def test_closing_waits_for_who_writes_and_nothing_is_written_after_it(folder: Path) -> None:
-    disk = Slow()
-    log = Log(folder, disk)
-    log.append(POINTS[:5])
-    disk.log = log
-    assert log.flush() == 5
-    assert disk.closing is not None
-    disk.closing.join()
-    disk.log = None
-    log.append(POINTS[5:7])
-    # What threads may still try whom nobody waits for any more.
-    assert log.flush() == 5
-    log.rotate()
-    log.close()
-    assert recover(folder).points == POINTS[:5]
-    assert recover(folder).segments == [1]
 
 
 def test_blocks_go_when_all_of_their_points_are_old_enough(folder: Path) -> None:

@@ -16,12 +16,6 @@ def output() -> str:
     return output_of("market.py")
 
 
-def test_it_fits_a_screen(output: str) -> None:
-    lines = output.splitlines()
-    assert 15 <= len(lines) <= 30
-    assert max(map(len, lines)) <= 120
-
-
 @pytest.mark.guarantee("G204", "G211")
 def test_the_archive_crashes_and_loses_one(output: str) -> None:
     assert "archive  has 119 of 120: 1 was lost when it crashed, 0 missed" in output

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from bandstand.__main__ import main
 from bandstand.bus.loading import load_capabilities
 from bandstand.bus.node import Node
 from bandstand.testing import VirtualClock
@@ -89,26 +87,5 @@ def test_what_is_not_there_is_refused_with_the_reason(visit: Visit) -> None:
             "Shelf.Take was answered with Sys.Refused: there are 5 of teapot, not 6"
         )
         assert await shop.shelf() == {"teapot": 5, "cup": 24}
-
-    visit(guest)
-
-
-def test_what_the_help_gives_as_an_example_can_be_typed(
-    visit: Visit, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        main(["emit", "--help"])
-    typed = re.search(
-        r"^  bandstand emit (Orders\.\w+)((?: \w+=\w+)+)$", capsys.readouterr().out, re.MULTILINE
-    )
-    assert typed is not None
-    name, fields = typed.groups()
-
-    async def guest(shop: Shop) -> None:
-        described = await shop.say("query", "Syscall.Describe")
-        events = {each["type"]: each for one in described["capabilities"] for each in one["emits"]}
-        assert set(events[name]["schema"]["properties"]) == {
-            field.partition("=")[0] for field in fields.split()
-        }
 
     visit(guest)

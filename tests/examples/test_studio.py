@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import replace
 
 import pytest
 
 from bandstand import ActorSystem
-from bandstand.pod import ThreadModel
 from examples.studio.actors import WIDTH, Display, DisplayPeers, Engine, EnginePeers, Log, Metrics, Settings
-from examples.studio.troupe import Studio
 from tests.examples.running import run
 
 KILLS = 2
@@ -33,13 +30,6 @@ def test_it_plays_on_while_its_players_are_killed() -> None:
     counts = dict(re.findall(r"(shown|left out|drawn) (\d+)", done.stdout))
     assert int(counts["shown"]) >= 10 * (KILLS + 1)
     assert f"restarts: vsync {KILLS}, engine_pod {KILLS}, display 0, telemetry 0" in done.stdout
-
-
-def test_it_has_all_four_kinds_of_stages() -> None:
-    assert {spec.thread for spec in Studio.layout().values()} == set(ThreadModel)
-    # And can do without: where somebody plays is data.
-    layout = {name: replace(spec, thread=ThreadModel.COOPERATIVE) for name, spec in Studio.layout().items()}
-    Studio(layout=layout)
 
 
 def test_the_same_engine_draws_on_a_plain_loop() -> None:

@@ -21,11 +21,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from tests.bus.socket_clients import frame
 from tests.fuzz.expected_answers import expected_after_authentication, expected_for
 from tests.fuzz.mutator import Mutator
 from tests.fuzz.node_program import LINE_BYTES, TOKEN
 from tests.soak.memory import MEBIBYTE
-from tests.soak.node_process import PATIENCE, ROOT, NodeProcess, frame
+from tests.soak.node_process import PATIENCE, ROOT, NodeProcess
 
 CORPUS = Path(__file__).parent / "corpus"
 MODULE = "tests.fuzz.node_program"

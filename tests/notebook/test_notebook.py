@@ -158,17 +158,7 @@ def test_cells_of_a_real_notebook(pure: str, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("BANDSTAND_PURE", pure)
     # Each entry is run in its own cell; "start" again without a stop is what people do.
     order = [
-        "start",
-        "use",
-        "timer",
-        "wait",
-        "start",
-        "use",
-        "stop",
-        "refused",
-        "start",
-        "use",
-        "stop",
+        *("start", "use", "timer", "wait", "start", "use", "stop", "refused", "start", "use", "stop"),
         "stop again",
     ]
     assert run_cells([CELLS[name] for name in order]) == [

@@ -36,9 +36,9 @@ from bandstand.bus.syscall import NodeStats, StatsQuery
 from bandstand.errors import RefusedError
 from bandstand.supervision import Backoff
 from bandstand.testing import Leaks, leaks_of, pending_tasks
+from tests.bus.socket_clients import frame
 from tests.soak.checks import Fail, IntentionalError
 from tests.soak.loop_run import LoopFactory
-from tests.soak.node_process import frame
 
 PATIENCE = 30.0
 """Seconds within which everything must be answered, on the busiest machine."""

@@ -923,24 +923,10 @@ class LoopRun:
 
 
 ACTIONS: list[Callable[[LoopRun], None]] = [
-    LoopRun.send,
-    LoopRun.spawn,
-    LoopRun.start_timer,
-    LoopRun.cancel_timer,
-    LoopRun.write_pipe,
-    LoopRun.end_worker,
-    LoopRun.monitor,
-    LoopRun.change_tree,
-    LoopRun.burst,
-    LoopRun.demonitor,
-    LoopRun.open_pipe,
-    LoopRun.start_tree,
-    LoopRun.start_many_timers,
-    LoopRun.unwatch_pipe,
-    LoopRun.misuse,
-    LoopRun.hang_up,
-    LoopRun.close_pipe,
-    LoopRun.inner_loop,
+    *(LoopRun.send, LoopRun.spawn, LoopRun.start_timer, LoopRun.cancel_timer, LoopRun.write_pipe),
+    *(LoopRun.end_worker, LoopRun.monitor, LoopRun.change_tree, LoopRun.burst, LoopRun.demonitor),
+    *(LoopRun.open_pipe, LoopRun.start_tree, LoopRun.start_many_timers, LoopRun.unwatch_pipe),
+    *(LoopRun.misuse, LoopRun.hang_up, LoopRun.close_pipe, LoopRun.inner_loop),
 ]
 WEIGHTS = [400, 150, 120, 60, 60, 30, 30, 30, 25, 20, 20, 12, 10, 10, 10, 6, 6, 1]
 

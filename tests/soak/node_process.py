@@ -14,6 +14,8 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
+from tests.bus.socket_clients import frame
+
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 30.0
 """Seconds in which anything must be done, on the busiest machine."""
@@ -22,24 +24,6 @@ PATIENCE = 30.0
 ESCAPED = re.compile(
     r"Exception in callback|never retrieved|never awaited|Fatal Python error|the node has failed|ResourceWarning|Unhandled exception"
 )
-
-
-def frame(
-    message_id: str,
-    type_name: str,
-    kind: str = "query",
-    *,
-    metadata: dict[str, Any] | None = None,
-    **data: Any,
-) -> bytes:
-    """Return a message as one line."""
-    message = {
-        "kind": kind,
-        "type": type_name,
-        "data": data,
-        "metadata": {"id": message_id, "timestamp": 1767910000000, **(metadata or {})},
-    }
-    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
 
 
 class NodeProcess:

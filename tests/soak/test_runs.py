@@ -234,10 +234,3 @@ def test_the_program_explains_a_wrong_option(arguments: list[str], sentence: str
     result = program(*arguments)
     assert result.returncode == 2
     assert sentence in result.stderr
-
-
-@pytest.mark.once
-def test_help_has_examples() -> None:
-    result = program("--help")
-    assert result.returncode == 0
-    assert "python -m tests.soak --seed 7 --seconds 10" in result.stdout

@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
-
 from bandstand.core import ActorId, Lagged
 from bandstand.registry import Change, Registry
-from bandstand.actor import Actor, ActorSystem, Implements, Interface, ask, tell
+from bandstand.actor import Actor, ActorSystem, ask, tell
 from bandstand.topic import Policy, Topic, runtime_events
-
-
-@dataclass(frozen=True)
-class Price:
-    symbol: str
-    value: float
-
-
-class Special(Price):
-    pass
+from tests.types.right_finding import Counter, Counting, Price, Special
 
 
 class Chart(Actor):
@@ -45,15 +33,6 @@ class Chart(Actor):
 class Other(Actor):
     @tell
     def work(self) -> None: ...
-
-
-class Counting(Interface, Protocol):
-    @tell
-    def add(self, n: int) -> None: ...
-
-
-class Counter(Implements[Counting]):
-    def add(self, n: int) -> None: ...
 
 
 async def names(loop: ActorSystem, chart: Chart, other: Other, raw: ActorId) -> None:

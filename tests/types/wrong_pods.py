@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from bandstand.pod import (
     Directory,
     Health,
@@ -19,37 +17,8 @@ from bandstand.pod import (
     pod,
     when_down,
 )
-from bandstand.actor import Actor, Implements, Interface, ask, tell
-
-
-class Vsync(Actor):
-    def __init__(self, fps: int = 60, *, label: str = "") -> None:
-        self.fps = fps
-
-    @tell
-    def tick(self, at: float) -> None: ...
-
-    @ask
-    def rate(self) -> int:
-        return self.fps
-
-
-class Settings(Interface, Protocol):
-    @ask
-    def find(self, key: str) -> str: ...
-
-
-class Config(Implements[Settings]):
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    def find(self, key: str) -> str:
-        return key
-
-
-class EnginePeers(Directory):
-    vsync: Vsync
-    config: Settings
+from bandstand.actor import Actor
+from tests.types.right_pods import Config, EnginePeers, Settings, Vsync
 
 
 class OtherPeers(Directory):
