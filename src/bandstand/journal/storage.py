@@ -81,6 +81,7 @@ _PAGES: Final = "SELECT number, at, count, chain, body FROM page WHERE number >=
 _FETCH_BYTES: Final = 4 << 20
 
 
+_NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _LARGEST_COUNT: Final = 0xFFFFFFFF
 _MARK: Final = struct.Struct("<QI")
 _CHECKSUM: Final = struct.Struct("<I")
@@ -140,6 +141,8 @@ class Storage:
         _check_format(connection, directory)
         mark = _read_mark(directory)
         self.first, self.last, self.chain = _read_end(connection, directory, mark)
+        # A process that was killed may have left pages that were not synced. They count from now on, so they must be durable.
+        connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         self._mark = os.open(directory / MARK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._write_mark()
 
@@ -233,7 +236,12 @@ class Storage:
 
     def _write_mark(self) -> None:
         mark = _MARK.pack(self.last, self.chain)
-        os.pwrite(self._mark, mark + _CHECKSUM.pack(crc32(mark)), 0)
+        try:
+            os.pwrite(self._mark, mark + _CHECKSUM.pack(crc32(mark)), 0)
+        except OSError as error:
+            # The page is durable, and an old mark is no damage.
+            if error.errno not in _NO_SPACE:
+                raise
 
 
 # -- readers -----------------------------------------------------------------------------------------------------------------------
@@ -366,7 +374,7 @@ def _translated(doing: str, engine: Engine, page: int = 0) -> Generator[None]:
     except UnicodeDecodeError as error:  # of apsw, for a number that has become a text
         raise JournalCorruptError.at(f"cannot {doing}: {describe_exception(error)}", page) from error
     except OSError as error:
-        kind = JournalFullError if error.errno in {errno.ENOSPC, errno.EDQUOT} else JournalFailedError
+        kind = JournalFullError if error.errno in _NO_SPACE else JournalFailedError
         raise kind(f"cannot {doing}: {describe_exception(error)}") from error
 
 
