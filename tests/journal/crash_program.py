@@ -66,7 +66,9 @@ def main(folder: Path, seed: int, engine: str, how: str) -> None:
         os.write(notes, f"{text}\n".encode())
 
     if how == "resume":
-        note(f"page {Storage(folder / 'journal').last}")
+        # Without a name it would be closed at once, which writes all of it to the database.
+        journal = Storage(folder / "journal")
+        note(f"page {journal.last}")
         os._exit(0)
     if how.startswith("kill="):
         from tests.journal.faulty_disk import faulty_disk
