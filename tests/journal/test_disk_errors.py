@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -186,6 +187,25 @@ class TestFullDisk:
         storage.close()
         storage = Storage(directory)
         assert storage.last == 6
+        storage.close()
+
+    def test_a_journal_is_opened_without_room_for_its_checkpoint(
+        self, disk: FaultyDisk, directory: Path, tmp_path: Path
+    ) -> None:
+        storage, copy = Storage(directory), tmp_path / "killed"
+        for page in range(1, 6):
+            assert storage.commit(0, 1, encode_records([LARGE])) == page
+        shutil.copytree(directory, copy)
+        storage.close()
+
+        def fault(operation: Operation) -> int | None:
+            return NO_SPACE if (operation.name, operation.file) == ("write", "database") else None
+
+        disk.set(fault)
+        storage = Storage(copy)
+        assert (storage.last, disk.refused) == (5, 1)
+        assert "sync log" in disk.done
+        disk.mend()
         storage.close()
 
     def test_pages_are_deleted_or_not(self, disk: FaultyDisk, directory: Path) -> None:

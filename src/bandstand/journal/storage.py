@@ -24,7 +24,7 @@ import os
 import sqlite3
 import struct
 from collections.abc import Generator, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, final
 from zlib import crc32
@@ -141,8 +141,10 @@ class Storage:
         _check_format(connection, directory)
         mark = _read_mark(directory)
         self.first, self.last, self.chain = _read_end(connection, directory, mark)
-        # A process that was killed may have left pages that were not synced. They count from now on, so they must be durable.
-        connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        # A process that was killed may have left pages that were not synced. They count from now on, so they must be durable. A checkpoint
+        # syncs the log first; a disk without room for the rest does not matter.
+        with suppress(JournalFullError):
+            self.checkpoint()
         self._mark = os.open(directory / MARK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._write_mark()
 
