@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,6 +36,19 @@ def with_journal(directory: Path, body: Callable[[Journal], Coroutine[Any, Any, 
 def read_pages(directory: Path, since: int = 0) -> list[Page]:
     with JournalReader(directory) as reader:
         return list(reader.pages(since))
+
+
+def write_and_kill(directory: Path, pages: Iterable[Sequence[Record]]) -> None:
+    """Write a journal as a process leaves it that is killed: its pages are in the write-ahead log."""
+    written = directory.with_name(f"{directory.name}-written")
+
+    async def write(journal: Journal) -> None:
+        for records in pages:
+            await journal.append(*records)
+        shutil.copytree(written, directory, ignore=shutil.ignore_patterns("*-shm"))
+
+    with_journal(written, write)
+    shutil.rmtree(written)
 
 
 def flip_bit(path: Path, bit: int) -> None:

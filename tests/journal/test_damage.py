@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import random
 import re
 import shutil
@@ -10,13 +12,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bandstand.errors import JournalCorruptError, JournalError
-from bandstand.journal import Journal, JournalReader, Page, Record
+from bandstand.journal import JournalReader, Page, Record
 from bandstand.journal.page import chain_of, decode_body, encode_records
-from tests.journal.journals import flip_bit, read_pages, with_journal, write_pages
+from tests.journal.journals import flip_bit, read_pages, write_and_kill, write_pages
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -169,19 +171,39 @@ class TestMissingPages:
 
     def test_a_damaged_write_ahead_log_does_not_hide_its_end(self, tmp_path: Path) -> None:
         """SQLite stops at a damaged frame as if the log ended there."""
-        directory, copy = tmp_path / "journal", tmp_path / "copy"
-
-        async def write_and_copy(journal: Journal) -> None:
-            for records in PAGES:
-                await journal.append(*records)
-            shutil.copytree(directory, copy)
-
-        with_journal(directory, write_and_copy)
-        log = copy / f"{DATABASE}-wal"
+        directory = tmp_path / "journal"
+        write_and_kill(directory, PAGES)
+        log = directory / f"{DATABASE}-wal"
         flip_bit(log, log.stat().st_size * 4)
-        (copy / f"{DATABASE}-shm").unlink()
-        with pytest.raises(JournalCorruptError, match="but page 8 was written"):
-            write_pages(copy, [])
+        damaged = log.read_bytes()
+        for use in (lambda: read_pages(directory), lambda: write_pages(directory, [])) * 2:
+            with pytest.raises(JournalCorruptError, match="but page 8 was written"):
+                use()
+            # What follows the damage could still be rescued.
+            assert log.read_bytes() == damaged
+
+    @settings(max_examples=20)
+    @given(data=st.data(), has_mark=st.booleans())
+    def test_recovering_a_prefix_twice_is_recovering_it_once(
+        self, data: st.DataObject, has_mark: bool, tmp_path_factory: pytest.TempPathFactory
+    ) -> None:
+        directory = tmp_path_factory.mktemp("prefix") / "journal"
+        write_and_kill(directory, PAGES)
+        log = directory / f"{DATABASE}-wal"
+        os.truncate(log, data.draw(st.integers(0, log.stat().st_size)))
+        if not has_mark:
+            (directory / "last").unlink()
+        before = sound_pages(directory)
+        outcomes: list[tuple[list[Page], str]] = []
+        for _ in range(2):
+            with contextlib.suppress(JournalCorruptError):
+                write_pages(directory, [])
+            pages, damage = sound_pages(directory)
+            outcomes.append((pages, str(damage)))
+        assert outcomes[0] == outcomes[1] == (before[0], str(before[1]))
+        assert [list(page.records) for page in before[0]] == PAGES[: len(before[0])]
+        assert has_mark or before[1] is None
+        assert before[1] is not None or not has_mark or len(before[0]) == len(PAGES)
 
     def test_another_last_page_is_noticed(self, directory: Path) -> None:
         other = directory.with_name("other")

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 __all__ = ("JournalReader", "Storage")
 
 DATABASE: Final = "journal.sqlite"
+LOG: Final = f"{DATABASE}-wal"
 LOCK: Final = "lock"
 MARK: Final = "last"
 
@@ -81,6 +82,8 @@ _PAGES: Final = "SELECT number, at, count, chain, body FROM page WHERE number >=
 _FETCH_BYTES: Final = 4 << 20
 
 
+# The bytes of a write-ahead log without frames.
+_LOG_HEADER: Final = 32
 _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _LARGEST_COUNT: Final = 0xFFFFFFFF
 _MARK: Final = struct.Struct("<QI")
@@ -131,6 +134,7 @@ class Storage:
         if is_new:
             _sync_directory(directory.parent)
         self._take_lock()
+        self._check_log()
         connection = self._connection = self._engine.connect(directory / DATABASE, "write")
         for setting in _SETTINGS:
             connection.execute(setting).fetchall()
@@ -147,6 +151,19 @@ class Storage:
             self.checkpoint()
         self._mark = os.open(directory / MARK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._write_mark()
+
+    def _check_log(self) -> None:
+        """Check the end of a journal that was not closed, without changing it.
+
+        The connection that writes drops what follows a damaged frame of the log when it is closed.
+        """
+        log = self.directory / LOG
+        if not log.exists() or log.stat().st_size <= _LOG_HEADER:
+            return
+        with closing(self._engine.connect(self.directory / DATABASE, "read")) as connection:
+            if connection.execute("PRAGMA user_version").fetchone() != (0,):
+                _check_format(connection, self.directory)
+                _read_end(connection, self.directory, _read_mark(self.directory))
 
     def _take_lock(self) -> None:
         path = self.directory / LOCK
