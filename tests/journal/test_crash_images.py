@@ -42,7 +42,7 @@ def test_every_image_is_recovered(engine: Engine, recorder: Path, memory: Path, 
     assert check_images(entries, seed, memory, moments, random_) == []
 
 
-@pytest.mark.guarantee("G459")
+@pytest.mark.guarantee("G452")
 @pytest.mark.once
 @pytest.mark.slow
 def test_what_the_next_process_finds_is_durable(recorder: Path, memory: Path) -> None:

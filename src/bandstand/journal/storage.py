@@ -55,14 +55,14 @@ _Row: TypeAlias = tuple[Any, Any, Any, Any, Any]
 _Mark: TypeAlias = tuple[int, int]
 
 _APPLICATION_ID: Final = 0x62736A6C
-_FORMAT: Final = 1
+FORMAT: Final = 1
 _CREATE: Final = (
     "BEGIN IMMEDIATE",
     "CREATE TABLE page (number INTEGER PRIMARY KEY, at INTEGER NOT NULL, count INTEGER NOT NULL, chain INTEGER NOT NULL, body BLOB NOT NULL)",
     "CREATE TABLE deleted (number INTEGER NOT NULL, chain INTEGER NOT NULL)",
     "INSERT INTO deleted VALUES (0, 0)",
     f"PRAGMA application_id = {_APPLICATION_ID}",
-    f"PRAGMA user_version = {_FORMAT}",
+    f"PRAGMA user_version = {FORMAT}",
     "COMMIT",
 )
 # The third is for macOS, whose fsync does not flush the disk's own cache. Checkpoints are explicit: the error of an automatic one would look like the
@@ -411,9 +411,9 @@ def _check_format(connection: Connection, directory: Path) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application != _APPLICATION_ID:
         raise JournalError(f"{directory / DATABASE} is not a journal of bandstand: choose another directory")
-    if version > _FORMAT:
+    if version > FORMAT:
         raise JournalError(
-            f"the journal {directory} has format {version}, and this version of bandstand reads formats up to {_FORMAT}: use a newer version"
+            f"the journal {directory} has format {version}, and this version of bandstand reads formats up to {FORMAT}: use a newer version"
         )
 
 
