@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -22,13 +20,6 @@ def recorder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return crash_images.compile_recorder(tmp_path_factory.mktemp("recorder"))
     except crash_images.NoRecorderError as error:
         pytest.skip(str(error))
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Path]:
-    """A folder in memory, where there is one: images are written thousands of times, and nobody cuts the power here."""
-    with TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else tmp_path) as folder:
-        yield Path(folder)
 
 
 @pytest.mark.guarantee("G452", "G453")
