@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bandstand.errors import JournalCorruptError
-from bandstand.journal import Page, Record
+from bandstand.journal import JournalReader, Page, Record
 from bandstand.journal.page import chain_of, decode_body, encode_records
 from tests.journal.journals import Flips, flip_bit, read_pages, sound_pages, write_and_kill, write_pages
 
@@ -104,9 +104,23 @@ class TestFlippedBits:
         change(directory, f"UPDATE deleted SET {column} = ?", value)
         _, damage = sound_pages(directory)
         assert isinstance(damage, JournalCorruptError)
-        assert "does not say where it begins" in str(damage)
-        with pytest.raises(JournalCorruptError, match="does not say where it begins"):
+        assert "is damaged: a number or a checksum is not one" in str(damage)
+        with pytest.raises(JournalCorruptError, match="a number or a checksum is not one"):
             write_pages(directory, [])
+
+    def test_a_beginning_that_is_missing_is_noticed(self, directory: Path) -> None:
+        change(directory, "DELETE FROM deleted")
+        assert "does not say where it begins" in str(sound_pages(directory)[1])
+
+    @pytest.mark.parametrize("value", ["text", -1, b"bytes"])
+    def test_a_damaged_page_before_the_last_one_is_noticed_when_opening(
+        self, directory: Path, value: object
+    ) -> None:
+        change(directory, "UPDATE page SET chain = ? WHERE number = 7", value)
+        with pytest.raises(JournalCorruptError, match="a number or a checksum is not one"):
+            write_pages(directory, [])
+        with JournalReader(directory) as reader, pytest.raises(JournalCorruptError):
+            list(reader.pages(since=8))
 
     def test_a_page_from_another_place_is_noticed(self, directory: Path) -> None:
         change(

@@ -338,7 +338,7 @@ class JournalReader:
             row = self._connection.execute(
                 "SELECT number, chain FROM page WHERE number < ? ORDER BY number DESC LIMIT 1", (since,)
             ).fetchone()
-        return (number, chain) if row is None else (row[0], row[1])
+        return (number, chain) if row is None else _checked_link(row[0], row[1], self.directory)
 
     def _fetch(self, number: int) -> list[_Row]:
         rows: list[_Row] = []
@@ -420,11 +420,16 @@ def _check_format(connection: Connection, directory: Path) -> None:
 def _read_deleted(connection: Connection, directory: Path) -> _Mark:
     """Return number and chain of the last page that was deleted; (0, 0) if none was."""
     rows: list[tuple[Any, Any]] = connection.execute("SELECT number, chain FROM deleted").fetchall()
-    if len(rows) == 1:
-        number, chain = rows[0]
-        if type(number) is int and type(chain) is int and number >= 0 and chain >= 0:
-            return number, chain
-    raise JournalCorruptError(f"the journal {directory} does not say where it begins")
+    if len(rows) != 1:
+        raise JournalCorruptError(f"the journal {directory} does not say where it begins")
+    return _checked_link(*rows[0], directory)
+
+
+def _checked_link(number: object, chain: object, directory: Path) -> _Mark:
+    """Return number and chain of a page that another one follows."""
+    if type(number) is int and type(chain) is int and number >= 0 and chain >= 0:
+        return number, chain
+    raise JournalCorruptError(f"the journal {directory} is damaged: a number or a checksum is not one")
 
 
 def _read_mark(directory: Path) -> _Mark | None:
@@ -448,7 +453,7 @@ def _read_end(connection: Connection, directory: Path, mark: _Mark | None) -> tu
         "SELECT number, at, count, chain, body FROM page ORDER BY number DESC LIMIT 2"
     ).fetchall()
     if len(rows) == 2:
-        number, chain = rows[1][0], rows[1][3]
+        number, chain = _checked_link(rows[1][0], rows[1][3], directory)
     if rows:
         last = _checked_page(rows[0], number, chain)
         number, chain = last.number, last.chain
