@@ -12,6 +12,9 @@ connection writes and checkpoints, and the lock keeps other processes out. Reade
 is written after each commit, without fsync. So it is never ahead of the disk, and a journal that ends before its mark has lost pages. After a power
 cut the mark may be old or empty; then less is noticed.
 
+**Opening.** A process that was killed between a write and its fsync leaves a page in the page cache only. It counts from then on, so opening syncs it. A log is checked
+before that, by a connection that only reads: the one that writes deletes what follows a damaged frame when it is closed.
+
 **Errors.** A full disk fails the commit, which SQLite has rolled back; a later commit may succeed. Every other error of the disk ends the journal: after a
 failed fsync the kernel may have dropped what it could not write, and a second fsync would report success.
 """
