@@ -90,10 +90,11 @@ pictures: ready ## draw the pictures of the documentation from their texts
 spec: ready ## print every requirement and guarantee with its tests
 	@$(PY) tools/spec.py
 
-soak: ready ## long runs under load: loops, nodes and pods; a flooded node; a fuzzed node
+soak: ready ## long runs under load: loops, nodes and pods; a flooded node; a fuzzed node; journals after power cuts
 	@$(PY) -m tests.soak
 	@$(PY) -m tests.soak.node_run
 	@$(PY) -m tests.fuzz
+	@$(PY) -m tests.soak.journal_run
 
 clean: ## remove everything the other targets created
 	rm -rf .venv .venvs build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -19,3 +21,10 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(storage, "journal_engine", lambda: engine)
         yield engine
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Path]:
+    """A folder in memory, where there is one: images are written thousands of times, and nobody cuts the power here."""
+    with TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else tmp_path) as folder:
+        yield Path(folder)

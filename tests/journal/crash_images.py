@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from bandstand.errors import JournalError
+from bandstand.errors import JournalCorruptError, JournalError
 from bandstand.journal import JournalReader, Page, Record
 from bandstand.journal.page import encode_records
 from bandstand.journal.storage import Storage
@@ -81,22 +81,19 @@ def compile_recorder(folder: Path) -> Path:
     return library
 
 
-def record(recorder: Path, folder: Path, seed: int, engine: str, *, is_synced: bool = True) -> list[Entry]:
-    """Run the program under the recorder, and return what it did to its files."""
+def record(recorder: Path, folder: Path, seed: int, engine: str, *hows: str) -> list[Entry]:
+    """Run the program under the recorder, once in each way, and return what it did to its files."""
     folder.mkdir()
     log = folder.with_name(f"{folder.name}.log")
-    options = [str(folder), str(seed), engine, *([] if is_synced else ["NO_SYNC"])]
-    subprocess.run(
-        [sys.executable, "-m", "tests.journal.crash_program", *options],
-        cwd=ROOT,
-        env={
-            **os.environ,
-            "LD_PRELOAD": str(recorder),
-            "RECORDER_FOLDER": str(folder),
-            "RECORDER_LOG": str(log),
-        },
-        check=True,
-    )
+    environment = {"LD_PRELOAD": str(recorder), "RECORDER_FOLDER": str(folder), "RECORDER_LOG": str(log)}
+    for how in hows or ("",):
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.journal.crash_program", str(folder), str(seed), engine, how],
+            cwd=ROOT,
+            env={**os.environ, **environment},
+            check=False,
+        )
+        assert done.returncode == (9 if how.startswith("kill=") else 0)
     return list(read_log(log.read_bytes(), str(folder)))
 
 
@@ -177,6 +174,8 @@ class Disk:
     )
     """Changes of names since the sync of their directories: the name, its file, and whether it was created."""
     promises: list[str] = field(default_factory=list[str])
+    is_honest: bool = True
+    """Whether the sync of a file has an effect."""
 
     def do(self, entry: Entry) -> None:
         if entry.path == "notes":
@@ -194,7 +193,8 @@ class Disk:
             self.files[entry.inode].pending.append((entry.offset, None))
         elif entry.inode in self.files:
             assert entry.operation == "s", f"the images know nothing of {entry.operation}"
-            self.files[entry.inode].sync()
+            if self.is_honest:
+                self.files[entry.inode].sync()
         else:
             self._sync_directory(entry.path)
 
@@ -258,16 +258,21 @@ def expected_page(seed: int, page: int) -> tuple[Record, ...]:
     return tuple(records_of(seed, page))
 
 
-def problem_of(directory: Path, seed: int, promised: Promised) -> str | None:
-    """Recover a journal, and say what is wrong with it; None if it has what was promised, and nothing else."""
+def problem_of(directory: Path, seed: int, promised: Promised, *, is_honest: bool = True) -> str | None:
+    """Recover a journal, and say what is wrong with it; None if it has what was promised, and nothing else.
+
+    Of a disk that lies about what it has synced, only the second can be expected.
+    """
     try:
         pages = recovered(directory)
         if recovered(directory) != pages:
             return "a second recovery reads something else"
-    except JournalError as error:
-        return f"it cannot be read: {error}"
+    except JournalCorruptError as error:
+        return f"it cannot be read: {error}" if is_honest else None
     if any(page.records != expected_page(seed, page.number) for page in pages):
         return "a page has other records than were written"
+    if not is_honest:
+        return None
     first, last = (pages[0].number, pages[-1].number) if pages else (1, 0)
     if last < promised.last:
         return f"it ends at page {last}, and page {promised.last} was reported as durable"
@@ -307,21 +312,32 @@ def _continues(directory: Path, number: int) -> str | None:
 SHARES = (0.0, 1.0, 0.5, 0.9, 0.1)
 
 
+def draw_moments(entries: list[Entry], images: int, random_: random.Random) -> list[int]:
+    """Draw when the power is cut: before which of the operations."""
+    return [random_.randrange(len(entries) + 1) for _ in range(images)]
+
+
 def check_images(
-    entries: list[Entry], seed: int, folder: Path, images: int, random_: random.Random
+    entries: list[Entry],
+    seed: int,
+    folder: Path,
+    moments: list[int],
+    random_: random.Random,
+    *,
+    is_honest: bool = True,
 ) -> list[str]:
-    """Recover from so many images at moments that are drawn, and return what is wrong with them."""
+    """Recover from an image of each moment, and return what is wrong with them."""
     problems: list[str] = []
-    moments = sorted(random_.randrange(len(entries) + 1) for _ in range(images))
-    disk, done = Disk(), 0
+    disk, done = Disk(is_honest=is_honest), 0
     image = folder / "image"
-    for number, moment in enumerate(moments):
+    for number, moment in enumerate(sorted(moments)):
         while done < moment:
             disk.do(entries[done])
             done += 1
         chance = Chance(random_, SHARES[number % len(SHARES)])
         disk.write_image(image, chance)
-        problem = problem_of(image / "journal", seed, Promised.of(disk.promises))
+        promised = Promised.of(disk.promises)
+        problem = problem_of(image / "journal", seed, promised, is_honest=is_honest)
         if problem is not None:
             problems.append(
                 f"seed {seed}, before operation {moment} of {len(entries)}, share {chance.share}: {problem}"

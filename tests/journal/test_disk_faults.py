@@ -19,23 +19,7 @@ from bandstand.errors import JournalError, JournalFailedError, JournalFullError,
 from bandstand.journal import Journal, Record
 from bandstand.journal.storage import Storage
 from tests.journal.journals import read_pages, with_journal
-
-# Appends from eight tasks, and prints the text of each record when it is durable.
-WRITER = """
-import asyncio, os, sys
-from bandstand.journal import Journal, Record
-
-async def main():
-    async with Journal(sys.argv[1]) as journal:
-        async def produce(name):
-            for n in range(1_000_000):
-                text = f"{os.getpid()} {name} {n}"
-                await journal.append(Record(1, text.encode()), Record(2, os.urandom(n % 300)))
-                print(text, flush=True)
-        await asyncio.gather(*[produce(name) for name in range(8)])
-
-asyncio.run(main())
-"""
+from tests.journal.power_cut import WRITER
 
 
 @contextlib.contextmanager

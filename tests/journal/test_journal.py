@@ -242,6 +242,7 @@ class TestWrongUse:
             with pytest.raises(JournalError, match="is not a journal of bandstand: choose another directory"):
                 use()
 
+    @pytest.mark.guarantee("G459")
     def test_a_newer_format_is_refused(self, directory: Path) -> None:
         write_pages(directory, [[line("a")]])
         connection = sqlite3.connect(directory / "journal.sqlite")

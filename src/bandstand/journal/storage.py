@@ -12,6 +12,9 @@ connection writes and checkpoints, and the lock keeps other processes out. Reade
 is written after each commit, without fsync. So it is never ahead of the disk, and a journal that ends before its mark has lost pages. After a power
 cut the mark may be old or empty; then less is noticed.
 
+**Opening.** A process that was killed between a write and its fsync leaves a page in the page cache only. It counts from then on, so opening syncs it. A log is checked
+before that, by a connection that only reads: the one that writes deletes what follows a damaged frame when it is closed.
+
 **Errors.** A full disk fails the commit, which SQLite has rolled back; a later commit may succeed. Every other error of the disk ends the journal: after a
 failed fsync the kernel may have dropped what it could not write, and a second fsync would report success.
 """
@@ -24,7 +27,7 @@ import os
 import sqlite3
 import struct
 from collections.abc import Generator, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, final
 from zlib import crc32
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
 __all__ = ("JournalReader", "Storage")
 
 DATABASE: Final = "journal.sqlite"
+LOG: Final = f"{DATABASE}-wal"
 LOCK: Final = "lock"
 MARK: Final = "last"
 
@@ -54,14 +58,14 @@ _Row: TypeAlias = tuple[Any, Any, Any, Any, Any]
 _Mark: TypeAlias = tuple[int, int]
 
 _APPLICATION_ID: Final = 0x62736A6C
-_FORMAT: Final = 1
+FORMAT: Final = 1
 _CREATE: Final = (
     "BEGIN IMMEDIATE",
     "CREATE TABLE page (number INTEGER PRIMARY KEY, at INTEGER NOT NULL, count INTEGER NOT NULL, chain INTEGER NOT NULL, body BLOB NOT NULL)",
     "CREATE TABLE deleted (number INTEGER NOT NULL, chain INTEGER NOT NULL)",
     "INSERT INTO deleted VALUES (0, 0)",
     f"PRAGMA application_id = {_APPLICATION_ID}",
-    f"PRAGMA user_version = {_FORMAT}",
+    f"PRAGMA user_version = {FORMAT}",
     "COMMIT",
 )
 # The third is for macOS, whose fsync does not flush the disk's own cache. Checkpoints are explicit: the error of an automatic one would look like the
@@ -82,6 +86,9 @@ _PAGES: Final = "SELECT number, at, count, chain, body FROM page WHERE number >=
 _FETCH_BYTES: Final = 4 << 20
 
 
+# The bytes of a write-ahead log without frames.
+_LOG_HEADER: Final = 32
+_NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _LARGEST_COUNT: Final = 0xFFFFFFFF
 _MARK: Final = struct.Struct("<QI")
 _CHECKSUM: Final = struct.Struct("<I")
@@ -131,6 +138,7 @@ class Storage:
         if is_new:
             _sync_directory(directory.parent)
         self._take_lock()
+        self._check_log()
         connection = self._connection = self._engine.connect(directory / DATABASE, "write")
         for setting in _SETTINGS:
             connection.execute(setting).fetchall()
@@ -141,8 +149,25 @@ class Storage:
         _check_format(connection, directory)
         mark = _read_mark(directory)
         self.first, self.last, self.chain = _read_end(connection, directory, mark)
+        # A process that was killed may have left pages that were not synced. They count from now on, so they must be durable. A checkpoint
+        # syncs the log first; a disk without room for the rest does not matter.
+        with suppress(JournalFullError):
+            self.checkpoint()
         self._mark = os.open(directory / MARK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._write_mark()
+
+    def _check_log(self) -> None:
+        """Check the end of a journal that was not closed, without changing it.
+
+        The connection that writes drops what follows a damaged frame of the log when it is closed.
+        """
+        log = self.directory / LOG
+        if not log.exists() or log.stat().st_size <= _LOG_HEADER:
+            return
+        with closing(self._engine.connect(self.directory / DATABASE, "read")) as connection:
+            if connection.execute("PRAGMA user_version").fetchone() != (0,):
+                _check_format(connection, self.directory)
+                _read_end(connection, self.directory, _read_mark(self.directory))
 
     def _take_lock(self) -> None:
         path = self.directory / LOCK
@@ -234,7 +259,12 @@ class Storage:
 
     def _write_mark(self) -> None:
         mark = _MARK.pack(self.last, self.chain)
-        os.pwrite(self._mark, mark + _CHECKSUM.pack(crc32(mark)), 0)
+        try:
+            os.pwrite(self._mark, mark + _CHECKSUM.pack(crc32(mark)), 0)
+        except OSError as error:
+            # The page is durable, and an old mark is no damage.
+            if error.errno not in _NO_SPACE:
+                raise
 
 
 # -- readers -----------------------------------------------------------------------------------------------------------------------
@@ -327,7 +357,7 @@ class JournalReader:
             row = self._connection.execute(
                 "SELECT number, chain FROM page WHERE number < ? ORDER BY number DESC LIMIT 1", (since,)
             ).fetchone()
-        return (number, chain) if row is None else (row[0], row[1])
+        return (number, chain) if row is None else _checked_link(row[0], row[1], self.directory)
 
     def _fetch(self, number: int) -> list[_Row]:
         rows: list[_Row] = []
@@ -382,7 +412,7 @@ def _translated(doing: str, engine: Engine, page: int = 0) -> Generator[None]:
     except UnicodeDecodeError as error:  # of apsw, for a number that has become a text
         raise JournalCorruptError.at(f"cannot {doing}: {describe_exception(error)}", page) from error
     except OSError as error:
-        kind = JournalFullError if error.errno in {errno.ENOSPC, errno.EDQUOT} else JournalFailedError
+        kind = JournalFullError if error.errno in _NO_SPACE else JournalFailedError
         raise kind(f"cannot {doing}: {describe_exception(error)}") from error
 
 
@@ -400,20 +430,25 @@ def _check_format(connection: Connection, directory: Path) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application != _APPLICATION_ID:
         raise JournalError(f"{directory / DATABASE} is not a journal of bandstand: choose another directory")
-    if version > _FORMAT:
+    if version > FORMAT:
         raise JournalError(
-            f"the journal {directory} has format {version}, and this version of bandstand reads formats up to {_FORMAT}: use a newer version"
+            f"the journal {directory} has format {version}, and this version of bandstand reads formats up to {FORMAT}: use a newer version"
         )
 
 
 def _read_deleted(connection: Connection, directory: Path) -> _Mark:
     """Return number and chain of the last page that was deleted; (0, 0) if none was."""
     rows: list[tuple[Any, Any]] = connection.execute("SELECT number, chain FROM deleted").fetchall()
-    if len(rows) == 1:
-        number, chain = rows[0]
-        if type(number) is int and type(chain) is int and number >= 0 and chain >= 0:
-            return number, chain
-    raise JournalCorruptError(f"the journal {directory} does not say where it begins")
+    if len(rows) != 1:
+        raise JournalCorruptError(f"the journal {directory} does not say where it begins")
+    return _checked_link(*rows[0], directory)
+
+
+def _checked_link(number: object, chain: object, directory: Path) -> _Mark:
+    """Return number and chain of a page that another one follows."""
+    if type(number) is int and type(chain) is int and number >= 0 and chain >= 0:
+        return number, chain
+    raise JournalCorruptError(f"the journal {directory} is damaged: a number or a checksum is not one")
 
 
 def _read_mark(directory: Path) -> _Mark | None:
@@ -437,7 +472,7 @@ def _read_end(connection: Connection, directory: Path, mark: _Mark | None) -> tu
         "SELECT number, at, count, chain, body FROM page ORDER BY number DESC LIMIT 2"
     ).fetchall()
     if len(rows) == 2:
-        number, chain = rows[1][0], rows[1][3]
+        number, chain = _checked_link(rows[1][0], rows[1][3], directory)
     if rows:
         last = _checked_page(rows[0], number, chain)
         number, chain = last.number, last.chain
