@@ -58,11 +58,13 @@ def directory(tmp_path: Path) -> Path:
 
 spaces = st.sampled_from(["colour", "shape"])
 keys = st.sampled_from(["red", "blue", "round", ""])
-records = st.builds(
-    lambda kind, pairs: Record(kind, " ".join(f"{space}={key}" for space, key in pairs).encode()),
-    st.sampled_from([1, 1, 1, 2]),
-    st.lists(st.tuples(spaces, keys), max_size=3),
-)
+
+
+def record_of(kind: int, pairs: Sequence[tuple[str, str]]) -> Record:
+    return Record(kind, " ".join(f"{space}={key}" for space, key in pairs).encode())
+
+
+records = st.builds(record_of, st.sampled_from([1, 1, 1, 2]), st.lists(st.tuples(spaces, keys), max_size=3))
 batches = st.lists(st.lists(records, min_size=1, max_size=4), max_size=12)
 
 
