@@ -14,6 +14,7 @@ from msgspec import Raw, Struct
 from bandstand.errors import DeclarationError, EventSchemaError, EventStoreError, InvalidArgumentError
 from bandstand.errors.formatting import describe_exception, safe_repr, type_name
 from bandstand.journal import Record
+from bandstand.persistence.narrowing import narrowing
 from bandstand.persistence.records import (
     EventHead,
     EventLine,
@@ -23,7 +24,7 @@ from bandstand.persistence.records import (
     schema_record,
     snapshot_record,
 )
-from bandstand.persistence.schema import hash_of, narrowing, schema_of
+from bandstand.persistence.schema import hash_of, schema_of
 
 __all__ = ("EventDecoder", "EventTypes", "Upcaster", "is_struct", "name_of_event")
 
