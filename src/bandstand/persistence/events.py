@@ -99,7 +99,9 @@ class EventTypes:
             self._check(kind)
             found = _EventType(entity, kind)
             if found.name in self.by_name:
-                raise DeclarationError(f"{entity} has two events with the name {found.name!r}: rename one")
+                raise DeclarationError(
+                    f"{entity} has two events with the name {safe_repr(found.name)}: rename one"
+                )
             self.by_name[found.name] = self.by_kind[kind] = found
         if not events:
             raise DeclarationError(f"{entity} has no events: declare at least one class")
@@ -194,7 +196,7 @@ class EventDecoder:
             if name not in types.upcasters:
                 raise EventSchemaError(
                     f"{types.entity}: the journal has events {name} that this program cannot read: {reason}. Change the class, or add "
-                    f"an upcaster for {name!r}"
+                    f"an upcaster for {safe_repr(name)}"
                 )
             self._must_upcast.add((name, digest))
 
@@ -241,7 +243,9 @@ class EventDecoder:
         where = f"event {head.version} of {head.entity}/{head.key}, of type {found.type},"
         if upcaster is None:
             why = "has no class" if error is None else f"cannot be read: {describe_exception(error)}"
-            raise EventStoreError(f"{where} {why}: change the class, or add an upcaster for {found.type!r}")
+            raise EventStoreError(
+                f"{where} {why}: change the class, or add an upcaster for {safe_repr(found.type)}"
+            )
         try:
             event = upcaster(msgspec.json.decode(found.data))
         except Exception as failure:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, final
 
+from bandstand.errors.formatting import safe_repr
 from bandstand.persistence.schema import Schema
 
 __all__ = ("narrowing",)
@@ -132,7 +133,7 @@ def _compare_values(old: Schema, new: Schema, path: str) -> str | None:
         return f"{_field(path)} was {_name(old)}, and is {_name(new)}"
     if "enum" in new:
         missing = [value for value in old["enum"] if value not in new["enum"]]
-        return f"{_field(path)} does not allow {missing[0]!r} any more" if missing else None
+        return f"{_field(path)} does not allow {safe_repr(missing[0])} any more" if missing else None
     kinds = {_type_of(value) for value in old["enum"]}
     allowed = {"integer", "number"} if new.get("type") == "number" else {new.get("type")}
     is_limited = any(rule in new for rule in (*_MINIMA, *_MAXIMA, *_RULES))
@@ -158,7 +159,7 @@ def _compare_limits(old: Schema, new: Schema, path: str) -> str | None:
             return f"{_field(path)} has the limit {rule} {new[rule]}"
     for rule in _RULES:
         if rule in new and old.get(rule) != new[rule]:
-            return f"{_field(path)} has the {rule} {new[rule]!r}"
+            return f"{_field(path)} has the {rule} {safe_repr(new[rule])}"
     return None
 
 
@@ -171,7 +172,7 @@ def _join(path: str, name: str) -> str:
 
 
 def _field(path: str) -> str:
-    return f"field {path!r}" if path else "the event"
+    return f"field {safe_repr(path)}" if path else "the event"
 
 
 def _name(schema: Schema) -> str:

@@ -105,7 +105,7 @@ class EventStore:
             if known.types is types:
                 return
             raise InvalidArgumentError(
-                f"two classes have the entity {types.entity!r}: give one of them another name, `class Account(..., entity='...')`"
+                f"two classes have the entity {safe_repr(types.entity)}: give one of them another name, `class Account(..., entity='...')`"
             )
         await self._reach_end()
         records = await asyncio.to_thread(
