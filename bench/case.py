@@ -34,6 +34,9 @@ Kind: TypeAlias = Literal[
     "shared",
     "threads",
     "ray",
+    "persistent",
+    "aggregates",
+    "commits",
 ]
 
 

@@ -12,13 +12,20 @@ from bench.scale import Scale
 from bench.system import Table, table_of
 from bench.target import Target, at_most
 
-BASES: dict[Table, str] = {"actors": "limit", "channels": "Queue", "pods": "bare", "bus": "echo"}
+BASES: dict[Table, str] = {
+    "actors": "limit",
+    "channels": "Queue",
+    "pods": "bare",
+    "bus": "echo",
+    "persistence": "commits",
+}
 """The least there can be: what targets are multiples of."""
 JUDGED: dict[Table, tuple[str, ...]] = {
     "actors": ("compiled", "typed"),
     "channels": ("channel",),
     "pods": ("pod",),
     "bus": ("bus",),
+    "persistence": ("persistent",),
 }
 """The columns that are ours: targets hold for them, and the first that has a figure is what the others are divided by."""
 HEADINGS = {

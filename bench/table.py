@@ -9,7 +9,12 @@ from bench.case import Case
 from bench.report import JUDGED, Report, heading
 from bench.system import SYSTEMS, Table, systems_of, table_of
 
-TITLES: dict[Table, str] = {"channels": "channels", "pods": "pods", "bus": "the bus"}
+TITLES: dict[Table, str] = {
+    "channels": "channels",
+    "pods": "pods",
+    "bus": "the bus",
+    "persistence": "durable state",
+}
 """The tables of one system of ours, whose rate is divided by that of each peer."""
 SCALES = {
     "quick": "; --quick: tiny sizes, the figures mean nothing",

@@ -32,6 +32,7 @@ from bench.cases import (
     lanes,
     logistic,
     memory,
+    persistence,
     philosophers,
     pingpong,
     pods_buffers,
@@ -95,6 +96,7 @@ CASES: tuple[Case, ...] = (
     *bus_requests.CASES,
     *bus_ask.CASES,
     *bus_fanout.CASES,
+    persistence.CASE,
 )
 
 

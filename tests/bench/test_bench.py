@@ -27,9 +27,21 @@ from bench.system import SYSTEMS, System, systems_of
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = [system.name for system in systems_of("actors")]
 OPTIONAL = {
-    *("uvloop", "pykka", "pykka-1", "thespian", "xoscar", "erlang", "erlang-all", "uvicorn", "Pykka", "Ray")
+    *(
+        "uvloop",
+        "pykka",
+        "pykka-1",
+        "thespian",
+        "xoscar",
+        "erlang",
+        "erlang-all",
+        "uvicorn",
+        "Pykka",
+        "Ray",
+        "eventsourcing",
+    )
 }
-OURS = {"typed", "bus", "pod", "queued", "one"}
+OURS = {"typed", "bus", "pod", "queued", "one", "persistent"}
 SAVINA = (
     "counting",
     "counting-bounded",
