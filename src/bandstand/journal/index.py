@@ -44,7 +44,7 @@ from bandstand.errors import (
 )
 from bandstand.errors.formatting import describe_exception, safe_repr
 from bandstand.errors.validation import check_int
-from bandstand.journal.storage import DATABASE, JournalReader
+from bandstand.journal.storage import JournalReader
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -250,15 +250,13 @@ class JournalIndexReader:
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         self.directory = directory = Path(directory)
-        with _translated(f"read the index of the journal {directory}"):
-            self._journal = _connect_read_only(directory / DATABASE, f"there is no journal in {directory}")
-            try:
-                self._index = _connect_read_only(
-                    directory / INDEX, f"the journal {directory} has no index: open a JournalIndex"
-                )
-            except BaseException:  # nothing may stay open, or half done, also after a cancellation or Ctrl-C
-                self._journal.close()
-                raise
+        self._journal = JournalReader(directory)
+        try:
+            with _translated(f"read the index of the journal {directory}"):
+                self._index = _connect_read_only(directory)
+        except BaseException:  # nothing may stay open, or half done, also after a cancellation or Ctrl-C
+            self._journal.close()
+            raise
 
     def find(
         self,
@@ -286,7 +284,7 @@ class JournalIndexReader:
             after = RecordPosition(_HIGHEST, 0) if newest_first else RecordPosition(0, 0)
         query = _NEWEST_FIRST if newest_first else _OLDEST_FIRST
         with _translated(f"read the index of the journal {self.directory}"):
-            rows = self._index.execute(query, (space, key, self._first(), *after, limit)).fetchall()
+            rows = self._index.execute(query, (space, key, self._journal.first, *after, limit)).fetchall()
         return [RecordPosition(page, place) for page, place in rows]
 
     def keys(self, space: str, *, after: str = "", limit: int = 1000) -> list[str]:
@@ -297,7 +295,7 @@ class JournalIndexReader:
         """
         check_int("limit", limit, 1, _HIGHEST)
         with _translated(f"read the index of the journal {self.directory}"):
-            rows = self._index.execute(_KEYS, (space, after, self._first(), limit)).fetchall()
+            rows = self._index.execute(_KEYS, (space, after, self._journal.first, limit)).fetchall()
         return [key for (key,) in rows]
 
     @property
@@ -310,14 +308,7 @@ class JournalIndexReader:
     @property
     def lag(self) -> int:
         """The number of durable pages that are not indexed yet."""
-        page = self.page
-        with _translated(f"read the journal {self.directory}"):
-            first, last = self._first(), _last_page(self._journal)
-        return max(0, last - max(page, first - 1))
-
-    def _first(self) -> int:
-        (deleted,) = self._journal.execute("SELECT number FROM deleted").fetchone()
-        return int(deleted) + 1
+        return max(0, _last_page(self._journal) - max(self.page, self._journal.first - 1))
 
     def close(self) -> None:
         """Close the databases."""
@@ -331,15 +322,16 @@ class JournalIndexReader:
         self.close()
 
 
-def _connect_read_only(path: Path, missing: str) -> sqlite3.Connection:
+def _connect_read_only(directory: Path) -> sqlite3.Connection:
+    path = directory / INDEX
     if not path.exists():
-        raise JournalError(f"{missing}: {path.name} does not exist")
+        raise JournalError(f"the journal {directory} has no index: open a JournalIndex")
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
 
 
-def _last_page(journal: sqlite3.Connection) -> int:
-    (last,) = journal.execute("SELECT max(number) FROM page").fetchone()
-    return 0 if last is None else int(last)
+def _last_page(journal: JournalReader) -> int:
+    """Return the number of the last durable page; 0 if there is none."""
+    return journal._before(_HIGHEST)[0]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # of the same package
 
 
 # -- the thread --------------------------------------------------------------------------------------------------------
@@ -505,7 +497,7 @@ class _Follower:
             self._is_full = False
             self._post(partial(self._on_progress, file.page, len(entries)))
             if progress is not None:
-                self._post(partial(progress, file.page, self._last()))
+                self._post(partial(progress, file.page, _last_page(reader)))
         return None
 
     def _entries(self, pages: Iterable[Page]) -> Iterator[tuple[str, str, int, int]]:
@@ -520,14 +512,6 @@ class _Follower:
                     ) from error
                 for space, key in keys:
                     yield space, key, page.number, place
-
-    def _last(self) -> int:
-        with _translated(f"read the journal {self._directory}"):
-            connection = _connect_read_only(self._directory / DATABASE, "there is no journal")
-            try:
-                return _last_page(connection)
-            finally:
-                connection.close()
 
     def _describe(self, error: Exception) -> JournalError:
         if isinstance(error, JournalError):
