@@ -1,5 +1,8 @@
 """The index of a journal: it finds what a scan of the journal finds, after crashes and deletions as well."""
 
+# The schema of the index is changed to make its disk small.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import asyncio
@@ -17,8 +20,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bandstand.errors import InvalidArgumentError, JournalClosedError, JournalError, JournalLockedError
+from bandstand.errors import (
+    InvalidArgumentError,
+    JournalClosedError,
+    JournalError,
+    JournalFullError,
+    JournalLockedError,
+)
 from bandstand.journal import Journal, JournalIndex, JournalIndexReader, Record, RecordPosition
+from bandstand.journal import index as index_module
 from tests.journal.journals import flip_bit, read_pages, write_pages
 
 T = TypeVar("T")
@@ -252,6 +262,18 @@ class TestCrashes:
 
         asyncio.run(run())
 
+    def test_it_follows_the_journal_by_itself_and_at_once_when_it_is_woken(self, directory: Path) -> None:
+        async def run(poll: float | None) -> None:
+            async with Journal(directory) as journal, JournalIndex(directory, extract, poll=poll) as index:
+                page = await journal.append(words("colour=red"))
+                if poll is None:
+                    index.wake()
+                while not index.find("colour", "red", after=RecordPosition(page, 0)):  # noqa: ASYNC110  # the thread reports to nobody
+                    await asyncio.sleep(0)
+
+        asyncio.run(run(0.001))
+        asyncio.run(run(None))
+
 
 @pytest.mark.guarantee("G482")
 class TestProgress:
@@ -428,6 +450,31 @@ class TestErrors:
                     await index.reached(3)
 
         asyncio.run(run())
+
+    def test_an_index_without_room_waits_and_does_not_touch_the_journal(
+        self, directory: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        async def fill() -> None:
+            async with Journal(directory) as journal, JournalIndex(directory, extract) as index:
+                page = await journal.append(*[words(f"colour={number:0100}") for number in range(2000)])
+                for _ in range(2):
+                    with pytest.raises(JournalFullError, match="cannot write the index"):
+                        await index.reached(page)
+                await journal.append(words("colour=red"))
+                assert index.lag == 2
+                assert index.stats().failure is None
+            assert caplog.text.count("waits until there is room") == 1
+
+        async def catch_up() -> None:
+            async with JournalIndex(directory, extract) as index:
+                await index.reached(2)
+                assert index.find("colour", "red") == [(2, 1)]
+                assert len(index.keys("colour", limit=5000)) == 2001
+
+        # A real error of SQLite: its file may have 20 pages, as long as this connection is open.
+        monkeypatch.setattr(index_module, "_SCHEMA", f"{index_module._SCHEMA} PRAGMA max_page_count = 20;")
+        asyncio.run(fill())
+        asyncio.run(catch_up())
 
     def test_one_index_at_a_time_is_open(self, directory: Path) -> None:
         async def run() -> None:

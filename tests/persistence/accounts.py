@@ -119,13 +119,20 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0)
 
 
-async def deposit_for_ever(directory: Path, kind: type[Account]) -> None:
-    async with supervised(directory, kind, "alice", "bob") as (root, _):
+async def deposit_for_ever(directory: Path, kind: type[Account], *, deletes: bool) -> None:
+    async with supervised(directory, kind, "alice", "bob") as (root, store):
         accounts = [root.handle(kind, key) for key in ("alice", "bob")]
         while True:
             balances = await asyncio.gather(*[account.deposit(1) for account in accounts])
+            if deletes and balances[0] % 7 == 0:
+                await store.delete_unneeded()
             print(*balances, flush=True)  # noqa: T201  # the output of the program
 
 
 if __name__ == "__main__":
-    asyncio.run(deposit_for_ever(Path(sys.argv[1]), {"plain": Account, "quick": QuickAccount}[sys.argv[2]]))
+    how = sys.argv[2]
+    asyncio.run(
+        deposit_for_ever(
+            Path(sys.argv[1]), Account if how == "plain" else QuickAccount, deletes=how == "deleting"
+        )
+    )

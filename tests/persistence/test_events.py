@@ -186,6 +186,28 @@ class TestSchemas:
             run(start(directory, NarrowAccount))
 
 
+@pytest.mark.guarantee("G492", "G493")
+def test_schemas_of_classes_that_are_not_in_the_program_are_kept(directory: Path, run: Run) -> None:
+    class Paid(Struct, frozen=True):
+        amount: int
+
+    class Till(PersistentActor[Paid]):
+        pass
+
+    async def delete() -> None:
+        async with open_event_store(directory, Till) as store:
+            # The journal begins with the schema of another entity, and then has its events.
+            await store.delete_unneeded()
+            assert store.journal.stats().first > 1
+
+    run(deposit(directory, 1))
+    run(delete())
+    run(delete())
+    with pytest.raises(EventSchemaError, match="field 'currency' is new, and has no default"):
+        run(start(directory, NarrowAccount))
+    assert run(deposit(directory, 1)) == 1
+
+
 @pytest.mark.guarantee("G494")
 class TestUpcasters:
     def test_an_upcaster_makes_present_events_of_old_ones(self) -> None:

@@ -156,7 +156,7 @@ class TestRecovery:
         assert [run(deposit(amount)) for amount in (1, 2, 3)] == [1, 3, 6]
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("kind", ["plain", "quick"])
+    @pytest.mark.parametrize("kind", ["plain", "quick", "deleting"])
     def test_a_killed_process_loses_nothing_that_it_has_answered(
         self, directory: Path, run: Run, kind: str
     ) -> None:
@@ -174,8 +174,9 @@ class TestRecovery:
                     answered = list(map(int, rest[-1].split()))
 
             async def balances() -> list[int]:
-                async with supervised(directory, Account, "alice", "bob") as (root, _):
-                    return [await root.handle(Account, key).total() for key in ("alice", "bob")]
+                counted = Account if kind == "plain" else QuickAccount
+                async with supervised(directory, counted, "alice", "bob") as (root, _):
+                    return [await root.handle(counted, key).total() for key in ("alice", "bob")]
 
             found = run(balances())
             # One deposit of each may have been on its way.
@@ -619,6 +620,7 @@ class TestDeclarations:
                     (Account, "a", "does not know Account: pass the class to open_event_store"),
                     (Quick, number, "Quick: key is 5: pass a string"),
                     (Quick, "", "Quick: key is '': pass a string"),
+                    (Quick, "\udcff", "Quick: key is .*: pass a string"),
                     (Careful, "a", "snapshot_every"),
                 ):
                     account = system.spawn(kind, store, key)

@@ -356,6 +356,7 @@ class _Follower:
         version: the version of `extract`.
         poll: how long it waits for a wake-up at most, in seconds; None for ever.
         on_progress: called with the number of the last indexed page, and the number of entries that were added.
+        on_full: called each time there is no room for the index.
         on_failure: called once, when it cannot continue.
     """
 
@@ -366,6 +367,7 @@ class _Follower:
         version: str,
         poll: float | None,
         on_progress: Callable[[int, int], object],
+        on_full: Callable[[JournalError], object],
         on_failure: Callable[[JournalError], object],
     ) -> None:
         self._directory = directory
@@ -373,6 +375,7 @@ class _Follower:
         self._version = version
         self._poll = poll
         self._on_progress = on_progress
+        self._on_full = on_full
         self._on_failure = on_failure
         self._event_loop = asyncio.get_running_loop()
         self._opened: asyncio.Future[None] = self._event_loop.create_future()
@@ -458,6 +461,7 @@ class _Follower:
                 if not self._is_full:
                     logger.error("%s: the index waits until there is room", full)  # noqa: TRY400  # a traceback says no more
                 self._is_full = True
+                self._post(partial(self._on_full, full))
             if not self._rebuilds:
                 self._woken.wait(self._poll)
             self._woken.clear()
@@ -609,7 +613,13 @@ class JournalIndex:
         self._failure = None
         self._page = self._added = 0
         self._follower = follower = _Follower(
-            self._directory, self._extract, self._version, self._poll, self._on_progress, self._on_failure
+            self._directory,
+            self._extract,
+            self._version,
+            self._poll,
+            self._on_progress,
+            self._fail_waiting,
+            self._on_failure,
         )
         try:
             await follower.start()
@@ -689,6 +699,7 @@ class JournalIndex:
 
         Raises:
             JournalClosedError: the index is not open, or is closed meanwhile.
+            JournalFullError: there is no room for the index. It tries again, at the latest with the next call.
             JournalError: the index has failed.
         """
         follower = self._open_follower

@@ -21,7 +21,6 @@ from bandstand.persistence.records import (
     SchemaEntry,
     event_record,
     read_line,
-    schema_record,
     snapshot_record,
 )
 from bandstand.persistence.schema import hash_of, schema_of
@@ -219,10 +218,6 @@ class EventDecoder:
     def add(self, entries: Iterable[SchemaEntry]) -> None:
         """Take note that schemas are in the journal now."""
         self.recorded |= {(entry.type, entry.hash): entry for entry in entries}
-
-    def records(self) -> list[Record]:
-        """Return the records of all schemas, to write them again before their pages are deleted."""
-        return [schema_record(entry) for entry in self.recorded.values()]
 
     def decode(self, head: EventHead, line: bytes) -> Struct | None:
         """Return the event in a record; None if an upcaster leaves it out.

@@ -124,7 +124,7 @@ class EventStore:
         Raises:
             InvalidArgumentError: the entity is not registered, or the key is not a string, or empty; or this is another event loop.
         """
-        if type(key) is not str or not key:
+        if type(key) is not str or not key or not _is_unicode(key):
             raise InvalidArgumentError(f"{entity}: key is {safe_repr(key)}: pass a string that is not empty")
         if entity not in self._decoders:
             raise InvalidArgumentError(
@@ -174,10 +174,23 @@ class EventStore:
         page = self.needed_from()
         if page <= self.journal.stats().first:
             return 0
-        # The schemas of all events that are kept stay in the journal.
-        if records := [record for decoder in self._decoders.values() for record in decoder.records()]:
-            await self.journal.append(*records)
+        if schemas := await self._schemas_only_before(page):
+            await self.journal.append(*schemas)
         return await self.journal.delete_before(page)
+
+    async def _schemas_only_before(self, page: int) -> list[Record]:
+        """Return the records of schemas, of all entities, that are not in this page or behind it."""
+        positions: list[RecordPosition] = []
+        after = ""
+        while entities := self.index.keys("schema", after=after):
+            for entity in entities:
+                positions += self._positions("schema", entity, None)
+            after = entities[-1]
+        positions.sort()
+        records = await asyncio.to_thread(_read, self.directory, positions)
+        newest = {record.data: position for position, record in zip(positions, records, strict=True)}
+        kept = {data for data, position in newest.items() if position.page >= page}
+        return [record for record in dict.fromkeys(records) if record.data not in kept]
 
     # -- for streams ---------------------------------------------------------------------------------------------------
 
@@ -405,6 +418,15 @@ async def open_store(
         for each in types:
             await store.register(each)
         yield store
+
+
+def _is_unicode(text: str) -> bool:
+    """Return whether a text can be encoded; one with half of a surrogate pair cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _retrieve(future: asyncio.Future[None]) -> None:
