@@ -167,8 +167,7 @@ class PersistentActor(Actor, Generic[E]):
             )
         types = event_types(kind)
         check_int(f"{kind.__qualname__}.snapshot_every", kind.snapshot_every, 1, 1 << 40)
-        owner: Any = self
-        return store.stream(types.entity, self.__persistent_key__, owner, snapshot_every=kind.snapshot_every)
+        return store.stream(types.entity, self.__persistent_key__, self, snapshot_every=kind.snapshot_every)
 
 
 def open_event_store(

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol, final
+from typing import TYPE_CHECKING, Any, Final, Protocol, final
 from weakref import WeakValueDictionary
 
 from bandstand.core.logs import SafeLogger
@@ -59,11 +59,11 @@ logger = SafeLogger("bandstand.persistence")
 class EventOwner(Protocol):
     """The state that events change."""
 
-    def apply(self, event: Struct, /) -> None:
+    def apply(self, event: Any, /) -> None:
         """Change the state."""
         ...
 
-    def restore(self, state: Struct, /) -> None:
+    def restore(self, state: Any, /) -> None:
         """Replace the state by that of a snapshot."""
         ...
 
