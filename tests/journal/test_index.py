@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,6 +25,7 @@ from bandstand.errors import (
     InvalidArgumentError,
     JournalClosedError,
     JournalError,
+    JournalFailedError,
     JournalFullError,
     JournalLockedError,
 )
@@ -353,6 +355,27 @@ class TestDeletedPages:
         connection.close()
         assert count == 12
 
+    def test_pages_that_are_deleted_while_they_are_read_are_left_out(self, directory: Path) -> None:
+        may_go_on, has_begun = threading.Event(), threading.Event()
+
+        def slow(_record: Record) -> Iterable[tuple[str, str]]:
+            has_begun.set()
+            assert may_go_on.wait(60)
+            return [("colour", "red")]
+
+        # A reader fetches a few of them at a time.
+        write_pages(directory, [[Record(1, bytes(3 << 20))]] * 6)
+
+        async def run() -> None:
+            async with Journal(directory) as journal, JournalIndex(directory, slow) as index:
+                await asyncio.to_thread(has_begun.wait, 60)
+                await journal.delete_before(5)
+                may_go_on.set()
+                await index.reached(6)
+                assert index.find("colour", "red") == [(5, 1), (6, 1)]
+
+        asyncio.run(run())
+
     def test_pages_that_were_deleted_before_they_were_indexed_are_left_out(self, directory: Path) -> None:
         async def run() -> None:
             async with Journal(directory) as journal:
@@ -422,6 +445,50 @@ class TestErrors:
             async with JournalIndex(directory, extract) as index:
                 await index.reached(3)
                 assert len(index.find("colour", "red")) == 3
+
+        asyncio.run(run())
+
+    def test_an_index_of_a_newer_version_is_built_again(self, directory: Path) -> None:
+        write_pages(directory, [[words("colour=red")]])
+        with closing(sqlite3.connect(directory / "index.sqlite")) as database:
+            database.execute("PRAGMA application_id = 1651730798")
+            database.execute("PRAGMA user_version = 99")
+
+        async def run() -> None:
+            async with JournalIndex(directory, extract) as index:
+                await index.reached(1)
+                assert len(index.find("colour", "red")) == 1
+
+        asyncio.run(run())
+
+    def test_an_index_that_cannot_be_opened_leaves_nothing_open(self, directory: Path) -> None:
+        write_pages(directory, [[words("colour=red")]])
+        (directory / "index.sqlite").mkdir()
+
+        async def run() -> None:
+            with pytest.raises(JournalFailedError, match="cannot open the index"):
+                await JournalIndex(directory, extract).open()
+
+        asyncio.run(run())
+        (directory / "index.sqlite").rmdir()
+        (directory / "index.lock").unlink()
+        (directory / "index.lock").mkdir()
+        with pytest.raises(JournalFailedError, match="cannot open the index"):
+            asyncio.run(JournalIndex(directory, extract).open())
+        assert not [thread for thread in threading.enumerate() if thread.name == "index journal"]
+
+    def test_an_index_that_was_damaged_while_it_is_open_says_so(self, directory: Path) -> None:
+        async def run() -> None:
+            async with Journal(directory) as journal, JournalIndex(directory, extract) as index:
+                await index.reached(await journal.append(words("colour=red")))
+                with closing(sqlite3.connect(directory / "index.sqlite")) as database:
+                    database.execute("DROP TABLE entry")
+                    database.commit()
+                with pytest.raises(JournalFailedError, match=r"no such table: entry"):
+                    index.find("colour", "red")
+                page = await journal.append(words("colour=red"))
+                with pytest.raises(JournalFailedError, match=r"no such table: entry"):
+                    await index.reached(page)
 
         asyncio.run(run())
 

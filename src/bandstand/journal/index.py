@@ -29,7 +29,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias, final
 
@@ -78,6 +77,7 @@ _KEYS: Final = "SELECT DISTINCT key FROM entry WHERE space = (SELECT id FROM spa
 
 # How many pages are indexed, or dropped, in one transaction. Readers of the index see progress at this rate.
 _PAGES_AT_ONCE: Final = 256
+_BYTES_AT_ONCE: Final = 4 << 20
 _HIGHEST: Final = 1 << 62
 
 logger = SafeLogger("bandstand.journal")
@@ -488,7 +488,7 @@ class _Follower:
         pages = reader.pages(since=max(first, file.page + 1))
         while not self._is_closing:
             try:
-                taken = list(islice(pages, _PAGES_AT_ONCE))
+                taken = _slice(pages)
             except JournalError:
                 if reader.first <= max(first, file.page + 1):
                     raise
@@ -541,6 +541,16 @@ class _Follower:
         """Call a function on the event loop, unless that is closed."""
         with suppress(RuntimeError):
             self._event_loop.call_soon_threadsafe(function)
+
+
+def _slice(pages: Iterator[Page]) -> list[Page]:
+    """Take the pages of one transaction."""
+    taken: list[Page] = []
+    size = 0
+    while size < _BYTES_AT_ONCE and len(taken) < _PAGES_AT_ONCE and (page := next(pages, None)) is not None:
+        taken.append(page)
+        size += sum(len(record.data) for record in page.records)
+    return taken
 
 
 def _checked(space: object, key: object) -> tuple[str, str]:
@@ -726,8 +736,15 @@ class JournalIndex:
         if self._failure is not None:
             raise self._failure
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # It also ends if the thread has just failed, and takes no requests any more.
+        waiting = (_HIGHEST, future)
+        self._waiting.append(waiting)
         follower.rebuild(_Rebuild(future, progress))
-        await future
+        try:
+            await future
+        finally:
+            if waiting in self._waiting:
+                self._waiting.remove(waiting)
 
     @property
     def _open_follower(self) -> _Follower:

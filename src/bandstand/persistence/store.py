@@ -328,18 +328,27 @@ class EventStream:
         """
         while self._write is not None:
             await asyncio.wait([self._write])
-        self._check_can_write()
-        types, version = self.decoder.types, self.version
-        encoded = [types.encode(self.key, version + place, event) for place, event in enumerate(events, 1)]
-        if not encoded:
+        records, on_written = self.prepare(events)
+        if not records:
             return
-        applied = [event for _, event in encoded]
-        self._write = self._store.write(
-            self, [record for record, _ in encoded], lambda: self._on_written(applied)
-        )
+        self._write = self._store.write(self, records, on_written)
         # In the order of registration: before those that wait for this write.
         self._write.add_done_callback(self._forget_write)
         await _wait_to_the_end(self._write)
+
+    def prepare(self, events: Sequence[Struct]) -> tuple[list[Record], Callable[[], None]]:
+        """Return the records of events, for a page with records of others, and what to call when they are durable: it applies them.
+
+        Prepare the next events after that, or when the page could not be written.
+
+        Raises:
+            InvalidArgumentError, EventStoreError: as for `append`.
+        """
+        self._check_can_write()
+        types, version = self.decoder.types, self.version
+        encoded = [types.encode(self.key, version + place, event) for place, event in enumerate(events, 1)]
+        applied = [event for _, event in encoded]
+        return [record for record, _ in encoded], lambda: self._on_written(applied)
 
     def _check_can_write(self) -> None:
         if not self._is_recovered:
