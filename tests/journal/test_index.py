@@ -355,6 +355,7 @@ class TestDeletedPages:
         connection.close()
         assert count == 12
 
+    @pytest.mark.slow
     def test_pages_that_are_deleted_while_they_are_read_are_left_out(self, directory: Path) -> None:
         may_go_on, has_begun = threading.Event(), threading.Event()
 

@@ -269,6 +269,7 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
     return st.from_type(kind) if kind is not None else st.none()
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G493")
 @given(old=fields, new=fields, data=st.data())
 def test_a_class_that_is_no_narrowing_reads_every_old_value(

@@ -50,6 +50,8 @@ __all__ = ("EventOwner", "EventStore", "EventStream", "open_store")
 
 # How many positions are read, and events applied, before other work gets a turn.
 _SLICE: Final = 1000
+# After how many entities other work gets a turn, when all are looked at.
+_ENTITIES_AT_ONCE: Final = 100
 # A reader fetches thousands of pages at a time. Up to this distance, to go on is quicker than to fetch anew.
 _NEAR: Final = 2048
 
@@ -138,29 +140,34 @@ class EventStore:
         self._streams[stream.name] = stream
         return stream
 
-    def needed_from(self) -> int:
+    async def needed_from(self) -> int:
         """Return the number of the first page that an entity needs for its recovery, or of the next page if none does.
 
-        What is before it can be deleted, except the schemas: see `delete_unneeded`.
+        What is before it can be deleted, except the schemas: see `delete_unneeded`. This looks at each entity, and lets other work run meanwhile.
+
+        Raises:
+            JournalError: the index cannot be read.
         """
+        await self._reach_end()
         needed = self.journal.stats().last + 1
         after = ""
-        while names := self.index.keys("key", after=after):
+        while names := self.index.keys("key", after=after, limit=_ENTITIES_AT_ONCE):
             for name in names:
                 needed = min(needed, self._needed_by(name))
             after = names[-1]
+            await asyncio.sleep(0)
         return needed
 
     def _needed_by(self, name: str) -> int:
         entity, _, key = name.partition("/")
         decoder = self._decoders.get(entity)
-        first = self.index.find("key", name, limit=1)[0]
+        found: list[RecordPosition] = []
         # Without its class, it is not known which snapshots can be read.
-        if decoder is None or decoder.types.snapshot is None:
-            return first.page
-        wanted = snapshot_key(entity, key, decoder.types.snapshot.hash)
-        snapshots = self.index.find("snapshot", wanted, newest_first=True, limit=1)
-        return snapshots[0].page if snapshots else first.page
+        if decoder is not None and decoder.types.snapshot is not None:
+            wanted = snapshot_key(entity, key, decoder.types.snapshot.hash)
+            found = self.index.find("snapshot", wanted, newest_first=True, limit=1)
+        found = found or self.index.find("key", name, limit=1)
+        return found[0].page
 
     async def delete_unneeded(self) -> int:
         """Delete the pages that no entity needs, and return how many were deleted. Only for a journal without records of others.
@@ -170,8 +177,7 @@ class EventStore:
         Raises:
             JournalError: the journal cannot be read or written.
         """
-        await self._reach_end()
-        page = self.needed_from()
+        page = await self.needed_from()
         if page <= self.journal.stats().first:
             return 0
         if schemas := await self._schemas_only_before(page):
