@@ -38,6 +38,9 @@ Kind: TypeAlias = Literal[
     "sqlite",
     "file",
     "memory",
+    "persistent",
+    "aggregates",
+    "commits",
 ]
 
 

@@ -18,6 +18,7 @@ BASES: dict[Table, str] = {
     "pods": "bare",
     "bus": "echo",
     "journal": "SQLite",
+    "persistence": "commits",
 }
 """The least there can be: what targets are multiples of."""
 JUDGED: dict[Table, tuple[str, ...]] = {
@@ -26,6 +27,7 @@ JUDGED: dict[Table, tuple[str, ...]] = {
     "pods": ("pod",),
     "bus": ("bus",),
     "journal": ("journal",),
+    "persistence": ("persistent",),
 }
 """The columns that are ours: targets hold for them, and the first that has a figure is what the others are divided by."""
 HEADINGS = {

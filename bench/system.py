@@ -9,11 +9,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from bench import clusters, otp, threads, web
+from bench import clusters, eventstores, otp, threads, web
 from bench.case import Case, Kind, Measure
 from bench.stages import thespian, xoscar
 
-Table: TypeAlias = Literal["actors", "channels", "pods", "bus", "journal"]
+Table: TypeAlias = Literal["actors", "channels", "pods", "bus", "journal", "persistence"]
 """Which table a column stands in."""
 
 
@@ -85,6 +85,7 @@ APART_REFUSALS: dict[Kind, Callable[[], str | None]] = {
     "stream": _anyio_refusal,
     "threads": threads.refusal,
     "ray": clusters.refusal,
+    "aggregates": eventstores.refusal,
 }
 """Why the peers cannot be measured here, each by itself."""
 
@@ -297,6 +298,30 @@ SYSTEMS = (
         "group commit of the same bytes into a file, with fdatasync",
         environment=APART,
         table="journal",
+    ),
+    System(
+        "persistent",
+        "persistent",
+        "bandstand's persistent actors",
+        mode="compiled",
+        environment={"BANDSTAND_PURE": "0"},
+        table="persistence",
+    ),
+    System(
+        "commits",
+        "commits",
+        "a row and a commit for each event, in a bare SQLite database",
+        environment=APART,
+        table="persistence",
+    ),
+    System(
+        "eventsourcing",
+        "aggregates",
+        "eventsourcing, with its SQLite database",
+        is_slow=True,
+        environment={**APART, "PYTHONPATH": "src"},
+        python=threads.PYTHON,
+        table="persistence",
     ),
 )
 

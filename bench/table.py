@@ -14,6 +14,7 @@ TITLES: dict[Table, str] = {
     "pods": "pods",
     "bus": "the bus",
     "journal": "the journal",
+    "persistence": "durable state",
 }
 """The tables of one system of ours, whose rate is divided by that of each peer."""
 SCALES = {

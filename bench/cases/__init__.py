@@ -34,6 +34,7 @@ from bench.cases import (
     lanes,
     logistic,
     memory,
+    persistence,
     philosophers,
     pingpong,
     pods_buffers,
@@ -99,6 +100,7 @@ CASES: tuple[Case, ...] = (
     *bus_fanout.CASES,
     *journal.CASES,
     *durable.CASES,
+    persistence.CASE,
 )
 
 

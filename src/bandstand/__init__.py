@@ -14,6 +14,7 @@ The packages and modules, from the top layer down. A module may import from lowe
     notebook     a system that runs between the cells of a notebook
     web          actors that start and stop with a web server
     bus          messages between programs: contracts, capabilities, router, adapters, client
+    persistence  actors whose state follows from events in a journal
     journal      an append-only log on disk, with group commit
     pod          actors on other threads and in other processes
     shutdown     phased shutdown with a deadline

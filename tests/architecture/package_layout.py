@@ -40,7 +40,7 @@ def compiled_modules() -> list[str]:
 
 # The packages whose top-level names must be unique: each mechanism and class is defined once.
 PACKAGES = (
-    "errors", "core", "supervision", "scope", "actor", "registry", "topic", "pool", "shutdown", "pod", "bus", "cli",
+    "errors", "core", "supervision", "scope", "actor", "registry", "topic", "pool", "shutdown", "persistence", "pod", "bus", "cli",
     "testing",
 )  # fmt: skip
 

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.once
 
 PACKAGES = (
     "bandstand", "bandstand.actor", "bandstand.bus", "bandstand.core", "bandstand.errors", "bandstand.isolation",
-    "bandstand.notebook", "bandstand.parts", "bandstand.pod", "bandstand.pool", "bandstand.registry", "bandstand.scope",
+    "bandstand.notebook", "bandstand.parts", "bandstand.persistence", "bandstand.pod", "bandstand.pool", "bandstand.registry", "bandstand.scope",
     "bandstand.shutdown", "bandstand.supervision", "bandstand.testing",
     "bandstand.topic", "bandstand.web",
 )  # fmt: skip

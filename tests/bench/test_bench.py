@@ -26,9 +26,21 @@ from bench.system import SYSTEMS, System, systems_of
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = [system.name for system in systems_of("actors")]
 OPTIONAL = {
-    *("uvloop", "pykka", "pykka-1", "thespian", "xoscar", "erlang", "erlang-all", "uvicorn", "Pykka", "Ray")
+    *(
+        "uvloop",
+        "pykka",
+        "pykka-1",
+        "thespian",
+        "xoscar",
+        "erlang",
+        "erlang-all",
+        "uvicorn",
+        "Pykka",
+        "Ray",
+        "eventsourcing",
+    )
 }
-OURS = {"typed", "bus", "pod", "queued", "one"}
+OURS = {"typed", "bus", "pod", "queued", "one", "persistent"}
 HERE = [
     # Typed actors, pods and the bus have one column, compiled; that they get all messages is proved in either mode.
     replace(system, mode=_build_mode.mode()) if system.kind in OURS else system

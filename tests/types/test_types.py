@@ -11,11 +11,13 @@ pytestmark = [pytest.mark.once, pytest.mark.slow, pytest.mark.timeout(300)]
 FINDING = pytest.mark.guarantee("G202", "G206", "G207")
 POOLS = pytest.mark.guarantee("G220", "G234")
 PODS = pytest.mark.spec("S13")
+PERSISTENCE = pytest.mark.guarantee("G480", "G485", "G495")
 RIGHT = ["uses", "services", "bus", "channels", "shutdown"]
 SPECIAL = [
     pytest.param("finding", marks=FINDING),
     pytest.param("pools", marks=POOLS),
     pytest.param("pods", marks=PODS),
+    pytest.param("persistence", marks=PERSISTENCE),
 ]
 
 

@@ -67,11 +67,13 @@
     │   ├── JournalFullError        -162   the disk is full; nothing was written
     │   ├── JournalOverloadedError  -163   too many bytes wait for the disk; nothing was written
     │   ├── JournalFailedError      -164   the disk has failed, and nothing can be written any more
-    │   └── JournalCorruptError     -165   a record has changed, or a page is missing
+    │   ├── JournalCorruptError     -165   a record has changed, or a page is missing
+    │   └── EventStoreError         -166   events of an actor cannot be read back, or not be written by this incarnation
     └── ConfigError                    an argument, a declaration or a setting is not valid
         ├── InvalidArgumentError      -3   (also a ValueError) an argument is never valid for this call
         ├── DeclarationError        -117   (also a TypeError) an actor class contradicts itself or its interface
         ├── ContractError           -120   (also a TypeError) the declaration of a capability is invalid
+        ├── EventSchemaError        -167   (also a TypeError) events in a journal do not fit the classes of the program
         └── InvalidTransitionError  -147   a state machine cannot make this transition
 
 `TryAgainError` is a second base class of errors after which the same call may succeed later: `MailboxFullError`, `ActorRestartingError`,
@@ -102,6 +104,8 @@ from bandstand.errors.exceptions import (
     ContractError,
     ContractViolationError,
     DeclarationError,
+    EventSchemaError,
+    EventStoreError,
     IgnoreChild,
     InternalError,
     InvalidArgumentError,
@@ -179,6 +183,8 @@ __all__ = (
     "ContractError",
     "ContractViolationError",
     "DeclarationError",
+    "EventSchemaError",
+    "EventStoreError",
     "IgnoreChild",
     "InternalError",
     "InvalidArgumentError",

@@ -641,6 +641,18 @@ class JournalCorruptError(JournalError):
         return error
 
 
+class EventStoreError(JournalError):
+    """The events of an actor cannot be read back, or cannot be written by this incarnation of it."""
+
+    code = -166
+
+
+class EventSchemaError(ConfigError, TypeError):
+    """Events in a journal do not fit the classes of the program. The message names the event and the field."""
+
+    code = -167
+
+
 # --- pods -------------------------------------------------------------------------------------------------------------
 
 
