@@ -21,14 +21,13 @@ from bandstand.bus.durable.records import (
     REQUEST,
     TIMER,
     DeadEntry,
-    EntityHead,
     TimerEntry,
-    entity_record,
     json_record,
 )
 from bandstand.bus.durable.state import DurableState
 from bandstand.bus.frame import Frame, Kind, Metadata
 from bandstand.journal import Journal, Record
+from bandstand.persistence.records import EventHead, event_record
 
 NOON = 1_767_960_000_000
 """9 January 2026, 12:00 UTC: the time of the first page, in milliseconds since 1970. Each page is a second later."""
@@ -68,7 +67,7 @@ def event(message: Frame) -> Record:
 
 
 def entity_event(key: str, version: int, message: Frame) -> Record:
-    return entity_record(EntityHead("Account", key, version), line(message))
+    return event_record(EventHead("Account", key, version), line(message))
 
 
 def timer(id: str, message: Frame) -> Record:  # noqa: A002  # its name in the record

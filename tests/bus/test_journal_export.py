@@ -25,18 +25,16 @@ from bandstand.bus.durable.records import (
     DATA,
     DEAD_ENDED,
     ENDED,
-    ENTITY_EVENT,
     IS_BEGUN,
     IS_DOUBTFUL,
     IS_REMEMBERED,
     KIND_NAMES,
     REQUEST,
     TIMER_ENDED,
-    EntityHead,
-    entity_record,
 )
 from bandstand.errors import JournalError
 from bandstand.journal import Page, Record
+from bandstand.persistence.records import ENTITY_EVENT, EventHead, event_record
 from tests.bus.node_journals import (
     NOON,
     answer,
@@ -98,7 +96,7 @@ def record_of(line: bytes) -> Record:
     if kind in {TIMER_ENDED, DEAD_ENDED}:
         return Record(kind, fields["id"].encode())
     if kind == ENTITY_EVENT:
-        return entity_record(EntityHead(**fields["entity"]), bytes(raw["message"]))
+        return event_record(EventHead(**fields["entity"]), bytes(raw["message"]))
     if "message" in raw:
         return Record(kind, bytes(raw["message"]))
     return Record(

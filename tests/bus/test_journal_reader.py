@@ -18,7 +18,6 @@ from bandstand.bus.durable.reader import (
     Offset,
     Selection,
     entries_of,
-    last_page,
     pages_backward,
     read_batch,
 )
@@ -38,11 +37,10 @@ from bandstand.bus.durable.records import (
     TIMER,
     TIMER_ENDED,
     Boot,
-    EntityHead,
-    entity_record,
 )
 from bandstand.errors import InvalidArgumentError, JournalCorruptError, JournalError
 from bandstand.journal import Journal, JournalReader, Page, Record
+from bandstand.persistence.records import EventHead, event_record
 from tests.bus.node_journals import (
     NOON,
     answer,
@@ -145,10 +143,10 @@ class TestEntries:
     def test_an_event_of_an_actor_has_no_envelope(self, directory: Path) -> None:
         write_journal(
             directory,
-            [[entity_record(EntityHead("Account", "ada", 3), b'{"type":"Credited","data":{"by":5}}')]],
+            [[event_record(EventHead("Account", "ada", 3), b'{"type":"Credited","data":{"by":5}}')]],
         )
         (entry,) = read_all(directory, Selection(types=["Credited"], key="ada"))
-        assert entry.content == EntityHead("Account", "ada", 3)
+        assert entry.content == EventHead("Account", "ada", 3)
         assert entry.message is not None
         assert (entry.message.kind, entry.message.metadata.id) == ("event", "Account/ada/3")
         assert bytes(entry.message.data) == b'{"by":5}'
@@ -157,7 +155,7 @@ class TestEntries:
         "record",
         [
             Record(REQUEST, b"short"),
-            entity_record(EntityHead("Account", "ada", 3), b'{"type":"Credited"}'),
+            event_record(EventHead("Account", "ada", 3), b'{"type":"Credited"}'),
             Record(ANSWER, b"short"),
             Record(BEGAN, b"123"),
             Record(EVENT, b"no line"),
@@ -425,7 +423,7 @@ class TestFromTheEnd:
         delete_before(directory, deleted)
         first = max(1, min(deleted, count))
         with JournalReader(directory) as reader:
-            assert last_page(reader) == count
+            assert reader.last == count
             numbers = [page.number for page in pages_backward(reader, count)]
             assert numbers == list(range(count, first - 1, -1))
             middle = (first + count) // 2

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bandstand.bus.durable.records import CHECKPOINT, DATA, ENTITY_EVENT, EVENT, Checkpoint
+from bandstand.bus.durable.records import CHECKPOINT, DATA, EVENT, Checkpoint
 from bandstand.bus.durable.retention import (
     PageSummary,
     Retention,
@@ -21,6 +21,7 @@ from bandstand.bus.durable.retention import (
 from bandstand.errors import InvalidArgumentError
 from bandstand.journal import Page, Record
 from bandstand.journal.page import encode_records
+from bandstand.persistence.records import ENTITY_EVENT
 
 NOW = 1_000_000
 

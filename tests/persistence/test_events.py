@@ -6,14 +6,13 @@ from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct, defstruct
 
 from bandstand import ActorSystem, ask
-from bandstand.bus.durable.records import EntityHead, entity_record, line_of, read_entity_event
+from bandstand.bus.durable.records import line_of
 from bandstand.errors import EventSchemaError, EventStoreError, InvalidArgumentError, JournalCorruptError
 from bandstand.journal import Record
 from bandstand.persistence import (
@@ -297,14 +296,10 @@ class TestRecords:
         assert (head.entity, head.key, head.version) == ("Account", "alice", 7)
         assert EventDecoder(types).decode(head, line) == applied == New(amount=amount, currency=text)
 
-    def test_they_have_the_layout_of_entities_of_the_bus(self) -> None:
-        (record,), _ = written(EventTypes("Account", [Old]), Old(amount=5))
-        assert record.kind == ENTITY_EVENT
-        assert read_entity_event(record.data)[0] == EntityHead("Account", "alice", 1)
-        line = line_of(record.kind, record.data)
-        assert msgspec.json.decode(line or b"") == {"type": "Deposited", "data": {"amount": 5}}
+    def test_an_event_of_the_bus_can_be_the_line(self) -> None:
         event = b'{"kind":"event","id":"e1","type":"Deposited","data":{"amount":7},"metadata":{}}'
-        of_bus = entity_record(EntityHead("Account", "alice", 2), event)
+        of_bus = event_record(EventHead("Account", "alice", 2), event)
+        assert line_of(of_bus.kind, of_bus.data) == event
         assert read(EventDecoder(EventTypes("Account", [Old])), [of_bus]) == [Old(amount=7)]
         assert list(event_keys(of_bus)) == [("key", "Account/alice")]
 

@@ -82,6 +82,8 @@ RECORD_KINDS = (
     "checkpoint",
     "data",
     "entityEvent",
+    "eventSchema",
+    "entitySnapshot",
     *(kind for kind in KINDS if kind != "event"),
 )
 

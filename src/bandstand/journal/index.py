@@ -308,7 +308,7 @@ class JournalIndexReader:
     @property
     def lag(self) -> int:
         """The number of durable pages that are not indexed yet."""
-        return max(0, _last_page(self._journal) - max(self.page, self._journal.first - 1))
+        return max(0, self._journal.last - max(self.page, self._journal.first - 1))
 
     def close(self) -> None:
         """Close the databases."""
@@ -327,11 +327,6 @@ def _connect_read_only(directory: Path) -> sqlite3.Connection:
     if not path.exists():
         raise JournalError(f"the journal {directory} has no index: open a JournalIndex")
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
-
-
-def _last_page(journal: JournalReader) -> int:
-    """Return the number of the last durable page; 0 if there is none."""
-    return journal._before(_HIGHEST)[0]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # of the same package
 
 
 # -- the thread --------------------------------------------------------------------------------------------------------
@@ -501,7 +496,7 @@ class _Follower:
             self._is_full = False
             self._post(partial(self._on_progress, file.page, len(entries)))
             if progress is not None:
-                self._post(partial(progress, file.page, _last_page(reader)))
+                self._post(partial(progress, file.page, reader.last))
         return None
 
     def _entries(self, pages: Iterable[Page]) -> Iterator[tuple[str, str, int, int]]:

@@ -310,6 +310,11 @@ class JournalReader:
         with _translated(f"read the journal {self.directory}", self._engine):
             return _read_deleted(self._connection, self.directory)[0] + 1
 
+    @property
+    def last(self) -> int:
+        """The number of the last durable page; if there is none, of the page before the first one."""
+        return self._before(1 << 62)[0]
+
     def pages(self, since: int = 0) -> Iterator[Page]:
         """Yield the pages from number `since` on, or from the first one that is kept, up to the last one that is durable now.
 

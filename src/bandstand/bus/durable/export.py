@@ -24,7 +24,6 @@ from bandstand.bus.durable.records import (
     BEGAN,
     DEAD_ENDED,
     ENDED,
-    ENTITY_EVENT,
     FROM_CLIENT,
     IS_BEGUN,
     IS_DOUBTFUL,
@@ -32,9 +31,9 @@ from bandstand.bus.durable.records import (
     KIND_NAMES,
     REQUEST,
     TIMER_ENDED,
-    EntityHead,
     line_of,
 )
+from bandstand.persistence.records import ENTITY_EVENT, EventHead
 
 if TYPE_CHECKING:
     from bandstand.bus.durable.reader import Entry, Selection
@@ -62,7 +61,7 @@ class _Line(Struct, omit_defaults=True, rename="camel"):
     number: int | None = None
     accepted_at: int | None = None
     flags: tuple[str, ...] = ()
-    entity: EntityHead | None = None
+    entity: EventHead | None = None
     message: Raw | None = None
     numbers: tuple[int, ...] | None = None
     id: str | None = None
@@ -91,7 +90,7 @@ def entry_line(entry: Entry) -> bytes:
         line.numbers = entry.numbers
     elif kind in {TIMER_ENDED, DEAD_ENDED}:
         line.id = entry.ended
-    elif kind == ENTITY_EVENT and isinstance(entry.content, EntityHead):
+    elif kind == ENTITY_EVENT and isinstance(entry.content, EventHead):
         line.entity = entry.content
     elif kind not in KIND_NAMES:
         line.bytes = data

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Final, final
 import msgspec
 from msgspec import Struct
 
-from bandstand.bus.durable.reader import Selection, entries_of, last_page, pages_backward
+from bandstand.bus.durable.reader import Selection, entries_of, pages_backward
 from bandstand.bus.durable.records import (
     ANSWER,
     DEAD,
-    ENTITY_EVENT,
     EVENT,
     REQUEST,
     TIMER,
@@ -24,6 +23,7 @@ from bandstand.bus.durable.records import (
     TimerEntry,
 )
 from bandstand.bus.frame import Kind
+from bandstand.persistence.records import ENTITY_EVENT
 
 if TYPE_CHECKING:
     from bandstand.bus.durable.reader import Entry, Offset
@@ -96,7 +96,7 @@ def find_lineage(
     Raises:
         JournalCorruptError, JournalError: as for `JournalReader.pages`.
     """
-    found = _find_before(reader, name, last_page(reader), None, on_page)
+    found = _find_before(reader, name, reader.last, None, on_page)
     if found is None:
         return None
     above: list[Entry] = []

@@ -71,11 +71,6 @@ class NodeJournal:
         # Deletes old pages.
         self._shortening: asyncio.Task[None] | None = None
 
-    @property
-    def last_page(self) -> int:
-        """The number of the last durable page."""
-        return self._journal.stats().last
-
     async def open(self) -> None:
         """Open the journal, and restore what it says. The capabilities have not started yet: what is dispatched waits for them.
 
@@ -88,9 +83,7 @@ class NodeJournal:
         router, config = self._router, self._router.config
         await self._journal.open()
         keep_ms = int(to_ms("remember_for", config.remember_for))
-        contents = await asyncio.to_thread(
-            read_journal, self.directory, self.last_page, config.remember_count, keep_ms
-        )
+        contents = await asyncio.to_thread(read_journal, self.directory, config.remember_count, keep_ms)
         state = contents.state
         # The lane removes the requests from the state as they end.
         open_requests = list(state.open.values())

@@ -30,7 +30,6 @@ from bandstand.bus.durable.records import (
     DEAD,
     DEAD_ENDED,
     ENDED,
-    ENTITY_EVENT,
     EVENT,
     IS_DOUBTFUL,
     KIND_NAMES,
@@ -41,10 +40,8 @@ from bandstand.bus.durable.records import (
     Checkpoint,
     DataEntry,
     DeadEntry,
-    EntityHead,
     TimerEntry,
     read_answer,
-    read_entity_event,
     read_json,
     read_line,
     read_numbers,
@@ -55,6 +52,7 @@ from bandstand.bus.tap import Filter
 from bandstand.errors import InvalidArgumentError, JournalCorruptError, JournalError
 from bandstand.errors.formatting import safe_repr, safe_str
 from bandstand.journal import JournalReader, Page, Record
+from bandstand.persistence.records import ENTITY_EVENT, EventHead, read_head
 
 __all__ = (
     "START",
@@ -64,7 +62,6 @@ __all__ = (
     "Offset",
     "Selection",
     "entries_of",
-    "last_page",
     "pages_backward",
     "read_batch",
 )
@@ -107,7 +104,7 @@ class Offset(NamedTuple):
 START: Final = Offset(0, 0)
 """Before everything that is kept."""
 
-Content: TypeAlias = Boot | Checkpoint | DataEntry | DeadEntry | EntityHead | TimerEntry
+Content: TypeAlias = Boot | Checkpoint | DataEntry | DeadEntry | EventHead | TimerEntry
 """What a record contains besides a message."""
 
 
@@ -216,7 +213,7 @@ def _read_entry(offset: Offset, at: int, record: Record, *, is_copy: bool) -> En
     if kind == EVENT:
         return Entry(offset, at, kind, data, is_copy, read_line(kind, data))
     if kind == ENTITY_EVENT:
-        head, line = read_entity_event(data)
+        head, line = read_head(data)
         return Entry(offset, at, kind, data, is_copy, _entity_message(head, at, line), content=head)
     if kind in {BEGAN, ENDED}:
         return Entry(offset, at, kind, data, is_copy, numbers=read_numbers(kind, data))
@@ -233,7 +230,7 @@ def _read_entry(offset: Offset, at: int, record: Record, *, is_copy: bool) -> En
     return Entry(offset, at, kind, data, is_copy, content=content)
 
 
-def _entity_message(head: EntityHead, at: int, line: bytes) -> Frame:
+def _entity_message(head: EventHead, at: int, line: bytes) -> Frame:
     """Return the event of an entity: one of the bus as it was on the wire, or one of an actor, which has no envelope."""
     try:
         return read_line(ENTITY_EVENT, line)
@@ -336,7 +333,7 @@ class Selection:
             is_of_kind
             and (self._filter is None or (message is not None and self._filter.matches(message)))
             and (not self.id or self.id in _ids_of(entry))
-            and (not self.key or (isinstance(content, EntityHead) and content.key == self.key))
+            and (not self.key or (isinstance(content, EventHead) and content.key == self.key))
             and (not self.correlation or (own is not None and own.correlation == self.correlation))
         )
 
@@ -437,30 +434,6 @@ def _check_end(reader: JournalReader, after: Offset) -> None:
 
 
 # -- from the end ------------------------------------------------------------------------------------------------------------------
-
-
-def last_page(reader: JournalReader) -> int:
-    """Return the number of the last page, or of the page before the first one if the journal is empty.
-
-    Raises:
-        JournalCorruptError, JournalError: as for `JournalReader.pages`.
-    """
-    # Pages have no gaps, so the last one is found by halving: a journal of a million pages takes forty lookups.
-    last, beyond = reader.first - 1, 0
-    step = 1
-    while not beyond:
-        if next(reader.pages(last + step), None) is None:
-            beyond = last + step
-        else:
-            last += step
-            step *= 2
-    while beyond - last > 1:
-        middle = (last + beyond) // 2
-        if next(reader.pages(middle), None) is None:
-            beyond = middle
-        else:
-            last = middle
-    return last
 
 
 def pages_backward(reader: JournalReader, last: int) -> Iterator[Page]:

@@ -14,7 +14,7 @@ A record has a number, its kind, and bytes. The bytes of a message are its wire 
     DEAD_ENDED    it was removed: its id
     CHECKPOINT    JSON, `Checkpoint`: the records behind it, up to the end of the page, are all that is open; what came before is done
     DATA          belongs to a part of the node with data of its own: JSON, `DataEntry`
-    ENTITY_EVENT  an entity has changed:             length u16 | JSON, `EntityHead` | the line of the event
+    ENTITY_EVENT  an entity has changed; this kind, EVENT_SCHEMA and ENTITY_SNAPSHOT are those of `persistence.records`
 
 The number of a request is the node's own and never repeats: clients choose the ids of messages, and may use one twice. `at` is in milliseconds
 since 1970. New kinds get new numbers, and the meaning of a number never changes: a journal must be readable by every later version.
@@ -37,6 +37,7 @@ from bandstand.bus.frame import Frame
 from bandstand.bus.wire import DECODE_ERRORS
 from bandstand.errors import JournalCorruptError
 from bandstand.journal import Record
+from bandstand.persistence.records import ENTITY_EVENT, ENTITY_SNAPSHOT, EVENT_SCHEMA, read_head
 
 __all__ = (
     "ANSWER",
@@ -47,7 +48,6 @@ __all__ = (
     "DEAD",
     "DEAD_ENDED",
     "ENDED",
-    "ENTITY_EVENT",
     "EVENT",
     "FROM_CLIENT",
     "IS_BEGUN",
@@ -62,17 +62,14 @@ __all__ = (
     "Checkpoint",
     "DataEntry",
     "DeadEntry",
-    "EntityHead",
     "RequestRecord",
     "TimerEntry",
     "answer_data",
-    "entity_record",
     "json_record",
     "line_of",
     "numbers_data",
     "numbers_record",
     "read_answer",
-    "read_entity_event",
     "read_json",
     "read_line",
     "read_numbers",
@@ -92,7 +89,6 @@ DEAD: Final = 9
 DEAD_ENDED: Final = 10
 CHECKPOINT: Final = 11
 DATA: Final = 12
-ENTITY_EVENT: Final = 13
 
 KIND_NAMES: Final = {
     BOOT: "boot",
@@ -108,6 +104,8 @@ KIND_NAMES: Final = {
     CHECKPOINT: "checkpoint",
     DATA: "data",
     ENTITY_EVENT: "entityEvent",
+    EVENT_SCHEMA: "eventSchema",
+    ENTITY_SNAPSHOT: "entitySnapshot",
 }
 """The names of the kinds, for people."""
 
@@ -124,7 +122,6 @@ T = TypeVar("T", bound=Struct)
 
 _REQUEST: Final = struct.Struct("<QQB")
 _ANSWER: Final = struct.Struct("<QB")
-_LENGTH: Final = struct.Struct("<H")
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,16 +196,6 @@ class DataEntry(Struct, frozen=True):
     """What it means is the part's own."""
 
 
-class EntityHead(Struct, frozen=True):
-    """Which entity an event belongs to."""
-
-    entity: str
-    """The name of its class."""
-    key: str
-    version: int
-    """The number of the event among those of the entity, from 1."""
-
-
 def request_data(number: int, at: int, flags: int, line: bytes) -> bytes:
     """Return the data of the record of an accepted command."""
     return _REQUEST.pack(number, at, flags) + line
@@ -265,25 +252,6 @@ def read_numbers(kind: int, data: bytes) -> tuple[int, ...]:
     return struct.unpack(f"<{len(data) // 8}Q", data)
 
 
-def entity_record(head: EntityHead, line: bytes) -> Record:
-    """Return the record of an event of an entity."""
-    encoded = msgspec.json.encode(head)
-    return Record(ENTITY_EVENT, _LENGTH.pack(len(encoded)) + encoded + line)
-
-
-def read_entity_event(data: bytes) -> tuple[EntityHead, bytes]:
-    """Read the record of an event of an entity: return what it belongs to, and its line.
-
-    Raises:
-        JournalCorruptError: it is shorter than its head, or that is not valid.
-    """
-    if len(data) < _LENGTH.size:
-        raise _malformed(ENTITY_EVENT)
-    (length,) = _LENGTH.unpack_from(data)
-    end = _LENGTH.size + length
-    return read_json(ENTITY_EVENT, data[_LENGTH.size : end], EntityHead), data[end:]
-
-
 def json_record(kind: int, value: Struct) -> Record:
     """Return a record of JSON."""
     return Record(kind, msgspec.json.encode(value))
@@ -308,7 +276,7 @@ def line_of(kind: int, data: bytes) -> bytes | None:
     if kind == ANSWER:
         return data[_ANSWER.size :]
     if kind == ENTITY_EVENT:
-        return read_entity_event(data)[1]
+        return read_head(data)[1]
     return data if kind == EVENT else None
 
 

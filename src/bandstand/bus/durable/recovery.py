@@ -66,12 +66,11 @@ class JournalContents:
     """The answers that may still be remembered, the oldest first."""
 
 
-def read_journal(directory: str | os.PathLike[str], last: int, limit: int, keep_ms: int) -> JournalContents:
+def read_journal(directory: str | os.PathLike[str], limit: int, keep_ms: int) -> JournalContents:
     """Read what is open from the last checkpoint on, and the answers to remember.
 
     Args:
         directory: where the journal is.
-        last: the number of its last page.
         limit: how many answers are remembered.
         keep_ms: for how long.
 
@@ -88,15 +87,15 @@ def read_journal(directory: str | os.PathLike[str], last: int, limit: int, keep_
 
     state = DurableState(on_answer=on_answer)
     with JournalReader(directory) as reader:
-        for page in reader.pages(_find_start(reader, last)):
+        for page in reader.pages(_find_start(reader)):
             for record in page.records:
                 state.apply(record, page.at, page.number)
     return JournalContents(state, remembered, answers[-limit:] if limit else [])
 
 
-def _find_start(reader: JournalReader, last: int) -> int:
+def _find_start(reader: JournalReader) -> int:
     """Return the page to read from: the lowest that the last checkpoint needs, or the first one if there is no checkpoint."""
-    first, step = reader.first, _FIRST_STEP
+    first, last, step = reader.first, reader.last, _FIRST_STEP
     while True:
         since = max(first, last - step)
         start = 0

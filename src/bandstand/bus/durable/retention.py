@@ -12,11 +12,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
-from bandstand.bus.durable.records import ENTITY_EVENT, KIND_NAMES, Checkpoint
+from bandstand.bus.durable.records import KIND_NAMES, Checkpoint
 from bandstand.errors.validation import Seconds, check_int, to_ms
 from bandstand.journal import Page
+from bandstand.persistence.records import ENTITY_EVENT, ENTITY_SNAPSHOT, EVENT_SCHEMA
 
 __all__ = ("PageSummary", "Retention", "has_owned_records", "needed_from", "slices", "summary_of")
+
+_OWNED: Final = frozenset({ENTITY_EVENT, ENTITY_SNAPSHOT, EVENT_SCHEMA})
 
 # What a slice deletes at most, so that a writer and a reader wait for a short time only.
 _SLICE_PAGES: Final = 256
@@ -57,9 +60,9 @@ def needed_from(page: int, checkpoint: Checkpoint) -> int:
 def has_owned_records(page: Page) -> bool:
     """Return whether a page has records that no checkpoint repeats, so that only the part of the node that wrote them knows when they may go.
 
-    These are the events of entities, and records of kinds that this version does not know.
+    These are the events, snapshots and schemas of entities, and records of kinds that this version does not know.
     """
-    return any(record.kind == ENTITY_EVENT or record.kind not in KIND_NAMES for record in page.records)
+    return any(record.kind in _OWNED or record.kind not in KIND_NAMES for record in page.records)
 
 
 @final

@@ -26,7 +26,6 @@ from bandstand.bus.durable.reader import (
     Offset,
     Selection,
     entries_of,
-    last_page,
     pages_backward,
     read_batch,
 )
@@ -39,7 +38,6 @@ from bandstand.bus.durable.records import (
     Checkpoint,
     DataEntry,
     DeadEntry,
-    EntityHead,
     TimerEntry,
     read_json,
 )
@@ -68,6 +66,7 @@ from bandstand.core.asyncio_host import new_event_loop
 from bandstand.errors import InvalidArgumentError, JournalCorruptError, JournalError, JournalLockedError
 from bandstand.errors.formatting import safe_str
 from bandstand.journal import Journal, JournalReader
+from bandstand.persistence.records import EventHead
 
 if TYPE_CHECKING:
     from bandstand.bus.frame import Frame
@@ -189,7 +188,7 @@ class _Progress:
         if not self._bar.is_due():
             return
         if not self._first:
-            self._first, self._last = self._reader.first, last_page(self._reader)
+            self._first, self._last = self._reader.first(self._reader)
         pages = max(1, self._last - self._first + 1)
         self._bar.draw((page.number - self._first + 1) / pages, f"page {page.number:,} of {self._last:,}")
 
@@ -204,7 +203,7 @@ def _tail(
     err: TextIO,
     sleep: Callable[[float], object],
 ) -> ExitCode:
-    last = last_page(reader)
+    last = reader.last
     shown: list[Entry] = []
     for page in pages_backward(reader, last):
         if len(shown) >= options.last:
@@ -279,7 +278,7 @@ def _details(entry: Entry) -> str:
             return f"due {date_time(due)}  {message}"
         case DeadEntry(reason=reason):
             return f"{reason}  {message}"
-        case EntityHead(entity=name, key=key, version=version):
+        case EventHead(entity=name, key=key, version=version):
             return f"{name} {key} version {version}  {message}"
         case DataEntry(owner=owner, data=data):
             return f"{owner}  {bytes(data).decode(errors='replace')}"
@@ -473,7 +472,7 @@ def _range(options: LogOptions, reader: JournalReader) -> tuple[int, int | None]
     if options.pages is None:
         return 0, None
     first, last = options.pages
-    begin, end = reader.first, last_page(reader)
+    begin, end = reader.first, reader.last
     if first < begin or first > end or (last is not None and last > end):
         raise InvalidArgumentError(f"--pages: the journal has the pages {begin} to {end}")
     return first, last
