@@ -161,6 +161,7 @@ class Scheduler:
         message = ScheduledMessage(timer_id, NO_REQUESTER, frame, credit, due, router.now_ms() + delay_ms)
         message.is_journaled = True
         self._enter(message)
+        router.counters.timers_scheduled += 1
         self._start(message, delay_ms)
 
     def is_of_client(self, message: ScheduledMessage) -> bool:
