@@ -521,8 +521,10 @@ class DurableLane:
             text = f"the id {frame.metadata.id} was used for another request, with other content; nothing was done: send this one with a new id"
             router.fail(pending, CONFLICT, text)
             return True
+        answer = read_line(ANSWER, doubt.answer)
         router.counters.repeated += 1
-        router.finish(pending, read_line(ANSWER, doubt.answer), False)  # noqa: FBT003  # by position: it is compiled
+        router.counters.fail(answer.type)
+        router.finish(pending, answer, False)  # noqa: FBT003  # by position: it is compiled
         return True
 
     def note_late(self, pending: PendingRequest, frame: Frame) -> None:
