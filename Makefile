@@ -90,9 +90,10 @@ pictures: ready ## draw the pictures of the documentation from their texts
 spec: ready ## print every requirement and guarantee with its tests
 	@$(PY) tools/spec.py
 
-soak: ready ## long runs under load: loops, nodes and pods; a flooded node; a fuzzed node
+soak: ready ## long runs under load: loops, nodes and pods; a flooded node; a killed node; a fuzzed node
 	@$(PY) -m tests.soak
 	@$(PY) -m tests.soak.node_run
+	@$(PY) -m tests.soak.kill_run
 	@$(PY) -m tests.fuzz
 
 clean: ## remove everything the other targets created

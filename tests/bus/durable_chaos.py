@@ -107,8 +107,6 @@ class Report:
     pages: int = 0
     records: int = 0
     checkpoints: int = 0
-    slowest_start: float = 0.0
-    """Seconds from the start of a process until it has answered."""
     failures: list[str] = field(default_factory=list[str])
 
     def add(self, other: Report) -> None:
@@ -117,7 +115,6 @@ class Report:
         self.answers += other.answers
         for name in ("seconds", "requests", "executions", "pages", "records", "checkpoints"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        self.slowest_start = max(self.slowest_start, other.slowest_start)
         self.failures += other.failures
 
 
