@@ -225,14 +225,14 @@ class Books:
         self.stories[story.type, story.number].append(story)
 
     def failures(
-        self, outcomes: Sequence[Outcome], waiting: set[int], settled: set[str], emitted: Counter[int]
+        self, outcomes: Sequence[Outcome], waiting: set[int], settled: dict[str, bool], emitted: Counter[int]
     ) -> Iterator[str]:
         """Yield what is wrong.
 
         Args:
             outcomes: what the clients were told.
             waiting: the numbers of the commands whose clients have gone.
-            settled: the ids of the commands in doubt that were settled.
+            settled: the ids of the commands in doubt, and of dead letters, that were settled or deleted, and whether that is certain.
             emitted: the numbers of the events of clients, how often each was confirmed.
         """
         for outcome in outcomes:
@@ -258,7 +258,7 @@ class Books:
         elif stories[0].answers[:1] != [outcome.answer]:
             yield f"{outcome} was the answer, and the journal says {stories[0]}"
 
-    def _check_fate(self, story: Story, settled: set[str]) -> Iterator[str]:
+    def _check_fate(self, story: Story, settled: dict[str, bool]) -> Iterator[str]:
         """Each command has one answer; one in doubt may have got another one, when it was settled."""
         is_settled = story.id in settled and story.answers[:1] == ["Sys.InDoubt"]
         fates = len(story.answers) + story.is_ended
@@ -318,14 +318,14 @@ class Books:
             if count != is_expected:
                 yield f"of {story} there is {name} {count} times"
 
-    def _check_letter(self, story: Story, settled: set[str]) -> Iterator[str]:
+    def _check_letter(self, story: Story, settled: dict[str, bool]) -> Iterator[str]:
         """A command in doubt, or that has crashed, is a dead letter until that is removed."""
         reason = {"Sys.InDoubt": "inDoubt", "Sys.ActorCrash": "crashed"}.get(
             story.answers[0] if story.answers else ""
         )
         letter = self.dead.get(story.id)
         found = None if letter is None else letter.reason
-        if found == "abandoned":
+        if found == "abandoned" or not settled.get(story.id, True):
             # Its client was gone when it was answered. That it has come back may be unknown: the process was killed then.
             return
         if story.type == "Waiter.Wait" and story.answers == ["reply"]:
@@ -422,7 +422,7 @@ class Chaos:
         self._poison: list[str] = []
         self._outcomes: list[Outcome] = []
         self._waiting: set[int] = set()
-        self._settled: set[str] = set()
+        self._settled: dict[str, bool] = {}
         self._emitted: Counter[int] = Counter()
         # The ids of commands in doubt, and of dead letters, that wait for the operator.
         self._doubts: list[str] = []
@@ -626,9 +626,8 @@ class Chaos:
                 else:
                     await asyncio.sleep(0.005)
                     continue
-                # Refused if it was done before a kill. In doubt, or given up after too many kills, it was not done.
-                if answer_of(answer) in {"reply", "Sys.Refused"}:
-                    self._settled.add(name)
+                # Refused if it was done before a kill. After another error it was done or not: its effect does not wait for its answer.
+                self._settled[name] = answer_of(answer) in {"reply", "Sys.Refused"}
 
     # -- the comparison ------------------------------------------------------------------------------------------------
 

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import msgspec
@@ -126,8 +125,8 @@ _ANSWER: Final = struct.Struct("<QB")
 _LENGTH: Final = struct.Struct("<H")
 
 
-@dataclass(frozen=True, slots=True)
-class RequestRecord:
+# Structs without garbage collection: a boot makes one for each record.
+class RequestRecord(Struct, frozen=True, gc=False):
     """An accepted command."""
 
     number: int
@@ -136,8 +135,7 @@ class RequestRecord:
     line: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerRecord:
+class AnswerRecord(Struct, frozen=True, gc=False):
     """The answer to a command."""
 
     number: int
