@@ -94,6 +94,7 @@ soak: ready ## long runs under load: loops, nodes and pods; a flooded node; a ki
 	@$(PY) -m tests.soak
 	@$(PY) -m tests.soak.node_run
 	@$(PY) -m tests.soak.kill_run
+	@$(PY) -m tests.soak.journal_run
 	@$(PY) -m tests.fuzz
 
 clean: ## remove everything the other targets created
