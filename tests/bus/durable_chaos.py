@@ -374,7 +374,7 @@ def draw_plans(random: Random, count: int) -> list[Plan]:
     plans: list[Plan] = []
     while len(plans) < count:
         others: list[Plan] = ["random", "random", "random", "poison", "poison again"]
-        several = [*(_moment(random, kind) for kind in KINDS), *others]
+        several: list[Plan] = [*(_moment(random, kind) for kind in KINDS), *others]
         random.shuffle(several)
         plans += several
     return plans[:count]
@@ -631,10 +631,14 @@ class Chaos:
 
     # -- the comparison ------------------------------------------------------------------------------------------------
 
+    def contradictions(self, books: Books) -> list[str]:
+        """Return what the books say otherwise than the clients."""
+        return list(books.failures(self._outcomes, self._waiting, self._settled, self._emitted))
+
     def _compare(self) -> None:
         report, folder = self.report, self._folder
         books = Books(folder)
-        report.failures += books.failures(self._outcomes, self._waiting, self._settled, self._emitted)
+        report.failures += self.contradictions(books)
         held = [(name, letter.reason) for name, letter in reversed(books.dead.items())]
         if held != self._listed:
             report.failures.append(
