@@ -128,9 +128,10 @@ class TestReplay:
         assert wrong.number in [each.page for each in check_replay(changed).disagreements]
 
     def test_the_differences_say_what_it_is(self) -> None:
-        kept = [request_of(1), request_of(2, IS_BEGUN), timer("t-1", frame("late"))]
+        done = [request_of(8), numbers_record(ENDED, [8])]
+        kept = [request_of(1), request_of(2, IS_BEGUN), *done, timer("t-1", frame("late"))]
         wrong = [
-            json_record(CHECKPOINT, Checkpoint(next_number=9, read_from=0)),
+            json_record(CHECKPOINT, Checkpoint(next_number=5, read_from=0)),
             request_of(2),
             request_of(4),
             dead(frame("id-3")),
@@ -139,7 +140,7 @@ class TestReplay:
         (disagreement,) = found.disagreements
         assert disagreement.page == 2
         assert disagreement.differences == [
-            "the next request has number 3, and the checkpoint says 9",
+            "the next request has number 9, and the checkpoint says 5",
             "request 1 is open, and the checkpoint does not have it",
             "request 2 is not the same in the checkpoint",
             "request 4 is in the checkpoint, and is not open",
@@ -148,6 +149,14 @@ class TestReplay:
         ]
         # A start of a node believes it.
         assert found.open == ["id-2", "id-4"]
+
+    def test_a_checkpoint_skips_the_numbers_of_requests_that_are_not_written_yet(self) -> None:
+        skips = json_record(CHECKPOINT, Checkpoint(next_number=9, read_from=0))
+        found = check_replay(
+            [page(1, [request_of(1)]), page(2, [skips, request_of(1)]), page(3, [request_of(7)])]
+        )
+        assert found.disagreements == []
+        assert found.next_number == 9
 
     def test_a_wrong_checkpoint_does_not_make_the_next_one_wrong(self) -> None:
         wrong = json_record(CHECKPOINT, Checkpoint(next_number=2, read_from=0))

@@ -79,6 +79,7 @@ TRANSIENT: Final = frozenset(
     {
         CONFLICT,
         CYCLE,
+        IN_DOUBT,
         OVERLOADED,
         ROUTING_ERROR,
         SCHEMA_ERROR,
@@ -88,7 +89,8 @@ TRANSIENT: Final = frozenset(
         UNHEALTHY,
     }
 )
-"""Faults that are not remembered as answers: nothing was done, or the outcome is unknown. A repeated request is handled again."""
+"""Faults that are not remembered as answers: nothing was done, or the outcome is unknown. A repeated request is handled again; not so a command in
+doubt on a node with a journal, which stays in doubt until it is settled."""
 
 
 class Fault(Struct, omit_defaults=True, rename="camel"):

@@ -38,6 +38,7 @@ cdef class DurableLane:
     cdef dict _queues
     cdef Batch _batch
     cdef Batch _writing
+    cdef long long _events
     cdef bint _has_failed
     cdef bint _is_due
     cdef bint _is_full

@@ -14,7 +14,8 @@ no extra fsync. A command that finds a free place at its capability is marked in
 the page with the answers that make room, and delivered after that. The number of places follows the speed of the capability: it grows if the capability
 has had nothing to do during a write, and shrinks if most of what has a place still waits.
 
-**Queries** are not journaled. A query waits only behind commands to the same capability that came before it and are on their way to the disk.
+**Queries** are not journaled. A query waits only behind commands to the same capability that came before it and are on their way to the disk; a
+`Syscall.Ping`, which confirms the events before it, also waits behind events.
 
 **A full disk.** Commands are refused with `Sys.Unavailable`. What is owed, such as answers, stays in memory and is tried again until there is room. **A
 failing disk** ends the node: what is on it is unknown.
@@ -94,6 +95,8 @@ logger = SafeLogger("bandstand.bus")
 _CHECKPOINT_BYTES: Final = 4 << 20
 # How long the node waits before it tries a full disk again, in seconds.
 _RETRY_S: Final = 0.25
+# The query with which a client finds out that the node has taken what it has sent before.
+_PING: Final = "Syscall.Ping"
 _FULL: Final = (
     "the disk of the journal is full, so the node accepts only queries; nothing was done: try again later"
 )
@@ -191,6 +194,7 @@ class DurableLane:
         "_batch",
         "_doubts",
         "_drained",
+        "_events",
         "_has_failed",
         "_is_due",
         "_is_full",
@@ -229,6 +233,8 @@ class DurableLane:
         # Whether the last page has found the disk full, and what it owes is still in memory.
         self._is_full: Flag = False
         self._retry_timer: TimerId | None = None
+        # How many events are in pages that are not durable yet.
+        self._events: Count = 0
         # Whether the disk has failed.
         self._has_failed: Flag = False
         # Whether the node stops: what waits for a place stays in the journal.
@@ -295,7 +301,8 @@ class DurableLane:
     def _accept_query(self, queue: CommandQueue, pending: PendingRequest) -> None:
         if self._is_full:
             self._router.deliver(pending)
-        elif queue.entering:
+        elif queue.entering or (self._events and type_of(pending.frame) == _PING):
+            # A client that has published an event confirms it with a ping.
             self._batch.effects.append(pending)
             self._want_page()
         elif queue.ready:
@@ -454,11 +461,13 @@ class DurableLane:
 
     def publish(self, frame: Frame, peer: Peer | None, credit: CreditLimit | None) -> None:
         """Publish an event once it is durable, and release its credit then."""
+        self._events += 1
         self.write(EVENT, write_frame(frame), partial(self._publish, frame, peer, credit))
 
     def _publish(self, frame: Frame, peer: Peer | None, credit: CreditLimit | None) -> None:
         router = self._router
         assert router.on_durable_event is not None
+        self._events -= 1
         router.on_durable_event(frame, peer)
         if credit is not None:
             credit.used -= 1
@@ -525,8 +534,9 @@ class DurableLane:
             text = f"the id {frame.metadata.id} was used for another request, with other content; nothing was done: send this one with a new id"
             router.fail(pending, CONFLICT, text)
             return True
+        answer = read_line(ANSWER, doubt.answer)
         router.counters.repeated += 1
-        answer, own = read_line(ANSWER, doubt.answer), frame.metadata
+        own = frame.metadata
         metadata = Metadata(router.ids(), router.ids.last_ms, own.id, own.correlation)
         again = Frame(kind=answer.kind, type=answer.type, data=answer.data, metadata=metadata)
         router.finish(pending, again, False)  # noqa: FBT003  # by position: it is compiled

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import msgspec
@@ -124,8 +123,8 @@ _REQUEST: Final = struct.Struct("<QQB")
 _ANSWER: Final = struct.Struct("<QB")
 
 
-@dataclass(frozen=True, slots=True)
-class RequestRecord:
+# Structs without garbage collection: a boot makes one for each record.
+class RequestRecord(Struct, frozen=True, gc=False):
     """An accepted command."""
 
     number: int
@@ -134,8 +133,7 @@ class RequestRecord:
     line: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerRecord:
+class AnswerRecord(Struct, frozen=True, gc=False):
     """The answer to a command."""
 
     number: int

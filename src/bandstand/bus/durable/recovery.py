@@ -12,6 +12,7 @@ dead letters and scheduled messages are as they were.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
@@ -22,6 +23,7 @@ from bandstand.journal import JournalReader
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Sequence
 
 __all__ = ("MAX_ATTEMPTS", "Fate", "JournalContents", "fate_of", "read_journal")
 
@@ -62,7 +64,7 @@ class JournalContents:
 
     state: DurableState
     remembered: RememberedPages
-    answers: list[RecoveredAnswer]
+    answers: Sequence[RecoveredAnswer]
     """The answers that may still be remembered, the oldest first."""
 
 
@@ -79,7 +81,7 @@ def read_journal(directory: str | os.PathLike[str], limit: int, keep_ms: int) ->
         JournalFailedError: the disk has failed.
     """
     remembered = RememberedPages(limit, keep_ms)
-    answers: list[RecoveredAnswer] = []
+    answers: deque[RecoveredAnswer] = deque(maxlen=limit)
 
     def on_answer(answer: RecoveredAnswer, page: int) -> None:
         answers.append(answer)
@@ -90,19 +92,24 @@ def read_journal(directory: str | os.PathLike[str], limit: int, keep_ms: int) ->
         for page in reader.pages(_find_start(reader)):
             for record in page.records:
                 state.apply(record, page.at, page.number)
-    return JournalContents(state, remembered, answers[-limit:] if limit else [])
+    return JournalContents(state, remembered, answers)
 
 
 def _find_start(reader: JournalReader) -> int:
     """Return the page to read from: the lowest that the last checkpoint needs, or the first one if there is no checkpoint."""
     first, last, step = reader.first, reader.last, _FIRST_STEP
+    end = last
     while True:
         since = max(first, last - step)
         start = 0
         for page in reader.pages(since):
+            if page.number > end:
+                # These pages have been looked at.
+                break
             if page.records and page.records[0].kind == CHECKPOINT:
                 head = read_json(CHECKPOINT, page.records[0].data, Checkpoint)
                 start = min(head.read_from or page.number, page.number)
         if start or since <= first:
             return max(first, start)
+        end = since - 1
         step *= 8

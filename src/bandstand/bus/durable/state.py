@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, final
 
+from msgspec import Struct
+
 from bandstand.bus.durable.records import (
     ANSWER,
     BEGAN,
@@ -84,8 +86,7 @@ class DoubtfulRequest:
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class RecoveredAnswer:
+class RecoveredAnswer(Struct, frozen=True, gc=False):
     """The answer to a command that a repeat gets again."""
 
     request: bytes

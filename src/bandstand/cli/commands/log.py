@@ -188,7 +188,7 @@ class _Progress:
         if not self._bar.is_due():
             return
         if not self._first:
-            self._first, self._last = self._reader.first(self._reader)
+            self._first, self._last = self._reader.first, self._reader.last
         pages = max(1, self._last - self._first + 1)
         self._bar.draw((page.number - self._first + 1) / pages, f"page {page.number:,} of {self._last:,}")
 
