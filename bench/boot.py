@@ -129,7 +129,7 @@ def measure(folder: Path, open_count: int, config: NodeConfig) -> dict[str, floa
         counts = [(page.number, len(page.records)) for page in reader.pages()]
     last = counts[-1][0]
     begin, cpu = time.perf_counter(), time.thread_time()
-    contents = read_journal(folder, last, config.remember_count, KEEP_MS)
+    contents = read_journal(folder, config.remember_count, KEEP_MS)
     read_s, read_cpu = time.perf_counter() - begin, time.thread_time() - cpu
     if len(contents.state.open) != open_count or len(contents.answers) != config.remember_count:
         raise WrongResultError(
