@@ -35,18 +35,6 @@ def test_it_is_a_panic_of_a_behavior(loop: Loop, how: str, behavior: Any, is_sup
     assert [exit_.reason for exit_ in exits(seen)] == [ExitReason.PANIC] * is_supervised
 
 
-def test_an_actor_can_be_failed_with_it(loop: Loop, how: str) -> None:
-    actor = loop.spawn(idle, name="idle")
-    loop.fail_actor(actor, hostile(how))
-    settle(loop)
-    assert loop.status(actor) is ActorStatus.FAILED
-    other = loop.spawn(idle)
-    words: Any = hostile(how).args[0]
-    loop.fail_actor(other, words)
-    settle(loop)
-    assert loop.status(other) is ActorStatus.FAILED
-
-
 def test_a_link_passes_it_on(loop: Loop, how: str) -> None:
     one, other = loop.spawn(raiser), loop.spawn(idle)
     loop.link(one, other)

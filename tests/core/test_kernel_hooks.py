@@ -8,7 +8,6 @@ import pytest
 
 from bandstand.core import ExitReason, Loop
 from bandstand.core.asyncio_host import running_loops
-from bandstand.core.timer_wheel import Timer, TimerWheel
 from bandstand.testing import run_async
 from tests.core.support import HostFactory, LoopMaker, idle, settle
 
@@ -91,17 +90,6 @@ def test_the_fallback_of_a_call_later_runs_at_the_end(loop: Loop, ms: int, seen:
     cancel()
     loop.destroy()
     assert seen == ["inherited"]
-
-
-def test_a_wheel_lists_every_pending_timer() -> None:
-    wheel = TimerWheel(100)
-    timers = [Timer() for _ in range(6)]
-    for timer, deadline in zip(timers, (50, 101, 101, 200, 99_999, 1 << 40), strict=True):
-        wheel.schedule(timer, deadline)
-    assert {id(timer) for timer in wheel.remaining()} == {id(timer) for timer in timers}
-    for timer in timers:
-        wheel.cancel(timer)
-    assert wheel.remaining() == []
 
 
 # -- rounds --------------------------------------------------------------------------------------------------------------

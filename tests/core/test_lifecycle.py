@@ -271,20 +271,6 @@ def test_async_with_leaves_no_callbacks(make_loop: LoopMaker) -> None:
     asyncio.run(main())
 
 
-@pytest.mark.guarantee("G26", "G28")
-def test_an_exception_in_the_body_leaves_as_it_is(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
-    loop = make_loop()
-
-    async def main() -> None:
-        async with loop:
-            loop.spawn(idle)
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        run_async(main, loop_factory=loop_factory)
-    assert loop.statistics().alive == 0
-
-
 @pytest.mark.guarantee("G26")
 @pytest.mark.parametrize("dead_letters", [False, True])
 def test_a_broken_loop_interrupts_the_body(

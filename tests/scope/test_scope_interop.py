@@ -190,6 +190,23 @@ async def test_an_anyio_scope_that_is_cancelled_together_with_the_scope(
     assert around.cancel_called is not (first == "scope" and not is_same_turn)
 
 
+async def test_two_cancellations_of_a_task_that_is_about_to_run_become_one() -> None:
+    """asyncio raises one error for both, with the last message, and anyio recognises its own by the message."""
+    log: list[str] = []
+    with anyio.CancelScope() as around:
+        async with Scope() as scope:
+
+            def cancel() -> None:
+                asyncio.get_running_loop().call_soon(around.cancel)
+                scope.token.cancel("own")
+
+            asyncio.get_running_loop().call_soon(cancel)
+            await iterate(1000)
+        log.append("not reached")
+    assert log == []
+    assert around.cancelled_caught
+
+
 @pytest.mark.parametrize("joined", [True, False])
 @pytest.mark.parametrize("level", [1, 2, 3])
 async def test_a_cancellation_ends_at_the_scope_that_was_cancelled(

@@ -61,6 +61,19 @@ def test_the_rest_of_a_lag_is_reported_at_the_end(loop: ActorSystem, end: str) -
     assert subscription.missed == 3
 
 
+def test_a_subscriber_can_be_told_of_its_lag(loop: ActorSystem, clock: VirtualClock) -> None:
+    topic = topic_of(loop)
+    book: list[Any] = []
+    listener = loop.spawn(Listener, book)
+    topic.subscribe(listener.hear, policy=Policy.DROP_NEWEST, room=1, on_lag=listener.lagging)
+    publish(topic, 1, 2, 3, 4)
+    settle(loop)
+    assert book == [1, ("lag", 1, False)]
+    clock.advance(1.001)
+    settle(loop)
+    assert book[2:] == [("lag", 2, False)]
+
+
 def test_a_lag_report_that_does_not_fit_is_added_to_the_next(loop: ActorSystem, clock: VirtualClock) -> None:
     topic = topic_of(loop)
     heard = heard_by(loop)
