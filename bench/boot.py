@@ -127,7 +127,6 @@ async def start(folder: Path, open_count: int, config: NodeConfig) -> float:
 def measure(folder: Path, open_count: int, config: NodeConfig) -> dict[str, float]:
     with JournalReader(folder) as reader:
         counts = [(page.number, len(page.records)) for page in reader.pages()]
-    last = counts[-1][0]
     begin, cpu = time.perf_counter(), time.thread_time()
     contents = read_journal(folder, config.remember_count, KEEP_MS)
     read_s, read_cpu = time.perf_counter() - begin, time.thread_time() - cpu

@@ -65,6 +65,7 @@ REASONS = (
     "shuttingDown",
     "undelivered",
     "abandoned",
+    "inDoubt",
 )
 
 # The same as the names in `bandstand.bus.durable.records`, and the kinds of messages.
