@@ -25,6 +25,7 @@ from bandstand.bus.durable.records import (
     DEAD_ENDED,
     ENDED,
     ENTITY_EVENT,
+    FROM_CLIENT,
     IS_BEGUN,
     IS_DOUBTFUL,
     IS_REMEMBERED,
@@ -42,7 +43,12 @@ if TYPE_CHECKING:
 __all__ = ("Exported", "entry_line", "export")
 
 # A flag of a later version is shown as its number.
-_FLAGS: Final = {IS_BEGUN: "begun", IS_REMEMBERED: "remembered", IS_DOUBTFUL: "doubtful"}
+_FLAGS: Final = {
+    IS_BEGUN: "begun",
+    IS_REMEMBERED: "remembered",
+    IS_DOUBTFUL: "doubtful",
+    FROM_CLIENT: "fromClient",
+}
 
 
 @final
