@@ -25,6 +25,7 @@ from bandstand.bus.durable.records import (
     DATA,
     DEAD_ENDED,
     ENDED,
+    FROM_CLIENT,
     IS_BEGUN,
     IS_DOUBTFUL,
     IS_REMEMBERED,
@@ -84,7 +85,12 @@ def record_of(line: bytes) -> Record:
     # As bytes: a message is in the line as it was on the wire.
     raw = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
     kind = KINDS.get(fields["kind"]) or int(fields["kind"])
-    names = {"begun": IS_BEGUN, "remembered": IS_REMEMBERED, "doubtful": IS_DOUBTFUL, "fromClient": 8}
+    names = {
+        "begun": IS_BEGUN,
+        "remembered": IS_REMEMBERED,
+        "doubtful": IS_DOUBTFUL,
+        "fromClient": FROM_CLIENT,
+    }
     flags = sum(names.get(name) or int(name) for name in fields.get("flags", ()))
     if kind == REQUEST:
         head = struct.pack("<QQB", fields["number"], fields["acceptedAt"], flags)
@@ -117,14 +123,17 @@ class TestExport:
         assert all(b"\n" not in line for line in lines)
 
     def test_a_line_says_where_and_when(self) -> None:
-        (line,) = [entry_line(entry) for entry in entries_of(page(12, request(7, frame("a"), IS_BEGUN | 64)))]
+        (line,) = [
+            entry_line(entry)
+            for entry in entries_of(page(12, request(7, frame("a"), IS_BEGUN | FROM_CLIENT | 64)))
+        ]
         assert json.loads(line) == {
             "offset": "12-1",
             "at": NOON,
             "kind": "request",
             "number": 7,
             "acceptedAt": NOON,
-            "flags": ["begun", "64"],
+            "flags": ["begun", "fromClient", "64"],
             "message": {
                 "kind": "command",
                 "type": "Orders.Place",
