@@ -197,7 +197,7 @@ CASES = (
         "journal-1",
         "durable records, one producer",
         "a record is appended when the one before it is durable",
-        Size(full=5_000, slow=5_000, quick=50),
+        Size(full=1_000, slow=1_000, quick=50),
         partial(appended, producers=1),
     ),
     case(
