@@ -274,6 +274,24 @@ def test_the_numbers_of_pushed_states_and_of_postponed_messages_are_bounded(loop
         assert is_alive(small) is is_room
 
 
+@pytest.mark.guarantee("G241")
+def test_a_timeout_in_the_mailbox_does_nothing_after_a_transition(
+    loop: ActorSystem, clock: VirtualClock, book: Book
+) -> None:
+    door = loop.spawn(Door, book)
+    door.go(Door.opened)
+    settle(loop)
+    # Ahead of the timeout, which is due and waits in the mailbox.
+    door.go(Door.opened)
+    clock.advance(5.0)
+    settle(loop)
+    assert "timeout" not in book
+    assert book.count("+opened") == 2
+    clock.advance(5.0)
+    settle(loop)
+    assert book.count("timeout") == 1
+
+
 @pytest.mark.guarantee("G242")
 async def test_postponed_messages_return_in_order_at_the_next_transition(virtual_system: ActorSystem) -> None:
     book: list[Any] = []

@@ -351,7 +351,7 @@ class TestWriting:
                 r"not a finite number, at \$\.data\.inner\.a\[1\]\.b",
             ),
             (Any, (1, None, math.nan), r"not a finite number, at \$\.data\[2\]"),
-            (Any, {"a": 1 << 70, "b": math.nan}, r"not a finite number, at \$\.data\.b"),
+            (Any, {"a": [1 << 70], "b": math.nan}, r"not a finite number, at \$\.data\.b"),
             (str, "\ud800", "UnicodeEncodeError"),
         ],
     )

@@ -222,6 +222,7 @@ NO_CLASS = "which has no actor class: call .of(TheClass) or .expose(TheClass)"
 NO_ACTOR = "is not an actor class: pass a class derived from Actor"
 NO_CALL = "cannot be called with these arguments: "
 SHOULD_KEEP = "with a Display: declare a class that derives from that"
+ALONE: ContextVar[str] = ContextVar("alone")
 # Untyped: not all of these are classes.
 NO_ACTORS: tuple[Any, ...] = (5, None, Vsync(), "Vsync", Vsync.tick)
 
@@ -264,7 +265,7 @@ NO_ACTORS: tuple[Any, ...] = (5, None, Vsync(), "Vsync", Vsync.tick)
         (Troupe, {"it": loose_pod().role(mailbox=-1).of(Vsync)}, "Made: role 'it': mailbox is -1"),
         (Troupe, {"it": loose_pod().role(ask_timeout="x").of(Vsync)}, "Made: role 'it': ask_timeout is 'x'"),
         (Troupe, {"carries": ("request_id",)}, "carries has 'request_id': pass ContextVars"),
-        (Troupe, {"carries": ContextVar("alone")}, "Made.carries is <ContextVar"),
+        (Troupe, {"carries": ALONE}, "Made.carries is <ContextVar"),
     ],
 )
 def test_a_wrong_declaration_is_refused(base: type, attributes: dict[str, Any], said: str) -> None:
