@@ -78,7 +78,7 @@ class Bank(Capability):
 
     ledger: ClassVar[list[str]] = []
     """What the handlers of all incarnations have done, newest last. A test clears it."""
-    hook: Callable[[], object] | None = None
+    hook: ClassVar[Callable[[], object] | None] = None
     """Called by a handler whose command says `hook`."""
 
     def __init__(self) -> None:
@@ -614,7 +614,7 @@ class TestOrder:
     def test_a_query_sees_the_commands_before_it(self, disk: Disk) -> None:
         async def act(stage: Stage) -> None:
             client = stage.connect()
-            names = []
+            names: list[tuple[int, str]] = []
             for number in range(1, 40):
                 client.command("Bank.Deposit", {"cents": 1})
                 names.append((number, client.query("Bank.Look")))

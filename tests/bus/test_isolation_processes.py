@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -168,7 +169,9 @@ def children() -> set[int]:
     """The processes that this one has started, and that have not been reaped."""
     found: set[int] = set()
     for task in Path("/proc/self/task").iterdir():
-        found |= {int(pid) for pid in (task / "children").read_text().split()}
+        # A thread may end meanwhile.
+        with suppress(FileNotFoundError):
+            found |= {int(pid) for pid in (task / "children").read_text().split()}
     # multiprocessing's tracker, which any test that uses it leaves for good, is nobody's capability.
     return {pid for pid in found if b"resource_tracker" not in _command_of(pid)}
 

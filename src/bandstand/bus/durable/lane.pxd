@@ -20,7 +20,7 @@ cdef class CommandQueue:
     cdef object adapt(self)
 
 @cython.final
-cdef class Batch:
+cdef class PendingPage:
     cdef public object commands
     cdef public object records
     cdef public list effects
@@ -36,8 +36,8 @@ cdef class DurableLane:
     cdef long long _next_number
     cdef dict _doubts
     cdef dict _queues
-    cdef Batch _batch
-    cdef Batch _writing
+    cdef PendingPage _batch
+    cdef PendingPage _writing
     cdef long long _events
     cdef bint _has_failed
     cdef bint _is_due
@@ -49,24 +49,24 @@ cdef class DurableLane:
     cdef public object on_checkpoint
     cdef public object on_page
 
-    @cython.locals(route=Route, slot=CapabilitySlot, queue=CommandQueue, entry=OpenRequest, batch=Batch, flags=cython.int, number=cython.longlong, is_marked=bint, line=bytes, at=cython.longlong)
+    @cython.locals(route=Route, slot=CapabilitySlot, queue=CommandQueue, entry=OpenRequest, batch=PendingPage, flags=cython.int, number=cython.longlong, is_marked=bint, line=bytes, at=cython.longlong)
     cpdef object accept(self, PendingRequest pending)
     cdef object _accept_query(self, CommandQueue queue, PendingRequest pending)
-    @cython.locals(route=Route, entry=OpenRequest, batch=Batch, flags=cython.int, line=bytes)
+    @cython.locals(route=Route, entry=OpenRequest, batch=PendingPage, flags=cython.int, line=bytes)
     cpdef object answer(self, PendingRequest pending, object frame, bint is_final)
     cdef CommandQueue _queue_of(self, PendingRequest pending)
     @cython.locals(queue=CommandQueue)
     cdef object _leave(self, PendingRequest pending, OpenRequest entry)
-    @cython.locals(pending=PendingRequest, entry=OpenRequest, batch=Batch)
+    @cython.locals(pending=PendingRequest, entry=OpenRequest, batch=PendingPage)
     cdef object _fill(self, CommandQueue queue)
     cpdef bint is_open(self, PendingRequest pending) except -1
     cdef object _want_page(self)
-    @cython.locals(batch=Batch)
+    @cython.locals(batch=PendingPage)
     cpdef object write_page(self, object _due=*)
-    @cython.locals(batch=Batch)
+    @cython.locals(batch=PendingPage)
     cpdef object handle_written(self, object written)
     @cython.locals(pending=PendingRequest, queue=CommandQueue, flags=cython.int, lowest=Py_ssize_t, lowest_page=Py_ssize_t, count=Py_ssize_t)
-    cdef object _complete(self, Batch batch, long long page)
+    cdef object _complete(self, PendingPage batch, long long page)
     @cython.locals(entry=OpenRequest, queue=CommandQueue)
     cdef object _on_durable(self, PendingRequest pending, long long page)
     @cython.locals(entry=OpenRequest)

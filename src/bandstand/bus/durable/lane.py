@@ -84,7 +84,7 @@ if TYPE_CHECKING:
     from bandstand.core import TimerId
     from bandstand.journal import Journal
 
-__all__ = ("Batch", "CommandQueue", "DiskRetryDue", "DurableLane", "PageDue", "PageWritten")
+__all__ = ("CommandQueue", "DiskRetryDue", "DurableLane", "PageDue", "PageWritten", "PendingPage")
 
 Count: TypeAlias = int
 Flag: TypeAlias = bool
@@ -155,7 +155,7 @@ class CommandQueue:
             self.answered = 0
 
 
-class Batch:
+class PendingPage:
     """The records of a page, and what happens once they are durable."""
 
     __slots__ = ("begun", "commands", "effects", "is_checkpoint", "records")
@@ -225,9 +225,9 @@ class DurableLane:
             doubt.frame().metadata.id: number for number, doubt in state.doubtful.items()
         }
         self._queues: dict[CapabilitySlot, CommandQueue] = {}
-        self._batch = Batch()
+        self._batch = PendingPage()
         # The batch that is being written.
-        self._writing: Batch | None = None
+        self._writing: PendingPage | None = None
         # Whether a `PageDue` is in the mailbox of the router.
         self._is_due: Flag = False
         # Whether the last page has found the disk full, and what it owes is still in memory.
@@ -589,7 +589,7 @@ class DurableLane:
         self._is_due = False
         if self._writing is not None or self._retry_timer is not None:
             return
-        batch, self._batch = self._batch, Batch()
+        batch, self._batch = self._batch, PendingPage()
         records = batch.join()
         if not records.count:
             # Queries whose commands have gone another way.
@@ -633,14 +633,14 @@ class DurableLane:
             self._has_failed = True
         self._note_drained()
 
-    def _complete(self, batch: Batch, page: int) -> None:
+    def _complete(self, batch: PendingPage, page: int) -> None:
         """Let a durable page take effect."""
         for queue in self._queues.values():
             queue.adapt()
         now = self._router.ids.now_ms()
         lowest = count = 0
         for effect in batch.effects:
-            kind = type(effect)
+            kind = type(effect)  # pyright: ignore[reportUnknownVariableType]  # any class
             if kind is tuple:
                 pending, frame, flags = effect
                 lowest_page = self._finish(pending, frame, flags)
@@ -707,7 +707,7 @@ class DurableLane:
         state.next_number = self._next_number
         read_from = self._remembered.read_from(self._router.ids.now_ms())
         records = list(state.checkpoint(read_from))
-        self._writing = Batch()
+        self._writing = PendingPage()
         self._writing.is_checkpoint = True
         self._size = 0
         self._journal.write(records, self._on_written)
@@ -724,14 +724,14 @@ class DurableLane:
 
     # -- a full disk -------------------------------------------------------------------------------------------------------
 
-    def _retry_later(self, batch: Batch) -> None:
+    def _retry_later(self, batch: PendingPage) -> None:
         """The disk is full: refuse the commands of a page, and write the rest later."""
         if not self._is_full:
             self._is_full = True
             logger.error("the disk of the journal is full: the node accepts no commands until there is room")
         if batch.is_checkpoint:
             # It is written after another page.
-            batch = Batch()
+            batch = PendingPage()
             self._size = _CHECKPOINT_BYTES
         collected, self._batch = self._batch, batch
         batch.commands = RecordBatch()
