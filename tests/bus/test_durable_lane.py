@@ -78,7 +78,7 @@ class Bank(Capability):
 
     ledger: ClassVar[list[str]] = []
     """What the handlers of all incarnations have done, newest last. A test clears it."""
-    hook: ClassVar[Callable[[], object] | None] = None
+    hooks: ClassVar[list[Callable[[], object]]] = []
     """Called by a handler whose command says `hook`."""
 
     def __init__(self) -> None:
@@ -103,8 +103,8 @@ class Bank(Capability):
     async def go_on(self, then: str) -> None:
         match then:
             case "hook":
-                assert Bank.hook is not None
-                Bank.hook()
+                for hook in self.hooks:
+                    hook()
             case "wait":
                 await asyncio.sleep(10)
             case "hang":
@@ -130,7 +130,7 @@ class Bank(Capability):
 @pytest.fixture(autouse=True)
 def ledger() -> list[str]:
     Bank.ledger.clear()
-    Bank.hook = None
+    Bank.hooks.clear()
     return Bank.ledger
 
 
@@ -185,7 +185,7 @@ class TestWhatIsOnTheDisk:
     def test_a_command_before_its_handler_and_its_answer_before_the_client(self, disk: Disk) -> None:
         async def act(stage: Stage) -> None:
             seen: list[list[list[str]]] = []
-            Bank.hook = lambda: seen.append(disk.kinds())
+            Bank.hooks.append(lambda: seen.append(disk.kinds()))
             client = stage.connect()
             name = client.command("Bank.Deposit", {"cents": 5, "then": "hook"})
             await stage.settle()
