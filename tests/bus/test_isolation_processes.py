@@ -172,8 +172,9 @@ def children() -> set[int]:
         # A thread may end meanwhile.
         with suppress(FileNotFoundError):
             found |= {int(pid) for pid in (task / "children").read_text().split()}
-    # multiprocessing's tracker, which any test that uses it leaves for good, is nobody's capability.
-    return {pid for pid in found if b"resource_tracker" not in _command_of(pid)}
+    # multiprocessing's tracker and fork server, which any test that uses them leaves for good, are nobody's capabilities.
+    helpers = (b"resource_tracker", b"forkserver")
+    return {pid for pid in found if not any(name in _command_of(pid) for name in helpers)}
 
 
 def _command_of(pid: int) -> bytes:
