@@ -12,10 +12,11 @@ from random import Random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from bandstand import _build_mode
-from bandstand.bus import Frame, UnixAdapter, node
-from bandstand.bus.stats import BusCounters
+from bandstand.bus import Frame, UnixAdapter, syscall
+from bandstand.bus.stats import NodeStats, collect_node_stats
 from bandstand.core import ActorId, Loop, LoopConfig, TimerId
 from tests.faulty_ingress import FaultyIngress, FaultyLine, start_with
 from tests.soak import loop_run
@@ -80,12 +81,12 @@ def test_a_bus_run_finds_an_answer_that_is_given_twice(
 def test_a_bus_run_finds_a_failure_that_is_counted_twice(
     loop_factory: LoopFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class CountsFailuresTwice(BusCounters):
-        def fail(self, error_type: str) -> None:
-            super().fail(error_type)
-            super().fail(error_type)
+    def count_twice(*internals: Any) -> NodeStats:
+        stats = collect_node_stats(*internals)
+        failed = {name: 2 * count for name, count in stats.requests.failed.items()}
+        return replace(stats, requests=replace(stats.requests, failed=failed))
 
-    monkeypatch.setattr(node, "BusCounters", CountsFailuresTwice)
+    monkeypatch.setattr(syscall, "collect_node_stats", count_twice)
     assert any("of the node do not balance" in failure for failure in bus_failures(1, loop_factory))
 
 
