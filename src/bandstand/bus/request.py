@@ -236,7 +236,7 @@ class PendingRequest:
         self.duplicates: list[PendingRequest] | None = None
         # What the journal says of it; None if it is not journaled.
         self.entry: OpenRequest | None = None
-        # Whether it follows from something in the journal, or nobody waits for its answer, so that it cannot be refused.
+        # Whether it follows from something in the journal, or has no requester that would learn of a refusal. Then it cannot be refused.
         self.is_owed: Flag = False
 
     def __repr__(self) -> str:
