@@ -52,8 +52,6 @@ from tests.bus.node_journals import (
 )
 from tests.journal.journals import read_pages
 
-pytestmark = pytest.mark.once
-
 Run: TypeAlias = Callable[..., tuple[int, str, str]]
 
 PLACE = request(1, frame("place-1", correlation="task"), IS_BEGUN)

@@ -17,7 +17,7 @@ from bandstand.bus import Address, Limits, NodeConfig
 from bandstand.cli.settings import KEYS, Settings, SettingValue, Target, parse_duration, read_settings
 from bandstand.errors import InvalidArgumentError
 
-pytestmark = [pytest.mark.once, pytest.mark.spec("C18"), pytest.mark.guarantee("G192")]
+pytestmark = [pytest.mark.spec("C18"), pytest.mark.guarantee("G192")]
 
 Run: TypeAlias = Callable[..., tuple[int, str, str]]
 

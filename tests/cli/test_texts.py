@@ -59,7 +59,6 @@ from tests.cli.node_thread import served
 from tests.core.support import HostFactory
 
 pytestmark = [
-    pytest.mark.once,
     pytest.mark.guarantee("G191"),
     pytest.mark.real_time(reason="a node that stops checks every few milliseconds whether all is done"),
 ]
