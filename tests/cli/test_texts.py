@@ -189,6 +189,7 @@ def page_name(words: tuple[str, ...]) -> str:
     return "help/" + ("_".join(words) or "bandstand")
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="its argparse breaks the lines of a usage elsewhere")
 @pytest.mark.parametrize("words", PAGES, ids=page_name)
 def test_help(words: tuple[str, ...], transcript: Transcript) -> None:
     compare(page_name(words), transcript.run(" ".join(["bandstand", *words, "--help"])))
