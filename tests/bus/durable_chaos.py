@@ -600,7 +600,7 @@ class Chaos:
         config = dataclasses.replace(self._config, give_up_after=0)
         while not self._is_over:
             number, self._next = self._next, self._next + CHILDREN
-            with suppress(NodeGoneError):
+            try:
                 async with connect(self._address, config) as connection:
                     self._waiting.add(number)
                     call = asyncio.create_task(
@@ -609,6 +609,9 @@ class Chaos:
                     await asyncio.wait([call], timeout=self._random.uniform(0, 0.05))
                 # The end of the connection has ended the call.
                 await call
+            except* NodeGoneError:
+                # By itself or in a group, as the connection ends.
+                pass
 
     async def _operator(self) -> None:
         """Settle some of the commands in doubt, and delete some dead letters."""
