@@ -30,10 +30,14 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+import msgspec
+from msgspec import Raw, Struct
+
 from bandstand.bus.dead_letters import REASONS, DeadLetterEntry
 from bandstand.bus.durable.records import (
     ANSWER,
     BEGAN,
+    DATA,
     DEAD,
     DEAD_ENDED,
     ENDED,
@@ -45,6 +49,7 @@ from bandstand.bus.durable.records import (
     REQUEST,
     TIMER,
     TIMER_ENDED,
+    DataEntry,
     DeadEntry,
     TimerEntry,
     answer_data,
@@ -84,7 +89,15 @@ if TYPE_CHECKING:
     from bandstand.core import TimerId
     from bandstand.journal import Journal
 
-__all__ = ("CommandQueue", "DiskRetryDue", "DurableLane", "PageDue", "PageWritten", "PendingPage")
+__all__ = (
+    "CommandQueue",
+    "DiskRetryDue",
+    "DurableLane",
+    "HeldWrite",
+    "PageDue",
+    "PageWritten",
+    "PendingPage",
+)
 
 Count: TypeAlias = int
 Flag: TypeAlias = bool
@@ -153,6 +166,21 @@ class CommandQueue:
             elif in_hand * 2 > self.places:
                 self.places = max(self.least, self.places // 2)
             self.answered = 0
+
+
+class HeldWrite:
+    """What a part of the node writes together with the answer of a command.
+
+    Args:
+        write: called when the answer is written, to write records into the same page.
+        drop: called instead if the handler has failed.
+    """
+
+    __slots__ = ("drop", "write")
+
+    def __init__(self, write: Callable[[], object], drop: Callable[[], object]) -> None:
+        self.write = write
+        self.drop = drop
 
 
 class PendingPage:
@@ -411,7 +439,9 @@ class DurableLane:
         """Return whether a request is a journaled command without an answer."""
         return pending.entry is not None and pending.stage != DONE and not pending.is_answered
 
-    def hold(self, parent: PendingRequest, output: PendingRequest | ScheduledMessage | Frame) -> None:
+    def hold(
+        self, parent: PendingRequest, output: PendingRequest | ScheduledMessage | Frame | HeldWrite
+    ) -> None:
         """Keep what the handler of a command has sent until its answer is durable."""
         entry = parent.entry
         assert entry is not None
@@ -433,6 +463,8 @@ class DurableLane:
             elif isinstance(output, Frame):
                 assert self._router.on_event is not None
                 self._router.on_event(output, None, self._router.event_credit)
+            elif isinstance(output, HeldWrite):
+                output.write()
             else:
                 self.schedule(output)
 
@@ -443,6 +475,8 @@ class DurableLane:
                 self._router.withdraw(output)
             elif isinstance(output, Frame):
                 self._router.event_credit.used -= 1
+            elif isinstance(output, HeldWrite):
+                output.drop()
             else:
                 scheduler = self._router.scheduler
                 assert scheduler is not None
@@ -506,6 +540,10 @@ class DurableLane:
     def remove_dead_letter(self, name: str) -> None:
         """Write that a dead letter was removed."""
         self._write_state(Record(DEAD_ENDED, name.encode()))
+
+    def write_data(self, owner: str, data: Struct, effect: Callable[[], object] | None = None) -> None:
+        """Write a record of a part of the node, and call `effect` when it is durable: after the `DataOwner` of that part has taken it."""
+        self._write_state(json_record(DATA, DataEntry(owner, Raw(msgspec.json.encode(data)))), effect)
 
     def write(self, kind: int, data: bytes, effect: Callable[[], object]) -> None:
         """Write a record that must not get lost, and call `effect` when it is durable."""

@@ -30,6 +30,7 @@ from bandstand.journal import Journal, JournalReader
 
 if TYPE_CHECKING:
     from bandstand.bus.durable.recovery import JournalContents
+    from bandstand.bus.durable.state import DataOwner
     from bandstand.bus.frame import Frame
     from bandstand.bus.request import Route
     from bandstand.bus.router import Router
@@ -68,6 +69,8 @@ class NodeJournal:
         self._lane: DurableLane | None = None
         self.history = JournalHistory(directory)
         """The journal, as the clients of the node see it."""
+        self.owners: dict[str, DataOwner] = {}
+        """The parts of the node with data of their own, by name. They are added before `open`, which gives them their records."""
         # Deletes old pages.
         self._shortening: asyncio.Task[None] | None = None
 
@@ -83,7 +86,9 @@ class NodeJournal:
         router, config = self._router, self._router.config
         await self._journal.open()
         keep_ms = int(to_ms("remember_for", config.remember_for))
-        contents = await asyncio.to_thread(read_journal, self.directory, config.remember_count, keep_ms)
+        contents = await asyncio.to_thread(
+            read_journal, self.directory, config.remember_count, keep_ms, self.owners
+        )
         state = contents.state
         # The lane removes the requests from the state as they end.
         open_requests = list(state.open.values())

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
+    from bandstand.bus.durable.state import DataOwner
+
 __all__ = ("MAX_ATTEMPTS", "Fate", "JournalContents", "fate_of", "read_journal")
 
 MAX_ATTEMPTS: Final = 3
@@ -68,13 +70,19 @@ class JournalContents:
     """The answers that may still be remembered, the oldest first."""
 
 
-def read_journal(directory: str | os.PathLike[str], limit: int, keep_ms: int) -> JournalContents:
+def read_journal(
+    directory: str | os.PathLike[str],
+    limit: int,
+    keep_ms: int,
+    owners: dict[str, DataOwner] | None = None,
+) -> JournalContents:
     """Read what is open from the last checkpoint on, and the answers to remember.
 
     Args:
         directory: where the journal is.
         limit: how many answers are remembered.
         keep_ms: for how long.
+        owners: the parts of the node with data of their own, by name: they take their records.
 
     Raises:
         JournalCorruptError: a page is damaged; the error names it.
@@ -87,7 +95,7 @@ def read_journal(directory: str | os.PathLike[str], limit: int, keep_ms: int) ->
         answers.append(answer)
         remembered.note(page, answer.at, 1)
 
-    state = DurableState(on_answer=on_answer)
+    state = DurableState(owners, on_answer)
     with JournalReader(directory) as reader:
         for page in reader.pages(_find_start(reader)):
             for record in page.records:
