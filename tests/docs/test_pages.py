@@ -18,7 +18,6 @@ TESTED_ELSEWHERE = {"docs/guides/testing.md"}
 # They show commands and cells; tests/examples, tests/cli and tests/notebook run those.
 COMMANDS_ONLY = {
     "docs/bus/command-line.md",
-    "docs/recipes/examples.md",
     "docs/recipes/notebooks.md",
 }
 

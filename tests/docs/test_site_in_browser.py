@@ -110,7 +110,7 @@ def test_pages_are_chosen_by_their_markdown_files_and_folders(tmp_path: Path) ->
 PAGES = (
     "index.md",
     "concepts.md",
-    "choose.md",
+    "install.md",
     "performance.md",
     "guides/supervision.md",
     "reference/errors.md",
