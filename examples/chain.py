@@ -1,9 +1,10 @@
-"""A chain of asks, to watch: an actor that answers those it waits for, who waits for whom, and how to ask an actor how it is.
+"""A chain of asks: an actor answers an ask while it waits itself. Also: which actor waits for which, and the status
+of an actor.
 
     python examples/chain.py
 
-A waiter asks the kitchen for a dish; the kitchen asks the store; and the store asks the waiter, who is waiting, which table it is for. That
-is a cycle. It is answered where the method is marked for it, and an error at once where it is not.
+A waiter asks the kitchen for a dish, the kitchen asks the store, and the store asks the waiter, who is waiting, for
+the table. That is a cycle. A method with `reentrant=True` answers; any other ask in the cycle is an error at once.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ class Waiter(Actor):
 
     @ask(reentrant=True)
     def which_table(self) -> int:
-        """Only reads: it may be answered while `order` waits."""
+        """Only reads, so it may be answered while `order` waits."""
         return self.table
 
     @ask
     def change_table(self, table: int) -> int:
-        """Is not to happen in the middle of an order."""
+        """Must not happen in the middle of an order."""
         self.table = table
         return table
 
@@ -63,12 +64,12 @@ async def main() -> None:
         kitchen = system.options(name="kitchen").spawn(Kitchen, store)
         waiter = system.options(name="waiter").spawn(Waiter, 7)
 
-        print("the store is locked, and everybody waits:")
+        print("the store is locked, and all of them wait:")
         order = waiter.order("soup", kitchen)
         await asyncio.sleep(0)
         for line in str(system.waits()).splitlines():
             print(f"  {line.rpartition(',')[0]}")
-        print(f"  the store is at {peek(store).handling}, and waits for nobody: {peek(store).waits_for}")
+        print(f"  the store is at {peek(store).handling}, and waits for: {peek(store).waits_for}")
         try:
             await ping(store, timeout=0.02)
         except AskTimeoutError as error:
@@ -78,13 +79,11 @@ async def main() -> None:
         door.set()
         print(f"  {await order}")
 
-        print("what is not marked for it is an error at once:")
+        print("a method that is not reentrant is an error at once:")
         try:
             await waiter.order("soup", kitchen, politely=False)
         except AskCycleError as error:
-            print(
-                f"  AskCycleError: {str(error).count('which waits for')} of them wait for each other already"
-            )
+            print(f"  AskCycleError: {str(error).count('which waits for')} of them wait for each other")
 
         report = await status_of(waiter)
         print(f"and the {report.kind.lower()} is well: {report.status.name}, {report.waiting} messages wait")

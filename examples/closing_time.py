@@ -1,13 +1,13 @@
-"""A small server that closes in good order: SIGTERM, or Ctrl-C, and every guest is served before the lights go out.
+"""A small server with a graceful shutdown: after SIGTERM or Ctrl-C, it serves all guests and then ends.
 
     python examples/closing_time.py                serves until it gets a signal
     python examples/closing_time.py --open-ms 500  closes by itself
 
 Then, from another terminal:  printf 'tea\\n' | nc 127.0.0.1 PORT
 
-A bar with a door (a TCP server, outside the actors), a counter that takes orders, two cooks under a supervisor, and a till. At
-closing time: the door is shut (INTAKE), what was ordered is made and paid (DRAIN), everybody goes home, the youngest first (STOP), and a
-cook who is asleep is woken (KILL). A second Ctrl-C waits for nobody.
+A bar has a door (a TCP server), two cooks under a supervisor, and a till. The shutdown has four phases: the door is
+closed (INTAKE), all orders are made and paid (DRAIN), the actors end, the youngest first (STOP), and a cook who does
+not end is killed (KILL). A second Ctrl-C kills all actors at once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def say(words: str) -> None:
 
 
 class Till(Actor):
-    """Counts what was paid. Spawned first, so it ends last: the others may still have something for it."""
+    """Adds up what was paid. Spawned first, so it ends last, after the actors that use it."""
 
     def __init__(self) -> None:
         self.total = 0
@@ -41,7 +41,7 @@ class Till(Actor):
 
 
 class Cook(Actor):
-    """Makes one thing at a time."""
+    """Makes one order at a time."""
 
     def __init__(self, ms: float, till: Till) -> None:
         self.ms = ms
@@ -56,7 +56,7 @@ class Cook(Actor):
         return f"one {what}"
 
     async def snore(self) -> None:
-        """Take no notice of anybody for three seconds. (`asyncio.run` would wait for more, since it waits for every task.)"""
+        """Ignore cancellations for three seconds. (`asyncio.run` waits for every task.)"""
         host = asyncio.get_running_loop()
         until = host.time() + 3
         while (left := until - host.time()) > 0:
@@ -67,7 +67,7 @@ class Cook(Actor):
 
 
 class Bar:
-    """The outside: connections, each of which asks an actor."""
+    """The connections, outside of the actors. Each of them asks a cook."""
 
     def __init__(self, cooks: list[Cook], patience_ms: float) -> None:
         self._cooks = cooks
@@ -82,7 +82,7 @@ class Bar:
         return port
 
     async def shut_the_door(self) -> None:
-        """Let nobody in any more, and have those who are in hear their answers."""
+        """Accept no more connections. Those that are open get their answers."""
         if self._server is not None:
             self._server.close()
         say(f"door: shut, {len(self._talks)} guests inside")
@@ -107,13 +107,13 @@ class Bar:
 
     async def _answer(self, reader: asyncio.StreamReader) -> str:
         try:
-            # Nobody sits there for ever without a word, at closing time least of all.
+            # A guest who does not order must not delay the shutdown.
             async with asyncio.timeout(self._patience_ms / 1000):
                 order = (await reader.readline()).decode(errors="replace").strip()
             self._served += 1
             say(f"order: {order}")
             return await self._cooks[self._served % len(self._cooks)].make(order)
-        except Exception as error:  # noqa: BLE001  # a guest is told whatever went wrong
+        except Exception as error:  # noqa: BLE001  # each guest gets an answer
             return f"sorry: {type(error).__name__}"
 
 
@@ -154,8 +154,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--open-ms", type=float, default=None, help="close by itself after so long")
-    parser.add_argument("--cook-ms", type=float, default=50, help="how long one thing takes")
+    parser.add_argument("--open-ms", type=float, default=None, help="begin the shutdown after this time")
+    parser.add_argument("--cook-ms", type=float, default=50, help="how long one order takes")
     parser.add_argument("--patience-ms", type=float, default=2000, help="how long a guest may take to order")
     parser.add_argument("--deadline-ms", type=float, default=5000, help="how long closing may take")
     logging.basicConfig(format="%(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr)

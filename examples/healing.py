@@ -1,11 +1,12 @@
-"""A supervised tree that heals itself, to watch: eight seconds, three failures, and an end that tells its story.
+"""A supervision tree that restarts its children: eight seconds, three failures, and a supervisor that gives up.
 
     python examples/healing.py            about eight seconds
     python examples/healing.py --fast     the same in about one
 
-A small shop. Its database connects in a coroutine and waits longer before each new attempt; its cache is filled from the
-database; its workers build on both and are a supervisor of their own. So the root's strategy is rest_for_one: who fails is
-started again together with all that comes after it.
+A small shop has a database, which connects in a coroutine and has a backoff, a cache, which is filled from the
+database, and workers, which need both and have a supervisor of their own. So the strategy of the root is
+rest_for_one: a child that fails is restarted together with all children after it. The children are functions, as on
+the raw loop.
 """
 
 from __future__ import annotations
@@ -44,27 +45,27 @@ def say(who: str, words: str) -> None:
 
 @dataclass
 class Outside:
-    """The world that the database connects to. It does not answer the next so many attempts."""
+    """The server that the database connects to. It refuses the next `refusals` attempts."""
 
     refusals: int = 0
     pace: float = 1.0
 
 
 def the_shop(outside: Outside) -> SupervisorSpec:
-    """Who is supervised, and how. A spec is data: it can be read, kept, and started more than once."""
+    """Return the spec of the tree. A spec is data: it can be read, kept, and started more than once."""
 
     async def connect(_ctx: Context[str]) -> str:
-        """The database's init: it takes its time, and those who come after the database wait for it."""
+        """The init of the database. The children after it wait until it returns."""
         await asyncio.sleep(0.4 * outside.pace)
         if outside.refusals:
             outside.refusals -= 1
-            raise ConnectionRefusedError("nobody answers")
+            raise ConnectionRefusedError("no answer")
         say("database", "connected")
         return "connection"
 
     def database(_ctx: Context[str], request: str) -> None:
         if request == "pull the plug":
-            raise ConnectionResetError("somebody pulled the plug")
+            raise ConnectionResetError("the plug was pulled")
 
     def fill(_ctx: Context[dict[str, str]]) -> dict[str, str]:
         say("cache", "filled from the database")
@@ -74,7 +75,7 @@ def the_shop(outside: Outside) -> SupervisorSpec:
         ctx.state.update([entry])
 
     def take_place(_ctx: Context[Desk], place: int) -> Desk:
-        """A worker's init: every incarnation gets a fresh desk."""
+        """The init of a worker. Every incarnation gets a new desk."""
         return Desk(place)
 
     return SupervisorSpec(
@@ -91,7 +92,7 @@ def the_shop(outside: Outside) -> SupervisorSpec:
             ChildSpec("cache", cache, init=fill),
             ChildSpec(
                 "workers",
-                # Three of one shape; a customer's orders always go to the same one.
+                # Three workers of one kind. The orders of a customer always go to the same one.
                 PartitionSpec(
                     child=ChildSpec("worker", work, init=take_place, keep_mailbox=True), partitions=3
                 ),
@@ -102,7 +103,7 @@ def the_shop(outside: Outside) -> SupervisorSpec:
 
 @dataclass
 class Desk:
-    """A worker's state."""
+    """The state of a worker."""
 
     place: int
     packed: int = 0
@@ -112,21 +113,21 @@ def work(ctx: Context[Desk], order: str) -> None:
     if order == "an anvil":
         raise ValueError("an anvil does not fit into any box")
     ctx.state.packed += 1
-    say(f"worker-{ctx.state.place}", f"packs {order}, number {ctx.state.packed} of this life")
+    say(f"worker-{ctx.state.place}", f"packs {order}, number {ctx.state.packed} of this incarnation")
 
 
 # --- the show ---------------------------------------------------------------------------------------------------------
 
 
 class Log(logging.Handler):
-    """What a supervisor says: one line each time, here without the tracebacks that the records carry."""
+    """Prints the log lines of the supervisors without their tracebacks."""
 
     def emit(self, record: logging.LogRecord) -> None:
         say("log", record.getMessage())
 
 
 class Show(Observer):
-    """The scenes. Each is a message to the stage, so they come between the messages of the shop, like any other."""
+    """The steps of the example. Each is a message to the actor `stage`."""
 
     def __init__(self, loop: Loop, pace: float) -> None:
         self.loop = loop
@@ -146,21 +147,21 @@ class Show(Observer):
         print(textwrap.indent(str(Tree((shop,))), " " * MARGIN))
 
     def send(self, child: str, data: object) -> None:
-        """Ask the supervisor who it is now: an id is for one incarnation, a child's name for all of them."""
+        """Send to the current incarnation: an id is for one incarnation, the name of a child for all of them."""
         actor = self.root.child(child)
         assert actor is not None
         self.loop.send(actor, data)
 
     def everybody_is_up(self) -> None:
         if self.loop.status(self.root.actor) is ActorStatus.INIT:
-            # A slow machine: a supervisor is init until its last child has started.
+            # On a slow machine: the status is INIT until the last child has started.
             self.later(100, self.everybody_is_up)
             return
-        self.tree("everybody is up")
+        self.tree("all children run")
         self.later(500, self.a_worker_breaks)
 
     def a_worker_breaks(self) -> None:
-        say("stage", "--- a worker breaks: it alone is started again, and what it had not read is kept")
+        say("stage", "--- a worker fails: only this worker is restarted, and its unread messages are kept")
         workers = self.root.supervisor("workers", PartitionSupervisor[ActorId])
         assert workers is not None
         worker = workers.route("ada")
@@ -170,22 +171,25 @@ class Show(Observer):
         self.later(500, self.one_restart_later)
 
     def one_restart_later(self) -> None:
-        self.tree("one of them has begun a second life")
+        self.tree("the worker was restarted")
         self.later(700, self.the_database_breaks)
 
     def the_database_breaks(self) -> None:
-        say("stage", "--- the database breaks: it waits before it connects again, and the rest waits with it")
+        say(
+            "stage",
+            "--- the database fails: it waits before it connects again, and the children after it wait, too",
+        )
         self.outside.refusals = 1
         self.send("database", "pull the plug")
         self.later(250, self.while_it_waits)
 
     def while_it_waits(self) -> None:
-        self.tree("nobody works without a database")
+        self.tree("no child works without the database")
 
     def on_actor_restart(self, supervisor: ActorId, child: ActorId, attempt: int) -> None:
-        """An observer's hook. The workers are the last of the root's children to start."""
+        """The observer's hook. The workers are the last child of the root to start."""
         if supervisor == self.root.actor and child == self.root.child("workers"):
-            say("observer", f"the workers are back (attempt {attempt}), and so are all before them")
+            say("observer", f"the workers were restarted (attempt {attempt}), after all children before them")
             self.later(0, self.healed)
 
     def healed(self) -> None:
@@ -193,7 +197,7 @@ class Show(Observer):
         self.later(700, self.the_database_is_gone)
 
     def the_database_is_gone(self) -> None:
-        say("stage", "--- the database is gone for good: there is nothing to heal, and the root gives up")
+        say("stage", "--- the database does not come back: restarts do not help, and the root gives up")
         self.outside.refusals = 1000
         self.send("database", "pull the plug")
 
@@ -203,15 +207,15 @@ def stage(_ctx: Context[None], scene: Callable[[], None]) -> None:
 
 
 def tell(error: RestartLimitError) -> None:
-    """The story of a supervisor that gave up. Its message is in the log already."""
+    """Print the failures of a supervisor that gave up. Its message is in the log already."""
     say("run()", f"raised {type(error).__name__}; the last failures, the oldest first:")
     for number, cause in enumerate(error.failures, 1):
         print(f"{'':{MARGIN}}{number}. {type(cause).__name__}: {cause}")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="A supervised tree that heals itself, to watch.")
-    parser.add_argument("--fast", action="store_true", help="all waiting is ten times shorter")
+    parser = argparse.ArgumentParser(description="Watch a supervision tree that restarts its children.")
+    parser.add_argument("--fast", action="store_true", help="run ten times as fast")
     options = parser.parse_args()
     logger = logging.getLogger("bandstand")
     logger.addHandler(Log())
@@ -222,8 +226,8 @@ def main() -> None:
             loop.run()
         except RestartLimitError as error:
             tell(error)
-    books = loop.statistics()
-    say("the end", f"{books.alive} actors and {books.timers_pending} timers are left")
+    stats = loop.statistics()
+    say("the end", f"{stats.alive} actors and {stats.timers_pending} timers are left")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""A market, to watch: a feed, a topic of prices, and subscribers that are as fast as they are.
+"""A market: a feed publishes prices on a topic, and its subscribers are fast or slow.
 
     python examples/market.py
 
-The feed publishes and waits for nobody. Everybody else decides what to miss: the archive nothing it has room for, the board all but
-the latest of each symbol, the analyst is slow and keeps what is newest, the auditor would rather know nothing than half of it.
-The traders are a group; the archive has a name, and whoever needs it looks it up, also after it was started again.
+The feed does not wait for subscribers. Each subscription has a policy for what it may miss: the archive has a large
+queue, the board gets the latest price of each symbol, the slow analyst gets the most recent prices, and the auditor
+is cut off if it misses one. The traders are a group. The archive has a name, by which other actors find it, also
+after a restart.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ class Price:
 
 
 class Archive(Actor):
-    """Writes everything down. It has a bug, and a supervisor."""
+    """Stores all prices. It has a bug, and a supervisor."""
 
     written: ClassVar[list[int]] = []  # the disk: it outlives the actor
 
     @tell
     def on_price(self, price: Price) -> None:
         if price.number == 13:
-            raise ValueError("13 is a number that nobody had thought of")
+            raise ValueError("the archive cannot store number 13")
         self.written.append(price.number)
 
     @ask
@@ -54,7 +55,7 @@ class Archive(Actor):
 
 
 class Board(Actor):
-    """Shows the latest of each symbol."""
+    """Shows the latest price of each symbol."""
 
     def __init__(self) -> None:
         self.latest: dict[str, int] = {}
@@ -72,7 +73,7 @@ class Board(Actor):
 
 
 class Analyst(Actor):
-    """Thinks about each price, and is told how many have passed meanwhile."""
+    """Takes long for each price, and gets the number of prices that it has missed."""
 
     def __init__(self) -> None:
         self.thoughts = 0
@@ -91,7 +92,7 @@ class Analyst(Actor):
 
 
 class Auditor(Actor):
-    """Wants all or nothing, and a signature for each."""
+    """Needs every price, and waits for a signature before it handles one."""
 
     def __init__(self, signature: asyncio.Event) -> None:
         self.signature = signature
@@ -117,7 +118,7 @@ class Trader(Actor):
 
 
 class Watch(Actor):
-    """What the loop tells of itself."""
+    """Counts the runtime events of the system."""
 
     def __init__(self) -> None:
         self.kinds: dict[str, int] = {}
@@ -136,7 +137,7 @@ class Watch(Actor):
 
 
 async def feed(prices: Topic[Price]) -> int:
-    """Three prices at a time, as fast as it can, and a breath after each round."""
+    """Publish three prices at a time, and let other actors run after each round."""
     number = 0
     for turn in range(ROUNDS):
         for place, symbol in enumerate(SYMBOLS):
@@ -160,7 +161,7 @@ async def main() -> None:
         runtime_events(system).subscribe(watch.on_event)
 
         prices = Topic(system, Price, name="prices")
-        signature = asyncio.Event()  # whoever signs comes when the market closes
+        signature = asyncio.Event()  # set when the market closes
         board, analyst, auditor = system.spawn(Board), system.spawn(Analyst), system.spawn(Auditor, signature)
         archive = registry.get("archive", Archive)
         kept = prices.subscribe(archive.on_price, policy=Policy.DROP_NEWEST, room=200)
@@ -170,10 +171,10 @@ async def main() -> None:
         )
         audited = prices.subscribe(auditor.on_price, policy=Policy.CUT_OFF, room=20, on_lag=auditor.on_lag)
 
-        told = traders.tell(Trader.bell, "opens")
+        sent = traders.tell(Trader.bell, "opens")
         say(
             "market",
-            f"{told.taken} traders were told, {told.refused} were not; {prices.subscribers} subscribers",
+            f"{sent.taken} traders got the bell, {sent.refused} did not; {prices.subscribers} subscribers",
         )
         published = await feed(prices)
         signature.set()

@@ -1,11 +1,11 @@
-"""A little shop on the bus: orders that have to be paid in time, and the shelf that they are taken from.
+"""A small shop on the bus: orders that must be paid in time, and the shelf that the items are taken from.
 
     bandstand serve examples/orders.py
     bandstand call Orders.Place item=teapot count=2
     bandstand call Orders.Pay order=1
 
-An order takes what it needs from the shelf and waits to be paid. Whoever does not pay in time has it cancelled, and everything goes
-back. The two know nothing of each other but their messages.
+An order takes items from the shelf and waits to be paid. If it is not paid in time, it is cancelled, and the items go
+back to the shelf. The two capabilities know only each other's messages.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from msgspec import Meta, Struct
 from bandstand.bus import Capability, Command, Contract, Event, Message, Query
 from bandstand.errors import RefusedError, RequestFailedError
 
-Item = Annotated[str, Meta(min_length=1, description="What it is called.", examples=["teapot"])]
+Item = Annotated[str, Meta(min_length=1, description="The name of the item.", examples=["teapot"])]
 Count = Annotated[int, Meta(ge=1, le=100, description="How many.", examples=[2])]
 Number = Annotated[int, Meta(ge=1, description="The number of an order.")]
 PAY_WITHIN = 20.0
@@ -30,18 +30,18 @@ class Left(Struct):
 
 
 class Take(Command[Left], type="Shelf.Take"):
-    """Take something off the shelf."""
+    """Take items off the shelf."""
 
     item: Item
     count: Count = 1
 
 
 class Look(Query[Left], type="Shelf.Look"):
-    """Look what is there."""
+    """Show what is on the shelf."""
 
 
 class Cancelled(Event, type="Orders.Cancelled"):
-    """An order was not paid in time: what it had taken is free again."""
+    """An order was not paid in time. Its items are back on the shelf."""
 
     item: Item
     count: Count
@@ -51,7 +51,7 @@ ShelfMessage = Take | Look | Cancelled
 
 
 def open_shelf() -> Callable[[ShelfMessage], Message | None]:
-    """Fill a shelf. It lasts until it breaks down and is opened anew."""
+    """Create a full shelf. If the capability fails, it starts again with a full shelf."""
     items = Counter(teapot=5, cup=24)
 
     def handle(msg: ShelfMessage) -> Message | None:
@@ -70,9 +70,9 @@ def open_shelf() -> Callable[[ShelfMessage], Message | None]:
     return handle
 
 
-# A capability can be written out, as a contract and a function,
+# A capability can be a contract with a function,
 shelf = Contract(
-    id="Shelf", description="Knows what there is to sell.", inbound=ShelfMessage, spawn=open_shelf
+    id="Shelf", description="Knows which items there are.", inbound=ShelfMessage, spawn=open_shelf
 )
 
 
@@ -81,7 +81,7 @@ class Placed(Struct):
 
 
 class Place(Command[Placed], type="Orders.Place"):
-    """Order something. It is kept back until it is paid, for as long as the shop waits."""
+    """Place an order. The items are reserved for 20 seconds, until the order is paid."""
 
     item: Item
     count: Count = 1

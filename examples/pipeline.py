@@ -1,10 +1,10 @@
-"""A pipeline: a thread reads, two channel actors parse and add up, and a scope sees to it that all of it ends together.
+"""A pipeline: a thread reads, two channel actors parse and add up, and a scope ends all of them together.
 
     python examples/pipeline.py            everything goes well
-    python examples/pipeline.py --bad      one line is no number: the scope ends everybody and tells why
-    python examples/pipeline.py --late     nobody closes the channel: a deadline ends it
+    python examples/pipeline.py --bad      one line is not a number: the scope ends all children and raises the error
+    python examples/pipeline.py --late     the channel is not closed: a deadline ends the scope
 
-The way of a line:
+The path of a line:
 
     lines ──▶ [channel of 4] ──▶ parse ──▶ [rendezvous] ──▶ add
 """
@@ -24,14 +24,14 @@ BAD = [*GOOD[:4], "π", *GOOD[5:]]
 
 
 def read(lines: Sequence[str], into: Channel[str], token: CancelToken, *, is_late: bool) -> None:
-    """What a thread does that has no event loop: it waits for room by blocking. Nobody can cancel it, so it has a token."""
+    """Runs on a thread without an event loop, so it waits by blocking. A thread cannot be cancelled, so it gets a token."""
     try:
         for line in lines:
             into.send(line, token=token).blocking()
     except TokenCancelledError:
         return
     if not is_late:
-        # That was all: whoever receives drains what is left, and then ends.
+        # The receiver handles the remaining lines, and then ends.
         into.close()
 
 
@@ -53,7 +53,7 @@ async def add_up(lines: Sequence[str], *, is_late: bool) -> int:
         reading = asyncio.to_thread(read, lines, texts, scope.token, is_late=is_late)
         _ = scope.launch(reading, name="read")
         parser = scope.consume(texts, parse, name="parse")
-        # When there is nothing left to parse there is nothing left to add.
+        # When the parser has ended, there is nothing more to add.
         parser.on_done(lambda _outcome: numbers.close())
         scope.consume(numbers, add, name="add")
     return total

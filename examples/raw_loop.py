@@ -1,9 +1,9 @@
-"""The raw loop, to watch: a band of actors plays for two seconds, one breaks, and the books balance.
+"""The raw loop: a band of actors plays for two seconds, one of them fails, and the counters balance.
 
     python examples/raw_loop.py
 
-Everything here is `bandstand.core`, the floor on which the rest stands: an actor is a function `behavior(ctx, data)`,
-a state and a bounded mailbox; a loop runs its actors one message at a time.
+Everything here is in `bandstand.core`, on which the rest is built. An actor is a function `behavior(ctx, data)`, a
+state and a bounded mailbox. A loop runs its actors, one message at a time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BEATS = 8
 BEAT_MS = 250
 MESSAGES = 200_000
 
-# Tags tell messages apart without looking into them. A user's are 0 and up; the system's own are below 0.
+# Tags distinguish kinds of messages. Those of programs are 0 and up, those of the system below 0.
 PLAY, PLAYED = 1, 2
 
 START = perf_counter()
@@ -41,12 +41,12 @@ def say(who: str, words: str) -> None:
     print(f"{perf_counter() - START:5.2f} s  {who:<10} {words}", flush=True)
 
 
-# --- a band: timers, answers, an end that is heard of -----------------------------------------------------------------
+# --- a band: timers, answers, and exits ------------------------------------------------------------------------------
 
 
 @dataclass
 class Score:
-    """What the conductor remembers between messages: its `ctx.state`."""
+    """The state of the conductor: its `ctx.state`."""
 
     beat: int = 0
     players: dict[ActorId, str] = field(default_factory=dict[ActorId, str])
@@ -54,10 +54,10 @@ class Score:
 
 
 def conductor(ctx: Context[Score], data: object) -> Verdict:
-    """Gives a beat to every player by timer, and hears who has played."""
+    """Sends a beat to every player by timer, and notes who has played."""
     score = ctx.state
     if isinstance(data, ChildExit):
-        # On the SYSTEM lane, because the conductor is its players' supervisor: one of them has ended.
+        # The conductor is the supervisor of its players, so it gets their exits on the SYSTEM lane.
         name = score.players.pop(data.child)
         say("conductor", f"the {name} has ended ({data.reason.name}: {data.cause}); I call in another")
         engage(ctx.loop, ctx.self_id, score, name)
@@ -72,13 +72,13 @@ def conductor(ctx: Context[Score], data: object) -> Verdict:
             return STOP
         for member in score.players:
             ctx.loop.send(member, score.beat, tag=PLAY, sender=ctx.self_id)
-        # A timer is a message that comes later. It belongs to its target and goes with it.
+        # A timer is a message that comes later. It belongs to its target and ends with it.
         ctx.loop.send_after(ctx.self_id, BEAT_MS / 1000, None)
     return OK
 
 
 def player(ctx: Context[str], beat: int) -> None:
-    """Plays when told to, and answers whoever told it. The first horn breaks on beat 4."""
+    """Plays on each beat, and answers the sender. The first horn fails on beat 4."""
     if ctx.state == "horn" and beat == 4:
         raise RuntimeError("a valve is stuck")
     ctx.loop.send(ctx.sender, ctx.state, tag=PLAYED)
@@ -91,12 +91,12 @@ def engage(loop: Loop, leader: ActorId, score: Score, name: str) -> ActorId:
 
 
 def critic(_ctx: Context[None], data: Down) -> None:
-    """Has nothing to do with the horn but a monitor on it."""
+    """Monitors the horn."""
     say("critic", f"I heard it too: {data.actor} went down, {data.reason.name}")
 
 
 class Usher(Observer):
-    """Hears of every end and every refusal, whoever they concern. Hooks that are not overridden cost nothing."""
+    """Prints all exits and all full mailboxes. Hooks that are not overridden cost nothing."""
 
     def on_actor_stop(self, id: ActorId, reason: ExitReason) -> None:  # noqa: A002  # the hook's own name
         say("observer", f"on_actor_stop({id}, {reason.name})")
@@ -113,11 +113,11 @@ def play(loop: Loop) -> None:
     horn = engage(loop, leader, score, "horn")
     loop.monitor(loop.spawn(critic, name="critic"), horn)
     loop.send(leader, None)
-    # Returns when nothing is ready and no timer is pending. The actors live on.
+    # Returns when nothing is ready and no timer is pending. The actors stay alive.
     loop.run(until_idle=True)
 
 
-# --- lanes: what is urgent overtakes ----------------------------------------------------------------------------------
+# --- lanes: urgent messages overtake ----------------------------------------------------------------------------------
 
 
 def overtake(loop: Loop) -> None:
@@ -135,11 +135,11 @@ def overtake(loop: Loop) -> None:
     say("lanes", "sent one, two, three, four; handled " + ", ".join(order))
 
 
-# --- full is an error, and the sender survives it ---------------------------------------------------------------------
+# --- a full mailbox is an error in the sender --------------------------------------------------------------------------
 
 
 def ignore(_ctx: Context[None], _data: object) -> None:
-    """Handles what comes, once it has its turn."""
+    """Handles messages without doing anything."""
 
 
 def overfill(loop: Loop) -> None:
@@ -157,7 +157,7 @@ def overfill(loop: Loop) -> None:
     loop.run(until_idle=True)
 
 
-# --- how fast, and what became of every message -----------------------------------------------------------------------
+# --- speed, and the counters -------------------------------------------------------------------------------------------
 
 
 def race(loop: Loop) -> None:

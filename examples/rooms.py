@@ -1,10 +1,11 @@
-"""Chat rooms as typed actors, to watch: lanes, asks, a slow guest, a bug that costs one restart and nobody notices.
+"""Chat rooms as typed actors: lanes, asks, a slow guest, and a bug that costs one restart, which the guests do not
+notice.
 
     python examples/rooms.py
 
-A room is a class whose methods are its messages, and it has a bug. So what must not be lost, who is in which room, is kept by
-an actor that is too simple to break; a room that is started again asks it. Everybody else holds a handle of the room's *place*,
-which is good before, during and after.
+A room is a class whose methods are its messages, and it has a bug. So an actor that is too simple to fail keeps the
+list of guests, and a room that is restarted asks it. All other actors hold a handle of the supervised child, which
+stays valid over restarts.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def say(who: str, words: str) -> None:
 
 
 class Guest(Actor):
-    """Somebody who listens. Others hold its handle and call `hear`; that is all they can do to it."""
+    """Listens to a room. Other actors have its handle and call `hear`."""
 
     def __init__(self, name: str, *, is_silent: bool = False) -> None:
         self.name = name
@@ -52,7 +53,7 @@ class Guest(Actor):
 
 
 class Register(Actor):
-    """Knows who is in which room. Nothing in it can fail, so it is what the others are restored from."""
+    """Knows who is in which room. It is simple and does not fail, so rooms restore their state from it."""
 
     def __init__(self) -> None:
         self.rooms: dict[str, dict[str, Guest]] = {}
@@ -67,7 +68,7 @@ class Register(Actor):
 
 
 class Room(Actor):
-    """Tells everybody what somebody says."""
+    """Sends each line to all guests."""
 
     def __init__(self, name: str, register: Register) -> None:
         self.name = name
@@ -76,7 +77,7 @@ class Room(Actor):
         self.muted: set[str] = set()
 
     async def on_start(self) -> None:
-        """Messages wait until this has ended, also those that the last incarnation has not read."""
+        """Messages wait until this has returned, also those that the last incarnation has not handled."""
         self.guests = await self.register.guests(self.name)
         if self.guests:
             say(self.name, f"is back, with {', '.join(self.guests)}")
@@ -94,16 +95,16 @@ class Room(Actor):
     def talk(self, name: str, words: str) -> None:
         if name in self.muted:
             return
-        line = f"{name}: {words % SMILEYS}"  # the bug: what people type is no format
+        line = f"{name}: {words % SMILEYS}"  # the bug: the text is not a format string
         for guest in self.guests.values():
-            # A guest that has left, or does not keep up, must not be the room's problem.
+            # A guest that has left, or is too slow, must not make the room fail or wait.
             guest.hear.try_send(line)
         self.alarm.cancel()
         self.alarm = self.after(QUIET_MS / 1000, self.notice_silence)
 
     @tell(lane=Lane.CONTROL)
     def mute(self, name: str) -> None:
-        """By the CONTROL lane: before everything that people have said and nobody has heard yet."""
+        """On the CONTROL lane: handled before all lines that wait."""
         self.muted.add(name)
         say(self.name, f"mutes   {name}")
 
@@ -119,7 +120,7 @@ class Room(Actor):
 
 
 class Log(logging.Handler):
-    """What the supervisor says, without the traceback that its record carries."""
+    """Prints the log lines of the supervisor without their tracebacks."""
 
     def emit(self, record: logging.LogRecord) -> None:
         say("log", record.getMessage())
@@ -131,7 +132,7 @@ async def evening(system: ActorSystem) -> None:
     lobby = root.start_child(child("lobby", keep_mailbox=True).of(Room, "lobby", register))
 
     ada = system.options(name="ada").spawn(Guest, "ada")
-    # Room for two lines at a time; what comes faster is not for him.
+    # A mailbox for two lines: a faster sender loses lines for this guest.
     slow = system.options(name="slow", mailbox=2).spawn(Guest, "slow", is_silent=True)
     lobby.join("ada", ada)
     lobby.join("slow", slow)
@@ -141,7 +142,7 @@ async def evening(system: ActorSystem) -> None:
     for n in range(5):
         lobby.talk("troll", f"spam {n}")
     lobby.mute("troll")
-    say("main", f"asks    who is there? {', '.join(await lobby.who())}; nobody has heard the troll")
+    say("main", f"asks    who is there? {', '.join(await lobby.who())}; no guest has heard the troll")
 
     lobby.talk("ada", "I am 100% certain that nothing can happen")
     lobby.talk("ada", "or can it? %(tea)s")

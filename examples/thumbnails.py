@@ -1,10 +1,10 @@
-"""Thumbnails: a pool of workers over a backlog, and one writer that stores what they make, many at a time.
+"""Thumbnails: a pool of workers makes them, and one writer stores many at a time.
 
-    python examples/thumbnails.py            # make forty, grow in the middle, print what became of each
-    python examples/thumbnails.py --small    # never more than one worker
+    python examples/thumbnails.py            # make forty, resize the pool in the middle, print what happened
+    python examples/thumbnails.py --small    # use one worker
 
-One of the pictures is broken, and whoever touches it dies. Its worker is started again, two others try, and then it is a dead letter: the
-other pictures never notice. The writer gets what has arrived as a list, so that it writes once where it would have written ten times.
+One of the pictures is broken, and each worker that handles it fails. After three tries it becomes a dead letter; the
+other pictures are not affected. The writer gets the waiting thumbnails as a list, so it needs fewer writes.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Shrinker(Actor):
 
 
 async def main(sizes: Sequence[int]) -> PoolStatus:
-    """Make all thumbnails with so many workers at first, and so many later."""
+    """Make all thumbnails with `sizes[0]` workers, and from the middle on with `sizes[-1]`."""
     async with ActorSystem() as system:
 
         def hear(event: RuntimeEvent) -> None:
@@ -86,7 +86,7 @@ async def main(sizes: Sequence[int]) -> PoolStatus:
             try:
                 pool.handle.shrink(picture)
             except MailboxFullError:
-                # The pool has all it may: whoever can wait, does.
+                # The pool is full, so wait for room.
                 full += 1
                 await pool.handle.shrink.when_room(picture)
             if picture == PICTURES // 2:
@@ -105,7 +105,7 @@ async def main(sizes: Sequence[int]) -> PoolStatus:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Make thumbnails with a pool of workers.")
-    parser.add_argument("--small", action="store_true", help="never more than one worker")
-    # The log tells of each restart and of the dead letter; here what is printed says enough.
+    parser.add_argument("--small", action="store_true", help="use one worker")
+    # The log has each restart and the dead letter, too; the example prints what matters.
     logging.getLogger("bandstand").setLevel(logging.CRITICAL)
     asyncio.run(main([1, 1] if parser.parse_args().small else [3, 6]))

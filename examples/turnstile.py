@@ -1,9 +1,10 @@
-"""A turnstile, to watch: an actor with states, a timeout, messages that wait for another state, and a visit to be returned from.
+"""A turnstile: an actor with states, a timeout, messages that wait for another state, and a state that returns to the
+one before.
 
     python examples/turnstile.py
 
-Who inserts a coin may pass within 200 ms. While the turnstile warms up, coins wait. A service key takes it out of service, from whatever
-state, and back to that very state.
+After a coin, a visitor may pass within 200 ms. While the turnstile warms up, coins wait. A service key takes it out
+of service from any state, and returns it to that state.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ class Turnstile(Machine):
 
     @ask
     def walk_through(self, who: str) -> int:
-        """How many have passed; in a state where nobody may, `NotInThisStateError`."""
-        raise NotImplementedError  # an empty body that returns something: what a state says nothing of is unhandled
+        """Return how many visitors have passed. In a state without a handler, it raises `NotInThisStateError`."""
+        raise NotImplementedError  # no default: a state without a handler does not answer
 
     @tell
     def turn_key(self) -> None:
-        """In every state that says nothing else: out of service."""
+        """Take the turnstile out of service, in every state without another handler."""
         self.become(Turnstile.in_service, push=True)
 
     @ask
@@ -69,7 +70,7 @@ class Turnstile(Machine):
 
     @unlocked.timeout
     def lock_again(self) -> None:
-        print("  nobody came: locked again")
+        print("  too late: locked again")
         self.become(Turnstile.locked)
 
     @unlocked.enter
@@ -86,11 +87,11 @@ class Turnstile(Machine):
 
 
 def print_event(event: RuntimeEvent) -> None:
-    print(f"  told: {type(event).__name__}: {getattr(event, 'what', '')}")
+    print(f"  event: {type(event).__name__}: {getattr(event, 'what', '')}")
 
 
 async def main(clock: Clock | None = None) -> None:
-    """Try it; with another clock nobody has to be quick."""
+    """Run the example, in a test in virtual time."""
     async with ActorSystem(clock=clock) as system:
         system.events.listen(print_event)
         turnstile = system.spawn(Turnstile)
@@ -115,12 +116,12 @@ async def main(clock: Clock | None = None) -> None:
         turnstile.turn_key()
         print(f"  {await turnstile.look()}")
 
-        print("nobody comes")
+        print("the time to pass runs out")
         await asyncio.sleep(0.3)
         print(f"  {await turnstile.look()}")
 
 
 if __name__ == "__main__":
-    # The log tells of what was not handled, too; here what is printed says enough.
+    # The log has unhandled messages, too; the example prints them itself.
     logging.getLogger("bandstand").setLevel(logging.CRITICAL)
     asyncio.run(main())

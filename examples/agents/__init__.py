@@ -1,5 +1,6 @@
-"""An office that a language model could run: it finds out what there is, calls it, and hears what happens. `python -m examples.agents`.
+"""An office that a language model could run: the model discovers the tools of a node, calls them, and gets events.
+`python -m examples.agents`.
 
-`office` is what can be done, `tools` what a model is told of it, `agent` the loop of a model and a bus; `model` is the seam where a model
-goes, and a scripted one, so that all of this runs without a network.
+`office` has the capabilities, `tools` makes tools of them for a model, and `agent` is the loop that connects a model
+to the bus. `model` is the interface of a model, with a scripted one, so that the example runs without a network.
 """

@@ -1,4 +1,4 @@
-"""Have a scripted model run the office.
+"""Let a scripted model run the office.
 
 python -m examples.agents "find an hour for Grace"
 """
@@ -19,14 +19,14 @@ from examples.agents.office import capabilities
 async def work(task: str) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder, "office.sock")
-        # The same as `bandstand serve examples/agents/office.py` in another process: the agent knows the address and nothing else.
+        # The same as `bandstand serve examples/agents/office.py` in another process: the agent only knows the address.
         async with Node(capabilities, adapters=[UnixAdapter(path)]), connect(f"unix:{path}") as bus:
             await Agent(bus, Scripted(), "Diary.*", show=print).work(task)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="python -m examples.agents", description="Have a scripted model run an office."
+        prog="python -m examples.agents", description="Let a scripted model run an office."
     )
     parser.add_argument("task", nargs="?", default="find an hour for Grace", help="ends with a name")
     task = parser.parse_args().task

@@ -1,4 +1,6 @@
-"""The loop of a model and a bus: decide, call, note what came of it. Bounded, and whatever fails is something to tell the model."""
+"""The loop of a model and a bus: decide, call, record the result. The number of steps is limited, and the model gets
+every error.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,12 @@ from examples.agents.model import NOTHING, Answered, Call, Done, Entry, Failed, 
 from examples.agents.tools import Tool, call, discover
 
 STEPS = 20
-# How long a model that wants to hear of something waits for it.
+# How long the agent waits for an event, in seconds.
 PATIENCE_S = 5.0
 
 
 class TooLongError(Exception):
-    """The model went on and on."""
+    """The model has not finished within the allowed number of steps."""
 
 
 class Agent:
@@ -24,9 +26,9 @@ class Agent:
 
     Args:
         bus: where the tools are.
-        model: who decides.
-        events: the events that the model is to hear of, as patterns: "Diary.*".
-        show: is told each step, for people.
+        model: decides what to do.
+        events: patterns of the events that the model gets, such as "Diary.*".
+        show: is called with a line of text for each step.
     """
 
     def __init__(self, bus: Connection, model: Model, *events: str, show: Callable[[str], None]) -> None:
@@ -38,10 +40,10 @@ class Agent:
         self._has_happened = asyncio.Event()
 
     async def work(self, task: str) -> str:
-        """Do something; what the model says in the end.
+        """Do a task, and return the final text of the model.
 
         Raises:
-            TooLongError: it was not done after so many steps.
+            TooLongError: the task was not done after `STEPS` steps.
         """
         tools = await discover(self._bus)
         for tool in tools.values():
@@ -72,7 +74,7 @@ class Agent:
         raise TooLongError(f"{task!r} was not done after {STEPS} steps")
 
     async def _wait(self) -> None:
-        """For something that the model did not know when it began to decide."""
+        """Wait for an event that came after the model began to decide."""
         try:
             async with asyncio.timeout(PATIENCE_S):
                 await self._has_happened.wait()

@@ -1,8 +1,8 @@
-"""The seam where a language model goes, and one that follows a script.
+"""The interface of a language model, and a model that follows a script.
 
-A real one is a class with one method: it gets what it was asked to do, the tools and everything that has happened, sends that to whoever
-runs the model, and makes a `Call`, a `Wait` or a `Done` of what comes back. The script does the same with a few rules; it makes a mistake that models
-make, and reads the error.
+A real one is a class with one method. It gets the task, the tools and everything that has happened, sends that to a
+language model, and turns the answer into a `Call`, a `Wait` or a `Done`. The script does the same with a few rules.
+It makes a typical mistake, and reads the error.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from examples.agents.tools import Tool
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """It wants a tool called."""
+    """The model wants to call a tool."""
 
     tool: str
     arguments: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -25,19 +25,19 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """It wants to hear of something first."""
+    """The model wants to wait for an event."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """It has nothing more to do."""
+    """The model has finished."""
 
     words: str
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What a call has brought."""
+    """The result of a call."""
 
     call: Call
     data: Any
@@ -45,7 +45,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Why a call was not done, in words that say what to do about it."""
+    """A call failed: the text says why, and what to do about it."""
 
     call: Call
     words: str
@@ -53,30 +53,30 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """Something has happened on the bus meanwhile."""
+    """An event of the bus."""
 
     event: str
     data: Any
 
 
 NOTHING = "nothing has happened"
-"""The event that is told when one was waited for in vain."""
+"""The event that the model gets when a wait has timed out."""
 
 Entry = Answered | Failed | Happened
 
 
 class Model(Protocol):
-    """Whoever decides what to do next."""
+    """Decides what to do next."""
 
     async def decide(
         self, task: str, tools: Mapping[str, Tool], story: Sequence[Entry], /
     ) -> Call | Wait | Done:
-        """The next step, by everything that has happened so far."""
+        """Return the next step."""
         ...
 
 
 class Scripted:
-    """Finds a note about a visitor, and books the first hour that is free. Its first try at that leaves out a field."""
+    """Finds a note about a visitor, and books the first free hour. The first try leaves out a field."""
 
     async def decide(
         self, task: str, tools: Mapping[str, Tool], story: Sequence[Entry], /
@@ -98,7 +98,7 @@ class Scripted:
         heard = [entry.event for entry in story if isinstance(entry, Happened)]
         changes = heard.count("Diary.Changed")
         words = f"{visitor} has {hours[0]}:00 on {day[0]}; {changes} change of the diary was heard"
-        # Events come by themselves, and perhaps after the answer of the call that they follow from.
+        # An event may come after the answer of the call that caused it.
         return Done(words) if heard else Wait()
 
     def _booking(
@@ -108,5 +108,5 @@ class Scripted:
         failures = [entry.words for entry in story if isinstance(entry, Failed)]
         if not failures:
             del arguments["title"]
-        # What the error names is what it sends the second time; and nothing that the schema does not know.
+        # The second time it sends the missing field, and only fields of the schema.
         return {name: value for name, value in arguments.items() if name in tool.parameters["properties"]}

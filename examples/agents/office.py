@@ -1,4 +1,4 @@
-"""The office: a diary and a stack of notes. They were written for nobody in particular, and nothing in them knows of models."""
+"""The office: a diary and notes. They are ordinary capabilities, which do not know about models."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Book(Command[Booked], type="Diary.Book"):
 
 
 class Changed(Event, type="Diary.Changed"):
-    """Somebody has booked an hour."""
+    """An hour was booked."""
 
     day: Day
     hour: Hour
@@ -51,7 +51,7 @@ class Changed(Event, type="Diary.Changed"):
 
 
 class Diary(Capability):
-    """Knows when there is time."""
+    """Keeps appointments."""
 
     outbound = Changed
 

@@ -1,6 +1,6 @@
-"""What a model is told: one tool for each command and query, with its JSON Schema, as the node itself describes them.
+"""The tools for a model: one for each command and query, with its JSON Schema, as the node describes them.
 
-Nothing about the office is written here. A capability that is added to the node is a tool the next time somebody looks.
+This module does not know the office. A capability that is added to the node becomes a tool at the next discovery.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ from typing import Any
 
 from bandstand.bus import Connection
 
-# What a model that helps in an office has no business with.
+# Capabilities of the runtime, which the model does not need.
 RUNTIME = frozenset({"Syscall", "Timer", "Memory", "Dead"})
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """Something that can be called."""
+    """A tool that a model can call."""
 
     name: str
     description: str
     parameters: dict[str, Any]
-    """The JSON Schema of its arguments. Any: a schema is whatever JSON Schema allows."""
+    """The JSON Schema of its arguments."""
     is_read_only: bool
-    """Whether it changes nothing: then it may be called to have a look, and called again."""
+    """True if a call changes nothing, so that it may be repeated."""
 
 
 async def discover(bus: Connection) -> dict[str, Tool]:
-    """All tools of a node, by their names."""
+    """Return all tools of a node, by their names."""
     described = await bus.query("Syscall.Describe")
     return {
         message["type"]: Tool(
@@ -41,6 +41,6 @@ async def discover(bus: Connection) -> dict[str, Tool]:
 
 
 async def call(bus: Connection, tool: Tool, arguments: dict[str, Any]) -> Any:
-    """Call one; the answer, as plain data."""
+    """Call a tool, and return the answer as plain data."""
     send = bus.query if tool.is_read_only else bus.call
     return await send(tool.name, arguments)

@@ -1,4 +1,5 @@
-"""A chat server: one supervised actor a connection, rooms as actors, slow clients that hurt nobody. `python -m examples.chat` runs it.
+"""A chat server: one supervised actor for each connection, rooms as actors, and backpressure. `python -m
+examples.chat` runs it.
 
-`lines` is what people say and how it is read, `room` a room, `session` a connection, `server` what listens and starts them.
+`lines` parses what clients type, `room` is a room, `session` a connection, and `server` listens and starts them.
 """

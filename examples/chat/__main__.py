@@ -1,4 +1,4 @@
-"""Run the server, and connect with whatever speaks lines.
+"""Run the server, and connect with a program such as `nc`.
 
 python -m examples.chat --port 7000
 nc 127.0.0.1 7000
@@ -28,7 +28,7 @@ async def serve(host: str, port: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m examples.chat", description="A chat server.")
     parser.add_argument("--host", default="127.0.0.1", help="where to listen (default: 127.0.0.1)")
-    parser.add_argument("--port", type=int, default=7000, help="0 for any that is free (default: 7000)")
+    parser.add_argument("--port", type=int, default=7000, help="0 for any free port (default: 7000)")
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     asyncio.run(serve(options.host, options.port))

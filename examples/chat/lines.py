@@ -1,17 +1,17 @@
-"""What people say, and what they type: pure, so that it can be tested without anybody connecting."""
+"""The lines of the chat, and the parser of what clients type. Pure functions and data, so tests need no connection."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 LONGEST = 1000
-"""How many bytes a line may have. Whoever sends more is told, and the line is skipped."""
+"""The maximum number of bytes of a line. A longer one is skipped, and its sender gets a message."""
 LONGEST_NAME = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Something that was said in a room."""
+    """A line that was said in a room."""
 
     room: str
     name: str
@@ -48,7 +48,7 @@ class Quit:
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """Something else, and what to do about it."""
+    """An invalid command, with advice."""
 
     advice: str
 
@@ -59,7 +59,7 @@ HELP = "type what you want to say, or /join ROOM, /nick NAME, /who, /quit"
 
 
 def parse(text: str) -> Wish:
-    """What somebody wants who has typed this."""
+    """Parse a line that a client has typed."""
     if not text.startswith("/"):
         return Say(text)
     verb, _, rest = text[1:].partition(" ")

@@ -1,7 +1,7 @@
-"""A room: who is in it, and what was said last. What is said goes out by its topic.
+"""A room: its guests, and its last lines. It publishes lines on a topic.
 
-The topic belongs to the house and not to the room: a room that fails is started again, and whoever listens hears the next line as if
-nothing had happened.
+The topic belongs to the server and not to the room. So a room that fails can be restarted, and its guests get the
+next line as before.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from examples.chat.lines import Line
 if TYPE_CHECKING:
     from examples.chat.session import Session
 
-# How many lines somebody may be behind before he misses some; and how many he is shown who comes in.
+# How many lines wait for a slow guest before the oldest are dropped, and how many a new guest gets.
 ROOM = 50
 HISTORY = 5
 
 
 class Guests:
-    """Who is in a room, and their subscriptions. It outlives the room's incarnations, as the topic does."""
+    """The guests of a room, and their subscriptions. It outlives the incarnations of the room, as the topic does."""
 
     def __init__(self, topic: Topic[Line]) -> None:
         self.topic = topic
@@ -50,7 +50,7 @@ class Guests:
         return len(self._subscriptions)
 
     def _forget_those_who_have_gone(self) -> None:
-        """A subscription ends with its actor. Looking at all of them costs no more than a line that is said."""
+        """Remove guests whose actor has ended, because their subscription ends with it. This costs as much as one line."""
         gone = [
             session
             for session, (_, subscription) in self._subscriptions.items()
@@ -66,7 +66,7 @@ class Room(Actor):
 
     @ask
     def join(self, session: Session, name: str) -> tuple[Line, ...]:
-        """Come in; what was said last."""
+        """Enter the room, and return its last lines."""
         self._guests.add(session, name)
         return tuple(self._guests.history)
 
@@ -77,7 +77,7 @@ class Room(Actor):
     @tell
     def say(self, line: Line) -> None:
         if line.words == "(the word that breaks it)":
-            raise ValueError("nobody has thought of this word")
+            raise ValueError("the room cannot handle this word")
         self._guests.history.append(line)
         self._guests.topic.publish(line)
 

@@ -1,8 +1,8 @@
-"""The server: what listens, and what starts rooms and sessions.
+"""The server: listens, and starts rooms and sessions.
 
 chat
-  rooms      started when somebody first wants one; started again when one fails
-  sessions   one for each connection; one that fails is not started again, because its connection is gone
+  rooms      a room starts when a client first joins it, and restarts when it fails
+  sessions   one for each connection; a failed one is not restarted, because its connection is gone
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from examples.chat.session import Session
 
 MOST_SESSIONS = 10_000
 MOST_ROOMS = 1_000
-# Bytes that wait for a client before the session does.
+# How many unsent bytes a client may have before its session waits.
 WRITE_BYTES = 16 * 1024
 
 
 class House:
-    """The rooms and the sessions of one server, and what must not be lost when a room is: who is in it."""
+    """The rooms and the sessions of one server. It also keeps the guests of each room, which must survive its restarts."""
 
     def __init__(self, system: ActorSystem) -> None:
         self._loop = system
@@ -55,14 +55,14 @@ class House:
         )
 
     def room(self, name: str) -> Room:
-        """A handle of a room, which is opened if it is not there. It stays good when the room is started again.
+        """Return the handle of a room, and open the room if there is none. The handle stays valid over restarts.
 
         Raises:
-            BandstandError: there are too many rooms, or just now none can be opened.
+            BandstandError: there are too many rooms, or the supervisor is restarting.
         """
         rooms = self._root.supervisor("rooms", Supervisor)
         if rooms is None:
-            raise ChildStateError("the rooms are just being started again")
+            raise ChildStateError("the rooms are being restarted")
         if name not in self._guests:
             if len(self._guests) >= MOST_ROOMS:
                 raise MaxChildrenError(f"there are {MOST_ROOMS} rooms already")
@@ -72,12 +72,12 @@ class House:
         return self._root.handle(Room, "rooms", name)
 
     async def welcome(self, reader: StreamReader, writer: StreamWriter) -> None:
-        """Somebody has connected."""
+        """Start a session for a new connection."""
         writer.transport.set_write_buffer_limits(high=WRITE_BYTES)
         try:
             sessions = self._root.supervisor("sessions", DynamicSupervisor[Session])
             if sessions is None:
-                raise ChildStateError("the server is just being started again")
+                raise ChildStateError("the server is being restarted")
             sessions.start_child(reader, writer, f"guest{next(self._numbers)}")
         except BandstandError as error:
             writer.write(f"* not now: {error}\n".encode())
@@ -88,7 +88,7 @@ class House:
 async def open_house(
     system: ActorSystem, host: str = "127.0.0.1", port: int = 0
 ) -> AsyncGenerator[tuple[House, int]]:
-    """A server that listens; the port it has."""
+    """Run a server, and yield its rooms and its port."""
     house = House(system)
     server = await asyncio.start_server(house.welcome, host, port, limit=LONGEST, backlog=1024)
     try:

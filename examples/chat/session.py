@@ -1,9 +1,9 @@
 """A session: the actor of one connection.
 
-It reads in the background and sends itself what was typed, as soon as there is room for it: somebody who types faster than the room takes it
-is simply not read from, until TCP tells his machine to wait. What is said in the room comes by the room's topic, which keeps some lines for
-him while he is slow; what does not fit he misses, and is told how much. So one who does not read costs so many lines and nothing else, and
-one who does not read at all is hung up on.
+The session reads in the background and sends itself each line as soon as there is room for it. So it does not read
+from a client that types faster than the room handles its lines, and TCP makes the client wait. Lines of the room come
+from the room's topic, which keeps some for a slow client. The client misses the rest, and gets their number. A client
+that reads nothing at all is disconnected.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from examples.chat.room import Room
     from examples.chat.server import House
 
-# How long somebody may take nothing of what he is sent.
+# After how many seconds a client that reads nothing is disconnected.
 PATIENCE_S = 30.0
 
 
@@ -43,19 +43,19 @@ class Session(Actor):
             self._writer.write(f"* not now: {error}\n".encode())
             self.stop()
             return
-        except BaseException:  # whatever it was: there is no `on_stop` for who has not started
+        except BaseException:  # `on_stop` is not called if `on_start` fails
             self._writer.close()
             raise
         self.background(self._read(), self._hang_up)
 
     def on_stop(self, _reason: ExitReason, _cause: BaseException | None) -> None:
-        """However it ends, the connection does, too. Its subscription ends by itself."""
+        """Close the connection. The subscription ends with the actor."""
         self._writer.close()
 
     # -- what comes from the client ------------------------------------------------------------------------------------------
 
     async def _read(self) -> None:
-        """Runs beside the messages. When it ends the client has gone."""
+        """Read lines in the background, until the client has disconnected."""
         is_skipping = False
         while True:
             try:
@@ -69,7 +69,7 @@ class Session(Actor):
             except (asyncio.IncompleteReadError, ConnectionError):
                 return
             if is_skipping:
-                # That was its end.
+                # This is the end of the long line.
                 is_skipping = False
                 continue
             await self.me.typed.when_room(text.decode("utf-8", "replace").strip())
@@ -82,10 +82,10 @@ class Session(Actor):
         try:
             await self._fulfil(text)
         except BandstandError:
-            # The room is just being started again; who was in it still is. If all rooms were given up, somebody has to open it.
+            # The room is being restarted, and keeps its guests. If its supervisor gave up, open the room again.
             with suppress(BandstandError):
                 self._house.room(self._room_name)
-            await self._write("* one moment, please, and then once more")
+            await self._write("* please try again")
 
     async def _fulfil(self, text: str) -> None:
         match parse(text):
@@ -120,7 +120,7 @@ class Session(Actor):
 
     @tell
     async def hear(self, line: Line) -> None:
-        """Something was said. While this waits for the client, what follows waits in the room that the topic keeps for us."""
+        """Write a line of the room. While this waits for the client, further lines wait in the queue of the subscription."""
         await self._write(str(line))
 
     @tell

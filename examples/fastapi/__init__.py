@@ -1,5 +1,5 @@
-"""A ticket office behind a web app: actors that live as long as the app does.
+"""A ticket office behind a web application: actors that live as long as the application.
 
-`uvicorn examples.fastapi.app:app --timeout-graceful-shutdown 5` serves it. `office` is the actors, which know nothing of the web; `app` is the
-web, which knows nothing of seats.
+`uvicorn examples.fastapi.app:app --timeout-graceful-shutdown 5` serves it. `office` has the actors, which do not know
+about the web, and `app` is the web application.
 """

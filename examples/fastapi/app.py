@@ -1,14 +1,15 @@
-"""The web app. Its lifespan is the actors' life: they start before the first request, and end after the last.
+"""The web application. Its lifespan starts the actors before the first request, and stops them after the last.
 
     uvicorn examples.fastapi.app:app --timeout-graceful-shutdown 5
     curl -X POST localhost:8000/tickets
     curl -X POST localhost:8000/tickets/1/pay
     curl -N localhost:8000/changes
 
-An endpoint awaits an ask, as it would any coroutine, on the app's own event loop. What can go wrong with an actor has an answer of HTTP's,
-said once for all endpoints.
+An endpoint awaits an ask like any coroutine, on the event loop of the server. Exception handlers turn the errors of
+actors into HTTP responses for all endpoints.
 
-A server waits for open responses before the lifespan ends, and whoever listens to changes has one open for as long as he likes: hence the limit.
+A server waits for open responses before the lifespan ends, and clients that listen to changes keep theirs open. So
+set a limit, as above.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ HOLD_MS = float(os.environ.get("HOLD_MS", office.HOLD_MS))
 
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
-    """Actors ride the server's event loop. At the end what was accepted is handled, and then they end."""
+    """Run the actors on the event loop of the server. At the end they handle all accepted messages, and stop."""
     async with ActorSystem() as system:
         app.state.office, app.state.changes = open_office(system, SEATS, HOLD_MS)
         yield
@@ -72,7 +73,7 @@ async def stumble(request: Request) -> None:
 
 @app.get("/changes")
 async def changes(request: Request) -> StreamingResponse:
-    """What happens, as server-sent events. Who reads slowly misses the oldest, and holds up nobody."""
+    """Stream the changes as server-sent events. A slow client misses the oldest, and delays no other client."""
     topic = cast("Topic[Change]", request.app.state.changes)
     return StreamingResponse(_lines(topic), media_type="text/event-stream")
 
@@ -84,7 +85,7 @@ async def _lines(topic: Topic[Change]) -> AsyncIterator[str]:
             yield f"data: {json.dumps(asdict(change))}\n\n"
 
 
-# --- what goes wrong, as HTTP says it ---------------------------------------------------------------------------------
+# --- errors -----------------------------------------------------------------------------------------------------------
 
 
 @app.exception_handler(SoldOutError)
@@ -104,5 +105,5 @@ async def too_late(_request: Request, error: Exception) -> JSONResponse:
 
 @app.exception_handler(BandstandError)
 async def not_now(_request: Request, error: Exception) -> JSONResponse:
-    """A full mailbox, an office that is just being started again: try again in a moment."""
+    """The mailbox is full, or the office is being restarted."""
     return JSONResponse({"detail": str(error)}, status_code=503, headers={"Retry-After": "1"})

@@ -1,6 +1,7 @@
-"""The ticket office: who has which seat. One actor decides, one message at a time, so no seat is ever sold twice.
+"""The ticket office. One actor handles one message at a time, so no seat is ever sold twice.
 
-What must survive a bug is kept apart (`Ledger`): an office that fails is started again with it, and everybody's handle stays good.
+The state that must survive a crash is in a `Ledger` outside of the actor: an office that fails is restarted with it,
+and handles stay valid.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from bandstand.topic import Topic
 
 HOLD_MS = 10_000
-"""How long a seat is kept for somebody who has not paid."""
+"""How long a seat that is not paid is held, in milliseconds."""
 
 
 class SoldOutError(Exception):
-    """There is no seat left, just now."""
+    """There is no free seat at the moment."""
 
 
 class NoSuchTicketError(Exception):
-    """Nobody holds that ticket: it was never held, or not paid in time."""
+    """There is no such ticket: it never existed, or was not paid in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What the office tells whoever listens."""
+    """A change of a ticket, for subscribers."""
 
     what: str
     ticket: Ticket
@@ -42,7 +43,7 @@ class Change:
 
 @dataclass
 class Ledger:
-    """What the office knows. It outlives the office's incarnations."""
+    """The seats and tickets. It outlives the incarnations of the office."""
 
     free: list[int]
     tickets: dict[int, Ticket] = field(default_factory=dict[int, Ticket])
@@ -56,14 +57,14 @@ class Office(Actor, ask_timeout=2.0):
         self._hold_ms = hold_ms
 
     def on_start(self) -> None:
-        """Timers go with an actor: those that the last incarnation had are set anew."""
+        """Set the timers again, because those of the last incarnation have ended with it."""
         for ticket in self._ledger.tickets.values():
             if not ticket.is_paid:
                 self.after(self._hold_ms / 1000, self.give_up, ticket.number)
 
     @ask(raises=SoldOutError)
     def hold(self) -> Ticket:
-        """Hold a seat for somebody, who has some time to pay."""
+        """Hold a seat until it is paid, or until the time to pay is over."""
         if not self._ledger.free:
             raise SoldOutError("there is no seat left; one that is not paid in time is free again")
         ticket = Ticket(next(self._ledger.numbers), self._ledger.free.pop())
@@ -88,7 +89,7 @@ class Office(Actor, ask_timeout=2.0):
 
     @tell
     def stumble(self) -> None:
-        """A bug, to try what happens."""
+        """Fail, to show a restart."""
         raise RuntimeError("the office has stumbled")
 
     def give_up(self, number: int) -> None:
@@ -103,7 +104,7 @@ class Office(Actor, ask_timeout=2.0):
 
 
 def open_office(system: ActorSystem, seats: int, hold_ms: float = HOLD_MS) -> tuple[Office, Topic[Change]]:
-    """An office under a supervisor; a handle that stays good, and what it tells."""
+    """Start an office under a supervisor. Return its handle and the topic of its changes."""
     changes = Topic(system, Change, name="changes")
     ledger = Ledger(list(range(seats, 0, -1)))
     office = child("office", keep_mailbox=True).of(Office, ledger, changes, hold_ms)

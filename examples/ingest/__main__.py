@@ -1,10 +1,11 @@
-"""Run the store with a load, or look at what one has left behind.
+"""Run the store with a load, or check the files of a store.
 
 python -m examples.ingest run FOLDER              three series, 2,000 points each; acknowledgements go to stdout
-python -m examples.ingest run FOLDER --full-disk 3   the next three syncs fail: watch it wait, and go on
-python -m examples.ingest check FOLDER            what is durable, and whether it is right
+python -m examples.ingest run FOLDER --full-disk 3   the next three syncs fail: the store waits and continues
+python -m examples.ingest check FOLDER            show what is durable, and whether it is correct
 
-It ends with 1 if something is damaged or wrong, and with 2 if it cannot begin: what was asked for makes no sense, or a store is running there.
+The exit code is 1 if something is damaged or wrong, and 2 if the arguments are invalid or a store is running in the
+folder.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ logger = logging.getLogger("ingest")
 
 
 def acknowledge(series: str, number: int) -> None:
-    """Tell the outside what is durable. One write, and nothing kept back: whoever is killed next has said it, or has not."""
+    """Print an acknowledgement. It is one unbuffered write, so a kill cannot lose half of it."""
     os.write(sys.stdout.fileno(), f"{series} {number}\n".encode())
 
 
@@ -58,7 +59,7 @@ async def feed(store: Store, points: int) -> None:
         child(name, restart=RestartPolicy.ON_FAILURE).of(Feeder, name, each.head, points, acknowledge, at_end)
         for name, each in store.series.items()
     ]
-    # If nobody hears the acknowledgements any more, they fail, their supervisor gives up, and that is the end of the program.
+    # If standard output is closed, acknowledgements fail, the supervisor gives up, and the program ends.
     store.root.start_child(ChildSpec("feeders", SupervisorSpec(children=feeders)))
     await is_done.wait()
 
@@ -76,7 +77,7 @@ def store_summary(system: ActorSystem, counts: dict[str, int]) -> str:
 
 
 def check(folder: Path) -> int:
-    """Say what is durable; 1 if it is not what it should be."""
+    """Print what is durable. Return 1 if it is wrong."""
     try:
         for each in sorted(path for path in folder.iterdir() if path.is_dir()):
             found = recover(each)
@@ -94,7 +95,7 @@ def check(folder: Path) -> int:
 
 
 def whole(least: int) -> Callable[[str], int]:
-    """What reads a whole number that must not be smaller."""
+    """Return a parser of whole numbers that are at least `least`."""
 
     def read(text: str) -> int:
         if not text.isdecimal() or int(text) < least:

@@ -1,7 +1,7 @@
-"""Blocks: sealed segments made into one file, and removed when their time has come.
+"""Blocks: sealed segments are merged into one file, and removed when they are old.
 
-A block is there, whole and durable, before its segments are removed. Killed at any moment in between, whoever recovers finds the segments,
-or the block, or both, and the same points each time.
+A block is there, whole and durable, before its segments are removed. Killed at any moment in between, whoever
+recovers finds the segments, or the block, or both, and the same points each time.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from examples.ingest.log import write_whole
 from examples.ingest.points import encode
 from examples.ingest.recover import blocks_of, covered_by, read_whole, segment_path
 
-# So many points have one checksum.
+# How many points share one checksum.
 RECORD = 4096
 
 
 def merge(folder: Path, segments: Sequence[int], disk: Disk) -> None:
-    """Make one block of sealed segments that follow each other. Blocks."""
+    """Make one block of consecutive sealed segments. Blocks the thread."""
     with locked(folder):
         # A merge that has failed may have left a block and the segments it was made from. They must not get into another; and they go when
         # that block is on the disk, and not before.
@@ -36,14 +36,14 @@ def merge(folder: Path, segments: Sequence[int], disk: Disk) -> None:
 
 
 def retire(folder: Path, keep: int, last: int, disk: Disk) -> int:
-    """Remove the oldest blocks all of whose points are more than `keep` points behind the last; how many those were."""
+    """Remove the oldest blocks whose points are all more than `keep` points behind the last. Return their number."""
     gone = 0
     with locked(folder):
         for _first, _last, path in blocks_of(folder):
             if read_whole(path)[-1].number > last - keep:
                 break
             disk.remove(path)
-            # One after the other: a machine that goes down must not bring an older one back than it has lost.
+            # One after the other: after a crash of the machine, no older block may exist than one that is lost.
             disk.sync_folder(folder)
             gone += 1
     return gone

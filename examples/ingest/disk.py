@@ -1,4 +1,4 @@
-"""The few things that are done to files. One object, so that a disk that fails can be put in its place."""
+"""The operations on files, in one object, so that a failing disk can replace it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 @contextmanager
 def locked(folder: Path) -> Generator[None]:
-    """Be the only one in a folder, among all threads and processes: who merges and who recovers must not meet. Blocks."""
+    """Lock a folder against all other threads and processes, so that a merge and a recovery cannot meet. Blocks."""
     descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -22,12 +22,12 @@ def locked(folder: Path) -> Generator[None]:
 
 
 class TakenError(Exception):
-    """Somebody else has the folder."""
+    """Another process has locked the folder."""
 
 
 @contextmanager
 def held(folder: Path) -> Generator[None]:
-    """Have a store to oneself for as long as it runs: two would write each other's segments anew. Does not wait.
+    """Lock a store for as long as it runs, because two would overwrite each other's segments. Does not wait.
 
     Raises:
         TakenError: another process has it.
@@ -44,18 +44,18 @@ def held(folder: Path) -> Generator[None]:
 
 
 class Disk:
-    """The real one. What `sync` returns from is on the disk, as far as the machine can tell."""
+    """The real disk. When `sync` returns, the data is on the disk, as far as the machine can tell."""
 
     def make_folder(self, folder: Path) -> None:
-        """A folder, and those above it; they are on the disk when this returns."""
+        """Make a folder and its parents. They are on the disk when this returns."""
         if not folder.parent.is_dir():
             self.make_folder(folder.parent)
         folder.mkdir(exist_ok=True)
-        # Even if it was there: whoever made it may have been killed before this.
+        # Also if it exists: the process that made it may have been killed before the sync.
         self.sync_folder(folder.parent)
 
     def open(self, path: Path) -> int:
-        """A new or an old file, to be written at its end; the file itself is on the disk when this returns."""
+        """Open a new or an old file to append to. Its name is on the disk when this returns."""
         is_new = not path.exists()
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         if is_new:
@@ -63,7 +63,7 @@ class Disk:
         return descriptor
 
     def write(self, descriptor: int, data: bytes) -> None:
-        """All of it, however often that takes."""
+        """Write all of it, with as many calls as needed."""
         while data:
             data = data[os.write(descriptor, data) :]
 
@@ -71,7 +71,7 @@ class Disk:
         os.fsync(descriptor)
 
     def sync_folder(self, folder: Path) -> None:
-        """A new name, a changed one, a removed one: they belong to the folder."""
+        """Sync a folder: new, changed and removed names belong to it."""
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
@@ -87,7 +87,7 @@ class Disk:
 
 
 class FullDisk(Disk):
-    """Has no room left for the next so many syncs: what a store has to live through."""
+    """A full disk: the next `failures` syncs fail."""
 
     def __init__(self, failures: int) -> None:
         self.failures = failures

@@ -1,7 +1,8 @@
-"""A feeder: brings the points of one series, and brings again what was not acknowledged.
+"""A feeder: sends the points of one series, and sends again what was not acknowledged.
 
-It has at most `WINDOW` points on their way. When nothing was acknowledged for a while, it asks the head what is durable and goes on from
-there: after a restart of the head, and after one of the whole store. The head leaves out what it knows already, so nothing is stored twice.
+It has at most `WINDOW` points on their way. When nothing was acknowledged for a while, it asks the head what is
+durable and goes on from there: after a restart of the head, and after one of the whole store. The head leaves out
+what it knows already, so nothing is stored twice.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ RETRY_MS = 20
 
 
 def value_of(number: int) -> float:
-    """What is measured. Anybody can say what a point must be."""
+    """Return the value of a point. It follows from its number, so that a check knows it."""
     return sin(number / 10)
 
 
@@ -39,7 +40,7 @@ class Feeder(Actor):
         self._until = until
         self._acknowledge = acknowledge
         self._at_end = at_end
-        # What is durable, and what was sent; None while we do not know where to go on.
+        # What is durable, and what was sent; None until the head has said where to continue.
         self._durable = 0
         self._sent: int | None = None
         self._is_moving = False
@@ -50,7 +51,7 @@ class Feeder(Actor):
         self.every(PATIENCE_MS / 1000, self.look)
 
     def find_out(self) -> None:
-        """Ask where to go on. The answer comes as a message; a head that is down, or does not answer, is asked again."""
+        """Ask the head where to continue. The answer comes as a message. Without an answer, ask again."""
         self._is_asking = True
         try:
             answer = self._head.last()
@@ -87,12 +88,12 @@ class Feeder(Actor):
             last = min(self._sent + BATCH, self._until)
             batch = [Point(number, value_of(number)) for number in range(self._sent + 1, last + 1)]
             if not self._head.append.try_send(batch, self.me):
-                # Full, or down: we come back to it.
+                # The head is full or down: try again later.
                 return
             self._sent = last
 
     def look(self) -> None:
-        # Whoever asks already goes on asking by itself.
+        # A question that is open repeats itself.
         if not self._is_moving and not self._is_asking:
             self.find_out()
         self._is_moving = False

@@ -1,11 +1,12 @@
-"""The head of a series: takes points in, and makes them durable.
+"""The head of a series: accepts points, and makes them durable.
 
-Points come by the DATA lane, in a bounded mailbox: whoever is faster than the disk is told so. The flush comes by timer; what it has made
-durable is acknowledged. Orders of maintenance come by the MANAGEMENT lane, before all points that wait.
+Points come by the DATA lane, in a bounded mailbox: whoever is faster than the disk is told so. The flush comes by
+timer; what it has made durable is acknowledged. Orders of maintenance come by the MANAGEMENT lane, before all points
+that wait.
 
-A disk error is not handled here. The head fails, and everything that could be in doubt (a half-written record, a buffer) goes with it; its
-supervisor waits, longer each time, and starts a new one, which recovers what is durable. Points that were not acknowledged are brought again
-by whoever has them.
+A disk error is not handled here. The head fails, and everything that could be in doubt (a half-written record, a
+buffer) goes with it; its supervisor waits, longer each time, and starts a new one, which recovers what is durable.
+Points that were not acknowledged are brought again by whoever has them.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ class Head(Actor):
 
     @tell(lane=Lane.MANAGEMENT)
     async def recover(self) -> None:
-        """Find out what is durable. Files block, so a thread does it; points wait in the mailbox meanwhile."""
+        """Recover the log. Files block, so a thread does it; points wait in the mailbox meanwhile."""
         opening = asyncio.ensure_future(asyncio.to_thread(Log, self._folder, self._disk))
         try:
             log = await asyncio.shield(opening)
         except asyncio.CancelledError:
-            # The thread goes on without us: what it recovers late must not come between the next head and its log.
+            # The thread continues after a cancellation. Its log must not disturb the log of the next head.
             (await opening).close()
             raise
         self._log = log
@@ -57,14 +58,14 @@ class Head(Actor):
         self.every(self._flush_ms / 1000, self.flush)
 
     async def on_stop(self, reason: ExitReason, _cause: BaseException | None) -> None:
-        """Whoever stops it in order loses nothing; whoever fails leaves the files as they are."""
+        """Flush if the head was stopped. A head that fails leaves the files as they are."""
         if self._log is None:
             return
         try:
             if reason is ExitReason.NORMAL:
                 await self.flush()
         finally:
-            # A flush or a rotation that was cancelled may still be at work in its thread: this waits for it, and so does whoever is next.
+            # A cancelled flush may still run in its thread: `close` waits for it, and so does the next head.
             await asyncio.to_thread(self._log.close)
 
     @property
@@ -74,11 +75,11 @@ class Head(Actor):
 
     @tell
     def append(self, points: Sequence[Point], source: Feeder) -> None:
-        """Points, and whom to tell when they are durable."""
+        """Accept points, and remember which feeder to notify when they are durable."""
         if self.log.append(points):
             self._source = source
         else:
-            # Some before them went with an earlier incarnation: their feeder finds out where to go on.
+            # Earlier points were lost with the last incarnation: the feeder asks where to continue.
             self._metrics.add.try_send("refused", len(points))
 
     async def flush(self) -> None:
@@ -92,7 +93,7 @@ class Head(Actor):
 
     @tell(lane=Lane.MANAGEMENT)
     async def rotate(self) -> None:
-        """Seal what there is, so that it can be merged."""
+        """Seal the current segment, so that it can be merged."""
         await self.flush()
         await asyncio.to_thread(self.log.rotate)
 
@@ -102,5 +103,5 @@ class Head(Actor):
 
     @ask(lane=Lane.MANAGEMENT)
     def last(self) -> int:
-        """The number of the last point that is durable."""
+        """Return the number of the last durable point."""
         return self.log.last

@@ -1,4 +1,4 @@
-"""The index: which blocks a series has. It is made from the files, so a new incarnation knows what the last one knew."""
+"""The index: the blocks of a series. It is read from the files, so each incarnation has the same state."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from examples.ingest.disk import locked
 from examples.ingest.recover import blocks_of, read_whole
 
 Spans = Mapping[str, tuple[int, int]]
-"""From which point to which each block goes, by its name."""
+"""The first and last point of each block, by its name."""
 
 
 class Index(Actor):
@@ -24,7 +24,7 @@ class Index(Actor):
 
     @tell
     async def refresh(self) -> None:
-        """Blocks were made, or removed."""
+        """Read the blocks again, because some were made or removed."""
         await self._look()
 
     async def _look(self) -> None:
@@ -36,10 +36,10 @@ class Index(Actor):
 
 
 def spans_of(folder: Path, known: Spans) -> Spans:
-    """Look what there is. Blocks. A block never changes, so one that is known is not read again."""
+    """Read the spans of all blocks. Blocks the thread. A block never changes, so a known one is not read again."""
     if not folder.is_dir():
         return {}
-    # Nobody removes one between the look and the reading.
+    # The lock keeps blocks from being removed meanwhile.
     with locked(folder):
         return {
             path.name: known.get(path.name) or _span_of(path) for _first, _last, path in blocks_of(folder)

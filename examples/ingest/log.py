@@ -1,15 +1,17 @@
-"""A write-ahead log of one series: a folder with numbered segments, of which the last is written to.
+"""A write-ahead log of one series: a folder with numbered segments. The last one is written to.
 
-What `flush` returns from is durable. A segment is *sealed* when another is begun; a sealed one never changes, and can be merged.
+What `flush` returns from is durable. A segment is *sealed* when another is begun; a sealed one never changes, and can
+be merged.
 
 What one flush writes is one record, so a machine that goes down leaves a tear at the end and no damage in the middle.
 
-Threads write, and whoever stops waiting for a thread does not stop it. So one lock is around everything that touches the file: `close` waits for
-whoever is writing, and nothing is written after it.
+Threads write, and whoever stops waiting for a thread does not stop it. So one lock is around everything that touches
+the file: `close` waits for whoever is writing, and nothing is written after it.
 
-An error leaves the last segment in doubt: a part of a record may be there, and a sync that has failed may have thrown away what it could not
-write, although reading still shows it. So whoever meets an error opens the log anew, and opening it writes the whole records of the last
-segment once more, under another name first, before it calls them durable.
+An error leaves the last segment in doubt: a part of a record may be there, and a sync that has failed may have thrown
+away what it could not write, although reading still shows it. So whoever meets an error opens the log anew, and
+opening it writes the whole records of the last segment once more, under another name first, before it calls them
+durable.
 """
 
 from __future__ import annotations
@@ -43,11 +45,11 @@ class Log:
         self._is_closed = False
         self._lock = Lock()
         self._buffer: list[Point] = []
-        # The last point that was taken into the buffer; what is not flushed is not durable.
+        # The last point in the buffer. Points are durable after a flush.
         self._written = self.last
 
     def _mend(self, found: Found) -> None:
-        # A block that can be seen need not be on the disk, if its maker was killed: it has to be before its segments go.
+        # If the process was killed, a visible block may not be on the disk. Sync it before its segments are removed.
         self._disk.sync_folder(self.folder)
         for path in self.folder.glob(f"*{UNFINISHED}"):
             self._disk.remove(path)
@@ -58,16 +60,16 @@ class Log:
 
     @property
     def sealed(self) -> list[int]:
-        """The segments that will not change any more, in order."""
+        """The sealed segments, in order."""
         return [number for number in segments_of(self.folder) if number < self._segment]
 
     @property
     def unflushed(self) -> int:
-        """How many points are in the buffer."""
+        """The number of points in the buffer."""
         return len(self._buffer)
 
     def append(self, points: Sequence[Point]) -> bool:
-        """Take points into the buffer; those that are known already are left out.
+        """Put points into the buffer, except those that are known.
 
         False if some before them are missing, or if there is no room for them before the next flush.
         """
@@ -81,7 +83,7 @@ class Log:
         return True
 
     def flush(self) -> int:
-        """Make durable what was appended. Blocks; the number of the last point that is durable now."""
+        """Make the buffer durable. Blocks. Returns the number of the last durable point."""
         with self._lock:
             if self._buffer and not self._is_closed:
                 points, self._buffer = self._buffer, []
@@ -91,7 +93,7 @@ class Log:
             return self.last
 
     def rotate(self) -> None:
-        """Seal the present segment and begin the next, if there is something in it. Blocks."""
+        """Seal the current segment and begin the next, unless it is empty. Blocks."""
         self.flush()
         with self._lock:
             if self._is_closed or os.fstat(self._descriptor).st_size == 0:
@@ -102,8 +104,8 @@ class Log:
             self._segment += 1
 
     def close(self) -> None:
-        """Let go of the file, as it is. Blocks while somebody writes to it."""
-        # Before the lock: whoever has not begun does not begin any more.
+        """Close the file. Blocks while another thread writes to it."""
+        # Before the lock: calls that have not begun fail from now on.
         self._is_closed = True
         with self._lock:
             if self._descriptor >= 0:
@@ -112,7 +114,7 @@ class Log:
 
 
 def write_whole(path: Path, data: bytes, disk: Disk) -> None:
-    """Write a file so that it is there, whole and durable, or is what it was. Blocks."""
+    """Write a file atomically and durably. Blocks."""
     draft = path.with_name(path.name + UNFINISHED)
     disk.remove(draft)
     descriptor = disk.open(draft)

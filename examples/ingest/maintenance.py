@@ -1,4 +1,4 @@
-"""Maintenance: has heads rotate, has sealed segments merged, has blocks removed whose time is over. One round after the other."""
+"""Maintenance: rotates heads, merges sealed segments and removes old blocks, one round after the other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from examples.ingest.metrics import Metrics
 
 @dataclass(frozen=True)
 class Series:
-    """What belongs to one series."""
+    """The actors and the folder of one series."""
 
     folder: Path
     head: Head
@@ -52,7 +52,7 @@ class Maintenance(Actor):
             try:
                 await self._look_after(each)
             except BandstandError:
-                # Its head is down just now: the next round will find it.
+                # The head is down: try again in the next round.
                 self._metrics.add.try_send("rounds left out", 1)
 
     async def _look_after(self, series: Series) -> None:

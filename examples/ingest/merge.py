@@ -1,4 +1,7 @@
-"""A merge: one job, one actor, which ends when the job is done. One that fails has lost nothing, and the next round tries again."""
+"""A merge: an actor for one job, which ends when the job is done.
+
+If it fails, nothing is lost, and the next round tries again.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the store has done: counted by an actor that is too simple to fail."""
+"""Counters of the store, in an actor that is too simple to fail."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bandstand import Actor, ask, tell
 
 
 class Metrics(Actor):
-    """Counts. Whoever counts here does not wait, and does not mind if nobody counts: `metrics.add.try_send("flushed", 3)`."""
+    """Counts. Senders use `metrics.add.try_send("flushed", 3)`: they do not wait, and may lose a count."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()

@@ -1,7 +1,8 @@
-"""Points, and how they are written: records with a length and a checksum, so that half a record is never taken for one.
+"""Points, and how they are written: records with a length and a checksum, so that half a record is never read as one.
 
-A machine that goes down while a record is written may leave any part of it: its beginning, or its end with zeros before it. So a record that
-is not whole is a tear if no whole one follows. If one does, it was whole once, because each is durable before the next is written.
+A machine that goes down while a record is written may leave any part of it: its beginning, or its end with zeros
+before it. So a record that is not whole is a tear if no whole one follows. If one does, it was whole once, because
+each is durable before the next is written.
 """
 
 from __future__ import annotations
@@ -13,20 +14,20 @@ from zlib import crc32
 
 POINT = struct.Struct("<qd")
 HEADER = struct.Struct("<II")
-# Whoever reads a longer one does not read a record; and whoever writes does not put more points into one.
+# The limit of points in one record. A longer one is not a record.
 LONGEST = 1 << 24
 MOST_POINTS = LONGEST // POINT.size
 
 
 class Point(NamedTuple):
-    """One measurement. In this store a series is numbered without gaps, so that a loss can be seen."""
+    """One measurement. The points of a series are numbered without gaps, so that a loss is visible."""
 
     number: int
     value: float
 
 
 class TornError(Exception):
-    """Bytes that end with a record that is not whole: what a writer leaves that was killed."""
+    """The bytes end with an incomplete record, as a killed writer leaves it."""
 
     def __init__(self, offset: int) -> None:
         super().__init__(f"the record at byte {offset} is not whole")
@@ -34,17 +35,17 @@ class TornError(Exception):
 
 
 class CorruptError(Exception):
-    """Bytes that no writer of ours has written."""
+    """The bytes are damaged: no writer has written them."""
 
 
 def encode(points: Sequence[Point]) -> bytes:
-    """One record, of at least one point."""
+    """Write one record of at least one point."""
     body = b"".join(POINT.pack(*point) for point in points)
     return HEADER.pack(len(body), crc32(body)) + body
 
 
 def decode(data: bytes) -> Iterator[tuple[Point, ...]]:
-    """All records, in order.
+    """Read all records, in order.
 
     Raises:
         TornError: the last one is not whole; those before it have been given out.
@@ -62,13 +63,13 @@ def decode(data: bytes) -> Iterator[tuple[Point, ...]]:
 
 
 def _end_of_record(data: bytes, at: int) -> int | None:
-    """Where the record ends that begins there; None if there is no whole one."""
+    """Return where the record that begins at `start` ends; None if it is incomplete."""
     start = at + HEADER.size
     if start > len(data):
         return None
     length, checksum = HEADER.unpack_from(data, at)
     end: int = start + length
-    # Zeros are not a record without points: a machine that goes down leaves them.
+    # Zeros are not a record: a crashed machine leaves them.
     if not 0 < length <= LONGEST or length % POINT.size or end > len(data):
         return None
     return end if crc32(data[start:end]) == checksum else None

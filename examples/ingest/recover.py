@@ -1,7 +1,8 @@
-"""What is in a folder, after whatever has happened to whoever wrote there. It only reads.
+"""Reads a folder after a crash at any point. It changes nothing.
 
-Blocks come first: each says in its name which segments it was made from, so segments that somebody was about to remove are known, and left
-out. Then the segments. The last of them may end in the middle of a record; any other damage is told, and nothing is guessed.
+Blocks come first: each says in its name which segments it was made from, so segments that somebody was about to
+remove are known, and left out. Then the segments. The last of them may end in the middle of a record; any other
+damage is told, and nothing is guessed.
 """
 
 from __future__ import annotations
@@ -19,36 +20,36 @@ BLOCK = re.compile(r"(\d{8})-(\d{8})\.block")
 
 @dataclass
 class Found:
-    """What was found."""
+    """The content of a folder."""
 
     points: list[Point] = field(default_factory=list[Point])
     segments: list[int] = field(default_factory=list[int])
-    """Those that are in no block, in order."""
+    """The segments that are in no block, in order."""
     covered: set[int] = field(default_factory=set[int])
-    """Those that blocks were made from, and that are not needed any more."""
+    """The segments that are in blocks, and are not needed any more."""
     tail: bytes = b""
-    """The whole records of the last segment."""
+    """The complete records of the last segment."""
     torn_bytes: int = 0
-    """How many bytes of half a record there were after them."""
+    """The number of bytes of an incomplete record after them."""
 
     @property
     def last(self) -> int:
-        """The number of the last point; 0 if there is none."""
+        """Return the number of the last point; 0 if there is none."""
         return self.points[-1].number if self.points else 0
 
 
 def segment_path(folder: Path, number: int) -> Path:
-    """Where a segment is."""
+    """Return the path of a segment."""
     return folder / f"{number:08}.wal"
 
 
 def segments_of(folder: Path) -> list[int]:
-    """The segments in a folder, in order."""
+    """Return the segments in a folder, in order."""
     return sorted(int(match[1]) for path in folder.iterdir() if (match := SEGMENT.fullmatch(path.name)))
 
 
 def blocks_of(folder: Path) -> list[tuple[int, int, Path]]:
-    """The blocks in a folder, in order: from which segment to which, and where."""
+    """Return the blocks in a folder, in order: the first and last segment, and the path of each."""
     return sorted(
         (int(match[1]), int(match[2]), path)
         for path in folder.iterdir()
@@ -57,12 +58,12 @@ def blocks_of(folder: Path) -> list[tuple[int, int, Path]]:
 
 
 def covered_by(blocks: list[tuple[int, int, Path]]) -> set[int]:
-    """The segments that blocks were made from."""
+    """Return the segments that are in blocks."""
     return {number for first, last, _path in blocks for number in range(first, last + 1)}
 
 
 def read_whole(path: Path) -> list[Point]:
-    """The points of a file that was finished: a block, or a sealed segment.
+    """Read the points of a finished file: a block, or a sealed segment.
 
     Raises:
         CorruptError: it is damaged.

@@ -1,4 +1,4 @@
-"""The tree: who is supervised by whom.
+"""The supervision tree.
 
     ingest
       metrics
@@ -42,12 +42,12 @@ class Settings:
     flush_ms: float = 20
     maintenance_ms: float = 200
     keep: int | None = None
-    """How many points of a series are kept at least; None for all."""
+    """The minimum number of points of a series that are kept; None for all."""
 
 
 @dataclass(frozen=True)
 class Store:
-    """What others need of a running store."""
+    """The handles of a running store."""
 
     root: Supervisor
     metrics: Metrics
@@ -66,7 +66,7 @@ def open_store(system: ActorSystem, settings: Settings, disk: Disk) -> Store:
         )
         for name, folder in folders.items()
     ]
-    # A full disk is waited for: never give up.
+    # Wait for room on a full disk: never give up.
     root.start_child(ChildSpec("heads", SupervisorSpec(children=heads, max_restarts=1_000_000)))
     series = {
         name: Series(folder, root.handle(Head, "heads", name), root.handle(Index, "index", name))

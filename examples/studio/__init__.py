@@ -1,4 +1,4 @@
-"""A picture that moves, drawn by a troupe of pods on every kind of stage, while they are killed. `python -m examples.studio` plays it.
+"""A moving picture, drawn by pods on every thread model while they are killed. `python -m examples.studio` runs it.
 
-`actors` is who plays, `troupe` where; `saboteur` is who kills them.
+`actors` has the actors, `troupe` says where they run, and `saboteur` kills them.
 """

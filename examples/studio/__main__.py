@@ -1,4 +1,4 @@
-"""Play it, with somebody who kills the players.
+"""Run the studio, with a saboteur that kills its pods.
 
 python -m examples.studio              three times
 python -m examples.studio --kills 10
@@ -19,7 +19,7 @@ def play(kills: int, frames: int) -> Story:
     studio = Studio()
     with ThreadPoolExecutor(1) as threads:
         beside = threads.submit(begin, studio, kills, frames)
-        # Blocks until the display is closed: this is the main thread, and the display plays on it.
+        # Blocks until the display is closed, because the display runs on the main thread.
         studio.play()
         return beside.result()
 
@@ -32,13 +32,13 @@ def begin(studio: Studio, kills: int, frames: int) -> Story:
 
 
 def say(words: str) -> None:
-    # On a terminal the picture is in this line.
+    # On a terminal the picture is in the current line.
     print(f"\n{words}" if sys.stdout.isatty() else words, flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="python -m examples.studio", description="A picture that moves, and players who are killed."
+        prog="python -m examples.studio", description="A moving picture, and pods that are killed."
     )
     parser.add_argument("--kills", type=int, default=3, help="how often (default: 3)")
     parser.add_argument("--frames", type=int, default=60, help="how many frames in between (default: 60)")

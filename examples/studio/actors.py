@@ -1,4 +1,4 @@
-"""Who plays. Nothing here says where: an actor that runs on a thread of its own and one in another process look the same."""
+"""The actors. They do not depend on where they run: on the same thread, on another thread, or in another process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WIDTH = 40
 
 
 class Metrics(Actor):
-    """Counts what happens, for everybody."""
+    """Counts events of all actors."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -30,7 +30,7 @@ class Metrics(Actor):
 
 
 class Log(Actor):
-    """Writes down what is worth it; has a neighbour in its pod."""
+    """Keeps log lines. It shares its pod with `Metrics`."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -50,7 +50,7 @@ class DisplayPeers(Directory):
 
 
 class Display(Actor):
-    """Shows frames, until somebody closes it: that is the end of the play. Windows belong on the main thread, and so does this."""
+    """Shows frames. The program ends when it is closed. Windows belong on the main thread, and so does this actor."""
 
     def __init__(self, peers: DisplayPeers) -> None:
         self._peers = peers
@@ -71,7 +71,7 @@ class Display(Actor):
 
 
 class Settings(Actor):
-    """What the engine goes by. It lives in the engine's pod, so a look is a call and no message."""
+    """The settings of the engine. They are in the same pod, so an ask is a direct call."""
 
     def __init__(self, speed: float) -> None:
         self._speed = speed
@@ -88,14 +88,14 @@ class EnginePeers(Directory):
 
 
 class Engine(Actor):
-    """Draws. It has a process of its own: drawing takes time, and whoever draws may crash."""
+    """Draws. It has a process of its own, because drawing takes time and may crash."""
 
     def __init__(self, peers: EnginePeers) -> None:
         self._peers = peers
 
     @tell(lane=Lane.CONTROL)
     def resize(self, width: int) -> None:
-        """By the CONTROL lane: before all frames that wait."""
+        """On the CONTROL lane: handled before all frames that wait."""
         self._width = width
 
     _width = WIDTH
@@ -115,7 +115,7 @@ class VsyncPeers(Directory):
 
 
 class Vsync(Actor):
-    """Ticks. A tick that nobody takes, because the engine is just being started again, is a frame that is left out."""
+    """Ticks. While the engine is being restarted, frames are left out."""
 
     def __init__(self, peers: VsyncPeers, fps: float) -> None:
         self._peers = peers

@@ -1,6 +1,6 @@
-"""Who kills them: a plain thread beside the play, which asks, waits and counts like any other thread.
+"""The saboteur: a plain thread that kills pods, waits for their restart and counts.
 
-Its handles are the ones it was given in the beginning. They are good until the end.
+It uses the handles that it got at the start. They stay valid over all restarts.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ PATIENCE_MS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """What came of it."""
+    """The result of a run."""
 
     counts: dict[str, int]
     engines: list[str]
-    """From which process frames came, one after the other."""
+    """The processes from which frames came, in order."""
     restarts: dict[str, int]
 
 
 class LateError(Exception):
-    """Something has not happened that should have."""
+    """An expected event has not happened in time."""
 
 
 def sabotage(studio: Studio, kills: int, frames: int, say: Callable[[str], None]) -> Story:
-    """Kill the engine and crash the vsync so many times, and have so many frames shown after each time."""
+    """Kill the engine and crash the vsync `kills` times, and wait for `frames` frames after each time."""
     await_frames(studio, frames)
     for number in range(1, kills + 1):
         engine = studio.status().pod("engine_pod").process
@@ -58,13 +58,13 @@ def sabotage(studio: Studio, kills: int, frames: int, say: Callable[[str], None]
 
 
 def await_frames(studio: Studio, frames: int) -> None:
-    """Wait until so many more frames were shown."""
+    """Wait until `frames` more frames were shown."""
     start = shown(studio)
     until = time.monotonic() + PATIENCE_MS / 1000
     while shown(studio) < start + frames:
         if time.monotonic() > until:
             raise LateError(f"{frames} frames were not shown within {PATIENCE_MS} ms")
-        time.sleep(0.01)  # a plain thread that looks again: nobody tells it of a frame
+        time.sleep(0.01)
 
 
 def shown(studio: Studio) -> int:

@@ -1,4 +1,4 @@
-"""Where everybody plays: one word each."""
+"""Where the actors run: one word for each pod."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from examples.studio.actors import (
 )
 
 FPS = 60
-# They are killed for the fun of it.
+# The saboteur kills the pods often, so the limit is high.
 OFTEN = 50
 
 
 class Studio(Troupe):
-    # On a thread of its own, so that nothing makes it late.
+    # On a thread of its own, so that nothing delays it.
     vsync = pod(restart=RestartPolicy.ALWAYS, max_restarts=OFTEN).expose(Vsync, directory(VsyncPeers), FPS)
-    # In a process of its own. While it is down a frame fails at once: an old one is worth nothing.
+    # In a process of its own. While it is down, a frame fails at once, because an old frame is useless.
     engine_pod = pod(
         thread=ThreadModel.PROCESS,
         restart=RestartPolicy.ON_FAILURE,
@@ -32,9 +32,9 @@ class Studio(Troupe):
     )
     engine = engine_pod.expose(Engine, directory(EnginePeers))
     settings = engine_pod.of(Settings, 0.1)
-    # On the thread that plays the troupe. When it ends, so does the play.
+    # On the thread that calls `play()`. When it ends, the troupe stops.
     display = pod(thread=ThreadModel.MAIN).expose(Display, directory(DisplayPeers))
-    # Light ones share the kubelet's thread.
+    # Pods with little work share the kubelet's thread.
     telemetry = pod(thread=ThreadModel.COOPERATIVE, restart=RestartPolicy.ON_FAILURE)
     metrics = telemetry.expose(Metrics)
     log = telemetry.expose(Log)

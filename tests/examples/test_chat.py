@@ -240,9 +240,9 @@ async def test_rooms_that_were_given_up_are_opened_again_by_whoever_speaks() -> 
             ada.type("(the word that breaks it)")
             ada.type("/who")
             await ada.until("* ")
-        # As often as it takes until they are there again.
+        # Repeat until the rooms are open again.
         heard = ""
-        while "once more" in heard or not heard:
+        while "try again" in heard or not heard:
             ada.type("/who")
             heard = (await ada.until("* "))[-1]
         assert heard == "* here: ada, bob"

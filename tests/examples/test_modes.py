@@ -24,14 +24,14 @@ def test_the_turnstile(capsys: pytest.CaptureFixture[str]) -> None:
         "Ann walks through, and Bob, who has not paid, does not",
         "  red",
         "  1 passed",
-        "  told: Unhandled: Turnstile.walk_through() in state locked",
+        "  event: Unhandled: Turnstile.walk_through() in state locked",
         "  refused: does not answer Turnstile.walk_through() in state locked: ask again when it is in another state",
         "the key, from locked and back; the coin that came meanwhile is not lost",
         "  in_service, 1 coins, 1 passed",
         "  green",
         "  unlocked, 2 coins, 1 passed",
-        "nobody comes",
-        "  nobody came: locked again",
+        "the time to pass runs out",
+        "  too late: locked again",
         "  red",
         "  locked, 2 coins, 1 passed",
     ]
@@ -40,14 +40,14 @@ def test_the_turnstile(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.guarantee("G245", "G247", "G248", "G249")
 def test_the_chain() -> None:
     assert output_of("chain.py").splitlines() == [
-        "the store is locked, and everybody waits:",
+        "the store is locked, and all of them wait:",
         "  waiter waits for kitchen: Kitchen.cook()",
         "  └── kitchen waits for store: Store.fetch()",
-        "  the store is at Store.fetch(), and waits for nobody: ()",
+        "  the store is at Store.fetch(), and waits for: ()",
         "  actor.ping() of the store has timed out",
         "the door opens, and the waiter answers while he waits:",
         "  soup with salt for table 7",
-        "what is not marked for it is an error at once:",
-        "  AskCycleError: 2 of them wait for each other already",
+        "a method that is not reentrant is an error at once:",
+        "  AskCycleError: 2 of them wait for each other",
         "and the waiter is well: RUNNING, 0 messages wait",
     ]
