@@ -13,6 +13,7 @@ from random import Random
 
 import pytest
 
+from bandstand.bus import connect
 from bandstand.bus.durable.records import KIND_NAMES
 from tests.bus.durable_chaos import KINDS, Books, Chaos, draw_plans
 from tests.bus.durable_node import read_ledger
@@ -44,11 +45,11 @@ def test_every_command_has_one_fate_over_kills(
 
 
 class LateOperator(Chaos):
-    """Its operator connects when all others have gone, as one does that is between two attempts when the last node is ready."""
+    """Its operator loses its connection to the last node, and connects again when all others have gone."""
 
     async def _operator(self) -> None:
-        while not (self._folder / "socket").exists():
-            await asyncio.sleep(0.005)
+        async with connect(self._address, self._config):
+            pass
         await asyncio.sleep(0.5)
         await super()._operator()
 
