@@ -393,6 +393,7 @@ class Chaos:
         seed: of all decisions.
         plans: when it is killed.
         tell: called with the report after each kill.
+        patience: the seconds in which anything must be done.
     """
 
     def __init__(
@@ -401,19 +402,22 @@ class Chaos:
         seed: int,
         plans: Sequence[Plan],
         tell: Callable[[Report], object] = lambda _report: None,
+        *,
+        patience: float = PATIENCE,
     ) -> None:
         self.report = Report(seed)
         self._folder = folder
         self._plans = plans
         self._tell = tell
+        self._patience = patience
         self._random = Random(seed)
         self._address = f"unix:{folder / 'socket'}"
         self._config = ClientConfig(
-            timeout=2 * PATIENCE,
+            timeout=2 * patience,
             window=CALLS_AT_ONCE,
-            wait=PATIENCE,
-            give_up_after=PATIENCE,
-            connect_timeout=PATIENCE,
+            wait=patience,
+            give_up_after=patience,
+            connect_timeout=patience,
             backoff=Backoff(initial=0.005, maximum=0.04, jitter=0.005),
         )
         self._is_over = False
@@ -433,11 +437,12 @@ class Chaos:
         """Kill the node as often as planned, let the last process finish, and compare."""
         begin = time.monotonic()
         try:
-            async with asyncio.timeout(PATIENCE + len(self._plans) * PATIENCE), asyncio.TaskGroup() as group:
-                for _ in range(CLIENTS):
-                    group.create_task(self._client())
-                group.create_task(self._impatient_client())
-                group.create_task(self._operator())
+            async with (
+                asyncio.timeout(self._patience * (2 + len(self._plans))),
+                asyncio.TaskGroup() as group,
+            ):
+                clients = [group.create_task(self._client()) for _ in range(CLIENTS)]
+                clients += [group.create_task(self._impatient_client()), group.create_task(self._operator())]
                 for plan in self._plans:
                     await self._kill(plan)
                     if plan == "poison again":
@@ -448,7 +453,7 @@ class Chaos:
                     self.report.requests = len(self._outcomes)
                     self._tell(self.report)
                 last = self._start(None)
-                group.create_task(self._finish(last))
+                group.create_task(self._finish(last, clients))
         except (BaseExceptionGroup, TimeoutError) as error:
             self.report.failures.append(f"{error!r} was raised\n{self._output()[-3000:]}")
         else:
@@ -476,27 +481,29 @@ class Chaos:
                 self._padding = "x" * 200_000 if plan.kind == CHECKPOINT else ""
             elif plan != "poisoned":
                 self._poison.append("Worker.WorkAgain" if plan == "poison again" else "Worker.Work")
-            await asyncio.to_thread(process.join, PATIENCE)
+            await asyncio.to_thread(process.join, self._patience)
             self._padding = ""
         finally:
             process.kill()
-            process.join(PATIENCE)
+            process.join(self._patience)
         name = plan if isinstance(plan, str) else KIND_NAMES[plan.kind]
         self.report.kills[name] += 1
-        if process.exitcode != -signal.SIGKILL or time.monotonic() - begin > PATIENCE:
+        if process.exitcode != -signal.SIGKILL or time.monotonic() - begin > self._patience:
             raise AssertionError(f"with {plan}, the node has ended with {process.exitcode}")
 
-    async def _finish(self, process: Any) -> None:
+    async def _finish(self, process: Any, clients: Sequence[asyncio.Task[None]]) -> None:
         """Let the clients and the node finish, and stop it."""
         self._is_over = True
         try:
+            # Not only until the node has no client: one that has lost its connection may not have tried again yet.
+            await asyncio.wait(clients)
             async with connect(self._address, self._config) as connection:
                 await self._wait_idle(connection)
             process.terminate()
-            await asyncio.to_thread(process.join, PATIENCE)
+            await asyncio.to_thread(process.join, self._patience)
         finally:
             process.kill()
-            process.join(PATIENCE)
+            process.join(self._patience)
         if process.exitcode != 0:
             raise AssertionError(f"asked to stop, the node has ended with {process.exitcode}")
 
@@ -600,7 +607,7 @@ class Chaos:
         config = dataclasses.replace(self._config, give_up_after=0)
         while not self._is_over:
             number, self._next = self._next, self._next + CHILDREN
-            try:
+            with suppress(NodeGoneError):
                 async with connect(self._address, config) as connection:
                     self._waiting.add(number)
                     call = asyncio.create_task(
@@ -609,9 +616,6 @@ class Chaos:
                     await asyncio.wait([call], timeout=self._random.uniform(0, 0.05))
                 # The end of the connection has ended the call.
                 await call
-            except* NodeGoneError:
-                # By itself or in a group, as the connection ends.
-                pass
 
     async def _operator(self) -> None:
         """Settle some of the commands in doubt, and delete some dead letters."""
@@ -665,7 +669,7 @@ class Chaos:
                 ],
                 capture_output=True,
                 text=True,
-                timeout=2 * PATIENCE,
+                timeout=2 * self._patience,
                 check=False,
             )
             if done.returncode:
