@@ -241,14 +241,6 @@ def test_what_takes_too_much_is_counted_again_and_the_lower_count_holds(
     assert f"{second:,}" in capsys.readouterr().out
 
 
-def test_without_valgrind_it_says_how_to_get_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert main(["--ready"]) == 2
-    assert "there is no valgrind: on Debian, `apt-get install valgrind`" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -285,11 +277,3 @@ def test_a_workload_is_really_counted_and_twice_the_same_and_one_that_fails_is_n
     gone = Workload("gone", "pingpong", "ping-pong", "raw", 10, "x")
     with pytest.raises(CountError, match="gone ended with code 1: LookupError: no workload 'gone'"):
         counter.count(gone)
-
-
-def test_help_has_examples_and_names_every_workload(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="0"):
-        main(["--help"])
-    shown = capsys.readouterr().out
-    assert "python -m bench.instructions --show ping-pong" in shown
-    assert [each.name for each in WORKLOADS if f"  {each.name} " not in shown] == []

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -184,15 +183,6 @@ def test_the_standard_library_gives_every_message_once(way: Callable[[int], Outc
     outcome = way(50)
     outcome.check()
     assert (outcome.sent, outcome.operations) == (50, 50)
-
-
-@pytest.mark.once
-def test_a_process_that_does_not_end_is_ended() -> None:
-    child = processes.SPAWN.Process(target=partial(Path.read_text, Path("/dev/stdin")), daemon=True)
-    with pytest.raises(KeyError), processes.living(child):
-        raise KeyError("whatever")
-    with pytest.raises(ValueError, match="closed"):
-        child.is_alive()
 
 
 @pytest.mark.parametrize(("answer", "is_whole"), [((3, b"abc", b"abd"), True), ((3, b"abc", b"abc"), False)])

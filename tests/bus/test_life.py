@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any, TypeAlias
@@ -251,6 +253,16 @@ class TestStopping:
                 await asyncio.sleep(0.01)
         assert adapter.life == ["start", "stop", "close"]
         assert leaks_of(node.loop) == []
+
+    async def test_nothing_refers_to_a_node_that_has_ended(self, bandstand_clock: VirtualClock) -> None:
+        node = Node([Player], adapters=[adapter := ScriptedAdapter()], clock=bandstand_clock)
+        async with node:
+            adapter.connect().command("Cast.Do", {"what": "emit"})
+            await asyncio.sleep(0.01)
+        ended = weakref.ref(node)
+        del node, adapter
+        gc.collect()
+        assert ended() is None
 
     async def test_who_asks_inside_is_answered_as_well(self, stopped: Stopped) -> None:
         async with stopped(drain_timeout=0.1) as (node, _):
