@@ -63,12 +63,6 @@ class TestEveryAdapter:
         venue.do(lambda: venue.desk.release(backwards=True))
         assert client.answers(20) == [f"q{number}" for number in reversed(range(20))]
 
-    def test_a_message_may_come_in_pieces(self, make: Callable[..., Venue]) -> None:
-        client = make().client()
-        for byte in request(1) + request(2):
-            client.send(bytes((byte,)))
-        assert client.answers(2) == ["q1", "q2"]
-
     def test_other_ends_of_line_and_blank_lines_do_no_harm(self, make: Callable[..., Venue]) -> None:
         venue = make()
         client = venue.client()
@@ -114,12 +108,6 @@ class TestEveryAdapter:
         lines = [client.line() for _ in range(5)]
         assert [line["kind"] for line in lines] == ["reply", "error", "reply", "error", "reply"]
         assert "longer than the limit of 1000 bytes" in lines[1]["data"]["message"]
-
-    def test_a_line_that_has_just_the_limit_is_read(self, make: Callable[..., Venue]) -> None:
-        line = request(1, data={"text": "x" * 500})
-        client = make(line_bytes=len(line) - 1).client()
-        client.send(line + request(2, data={"text": "x" * 501}) + request(3))
-        assert [client.line()["kind"] for _ in range(3)] == ["reply", "error", "reply"]
 
     # --- back-pressure ------------------------------------------------------------------------------------------------
 

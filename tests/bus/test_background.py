@@ -223,18 +223,6 @@ class TestEnd:
             assert stage.node.loop.tree().find("background Tool.fetch") is not None
         assert Tool.ended == ["cancelled"]
 
-    async def test_work_can_be_cancelled(self, both: Both) -> None:
-        async with both(Tool) as stage:
-            stage.command("Tool.Start")
-            await stage.wait(10)
-            (tool,) = Tool.instances
-            assert tool.work is not None
-            assert tool.work.cancel()
-            await stage.wait(10)
-            assert Tool.ended == ["cancelled"]
-            assert tool.work.is_done
-            assert (await stage.health("Tool")).crashes == 0
-
     @both_places
     async def test_a_failure_of_the_work_fails_the_capability_and_cancels_its_other_work(
         self, both: Both, is_isolated: bool

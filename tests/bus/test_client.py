@@ -273,11 +273,6 @@ class TestACall:
 
 @pytest.mark.guarantee("G186")
 class TestManyCalls:
-    async def test_are_under_way_at_once(self, site: Site) -> None:
-        async with site.node(), site.connect() as bus:
-            answers = await asyncio.gather(*(bus.query(Say(text=str(each))) for each in range(600)))
-            assert [each.text for each in answers] == list(map(str, range(600)))
-
     async def test_respect_the_window(self, site: Site) -> None:
         most = 0
 

@@ -188,14 +188,6 @@ class TestTheAnswer:
                 "what was left over is not taken for an answer"
             )
 
-    @pytest.mark.slow
-    def test_may_be_huge(self, serve_unix: Serve) -> None:
-        def flood(request: dict[str, Any], client: socket.socket) -> None:
-            client.sendall(frame("reply", request["metadata"]["id"], "x" * 5_000_000))
-
-        with caller_of(serve_unix(flood)) as caller:
-            assert len(plain(caller.exchange("query", "A.B").data)) == 5_000_000
-
 
 class TestWhatGoesWrong:
     @pytest.mark.parametrize("kind", ["nothing", "stale", "tcp"])

@@ -16,13 +16,12 @@ from typing import Any
 
 import pytest
 
-from bandstand.bus import Limits, TcpAdapter, UnixAdapter
+from bandstand.bus import TcpAdapter, UnixAdapter
 from bandstand.bus.adapters import authentication, listener
 from bandstand.bus.adapters.unix import UnixEndpoint
 from bandstand.errors import InvalidArgumentError
 from tests.bus.adapters import PATIENCE, Client, Venue, VenueMaker, open_descriptors, request
-from tests.bus.socket_clients import Hall, frame, neighbour_of
-from tests.core.support import HostFactory
+from tests.bus.socket_clients import frame
 
 pytestmark = pytest.mark.spec("C17")
 
@@ -501,28 +500,3 @@ def processor(pid: int) -> float:
     """Seconds of the processor that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-@pytest.mark.guarantee("G196", "G197")
-def test_a_crowd_of_strangers_harms_nobody_inside(loop_factory: HostFactory, tmp_path: Path) -> None:
-    """A real node with two doors: what happens at the one with the token is nothing to those who come by the other."""
-
-    class TwoDoors(Hall):
-        async def begin(self) -> None:
-            await super().begin()
-            self.door = TcpAdapter(token=TOKEN, limits=Limits(unauthenticated=10, handshake_timeout=0.05))
-            await self.door.start(self.node._ingress)  # pyright: ignore[reportPrivateUsage]  # a second adapter
-            self._stack.push_async_callback(self.door.close, 1)
-
-    hall = TwoDoors("unix", loop_factory, tmp_path)
-    try:
-        host, port = hall.door.name.removeprefix("tcp:").split(":")
-        with neighbour_of(hall), ExitStack() as stack:
-            before = hall.clients()
-            for turn in range(100):
-                stranger = stack.enter_context(socket.create_connection((host, int(port))))
-                stranger.sendall((b"", b"x", show("wrong" * 5), frame("q", "Memory.Get", key="a"))[turn % 4])
-            assert hall.clients() == before
-        assert hall.books().refused == 0
-    finally:
-        hall.end()

@@ -372,18 +372,6 @@ class TestLater:
         await stage.settle()
         assert (await stage.stats()).sunk == 1
 
-    @housed(Relaying)
-    async def test_what_nobody_handles_is_refused_at_once(self, stage: Stage) -> None:
-        words = (
-            await stage.fault_of(
-                "Sys.ActorCrash", "command", "Relaying.Remind", {"ms": 100, "is_command": True}
-            )
-        ).message
-        assert (
-            "InvalidArgumentError: Cast.Wait was not scheduled: no capability handles command Cast.Wait"
-            in words
-        )
-
     def test_not_even_while_it_waits_for_it_to_stop(self) -> None:
         house = House(Leisurely, Player)
         seen: list[str] = []

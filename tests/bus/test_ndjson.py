@@ -339,18 +339,6 @@ class TestEnds:
 
 
 class TestLimits:
-    def test_the_defaults(self) -> None:
-        assert Limits() == Limits(
-            line_bytes=1 << 20,
-            window=512,
-            write_high=1 << 18,
-            write_most=1 << 26,
-            connections=1024,
-            unauthenticated=256,
-            handshake_timeout=5,
-            line_timeout=30,
-        )
-
     @pytest.mark.parametrize(
         "field",
         ["line_bytes", "window", "write_high", "write_most", "connections", "unauthenticated"],

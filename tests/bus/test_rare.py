@@ -18,9 +18,6 @@ from bandstand.bus import (
     Command,
     Contract,
     Frame,
-    Listeners,
-    Message,
-    MessageEvent,
     Metadata,
     Node,
     RestartLimits,
@@ -164,26 +161,6 @@ class TestExits:
 
 
 class TestWorkers:
-    def test_one_that_replies_to_something_else_is_at_fault(self) -> None:
-        class Confused(Listeners):
-            def post_message(self, message: Message, /) -> None:
-                assert message.metadata is not None
-                reply = Message(kind="reply", type="Cast.Echo", data={"text": "x"})
-                self.dispatch_event(MessageEvent(reply, message.metadata.id))
-
-            def terminate(self) -> None:
-                pass
-
-        async def act(stage: Stage) -> None:
-            assert (
-                "is no reply to Cast.Do"
-                in (await stage.fault_of("Sys.ActorFault", "command", "Cast.Do")).message
-            )
-
-        play(
-            act, Contract(id="Confused", description="Is.", inbound=Do | Echo, outbound=None, spawn=Confused)
-        )
-
     def test_what_is_neither_a_function_nor_a_worker_does_not_boot(
         self, bandstand_clock: VirtualClock
     ) -> None:

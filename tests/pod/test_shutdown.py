@@ -667,29 +667,3 @@ def test_pods_that_send_each_other_finish_what_they_have_begun(
     stats = troupe.stats()
     assert stats.is_balanced
     assert stats.dead == 0
-
-
-class Upstream(Troupe):
-    """As one writes it down: the source comes first."""
-
-    source = pod().expose(Source, directory(Downstream))
-    sink = pod(thread=PROCESS).expose(Sink, [])
-
-
-@pytest.mark.slow
-@pytest.mark.guarantee("G165")
-@pytest.mark.spec("S1", "S19")
-def test_a_source_that_was_declared_before_its_sink_loses_nothing() -> None:
-    troupe = Upstream()
-    troupe.start()
-    gate = Gate()
-    troupe.source.hold(gate)
-    for n in range(30):
-        troupe.source.send(n)
-    stopping = in_thread(troupe.stop)
-    gate.open()
-    stopping()
-    assert {troupe.phases.of(name).phase for name in ("source", "sink")} == {COMPLETED}
-    stats = troupe.stats()
-    assert stats.is_balanced
-    assert (stats.dead, stats.in_doubt, stats.waiting) == (0, 0, 0)
