@@ -16,6 +16,7 @@ from bandstand.core import ActorId, ExitReason, Overflow
 from bandstand.errors import (
     AskTimeoutError,
     MailboxFullError,
+    MessageDroppedError,
     NoSuchActorError,
     RemoteError,
     TargetEndedError,
@@ -255,6 +256,21 @@ async def test_an_overflow_policy_is_that_of_the_actor_over_there(overflow: Over
         assert far.scribe.notes == ["first", *kept[overflow]]
         stats = near.link.stats()
         assert (stats.sent, stats.handled, stats.dropped) == (10, 6, 4)
+
+
+@pytest.mark.guarantee("G146")
+async def test_an_ask_that_is_given_up_over_there_says_so() -> None:
+    async with scribe_link(Role(mailbox=1, overflow=Overflow.DROP_NEWEST)) as (near, far, scribe):
+        far.scribe.gate.clear()
+        scribe.slowly("first")
+        await until(lambda: far.scribe.begun == 1)
+        kept = scribe.echo(1)
+        await until(lambda: far.link.stats().received == 2)
+        with pytest.raises(MessageDroppedError):
+            await soon(scribe.echo(2))
+        far.scribe.gate.set()
+        assert await soon(kept) == 1
+        assert near.link.stats().dropped == 1
 
 
 # --- taking an ask back, and its deadline -------------------------------------------------------------------------------

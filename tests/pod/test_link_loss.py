@@ -176,6 +176,21 @@ async def test_what_was_not_written_is_dead_and_not_in_doubt(size: int, read: in
         assert doubts == [True] * stats.in_doubt + [False] * stats.dead
 
 
+@pytest.mark.guarantee("G144")
+async def test_an_ask_that_was_not_written_ends_without_doubt() -> None:
+    async with deaf(Role()) as (near, theirs, scribe):
+        for _ in range(500):
+            scribe.note([0, "x" * 2000])
+        reply = scribe.read()
+        await until(lambda: near.link.stats().sent == 501)
+        near.link.close("it was enough")
+        with pytest.raises(TargetEndedError) as caught:
+            await soon(reply)
+        assert "the message did not reach it" in str(caught.value.__cause__)
+        assert not near.dead[-1].is_in_doubt
+        theirs.close()
+
+
 @pytest.mark.guarantee("G145")
 async def test_while_the_other_side_does_not_read_lanes_overtake_what_is_not_written() -> None:
     async with deaf(Role(mailbox=20_004)) as (near, theirs, scribe):
