@@ -218,17 +218,6 @@ def test_an_answer_that_is_lost_doubled_or_of_another_kind_does_not_count() -> N
     assert caller.answered(b"\n".join((answer(0), answer(1, "error"))), 2) == 1
 
 
-@pytest.mark.parametrize("cut", [1, 18, 40, 57, 75])
-def test_responses_are_told_apart_wherever_they_are_cut(cut: int) -> None:
-    response = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"
-    text = response + b"hello" + response + b"world"
-    first, rest = caller.bodies_of(text[:cut])
-    second, rest = caller.bodies_of(rest + text[cut:])
-    assert (first + second, rest) == ([b"hello", b"world"], b"")
-    with pytest.raises(ConnectionError, match="500 Internal"):
-        caller.bodies_of(b"HTTP/1.1 500 Internal Server Error\r\n\r\n")
-
-
 @pytest.mark.real_time(reason=STOPPING)
 def test_a_server_that_fails_its_caller_has_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "node", partial(lines.node, capabilities=[lines.Speaker]))

@@ -130,26 +130,6 @@ def test_at_an_unknown_site_the_ratio_to_the_yardstick_is_compared() -> None:
     assert "compared are the ratios to `limit`, with those of x86_64, CPython 3.11.7, 0.23." in text
 
 
-def test_the_nearest_record_is_the_one_alike_in_what_matters_most() -> None:
-    def entry(**differences: str) -> Record:
-        return Record({**HERE, **differences}, {"limit": 1.0})
-
-    far, near, later = entry(architecture="riscv"), entry(python="CPython 3.12.1"), entry(uvloop="0.22")
-    assert record.nearest_to([far, near, later], OTHER) is later
-    assert record.nearest_to([far, near], OTHER) is near
-    assert record.nearest_to([far], OTHER) is far
-    assert record.nearest_to([], OTHER) is None
-
-
-def test_what_is_not_recorded_is_not_compared_and_that_is_said() -> None:
-    compared = compare({"limit": 1000.0, "bus-ask": 7.0}, RECORDS, HERE)
-    assert [each.word for each in compared.verdicts] == ["ok", "unrecorded"]
-    assert "Not recorded, so not compared: bus-ask." in table.render(compared)
-    nothing = compare({"limit": 1000.0}, [], HERE)
-    assert nothing.having("unrecorded") == list(nothing.verdicts)
-    assert "Nothing is recorded yet" in table.render(nothing)
-
-
 def test_recording_replaces_this_sites_figures_and_no_others(tmp_path: Path) -> None:
     path = tmp_path / "record.json"
     assert record.load(path) == []

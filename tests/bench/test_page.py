@@ -134,22 +134,6 @@ def test_every_part_says_what_the_run_says(written: Write) -> None:
     assert page.savina(bare) == page.chart_savina(bare) == page.chart_growth(bare) == page.MISSING
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("nothing here", "there is no <!-- bench:NAME -->"),
-        ("<!-- bench:savina -->\nno end", "there is no <!-- bench:NAME -->"),
-        (
-            "<!-- bench:prices -->\n<!-- /bench -->",
-            "nothing is called 'prices'; the parts are chart-savina, chart-growth, where, costs",
-        ),
-    ],
-)
-def test_a_page_without_its_marks_is_refused(text: str, sentence: str, written: Write) -> None:
-    with pytest.raises(NoFiguresError, match=sentence):
-        page.filled(text, load(written()))
-
-
 def test_the_real_pages_have_marks_of_names_that_are_known() -> None:
     for name in page.PAGES:
         found = [found["name"] for found in page.MARK.finditer((ROOT / name).read_text("utf-8"))]

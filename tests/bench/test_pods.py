@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import replace
@@ -17,8 +15,7 @@ from bandstand.errors.validation import Seconds
 from bandstand.pod import PodStats, Troupe, directory, pod
 from bench import buffers, latency, pods, processes
 from bench.case import Outcome, Setting, WrongResultError
-from bench.cases import by_name, pods_inside, pods_thread, pods_work
-from bench.child import measure
+from bench.cases import by_name, pods_inside, pods_work
 from bench.report import Report
 from bench.runner import Cell
 from bench.system import by_name as system_by_name
@@ -75,26 +72,6 @@ def test_a_median_is_the_figure_and_the_slow_ones_are_in_the_details() -> None:
 # --- what is wrong has no figure --------------------------------------------------------------------------------------
 
 
-class Forgetful(pods.Adder):
-    """Does not count any further."""
-
-    @tell
-    def add(self, one: int) -> None:
-        self.total = min(self.total + one, 500)
-
-    @ask
-    def plus(self, one: int) -> int:
-        self.total = min(self.total + one, 50)
-        return self.total
-
-
-class ForgetfulPod(Troupe):
-    together = pod()
-    adder = together.expose(Forgetful)
-    sender = together.of(pods.Sender, directory(pods.Peers))
-    conductor = together.expose(pods.Conductor, directory(pods.Crew))
-
-
 somebodys: ContextVar[str] = ContextVar("somebodys")
 LOG: list[str] = []
 """What was done, in its order."""
@@ -122,13 +99,6 @@ class LoggingPod(Troupe):
 
 
 @pytest.mark.real_time(reason=REAL)
-def test_an_adder_that_forgets_has_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pods, "OnePod", ForgetfulPod)
-    with pytest.raises(WrongResultError, match="1000 were sent and 500 handled"):
-        measure(by_name("pods-inside"), OURS, Setting(1000), 1)
-
-
-@pytest.mark.real_time(reason=REAL)
 def test_what_is_measured_inside_a_pod_are_direct_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     LOG.clear()
     somebodys.set("something")
@@ -137,18 +107,6 @@ def test_what_is_measured_inside_a_pod_are_direct_calls(monkeypatch: pytest.Monk
     pods_inside.inside(Setting(2 * pods_inside.BURST))
     assert LOG[6:] == ["handled", "sent"] * 3
     assert pods.BURST == pods_inside.BURST
-
-
-def test_answers_that_are_no_sums_have_no_figure() -> None:
-    total = 0
-
-    def forgets(one: int) -> int:
-        nonlocal total
-        total = min(total + one, 50)
-        return total
-
-    with pytest.raises(WrongResultError, match="100 were sent and 50 handled"):
-        pods_thread.asking(forgets, 100).check()
 
 
 @pytest.mark.slow
@@ -190,13 +148,3 @@ def test_a_buffer_that_arrives_changed_has_no_figure(answer: buffers.Ends, is_wh
     buffers.timed(2, lambda: (3, b"abc", b"abc"), (3, b"abc", b"abc"), lambda: True).check()
     with pytest.raises(WrongResultError):
         buffers.timed(2, lambda: answer, (3, b"abc", b"abc"), lambda: is_whole).check()
-
-
-@pytest.mark.once
-def test_the_peers_environment_needs_nothing_of_ours_that_is_not_there() -> None:
-    """msgspec is not there: whoever imports a case must not need it."""
-    script = "import sys; sys.modules['msgspec'] = None; import bench.cases, bench.system, bench.child"
-    run = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=50, check=False
-    )
-    assert (run.returncode, run.stderr) == (0, "")

@@ -172,21 +172,3 @@ def test_the_program_sends_given_inputs(tmp_path: Path) -> None:
     report = json.loads(result.stdout)
     assert (report["seed"], report["inputs"], report["failures"]) == (5, 3, [])
     assert "seed 5" in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["--seconds", "0"], "--seconds is 0: pass a number above 0"),
-        (["no/such/file"], "no/such/file is not there: pass a file, or a folder"),
-        (["--wet"], "unrecognized arguments: --wet"),
-    ],
-)
-def test_the_program_explains_a_wrong_option(arguments: list[str], sentence: str) -> None:
-    result = fuzz(*arguments)
-    assert result.returncode == 2
-    assert sentence in result.stderr
-
-
-def test_help_has_examples() -> None:
-    assert "python -m tests.fuzz --seed 7 --seconds 10" in fuzz("--help").stdout

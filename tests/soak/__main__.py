@@ -24,7 +24,7 @@ from tests.soak.runs import Report, soak
 
 LINES = {
     "runs": """{spawned:,} actors, {sent:,} sends, {handled:,} handled, {refused:,} refused, {dead:,} dead, {dropped:,} dropped
-{timers_set:,} timers set, {timers_cancelled:,} cancelled; {io_events:,} I/O events, {io_errors:,} of them of closed descriptors""",
+{timers_set:,} timers set, {timers_cancelled:,} cancelled""",
     "pod_runs": """{pod_runs:,} deployments of pods: {starts:,} starts, {begun:,} handled, {ask_answered:,} asks answered,
 {lost:,} one-way messages lost and accounted for, {in_doubt:,} in doubt""",
 }

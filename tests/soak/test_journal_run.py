@@ -48,11 +48,3 @@ def test_a_journal_that_loses_records_is_found(
     shown = capsys.readouterr()
     assert any("was reported as durable" in failure for failure in json.loads(shown.out)["failures"])
     assert "failed; seed 5" in shown.err
-
-
-@pytest.mark.parametrize("option", ["--images", "--bits", "--rounds"])
-def test_a_wrong_option_is_named(option: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        journal_run.main([option, "-1"])
-    assert ended.value.code == 2
-    assert f"{option} is -1: pass a number from 0 on" in capsys.readouterr().err
