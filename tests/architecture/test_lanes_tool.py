@@ -178,9 +178,7 @@ def test_a_lane_fails_if_its_coverage_is_too_low(project: Path, capsys: pytest.C
 
 @pytest.mark.once
 @pytest.mark.slow
-def test_a_lane_fails_if_a_part_does_and_the_log_of_the_part_is_printed(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failed_part_fails_its_lane(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "tests" / "one" / "test_one.py").write_text(
         "import os\ndef test_one():\n    assert os.environ['BANDSTAND_TEST_LOOP'] == 'asyncio'\n"
     )

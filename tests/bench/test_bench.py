@@ -197,9 +197,7 @@ def test_a_child_that_goes_wrong_costs_its_own_cell_and_what_it_says_beside_a_fi
         assert str(failure(system)).removeprefix(f"{tmp_path}/") == said
 
 
-def test_with_a_child_that_takes_too_long_its_own_children_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slow_child_and_its_children_are_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "DEADLINE", 0.3)
     # As long as the grandchild lives, what it holds of the child's output is open, and is waited for.
     assert failure(played(tmp_path, "sleep 100 & wait")) == "gave no figure within 0.3 s"

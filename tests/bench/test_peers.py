@@ -47,7 +47,7 @@ def test_it_is_made_once_and_again_when_its_list_changes(commands: list[list[str
 
 
 @pytest.mark.usefixtures("commands")
-def test_where_it_cannot_be_made_the_benchmark_goes_on_without(
+def test_without_it_the_run_goes_on(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(command: list[str], **_environment: str) -> None:

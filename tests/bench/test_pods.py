@@ -47,9 +47,7 @@ OURS = replace(system_by_name("pod"), mode=_build_mode.mode())
         ("pods-inside", {"pod": 1.0, "bare": 1.0}, None),
     ],
 )
-def test_pods_are_judged_by_what_they_must_reach(
-    name: str, figures: dict[str, float], verdict: str | None
-) -> None:
+def test_pods_are_judged_by_targets(name: str, figures: dict[str, float], verdict: str | None) -> None:
     case = by_name(name)
     cells = {(name, system): Cell([{"value": value}]) for system, value in figures.items()}
     report = Report(cases=[case], cells=cells, machine=MACHINE, rounds=5)

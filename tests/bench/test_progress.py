@@ -82,7 +82,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     return asked
 
 
-def test_rounds_end_when_there_is_no_time_and_what_was_measured_before_is_there(
+def test_what_was_measured_before_the_time_was_up_is_kept(
     asked: list[list[str]],
 ) -> None:
     cells: Cells = {}

@@ -43,9 +43,7 @@ def told(kind: str, program: str) -> tuple[int, str]:
 
 @pytest.mark.parametrize("kind", STAGES)
 @pytest.mark.parametrize(("program", "count"), [("ping_pong", 100), ("mayflies", 20)])
-def test_a_stage_plays_to_the_end_and_counts_actors_made_by_handlers(
-    kind: str, program: str, count: int
-) -> None:
+def test_a_stage_counts_actors_that_handlers_make(kind: str, program: str, count: int) -> None:
     code, said = told(kind, program)
     assert code == 0, said
     assert json.loads(said) == {"sent": count, "handled": count, "operations": count}

@@ -92,9 +92,7 @@ class TestEveryAdapter:
             "zeros",
         ],
     )
-    def test_a_bad_line_is_answered_and_the_next_one_is_read(
-        self, make: Callable[..., Venue], line: bytes, said: str
-    ) -> None:
+    def test_an_invalid_line_is_answered(self, make: Callable[..., Venue], line: bytes, said: str) -> None:
         client = make().client()
         client.send(line + b"\n" + request(1))
         answers = [client.line(), client.line()]
@@ -164,9 +162,7 @@ class TestEveryAdapter:
         venue.until(lambda: venue.adapter.is_flushed)
 
     @pytest.mark.slow
-    def test_many_bad_lines_of_a_client_that_does_not_read_take_no_memory(
-        self, make: Callable[..., Venue]
-    ) -> None:
+    def test_invalid_lines_of_a_client_that_does_not_read(self, make: Callable[..., Venue]) -> None:
         venue = make(write_high=10_000)
         client = venue.client()
         block = b"x\n" * 50_000
@@ -180,9 +176,7 @@ class TestEveryAdapter:
 
     # --- ends -----------------------------------------------------------------------------------------------------------
 
-    def test_a_client_that_has_said_everything_still_gets_its_answers(
-        self, make: Callable[..., Venue]
-    ) -> None:
+    def test_a_half_closed_client_gets_its_answers(self, make: Callable[..., Venue]) -> None:
         venue = make(window=3)
         venue.desk.is_holding = True
         client = venue.client()
@@ -200,9 +194,7 @@ class TestEveryAdapter:
             assert client.rest() == b""
         venue.until(lambda: venue.desk.closed)
 
-    def test_a_client_that_vanishes_is_forgotten_and_its_answers_are_dropped(
-        self, make: Callable[..., Venue]
-    ) -> None:
+    def test_the_answers_for_a_client_that_vanishes_are_dropped(self, make: Callable[..., Venue]) -> None:
         venue = make()
         desk = venue.desk
         desk.is_holding = True

@@ -376,9 +376,7 @@ class TestAdvice:
             ("tcp:[::1]:7777", ("socat",), "socat - TCP:[::1]:7777"),
         ],
     )
-    def test_a_line_is_plugged_in_with_what_is_here(
-        self, place: str, tools: tuple[str, ...], words: str
-    ) -> None:
+    def test_the_advice_names_an_installed_tool(self, place: str, tools: tuple[str, ...], words: str) -> None:
         found = serving.raw_client_command(place, lambda name: name if name in tools else None)
         assert shlex.split(found) == shlex.split(words)
 
@@ -453,9 +451,7 @@ class TestCall:
             ("Slow.Nap seconds=3600 --timeout 20ms", ExitCode.TIMEOUT, "Sys.Timeout: "),
         ],
     )
-    def test_the_exit_code_says_what_became_of_it(
-        self, run: Run, arguments: str, code: int, words: str
-    ) -> None:
+    def test_the_exit_code_tells_the_outcome(self, run: Run, arguments: str, code: int, words: str) -> None:
         """The others are in `tests/cli/texts`."""
         given, out, err = run("call", *arguments.split())
         assert (given, out) == (code, "")

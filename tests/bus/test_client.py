@@ -823,9 +823,7 @@ class TestGreeting:
             (("silence", ""), "did not reply within 5 s"),
         ],
     )
-    async def test_a_node_that_is_stopping_or_silent_does_not_serve(
-        self, ping: tuple[str, str], words: str
-    ) -> None:
+    async def test_a_stopping_or_silent_node_is_no_node(self, ping: tuple[str, str], words: str) -> None:
         async with greeter(Ping=ping) as (url, _):
             with pytest.raises(NodeGoneError, match=words):
                 await connect(url).__aenter__()

@@ -70,9 +70,7 @@ class TestWhen:
 class TestLate:
     @pytest.mark.parametrize(("what", "crashes"), [("refuse", 0), ("raise", 1)])
     @staged(Player)
-    async def test_a_late_refusal_or_crash_answers_nothing_more(
-        self, stage: Stage, what: str, crashes: int
-    ) -> None:
+    async def test_a_late_refusal_or_crash_is_no_answer(self, stage: Stage, what: str, crashes: int) -> None:
         asked = stage.command("Cast.Wait", {"ms": 100, "what": what}, timeout=50)
         await stage.wait(200)
         stage.fault(asked, "Sys.Timeout")

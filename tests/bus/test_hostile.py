@@ -67,9 +67,7 @@ class TestWhatIsNoMessage:
         assert "longer than the limit" in heard[0]["data"]["message"]
         assert most - before < BOUND
 
-    def test_the_same_id_on_two_connections_is_no_way_to_read_what_was_answered_to_another(
-        self, hall: Hall
-    ) -> None:
+    def test_an_id_of_another_client_does_not_give_its_answer(self, hall: Hall) -> None:
         one, other, third = hall.guest(), hall.guest(), hall.guest()
         one.send(frame("same", "Sleeper.Sleep", name="one"))
         one.exchange(ping("there"), "there")

@@ -69,9 +69,7 @@ class TestBuilding:
 class TestDestinations:
     @pytest.mark.slow
     @given(HOUSES)
-    def test_a_destination_is_a_function_of_kind_and_type(
-        self, houses: Sequence[Sequence[tuple[Kind, str]]]
-    ) -> None:
+    def test_kind_and_type_decide_the_owner(self, houses: Sequence[Sequence[tuple[Kind, str]]]) -> None:
         specs = [spec(f"C{place}", *keys) for place, keys in enumerate(houses)]
         owners: dict[tuple[Kind, str], list[str]] = {}
         for each in specs:
@@ -114,9 +112,7 @@ class TestNearMisses:
         assert INDEX.nearest("command", "Weather.Forecast.Tomorrow") == ()
 
     @given(st.sampled_from(KINDS), st.text(max_size=200))
-    def test_whatever_is_asked_for_there_are_at_most_three_and_all_of_them_exist(
-        self, kind: Kind, name: str
-    ) -> None:
+    def test_there_are_at_most_three_suggestions(self, kind: Kind, name: str) -> None:
         found = INDEX.nearest(kind, name)
         assert len(found) <= 3
         assert len(set(found)) == len(found)

@@ -286,9 +286,7 @@ class TestEnds:
     @pytest.mark.parametrize(
         ("how", "words"), [("raise", "ValueError: by wish"), ("os._exit", "exit code 3"), ("kill", "SIGKILL")]
     )
-    def test_one_that_does_not_start_is_a_boot_that_fails_and_leaves_nothing(
-        self, how: str, words: str
-    ) -> None:
+    def test_a_process_that_does_not_start_fails_the_boot(self, how: str, words: str) -> None:
         async def act(theatre: Theatre) -> None:
             raise AssertionError("it has started")
 

@@ -204,9 +204,7 @@ class TestStopping:
         line.fault("late", "Sys.ShuttingDown")
         assert sorted(map(str, line.settled)) == ["late", "q"]
 
-    async def test_who_was_made_to_wait_for_credit_is_turned_away_when_there_is_some(
-        self, stopped: Stopped
-    ) -> None:
+    async def test_a_request_that_waited_for_credit_is_turned_away(self, stopped: Stopped) -> None:
         async with stopped(max_in_flight=1) as (_, adapter):
             first, second = adapter.connect(), adapter.connect()
             first.command("Cast.Wait", {"ms": 100}, name="q")
@@ -214,9 +212,7 @@ class TestStopping:
         first.reply("q")
         second.fault("held back", "Sys.ShuttingDown")
 
-    async def test_who_comes_meanwhile_and_finds_no_credit_does_not_make_it_longer(
-        self, stopped: Stopped
-    ) -> None:
+    async def test_an_event_without_credit_does_not_delay_the_stop(self, stopped: Stopped) -> None:
         running = asyncio.get_running_loop()
         async with stopped(max_in_flight=1, drain_timeout=60) as (_, adapter):
             start = running.time()
@@ -242,9 +238,7 @@ class TestStopping:
             pass
         assert "capabilities did not stop in time: Lingering" in caplog.text
 
-    async def test_a_node_that_is_cancelled_while_it_drains_stops_completely(
-        self, bandstand_clock: VirtualClock
-    ) -> None:
+    async def test_a_cancelled_drain_still_stops_the_node(self, bandstand_clock: VirtualClock) -> None:
         adapter = ScriptedAdapter()
         node = Node([Player], adapters=[adapter], clock=bandstand_clock)
         with pytest.raises(TimeoutError):  # noqa: PT012  # it is raised where the node stops
@@ -271,9 +265,7 @@ class TestStopping:
         with pytest.raises(RequestFailedError, match=r"Sys\.ShuttingDown"):
             await asking
 
-    async def test_a_node_that_has_nothing_more_to_do_is_quiet(
-        self, stopped: Stopped, bandstand_clock: VirtualClock
-    ) -> None:
+    async def test_wait_quiet_waits_for_all(self, stopped: Stopped, bandstand_clock: VirtualClock) -> None:
         async with stopped() as (node, adapter):
             line = adapter.connect()
             line.command("Cast.Wait", {"ms": 1000}, name="q")

@@ -162,9 +162,7 @@ class TestReading:
             pytest.param(64, 100, 64, id="small"),
         ],
     )
-    async def test_the_window_follows_the_size_of_the_answers(
-        self, window: int, size: int, more: int
-    ) -> None:
+    async def test_the_window_depends_on_answer_sizes(self, window: int, size: int, more: int) -> None:
         booth = Booth(window=window)
         booth.desk.is_holding = True
         booth.line.data_received(b"".join(request(n) for n in range(1000)))

@@ -48,9 +48,7 @@ class TestFilter:
             ("*", "Memory.Set", True),
         ],
     )
-    def test_types_are_picked_by_name_or_by_their_beginning(
-        self, pattern: str, name: str, is_wanted: bool
-    ) -> None:
+    def test_types_are_picked_by_name_or_prefix(self, pattern: str, name: str, is_wanted: bool) -> None:
         assert Filter(types=[pattern]).matches(frame(type=name)) is is_wanted
 
     @given(

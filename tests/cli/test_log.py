@@ -452,9 +452,7 @@ class TestCompact:
 @pytest.mark.guarantee("G503")
 class TestProgress:
     @pytest.mark.parametrize("verb", ["lineage", "verify", "replay", "export", "compact"])
-    def test_it_is_shown_on_a_terminal_and_not_with_json(
-        self, verb: Verb, directory: Path, tmp_path: Path
-    ) -> None:
+    def test_it_is_shown_on_a_terminal_only(self, verb: Verb, directory: Path, tmp_path: Path) -> None:
         for is_json in (False, True):
             err = Terminal()
             options = LogOptions(

@@ -141,9 +141,7 @@ def test_a_program_with_closed_streams_has_process_pods(closed: str, tmp_path: P
 
 @pytest.mark.guarantee("G304")
 @pytest.mark.parametrize("command", [name for name in COMMANDS if name not in SILENT])
-def test_output_that_cannot_be_written_has_its_own_exit_code(
-    command: str, address: str, tmp_path: Path
-) -> None:
+def test_unwritable_output_has_an_exit_code(command: str, address: str, tmp_path: Path) -> None:
     arguments = ("-m", "bandstand", *COMMANDS[command])
     full = started(arguments, ">/dev/full", tmp_path, address)
     mute = started(arguments, "2>/dev/full", tmp_path, address)

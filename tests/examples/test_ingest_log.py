@@ -125,9 +125,7 @@ class Mortal(Disk):
 
 
 @pytest.mark.parametrize("steps", range(12))
-def test_killed_at_any_step_of_a_merge_or_of_the_recovery_after_it_no_point_is_lost(
-    folder: Path, steps: int
-) -> None:
+def test_a_kill_at_any_step_of_a_merge_loses_no_point(folder: Path, steps: int) -> None:
     log = filled(folder, 3, 4, 5, rotates=True)
     sealed = log.sealed
     log.close()
@@ -176,9 +174,7 @@ def test_damage_of_what_was_sealed_is_told(folder: Path, damage: Callable[[bytes
 
 
 @pytest.mark.parametrize("block", [8, 16, 24, 64])
-def test_whatever_part_of_the_last_flush_a_power_loss_takes_what_was_acknowledged_is_there(
-    folder: Path, block: int
-) -> None:
+def test_a_power_loss_takes_nothing_that_was_acknowledged(folder: Path, block: int) -> None:
     log = filled(folder, 3)
     acknowledged = segment_path(folder, 1).read_bytes()
     # It came in several messages, and was flushed at once.

@@ -132,9 +132,7 @@ sys.exit(node_program.main())
         ("die", "the node has died, or does not answer"),
     ],
 )
-def test_it_finds_a_fault_and_saves_the_inputs(
-    fault: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_finds_a_fault(fault: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bad lines are not answered, each client leaves a descriptor, or a bad line ends the process."""
     (tmp_path / "broken.py").write_text(BROKEN)
     (tmp_path / "fault").write_text(fault)

@@ -139,9 +139,7 @@ def test_what_is_published_is_found_and_what_is_withdrawn_is_not(stage: Stage) -
 @pytest.mark.guarantee("G125")
 @pytest.mark.real_time(reason="threads that are really blocked")
 @pytest.mark.parametrize("is_gone", [False, True])
-def test_everybody_who_waits_is_released_by_one_publish_or_hears_that_it_is_gone(
-    stage: Stage, is_gone: bool
-) -> None:
+def test_one_publish_or_retirement_ends_every_wait(stage: Stage, is_gone: bool) -> None:
     waiters = 8
     begun = threading.Barrier(waiters + 1)
 

@@ -133,7 +133,7 @@ def again(troupe: Troupe, name: str, number: int) -> None:
 @pytest.mark.guarantee("G155", "G156")
 @pytest.mark.spec("S9", "S10", "S12", "S18")
 @pytest.mark.once
-def test_nothing_is_lost_without_a_word_whatever_happens_to_pods(
+def test_each_message_has_a_known_fate(
     loop_factory: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:
     failures: list[str] = []

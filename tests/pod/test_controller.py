@@ -50,9 +50,7 @@ RUNNING, COMPLETED, FAILED = PodPhase.RUNNING, PodPhase.COMPLETED, PodPhase.FAIL
     ("restart", "model"),
     [(ON_FAILURE, model) for model in MODELS] + [(ALWAYS, model) for model in (COOPERATIVE, DEDICATED)],
 )
-def test_a_pod_that_fails_is_started_again_and_the_handle_stays_good(
-    model: ThreadModel, restart: RestartPolicy
-) -> None:
+def test_a_failed_pod_restarts_behind_its_handle(model: ThreadModel, restart: RestartPolicy) -> None:
     with solo(model, restart) as troupe:
         troupe.counter.add(5)
         assert troupe.counter.value.blocking() == 5
@@ -69,9 +67,7 @@ def test_a_pod_that_fails_is_started_again_and_the_handle_stays_good(
 @pytest.mark.spec("S2", "S5")
 @pytest.mark.parametrize("model", LIGHT)
 @pytest.mark.parametrize(("restart", "fails"), [(ON_FAILURE, False), (NEVER, False), (NEVER, True)], ids=str)
-def test_every_final_end_is_pod_gone_with_the_reason(
-    model: ThreadModel, restart: RestartPolicy, fails: bool
-) -> None:
+def test_every_final_end_has_a_reason(model: ThreadModel, restart: RestartPolicy, fails: bool) -> None:
     class Pair(Troupe):
         counter = pod().expose(Counter)
         other = pod(thread=COOPERATIVE).expose(Counter)

@@ -134,9 +134,7 @@ def test_a_pod_is_started_again_though_work_of_its_last_incarnation_goes_on(
 @pytest.mark.guarantee("G170")
 @pytest.mark.spec("S8", "S10")
 @pytest.mark.parametrize("model", [DEDICATED, COOPERATIVE, PROCESS])
-def test_a_pod_that_cannot_be_linked_has_failed_and_is_started_again(
-    model: ThreadModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pod_without_links_is_restarted(model: ThreadModel, monkeypatch: pytest.MonkeyPatch) -> None:
     class Pair(Troupe):
         far = pod(thread=PROCESS).expose(Counter)
         counter = pod().expose(Counter)
@@ -170,9 +168,7 @@ def once(real: Callable[..., None]) -> Callable[..., None]:
 
 @pytest.mark.guarantee("G170")
 @pytest.mark.spec("S10")
-def test_a_kubelet_that_gets_no_thread_is_a_failure_of_its_troupe_at_once(
-    monkeypatch: pytest.MonkeyPatch, loop_factory: HostFactory
-) -> None:
+def test_a_kubelet_without_a_thread_fails(monkeypatch: pytest.MonkeyPatch, loop_factory: HostFactory) -> None:
     def refuse(_thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
@@ -197,9 +193,7 @@ def test_a_kubelet_that_gets_no_thread_is_a_failure_of_its_troupe_at_once(
 
 @pytest.mark.guarantee("G170")
 @pytest.mark.spec("S10")
-def test_a_fault_of_our_own_fails_the_troupe_and_is_not_silent(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_internal_fault_is_told(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     def broken(*_args: object) -> None:
         raise ZeroDivisionError("a fault of ours")
 
@@ -218,7 +212,7 @@ def test_a_fault_of_our_own_fails_the_troupe_and_is_not_silent(
 
 @pytest.mark.slow
 @pytest.mark.spec("S19")
-def test_a_stop_in_the_moment_in_which_a_process_comes_up_is_not_lost(
+def test_a_stop_while_a_process_comes_up_is_not_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its process is up, and its stage has not heard of that yet."""

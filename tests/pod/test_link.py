@@ -136,9 +136,7 @@ async def test_a_declared_exception_comes_back_as_itself_with_its_traceback() ->
 
 @pytest.mark.guarantee("G148")
 @pytest.mark.parametrize(("how", "kind"), [("sour", Sour), ("stuck", Stuck)])
-async def test_an_exception_that_cannot_be_rebuilt_comes_as_a_remote_error(
-    how: str, kind: type[Exception]
-) -> None:
+async def test_an_unpicklable_exception_is_a_remote_error(how: str, kind: type[Exception]) -> None:
     async with scribe_link() as (_near, _far, scribe):
         with pytest.raises(RemoteError) as caught:
             await soon(scribe.refuse(how))

@@ -114,9 +114,7 @@ def numpy_array(data: bytes) -> Any:
 @pytest.mark.guarantee("G420")
 @pytest.mark.parametrize("make", [bytearray, view, numpy_array])
 @pytest.mark.parametrize("size", [10, LARGE + 1, HUGE_SIZE + 1])
-async def test_a_change_of_a_mutable_buffer_after_the_call_is_not_seen(
-    make: Callable[[bytes], Any], size: int
-) -> None:
+async def test_a_later_change_of_a_buffer_is_not_seen(make: Callable[[bytes], Any], size: int) -> None:
     async with scribe_link() as (near, far, scribe):
         buffer = make(payload(size)[:size])
         answer = scribe.echo(buffer)
@@ -265,7 +263,7 @@ async def test_a_handle_travels_by_its_passport() -> None:
 
 
 @pytest.mark.guarantee("G286")
-async def test_a_handle_that_the_receiver_cannot_resolve_is_counted_and_seen(
+async def test_a_handle_that_cannot_be_resolved_is_counted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     a, b = socket.socketpair()

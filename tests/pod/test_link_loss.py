@@ -409,7 +409,7 @@ class Homesick:
         return int, ("home",)
 
 
-async def test_one_way_messages_that_cannot_be_rebuilt_are_counted_and_somebody_can_read_why(
+async def test_one_way_messages_that_cannot_be_unpickled(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with scribe_link() as (near, _far, scribe):
@@ -455,6 +455,20 @@ async def test_the_end_is_told_once_and_the_descriptor_is_let_go() -> None:
     assert frame(BYE, encode(("first", True, False))) in received
     assert theirs.recv(10) == b""
     theirs.close()
+
+
+async def test_an_ended_ask_does_not_keep_its_link() -> None:
+    async with scribe_link() as (near, far, scribe):
+        far.scribe.gate.clear()
+        answered, lost = scribe.echo(1), scribe.wait(1)
+        await soon(answered)
+        await until(lambda: far.link.stats().received == 2)
+        assert lost.relay is not None
+        near.link.close("gone")
+        with pytest.raises(TargetEndedError):
+            await soon(lost)
+        assert answered.relay is None
+        assert lost.relay is None
 
 
 # --- what was said before the end -----------------------------------------------------------------------------------------

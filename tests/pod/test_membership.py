@@ -218,7 +218,7 @@ class Full(Fake):
 
 
 @pytest.mark.guarantee("G170")
-def test_an_end_that_was_given_away_is_not_closed_behind_the_back_of_who_has_it(
+def test_an_end_that_was_given_away_stays_open(
     call_later: CallLater,
 ) -> None:
     """Its thread may be at it just now, and the number of its descriptor may be another's in the next moment."""

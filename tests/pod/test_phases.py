@@ -150,7 +150,7 @@ def test_a_function_that_waits_holds_up_nothing_but_itself() -> None:
     take_back()
 
 
-def test_of_what_waits_for_a_slow_function_the_oldest_is_lost(
+def test_a_slow_function_loses_events(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bandstand.pod.phases.MAX_PENDING_EVENTS", 2)
@@ -173,7 +173,7 @@ def test_of_what_waits_for_a_slow_function_the_oldest_is_lost(
     assert "it was not called with 1 events before pod 'a' #1 is terminating" in record.getMessage()
 
 
-def test_a_system_without_threads_has_a_function_called_with_the_next_event(
+def test_without_threads_a_function_is_called_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     phases, heard = Phases(["a"]), list[PodEvent]()

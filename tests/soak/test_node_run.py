@@ -23,7 +23,7 @@ pytestmark = [
 
 
 @pytest.mark.guarantee("G74", "G80", "G200")
-def test_clients_that_are_not_killed_are_answered_and_the_counters_balance(
+def test_clients_that_live_are_answered_and_counters_balance(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Short lives, so that some clients are killed even where requests are quick.
@@ -105,9 +105,7 @@ def test_it_finds_a_fault(fault: str, sentence: str, tmp_path: Path, monkeypatch
         (3, {"again": 0, "most": 1}, "5 were repeated, and the node has noticed 3"),
     ],
 )
-def test_it_finds_requests_that_were_handled_twice(
-    noticed: int, totals: dict[str, int], failure: str | None
-) -> None:
+def test_it_finds_what_was_handled_twice(noticed: int, totals: dict[str, int], failure: str | None) -> None:
     run = NodeRun(1, 10)
     run.report.seen["again"] = 5
     run.compare_handled(totals, {"repeated": noticed - 1, "joined": 1})
