@@ -85,12 +85,6 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Package:
     return Package(tmp_path, monkeypatch)
 
 
-def test_a_module_is_compiled_if_it_has_a_pxd(package: Package) -> None:
-    assert _build_mode.modules_with_pxd() == {ONE, TWO, OTHER_TWO}
-    (package.folder / "core" / "plain.pxd").touch()
-    assert _build_mode.modules_with_pxd() == {ONE, TWO, OTHER_TWO, "example.core.plain"}
-
-
 def test_the_mode_with_no_all_and_some_extensions(package: Package) -> None:
     assert _build_mode.mode() == "interpreted"
     package.build("core/two")
@@ -98,13 +92,6 @@ def test_the_mode_with_no_all_and_some_extensions(package: Package) -> None:
     assert _build_mode.mode() == "mixed"
     package.build("core/one", "actor/two")
     assert _build_mode.mode() == "compiled"
-
-
-def test_under_pure_extensions_do_not_count(package: Package, monkeypatch: pytest.MonkeyPatch) -> None:
-    package.build("core/one", "core/plain")
-    monkeypatch.setenv("BANDSTAND_PURE", "1")
-    assert _build_mode.mode() == "interpreted"
-    assert _build_mode.stale_modules() == frozenset()
 
 
 def test_a_changed_source_makes_its_module_stale(package: Package) -> None:

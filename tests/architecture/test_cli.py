@@ -99,7 +99,7 @@ def test_doctor_fails_on_a_stale_module(
     assert "problem: core.ids: compiled from other sources" in capsys.readouterr().out
 
 
-def test_doctor_fails_on_a_module_that_cannot_be_imported(
+def test_doctor_fails_on_bad_module(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(_build_mode, "modules_with_pxd", lambda: frozenset({"bandstand.core.missing"}))

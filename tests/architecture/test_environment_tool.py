@@ -27,12 +27,6 @@ def test_running_installs_no_tools() -> None:
     assert [name for name, _, _ in environment.steps_for("dev")] == ["run", "tools", "package", "extensions"]
 
 
-def test_the_steps_for_running_are_part_of_the_steps_for_development() -> None:
-    needed = {name: digest for name, digest, _ in environment.steps_for("run")}
-    full = {name: digest for name, digest, _ in environment.steps_for("dev")}
-    assert needed.items() <= full.items()
-
-
 def test_what_is_installed_for_running_is_what_the_package_requires() -> None:
     project = package_layout.config()["project"]
     required = [*project["dependencies"], *project["optional-dependencies"]["fast"]]
@@ -90,29 +84,3 @@ def test_the_first_run_is_interpreted_and_compiles_in_the_background(tmp_path: P
     second = tree.run("tools/environment.py", "--run")
     assert (second.stdout, second.stderr) == ("0\n", "")
     assert tree.run("tools/environment.py", "--run", BANDSTAND_PURE="1").stdout == "1\n"
-
-
-def test_only_one_process_works_on_the_environments(tmp_path: Path) -> None:
-    script = (
-        "import sys; from pathlib import Path; from tools import environment; environment.BUILD = Path(sys.argv[1])\n"
-        "with environment.alone():\n    print('in', flush=True); sys.stdin.read()"
-    )
-
-    def start() -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-c", script, str(tmp_path)],
-            cwd=package_layout.ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    with start() as one:
-        assert one.stdout is not None
-        assert one.stdout.readline() == "in\n"
-        with start() as two:
-            assert two.stderr is not None
-            assert "waiting for another process" in two.stderr.readline()
-            assert one.communicate("", timeout=50) == ("", "")
-            assert two.communicate("", timeout=50) == ("in\n", "")

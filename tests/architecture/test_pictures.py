@@ -40,26 +40,3 @@ def test_boxes_become_lines_and_words_stay_text() -> None:
     assert ">a</text>" in drawn
     assert ">&lt;b &amp; c&gt;</text>" in drawn
     assert drawn.count("<polygon") == 1
-
-
-@pytest.mark.parametrize(
-    ("text", "tip"),
-    [
-        ("─▶│", "32,21"),
-        ("│◀─", "16,21"),
-        ("│\n▼\n─", "16,57"),
-        ("─\n▲\n│", "16,21"),
-        ("─▶ a", "28,21"),
-        ("│\n▼\na", "16,48"),
-        ("─▶\n  │", "28,21"),
-    ],
-)
-def test_an_arrow_touches_the_line_it_points_at_and_no_word(text: str, tip: str) -> None:
-    polygon = re.search(r'<polygon class="head" points="([^"]+)"/>', pictures.draw(text))
-    assert polygon is not None
-    assert polygon[1].split()[1] == tip
-
-
-def test_an_unknown_box_character_is_an_error() -> None:
-    with pytest.raises(ValueError, match=r"line 2 has a '╬', which cannot be drawn"):
-        pictures.draw("a\n╬\n")

@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from bandstand import _build_mode
-from bandstand.actor import ActorSystem
 from bandstand.actor import ask as ask_mark
-from bench import caller, child, lines, otp, runner, stages, typed
+from bench import caller, lines, runner, stages
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
 from bench.cases import CASES, ask, by_name
 from bench.child import measure
@@ -154,60 +153,6 @@ def test_a_typed_actor_that_forgets_has_no_figure(name: str, monkeypatch: pytest
         measure(by_name(name), system, Setting(2_000), 1)
 
 
-def test_asks_that_the_loop_does_not_know_of_give_no_figure() -> None:
-    async def one_too_many(loop: ActorSystem) -> Outcome:
-        adder = loop.spawn(ask.Adder)
-        await adder.add(1)
-        typed.settle_asks(loop, 1)
-        pending = adder.add(1)
-        with pytest.raises(WrongResultError, match=r"the case asked 2 times; the loop says .*answered=1"):
-            typed.settle_asks(loop, 2)
-        return Outcome(total=1, operations=1, sent=2, handled=await pending)
-
-    assert typed.beside(one_too_many).handled == 2
-
-
-def written(folder: Path, name: str, body: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A module of Erlang with this in its `main`, which is compiled somewhere else than ours."""
-    if refusal := otp.refusal():
-        pytest.skip(refusal)
-    (folder / f"{name}.erl").write_text(
-        f"-module({name}).\n-export([main/1]).\nmain(_) ->\n{body}.\n", "utf-8"
-    )
-    monkeypatch.setattr(otp, "SOURCES", folder)
-    monkeypatch.setattr(otp, "BUILD", folder)
-
-
-@pytest.mark.once
-@pytest.mark.slow
-def test_one_machine_of_erlang_measures_again_and_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # A linked process that waits for ever is gone when the next run begins.
-    body = """    Before = erlang:system_info(process_count),
-    spawn_link(fun() -> receive never -> ok end end),
-    io:format("7 3 process ~s before ~b~n", [os:getpid(), Before])"""
-    written(tmp_path, "again", body, monkeypatch)
-    runs = [otp.run("again", 3) for _ in range(3)]
-    assert runs[0] == runs[1] == runs[2]
-
-
-@pytest.mark.once
-@pytest.mark.slow
-def test_a_run_of_erlang_that_fails_has_no_figure_and_the_next_has_a_machine_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    body = """    case file:read_file("FILE") of
-        {ok, _} -> io:format("7 3~n");
-        {error, _} -> self() ! left, error(no_such_luck)
-    end""".replace("FILE", str(tmp_path / "luck"))
-    written(tmp_path, "luck", body, monkeypatch)
-    with pytest.raises(WrongResultError, match=r"(?s)erl ended with code 1: .*no_such_luck"):
-        otp.run("luck", 3)
-    (tmp_path / "luck").touch()
-    assert otp.run("luck", 3).handled == 3
-
-
 def test_a_peer_without_its_environment_is_refused_in_a_sentence() -> None:
     system = replace(SYSTEMS[0], python=ROOT / "nowhere" / "python")
     assert runner.probe([system]) == {
@@ -252,21 +197,10 @@ def test_a_child_that_goes_wrong_costs_its_own_cell_and_what_it_says_beside_a_fi
         assert str(failure(system)).removeprefix(f"{tmp_path}/") == said
 
 
-def test_with_a_child_that_takes_too_long_its_own_children_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slow_child_and_its_children_are_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "DEADLINE", 0.3)
     # As long as the grandchild lives, what it holds of the child's output is open, and is waited for.
     assert failure(played(tmp_path, "sleep 100 & wait")) == "gave no figure within 0.3 s"
-
-
-@pytest.mark.parametrize(
-    "cell", [["ping-pong", "limit", "10"], ["ping-pong", "limit", "ten", "1"], ["x"] * 4]
-)
-def test_a_cell_that_is_none_is_a_wrong_option(cell: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        child.main(cell)
-    assert "error: " in capsys.readouterr().err
 
 
 def test_an_answer_that_is_lost_doubled_or_of_another_kind_does_not_count() -> None:
@@ -280,17 +214,6 @@ def test_an_answer_that_is_lost_doubled_or_of_another_kind_does_not_count() -> N
     assert caller.answered(b"\n".join(map(answer, (0, 1))), 3) == 2
     assert caller.answered(b"\n".join(map(answer, (0, 1, 1, 2))), 3) == 2
     assert caller.answered(b"\n".join((answer(0), answer(1, "error"))), 2) == 1
-
-
-@pytest.mark.parametrize("cut", [1, 18, 40, 57, 75])
-def test_responses_are_told_apart_wherever_they_are_cut(cut: int) -> None:
-    response = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"
-    text = response + b"hello" + response + b"world"
-    first, rest = caller.bodies_of(text[:cut])
-    second, rest = caller.bodies_of(rest + text[cut:])
-    assert (first + second, rest) == ([b"hello", b"world"], b"")
-    with pytest.raises(ConnectionError, match="500 Internal"):
-        caller.bodies_of(b"HTTP/1.1 500 Internal Server Error\r\n\r\n")
 
 
 @pytest.mark.real_time(reason=STOPPING)
@@ -332,19 +255,6 @@ def test_quick_run_is_checked_and_writes_json(tmp_path: Path) -> None:
         assert cell["value"] == cell["best"]["value"] > 0
         assert cell["ratio"] == pytest.approx(case["cells"]["compiled"]["value"] / cell["value"])
     assert {place["system"] for place in report["ranking"]} == set(NAMES) - refused
-
-
-@pytest.mark.once
-@pytest.mark.slow
-def test_who_closes_stdout_still_has_the_figures(tmp_path: Path) -> None:
-    file = tmp_path / "bench.json"
-    # A case of one system, so that one child measures it.
-    command = [sys.executable, "-m", "bench", "--quick", "--case", "channel-actor", "--json", str(file)]
-    run = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    assert run.stdout is not None
-    run.stdout.close()
-    assert run.wait(110) != 0
-    assert json.loads(file.read_text("utf-8"))["cases"][0]["name"] == "channel-actor"
 
 
 @pytest.mark.once

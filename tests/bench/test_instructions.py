@@ -130,26 +130,6 @@ def test_at_an_unknown_site_the_ratio_to_the_yardstick_is_compared() -> None:
     assert "compared are the ratios to `limit`, with those of x86_64, CPython 3.11.7, 0.23." in text
 
 
-def test_the_nearest_record_is_the_one_alike_in_what_matters_most() -> None:
-    def entry(**differences: str) -> Record:
-        return Record({**HERE, **differences}, {"limit": 1.0})
-
-    far, near, later = entry(architecture="riscv"), entry(python="CPython 3.12.1"), entry(uvloop="0.22")
-    assert record.nearest_to([far, near, later], OTHER) is later
-    assert record.nearest_to([far, near], OTHER) is near
-    assert record.nearest_to([far], OTHER) is far
-    assert record.nearest_to([], OTHER) is None
-
-
-def test_what_is_not_recorded_is_not_compared_and_that_is_said() -> None:
-    compared = compare({"limit": 1000.0, "bus-ask": 7.0}, RECORDS, HERE)
-    assert [each.word for each in compared.verdicts] == ["ok", "unrecorded"]
-    assert "Not recorded, so not compared: bus-ask." in table.render(compared)
-    nothing = compare({"limit": 1000.0}, [], HERE)
-    assert nothing.having("unrecorded") == list(nothing.verdicts)
-    assert "Nothing is recorded yet" in table.render(nothing)
-
-
 def test_recording_replaces_this_sites_figures_and_no_others(tmp_path: Path) -> None:
     path = tmp_path / "record.json"
     assert record.load(path) == []
@@ -241,14 +221,6 @@ def test_what_takes_too_much_is_counted_again_and_the_lower_count_holds(
     assert f"{second:,}" in capsys.readouterr().out
 
 
-def test_without_valgrind_it_says_how_to_get_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert main(["--ready"]) == 2
-    assert "there is no valgrind: on Debian, `apt-get install valgrind`" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -285,11 +257,3 @@ def test_a_workload_is_really_counted_and_twice_the_same_and_one_that_fails_is_n
     gone = Workload("gone", "pingpong", "ping-pong", "raw", 10, "x")
     with pytest.raises(CountError, match="gone ended with code 1: LookupError: no workload 'gone'"):
         counter.count(gone)
-
-
-def test_help_has_examples_and_names_every_workload(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="0"):
-        main(["--help"])
-    shown = capsys.readouterr().out
-    assert "python -m bench.instructions --show ping-pong" in shown
-    assert [each.name for each in WORKLOADS if f"  {each.name} " not in shown] == []

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +15,6 @@ from bench.record import record
 from bench.report import Report
 from bench.runner import Cell
 from bench.scale import Scale
-from bench.threads import PYTHON
 
 ROOT = Path(__file__).resolve().parents[2]
 MACHINE: dict[str, str] = dict.fromkeys(
@@ -137,22 +134,6 @@ def test_every_part_says_what_the_run_says(written: Write) -> None:
     assert page.savina(bare) == page.chart_savina(bare) == page.chart_growth(bare) == page.MISSING
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("nothing here", "there is no <!-- bench:NAME -->"),
-        ("<!-- bench:savina -->\nno end", "there is no <!-- bench:NAME -->"),
-        (
-            "<!-- bench:prices -->\n<!-- /bench -->",
-            "nothing is called 'prices'; the parts are chart-savina, chart-growth, where, costs",
-        ),
-    ],
-)
-def test_a_page_without_its_marks_is_refused(text: str, sentence: str, written: Write) -> None:
-    with pytest.raises(NoFiguresError, match=sentence):
-        page.filled(text, load(written()))
-
-
 def test_the_real_pages_have_marks_of_names_that_are_known() -> None:
     for name in page.PAGES:
         found = [found["name"] for found in page.MARK.finditer((ROOT / name).read_text("utf-8"))]
@@ -161,31 +142,3 @@ def test_the_real_pages_have_marks_of_names_that_are_known() -> None:
 
 
 # --- the charts -------------------------------------------------------------------------------------------------------
-
-
-def drawn(path: Path, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Have the charts drawn by whoever has matplotlib."""
-    has_it = [str(PYTHON), "-c", "import matplotlib"]
-    if not PYTHON.exists() or subprocess.run(has_it, capture_output=True, check=False).returncode:
-        pytest.skip("matplotlib is not installed in the peers' environment; `make bench` puts it there")
-    command = [sys.executable, "-m", "bench.chart", str(path), str(folder)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
-
-
-@pytest.mark.once
-@pytest.mark.slow
-def test_the_same_figures_give_the_same_charts_and_a_run_without_them_is_refused(
-    written: Write, tmp_path: Path
-) -> None:
-    path = written()
-    for name in ("first", "second"):
-        run = drawn(path, tmp_path / name)
-        assert run.returncode == 0, run.stderr
-    charts = {each.name: each.read_bytes() for each in (tmp_path / "first").iterdir()}
-    assert set(charts) == {"savina.svg", "savina.png", "growth.svg", "growth.png"}
-    assert {each.name: each.read_bytes() for each in (tmp_path / "second").iterdir()} == charts
-    run = drawn(written(only="room"), tmp_path / "charts")
-    assert run.returncode == 1
-    assert run.stderr == (
-        "bench.chart: the run has neither a case of Savina nor one of growth: nothing to draw\n"
-    )

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from bench import threads
 from tools import environment
 
 pytestmark = pytest.mark.once
@@ -48,7 +47,7 @@ def test_it_is_made_once_and_again_when_its_list_changes(commands: list[list[str
 
 
 @pytest.mark.usefixtures("commands")
-def test_where_it_cannot_be_made_the_benchmark_goes_on_without(
+def test_without_it_the_run_goes_on(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(command: list[str], **_environment: str) -> None:
@@ -57,7 +56,3 @@ def test_where_it_cannot_be_made_the_benchmark_goes_on_without(
     monkeypatch.setattr(environment, "_run", fail)
     environment.prepare_peers("python")
     assert "This step failed (exit code 1): python" in capsys.readouterr().err
-
-
-def test_the_benchmark_looks_where_it_is_made() -> None:
-    assert threads.PYTHON.relative_to(environment.ROOT) == Path(".venvs", "bench", "bin", "python")

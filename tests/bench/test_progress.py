@@ -8,7 +8,7 @@ import pytest
 
 from bench import child, runner
 from bench.case import Case, Outcome, Setting, Size
-from bench.progress import Pace, Progress
+from bench.progress import Pace
 from bench.runner import Cell, Cells, Turn
 from bench.scale import Scale
 from bench.system import SYSTEMS, by_name
@@ -38,14 +38,6 @@ class Watch:
         return self.now
 
 
-def test_the_plan_goes_through_all_cells_in_every_round_that_they_are_in() -> None:
-    plan = runner.plan([case("a"), case("b", most_rounds=1)], SYSTEMS, rounds=2)
-    assert [[(number, case.name, system.name) for number, case, system in turns] for turns in plan] == [
-        [(0, "a", "limit"), (0, "b", "limit")],
-        [(1, "a", "limit")],
-    ]
-
-
 def test_a_round_that_would_not_fit_is_not_begun() -> None:
     plan = runner.plan([case("a"), case("b")], [LIMIT], rounds=3)
     pace = Pace(plan, budget=12.0)
@@ -59,27 +51,6 @@ def test_a_round_that_would_not_fit_is_not_begun() -> None:
         pace.take(turn, 3.0)
     assert not pace.has_time(2)
     assert Pace(plan, budget=None).has_time(2)
-
-
-@pytest.mark.parametrize("is_terminal", [False, True])
-def test_it_says_how_far_it_is_and_how_long_it_takes(
-    is_terminal: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sys.stderr.isatty", lambda: is_terminal)
-    watch = Watch()
-    plan = runner.plan([case("a"), case("b")], [LIMIT], rounds=1)
-    progress = Progress(plan, clock=watch)
-    watch.now = 90.0
-    progress.tell(plan[0][0], Cell([{"value": 1234.5}]))
-    progress.tell(plan[0][1], Cell(failure="no"))
-    progress.close()
-    said = capsys.readouterr().err
-    assert "round 1/1  1/2  1:30 min left  a" in said
-    assert "limit 1,234.5" in said
-    assert "round 1/1  2/2  0 s left  b" in said
-    assert "limit FAILED" in said
-    assert ("\x1b[K" in said) is is_terminal
-    assert said.endswith("\x1b[K" if is_terminal else "\n")
 
 
 class Stubborn:
@@ -111,7 +82,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     return asked
 
 
-def test_rounds_end_when_there_is_no_time_and_what_was_measured_before_is_there(
+def test_what_was_measured_before_the_time_was_up_is_kept(
     asked: list[list[str]],
 ) -> None:
     cells: Cells = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -10,13 +9,11 @@ import pytest
 
 from bench import figure, ranking
 from bench.case import Case, Outcome, Setting, Size
-from bench.record import record
 from bench.report import Report
 from bench.runner import Cell
 from bench.scale import Scale
-from bench.system import SYSTEMS
 from bench.table import render
-from bench.target import Target, ahead_of, at_most, at_rate, times_limit
+from bench.target import at_most, at_rate, times_limit
 
 MACHINE: dict[str, str] = dict.fromkeys(
     ("machine", "load", "python", "bandstand", "cython", "uvloop", "host"), "x"
@@ -60,32 +57,6 @@ def test_verdicts(target: object, compiled: float, verdict: str | None) -> None:
     assert "met" not in figure
     assert "missed" not in figure
     assert [row.split()[-1] for row in targets] == ([] if verdict is None else [verdict])
-
-
-@pytest.mark.parametrize(
-    ("target", "figures", "verdict"),
-    [
-        (times_limit(2.5), {"typed": 250.0}, "met"),
-        (times_limit(2.5), {"typed": 250.1}, "missed"),
-        (at_most(900, "ns", ahead_of="erlang"), {"typed": 900.0, "erlang": 901.0}, "met"),
-        (at_most(900, "ns", ahead_of="erlang"), {"typed": 900.0, "erlang": 900.0}, "missed"),
-        (at_most(900, "ns", ahead_of="erlang"), {"typed": 901.0, "erlang": 999.0}, "missed"),
-        (at_most(900, "ns", ahead_of="erlang"), {"typed": 900.0}, "met"),
-        (ahead_of("erlang"), {"typed": 1.0, "erlang": 1.1}, "met"),
-        (ahead_of("erlang"), {"typed": 1.0, "erlang": 1.0}, "missed"),
-        (ahead_of("erlang"), {"typed": 1.0}, None),
-    ],
-)
-def test_typed_actors_have_a_verdict_of_their_own(
-    target: Target, figures: dict[str, float], verdict: str | None
-) -> None:
-    case = case_with(typed_target=target)
-    report = report_of(case, limit=100.0, compiled=1.0, **figures)
-    assert report.verdict(case, "typed") == verdict
-    assert report.verdict(case, "compiled") is None
-    _, row = rows_of(report)
-    assert target.reads() in row
-    assert row.endswith(verdict or target.reads())
 
 
 @pytest.mark.parametrize(
@@ -163,15 +134,6 @@ def test_a_cell_is_a_rate_and_its_ratio_to_bandstand() -> None:
     assert row.split() == ["the", "x", "2.50M", "1.00", "1.25M", "0.50"]
 
 
-def test_a_row_that_is_no_time_shows_its_figures_and_no_ratio() -> None:
-    case = replace(case_with(), unit="bytes")
-    report = report_of(case, limit=100.0, compiled=612.0, asyncio=2_345.0)
-    (row,) = rows_of(report)
-    assert row.split() == ["the", "x", "100", "B", "612", "B", "2,345", "B"]
-    assert report.ratio(case, "asyncio") is None
-    assert ranking.rank(report) == []
-
-
 # --- the ranking ------------------------------------------------------------------------------------------------------
 
 
@@ -208,18 +170,3 @@ def test_the_ranking_is_the_geometric_mean_over_the_cases_that_both_have() -> No
 
 
 # --- JSON -------------------------------------------------------------------------------------------------------------
-
-
-def test_the_record_says_what_the_tables_say() -> None:
-    case = replace(case_with(times_limit(1.5)), savina=3)
-    report = report_of(case, limit=100.0, compiled=140.0, erlang=280.0)
-    known = json.loads(json.dumps(record(report)))
-    (row,) = known["cases"]
-    assert (row["name"], row["title"], row["savina"], row["baseline"]) == ("x", "the x", 3, "compiled")
-    erlang = row["cells"]["erlang"]
-    assert (erlang["value"], erlang["ratio"], erlang["multiple"]) == (280.0, 0.5, 2.8)
-    assert erlang["readings"] == [{"value": 280.0}]
-    assert row["targets"]["compiled"]["verdict"] == "met"
-    assert row["cells"]["asyncio"] is None
-    assert [place["system"] for place in known["ranking"]] == ["limit", "compiled", "erlang"]
-    assert {system["name"] for system in known["systems"]} == {system.name for system in SYSTEMS}

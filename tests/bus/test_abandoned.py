@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import socket
 import subprocess
@@ -75,18 +74,6 @@ class TestThoseWhoLeave:
         hall.until_alone()
         assert hall.until_quiet().abandoned == 100
 
-    @pytest.mark.parametrize("then", ["", "raise SystemExit(1)", "import os; os._exit(0)"])
-    def test_by_its_end(self, hall: Hall, then: str) -> None:
-        path = str(hall.directory / "bus.sock")
-        subprocess.run(
-            [sys.executable, "-c", ASKING.format(then=then), path, sleep("a").decode()],
-            check=False,
-            timeout=30,
-            stdout=subprocess.DEVNULL,
-        )
-        until_asked(hall, 1)
-        check_abandoned(hall, "a")
-
     def test_by_being_killed(self, hall: Hall) -> None:
         path = str(hall.directory / "bus.sock")
         asking = ASKING.format(then="connection.recv(1)")
@@ -118,17 +105,6 @@ class TestThoseWhoLeave:
 
 
 class TestThoseWhoStay:
-    def test_one_that_only_has_nothing_more_to_say_is_answered(self, hall: Hall) -> None:
-        guest = hall.guest()
-        guest.send(sleep("a") + sleep("b"))
-        guest.half_close()
-        until_asked(hall, 2)
-        hall.wake()
-        heard = [json.loads(line) for line in guest.rest().splitlines()]
-        assert [message["data"]["name"] for message in heard] == ["a", "b"]
-        assert hall.until_quiet().abandoned == 0
-        assert letters(hall) == []
-
     def test_one_that_comes_back_gets_its_answer(self, hall: Hall) -> None:
         guest = hall.guest()
         guest.send(sleep("a"))

@@ -172,9 +172,7 @@ class TestFailures:
         ("then", "text"), [("raise", "by wish"), ("exit", "sys.exit(3)"), ("cancel", "Cancelled")]
     )
     @staged(Web, hush=True)
-    async def test_one_that_fails_costs_all_that_run_and_none_that_wait(
-        self, stage: Stage, then: str, text: str
-    ) -> None:
+    async def test_a_failure_ends_all_that_run(self, stage: Stage, then: str, text: str) -> None:
         stage.query("Web.Search", {"text": "bad", "ms": 100, "then": then}, name="bad")
         running = [stage.query("Web.Search", {"text": f"run{n}", "ms": 500}) for n in range(2)]
         waiting = [stage.query("Web.Search", {"text": f"wait{n}", "ms": 500}) for n in range(2)]
@@ -188,9 +186,7 @@ class TestFailures:
         assert (health.crashes, health.restarts) == (1, 1)
 
     @staged(Web, hush=True)
-    async def test_an_event_whose_handler_is_ended_by_the_failure_of_another_is_a_dead_letter(
-        self, stage: Stage
-    ) -> None:
+    async def test_an_event_that_was_handled_beside_a_failure_is_a_dead_letter(self, stage: Stage) -> None:
         stage.event("Web.Page", {"ms": 1000})
         stage.query("Web.Search", {"ms": 10, "then": "raise"})
         await stage.wait(100)

@@ -129,9 +129,7 @@ class RightSide(Capability):
 
 class TestOthers:
     @staged(LeftSide, RightSide)
-    async def test_two_handlers_of_separate_requests_that_ask_each_other_are_a_cycle(
-        self, stage: Stage
-    ) -> None:
+    async def test_handlers_of_two_requests_that_ask_each_other_are_a_cycle(self, stage: Stage) -> None:
         asked = [stage.command("Left.Go"), stage.command("Right.Go")]
         await stage.wait(100)
         answers = [stage.answer(name) for name in asked]

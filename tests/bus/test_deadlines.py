@@ -68,20 +68,9 @@ class TestWhen:
 
 
 class TestLate:
-    @staged(Player)
-    async def test_a_late_reply_is_discarded_and_counted(self, stage: Stage) -> None:
-        asked = stage.command("Cast.Wait", {"ms": 100}, timeout=50)
-        await stage.wait(200)
-        stage.fault(asked, "Sys.Timeout")
-        stats = await stage.stats()
-        assert stats.late == 1
-        assert stats.failed == {"Sys.Timeout": 1}
-
     @pytest.mark.parametrize(("what", "crashes"), [("refuse", 0), ("raise", 1)])
     @staged(Player)
-    async def test_a_late_refusal_or_crash_answers_nothing_more(
-        self, stage: Stage, what: str, crashes: int
-    ) -> None:
+    async def test_a_late_refusal_or_crash_is_no_answer(self, stage: Stage, what: str, crashes: int) -> None:
         asked = stage.command("Cast.Wait", {"ms": 100, "what": what}, timeout=50)
         await stage.wait(200)
         stage.fault(asked, "Sys.Timeout")

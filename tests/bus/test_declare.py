@@ -11,7 +11,6 @@ from bandstand.bus.contracts.capability import (
     Capability,
     CapabilitySpec,
     Contract,
-    RestartLimits,
     provide,
     read_capability,
 )
@@ -224,13 +223,6 @@ class TestMisspeltOptions:
                 pass
 
         assert read(Own).concurrency == 1
-
-
-def test_a_spec_cannot_be_changed() -> None:
-    spec = read(d.Memory)
-    with pytest.raises(TypeError):
-        spec.handlers["command", "A.B"] = spec.handlers["command", "Memory.Set"]  # type: ignore[index]  # pyright: ignore[reportIndexIssue]  # on purpose
-    assert spec.restarts == RestartLimits()
 
 
 @pytest.mark.spec("C22")

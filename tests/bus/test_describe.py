@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bandstand.bus.contracts.capability import HandlerIndex, Provision, read_capability
@@ -76,13 +76,6 @@ class TestContent:
 
 @pytest.mark.spec("C22")
 class TestUse:
-    @pytest.mark.parametrize("name", handled(ALL))
-    def test_an_example_is_a_whole_message_that_is_read(self, name: str) -> None:
-        example = handled(ALL)[name]["example"]
-        frame = read_frame(json.dumps(example).encode())
-        _, entry = HandlerIndex.build(BLUEPRINTS).handlers[frame.kind, frame.type]
-        entry.codec.read(frame.data)
-
     def test_examples_have_the_id_and_time_that_they_are_given(self) -> None:
         (one,) = (
             describe(BLUEPRINTS, type="Memory.Set", new_id=lambda: "x", now_ms=lambda: 7)
@@ -92,19 +85,6 @@ class TestUse:
         assert one.example is not None
         assert one.example.metadata is not None
         assert (one.example.metadata.id, one.example.metadata.timestamp) == ("x", 7)
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize("name", handled(ALL))
-    def test_a_payload_from_the_schema_alone_is_read(self, name: str) -> None:
-        found = handled(ALL)[name]
-        _, entry = HandlerIndex.build(BLUEPRINTS).handlers[found["kind"], name]
-
-        @settings(max_examples=12)
-        @given(from_schema(found["schema"]))
-        def holds(value: Any) -> None:
-            entry.codec.read(json.dumps(value).encode())
-
-        holds()
 
     @pytest.mark.slow
     @given(from_schema(ALL["envelope"]))

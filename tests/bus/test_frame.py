@@ -18,9 +18,7 @@ DATA = Raw(b'{"key":"a"}')
 
 @pytest.mark.parametrize("causation", [None, "01CAUSE"])
 @pytest.mark.parametrize("correlation", [None, "01GROUP"])
-def test_a_frame_made_by_its_slots_is_an_ordinary_frame(
-    causation: str | None, correlation: str | None
-) -> None:
+def test_a_frame_made_by_its_slots_is_equal(causation: str | None, correlation: str | None) -> None:
     made = new_frame("reply", "Memory.Get", DATA, "01ID", 1_767_910_000_000, causation, correlation)
     metadata = Metadata("01ID", 1_767_910_000_000, causation, correlation)
     expected = Frame(kind="reply", type="Memory.Get", data=DATA, metadata=metadata)

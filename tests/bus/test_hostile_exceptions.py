@@ -13,7 +13,9 @@ from bandstand.isolation import isolated
 from tests.bus.virtual_node import Stage, staged
 from tests.hostile import HOW, hostile
 
-pytestmark = [pytest.mark.guarantee("G282"), pytest.mark.parametrize("how", HOW)]
+pytestmark = pytest.mark.guarantee("G282")
+
+every_kind = pytest.mark.parametrize("how", HOW)
 
 BRIEF = 2_000
 
@@ -60,6 +62,7 @@ class Raiser(Capability):
         return "pong"
 
 
+@every_kind
 @staged(Raiser)
 async def test_one_request_fails_and_it_is_started_again(stage: Stage, how: str) -> None:
     for number, what in enumerate(("Hostile.Do", "Hostile.Wait"), 1):
@@ -75,6 +78,7 @@ async def test_one_request_fails_and_it_is_started_again(stage: Stage, how: str)
         assert 0 < len(str(health.last_fault)) < BRIEF
 
 
+@every_kind
 @staged(Raiser)
 async def test_an_event_that_nobody_waits_for(stage: Stage, how: str) -> None:
     stage.event("Hostile.Heard", {"how": how})
@@ -85,6 +89,7 @@ async def test_an_event_that_nobody_waits_for(stage: Stage, how: str) -> None:
     assert (await stage.health("Hostile")).crashes == 1
 
 
+@pytest.mark.parametrize("how", ["mute", "rootless"])
 @pytest.mark.slow
 @pytest.mark.real_time(reason="a real process starts, and crashes")
 @pytest.mark.usefixtures("lane_loop")

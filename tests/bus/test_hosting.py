@@ -98,9 +98,7 @@ class TestAnswers:
             assert (await stage.stats()).late == 2
             assert (await stage.health("Show")).crashes == 0
 
-    async def test_an_id_that_comes_again_after_its_deadline_has_another_name(
-        self, stages: Stages, show: Show
-    ) -> None:
+    async def test_a_repeated_id_has_another_name_for_the_worker(self, stages: Stages, show: Show) -> None:
         async with show.stage(stages) as stage:
             first, second = stage.connect(), stage.connect()
             first.query("Cast.Echo", name="same", timeout=10)
@@ -146,9 +144,7 @@ class TestFailures:
             5,
         ],
     )
-    async def test_a_wrong_word_ends_it_and_all_it_owes_is_answered(
-        self, stages: Stages, show: Show, said: object
-    ) -> None:
+    async def test_an_invalid_message_ends_the_worker(self, stages: Stages, show: Show, said: object) -> None:
         async with show.stage(stages) as stage:
             asked = [stage.query("Cast.Echo") for _ in range(3)]
             await stage.settle()
@@ -200,9 +196,7 @@ class TestFailures:
             await stage.wait(1001)
             assert (await stage.health("Show")).state == "running"
 
-    async def test_it_is_terminated_when_the_node_stops_and_what_it_owes_is_answered(
-        self, stages: Stages, show: Show
-    ) -> None:
+    async def test_a_stop_of_the_node_terminates_the_worker(self, stages: Stages, show: Show) -> None:
         answers: list[Any] = []
 
         async with show.stage(stages) as stage:

@@ -14,7 +14,6 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import msgspec
@@ -232,19 +231,6 @@ class TestDying:
         is_open = asyncio.Event()
         play(act, isolated(Mortal), isolated(Bystander), provide(Door, is_open), Memory, patience=LONG)
 
-    @played(isolated(Mortal))
-    async def test_killed_while_it_has_nothing_to_do(self, theatre: Theatre) -> None:
-        victim = await theatre.where()
-        with exit_of(victim) as ended:
-            os.kill(victim, signal.SIGKILL)
-            ended()
-        # Nobody was answered with an error: it was at nobody's request.
-        health = await theatre.bus.ask(HealthQuery())
-        while health.capabilities["Mortal"].crashes == 0:
-            health = await theatre.bus.ask(HealthQuery())
-        assert await theatre.where() != victim
-        assert {name for name in theatre.types if name.startswith("Sys.")} == {"Sys.BootComplete"}
-
     @played(isolated(replace(FUNCTION, restarts=RestartLimits(max_restarts=0))))
     async def test_too_often_and_it_is_out_of_service_until_it_is_reset(self, theatre: Theatre) -> None:
         assert (await failure(theatre.ask(Tell("die")))).type == "Sys.ActorCrash"
@@ -272,20 +258,6 @@ class TestDeadlines:
         await theatre.bus.ask(Reset(capability="Mortal"))
         assert (await waiting).pid != victim
 
-    @played(isolated(Mortal))
-    async def test_who_waits_too_long_for_one_that_hangs_is_answered_and_never_handled(
-        self, theatre: Theatre
-    ) -> None:
-        begun = theatre.begins("hang")
-        hanging = theatre.ask(Hang())
-        victim = await begun
-        error = await failure(theatre.ask(Where(), timeout=0.02))
-        assert "Mortal has not started on it" in str(error)
-        os.kill(victim, signal.SIGKILL)
-        await failure(hanging)
-        place: Place = await theatre.bus.ask(Where())
-        assert place.handled == 1
-
 
 @pytest.mark.guarantee("G153", "G154")
 @pytest.mark.once
@@ -311,31 +283,10 @@ class TestEnds:
         await begun
         hanging.cancel()
 
-    def test_what_is_under_way_when_the_node_stops_is_answered(self) -> None:
-        ends: list[str] = []
-
-        async def act(theatre: Theatre) -> None:
-            begun = theatre.begins("hang")
-            hanging = theatre.ask(Hang())
-            await begun
-
-            def note(task: asyncio.Task[Any]) -> None:
-                ends.append(str(task.exception()))
-
-            hanging.add_done_callback(note)
-            # The books are looked at while it is still under way.
-            theatre.check = nothing  # type: ignore[method-assign]  # see above
-
-        play(act, isolated(Mortal), drain_timeout=0)
-        assert len(ends) == 1
-        assert "Sys.ShuttingDown" in ends[0]
-
     @pytest.mark.parametrize(
         ("how", "words"), [("raise", "ValueError: by wish"), ("os._exit", "exit code 3"), ("kill", "SIGKILL")]
     )
-    def test_one_that_does_not_start_is_a_boot_that_fails_and_leaves_nothing(
-        self, how: str, words: str
-    ) -> None:
+    def test_a_process_that_does_not_start_fails_the_boot(self, how: str, words: str) -> None:
         async def act(theatre: Theatre) -> None:
             raise AssertionError("it has started")
 
@@ -395,10 +346,6 @@ if __name__ == "__main__":
 '''
 
 
-async def nothing() -> None:
-    pass
-
-
 class exit_of:  # noqa: N801  # it reads like a function
     """Waits for the end of a process that need not be a child of this one."""
 
@@ -420,13 +367,6 @@ class exit_of:  # noqa: N801  # it reads like a function
 @pytest.mark.once
 class TestInside:
     """A capability cannot tell where it is."""
-
-    @played(isolated(Mortal), isolated(Asking))
-    async def test_it_asks_others_in_other_processes(self, theatre: Theatre) -> None:
-        there = await theatre.where()
-        place: Place = await theatre.bus.ask(Ask())
-        assert place == Place(there, 2)
-        assert len(children()) == 2
 
     @played(isolated(Mortal), isolated(Asking))
     async def test_who_asks_one_that_dies_is_answered_and_lives_on(self, theatre: Theatre) -> None:
@@ -574,31 +514,3 @@ class Painter(Capability):
     def die(self, msg: Die) -> None:
         os.kill(os.getpid(), 9)
 '''
-
-
-@pytest.mark.once
-@played(isolated(Mortal), isolated(Asking))
-async def test_chaos(theatre: Theatre) -> None:
-    """Kill it again and again while it is asked: each request has one answer, and the books balance."""
-    seed = Random(7)
-    ends: Counter[str] = Counter()
-
-    async def ask(number: int) -> None:
-        try:
-            await (theatre.bus.ask(Ask()) if number % 3 == 0 else theatre.bus.ask(Where()))
-            ends["reply"] += 1
-        except RequestFailedError as error:
-            ends[error.type] += 1
-
-    total = 0
-    for _ in range(6):
-        victim = await theatre.where()
-        asking = [asyncio.ensure_future(ask(number)) for number in range(150)]
-        total += len(asking)
-        await asyncio.wait(asking[: seed.randrange(1, 100)], timeout=PATIENCE)
-        os.kill(victim, signal.SIGKILL)
-        await asyncio.gather(*asking)
-    assert ends.total() == total
-    # A death costs one request at most, and one that has asked for it in turn.
-    assert ends["reply"] >= total - 12
-    assert set(ends) <= {"reply", "Sys.ActorCrash", "Sys.Refused"}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any, TypeAlias
@@ -202,9 +204,7 @@ class TestStopping:
         line.fault("late", "Sys.ShuttingDown")
         assert sorted(map(str, line.settled)) == ["late", "q"]
 
-    async def test_who_was_made_to_wait_for_credit_is_turned_away_when_there_is_some(
-        self, stopped: Stopped
-    ) -> None:
+    async def test_a_request_that_waited_for_credit_is_turned_away(self, stopped: Stopped) -> None:
         async with stopped(max_in_flight=1) as (_, adapter):
             first, second = adapter.connect(), adapter.connect()
             first.command("Cast.Wait", {"ms": 100}, name="q")
@@ -212,9 +212,7 @@ class TestStopping:
         first.reply("q")
         second.fault("held back", "Sys.ShuttingDown")
 
-    async def test_who_comes_meanwhile_and_finds_no_credit_does_not_make_it_longer(
-        self, stopped: Stopped
-    ) -> None:
+    async def test_an_event_without_credit_does_not_delay_the_stop(self, stopped: Stopped) -> None:
         running = asyncio.get_running_loop()
         async with stopped(max_in_flight=1, drain_timeout=60) as (_, adapter):
             start = running.time()
@@ -240,9 +238,7 @@ class TestStopping:
             pass
         assert "capabilities did not stop in time: Lingering" in caplog.text
 
-    async def test_a_node_that_is_cancelled_while_it_drains_stops_completely(
-        self, bandstand_clock: VirtualClock
-    ) -> None:
+    async def test_a_cancelled_drain_still_stops_the_node(self, bandstand_clock: VirtualClock) -> None:
         adapter = ScriptedAdapter()
         node = Node([Player], adapters=[adapter], clock=bandstand_clock)
         with pytest.raises(TimeoutError):  # noqa: PT012  # it is raised where the node stops
@@ -252,6 +248,16 @@ class TestStopping:
         assert adapter.life == ["start", "stop", "close"]
         assert leaks_of(node.loop) == []
 
+    async def test_nothing_refers_to_a_node_that_has_ended(self, bandstand_clock: VirtualClock) -> None:
+        node = Node([Player], adapters=[adapter := ScriptedAdapter()], clock=bandstand_clock)
+        async with node:
+            adapter.connect().command("Cast.Do", {"what": "emit"})
+            await asyncio.sleep(0.01)
+        ended = weakref.ref(node)
+        del node, adapter
+        gc.collect()
+        assert ended() is None
+
     async def test_who_asks_inside_is_answered_as_well(self, stopped: Stopped) -> None:
         async with stopped(drain_timeout=0.1) as (node, _):
             bus: Any = node.bus
@@ -259,9 +265,7 @@ class TestStopping:
         with pytest.raises(RequestFailedError, match=r"Sys\.ShuttingDown"):
             await asking
 
-    async def test_a_node_that_has_nothing_more_to_do_is_quiet(
-        self, stopped: Stopped, bandstand_clock: VirtualClock
-    ) -> None:
+    async def test_wait_quiet_waits_for_all(self, stopped: Stopped, bandstand_clock: VirtualClock) -> None:
         async with stopped() as (node, adapter):
             line = adapter.connect()
             line.command("Cast.Wait", {"ms": 1000}, name="q")

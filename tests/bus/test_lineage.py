@@ -193,9 +193,7 @@ POSTED = Contract(
 
 class TestEvents:
     @pytest.mark.parametrize("chain", [Chain, CHAIN, POSTED], ids=["class", "function", "worker"])
-    async def test_what_is_said_over_an_event_follows_from_it(
-        self, stages: Stages, chain: type[Capability] | Contract
-    ) -> None:
+    async def test_an_event_is_a_cause_too(self, stages: Stages, chain: type[Capability] | Contract) -> None:
         class Quiet(Capability):
             """Does it without a word."""
 

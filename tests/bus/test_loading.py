@@ -183,27 +183,14 @@ class TestAFile:
 
 
 class TestWhatIsNotThere:
-    def test_a_module(self, write: Write) -> None:
-        found = problem_of("nowhere_to_be_found")
-        assert "there is no module nowhere_to_be_found" in str(found)
-        assert str(Path.cwd()) in str(found)
-
     def test_a_module_that_is_shadowed_by_a_package_of_the_same_name(self, write: Write) -> None:
         write("json/shop.py", SHOP)
         assert "(but there is a file json/shop.py: pass that)" in str(problem_of("json.shop"))
         assert names("json/shop.py") == ["Stock", "Till"]
 
-    def test_a_file(self, write: Write) -> None:
-        assert "there is no file shop.py (that is, " in str(problem_of("shop.py:Stock"))
-        assert "there is no file" in str(problem_of("a/directory/"))
-
     def test_what_is_no_python_file(self, write: Write) -> None:
         write("far/notes.txt", "x")
         assert "must end in .py" in str(problem_of("far/notes.txt"))
-
-    def test_a_name_with_near_misses(self, write: Write) -> None:
-        write("shop.py", SHOP)
-        assert str(problem_of("shop:Stok")) == "shop has no 'Stok': did you mean Stock?"
 
     @pytest.mark.parametrize(
         "target", ["", ":", ":Stock", "shop:", "shop:5", "shop:a b", "sh op", "5shop", "a..b", "-m"]
@@ -274,11 +261,6 @@ class TestWhatIsNoCapability:
     def test_is_refused_by_name(self, write: Write, text: str, told: str) -> None:
         write("shop.py", text)
         assert told in str(problem_of("shop:x"))
-
-    def test_a_module_with_nothing_in_it(self, write: Write) -> None:
-        write("shop.py", "from bandstand.bus.contracts.capability import Capability\n")
-        found = str(problem_of("shop"))
-        assert found == "shop defines no class that derives from Capability, and no list called capabilities"
 
     def test_a_module_with_contracts_is_told_how_to_name_them(self, write: Write) -> None:
         write(

@@ -37,9 +37,7 @@ class TestWhatIsKept:
         messages=st.integers(1, 12),
         bound=st.integers(1, 120),
     )
-    def test_it_is_the_longest_tail_that_both_bounds_allow(
-        self, sizes: list[int], messages: int, bound: int
-    ) -> None:
+    def test_it_is_the_longest_tail_allowed(self, sizes: list[int], messages: int, bound: int) -> None:
         log = filled(sizes, messages=messages, bytes=bound)
         fitting = [number for number, size in enumerate(sizes) if size <= bound]
         assert log.skipped == len(sizes) - len(fitting)

@@ -119,9 +119,7 @@ async def test_by_default_the_handler_runs_on(stage: Stage, source: Provision) -
 class TestCancel:
     @both_places(Cancelling)
     @staged("source")
-    async def test_the_handler_is_cancelled_and_the_next_request_is_handled_at_once(
-        self, stage: Stage, source: Provision
-    ) -> None:
+    async def test_a_deadline_cancels_the_handler(self, stage: Stage, source: Provision) -> None:
         first = stage.query("Tool.Work", {"text": "a", "ms": 60_000}, timeout=100)
         second = stage.query("Tool.Work", {"text": "b", "ms": 10})
         await stage.wait(200)
@@ -158,9 +156,7 @@ class TestCancel:
 
     @both_places(Cancelling)
     @staged("source")
-    async def test_a_requester_that_is_cancelled_cancels_the_handler(
-        self, stage: Stage, source: Provision
-    ) -> None:
+    async def test_a_cancelled_ask_cancels_the_handler(self, stage: Stage, source: Provision) -> None:
         asking = asyncio.ensure_future(stage.node.bus.ask(Work("a", ms=60_000)))
         await stage.settle()
         await stage.wait(10)
@@ -172,9 +168,7 @@ class TestCancel:
 
     @both_places(Cancelling)
     @staged("source")
-    async def test_a_request_that_has_not_begun_cancels_nothing(
-        self, stage: Stage, source: Provision
-    ) -> None:
+    async def test_a_waiting_request_cancels_nothing(self, stage: Stage, source: Provision) -> None:
         first = stage.query("Tool.Work", {"text": "a", "ms": 500})
         stage.query("Tool.Work", {"text": "b"}, timeout=100)
         await stage.wait(600)
@@ -186,9 +180,7 @@ class TestCancel:
 class TestDisconnect:
     @both_places(Cancelling, SeveralCancelling)
     @staged("source")
-    async def test_the_handlers_of_a_client_that_disconnects_are_cancelled(
-        self, stage: Stage, source: Provision
-    ) -> None:
+    async def test_a_disconnect_cancels_handlers(self, stage: Stage, source: Provision) -> None:
         gone, other = stage.connect(), stage.connect()
         for text in ("a", "b", "c"):
             gone.query("Tool.Work", {"text": text, "ms": 60_000})
@@ -205,9 +197,7 @@ class TestDisconnect:
 
     @pytest.mark.parametrize("kind", [Tool, Killing])
     @staged("kind")
-    async def test_without_the_declaration_they_run_to_their_end(
-        self, stage: Stage, kind: type[Capability]
-    ) -> None:
+    async def test_by_default_handlers_run_on(self, stage: Stage, kind: type[Capability]) -> None:
         client = stage.connect()
         client.query("Tool.Work", {"text": "a", "ms": 500})
         await stage.wait(10)
@@ -248,9 +238,7 @@ class TestDisconnect:
 
     @both_places(Agent)
     @staged("source", Cancelling)
-    async def test_a_cancellation_reaches_what_the_handler_has_asked(
-        self, stage: Stage, source: Provision
-    ) -> None:
+    async def test_a_cancellation_reaches_inner_asks(self, stage: Stage, source: Provision) -> None:
         client = stage.connect()
         client.query("Agent.Think")
         await stage.wait(10)
@@ -263,9 +251,7 @@ class TestDisconnect:
 class TestKill:
     @both_places(Killing)
     @staged("source", hush=True)
-    async def test_the_incarnation_is_killed_and_the_next_one_handles_what_waits(
-        self, stage: Stage, source: Provision
-    ) -> None:
+    async def test_a_deadline_kills_the_incarnation(self, stage: Stage, source: Provision) -> None:
         first = stage.query("Tool.Work", {"text": "a", "ms": 60_000}, timeout=100)
         second = stage.query("Tool.Work", {"text": "b", "ms": 10})
         await stage.wait(150)

@@ -110,9 +110,7 @@ LEAVES = st.one_of(
 class TestSchema:
     @pytest.mark.slow
     @pytest.mark.parametrize("name", ALL)
-    def test_what_is_made_from_the_schema_alone_is_read_and_what_is_written_is_right_by_it(
-        self, name: str
-    ) -> None:
+    def test_values_of_the_schema_are_read_and_written_values_conform(self, name: str) -> None:
         payload = of(ALL[name])
 
         @settings(max_examples=12)

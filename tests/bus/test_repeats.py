@@ -134,9 +134,7 @@ class TestTheSameAgain:
         assert (stats.abandoned, stats.answered) == (1, 1)
 
     @staged(Player, max_in_flight=4)
-    async def test_a_question_that_others_have_joined_is_not_forgotten_with_its_client(
-        self, stage: Stage
-    ) -> None:
+    async def test_a_query_that_others_joined_outlives_its_client(self, stage: Stage) -> None:
         first, second, third = stage.connect(), stage.connect(), stage.connect()
         third.command("Cast.Wait", {"ms": 100})
         await stage.settle()

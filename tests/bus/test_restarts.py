@@ -306,9 +306,7 @@ FORMS = [
 @pytest.mark.parametrize("form", FORMS, ids=["class", "function", "worker"])
 class TestEvents:
     @staged("form")
-    async def test_a_failure_over_an_event_is_a_crash_that_nobody_is_told_of(
-        self, stage: Stage, form: Any
-    ) -> None:
+    async def test_a_failure_at_an_event_is_a_crash(self, stage: Stage, form: Any) -> None:
         stage.event("Cast.Told", {"text": "raise"})
         asked = stage.command("Cast.Do")
         await stage.wait(1010)
@@ -361,9 +359,7 @@ WRAPPED = [Wrapped, contract(lambda: wrapped), contract(lambda: BufferedWorker(w
 class TestDeclaredRefusals:
     @pytest.mark.parametrize("form", WRAPPED, ids=["class", "function", "worker"])
     @staged("form", hush=True)
-    async def test_an_exception_that_is_declared_is_an_answer_and_no_failure(
-        self, stage: Stage, form: Any
-    ) -> None:
+    async def test_a_declared_exception_is_an_answer(self, stage: Stage, form: Any) -> None:
         for _ in range(10):
             fault = await stage.fault_of("Sys.Refused", "command", "Cast.Do", {"what": "raise"})
             assert (fault.message, fault.capability_id) == ("Boom: by wish", "Cast")

@@ -87,9 +87,7 @@ class TestWhatIsKept:
         assert all(page.number >= first for page in summaries)
 
     @given(summaries=journals(), limit=limits)
-    def test_without_a_checkpoint_nothing_is_deleted(
-        self, summaries: list[PageSummary], limit: Retention
-    ) -> None:
+    def test_nothing_without_a_checkpoint(self, summaries: list[PageSummary], limit: Retention) -> None:
         first = limit.first_kept(summaries, 0, NOW)
         assert all(page.number >= first for page in summaries)
 

@@ -169,9 +169,7 @@ class TestTryingAgain:
             stage.reply(reset)
             assert stage.answer("x").kind == "reply"
 
-    async def test_those_who_wait_when_it_goes_out_of_service_have_their_attempt(
-        self, stages: Stages
-    ) -> None:
+    async def test_an_attempt_after_the_capability_went_out_of_service(self, stages: Stages) -> None:
         class Brittle(Hard):
             """Is out of service after two failures."""
 
@@ -199,9 +197,7 @@ class TestTryingAgain:
 
 @pytest.mark.guarantee("G178")
 class TestTheFirstDeadline:
-    async def test_an_attempt_that_would_come_after_it_is_not_waited_for(
-        self, stages: Stages, hard: Score
-    ) -> None:
+    async def test_an_attempt_beyond_it_is_not_waited_for(self, stages: Stages, hard: Score) -> None:
         async with stages(provide(Hard, hard)) as stage:
             stage.command("Hard.Try", {"fails": 9}, name="x", timeout=250)
             await stage.wait(90)

@@ -62,9 +62,7 @@ def hall(bandstand_clock: VirtualClock) -> Hall:
     return Hall(bandstand_clock)
 
 
-async def test_those_who_are_answered_in_time_get_their_answers_and_the_rest_never_begin(
-    stages: Stages, hall: Hall
-) -> None:
+async def test_requests_that_are_too_late_never_begin(stages: Stages, hall: Hall) -> None:
     async with stages(*hall.capabilities) as stage:
         clients = [stage.connect() for _ in range(20)]
         asked = [client.command("Slow.Work", {"ms": 95}, timeout=1000) for client in clients]
@@ -106,9 +104,7 @@ async def test_answers_go_out_while_others_still_wait(stages: Stages, hall: Hall
         assert all(begun <= number + 2 for number, begun in enumerate(answers))
 
 
-async def test_an_answer_that_waits_for_the_router_when_the_deadline_fires_is_delivered(
-    stages: Stages, hall: Hall
-) -> None:
+async def test_an_answer_on_its_way_beats_the_deadline(stages: Stages, hall: Hall) -> None:
     async with stages(*hall.capabilities) as stage:
         # The deadline passes while the handler runs, and is due in the tick in which the router finds the answer.
         asked = stage.command("Slow.Work", {"ms": 60}, timeout=50)
@@ -118,9 +114,7 @@ async def test_an_answer_that_waits_for_the_router_when_the_deadline_fires_is_de
         assert (stats.answered, stats.late) == (1, 0)
 
 
-async def test_a_capability_that_was_quick_and_becomes_slow_still_answers_in_time(
-    stages: Stages, hall: Hall
-) -> None:
+async def test_a_capability_that_becomes_slow_answers_in_time(stages: Stages, hall: Hall) -> None:
     async with stages(*hall.capabilities) as stage:
         for _ in range(200):
             stage.command("Slow.Work", {"ms": 0})

@@ -85,9 +85,7 @@ class TestFiles:
             await adapter.close(PATIENCE)
             assert said in caplog.text
 
-    async def test_a_file_is_not_read_faster_than_it_is_answered(
-        self, tmp_path: Path, descriptors: Callable[..., int]
-    ) -> None:
+    async def test_a_file_is_read_as_answered(self, tmp_path: Path, descriptors: Callable[..., int]) -> None:
         (tmp_path / "in").write_bytes(request(1, data="x" * 10_000) * 300)
         reader = descriptors(os.open(tmp_path / "in", os.O_RDONLY))
         writer = descriptors(os.open("/dev/null", os.O_WRONLY))
@@ -106,9 +104,7 @@ class TestFiles:
         assert len(desk.admitted) == 300
         await adapter.close(PATIENCE)
 
-    async def test_a_file_can_be_given_up_in_the_middle(
-        self, tmp_path: Path, descriptors: Callable[..., int]
-    ) -> None:
+    async def test_reading_a_file_can_end(self, tmp_path: Path, descriptors: Callable[..., int]) -> None:
         (tmp_path / "in").write_bytes(request(1) * 50_000)
         reader = descriptors(os.open(tmp_path / "in", os.O_RDONLY))
         writer = descriptors(os.open("/dev/null", os.O_WRONLY))

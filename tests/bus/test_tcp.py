@@ -49,9 +49,7 @@ class TestWhoMayConnect:
             ("0.0.0.0", {"is_public": True, "token": TOKEN}),
         ],
     )
-    async def test_this_machine_without_asking_and_everybody_if_asked_for(
-        self, host: str, public: dict[str, Any]
-    ) -> None:
+    async def test_other_machines_only_if_asked_for(self, host: str, public: dict[str, Any]) -> None:
         adapter = TcpAdapter(host, **public)
         await adapter.start(Desk())
         assert adapter.name.startswith(("tcp:0.0.0.0:",) if public else ("tcp:127.0.0.", "tcp:[::1]:"))

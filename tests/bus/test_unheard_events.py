@@ -70,9 +70,7 @@ Lines: TypeAlias = Callable[..., list[str]]
 
 @pytest.mark.parametrize("source", [Indexer, nearby(Indexer)], ids=["here", "isolated"])
 @staged("source", MisspelledListener)
-async def test_the_log_names_the_capability_and_the_type_and_a_similar_type(
-    stage: Stage, source: Source, lines: Lines
-) -> None:
+async def test_the_log_names_capability_and_similar_type(stage: Stage, source: Source, lines: Lines) -> None:
     asked = stage.command("Index.Rebuild")
     await stage.wait(100)
     stage.reply(asked)

@@ -170,9 +170,7 @@ class TestWhoseItIs:
             os.unlink(path)
             os.unlink(f"{path}.lock")
 
-    async def test_it_is_removed_wherever_the_process_has_gone(
-        self, path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    async def test_it_is_removed_after_a_chdir(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(path.parent)
         async with listening("bus.sock") as adapter:
             assert adapter.name == "unix:bus.sock"
@@ -256,9 +254,7 @@ class TestWhere:
         ):
             UnixAdapter("x" * (MAX_SOCKET_PATH + 1))
 
-    async def test_a_path_that_is_just_short_enough_works(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    async def test_the_longest_path_works(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
         async with listening("x" * MAX_SOCKET_PATH):
             pass

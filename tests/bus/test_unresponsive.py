@@ -41,9 +41,7 @@ class TestStuck:
 
     @pytest.mark.guarantee("G358")
     @pytest.mark.parametrize("is_isolated", [False, True])
-    async def test_health_says_how_long_a_handler_has_been_busy(
-        self, stages: Stages, is_isolated: bool
-    ) -> None:
+    async def test_health_tells_how_long_it_is_busy(self, stages: Stages, is_isolated: bool) -> None:
         async with stages(nearby(Player) if is_isolated else Player, timeout=1) as stage:
             assert (await stage.health("Cast")).busy_since_ms is None
             stage.command("Cast.Wait", {"ms": 3000})
@@ -155,9 +153,7 @@ class Quiet(Query[None], type="Cast.Echo"):
 
 class TestWorkers:
     @staged(Contract(id="Cast", description="Mute.", inbound=Quiet, spawn=Mute), timeout=1)
-    async def test_one_that_answers_nothing_is_unresponsive_until_its_first_answer(
-        self, stage: Stage
-    ) -> None:
+    async def test_a_silent_worker_is_unresponsive_until_it_answers(self, stage: Stage) -> None:
         for _ in range(20):
             stage.query("Cast.Echo")
             await stage.wait(100)

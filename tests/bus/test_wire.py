@@ -350,9 +350,7 @@ def test_any_bytes_are_a_frame_or_a_bad_message(text: bytes) -> None:
 
 
 @given(frame=FRAMES, at=st.integers(0, 1 << 16), bite=st.integers(0, 8), graft=st.binary(max_size=8))
-def test_a_message_with_a_wound_is_a_frame_or_a_bad_message(
-    frame: Frame, at: int, bite: int, graft: bytes
-) -> None:
+def test_a_damaged_message_is_a_frame_or_an_error(frame: Frame, at: int, bite: int, graft: bytes) -> None:
     """Bytes are taken out of a good message, and others put in."""
     whole = write_frame(frame)
     at %= len(whole) + 1
@@ -399,9 +397,7 @@ def test_a_canonical_line_is_read_as_the_decoder_reads_it(line: bytes) -> None:
 
 @pytest.mark.parametrize("line", CANONICAL)
 @pytest.mark.parametrize("snippet", SNIPPETS)
-def test_and_so_is_one_with_something_put_in_or_in_the_place_of_something(
-    line: bytes, snippet: bytes
-) -> None:
+def test_so_is_a_line_with_something_inserted_or_replaced(line: bytes, snippet: bytes) -> None:
     for at in range(len(line) + 1):
         for cut in (0, 1, len(snippet)):
             check_read_plain(line[:at] + snippet + line[at + cut :])

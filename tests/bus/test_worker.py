@@ -106,9 +106,7 @@ class TestListeners:
         target.dispatch_event(MessageEvent(2))
         assert len(heard) == 1
 
-    def test_one_that_raises_does_not_keep_the_others_from_hearing(
-        self, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_the_others_hear_if_one_raises(self, caplog: pytest.LogCaptureFixture) -> None:
         target, heard = Listeners(), list[WorkerEvent]()
 
         def deaf(event: WorkerEvent) -> None:
@@ -139,9 +137,7 @@ class TestListeners:
         target.dispatch_event(MessageEvent(2))
         assert heard == [MessageEvent(2)]
 
-    def test_an_error_that_nobody_listens_for_is_logged_and_a_message_is_not(
-        self, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_an_error_without_a_listener_is_logged(self, caplog: pytest.LogCaptureFixture) -> None:
         Listeners().dispatch_event(MessageEvent(1))
         assert caplog.records == []
         Listeners().dispatch_event(ErrorEvent(RuntimeError("unheard")))
@@ -322,9 +318,7 @@ class TestOrder:
     @given(
         waits=st.lists(st.integers(0, 3), max_size=30), gaps=st.lists(st.booleans(), min_size=30, max_size=30)
     )
-    def test_what_comes_first_is_handled_first_whatever_waits(
-        self, waits: list[int], gaps: list[bool]
-    ) -> None:
+    def test_messages_are_handled_in_order(self, waits: list[int], gaps: list[bool]) -> None:
         """Each handler waits so many turns, or is none that waits at all; between posting some, others have their turn."""
 
         def handler(message: Message) -> object:
@@ -461,9 +455,7 @@ class TestErrors:
         assert heard.errors[0] == "CancelledError()"
         assert heard.said == ([2] if is_async else [])
 
-    async def test_a_listener_that_raises_is_not_the_workers_crash(
-        self, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    async def test_a_raising_listener_is_no_crash(self, caplog: pytest.LogCaptureFixture) -> None:
         worker = BufferedWorker(lambda message: [1, 2])
         worker.add_event_listener("message", lambda event: 1 // 0)
         heard = Heard(worker)
@@ -496,9 +488,7 @@ class TestTheEnd:
         assert heard.events == []
 
     @pytest.mark.parametrize("how", ["cleans up", "stays", "fails"])
-    async def test_a_handler_that_waits_is_cancelled_and_not_heard(
-        self, how: str, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    async def test_a_waiting_handler_is_cancelled(self, how: str, caplog: pytest.LogCaptureFixture) -> None:
         begun, diary = asyncio.Event(), list[str]()
 
         async def handler(message: Message) -> object:
@@ -579,9 +569,7 @@ class TestTheEnd:
         await rest(worker)
         assert heard.errors == ["Boom()"]
 
-    def test_when_the_event_loop_ends_it_ends_as_well_and_says_so(
-        self, loop_factory: Callable[[], asyncio.AbstractEventLoop]
-    ) -> None:
+    def test_it_ends_with_its_event_loop(self, loop_factory: Callable[[], asyncio.AbstractEventLoop]) -> None:
         stage: list[tuple[BufferedWorker, Heard]] = []
 
         async def scene() -> None:

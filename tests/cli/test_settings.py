@@ -126,9 +126,7 @@ class TestTokens:
         file.chmod(0o600)
         assert target.config().token == "sesame-sesame-sesame"
 
-    def test_one_that_is_set_for_good_does_not_keep_a_node_from_serving_a_unix_socket(
-        self, here: Path
-    ) -> None:
+    def test_a_token_in_the_file_does_not_prevent_a_unix_socket(self, here: Path) -> None:
         (here / "bandstand.toml").write_text('token_file = "token"\n')
         assert read_settings({"serve.unix": "/a"}, None).serving_token_file() is None
         assert read_settings({"serve.tcp": "7"}, None).serving_token_file() == "token"
@@ -138,9 +136,7 @@ class TestTokens:
         )
         assert read_settings({"serve.tcp": "7"}, None).values["token_file"].source == "file"
 
-    def test_a_token_does_not_go_where_a_file_that_lies_here_says(
-        self, here: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_token_is_not_sent_where_a_file_says(self, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (here / "bandstand.toml").write_text('address = "tcp:evil.example:80"\n')
         assert read_settings({}, None).target().address.host == "evil.example"
         monkeypatch.setenv("BANDSTAND_TOKEN", "sesame")

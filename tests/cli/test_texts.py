@@ -305,6 +305,7 @@ def test_connection_errors(transcript: Transcript, loop_factory: HostFactory) ->
     compare("connection_errors", transcript.text)
 
 
+@pytest.mark.guarantee("G307")
 def test_node_errors(transcript: Transcript, loop_factory: HostFactory) -> None:
     with served(transcript.folder / "bus.sock", loop_factory):
         for line in (

@@ -76,35 +76,6 @@ def break_it(tmp_path: Path, times: int = 1) -> None:
                 bus.call("Glass.Fall", {"by": f"cat {number}"})
 
 
-class TestSaying:
-    def test_a_query_changes_nothing(self, run: Run) -> None:
-        assert run("call", "Memory.Set", "key=a", "value=1")[0] == 0
-        code, out, _ = run("query", "Memory.Get", "key=a")
-        assert (code, json.loads(out)) == (0, {"value": 1})
-        code, out, err = run("query", "Memory.Set", "key=a", "value=2")
-        assert (code, out) == (ExitCode.ROUTING, "")
-        assert "Memory.Set is not a query" in err
-
-    def test_an_event_is_taken_in_or_refused(self, run: Run) -> None:
-        assert run("emit", "Glass.Broken", "by=me") == (0, "", "")
-        code, _, err = run("emit", "Glass.Broken", "by:=5")
-        assert code == ExitCode.SCHEMA
-        assert "Sys.SchemaError" in err
-        code, _, err = run("emit", "Glass.Fall")
-        assert code == ExitCode.ROUTING
-        assert "use `bandstand call Glass.Fall`" in err
-
-    @pytest.mark.guarantee("G307")
-    def test_an_event_that_nobody_declares_is_not_emitted_by_mistake(self, run: Run) -> None:
-        code, out, err = run("emit", "Glass.Brokn", "by=me")
-        assert (code, out) == (ExitCode.ROUTING, "")
-        assert "there is no Glass.Brokn here; did you mean Glass.Broken" in err
-        assert "--undeclared" in err
-        # Clients may listen to it all the same.
-        found = run("emit", "Nobody.Knows", "a=1", "--json", "--undeclared")
-        assert found == (0, '{"emitted":"Nobody.Knows"}\n', "")
-
-
 class TestTail:
     def tail(self, run: Run, tmp_path: Path, *arguments: str) -> tuple[int, str, str]:
         """Watch while something happens."""
@@ -138,9 +109,6 @@ class TestTail:
             seen = json.loads(line)
             assert (seen["message"]["type"], seen["to"]) == ("Glass.Broken", "none")
 
-    def test_ends_when_its_time_is_over(self, run: Run) -> None:
-        assert run("tail", "--for", "20ms", "--kind", "error") == (0, "", "bandstand: watching\n")
-
     @pytest.mark.parametrize(
         ("gap", "words"),
         [
@@ -158,27 +126,8 @@ class TestTail:
         report_gap(gap, TailOptions(is_json=True), out, err)
         assert json.loads(out.getvalue())["gap"]["why"] == gap.why
 
-    def test_a_pattern_that_is_none_is_told(self, run: Run) -> None:
-        code, _, err = run("tail", "Gl*ss")
-        assert code == ExitCode.USAGE
-        assert "use * alone" in err
-
 
 class TestLooking:
-    def test_health_is_a_table_and_an_exit_code(self, run: Run) -> None:
-        code, out, err = run("health")
-        assert (code, err) == (0, "")
-        head, names, *rows = out.splitlines()
-        assert head.startswith("healthy, up ")
-        assert names.split() == ["capability", "state", "handled", "crashes", "restarts", "waiting"]
-        assert {row.split()[0] for row in rows} >= {"Memory", "Glass", "Syscall", "Timer"}
-        assert json.loads(run("health", "--json")[1])["data"]["status"] == "healthy"
-
-    def test_a_crash_is_seen(self, run: Run, tmp_path: Path) -> None:
-        break_it(tmp_path)
-        (row,) = [line for line in run("health")[1].splitlines() if line.startswith("Glass")]
-        assert row.endswith("RuntimeError: fallen to the floor"), "one line, whatever was raised"
-
     def test_stats_are_all_there_are(self, run: Run) -> None:
         code, out, _ = run("stats")
         assert code == 0
@@ -210,30 +159,6 @@ class TestDeadLetters:
         assert run("dead", "list", "--limit", "1")[1].endswith("\n1 of 2 dead letters\n")
         assert run("dead", "list", "--reason", "timeout")[1] == "0 of 2 dead letters\n"
 
-    def test_one_is_shown(self, run: Run, tmp_path: Path) -> None:
-        break_it(tmp_path)
-        (one,) = self.letters(run)
-        code, out, _ = run("dead", "show", one["id"])
-        assert code == 0
-        assert re.search(r"^reason +crashed$", out, re.MULTILINE)
-        assert '"type": "Glass.Fall"' in out
-        assert json.loads(run("dead", "show", one["id"], "--json")[1])["data"]["letter"]["id"] == one["id"]
-
-    def test_one_is_sent_again(self, run: Run, tmp_path: Path) -> None:
-        break_it(tmp_path)
-        (one,) = self.letters(run)
-        code, out, err = run("dead", "replay", one["id"])
-        assert code == ExitCode.FAILED
-        assert out.startswith("failed: ")
-        assert "failed again; the dead letter is kept" in err
-        assert self.letters(run)
-        assert run("dead", "replay", one["id"], "--json")[0] == ExitCode.FAILED
-        run("call", "Glass.Mend")
-        code, out, err = run("dead", "replay", one["id"])
-        assert (code, err) == (0, "")
-        assert out.startswith("replied: ")
-        assert self.letters(run) == []
-
     def test_are_thrown_away_on_purpose_only(self, run: Run, tmp_path: Path) -> None:
         break_it(tmp_path, 3)
         code, _, err = run("dead", "purge")
@@ -249,30 +174,12 @@ class TestDeadLetters:
 
 
 class TestTrace:
-    def test_is_a_tree_with_times(self, run: Run, tmp_path: Path) -> None:
-        run("call", "Glass.Mend")
-        answer = json.loads(run("call", "Glass.Fall", "by=cat", "--json")[1])
-        asked = answer["metadata"]["causation"]
-        code, out, _ = run("trace", asked)
-        assert code == 0
-        head, *below = out.splitlines()
-        assert re.match(rf"command Glass\.Fall( → \w+)?  {asked}  \d\d:\d\d:", head)
-        assert re.match(r"├── event Glass\.Broken.*\+\d+(\.\d+)? ms", below[0])
-        assert re.match(r"└── reply Glass\.Fall.*\+\d+(\.\d+)? ms", below[1])
-        found = json.loads(run("trace", asked, "--json")[1])["data"]
-        assert (found["tree"]["type"], len(found["tree"]["children"])) == ("Glass.Fall", 2)
-
     def test_what_comes_at_once_comes_after_0_ms(self) -> None:
         child = {"id": "b", "kind": "reply", "type": "A.B", "timestamp": 0, "afterMs": 0}
         tree = {"id": "a", "kind": "query", "type": "A.B", "timestamp": 0, "children": [child]}
         out = io.StringIO()
         _print_tree({"ancestors": [], "tree": tree, "complete": True}, "a", out, io.StringIO())
         assert re.search(r"└── reply A\.B.* \+0 ms$", out.getvalue(), re.MULTILINE)
-
-    def test_what_nobody_knows_is_told(self, run: Run) -> None:
-        code, out, err = run("trace", "nothing")
-        assert (code, out) == (ExitCode.FAILED, "")
-        assert "nothing is not in the log" in err
 
 
 class TestBench:
@@ -311,23 +218,6 @@ class TestBench:
         assert "× another answer than --expect" in out
         code, out, _ = run("bench", "Memory.Get", "key=", "--count", "5", "--json")
         assert (code, json.loads(out)["wrong"]) == (ExitCode.FAILED, {"Sys.SchemaError": 5})
-
-    @pytest.mark.parametrize(
-        ("arguments", "code", "words"),
-        [
-            (["No.Such"], ExitCode.ROUTING, "there is no No.Such here"),
-            (["Glass.Broken"], ExitCode.USAGE, "events have no answer"),
-            (["--expect", "{"], ExitCode.USAGE, "is not valid JSON"),
-            (["--to", "unix:/nowhere/x"], ExitCode.NO_NODE, "no node is listening"),
-            (["--count", "x"], ExitCode.USAGE, "is not a whole number"),
-        ],
-    )
-    def test_what_cannot_be_measured_is_told(
-        self, run: Run, arguments: list[str], code: int, words: str
-    ) -> None:
-        given, out, err = run("bench", *arguments)
-        assert (given, out) == (code, "")
-        assert words in err
 
     def test_a_bar_is_drawn_where_somebody_looks(self) -> None:
         class Terminal(io.StringIO):

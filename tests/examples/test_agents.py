@@ -15,7 +15,7 @@ from bandstand.bus import (
     UnixAdapter,
     connect,
 )
-from examples.agents.agent import STEPS, Agent, TooLongError
+from examples.agents.agent import Agent
 from examples.agents.model import (
     Answered,
     Call,
@@ -28,7 +28,7 @@ from examples.agents.model import (
 )
 from examples.agents.office import capabilities
 from examples.agents.tools import Tool
-from tests.examples.running import output_of, run
+from tests.examples.running import output_of
 
 pytestmark = pytest.mark.real_time(reason="a real client on a real socket")
 
@@ -117,24 +117,9 @@ def test_whatever_a_model_does_wrong_it_is_told_in_words(tmp_path: Path, call: C
     assert words in outcome.words
 
 
-def test_a_model_that_goes_on_and_on_is_stopped(tmp_path: Path) -> None:
-    calls = [Call("Nothing.Here")] * (STEPS + 1)
-    with pytest.raises(TooLongError, match=f"not done after {STEPS} steps"):
-        work(tmp_path, Steps(*calls), "for ever")
-
-
 @pytest.mark.slow
 @pytest.mark.once
 def test_it_runs_as_it_says() -> None:
     shown = output_of("agents")
     assert shown.startswith("tool   Diary.Free: Which hours of a day are free.\n")
     assert shown.splitlines()[-1].startswith("done   Grace has 11:00 on 2030-01-31")
-
-
-@pytest.mark.slow
-@pytest.mark.once
-@pytest.mark.parametrize("task", ["", "  "])
-def test_a_task_without_words_is_refused_with_a_sentence(task: str) -> None:
-    done = run("agents", task)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.endswith("error: the task has no words: say what to do, and for whom\n")

@@ -17,10 +17,8 @@ from typing import Self
 import pytest
 
 from bandstand import ActorSystem
-from bandstand.errors import ChildStateError
 from examples.chat import session
-from examples.chat.room import Room
-from examples.chat.server import House, open_house
+from examples.chat.server import open_house
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -115,23 +113,6 @@ async def test_a_thousand_connections_hear_everything_in_order() -> None:
             assert {lines[-1] for lines in heard} == {f"[lobby] c{number * 200}: line {number}"}
 
 
-async def test_who_types_faster_than_the_room_takes_it_is_made_to_wait() -> None:
-    async with visited() as (loop, street):
-        flood = await street.connect("flood")
-        other = await street.connect("other")
-        for number in range(3000):
-            flood.type(f"spam {number}")
-        other.type("hello")
-        await other.until("other: hello")
-        heard = [
-            int(match[1])
-            for line in await flood.until("spam 2999")
-            if (match := re.search(r"spam (\d+)", line))
-        ]
-        assert heard == sorted(heard)
-        assert loop.statistics().dropped == 0
-
-
 @pytest.mark.slow
 async def test_who_does_not_read_misses_lines_is_told_and_hurts_nobody() -> None:
     async with visited() as (_, street):
@@ -205,31 +186,6 @@ async def test_rooms_do_not_hear_each_other_and_show_who_comes_what_was_said() -
         assert await ada.line() == ""
         bob.type("/who")
         assert (await bob.until("* here: "))[-1] == "* here: bob"
-
-
-async def test_nonsense_is_answered_and_a_line_too_long_skipped() -> None:
-    async with visited() as (_, street):
-        client = await street.connect("ada")
-        client.writer.write(b"\xff\xfe nonsense\n" + b"y" * 5000 + b"\n/bogus\n/join a b\n")
-        lines = await client.until("/join needs a name")
-        assert any("a line has 1000 bytes at most" in line for line in lines)
-        assert any("there is no /bogus" in line for line in lines)
-
-
-async def test_who_comes_while_no_room_can_be_opened_is_told_and_hung_up_on(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def closed(_house: House, name: str) -> Room:
-        raise ChildStateError(f"{name} is being painted")
-
-    async with visited() as (loop, street):
-        monkeypatch.setattr(House, "room", closed)
-        client = await street.come()
-        assert await client.line() == "* not now: lobby is being painted"
-        assert await client.line() == ""
-        sessions = loop.tree().find("sessions")
-        assert sessions is not None
-        assert sessions.children == ()
 
 
 async def test_rooms_that_were_given_up_are_opened_again_by_whoever_speaks() -> None:

@@ -122,16 +122,3 @@ def test_a_second_ctrl_c_waits_for_nobody() -> None:
         assert answer(sleeper) == "sorry: TargetEndedError"
         assert running.end()[0] == 1
         assert "hurried" in "\n".join(running.said)
-
-
-def test_a_guest_who_does_not_order_does_not_hold_up_closing_time() -> None:
-    with (
-        bar("--patience-ms", "500", "--deadline-ms", "3600000") as running,
-        socket.create_connection(("127.0.0.1", running.port), timeout=PATIENCE) as silent,
-    ):
-        # Who comes after him is in, so he is.
-        assert answer(running.order("tea")) == "one tea"
-        running.signal(signal.SIGTERM)
-        assert answer(silent) == "sorry: TimeoutError"
-        code, errors = running.end()
-        assert code == 0, errors

@@ -105,12 +105,3 @@ def test_whoever_listens_hears_of_changes(server: Server) -> None:
     ]
     connection.close()
     server.end()
-
-
-def test_whoever_listens_does_not_hold_up_the_end(server: Server) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
-    connection.request("GET", "/changes")
-    answer = connection.getresponse()
-    assert answer.readline() == b": listening\n"
-    assert "timeout graceful shutdown exceeded" in server.end()
-    connection.close()

@@ -163,13 +163,3 @@ def test_two_stores_do_not_share_a_folder(tmp_path: Path) -> None:
         finally:
             first.kill()
     run("check", tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [("--series", 0), ("--points", -1), ("--keep", 0), ("--keep", "all"), ("--full-disk", -1)],
-)
-def test_a_number_that_makes_no_sense_is_refused(tmp_path: Path, option: str, value: object) -> None:
-    done = tried("run", tmp_path, f"{option}={value}")
-    assert (done.returncode, list(tmp_path.iterdir())) == (2, [])
-    assert f"argument {option}: '{value}' is no whole number of at least " in done.stderr

@@ -15,7 +15,6 @@ from bandstand.testing import VirtualClock
 from examples.ingest.disk import Disk
 from examples.ingest.feeder import PATIENCE_MS, RETRY_MS, Feeder
 from examples.ingest.head import Head
-from examples.ingest.log import Log
 from examples.ingest.metrics import Metrics
 from examples.ingest.points import Point
 from examples.ingest.recover import recover
@@ -76,21 +75,6 @@ async def test_a_head_that_is_stopped_waits_for_the_thread_that_writes(tmp_path:
         await stop_at(head, disk)
     assert disk.outcomes == ["synced"]
     assert recover(tmp_path).points == POINTS[:5]
-
-
-@pytest.mark.real_time(reason="a thread")
-async def test_a_head_that_is_stopped_while_it_recovers_leaves_nothing_open(tmp_path: Path) -> None:
-    log = Log(tmp_path, Disk())
-    log.append(POINTS[:5])
-    log.flush()
-    log.close()
-    disk = Gate()
-    async with ActorSystem() as loop:
-        head = loop.spawn(Head, "s", tmp_path, disk, loop.spawn(Metrics), 1)
-        # Recovering, it writes the last segment once more.
-        await stop_at(head, disk)
-    open_files = {path.resolve() for path in Path("/proc/self/fd").iterdir()}  # noqa: ASYNC240  # nothing else runs
-    assert not [path for path in open_files if tmp_path in path.parents]
 
 
 class Down:

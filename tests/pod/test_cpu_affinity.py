@@ -84,9 +84,7 @@ def test_a_platform_without_is_a_warning(
     assert len(caplog.records) == 1
 
 
-def test_an_operating_system_that_does_otherwise_is_a_warning(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_refusal_is_a_warning(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     def put(_pid: int, _cores: object) -> None:
         pass
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import socket
 import sys
-from array import array
 from collections.abc import Callable
 from typing import Any
 
@@ -37,36 +36,6 @@ async def test_large_buffers_come_back_as_they_went(size: int, kind: type[Any]) 
         answer = await soon(scribe.echo(value))
         assert type(answer) is kind
         assert answer == value
-
-
-@pytest.mark.guarantee("G150")
-async def test_large_values_inside_of_others_and_several_at_once() -> None:
-    async with scribe_link() as (_near, _far, scribe):
-        large = payload(300_000)
-        value = {"a": [large, bytearray(large)], "b": array("d", range(50_000)), "c": large.hex()}
-        assert await soon(scribe.echo(value)) == value
-        scribe.pair(large, bytearray(large))
-        scribe.pair(large, second=large)
-        assert await soon(scribe.read()) == [(large, bytearray(large)), (large, large)]
-        answers = [scribe.echo(large[number:]) for number in range(20)]
-        assert [await soon(answer) for answer in answers] == [large[number:] for number in range(20)]
-
-
-@pytest.mark.guarantee("G150")
-async def test_arrays_travel_beside_their_pickles() -> None:
-    numpy = pytest.importorskip("numpy")
-    async with scribe_link() as (near, far, scribe):
-        matrix = numpy.arange(1_000_000, dtype="float64").reshape(1000, 1000)
-        scribe.note(matrix)
-        matrix[0, 0] = -1.0
-        await until(lambda: near.link.stats().handled == 1)
-        (got,) = far.scribe.notes
-        assert got[0, 0] == 0.0
-        assert got.dtype == matrix.dtype
-        assert got.flags.writeable
-        assert (got[1:] == matrix[1:]).all()
-        answer = await soon(scribe.echo(matrix[:, ::2]))
-        assert (answer == matrix[:, ::2]).all()
 
 
 @pytest.mark.guarantee("G150")
@@ -145,9 +114,7 @@ def numpy_array(data: bytes) -> Any:
 @pytest.mark.guarantee("G420")
 @pytest.mark.parametrize("make", [bytearray, view, numpy_array])
 @pytest.mark.parametrize("size", [10, LARGE + 1, HUGE_SIZE + 1])
-async def test_a_change_of_a_mutable_buffer_after_the_call_is_not_seen(
-    make: Callable[[bytes], Any], size: int
-) -> None:
+async def test_a_later_change_of_a_buffer_is_not_seen(make: Callable[[bytes], Any], size: int) -> None:
     async with scribe_link() as (near, far, scribe):
         buffer = make(payload(size)[:size])
         answer = scribe.echo(buffer)
@@ -296,7 +263,7 @@ async def test_a_handle_travels_by_its_passport() -> None:
 
 
 @pytest.mark.guarantee("G286")
-async def test_a_handle_that_the_receiver_cannot_resolve_is_counted_and_seen(
+async def test_a_handle_that_cannot_be_resolved_is_counted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     a, b = socket.socketpair()

@@ -103,16 +103,6 @@ async def test_the_end_is_seen_though_the_other_side_has_left_something_unread()
         assert near.link.stats().received == 1
 
 
-@pytest.mark.guarantee("G144")
-async def test_a_link_owes_until_everything_it_has_to_say_is_written() -> None:
-    async with scribe_link() as (_near, far, scribe):
-        assert not far.link.has_unreported
-        reply = scribe.echo("x" * 4_000_000)
-        await until(lambda: far.link.has_unreported)
-        assert len(await soon(reply)) == 4_000_000
-        await until(lambda: not far.link.has_unreported)
-
-
 @asynccontextmanager
 async def deaf(role: Role) -> AsyncGenerator[tuple[End, socket.socket, Any]]:
     """An end whose other side has said hello, and then reads nothing at all."""
@@ -161,8 +151,7 @@ def method_names() -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.guarantee("G144")
-@pytest.mark.parametrize("size", [40, 57, 71, 123])
-@pytest.mark.parametrize("read", [0, 200_000, 333_000])
+@pytest.mark.parametrize(("size", "read"), [(40, 0), (57, 333_000), (123, 200_000)])
 async def test_what_was_not_written_is_dead_and_not_in_doubt(size: int, read: int) -> None:
     async with deaf(Role(mailbox=20_004)) as (near, theirs, scribe):
         for number in range(20_000):
@@ -420,7 +409,7 @@ class Homesick:
         return int, ("home",)
 
 
-async def test_one_way_messages_that_cannot_be_rebuilt_are_counted_and_somebody_can_read_why(
+async def test_one_way_messages_that_cannot_be_unpickled(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with scribe_link() as (near, _far, scribe):
@@ -468,7 +457,7 @@ async def test_the_end_is_told_once_and_the_descriptor_is_let_go() -> None:
     theirs.close()
 
 
-async def test_an_ask_that_has_ended_knows_its_link_no_more() -> None:
+async def test_an_ended_ask_does_not_keep_its_link() -> None:
     async with scribe_link() as (near, far, scribe):
         far.scribe.gate.clear()
         answered, lost = scribe.echo(1), scribe.wait(1)

@@ -117,21 +117,6 @@ def close(*stages: Fake) -> None:
             end.close()
 
 
-def test_the_outside_is_told_who_runs_and_who_does_not_any_more(call_later: CallLater) -> None:
-    membership = Membership(make_spec("a", "b"), call_later)
-    outside, a = Fake(None), Fake("a")
-    made(membership, outside)
-    membership.add(a)
-    assert outside.take() == []
-    membership.mark_running(a)
-    assert outside.take() == ["publish a"]
-    membership.remove(a, "boom")
-    assert outside.take() == ["withdraw a: boom"]
-    membership.retire("a", "it failed")
-    assert outside.take() == ["retire a: it failed"]
-    assert membership.gone == {"a": "it failed"}
-
-
 def test_two_of_this_process_are_not_linked(call_later: CallLater) -> None:
     membership = Membership(make_spec("a", "b"), call_later)
     a, b = Fake("a"), Fake("b")
@@ -233,7 +218,7 @@ class Full(Fake):
 
 
 @pytest.mark.guarantee("G170")
-def test_an_end_that_was_given_away_is_not_closed_behind_the_back_of_who_has_it(
+def test_an_end_that_was_given_away_stays_open(
     call_later: CallLater,
 ) -> None:
     """Its thread may be at it just now, and the number of its descriptor may be another's in the next moment."""

@@ -220,13 +220,6 @@ def test_one_inside_may_have_processes() -> None:
         assert around.effects.reverb.value.blocking() == 0
 
 
-async def test_in_an_async_block() -> None:
-    async with Studio() as studio:
-        studio.mixer.mix(4)
-        assert await studio.mixer.level() == 4
-        assert await studio.effects.reverb.value() == 4
-
-
 def test_one_inside_is_its_parents_to_play() -> None:
     with (
         Studio() as studio,

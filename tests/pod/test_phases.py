@@ -150,7 +150,7 @@ def test_a_function_that_waits_holds_up_nothing_but_itself() -> None:
     take_back()
 
 
-def test_of_what_waits_for_a_slow_function_the_oldest_is_lost(
+def test_a_slow_function_loses_events(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bandstand.pod.phases.MAX_PENDING_EVENTS", 2)
@@ -173,7 +173,7 @@ def test_of_what_waits_for_a_slow_function_the_oldest_is_lost(
     assert "it was not called with 1 events before pod 'a' #1 is terminating" in record.getMessage()
 
 
-def test_a_system_without_threads_has_a_function_called_with_the_next_event(
+def test_without_threads_a_function_is_called_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     phases, heard = Phases(["a"]), list[PodEvent]()
@@ -219,20 +219,6 @@ def test_several_threads_tell_in_one_order() -> None:
 # --- streams ----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_stream_gives_what_happens_from_then_on() -> None:
-    phases = Phases(["a"])
-    phases.publish("a", PENDING, number=1)
-    stream = phases.stream()
-    told = [phases.publish("a", phase, number=1) for phase in (RUNNING, FAILED)]
-    assert [await stream.receive(timeout=BOUND_MS / 1000) for _ in told] == told
-    with pytest.raises(ChannelTimeoutError):
-        await stream.receive(timeout=0.0)
-    stream.close()
-    phases.publish("a", PENDING, number=2)
-    with pytest.raises(ChannelClosedError):
-        await stream.receive(timeout=BOUND_MS / 1000)
-
-
 async def test_every_reader_gets_everything_until_the_troupe_is_over() -> None:
     phases, heard = Phases(["a"]), [list[PodEvent](), list[PodEvent]()]
     ready = asyncio.Event()
@@ -251,16 +237,6 @@ async def test_every_reader_gets_everything_until_the_troupe_is_over() -> None:
         phases.close()
     assert heard == [told, told]
     assert [event async for event in phases] == []
-
-
-def test_a_plain_thread_waits_for_the_next_event() -> None:
-    phases = Phases(["a"])
-    stream, heard = phases.stream(), list[PodEvent]()
-    thread = Thread(target=lambda: heard.append(stream.receive(timeout=BOUND_MS / 1000).blocking()))
-    thread.start()
-    event = phases.publish("a", RUNNING, number=1)
-    thread.join(BOUND_MS / 1000)
-    assert heard == [event]
 
 
 @pytest.mark.slow

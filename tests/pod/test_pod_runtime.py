@@ -259,18 +259,6 @@ async def test_a_failure_that_a_supervisor_inside_absorbs_does_not() -> None:
     assert ending.reason.startswith("RestartLimitError: ")
 
 
-@pytest.mark.spec("S3")
-async def test_it_is_completed_when_the_last_of_its_actors_has_ended() -> None:
-    runtime = PodRuntime(spec_of(lead([]), HAND), "stage", 1)
-    task = await begun(runtime)
-    cast("Lead", runtime.handle("lead")).leave()
-    hand = cast("Hand", runtime.handle("hand"))
-    await asyncio.sleep(0)
-    assert not task.done()
-    hand.leave()
-    assert (await task).phase is PodPhase.COMPLETED
-
-
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.spec("S3")
 async def test_one_that_does_not_start_fails_its_pod(is_async: bool) -> None:

@@ -20,7 +20,6 @@ from bandstand.pod.process.control import (
     MESSAGE,
     NOTICE,
     ControlChannel,
-    ControlFrameReader,
     ControlMessage,
     frame_header,
 )
@@ -117,19 +116,6 @@ async def test_messages_of_one_iteration_share_a_write() -> None:
         await control.flush()
         assert control.unwritten == 0
         assert other.recv(100_000) == b"".join(map(frame_of, range(10)))
-
-
-async def test_large_messages_block_neither_end() -> None:
-    async with paired() as pair:
-        large = os.urandom(8 << 20)
-        pair.here.send(large)
-        pair.here.send("after")
-        flushing = asyncio.create_task(pair.here.flush())
-        pair.there.send("the other way round")
-        assert (await pair.here.receive()).body == "the other way round"
-        assert (await pair.there.receive()).body == large
-        assert (await pair.there.receive()).body == "after"
-        await flushing
 
 
 async def test_unreceived_messages_make_the_sender_wait() -> None:
@@ -379,14 +365,6 @@ async def test_finish_reads_everything_and_sets_the_reason() -> None:
 
 
 # -- frames ------------------------------------------------------------------------------------------------------------
-
-
-def test_a_frame_reader_yields_complete_frames_before_it_raises() -> None:
-    reader = ControlFrameReader()
-    frames = reader.feed(frame_of("good") + b"\xff" * 100, [])
-    assert pickle.loads(next(frames).data) == "good"
-    with pytest.raises(InvalidMessageError):
-        next(frames)
 
 
 @pytest.mark.guarantee("G287")

@@ -43,13 +43,6 @@ RED = studio(Painter, "red")
 
 
 @pytest.mark.slow
-async def test_it_runs_and_reports_the_phase() -> None:
-    async with played(RED) as pod:
-        assert await pod.word(PhaseChanged) == PhaseChanged(PodPhase.RUNNING, "")
-        assert await pod.painter.paint("house") == ("red house", pod.child.pid, "none")
-
-
-@pytest.mark.slow
 async def test_it_stops_after_it_has_handled_its_messages() -> None:
     async with played(RED) as pod:
         for _ in range(100):
@@ -91,13 +84,6 @@ async def test_an_unknown_pod_is_a_failure() -> None:
         exit_ = await child.wait()
         assert exit_.reason == "troupe 'Studio' has no pod 'cellar'"
         assert isinstance(exit_.cause, InvalidArgumentError)
-
-
-@pytest.mark.slow
-async def test_a_missing_deployment_class_is_a_failure() -> None:
-    start = PodStart(spec=RED, pod="easel", number=1, deployment_class="tests.nowhere:Gallery")
-    async with await spawn_child(RUN_POD, name="Studio.easel", payload=start) as child:
-        assert (await child.wait()).reason == "ModuleNotFoundError: No module named 'tests.nowhere'"
 
 
 async def test_its_actor_classes_must_be_importable() -> None:

@@ -43,7 +43,6 @@ from tests.pod.troupes import (
     PROCESS,
     Counter,
     Duo,
-    Gate,
     Spoiled,
     in_thread,
     script_environment,
@@ -145,16 +144,6 @@ def test_a_pod_that_does_not_start_stops_everything_and_is_raised(model: ThreadM
     assert troupe.status().pod("counter").phase is COMPLETED
 
 
-def test_a_pod_that_keeps_failing_at_its_start_is_given_up() -> None:
-    class Stubborn(Troupe):
-        spoiled = pod(restart=ALWAYS, max_restarts=2, period=60.0).expose(Spoiled)
-
-    troupe = Stubborn()
-    with pytest.raises(PodFailedError, match="2 are allowed"):
-        troupe.start()
-    assert troupe.phases.of("spoiled").number == 3
-
-
 class Hesitant(Actor):
     """Takes its time to start: for ever."""
 
@@ -176,29 +165,6 @@ def test_a_start_that_takes_too_long_is_given_up(model: ThreadModel) -> None:
     assert troupe.failure is None
 
 
-@pytest.mark.guarantee("G163")
-async def test_an_async_start_that_takes_too_long_says_how_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Slow(Troupe):
-        hesitant = pod().expose(Hesitant)
-
-    monkeypatch.setattr("bandstand.pod.deployment.START_TIMEOUT", 0.1)
-    with pytest.raises(PodTimeoutError, match=r"not up within 0\.1 s: hesitant did not run"):
-        async with Slow():
-            raise AssertionError("it has started")
-
-
-def test_stop_from_elsewhere_ends_a_start() -> None:
-    class Slow(Troupe):
-        hesitant = pod().expose(Hesitant)
-
-    troupe = Slow()
-    starting = in_thread(troupe.start)
-    wait_phase(troupe, "hesitant", PodPhase.PENDING, number=1)
-    troupe.stop()
-    with pytest.raises(PodGoneError, match="was stopped before all its pods ran"):
-        starting()
-
-
 @pytest.mark.parametrize("value", [0, -1, "soon", True, timedelta(0)])
 def test_times_that_have_no_sense_are_refused(value: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="timeout is"):
@@ -206,15 +172,6 @@ def test_times_that_have_no_sense_are_refused(value: Any) -> None:
 
 
 # -- blocks ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.guarantee("G158")
-def test_a_failure_comes_out_at_the_end_of_the_block() -> None:
-    with pytest.raises(PodFailedError, match="counter") as caught:
-        with solo(DEDICATED, ALWAYS, max_restarts=0, period=1.0) as troupe:
-            troupe.counter.crash()
-            wait_phase(troupe, "counter", FAILED)
-    assert isinstance(caught.value.__cause__, Boom)
 
 
 @pytest.mark.guarantee("G158")
@@ -236,13 +193,6 @@ def test_what_the_block_raises_comes_first_and_has_a_note() -> None:
             wait_phase(troupe, "counter", FAILED)
             raise ValueError("mine")
     assert any("Meanwhile, troupe 'Solo' failed" in note for note in caught.value.__notes__)
-
-
-def test_a_block_that_raises_stops_its_troupe() -> None:
-    with pytest.raises(ValueError, match="mine"):
-        with Duo() as troupe:
-            raise ValueError("mine")
-    assert {pod.phase for pod in troupe.status()} == {COMPLETED}
 
 
 async def test_blocking_calls_are_refused_on_the_thread_of_an_event_loop() -> None:
@@ -449,29 +399,6 @@ def test_every_transition_is_told_in_order() -> None:
 
 
 @pytest.mark.guarantee("G137")
-async def test_phases_end_with_the_troupe() -> None:
-    async with Duo() as troupe:
-        stream = troupe.phases.stream()
-    seen = [f"{event.pod} {event.phase.value}" async for event in stream]
-    assert seen == ["teller terminating", "teller completed", "counter terminating", "counter completed"]
-
-
-@pytest.mark.guarantee("G137")
-@pytest.mark.spec("S1")
-def test_a_callback_that_waits_delays_no_restart() -> None:
-    troupe = solo(DEDICATED, ALWAYS)
-    gate = Gate()
-    troupe.on_phase(lambda _event: gate.stand())
-    with troupe:
-        assert gate.reached.wait(PATIENCE)
-        troupe.counter.crash()
-        wait_phase(troupe, "counter", RUNNING, number=2)
-        assert troupe.counter.value.blocking() == 0
-        assert not gate.opened.is_set()
-        gate.open()
-
-
-@pytest.mark.guarantee("G137")
 def test_a_callback_may_stop_the_troupe() -> None:
     troupe = solo(DEDICATED)
     troupe.on_phase(lambda event: troupe.stop() if event.phase is RUNNING else None)
@@ -495,16 +422,6 @@ def test_a_callback_may_look_at_the_troupe() -> None:
         wait_until(lambda: len(seen) == 2)
     assert seen == [RUNNING, True]
     assert time.monotonic() - began < PATIENCE
-
-
-def test_the_status_counts_what_waits() -> None:
-    with Duo() as troupe:
-        troupe.teller.value.blocking()
-        status = troupe.status(timeout=PATIENCE)
-        assert status.is_running
-        assert status.up_s is not None
-        assert [role.waiting for pod in status for role in pod.roles] == [0, 0]
-        assert [pod.up_s is not None for pod in status] == [True, True]
 
 
 # -- the end of the program --------------------------------------------------------------------------------------------

@@ -79,9 +79,7 @@ def test_a_control_message_comes_before_the_next_data(thread: ThreadModel) -> No
 
 @pytest.mark.parametrize("thread", [DEDICATED, COOPERATIVE])
 @pytest.mark.parametrize("end", [kill_actor, stop_actor])
-def test_an_actor_that_is_ended_handles_the_message_at_hand_and_no_other(
-    thread: ThreadModel, end: Callable[[Any], None]
-) -> None:
+def test_an_ended_actor_handles_no_other_message(thread: ThreadModel, end: Callable[[Any], None]) -> None:
     with suppress(PodFailedError), office(thread) as troupe:
         gate = occupy(troupe.clerk)
         end(troupe.clerk)

@@ -1,4 +1,4 @@
-"""Run loops, nodes and pods for a long time under random load, and check that their counters balance and nothing is left behind.
+"""Run loops and pods for a long time under random load, and check that their counters balance and nothing is left behind.
 
 Examples:
     python -m tests.soak                              two minutes, with a new seed
@@ -24,9 +24,7 @@ from tests.soak.runs import Report, soak
 
 LINES = {
     "runs": """{spawned:,} actors, {sent:,} sends, {handled:,} handled, {refused:,} refused, {dead:,} dead, {dropped:,} dropped
-{timers_set:,} timers set, {timers_cancelled:,} cancelled; {io_events:,} I/O events, {io_errors:,} of them of closed descriptors""",
-    "bus_runs": """{bus_runs:,} nodes: {bus_asked:,} requests, {bus_answered:,} answered to clients that stayed, {bus_crashes:,} crashes,
-{bus_refused:,} invalid, {bus_abandoned:,} abandoned""",
+{timers_set:,} timers set, {timers_cancelled:,} cancelled""",
     "pod_runs": """{pod_runs:,} deployments of pods: {starts:,} starts, {begun:,} handled, {ask_answered:,} asks answered,
 {lost:,} one-way messages lost and accounted for, {in_doubt:,} in doubt""",
 }
@@ -40,10 +38,6 @@ def show(report: Report) -> None:
     for name, line in LINES.items():
         if counts[name]:
             print(line.format_map(counts))
-    if report.slowest:
-        print(
-            f"99 of 100 single questions to a node within {report.slowest * 1000:.1f} ms in the slowest run"
-        )
     if report.warm is not None and report.end is not None:
         print(
             f"memory: {report.warm.resident / MEBIBYTE:.1f} MiB at most in the warm-up, {report.end.resident / MEBIBYTE:.1f} "

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
-import socket
 import threading
 import time
 import weakref
@@ -32,26 +30,17 @@ from bandstand.core import (
     Context,
     Down,
     ExitReason,
-    Interest,
-    IoEvent,
     Lane,
     Loop,
     LoopConfig,
     MonitorId,
     Observer,
     Overflow,
-    Readiness,
     TimerId,
 )
 from bandstand.errors import (
-    ActorNotLocalError,
-    BandstandError,
     ChildStateError,
-    InvalidArgumentError,
     InvalidTimerError,
-    IoNotWatchedError,
-    IoRegistrationError,
-    LoopBusyError,
     LoopClosedError,
     MailboxFullError,
     MaxActorsError,
@@ -92,7 +81,6 @@ FIRST_DELAY = 16
 """Sources below are threads; from here on there is one for each delay of a timer."""
 PATIENCE = 15.0
 """Seconds in which a message must be handled and a loop become idle, on the busiest machine."""
-MAX_PIPES = 40
 MAX_TREES = 5
 GONE = (NoSuchActorError, LoopClosedError)
 
@@ -108,8 +96,6 @@ class Settings:
     actors: int = 60
     threads: int = 0
     is_observed: bool = True
-    mischief: float = 0.0
-    """How often a hook of the observer raises or acts."""
     is_shuffled: bool = False
 
     @classmethod
@@ -124,7 +110,6 @@ class Settings:
             max_tick=random.choice((0.000_2, 0.001, 0.005)),
             stop_timeout=random.choice((0.001, 3.0, 3.0)),
             stall_timeout=random.choice((None, None, None, 20.0)),
-            fd_sweep_period=random.choice((0.005, 0.04)),
             loop_factory=random.choice(factories),
         )
         return cls(
@@ -135,13 +120,12 @@ class Settings:
             actors=random.choice((20, 60, 400)),
             threads=random.choice((0, 1, 2, 3)),
             is_observed=random.random() < 0.8,
-            mischief=random.choice((0.0, 0.0, 0.02)),
             is_shuffled=random.random() < 0.25,
         )
 
     def __str__(self) -> str:
         host = getattr(self.config.loop_factory, "__module__", "?").partition(".")[0]
-        flags = [name for name in ("is_observed", "mischief", "is_shuffled") if getattr(self, name)]
+        flags = [name for name in ("is_observed", "is_shuffled") if getattr(self, name)]
         return " ".join([f"{self.drive} on {host}, ends by {self.end}, {self.threads} threads", *flags])
 
 
@@ -186,18 +170,8 @@ class Message:
         return self.number & 0xFFFF
 
 
-@dataclass(slots=True, eq=False)
-class Pipe:
-    """A watched descriptor, and the other end of its pipe or socket pair. A closed end is -1."""
-
-    reader: int
-    writer: int
-    owner: Worker
-    is_watched: bool = False
-
-
 class LoopRun:
-    """A loop with its workers, threads and pipes, and the record of what happened to them."""
+    """A loop with its workers and threads, and the record of what happened to them."""
 
     def __init__(self, name: str, settings: Settings, fail: Fail) -> None:
         self.name, self.settings, self.fail = name, settings, fail
@@ -212,19 +186,12 @@ class LoopRun:
         """Accepted messages that were neither handled nor reported."""
         self.timers: dict[Message, TimerId] = {}
         self.monitors: list[tuple[MonitorId, Worker, Worker]] = []
-        self.pipes: dict[int, Pipe] = {}
-        self.lost: list[tuple[int, Worker]] = []
-        """Numbers that were closed while they were watched, and whose owner was not told yet."""
-        self.duplicates: list[int] = []
         self.trees: list[Supervisor] = []
         self.leaders: set[int] = set()
         self.serial = 0
         self.numbers: Counter[int] = Counter()
         self.deadline = time.monotonic() + settings.seconds
         self.is_quiet = self.is_ending = self.is_destroyed = False
-        self.hooks = 0
-        with Loop() as other:
-            self.stranger = other.spawn(lambda _ctx, _data: None)
         if settings.is_observed:
             self.loop.set_observer(RecordingHooks(self))
         if settings.is_shuffled:
@@ -253,10 +220,6 @@ class LoopRun:
                 thread.join(PATIENCE)
             self.loop.destroy()
             self.is_destroyed = True
-            for pipe in list(self.pipes.values()):
-                self._close(pipe)
-            for fd in self.duplicates:
-                os.close(fd)
         self._check_end()
         for sentence in before.since():
             self.fail(f"left behind: {sentence}")
@@ -310,7 +273,7 @@ class LoopRun:
         if self.settings.end != "idle" or not self.is_quiet:
             return self.is_ending
         stats = self.loop.statistics()
-        held = stats.waiting + stats.in_flight + stats.timers_pending + stats.fds
+        held = stats.waiting + stats.in_flight + stats.timers_pending
         return held == 0 or time.monotonic() > self.deadline + 2 * PATIENCE
 
     def _drive_run(self, ctx: Context[Worker], data: object) -> Any:
@@ -341,17 +304,11 @@ class LoopRun:
             self.loop.request_stop()
 
     def _wind_down(self) -> None:
-        """Wait for the threads and for owners of lost descriptors; then watch nothing more and cancel long timers."""
-        self.lost = [(fd, owner) for fd, owner in self.lost if self._lives(owner)]
+        """Wait for the threads, and then cancel long timers."""
         is_late = time.monotonic() > self.deadline + PATIENCE
-        if not is_late and (self.lost or any(thread.is_alive() for thread in self.threads)):
+        if not is_late and any(thread.is_alive() for thread in self.threads):
             self._start_timer(self.driver, 4, Lane.CONTROL)
             return
-        for fd, owner in self.lost:
-            self.fail(f"descriptor {fd} was closed, and its owner {owner} was never told")
-        for pipe in list(self.pipes.values()):
-            self._unwatch(pipe)
-            self._close(pipe)
         for message in list(self.timers):
             if DELAYS[message.source - FIRST_DELAY] >= LONG:
                 self._cancel(message)
@@ -400,8 +357,6 @@ class LoopRun:
             self.fail(f"{worker} was given {data!r} on {ctx.lane!r} with tag {ctx.tag}")
         elif isinstance(data, (ChildExit, Down)):
             self._hear_end(worker, data)
-        elif isinstance(data, IoEvent):
-            self._hear_descriptor(worker, data)
 
     def _receive(self, ctx: Context[Worker], message: Message) -> None:
         worker, place = ctx.state, (message.source, ctx.lane)
@@ -452,9 +407,6 @@ class LoopRun:
         for message in worker.timers:
             del self.timers[message], self.outstanding[message]
         worker.timers.clear()
-        self.lost = [(fd, owner) for fd, owner in self.lost if owner is not worker]
-        for pipe in self.pipes.values():
-            pipe.is_watched = pipe.is_watched and pipe.owner is not worker
 
     def _hear_end(self, worker: Worker, data: ChildExit | Down) -> None:
         target = self.workers.get(int(data.child if isinstance(data, ChildExit) else data.actor))
@@ -721,138 +673,6 @@ class LoopRun:
                 if self.loop.demonitor(made):
                     self.fail("a monitor could be removed twice")
 
-    def misuse(self) -> None:
-        """Call something that always raises."""
-        loop, actor = self.loop, self.choose().actor
-        calls: list[tuple[Callable[[], object], type[BandstandError]]] = [
-            (lambda: loop.send(actor, 1, tag=-1), InvalidArgumentError),
-            (lambda: loop.send(actor, 1, lane=Lane.SYSTEM), InvalidArgumentError),
-            (lambda: loop.send_after(actor, -0.001, 1), InvalidArgumentError),
-            (lambda: loop.spawn(self._handle, self.listener, mailbox_cap=1), InvalidArgumentError),
-            (loop.destroy, LoopBusyError),
-            (loop.run, LoopBusyError),
-            (loop.poll_once, LoopBusyError),
-            (lambda: loop.stop_actor(self.stranger), ActorNotLocalError),
-        ]
-        call, error = self.random.choice(calls)
-        try:
-            call()
-        except (error, LoopClosedError):
-            return
-        except BandstandError as other:
-            self.fail(f"{other!r} was raised instead of {error.__name__}")
-        else:
-            self.fail(f"{error.__name__} was not raised")
-
-    def inner_loop(self) -> None:
-        """Make another loop inside a behavior, poll it a few times and destroy it."""
-
-        def swap(ctx: Context[Any], data: list[ActorId]) -> None:
-            ctx.loop.try_send(data[0], data[::-1])
-
-        with Loop(LoopConfig(max_msgs_per_actor=2)) as inner:
-            actors = [inner.spawn(swap), inner.spawn(swap)]
-            for actor in actors:
-                inner.send(actor, actors)
-            for _ in range(self.random.randrange(20)):
-                inner.poll_once()
-        check_statistics(inner)
-        if left := leaks_of(inner):
-            self.fail(f"an inner loop is destroyed, and still {left}")
-        self.counts["inner_loops"] += 1
-
-    # -- descriptors -----------------------------------------------------------------------------------------------------
-
-    def open_pipe(self) -> None:
-        if len(self.pipes) >= MAX_PIPES:
-            for pipe in list(self.pipes.values()):
-                if not self._lives(pipe.owner):
-                    self._close(pipe)
-            return
-        pair = os.pipe() if self.random.random() < 0.5 else [end.detach() for end in socket.socketpair()]
-        for fd in pair:
-            os.set_blocking(fd, False)
-        pipe = self.pipes[pair[0]] = Pipe(pair[0], pair[1], self.choose())
-        self._watch(pipe)
-
-    def _watch(self, pipe: Pipe) -> None:
-        with suppress(*GONE):
-            self.loop.watch_fd(pipe.reader, pipe.owner.actor, Interest.READ)
-            pipe.is_watched = True
-            with suppress(IoRegistrationError):
-                self.loop.watch_fd(pipe.reader, pipe.owner.actor, Interest.READ)
-                self.fail(f"descriptor {pipe.reader} could be watched twice")
-
-    def _unwatch(self, pipe: Pipe) -> None:
-        if not pipe.is_watched and any(fd == pipe.reader for fd, _ in self.lost):
-            # This would remove the watch of the previous owner of that number, which must still be told.
-            return
-        try:
-            self.loop.unwatch_fd(pipe.reader)
-        except IoNotWatchedError:
-            if pipe.is_watched and self._lives(pipe.owner):
-                self.fail(f"descriptor {pipe.reader} of {pipe.owner} is not watched any more")
-        pipe.is_watched = False
-
-    def _close(self, pipe: Pipe) -> None:
-        del self.pipes[pipe.reader]
-        os.close(pipe.reader)
-        if pipe.writer >= 0:
-            os.close(pipe.writer)
-
-    def _choose_pipe(self) -> Pipe | None:
-        return self.random.choice(list(self.pipes.values())) if self.pipes else None
-
-    def write_pipe(self) -> None:
-        if (pipe := self._choose_pipe()) is not None and pipe.writer >= 0:
-            with suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
-                os.write(pipe.writer, b"x" * 32)
-
-    def hang_up(self) -> None:
-        if (pipe := self._choose_pipe()) is not None and pipe.writer >= 0:
-            os.close(pipe.writer)
-            pipe.writer = -1
-
-    def close_pipe(self) -> None:
-        """Close a watched descriptor without unwatching it; sometimes a duplicate keeps the file open."""
-        if (pipe := self._choose_pipe()) is not None:
-            if self.random.random() < 0.2:
-                self.duplicates.append(os.dup(pipe.reader))
-            if pipe.is_watched and self._lives(pipe.owner):
-                self.lost.append((pipe.reader, pipe.owner))
-            self._close(pipe)
-
-    def unwatch_pipe(self) -> None:
-        if (pipe := self._choose_pipe()) is not None:
-            self._unwatch(pipe)
-            (self._watch if self.random.random() < 0.5 else self._close)(pipe)
-
-    def _hear_descriptor(self, worker: Worker, event: IoEvent) -> None:
-        self.counts["io_events"] += 1
-        lost = (event.fd, worker) in self.lost
-        if event.readiness is Readiness.ERROR:
-            self.counts["io_errors"] += 1
-            if not lost:
-                self.fail(f"{worker} was given {event} of a descriptor that was not closed")
-                return
-            self.lost.remove((event.fd, worker))
-            return
-        pipe = self.pipes.get(event.fd)
-        if pipe is None or pipe.owner is not worker or not pipe.is_watched:
-            # An event that was on its way when its descriptor was closed is allowed.
-            if not lost:
-                self.fail(f"{worker} was given {event} of a descriptor that it does not watch")
-            return
-        data = b""
-        with suppress(ConnectionResetError):
-            try:
-                data = os.read(pipe.reader, 4096)
-            except BlockingIOError:
-                return
-        if not data:
-            self._unwatch(pipe)
-            self._close(pipe)
-
     # -- supervision trees -----------------------------------------------------------------------------------------------
 
     def _tree_lives(self, tree: Supervisor) -> bool:
@@ -923,12 +743,11 @@ class LoopRun:
 
 
 ACTIONS: list[Callable[[LoopRun], None]] = [
-    *(LoopRun.send, LoopRun.spawn, LoopRun.start_timer, LoopRun.cancel_timer, LoopRun.write_pipe),
-    *(LoopRun.end_worker, LoopRun.monitor, LoopRun.change_tree, LoopRun.burst, LoopRun.demonitor),
-    *(LoopRun.open_pipe, LoopRun.start_tree, LoopRun.start_many_timers, LoopRun.unwatch_pipe),
-    *(LoopRun.misuse, LoopRun.hang_up, LoopRun.close_pipe, LoopRun.inner_loop),
+    *(LoopRun.send, LoopRun.spawn, LoopRun.start_timer, LoopRun.cancel_timer, LoopRun.end_worker),
+    *(LoopRun.monitor, LoopRun.change_tree, LoopRun.burst, LoopRun.demonitor, LoopRun.start_tree),
+    LoopRun.start_many_timers,
 ]
-WEIGHTS = [400, 150, 120, 60, 60, 30, 30, 30, 25, 20, 20, 12, 10, 10, 10, 6, 6, 1]
+WEIGHTS = [400, 150, 120, 60, 30, 30, 30, 25, 20, 12, 10]
 
 
 async def pause(random: Random, *, is_quiet: bool) -> None:
@@ -1018,28 +837,15 @@ class Sender(threading.Thread):
 
 
 class RecordingHooks(Observer):
-    """The observer of a run: records dead and dropped messages and exits, and sometimes raises or acts inside a hook."""
+    """The observer of a run: records dead and dropped messages and exits."""
 
     def __init__(self, run: LoopRun) -> None:
         self._run = run
-        self._is_inside = False
-
-    def on_actor_start(self, id: ActorId, name: str | None) -> None:  # noqa: A002
-        run = self._check("on_actor_start")
-        is_free = self._is_inside or run.is_quiet or not run.stage
-        if not is_free and run.random.random() < run.settings.mischief:
-            run.loop.stop_actor(id)
-        self._interfere()
 
     def on_actor_stop(self, id: ActorId, reason: ExitReason) -> None:  # noqa: A002
         worker = self._check("on_actor_stop").workers.get(int(id))
         if worker is not None:
             self._run.hear_exit(worker, reason)
-        self._interfere()
-
-    def on_mailbox_full(self, target: ActorId) -> None:
-        self._check("on_mailbox_full")
-        self._interfere()
 
     def on_dead_letter(
         self, target: ActorId, lane: Lane, data: object, tag: int, sender: ActorId | int
@@ -1058,26 +864,12 @@ class RecordingHooks(Observer):
             run.settle(data, "dropped")
         else:
             run.fail(f"the system message {data!r} was dropped")
-        self._interfere()
 
     def _check(self, hook: str) -> LoopRun:
         run = self._run
         if threading.get_ident() != run.thread or run.is_destroyed:
             run.fail(f"{hook} was called on thread {threading.current_thread().name!r}, or after destroy()")
         return run
-
-    def _interfere(self) -> None:
-        run = self._run
-        if self._is_inside or not run.stage or run.is_quiet or run.random.random() >= run.settings.mischief:
-            return
-        self._is_inside = True
-        try:
-            for _ in range(run.random.randrange(3)):
-                run.act()
-        finally:
-            self._is_inside = False
-        if run.random.random() < 0.3:
-            raise IntentionalError
 
 
 def play(name: str, settings: Settings, fail: Fail) -> Counter[str]:

@@ -13,7 +13,6 @@ from typing import Any
 
 from bandstand import _build_mode
 from tests.soak import loop_run
-from tests.soak.bus_run import BusRun
 from tests.soak.checks import no_hang, place_of, unexpected_errors
 from tests.soak.loop_run import LoopFactory, Settings
 from tests.soak.memory import MEBIBYTE, Memory
@@ -28,8 +27,8 @@ LAST = 5
 JUDGED_FROM = 20.0
 """Seconds from which on memory is compared, and pods are used: shorter soaks are all warm-up, and processes take seconds to start."""
 MOST_FAILURES = 20
-BUS_SHARE, POD_SHARE = 0.25, 0.1
-"""How many of the runs are about a node of the bus, and about pods."""
+POD_SHARE = 0.15
+"""How many of the runs are about pods."""
 
 
 @dataclass
@@ -42,8 +41,6 @@ class Report:
     seconds: float = 0.0
     failures: list[str] = field(default_factory=list[str])
     counts: Counter[str] = field(default_factory=Counter[str])
-    slowest: float = 0.0
-    """Seconds of the highest 99th percentile that clients of a node have waited who asked one thing at a time."""
     warm: Memory | None = None
     end: Memory | None = None
 
@@ -56,7 +53,6 @@ class Report:
             "seconds": round(self.seconds, 1),
             "failures": self.failures,
             "counts": dict(self.counts),
-            "bus_p99_ms": round(self.slowest * 1000, 1),
             "resident_mib": [round(one.resident / MEBIBYTE, 1) for one in memory],
             "blocks": [one.blocks for one in memory],
         }
@@ -111,12 +107,8 @@ def _one(
 ) -> None:
     settings = Settings.draw(Random(f"{name}/settings"), most, factories)
     factory = settings.config.loop_factory or factories[0]
-    kind = Random(f"{name}/kind").random()
-    run: BusRun | PodRun | None = None
-    if kind < BUS_SHARE:
-        run = BusRun(name, most, factory)
-    elif kind >= 1 - POD_SHARE and with_pods:
-        run = PodRun(name, most, factory)
+    is_about_pods = with_pods and Random(f"{name}/kind").random() < POD_SHARE
+    run = PodRun(name, most, factory) if is_about_pods else None
     what = f"run {name} ({run or settings})"
     tell(report, what)
 
@@ -136,5 +128,3 @@ def _one(
                 report.counts.update(run.counts)
         except Exception as error:  # noqa: BLE001  # whatever it is, it is a failure of the run
             fail(f"{error!r} was raised{place_of(error)}")
-    if isinstance(run, BusRun):
-        report.slowest = max(report.slowest, run.p99)

@@ -29,7 +29,7 @@ def test_a_short_run_finds_nothing() -> None:
     assert report.bits == 40
 
 
-def test_the_result_names_what_could_not_be_tested(
+def test_what_was_not_tested_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(power_cut, "SIZE", 0)
@@ -37,9 +37,7 @@ def test_the_result_names_what_could_not_be_tested(
     assert "NOT TESTED: power cuts: cannot make a disk on a loop device" in capsys.readouterr().out
 
 
-def test_a_journal_that_loses_records_is_found(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_lost_records_are_found(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def record_without_syncs(recorder: Path, folder: Path, seed: int, engine: str) -> list[Entry]:
         return record(recorder, folder, seed, engine, "no-sync")
 
@@ -48,11 +46,3 @@ def test_a_journal_that_loses_records_is_found(
     shown = capsys.readouterr()
     assert any("was reported as durable" in failure for failure in json.loads(shown.out)["failures"])
     assert "failed; seed 5" in shown.err
-
-
-@pytest.mark.parametrize("option", ["--images", "--bits", "--rounds"])
-def test_a_wrong_option_is_named(option: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        journal_run.main([option, "-1"])
-    assert ended.value.code == 2
-    assert f"{option} is -1: pass a number from 0 on" in capsys.readouterr().err

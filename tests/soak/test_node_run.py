@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.soak import node_process, node_run
-from tests.soak.memory import MEBIBYTE
 from tests.soak.node_process import ROOT
 from tests.soak.node_run import NodeRun
 
@@ -24,7 +23,7 @@ pytestmark = [
 
 
 @pytest.mark.guarantee("G74", "G80", "G200")
-def test_clients_that_are_not_killed_are_answered_and_the_counters_balance(
+def test_clients_that_live_are_answered_and_counters_balance(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Short lives, so that some clients are killed even where requests are quick.
@@ -106,19 +105,11 @@ def test_it_finds_a_fault(fault: str, sentence: str, tmp_path: Path, monkeypatch
         (3, {"again": 0, "most": 1}, "5 were repeated, and the node has noticed 3"),
     ],
 )
-def test_it_finds_requests_that_were_handled_twice(
-    noticed: int, totals: dict[str, int], failure: str | None
-) -> None:
+def test_it_finds_what_was_handled_twice(noticed: int, totals: dict[str, int], failure: str | None) -> None:
     run = NodeRun(1, 10)
     run.report.seen["again"] = 5
     run.compare_handled(totals, {"repeated": noticed - 1, "joined": 1})
     assert run.report.failures == ([] if failure is None else [failure])
-
-
-def test_it_finds_memory_that_grows() -> None:
-    run = NodeRun(1, node_run.JUDGED_FROM)
-    run.compare_memory([40 * MEBIBYTE, 41 * MEBIBYTE], [60 * MEBIBYTE, 50 * MEBIBYTE])
-    assert run.report.failures == ["9.0 MiB more are resident than after the warm-up; 8 would pass"]
 
 
 # --- the program ------------------------------------------------------------------------------------------------------
@@ -135,16 +126,3 @@ def test_the_program_reports_its_seed_and_its_result() -> None:
     assert "seed 5" in result.stderr
     report = json.loads(result.stdout)
     assert (report["seed"], report["failures"]) == (5, [])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["--requests", "0"], "--requests is 0: pass a number from 1 to"),
-        (["--requests", "many"], "invalid int value: 'many'"),
-    ],
-)
-def test_the_program_explains_a_wrong_option(arguments: list[str], sentence: str) -> None:
-    result = program(*arguments)
-    assert result.returncode == 2
-    assert sentence in result.stderr

@@ -12,16 +12,10 @@ from random import Random
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from bandstand import _build_mode
-from bandstand.bus import Frame, UnixAdapter, syscall
-from bandstand.bus.stats import NodeStats, collect_node_stats
 from bandstand.core import ActorId, Loop, LoopConfig, TimerId
-from tests.faulty_ingress import FaultyIngress, FaultyLine, start_with
 from tests.soak import loop_run
-from tests.soak.bus_run import BusRun
-from tests.soak.checks import unexpected_errors
 from tests.soak.loop_run import LoopFactory, Settings
 from tests.soak.memory import BLOCKS_TOLERANCE, RESIDENT_TOLERANCE, Memory
 from tests.soak.runs import soak
@@ -39,55 +33,6 @@ def test_loops_keep_their_guarantees_under_random_load(seed: int, loop_factory: 
     assert report.failures == [], f"seed {seed}"
     assert report.mode == _build_mode.mode()
     assert report.counts["handled"] > 0
-
-
-@pytest.mark.real_time(reason="it needs sockets, threads and timers of the machine")
-@pytest.mark.spec("C11", "C17", "C30")
-@pytest.mark.guarantee("G74", "G80", "G81", "G82", "G85", "G87")
-@pytest.mark.parametrize("seed", range(4))
-def test_the_counters_of_a_node_balance_whatever_its_clients_do(seed: int, loop_factory: LoopFactory) -> None:
-    assert bus_failures(seed, loop_factory) == []
-
-
-def bus_failures(seed: int, loop_factory: LoopFactory) -> list[str]:
-    """Return the failures of a short run of a node."""
-    failures: list[str] = []
-    run = BusRun(f"test/{seed}", 0.6, loop_factory)
-    with unexpected_errors(failures.append):
-        run.play(failures.append)
-    assert run.counts["bus_answered"] > 0
-    return failures
-
-
-@pytest.mark.once
-@pytest.mark.real_time(reason="the soak itself needs it")
-def test_a_bus_run_finds_an_answer_that_is_given_twice(
-    loop_factory: LoopFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def twice(line: Any, frame: Frame, settles: bool) -> bool | None:
-        # Only answers to requests settle.
-        return line.deliver(frame, settles) and (not settles or line.deliver(frame, settles=False))
-
-    class Twice(FaultyIngress):
-        def wrap(self, line: Any) -> Any:
-            return FaultyLine(line, twice)
-
-    monkeypatch.setattr(UnixAdapter, "start", start_with(Twice))
-    assert any("answered more than once" in failure for failure in bus_failures(1, loop_factory))
-
-
-@pytest.mark.once
-@pytest.mark.real_time(reason="the soak itself needs it")
-def test_a_bus_run_finds_a_failure_that_is_counted_twice(
-    loop_factory: LoopFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def count_twice(*internals: Any) -> NodeStats:
-        stats = collect_node_stats(*internals)
-        failed = {name: 2 * count for name, count in stats.requests.failed.items()}
-        return replace(stats, requests=replace(stats.requests, failed=failed))
-
-    monkeypatch.setattr(syscall, "collect_node_stats", count_twice)
-    assert any("of the node do not balance" in failure for failure in bus_failures(1, loop_factory))
 
 
 # --- faults of a loop that a soak must find ---------------------------------------------------------------------------
