@@ -90,9 +90,7 @@ class Account(Entity[Deposited | Emptied], key="account"):
         return self.decide(Balance(self.cents + msg.cents), event)
 
     def deposit_twice(self, msg: DepositTwice) -> Decision[Balance]:
-        return self.decide(
-            Balance(self.cents + 2 * msg.cents), Deposited(msg.cents), Deposited(msg.cents)
-        )
+        return self.decide(Balance(self.cents + 2 * msg.cents), Deposited(msg.cents), Deposited(msg.cents))
 
     def empty(self, msg: Empty) -> Decision[None]:
         return self.decide(None, Emptied(self.cents)) if self.cents else self.decide(None)

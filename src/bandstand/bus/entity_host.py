@@ -157,6 +157,8 @@ class _Instance:
                     self._on_drained.set_result(None)
         elif self.stream.is_snapshot_due:
             self._host.want_snapshot(self)
+        elif self._host.is_crowded:
+            self._host.wake()
 
     async def drained(self) -> None:
         """Wait until everything that it has decided is durable. One task at a time waits: the next load of the entity."""
@@ -204,6 +206,7 @@ class EntityHost:
         "_snapshots",
         "_spec",
         "_store",
+        "is_crowded",
     )
 
     handlers = None
@@ -240,6 +243,8 @@ class EntityHost:
         # Whether a turn of the actor is on its way, for loaded entities and snapshots.
         self._is_woken = False
         self._idle_timer: TimerId | None = None
+        # Whether there are more than the class allows, because their events wait for the disk.
+        self.is_crowded = False
 
     @property
     def is_busy(self) -> bool:
@@ -425,9 +430,9 @@ class EntityHost:
         except (Exception, SystemExit) as error:  # noqa: BLE001  # the messages that wait are answered with it
             loading.failure = error
         self._loaded.append(loading)
-        self._wake()
+        self.wake()
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
         """Have `_take_turn` called in a turn of the actor."""
         actor, loop = self._slot.actor, self._router.loop
         if self._is_woken or actor is None:
@@ -444,12 +449,14 @@ class EntityHost:
         snapshots, self._snapshots = self._snapshots, []
         for instance in snapshots:
             self._write_snapshot(instance)
+        if self.is_crowded:
+            self._shrink()
         left = _AT_ONCE
         while self._loaded and left > 0:
             loading = self._loaded.popleft()
             left -= self._serve(loading, left)
         if self._loaded:
-            self._wake()
+            self.wake()
 
     def _serve(self, loading: _Loading, most: int) -> int:
         """Handle messages that have waited for an entity. Return how many."""
@@ -507,13 +514,20 @@ class EntityHost:
         """Keep an entity in memory."""
         instance.used_ms = self._router.now_ms()
         self._instances[key] = instance
-        if len(self._instances) > self._spec.max_in_memory:
-            oldest = islice(self._instances.items(), _LOOK_AT)
-            found = next((name for name, each in oldest if each.is_durable), None)
-            if found is not None:
-                self._evict(found)
+        self._shrink()
         if self._idle_timer is None and self._idle_ms is not None:
             self._start_idle_timer(self._idle_ms)
+
+    def _shrink(self) -> None:
+        """Remove entities while there are too many, those first that were idle for the longest time."""
+        excess = len(self._instances) - self._spec.max_in_memory
+        if excess > 0:
+            oldest = list(islice(self._instances.items(), excess + _LOOK_AT))
+            removable = [key for key, instance in oldest if instance.is_durable][:excess]
+            for key in removable:
+                self._evict(key)
+            excess -= len(removable)
+        self.is_crowded = excess > 0
 
     def _evict(self, key: str) -> None:
         del self._instances[key]
@@ -551,7 +565,7 @@ class EntityHost:
     def want_snapshot(self, instance: _Instance) -> None:
         """Write a snapshot of an entity soon. Its command does not wait for that."""
         self._snapshots.append(instance)
-        self._wake()
+        self.wake()
 
     def _write_snapshot(self, instance: _Instance) -> None:
         # One that is not in memory any more may have a successor that has written later events.
