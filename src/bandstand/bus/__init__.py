@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from bandstand.bus.contracts.capability import Provision as Provision
     from bandstand.bus.contracts.capability import RestartLimits as RestartLimits
     from bandstand.bus.contracts.capability import provide as provide
+    from bandstand.bus.contracts.entity import Decision as Decision
+    from bandstand.bus.contracts.entity import Entity as Entity
     from bandstand.bus.contracts.messages import Command as Command
     from bandstand.bus.contracts.messages import Event as Event
     from bandstand.bus.contracts.messages import Failure as Failure
@@ -97,6 +99,8 @@ __all__ = (
     "Command",
     "Connection",
     "Contract",
+    "Decision",
+    "Entity",
     "ErrorEvent",
     "Event",
     "Failure",
@@ -156,6 +160,8 @@ _MODULES = {
     "Command": "contracts.messages",
     "Connection": "client.connection",
     "Contract": "contracts.capability",
+    "Decision": "contracts.entity",
+    "Entity": "contracts.entity",
     "ErrorEvent": "worker",
     "Event": "contracts.messages",
     "Failure": "contracts.messages",

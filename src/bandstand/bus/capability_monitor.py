@@ -74,7 +74,7 @@ class CapabilityMonitor:
         if cause is None and slot.state is CapabilityState.STOPPED:
             type_name, text = SHUTTING_DOWN, "the node is stopping"
         else:
-            type_name, text = self._note_crash(slot, cause)
+            type_name, text = self.note_crash(slot, cause)
         for item in unanswered:
             if type(item) is PendingRequest:
                 if item.stage != DONE and not item.is_answered:
@@ -86,7 +86,7 @@ class CapabilityMonitor:
                     router.add_dead_letter(item, REASONS[type_name], fault)
         self.on_ended(slot)
 
-    def _note_crash(self, slot: CapabilitySlot, cause: BaseException | None) -> tuple[str, str]:
+    def note_crash(self, slot: CapabilitySlot, cause: BaseException | None) -> tuple[str, str]:
         """Count a crash. Return the type and the text of the error for the unanswered messages."""
         self._router.counters.crashes += 1
         slot.crashes += 1

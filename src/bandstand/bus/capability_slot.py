@@ -608,6 +608,10 @@ class CapabilitySlot:
             )
         self.answer(item, "error", type_name, self.encode("error", type_name, answer))
 
+    def note_crash(self, error: BaseException) -> tuple[str, str]:
+        """Count a failure that does not end the incarnation. Return the type and the text of the error for its message."""
+        return self._monitor.note_crash(self, error)
+
     def encode(self, kind: Kind, type_name: str, data: object) -> Raw:
         """Encode the data of a message that the capability sends.
 

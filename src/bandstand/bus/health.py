@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from bandstand.bus.contracts.messages import Event
+from bandstand.bus.entity_host import EntityHealth, EntityHost
 from bandstand.bus.frame import Frame, Metadata
 from bandstand.bus.request import item_name
 from bandstand.core import Lane
@@ -42,6 +43,8 @@ class CapabilityHealth(Struct, rename="camel", omit_defaults=True):
     """While it is out of service: the time until its next trial restart."""
     on_trial: bool = False
     """Whether this is a trial restart: one failure puts it out of service again."""
+    entities: EntityHealth | None = None
+    """The figures of its entities; omitted if it has none."""
 
 
 class HealthReport(Struct, rename="camel"):
@@ -67,6 +70,7 @@ def health_of(slot: CapabilitySlot) -> CapabilityHealth:
         last_fault=slot.last_fault,
         trial_in_ms=slot.trial_in_ms,
         on_trial=slot.is_on_trial,
+        entities=slot.host.health() if isinstance(slot.host, EntityHost) else None,
     )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
@@ -37,6 +38,7 @@ from bandstand.bus.contracts.capability import (
 from bandstand.bus.dead_letters import dead_letters_contract
 from bandstand.bus.durable.node_journal import NodeJournal
 from bandstand.bus.durations import to_whole_ms
+from bandstand.bus.entity_host import EntityHosts
 from bandstand.bus.fanout import EventFanout
 from bandstand.bus.frame import Frame, IdGenerator, Metadata
 from bandstand.bus.health import HealthTicker
@@ -49,7 +51,7 @@ from bandstand.bus.syscall import NodeInternals, Syscall
 from bandstand.bus.tap import Filter, Tap, TapFunction
 from bandstand.core import ChildExit, ChildStart, Clock, Down, MonotonicClock
 from bandstand.core.logs import SafeLogger
-from bandstand.errors import BootError, InvalidArgumentError
+from bandstand.errors import BootError, ContractError, InvalidArgumentError
 from bandstand.errors.formatting import describe_exception, safe_repr, safe_str
 from bandstand.errors.validation import to_seconds
 
@@ -57,6 +59,8 @@ if TYPE_CHECKING:
     import os
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
+
+    from bandstand.bus.contracts.capability import CapabilitySpec
 
 __all__ = ("Node",)
 
@@ -224,6 +228,7 @@ class Node:
             *(read_capability(each, is_builtin=True) for each in builtin),
         )
         self._phase = "BUILD"
+        specs = _with_entity_hosts(specs, self._journal)
         index = HandlerIndex.build(specs)
         self._internals.specs = specs
         # Before the capabilities start: they can send messages to each other while they do.
@@ -342,6 +347,28 @@ class Node:
             and not stats.in_flight
             and all(adapter.is_flushed for adapter in self._started)
         )
+
+
+def _with_entity_hosts(
+    specs: tuple[CapabilitySpec, ...], journal: NodeJournal | None
+) -> tuple[CapabilitySpec, ...]:
+    """Return the specs with the hosts of those that have entities.
+
+    Raises:
+        ContractError: the node has no journal for them.
+    """
+    types = [spec.entity.types for spec in specs if spec.entity is not None]
+    if not types:
+        return specs
+    if journal is None:
+        name = next(spec.id for spec in specs if spec.entity is not None)
+        raise ContractError(
+            f"{name} has entities, whose events are in the journal of the node, and this node has none: pass Node(..., journal='data/journal'), or "
+            f"start it with bandstand serve --journal data/journal"
+        )
+    hosts = EntityHosts()
+    journal.keep_entities(hosts, types)
+    return tuple(spec if spec.entity is None else replace(spec, host_factory=hosts) for spec in specs)
 
 
 def _boot_frame(summary: BootSummary, ids: IdGenerator) -> Frame:

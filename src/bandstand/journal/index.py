@@ -74,6 +74,7 @@ _FIND: Final = (
 _OLDEST_FIRST: Final = _FIND.format(">", "ASC", "ASC")
 _NEWEST_FIRST: Final = _FIND.format("<", "DESC", "DESC")
 _KEYS: Final = "SELECT DISTINCT key FROM entry WHERE space = (SELECT id FROM space WHERE name = ?) AND key > ? AND page >= ? ORDER BY key LIMIT ?"
+_KEYS_AT: Final = "SELECT DISTINCT key FROM entry WHERE page = ? AND space = (SELECT id FROM space WHERE name = ?) ORDER BY key"
 
 # How many pages are indexed, or dropped, in one transaction. Readers of the index see progress at this rate.
 _PAGES_AT_ONCE: Final = 256
@@ -296,6 +297,16 @@ class JournalIndexReader:
         check_int("limit", limit, 1, _HIGHEST)
         with _translated(f"read the index of the journal {self.directory}"):
             rows = self._index.execute(_KEYS, (space, after, self._journal.first, limit)).fetchall()
+        return [key for (key,) in rows]
+
+    def keys_at(self, space: str, page: int) -> list[str]:
+        """Return the keys of a space that the records of a page have, in order.
+
+        Raises:
+            JournalError: the index cannot be read.
+        """
+        with _translated(f"read the index of the journal {self.directory}"):
+            rows = self._index.execute(_KEYS_AT, (page, space)).fetchall()
         return [key for (key,) in rows]
 
     @property
@@ -577,6 +588,7 @@ class JournalIndex:
 
     __slots__ = (
         "_added",
+        "_calls",
         "_directory",
         "_extract",
         "_failure",
@@ -584,6 +596,7 @@ class JournalIndex:
         "_page",
         "_poll",
         "_reader",
+        "_thread_checks",
         "_version",
         "_waiting",
     )
@@ -605,6 +618,10 @@ class JournalIndex:
         self._failure: JournalError | None = None
         self._page = self._added = 0
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        # How many calls of `open` and `close` wait for the thread.
+        self._calls = 0
+        # The event loop of a test stops its virtual time while one of these is busy.
+        self._thread_checks: list[Callable[[], bool]] = []
 
     async def open(self) -> Self:
         """Open the index, and begin to follow the journal. What it has missed is indexed behind the scenes: see `reached`.
@@ -626,8 +643,14 @@ class JournalIndex:
             self._fail_waiting,
             self._on_failure,
         )
+        self._thread_checks = getattr(asyncio.get_running_loop(), "thread_checks", [])
+        self._thread_checks.append(self._is_busy)
         try:
-            await follower.start()
+            self._calls += 1
+            try:
+                await follower.start()
+            finally:
+                self._calls -= 1
             self._reader = JournalIndexReader(self._directory)
         except BaseException:  # nothing may stay open, or half done, also after a cancellation or Ctrl-C
             await self.close()
@@ -641,8 +664,17 @@ class JournalIndex:
         if reader is not None:
             reader.close()
         if follower is not None:
-            await follower.stop()
+            self._calls += 1
+            try:
+                await follower.stop()
+            finally:
+                self._calls -= 1
+                self._thread_checks.remove(self._is_busy)
         self._fail_waiting(_closed(self._directory))
+
+    def _is_busy(self) -> bool:
+        """Return whether somebody waits for the thread."""
+        return self._calls > 0 or bool(self._waiting)
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -676,6 +708,14 @@ class JournalIndex:
             JournalClosedError, JournalError: as for `find`.
         """
         return self._open_reader.keys(space, after=after, limit=limit)
+
+    def keys_at(self, space: str, page: int) -> list[str]:
+        """Return the keys of a space that the records of a page have, in order. See `JournalIndexReader.keys_at`.
+
+        Raises:
+            JournalClosedError, JournalError: as for `find`.
+        """
+        return self._open_reader.keys_at(space, page)
 
     @property
     def lag(self) -> int:

@@ -23,21 +23,19 @@ async with open_event_store("data/journal", Account) as store, ActorSystem() as 
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from inspect import getattr_static, iscoroutinefunction
-from types import UnionType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, Union, get_args, get_origin
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from msgspec import Struct
 
 from bandstand.actor import Actor
-from bandstand.actor.introspection import has_type_variable, type_argument
 from bandstand.errors import DeclarationError, InvalidArgumentError
-from bandstand.errors.formatting import safe_repr, safe_str
+from bandstand.errors.formatting import safe_repr
 from bandstand.errors.validation import check_int
-from bandstand.persistence.events import EventTypes, Upcaster, is_struct
+from bandstand.persistence.declaration import event_classes, snapshot_class
+from bandstand.persistence.events import EventTypes, Upcaster
 from bandstand.persistence.store import EventStore, EventStream, open_store
 
 if TYPE_CHECKING:
@@ -88,7 +86,7 @@ class PersistentActor(Actor, Generic[E]):
     def __init_subclass__(cls, *, entity: str | None = None, **options: Any) -> None:
         super().__init_subclass__(**options)
         cls.__persistent_types__ = None
-        cls.__persistent_events__ = _event_classes(cls)
+        cls.__persistent_events__ = event_classes(cls, PersistentActor)
         if "__persistent_entity__" not in vars(cls):
             cls.__persistent_entity__ = cls.__name__ if entity is None else entity
         for name, instead in _FINAL.items():
@@ -208,36 +206,6 @@ def event_types(kind: type[PersistentActor[Any]]) -> EventTypes:
             kind.__persistent_entity__,
             kind.__persistent_events__,
             upcasters=kind.upcasters,
-            snapshot=_snapshot_class(kind),
+            snapshot=snapshot_class(kind, PersistentActor),
         )
     return kind.__persistent_types__
-
-
-def _event_classes(cls: type[PersistentActor[Any]]) -> tuple[type[Struct], ...]:
-    """Return the classes of the events; none if a generic class leaves them to derived classes."""
-    argument = type_argument(cls, PersistentActor)
-    if argument is None:
-        raise DeclarationError(
-            f"{cls.__qualname__} derives from PersistentActor without its events: write PersistentActor[Opened | Deposited]"
-        )
-    if has_type_variable(argument):
-        return ()
-    return get_args(argument) if get_origin(argument) in {Union, UnionType} else (argument,)
-
-
-def _snapshot_class(kind: type[PersistentActor[Any]]) -> type[Struct] | None:
-    snapshot: object = getattr_static(kind, "snapshot")
-    if snapshot is getattr_static(PersistentActor, "snapshot"):
-        return None
-    try:
-        found = typing.get_type_hints(snapshot).get("return")
-    except Exception as error:
-        raise DeclarationError(
-            f"{kind.__qualname__}.snapshot: its annotation cannot be evaluated: {safe_str(error)}"
-        ) from error
-    classes: list[object] = [part for part in get_args(found) or (found,) if part is not type(None)]
-    if len(classes) != 1 or not is_struct(classes[0]):
-        raise DeclarationError(
-            f"{kind.__qualname__}.snapshot returns {safe_repr(found)}: annotate it with one class derived from msgspec.Struct"
-        )
-    return classes[0]

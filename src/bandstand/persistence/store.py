@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from bandstand.errors import JournalFailedError
     from bandstand.journal import Page, Record
 
-__all__ = ("EventOwner", "EventStore", "EventStream", "open_store")
+__all__ = ("EventOwner", "EventStore", "EventStream", "event_index", "open_store")
 
 # How many positions are read, and events applied, before other work gets a turn.
 _SLICE: Final = 1000
@@ -158,6 +158,21 @@ class EventStore:
             await asyncio.sleep(0)
         return needed
 
+    async def first_needed(self, since: int, before: int) -> int:
+        """Return the first of these pages that an entity needs for its recovery; `before` if none does.
+
+        Unlike `needed_from`, it looks only at the entities with records in these pages, up to the first one that needs its page.
+
+        Raises:
+            JournalError: the index cannot be read.
+        """
+        await self.index.reached(before - 1)
+        for page in range(since, before):
+            if any(self._needed_by(name) <= page for name in self.index.keys_at("key", page)):
+                return page
+            await asyncio.sleep(0)
+        return before
+
     def _needed_by(self, name: str) -> int:
         entity, _, key = name.partition("/")
         decoder = self._decoders.get(entity)
@@ -180,9 +195,17 @@ class EventStore:
         page = await self.needed_from()
         if page <= self.journal.stats().first:
             return 0
+        await self.keep_schemas(page)
+        return await self.journal.delete_before(page)
+
+    async def keep_schemas(self, page: int) -> None:
+        """Write the schemas again that are only in pages before this one: then these pages can be deleted.
+
+        Raises:
+            JournalError: the journal cannot be read or written.
+        """
         if schemas := await self._schemas_only_before(page):
             await self.journal.append(*schemas)
-        return await self.journal.delete_before(page)
 
     async def _schemas_only_before(self, page: int) -> list[Record]:
         """Return the records of schemas, of all entities, that are not in this page or behind it."""
@@ -250,7 +273,8 @@ class EventStore:
         positions = list(self._positions("key", stream.name, snapshot))
         if snapshot is not None:
             positions.insert(0, snapshot)
-        records = await asyncio.to_thread(_read, self.directory, positions)
+        # Nearly all new keys have no events yet.
+        records = await asyncio.to_thread(_read, self.directory, positions) if positions else []
         return (None, records) if snapshot is None else (records[0], records[1:])
 
     async def _reach_end(self) -> None:
@@ -356,6 +380,24 @@ class EventStream:
         applied = [event for _, event in encoded]
         return [record for record, _ in encoded], lambda: self._on_written(applied)
 
+    def take(self, events: Sequence[Struct]) -> list[Record]:
+        """Apply events now, before they are durable, and return their records.
+
+        For an owner that writes the records of all calls in their order, and never gives one up while the process lives. What follows from the state is
+        not to be shown before the records are durable.
+
+        Raises:
+            InvalidArgumentError, EventStoreError: as for `append`. Nothing has changed.
+            Exception: `apply` has failed. The state is not known: recover a new stream.
+        """
+        self._check_can_write()
+        types, version = self.decoder.types, self.version
+        encoded = [types.encode(self.key, version + place, event) for place, event in enumerate(events, 1)]
+        for _, event in encoded:
+            self._owner.apply(event)
+        self.version = version + len(encoded)
+        return [record for record, _ in encoded]
+
     def _check_can_write(self) -> None:
         if not self._is_recovered:
             raise EventStoreError(
@@ -386,20 +428,39 @@ class EventStream:
             raise self._failure
         self._take_snapshot()
 
-    def _take_snapshot(self) -> None:
-        """Write a snapshot, if one is due. Nobody waits for it. It comes before the next event in the journal."""
-        if (
-            self.decoder.types.snapshot is None
-            or self.version - self._snapshot_version < self._snapshot_every
-        ):
-            return
+    @property
+    def is_snapshot_due(self) -> bool:
+        """Whether there were enough events since the last snapshot, and the class makes snapshots."""
+        return (
+            self.version - self._snapshot_version >= self._snapshot_every
+            and self.decoder.types.snapshot is not None
+        )
+
+    def snapshot_record(self) -> Record | None:
+        """Return the record of a snapshot, if one is due: it must come before the next event in the journal.
+
+        A snapshot is never needed: if it cannot be made, that is logged.
+        """
+        if not self.is_snapshot_due:
+            return None
         self._snapshot_version = self.version
         try:
             state = self._owner.snapshot()
-            if state is not None:
-                record = self.decoder.types.encode_snapshot(self.key, self.version, state)
-                self._store.journal.write([record], self._on_snapshot)
-        except Exception:  # a snapshot is never needed
+            return (
+                None if state is None else self.decoder.types.encode_snapshot(self.key, self.version, state)
+            )
+        except Exception:
+            logger.exception("%s: no snapshot was taken", self.name)
+            return None
+
+    def _take_snapshot(self) -> None:
+        """Write a snapshot, if one is due. Nobody waits for it."""
+        record = self.snapshot_record()
+        if record is None:
+            return
+        try:
+            self._store.journal.write([record], self._on_snapshot)
+        except JournalError:
             logger.exception("%s: no snapshot was taken", self.name)
 
     def _on_snapshot(self, _page: int, error: JournalError | None) -> None:
@@ -410,6 +471,11 @@ class EventStream:
     def _snapshot_name(self) -> str:
         snapshot = self.decoder.types.snapshot
         return "" if snapshot is None else snapshot.kind.__qualname__
+
+
+def event_index(directory: str | os.PathLike[str]) -> JournalIndex:
+    """Return the index that an `EventStore` needs, not open yet."""
+    return JournalIndex(directory, event_keys, version="events 1")
 
 
 @asynccontextmanager
@@ -427,7 +493,7 @@ async def open_store(
     """
     async with (
         Journal(directory, on_failure=on_failure) as journal,
-        JournalIndex(directory, event_keys, version="events 1") as index,
+        event_index(directory) as index,
     ):
         store = EventStore(directory, journal, index)
         for each in types:

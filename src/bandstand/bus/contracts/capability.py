@@ -78,6 +78,7 @@ from bandstand.supervision import Backoff
 if TYPE_CHECKING:
     from bandstand.actor import Alarm, Ticker, Work
     from bandstand.bus.bus_client import Bus
+    from bandstand.bus.contracts.entity import EntitySpec
     from bandstand.bus.deferred_calls import DeferredCalls
 
 __all__ = (
@@ -211,11 +212,32 @@ class Capability:
     bus: Bus
     """Sends messages: `self.bus.emit(...)`, `self.bus.send(...)`, `await self.bus.ask(...)`. Not available in `__init__`."""
 
+    # What a base class with an interface of its own declares: methods that are no handlers, and further options. See `Entity`.
+    __reserved__: ClassVar[frozenset[str]] = frozenset()
+    __own_options__: ClassVar[frozenset[str]] = frozenset()
+    __no_timers__: ClassVar[str] = "it has timers and background work from on_start() on"
+
     def on_start(self) -> Awaitable[None] | None:
         """Run before the first message is handled. May be `async def`."""
 
     def on_stop(self) -> Awaitable[None] | None:
         """Run when the instance ends, for whatever reason, unless it is killed. May be `async def`."""
+
+    # -- how the runtime reads the class -------------------------------------------------------------------------------
+
+    @classmethod
+    def __declared_reply__(cls, returns: Any, place: str) -> Any:
+        """Return the type of the reply that the return annotation of a handler declares."""
+        return returns
+
+    @classmethod
+    def __extended_spec__(cls, spec: CapabilitySpec) -> CapabilitySpec:
+        """Return the spec with what a base class with an interface of its own adds.
+
+        Raises:
+            ContractError: the class does not fit that interface.
+        """
+        return spec
 
     # -- timers and background work ------------------------------------------------------------------------------------
 
@@ -261,7 +283,7 @@ def _deferred_calls(capability: Capability) -> DeferredCalls:
         return capability.__deferred_calls__
     except AttributeError:
         raise LoopBusyError(
-            f"this {type(capability).__qualname__} does not run as a capability: it has timers and background work from on_start() on"
+            f"this {type(capability).__qualname__} does not run as a capability: {capability.__no_timers__}"
         ) from None
 
 
@@ -342,6 +364,8 @@ class CapabilitySpec:
     """Creates its hosts outside the process of the node; None to run on the node."""
     refuses: tuple[type[Exception], ...] = ()
     """Exceptions of its handlers that count as refusals."""
+    entity: EntitySpec | None = None
+    """What is known of its entities; None if it has one instance, and not one for each key."""
 
     @property
     def handles(self) -> tuple[str, ...]:
@@ -455,6 +479,10 @@ def read_capability(source: type | Contract | Provision, *, is_builtin: bool = F
         spec = _read_class(source.kind, source.make, is_builtin=is_builtin)
         if source.host_factory is None:
             return spec
+        if spec.entity is not None:
+            raise ContractError(
+                f"capability {spec.id} has entities, which run in the process of their node: remove isolated()"
+            )
         return replace(spec, host_factory=source.host_factory)
     # Callers without type checking may pass anything.
     given: object = source
@@ -522,7 +550,7 @@ def _read_class(kind: type[Capability], make: Callable[[], Any], *, is_builtin: 
     found = cache.get(kind)
     if found is None:
         found = cache[kind] = _read_types(kind, where, is_builtin=is_builtin)
-    return _spec(kind, name, found.description, found.handlers, found.codecs, make)
+    return kind.__extended_spec__(_spec(kind, name, found.description, found.handlers, found.codecs, make))
 
 
 def _read_types(kind: type[Capability], where: str, *, is_builtin: bool) -> _ClassSpec:
@@ -667,7 +695,9 @@ def _handler_methods(kind: type[Capability], where: str) -> Iterator[_HandlerMet
             raise ContractError(
                 f"{where}: {name}() is a method that every capability has for its own use: choose another name"
             )
-        if name.startswith("_") or hasattr(Capability, name) or not isfunction(function):
+        if name.startswith("_") or hasattr(Capability, name) or name in kind.__reserved__:
+            continue
+        if not isfunction(function):
             continue
         place = f"{where}: {name}()"
         hints = _hints(function, place)
@@ -680,7 +710,8 @@ def _handler_methods(kind: type[Capability], where: str) -> Iterator[_HandlerMet
                 f"{place}: self.bus is the interface for sending messages: give the handler another name"
             )
         for message in messages:
-            reply = _reply_type(message, hints.get("return", UNDECLARED), place, is_sole=len(messages) == 1)
+            returns = kind.__declared_reply__(hints.get("return", UNDECLARED), place)
+            reply = _reply_type(message, returns, place, is_sole=len(messages) == 1)
             yield _HandlerMethod(name, message, reply, description_of(function))
 
 
@@ -824,7 +855,7 @@ def _check_on_timeout(where: str, on_timeout: Any) -> None:
 
 def _check_misspelt(where: str, kind: type[Capability]) -> None:
     """Reject a class attribute that looks like a misspelt option: without this check, it would have no effect."""
-    options = Capability.__annotations__.keys() & vars(Capability).keys()
+    options = kind.__own_options__ | (Capability.__annotations__.keys() & vars(Capability).keys())
     for each in kind.__mro__[: kind.__mro__.index(Capability)]:
         for name, value in vars(each).items():
             is_own = name.startswith("_") or name in get_annotations(each)

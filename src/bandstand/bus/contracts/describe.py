@@ -96,6 +96,8 @@ class CapabilityDescription(Struct, rename="camel"):
     """The exceptions that its handlers may raise to refuse a request: the answer is `Sys.Refused`."""
     concurrency: int = 1
     """How many messages it handles at a time; others wait."""
+    key: str | None = None
+    """The field of its messages that says which of its entities they are for; null if it has none."""
 
 
 class FaultDescription(Struct, rename="camel"):
@@ -183,6 +185,7 @@ def _describe_capability(
         ],
         refuses=[kind.__name__ for kind in spec.refuses],
         concurrency=spec.concurrency,
+        key=None if spec.entity is None else spec.entity.key,
     )
 
 

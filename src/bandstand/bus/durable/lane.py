@@ -78,7 +78,7 @@ from bandstand.errors import JournalError, JournalFullError, RefusedError
 from bandstand.journal import Record, RecordBatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from bandstand.bus.admission import CreditLimit
     from bandstand.bus.capability_slot import CapabilitySlot
@@ -549,6 +549,14 @@ class DurableLane:
         """Write a record that must not get lost, and call `effect` when it is durable."""
         self._batch.records.add(kind, data)
         self._batch.effects.append(effect)
+        self._want_page()
+
+    def write_records(self, records: Iterable[Record], effect: Callable[[], object]) -> None:
+        """Write records into one page, and call `effect` when it is durable. An answer that is given in the same turn is in that page too."""
+        batch = self._batch
+        for record in records:
+            batch.records.add(record.kind, record.data)
+        batch.effects.append(effect)
         self._want_page()
 
     def _write_state(self, record: Record, effect: Callable[[], object] | None = None) -> None:

@@ -20,20 +20,26 @@ from bandstand.bus.durable.records import (
     read_line,
 )
 from bandstand.bus.durable.recovery import Fate, fate_of, read_journal
-from bandstand.bus.durable.retention import PageSummary, Retention, slices
+from bandstand.bus.durable.retention import PageSummary, Retention, has_owned_records, slices
 from bandstand.bus.faults import ACTOR_CRASH, IN_DOUBT, TIMEOUT
 from bandstand.bus.request import NO_REQUESTER, ROUTED, OpenRequest, PendingRequest, Requester
 from bandstand.core.logs import SafeLogger
 from bandstand.errors import JournalError
 from bandstand.errors.validation import to_ms
 from bandstand.journal import Journal, JournalReader
+from bandstand.persistence.store import EventStore, event_index
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from bandstand.bus.durable.recovery import JournalContents
     from bandstand.bus.durable.state import DataOwner
+    from bandstand.bus.entity_host import EntityHosts
     from bandstand.bus.frame import Frame
     from bandstand.bus.request import Route
     from bandstand.bus.router import Router
+    from bandstand.journal import JournalIndex
+    from bandstand.persistence.events import EventTypes
 
 __all__ = ("NodeJournal",)
 
@@ -71,20 +77,32 @@ class NodeJournal:
         """The journal, as the clients of the node see it."""
         self.owners: dict[str, DataOwner] = {}
         """The parts of the node with data of their own, by name. They are added before `open`, which gives them their records."""
+        self._entities: EntityHosts | None = None
+        self._entity_types: list[EventTypes] = []
+        self._index: JournalIndex | None = None
         # Deletes old pages.
         self._shortening: asyncio.Task[None] | None = None
+
+    def keep_entities(self, entities: EntityHosts, types: Iterable[EventTypes]) -> None:
+        """Keep the events of entities. Call it before `open`, which gives `entities` their store."""
+        self._entities = entities
+        self._entity_types += types
 
     async def open(self) -> None:
         """Open the journal, and restore what it says. The capabilities have not started yet: what is dispatched waits for them.
 
         Raises:
             JournalError: the journal cannot be opened or read; see `Journal.open`.
+            EventSchemaError: it has events that the entities of this program cannot read.
         """
         # Not at the top: the package imports this module.
         from bandstand import __version__
 
         router, config = self._router, self._router.config
         await self._journal.open()
+        if self._entities is not None:
+            # Before anything is written: the program may not fit the journal.
+            self._entities.store = await self._open_events()
         keep_ms = int(to_ms("remember_for", config.remember_for))
         contents = await asyncio.to_thread(
             read_journal, self.directory, config.remember_count, keep_ms, self.owners
@@ -106,6 +124,13 @@ class NodeJournal:
         self._restore(contents)
         for request in open_requests:
             self._recover(request)
+
+    async def _open_events(self) -> EventStore:
+        self._index = await event_index(self.directory).open()
+        store = EventStore(self.directory, self._journal, self._index)
+        for types in self._entity_types:
+            await store.register(types)
+        return store
 
     def _restore(self, contents: JournalContents) -> None:
         router, state = self._router, contents.state
@@ -196,6 +221,8 @@ class NodeJournal:
         try:
             pages = await asyncio.to_thread(self._summaries)
             first = retention.first_kept(pages, needed, self._router.ids.now_ms())
+            if pages and first > pages[0].number:
+                first = await self._first_owned(pages[0].number, first)
             for before in slices(pages, first):
                 await self._journal.delete_before(before)
         except JournalError:
@@ -203,6 +230,23 @@ class NodeJournal:
                 "could not delete old pages of the journal %s; the next checkpoint tries again",
                 self.directory,
             )
+
+    async def _first_owned(self, since: int, before: int) -> int:
+        """Return the first of these pages that an entity needs; `before` if none does. Schemas that are only there are written again."""
+        store = None if self._entities is None else self._entities.store
+        if store is None:
+            # This program has no entities, and another one may have had some.
+            return await asyncio.to_thread(self._first_page_with_events, since, before)
+        before = await store.first_needed(since, before)
+        await store.keep_schemas(before)
+        return before
+
+    def _first_page_with_events(self, since: int, before: int) -> int:
+        with JournalReader(self.directory) as reader:
+            for page in reader.pages(since=since):
+                if page.number >= before or has_owned_records(page):
+                    return min(page.number, before)
+        return before
 
     def _summaries(self) -> list[PageSummary]:
         with JournalReader(self.directory) as reader:
@@ -219,4 +263,6 @@ class NodeJournal:
         if self._shortening is not None:
             self._shortening.cancel()
             await asyncio.wait([self._shortening])
+        if self._index is not None:
+            await self._index.close()
         await self._journal.close()

@@ -87,7 +87,8 @@ def show_all(described: Description) -> str:
     blocks: list[str] = []
     for capability in described.capabilities:
         several = f" (up to {capability.concurrency} at a time)" if capability.concurrency > 1 else ""
-        lines = [f"{capability.id}: {_first_line(capability.description)}{several}"]
+        each_key = f" (one for each {capability.key})" if capability.key is not None else ""
+        lines = [f"{capability.id}: {_first_line(capability.description)}{several}{each_key}"]
         lines += [f"  {kind:<8} {name:<{width}}  {text}".rstrip() for kind, name, text in _rows(capability)]
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)

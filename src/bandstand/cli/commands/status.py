@@ -66,6 +66,8 @@ def _row(name: str, health: Mapping[str, Any]) -> tuple[str, ...]:
     busy_ms = health.get("busySinceMs")
     busy = "" if busy_ms is None else f" for {duration(busy_ms)}"
     notes = [f"handling {health['at']}{busy}"] if health.get("at") else []
+    if health.get("entities") is not None:
+        notes.append(f"{health['entities']['inMemory']} in memory")
     if health.get("trialInMs") is not None:
         notes.append(f"next trial in {duration(health['trialInMs'])}")
     if health.get("onTrial"):
