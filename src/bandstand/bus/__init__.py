@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from bandstand.bus.serving import Service as Service
     from bandstand.bus.serving import serve as serve
     from bandstand.bus.stats import Stats as Stats
+    from bandstand.bus.steps import Done as Done
     from bandstand.bus.tap import Filter as Filter
     from bandstand.bus.tap import Tap as Tap
     from bandstand.bus.wire import read_frame as read_frame
@@ -97,6 +98,7 @@ __all__ = (
     "Command",
     "Connection",
     "Contract",
+    "Done",
     "ErrorEvent",
     "Event",
     "Failure",
@@ -156,6 +158,7 @@ _MODULES = {
     "Command": "contracts.messages",
     "Connection": "client.connection",
     "Contract": "contracts.capability",
+    "Done": "steps",
     "ErrorEvent": "worker",
     "Event": "contracts.messages",
     "Failure": "contracts.messages",
