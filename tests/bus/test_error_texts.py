@@ -316,6 +316,7 @@ ERRORS: dict[str, Callable[[], object]] = {
         type("Taking", (d.Memory,), {"background": print})
     ),
     "a timer outside of a node": lambda: d.Memory().after(1, print),
+    "a step outside of a node": lambda: asyncio.run(d.Memory().step("charge", d.Memory)),
     "provide(int, 3)": lambda: provide(int, 3),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
     "two capabilities with one id": lambda: HandlerIndex.build([read_capability(d.Memory)] * 2),
     "two handlers of one message": lambda: HandlerIndex.build(

@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from bandstand.bus.serving import Service as Service
     from bandstand.bus.serving import serve as serve
     from bandstand.bus.stats import Stats as Stats
+    from bandstand.bus.steps import Done as Done
     from bandstand.bus.tap import Filter as Filter
     from bandstand.bus.tap import Tap as Tap
     from bandstand.bus.wire import read_frame as read_frame
@@ -100,6 +101,7 @@ __all__ = (
     "Connection",
     "Contract",
     "Decision",
+    "Done",
     "Entity",
     "ErrorEvent",
     "Event",
@@ -161,6 +163,7 @@ _MODULES = {
     "Connection": "client.connection",
     "Contract": "contracts.capability",
     "Decision": "contracts.entity",
+    "Done": "steps",
     "Entity": "contracts.entity",
     "ErrorEvent": "worker",
     "Event": "contracts.messages",

@@ -24,6 +24,7 @@ from bandstand.bus.contracts.types import message_parts
 from bandstand.bus.deferred_calls import DeferredCalls
 from bandstand.bus.faults import SCHEMA_ERROR, FaultAnswer
 from bandstand.bus.request import Delivery, PendingRequest
+from bandstand.bus.steps import StepCalls
 from bandstand.bus.wire import DECODE_ERRORS
 from bandstand.bus.worker import as_worker
 from bandstand.errors import (
@@ -144,6 +145,7 @@ class ObjectHost:
     # Any: an object of a user's class; the spec was read from that class.
     def __init__(self, slot: CapabilitySlot, made: Any, actor: ActorId) -> None:
         made.bus = bus = Bus(slot.router, slot)
+        made.__steps__ = StepCalls(slot.router, bus)
         made.__deferred_calls__ = self._calls = DeferredCalls(slot.router.loop, actor, bus)
         self._slot = slot
         self._object = made

@@ -70,6 +70,8 @@ class NodeConfig:
     """How many seconds the journal keeps what the node does not need any more, for an audit; None for no limit."""
     journal_keep_bytes: int | None = 1 << 30
     """The number of bytes of records that the journal keeps; None for no limit. Whichever of the two limits is reached first counts."""
+    step_keep_for: Seconds = 604_800.0
+    """How many seconds the steps of a workflow are kept at least: those with a key of their own, and those of a command that has failed. A week."""
     drain_timeout: Seconds = 5.0
     """How many seconds a stopping node waits for requests in progress."""
     flush_timeout: Seconds = 5.0
@@ -98,6 +100,7 @@ class NodeConfig:
             self._keep_seconds("journal_keep_for", most=LONGEST_MS)
         if self.journal_keep_bytes is not None:
             self._check("journal_keep_bytes", 0, 1 << 62)
+        self._keep_seconds("step_keep_for", is_zero_allowed=False, most=LONGEST_MS)
         self._keep_seconds("drain_timeout")
         self._keep_seconds("flush_timeout")
 

@@ -38,6 +38,7 @@ from bandstand.bus.faults import (
 )
 from bandstand.bus.frame import LONGEST_TIMEOUT_MS, Frame, Kind, Metadata
 from bandstand.bus.request import Delivery, PendingRequest, RedeliveryRequester
+from bandstand.bus.request_table import has_same_content
 from bandstand.bus.tap import Filter
 from bandstand.bus.tracing import ancestors_of, read_lineage
 from bandstand.bus.worker import ErrorEvent, Listeners, MessageEvent
@@ -385,7 +386,7 @@ class Show(Query[DeadLetterDetails], type="Dead.Show", remember=False):
 
 
 class Replay(Command[Replayed], type="Dead.Replay"):
-    """Send the message of a dead letter again, with a new id. The dead letter is removed if that succeeds."""
+    """Send the message of a dead letter again, with a new id. The dead letter is removed if that succeeds, and a repeat of a command in doubt gets the reply."""
 
     id: DeadLetterId
 
@@ -515,6 +516,8 @@ class DeadLetterWorker(Listeners):
                 f"no command with the id {command.id} is in doubt; Dead.List lists those that are"
             )
         durable.settle(doubt, self._outcome(command, doubt.frame()))
+        if router.steps is not None and command.outcome != "again":
+            router.steps.forget_command(command.id)
         entry = self._store.find(command.id)
         if entry is not None and entry.reason in {"inDoubt", "timeout"}:
             self._store.remove(entry)
@@ -538,6 +541,15 @@ class DeadLetterWorker(Listeners):
         metadata = Metadata(router.ids(), router.ids.last_ms, own.id, own.correlation)
         return Frame(kind="reply", type=request.type, data=command.data.copy(), metadata=metadata)
 
+    def _end_doubt(self, entry: DeadLetterEntry, answer: Frame) -> None:
+        """Let repeats of a command in doubt get the reply to its replay."""
+        durable, own = self._router.durable, entry.frame.metadata
+        doubt = None if durable is None else durable.find_doubt(own.id)
+        if durable is not None and doubt is not None and has_same_content(doubt.frame(), entry.frame):
+            ids = self._router.ids
+            metadata = Metadata(ids(), ids.last_ms, own.id, own.correlation)
+            durable.settle(doubt, Frame(kind="reply", type=answer.type, data=answer.data, metadata=metadata))
+
     # -- replays -------------------------------------------------------------------------------------------------------
 
     def _replay(self, request_id: str, entry: DeadLetterEntry) -> None:
@@ -552,6 +564,8 @@ class DeadLetterWorker(Listeners):
             self._finish(request_id, entry, frame, answer, is_success=answer.kind == "reply")
 
         router = self._router
+        if router.steps is not None:
+            router.steps.note_replay(entry.frame, frame, router.find(frame.kind, frame.type))
         if not router.submit(
             PendingRequest(RedeliveryRequester(finish), frame, router.internal_credit, settles=False)
         ):
@@ -592,6 +606,10 @@ class DeadLetterWorker(Listeners):
     ) -> None:
         entry.is_replayed = False
         if is_success:
+            if answer is not None:
+                self._end_doubt(entry, answer)
+            if self._router.steps is not None:
+                self._router.steps.forget_command(entry.frame.metadata.id)
             self._store.remove(entry)
         else:
             entry.attempts += 1

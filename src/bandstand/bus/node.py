@@ -37,6 +37,7 @@ from bandstand.bus.contracts.capability import (
 )
 from bandstand.bus.dead_letters import dead_letters_contract
 from bandstand.bus.durable.node_journal import NodeJournal
+from bandstand.bus.durable.steps import STEPS
 from bandstand.bus.durations import to_whole_ms
 from bandstand.bus.entity_host import EntityHosts
 from bandstand.bus.fanout import EventFanout
@@ -47,6 +48,8 @@ from bandstand.bus.protocols import Adapter, Log
 from bandstand.bus.request_table import RetryDue
 from bandstand.bus.router import Router
 from bandstand.bus.scheduler import ScheduledMessage, Scheduler, TimerCapability
+from bandstand.bus.step_capability import StepCapability
+from bandstand.bus.steps import StepRunner
 from bandstand.bus.syscall import NodeInternals, Syscall
 from bandstand.bus.tap import Filter, Tap, TapFunction
 from bandstand.core import ChildExit, ChildStart, Clock, Down, MonotonicClock
@@ -73,7 +76,7 @@ _QUIET_CHECK_S: Final = 0.005
 class Node:
     """A node of the bus. Use it once, as `async with Node(...) as node`.
 
-    Every node has the capabilities `Syscall`, `Timer` and `Dead`.
+    Every node has the capabilities `Syscall`, `Timer` and `Dead`; one with a journal also has `Step`.
 
     Args:
         capabilities: subclasses of `Capability`, results of `provide(...)`, or `Contract`s.
@@ -130,6 +133,8 @@ class Node:
         self._journal = None if journal is None else NodeJournal(self._router, journal)
         if self._journal is not None:
             self._internals.history = self._journal.history
+            self._router.steps = StepRunner(self._router)
+            self._journal.owners[STEPS] = self._router.steps.table
         self._router.on_event = self._fanout.publish
         self._router.on_durable_event = self._fanout.send
         self._router.check_event = self._fanout.check
@@ -222,6 +227,7 @@ class Node:
             provide(Syscall, internals),
             provide(TimerCapability, self._scheduler),
             dead_letters_contract(self._router, self._fanout),
+            *(() if self._router.steps is None else (provide(StepCapability, self._router.steps),)),
         )
         specs = (
             *(read_capability(each) for each in sources),

@@ -52,6 +52,7 @@ cdef class Router:
     cdef bint is_tapped
     cdef public object scheduler
     cdef public object durable
+    cdef public object steps
     cdef public object on_credit
     cdef public object on_capacity
     cdef public object on_durable_event

@@ -87,6 +87,7 @@ if TYPE_CHECKING:
     from bandstand.bus.protocols import Log
     from bandstand.bus.request import Delivery, Requester, Route
     from bandstand.bus.scheduler import Scheduler
+    from bandstand.bus.steps import StepRunner
     from bandstand.core.ids import ActorId
     from bandstand.core.loop import Loop
 
@@ -178,6 +179,7 @@ class Router:
         "retries",
         "scheduler",
         "slots",
+        "steps",
         "taps",
         "upstream",
     )
@@ -229,6 +231,8 @@ class Router:
         self.scheduler: Scheduler | None = None
         # The way of commands through the journal; None if the node has none.
         self.durable: DurableLane | None = None
+        # The steps of workflows; None if the node has no journal.
+        self.steps: StepRunner | None = None
         # Called when credit may have been released; None while no one waits for it.
         self.on_credit: Callable[[], None] | None = None
         # Called with a capability when a client's request to it is done; None while no client waits for capacity.

@@ -60,7 +60,9 @@
     │   ├── BootError               -124   a node did not start; everything it had started was stopped
     │   ├── ListenError             -125   (also an OSError) an adapter cannot start
     │   ├── NodeGoneError           -135   (also a ConnectionError) there is no connection to a node of the bus
-    │   └── RefusedError            -123   raised in a handler: answer with an error and continue
+    │   ├── RefusedError            -123   raised in a handler: answer with an error and continue
+    │   └── StepUnknownError        -175   (also a RefusedError) whether a step of a workflow was carried out is not known
+    │       └── StepResultError     -176   the result of a step cannot be written, or not be read any more
     ├── JournalError                   a journal cannot be opened, read or written
     │   ├── JournalClosedError      -160   the journal is not open
     │   ├── JournalLockedError      -161   another process has the journal open for writing
@@ -154,6 +156,8 @@ from bandstand.errors.exceptions import (
     SendError,
     StartError,
     StashFullError,
+    StepResultError,
+    StepUnknownError,
     SubscriptionCutOffError,
     SupervisionError,
     TargetEndedError,
@@ -233,6 +237,8 @@ __all__ = (
     "SendError",
     "StartError",
     "StashFullError",
+    "StepResultError",
+    "StepUnknownError",
     "SubscriptionCutOffError",
     "SupervisionError",
     "TargetEndedError",

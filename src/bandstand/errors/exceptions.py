@@ -556,6 +556,37 @@ class RequestFailedError(RefusedError):
         return error
 
 
+class StepUnknownError(RefusedError):
+    """A step of a workflow was begun, and its result is not recorded: it was carried out or not.
+
+    A handler that does not catch it answers with `Sys.InDoubt`. The function of a step may raise it itself, to say that it does not know its outcome.
+    """
+
+    code = -175
+
+    step: str = ""
+    """The id of the step: the key of its workflow, a slash and its name."""
+
+    @classmethod
+    def of(cls, step: str, answer: object) -> Self:
+        """Build the error for one step."""
+        error = cls(answer)
+        error.step = step
+        return error
+
+    def __str__(self) -> str:
+        return str(getattr(self.answer, "message", self.answer))
+
+
+class StepResultError(StepUnknownError):
+    """The result of a step cannot be written, or a recorded one does not fit the type of the step any more. The message names the step and the field.
+
+    A handler that does not catch it answers with `Sys.ActorFault`.
+    """
+
+    code = -176
+
+
 class BootError(BusError):
     """A node did not start. Everything it had started was stopped; `__cause__` is the reason."""
 

@@ -49,6 +49,7 @@ from typing import (
     TypeAlias,
     TypeVar,
     cast,
+    overload,
 )
 from weakref import WeakKeyDictionary
 
@@ -61,6 +62,7 @@ from bandstand.bus.contracts.types import (
     UNRESOLVED,
     EnvelopeBuilder,
     MessageDeclaration,
+    Undeclared,
     declared_messages,
     description_of,
     is_message_annotation,
@@ -80,6 +82,7 @@ if TYPE_CHECKING:
     from bandstand.bus.bus_client import Bus
     from bandstand.bus.contracts.entity import EntitySpec
     from bandstand.bus.deferred_calls import DeferredCalls
+    from bandstand.bus.steps import Done, StepCalls
 
 __all__ = (
     "BUILTIN_PREFIXES",
@@ -277,6 +280,80 @@ class Capability:
         """
         return _deferred_calls(self).background(work, then, failed)
 
+    # -- steps ---------------------------------------------------------------------------------------------------------
+
+    __steps__: StepCalls
+
+    @overload
+    async def step(
+        self,
+        name: str,
+        function: Callable[[], Awaitable[R]],
+        /,
+        *,
+        returns: type[R] | Undeclared | None = UNDECLARED,
+        key: str | None = None,
+        retry_safe: bool = False,
+        check: Callable[[], Awaitable[Done[R] | None]] | Callable[[], Done[R] | None] | None = None,
+    ) -> R: ...
+
+    @overload
+    async def step(
+        self,
+        name: str,
+        function: Callable[[], R],
+        /,
+        *,
+        returns: type[R] | Undeclared | None = UNDECLARED,
+        key: str | None = None,
+        retry_safe: bool = False,
+        check: Callable[[], Awaitable[Done[R] | None]] | Callable[[], Done[R] | None] | None = None,
+    ) -> R: ...
+
+    async def step(
+        self,
+        name: str,
+        function: Callable[[], Any],
+        /,
+        *,
+        returns: Any = UNDECLARED,
+        key: str | None = None,
+        retry_safe: bool = False,
+        check: Callable[[], Any] | None = None,
+    ) -> Any:
+        """Call a function once for a command, also if the node dies and the command is carried out again, and return its result.
+
+            receipt = await self.step("charge", lambda: charge(msg.card, msg.cents), returns=Receipt)
+
+        The journal of the node has a claim before the function is called, and the result before this returns. After that the step returns the recorded
+        result. If the function raises, the step was not carried out, and may be tried again; except after a cancellation, a timeout or a
+        broken connection, when its outcome is unknown.
+
+        Only in the handler of a command that is declared `retry_safe`, on a node with a journal. Steps may run side by side.
+
+        Args:
+            name: the name of the step, another one for each step of the command. It must not change while commands are open.
+            function: what to do: a function without arguments, `async def` or not.
+            returns: the type of its result. Not needed if the function has a return annotation; a lambda has none.
+            key: what the step belongs to instead of the command: commands with the same key share its result, for `NodeConfig.step_keep_for` at least.
+            retry_safe: whether the function may be called again if its outcome is unknown.
+            check: finds out what has become of a step whose outcome is unknown: it returns `Done(result)`, or None if it was not carried out.
+
+        Raises:
+            StepUnknownError: its outcome is unknown. The command is answered with `Sys.InDoubt`, unless the handler catches it.
+            StepResultError: the result cannot be written, or the recorded one cannot be read.
+            RefusedError: the command has been answered meanwhile: its deadline has passed.
+            InvalidArgumentError, ContractError, LoopBusyError, JournalClosedError: there can be no such step here. Nothing was called.
+            Exception: whatever the function raises.
+        """
+        try:
+            steps = self.__steps__
+        except AttributeError:
+            raise LoopBusyError(
+                f"this {type(self).__qualname__} does not run as a capability: steps are for the handlers of its commands"
+            ) from None
+        return await steps.call(name, function, returns, key, check, is_retry_safe=retry_safe)
+
 
 def _deferred_calls(capability: Capability) -> DeferredCalls:
     try:
@@ -468,7 +545,7 @@ def read_capability(source: type | Contract | Provision, *, is_builtin: bool = F
 
     Args:
         source: a class derived from `Capability`, `provide(...)` of one, or a `Contract`.
-        is_builtin: whether it belongs to the runtime. Only then may it handle `Syscall.`, `Timer.` and `Dead.`, and send `Sys.`.
+        is_builtin: whether it belongs to the runtime. Only then may it handle `Syscall.`, `Timer.`, `Dead.` and `Step.`, and send `Sys.`.
 
     Raises:
         ContractError: the declaration is wrong; says what and where.
@@ -664,7 +741,7 @@ def _check_constructor(kind: type[Capability]) -> None:
 # -- the handlers of a class -------------------------------------------------------------------------------------------
 
 # What every capability has, besides the hooks, which a class may define.
-_TOOLS: Final = frozenset({"after", "background", "every", "every_after"})
+_TOOLS: Final = frozenset({"after", "background", "every", "every_after", "step"})
 _POSITIONAL: Final = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 _VARIADIC: Final = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
@@ -792,7 +869,7 @@ _MAX_CONCURRENCY: Final = 100_000
 
 SYSTEM_PREFIX: Final = "Sys."
 """The prefix of the runtime's errors and events."""
-BUILTIN_PREFIXES: Final = ("Syscall.", "Timer.", "Dead.")
+BUILTIN_PREFIXES: Final = ("Syscall.", "Timer.", "Dead.", "Step.")
 """The prefixes of the messages of built-in capabilities."""
 
 

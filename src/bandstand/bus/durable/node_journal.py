@@ -171,8 +171,12 @@ class NodeJournal:
         pending.entry = entry
         pending.is_owed = True
         route = router.find(frame.kind, frame.type)
+        begun = entry.begun
+        if router.steps is not None:
+            # A workflow that makes progress is tried again, however often the node dies.
+            begun -= router.steps.table.attempts_before_progress(frame.metadata.id, entry.number)
         fate = fate_of(
-            entry.begun,
+            begun,
             is_retry_safe=route is not None and route.is_retry_safe,
             is_overdue=is_of_client and self._is_overdue(entry, frame, route),
         )
