@@ -57,7 +57,7 @@ def open_shelf() -> Callable[[ShelfMessage], Message | None]:
     def handle(msg: ShelfMessage) -> Message | None:
         match msg:
             case Take(item, count) if items[item] < count:
-                raise RefusedError(f"there are {items[item]} of {item}, not {count}")
+                raise RefusedError(f"only {items[item]} of {item} are left, not {count}")
             case Take(item, count):
                 items[item] -= count
             case Cancelled(item, count):

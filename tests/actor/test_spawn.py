@@ -132,3 +132,10 @@ def test_a_spawn_needs_the_loops_thread_and_an_open_loop(make_loop: LoopMaker, k
     with pytest.raises(LoopClosedError):
         loop.spawn(kind, book)
     assert book == []
+
+
+def test_a_system_names_its_class() -> None:
+    system = ActorSystem()
+    assert repr(system).startswith("<ActorSystem open at 0x")
+    system.destroy()
+    assert repr(system).startswith("<ActorSystem destroyed at 0x")

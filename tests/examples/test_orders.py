@@ -80,11 +80,11 @@ def test_an_order_that_is_not_paid_in_time_goes_back_to_the_shelf(visit: Visit) 
 def test_what_is_not_there_is_refused_with_the_reason(visit: Visit) -> None:
     async def guest(shop: Shop) -> None:
         taken = await shop.say("command", "Shelf.Take", item="teapot", count=6)
-        assert (taken["type"], taken["message"]) == ("Sys.Refused", "there are 5 of teapot, not 6")
+        assert (taken["type"], taken["message"]) == ("Sys.Refused", "only 5 of teapot are left, not 6")
         order = await shop.say("command", "Orders.Place", item="teapot", count=6)
         assert order["type"] == "Sys.Refused"
         assert order["message"].endswith(
-            "Shelf.Take was answered with Sys.Refused: there are 5 of teapot, not 6"
+            "Shelf.Take was answered with Sys.Refused: only 5 of teapot are left, not 6"
         )
         assert await shop.shelf() == {"teapot": 5, "cup": 24}
 

@@ -592,4 +592,4 @@ class Loop:
 
     def __repr__(self) -> str:
         state = "destroyed" if self.runner.is_destroyed else "closed" if self.kernel.is_closed else "open"
-        return f"<Loop {state} at {hex(id(self))}>"
+        return f"<{type(self).__name__} {state} at {hex(id(self))}>"
