@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import subprocess
+import threading
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -630,6 +631,39 @@ class TestOrder:
                 client.command("Bank.Deposit", {"cents": number})
             await stage.wait(1000)
             assert ledger == [f"deposit {number}" for number in range(300)]
+
+        disk.play(act)
+
+    def test_a_query_waits_for_a_command_whose_page_is_being_written(
+        self, disk: Disk, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            event_loop = asyncio.get_running_loop()
+            names: list[str] = []
+            commit = Storage.commit
+
+            def look(is_routed: threading.Event) -> None:
+                names.append(client.query("Bank.Look"))
+                turn(is_routed, 20)
+
+            def turn(is_routed: threading.Event, left: int) -> None:
+                if left:
+                    event_loop.call_soon(turn, is_routed, left - 1)
+                else:
+                    is_routed.set()
+
+            def commit_after_a_query(self: Storage, at: int, count: int, body: bytes) -> int:
+                if not names:
+                    is_routed = threading.Event()
+                    event_loop.call_soon_threadsafe(look, is_routed)
+                    assert is_routed.wait(30)
+                return commit(self, at, count, body)
+
+            monkeypatch.setattr(Storage, "commit", commit_after_a_query)
+            client.command("Bank.Deposit", {"cents": 1})
+            await stage.wait(1000)
+            assert client.reply(names[0]) == {"cents": 1}
 
         disk.play(act)
 
