@@ -788,6 +788,31 @@ class TestFullDisk:
         with hushed("bus", "journal"):
             play(act, Bank, journal=disk.journal)
 
+    @pytest.mark.guarantee("G556")
+    def test_a_ping_confirms_the_events_of_its_client_only_when_they_are_durable(
+        self, small_disk: Path
+    ) -> None:
+        disk = Disk(small_disk)
+
+        async def act(stage: Stage) -> None:
+            client, other = stage.connect(), stage.connect()
+            ballast = fill(small_disk)
+            client.event("Bank.Noise", {"text": "x" * 100_000})
+            pings = [client.query("Syscall.Ping")]
+            await stage.wait(100)
+            pings.append(client.query("Syscall.Ping"))
+            others = [other.query("Syscall.Ping"), client.query("Bank.Look")]
+            await stage.wait(1000)
+            assert all(other.is_answered(name) or client.is_answered(name) for name in others)
+            assert not any(client.is_answered(name) for name in pings)
+            ballast.unlink()
+            await stage.wait(1000)
+            assert [client.answer(name).kind for name in pings] == ["reply", "reply"]
+            assert ["event"] in disk.kinds()
+
+        with hushed("bus", "journal"):
+            play(act, Bank, journal=disk.journal)
+
 
 @pytest.mark.guarantee("G468")
 def test_a_failing_disk_ends_the_node(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:

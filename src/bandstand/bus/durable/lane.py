@@ -15,7 +15,7 @@ the page with the answers that make room, and delivered after that. The number o
 has had nothing to do during a write, and shrinks if most of what has a place still waits.
 
 **Queries** are not journaled. A query waits only behind commands to the same capability that came before it and are on their way to the disk; a
-`Syscall.Ping`, which confirms the events before it, also waits behind events.
+`Syscall.Ping`, which confirms the events before it, also waits behind events. While the disk is full, it waits only behind those of its own client.
 
 **A full disk.** Commands are refused with `Sys.Unavailable`. What is owed, such as answers, stays in memory and is tried again until there is room. **A
 failing disk** ends the node: what is on it is unknown.
@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from bandstand.bus.capability_slot import CapabilitySlot
     from bandstand.bus.durable.state import DurableState, RememberedPages
     from bandstand.bus.ingress import Peer
+    from bandstand.bus.request import Requester
     from bandstand.bus.router import Router
     from bandstand.bus.scheduler import ScheduledMessage
     from bandstand.core import TimerId
@@ -333,7 +334,10 @@ class DurableLane:
 
     def _accept_query(self, queue: CommandQueue, pending: PendingRequest) -> None:
         if self._is_full:
-            self._router.deliver(pending)
+            if type_of(pending.frame) == _PING and pending.requester in self._publishers():
+                self._batch.effects.append(pending)
+            else:
+                self._router.deliver(pending)
         elif queue.entering or (self._events and type_of(pending.frame) == _PING):
             # A client that has published an event confirms it with a ping.
             self._batch.effects.append(pending)
@@ -342,6 +346,16 @@ class DurableLane:
             queue.ready.append(pending)
         else:
             self._router.deliver(pending)
+
+    def _publishers(self) -> set[Requester]:
+        """Return the clients with events that are not durable yet."""
+        batches = (self._batch,) if self._writing is None else (self._batch, self._writing)
+        effects = [effect for batch in batches for effect in batch.effects]
+        return {
+            effect.args[1]
+            for effect in effects
+            if type(effect) is partial and effect.func == self._publish and effect.args[1] is not None
+        }
 
     def _refuse(self, pending: PendingRequest) -> None:
         self._router.fail(pending, UNAVAILABLE, _FULL)
@@ -783,9 +797,10 @@ class DurableLane:
         batch.commands = RecordBatch()
         batch.records.extend(collected.records)
         batch.begun += collected.begun
-        effects = batch.effects + collected.effects
-        batch.effects = [effect for effect in effects if not _is_refusable(effect)]
-        refused = [effect for effect in effects if _is_refusable(effect)]
+        batch.effects += collected.effects
+        publishers = self._publishers()
+        refused = [effect for effect in batch.effects if _is_refusable(effect, publishers)]
+        batch.effects = [effect for effect in batch.effects if not _is_refusable(effect, publishers)]
         router = self._router
         self._retry_timer = router.loop.send_after(router.actor, _RETRY_S, DiskRetryDue())
         for pending in refused:
@@ -863,9 +878,16 @@ class DurableLane:
                 self._drained.set_result(None)
 
 
-def _is_refusable(effect: object) -> bool:
-    """Return whether an effect is the delivery of a query, or of a new command that may be refused."""
+def _is_refusable(effect: object, publishers: set[Requester]) -> bool:
+    """Return whether an effect is the delivery of a query that confirms nothing, or of a new command that may be refused.
+
+    Args:
+        effect: an effect of a page.
+        publishers: the clients with events that are not durable yet.
+    """
     if not isinstance(effect, PendingRequest):
         return False
     entry = effect.entry
-    return entry is None or (not effect.is_owed and not entry.page)
+    if entry is None:
+        return type_of(effect.frame) != _PING or effect.requester not in publishers
+    return not effect.is_owed and not entry.page
