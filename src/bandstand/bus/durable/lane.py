@@ -228,6 +228,7 @@ class DurableLane:
         "_batch",
         "_doubts",
         "_drained",
+        "_ending",
         "_events",
         "_has_failed",
         "_is_due",
@@ -267,6 +268,8 @@ class DurableLane:
         # Whether the last page has found the disk full, and what it owes is still in memory.
         self._is_full: Flag = False
         self._retry_timer: TimerId | None = None
+        # The dead letters that are removed, and whose end is held until a command is answered.
+        self._ending: set[str] = set()
         # How many events are in pages that are not durable yet.
         self._events: Count = 0
         # Whether the disk has failed.
@@ -384,6 +387,7 @@ class DurableLane:
         batch.records.add(ANSWER, answer_data(entry.number, flags, line))
         if entry.outputs is not None:
             self._release_outputs(entry, is_kept=kind_of(frame) == "reply" or type_of(frame) not in REASONS)
+        self._router.note_absence(pending, frame)
         batch.effects.append((pending, frame, flags))
         self._leave(pending, entry)
         self._want_page()
@@ -467,6 +471,16 @@ class DurableLane:
         if entry.outputs is None:
             entry.outputs = []
         entry.outputs.append(output)
+
+    def hold_write(self, parent: PendingRequest | None, write: Callable[[], object]) -> None:
+        """Call `write` when the answer of a command is written; now, if there is none to wait for.
+
+        It is called if the handler fails, too: what it writes has happened in memory already.
+        """
+        if parent is not None and self.is_open(parent):
+            self.hold(parent, HeldWrite(write, write))
+        else:
+            write()
 
     def _release_outputs(self, entry: OpenRequest, *, is_kept: bool) -> None:
         """Write what a handler has sent; or drop it, if the handler has failed."""
@@ -554,11 +568,19 @@ class DurableLane:
             letter.capability,
             letter.answer,
         )
+        self._end_dead_letter(letter.id)
         self._write_state(json_record(DEAD, entry))
 
-    def remove_dead_letter(self, name: str) -> None:
-        """Write that a dead letter was removed."""
-        self._write_state(Record(DEAD_ENDED, name.encode()))
+    def remove_dead_letter(self, name: str, parent: PendingRequest | None = None) -> None:
+        """Write that a dead letter was removed, in the page of the answer of `parent` if a command has removed it."""
+        self._ending.add(name)
+        self.hold_write(parent, partial(self._end_dead_letter, name))
+
+    def _end_dead_letter(self, name: str) -> None:
+        """Write that a dead letter was removed, unless that is done. It must come before a new one with the same id."""
+        if name in self._ending:
+            self._ending.remove(name)
+            self._write_state(Record(DEAD_ENDED, name.encode()))
 
     def write_data(self, owner: str, data: Struct, effect: Callable[[], object] | None = None) -> None:
         """Write a record of a part of the node, and call `effect` when it is durable: after the `DataOwner` of that part has taken it."""
@@ -612,8 +634,19 @@ class DurableLane:
         number = self._doubts.get(name)
         return None if number is None else self._state.doubtful.get(number)
 
-    def settle(self, doubt: DoubtfulRequest, answer: Frame | None) -> None:
-        """End the doubt about a command. A repeat gets this answer from now on; with None, it is carried out."""
+    def settle(
+        self, doubt: DoubtfulRequest, answer: Frame | None, parent: PendingRequest | None = None
+    ) -> None:
+        """End the doubt about a command. A repeat gets this answer from now on; with None, it is carried out.
+
+        Args:
+            doubt: the command.
+            answer: its answer.
+            parent: the command that settles it: the doubt ends in the page of its answer. None if it ends now.
+        """
+        self.hold_write(parent, partial(self._settle, doubt, answer))
+
+    def _settle(self, doubt: DoubtfulRequest, answer: Frame | None) -> None:
         number = doubt.request.number
         if answer is None:
             self.write(ENDED, numbers_data([number]), partial(self._end_doubt, number, None))
