@@ -90,11 +90,12 @@ pictures: ready ## draw the pictures of the documentation from their texts
 spec: ready ## print every requirement and guarantee with its tests
 	@$(PY) tools/spec.py
 
+COMMANDS ?= 1000000
 soak: ready ## long runs under load: loops, nodes and pods; flooded, killed and fuzzed nodes; journals after power cuts
 	@$(PY) -m tests.soak
 	@$(PY) -m tests.soak.node_run
 	@$(PY) -m tests.soak.kill_run
-	@$(PY) -m tests.soak.durable_run
+	@$(PY) -m tests.soak.durable_run --commands $(COMMANDS)
 	@$(PY) -m tests.fuzz
 	@$(PY) -m tests.soak.journal_run
 

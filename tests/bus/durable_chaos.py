@@ -145,6 +145,10 @@ class Story:
     is_ended: bool = False
     is_doubtful: bool = False
     """Whether a repeat gets `Sys.InDoubt` again."""
+    boot: int = 0
+    """The process that has accepted it."""
+    is_late: bool = False
+    """Whether it was answered by another process."""
 
 
 def answer_of(frame: Frame) -> str:
@@ -167,7 +171,7 @@ class Books:
         self.timers: Counter[int] = Counter()
         self.open_timers: set[str] = set()
         self.dead: dict[str, DeadEntry] = {}
-        self.pages = self.records = self.checkpoints = 0
+        self.pages = self.records = self.checkpoints = self.boots = 0
         # The stories by the number of their request.
         self._requests: dict[int, Story] = {}
         with JournalReader(folder / "journal") as reader:
@@ -181,7 +185,9 @@ class Books:
 
     def _take(self, entry: Entry) -> None:
         kind, content = entry.kind, entry.content
-        if kind == REQUEST:
+        if kind == BOOT:
+            self.boots += 1
+        elif kind == REQUEST:
             self._take_request(entry)
         elif kind == BEGAN:
             for number in entry.numbers:
@@ -190,6 +196,7 @@ class Books:
             assert entry.message is not None
             story = self._requests[entry.numbers[0]]
             story.answers.append(answer_of(entry.message))
+            story.is_late = story.boot < self.boots
             story.is_doubtful |= bool(entry.flags & IS_DOUBTFUL)
         elif kind == ENDED:
             for number in entry.numbers:
@@ -220,19 +227,20 @@ class Books:
             data.get("way", "answer"),
             1 if entry.flags & IS_BEGUN else 0,
             is_of_client=bool(entry.flags & FROM_CLIENT),
+            boot=self.boots,
         )
         self._requests[entry.numbers[0]] = story
         self.stories[story.type, story.number].append(story)
 
     def failures(
-        self, outcomes: Sequence[Outcome], waiting: set[int], settled: dict[str, bool], emitted: Counter[int]
+        self, outcomes: Sequence[Outcome], waiting: set[int], settled: set[str], emitted: Counter[int]
     ) -> Iterator[str]:
         """Yield what is wrong.
 
         Args:
             outcomes: what the clients were told.
             waiting: the numbers of the commands whose clients have gone.
-            settled: the ids of the commands in doubt, and of dead letters, that were settled or deleted, and whether that is certain.
+            settled: the ids of the commands in doubt, and of dead letters, that were settled or deleted.
             emitted: the numbers of the events of clients, how often each was confirmed.
         """
         for outcome in outcomes:
@@ -258,7 +266,7 @@ class Books:
         elif stories[0].answers[:1] != [outcome.answer]:
             yield f"{outcome} was the answer, and the journal says {stories[0]}"
 
-    def _check_fate(self, story: Story, settled: dict[str, bool]) -> Iterator[str]:
+    def _check_fate(self, story: Story, settled: set[str]) -> Iterator[str]:
         """Each command has one answer; one in doubt may have got another one, when it was settled."""
         is_settled = story.id in settled and story.answers[:1] == ["Sys.InDoubt"]
         fates = len(story.answers) + story.is_ended
@@ -318,18 +326,18 @@ class Books:
             if count != is_expected:
                 yield f"of {story} there is {name} {count} times"
 
-    def _check_letter(self, story: Story, settled: dict[str, bool]) -> Iterator[str]:
+    def _check_letter(self, story: Story, settled: set[str]) -> Iterator[str]:
         """A command in doubt, or that has crashed, is a dead letter until that is removed."""
         reason = {"Sys.InDoubt": "inDoubt", "Sys.ActorCrash": "crashed"}.get(
             story.answers[0] if story.answers else ""
         )
         letter = self.dead.get(story.id)
         found = None if letter is None else letter.reason
-        if found == "abandoned" or not settled.get(story.id, True):
+        if story.type == "Waiter.Wait" and story.answers == ["reply"] and story.is_late:
+            # Its client was gone, and does not come back.
+            reason = "abandoned"
+        elif found == "abandoned":
             # Its client was gone when it was answered. That it has come back may be unknown: the process was killed then.
-            return
-        if story.type == "Waiter.Wait" and story.answers == ["reply"]:
-            # Its client does not come back. The letter is in a page behind the answer: the process may have been killed between the two.
             return
         if found != (None if story.id in settled else reason):
             yield f"{story} is a dead letter with the reason {found}"
@@ -426,7 +434,7 @@ class Chaos:
         self._poison: list[str] = []
         self._outcomes: list[Outcome] = []
         self._waiting: set[int] = set()
-        self._settled: dict[str, bool] = {}
+        self._settled: set[str] = set()
         self._emitted: Counter[int] = Counter()
         # The ids of commands in doubt, and of dead letters, that wait for the operator.
         self._doubts: list[str] = []
@@ -633,8 +641,11 @@ class Chaos:
                 else:
                     await asyncio.sleep(0.005)
                     continue
-                # Refused if it was done before a kill. After another error it was done or not: its effect does not wait for its answer.
-                self._settled[name] = answer_of(answer) in {"reply", "Sys.Refused"}
+                if answer.kind == "reply":
+                    self._settled.add(name)
+                elif answer.type != "Sys.ActorCrash":
+                    # That it has ended with three processes is possible, and then it was not done.
+                    self.report.failures.append(f"{name} was settled or deleted, and the answer is {answer}")
 
     # -- the comparison ------------------------------------------------------------------------------------------------
 

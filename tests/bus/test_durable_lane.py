@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import subprocess
+import threading
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -633,6 +634,39 @@ class TestOrder:
 
         disk.play(act)
 
+    def test_a_query_waits_for_a_command_whose_page_is_being_written(
+        self, disk: Disk, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            event_loop = asyncio.get_running_loop()
+            names: list[str] = []
+            commit = Storage.commit
+
+            def look(is_routed: threading.Event) -> None:
+                names.append(client.query("Bank.Look"))
+                turn(is_routed, 20)
+
+            def turn(is_routed: threading.Event, left: int) -> None:
+                if left:
+                    event_loop.call_soon(turn, is_routed, left - 1)
+                else:
+                    is_routed.set()
+
+            def commit_after_a_query(self: Storage, at: int, count: int, body: bytes) -> int:
+                if not names:
+                    is_routed = threading.Event()
+                    event_loop.call_soon_threadsafe(look, is_routed)
+                    assert is_routed.wait(30)
+                return commit(self, at, count, body)
+
+            monkeypatch.setattr(Storage, "commit", commit_after_a_query)
+            client.command("Bank.Deposit", {"cents": 1})
+            await stage.wait(1000)
+            assert client.reply(names[0]) == {"cents": 1}
+
+        disk.play(act)
+
 
 @pytest.mark.guarantee("G466")
 class TestStopping:
@@ -660,6 +694,136 @@ class TestStopping:
         disk.play(before, drain_timeout=0.1)
         ledger.clear()
         disk.play(after)
+
+
+@pytest.mark.guarantee("G555")
+class TestDeadLettersAndAnswers:
+    """What happens to a dead letter because of a command is in the page of its answer."""
+
+    def test_a_purge(self, disk: Disk) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            client.command("Bank.None", {}, name="b")
+            await stage.settle()
+            purge = client.command("Dead.Purge", {"id": "b"})
+            # It is gone for all that comes behind.
+            shown = client.query("Dead.List")
+            await stage.settle()
+            assert client.reply(purge) == {"purged": 1}
+            assert client.reply(shown)["letters"] == []
+            assert disk.kinds()[-2:] == [["request"], ["answer", "deadEnded"]]
+
+        disk.play(act)
+
+    def test_a_settlement(self, disk: Disk) -> None:
+        async def before(stage: Stage) -> None:
+            stage.connect().command("Bank.Deposit", {"cents": 1, "then": "wait"}, name="it")
+            await stage.settle()
+            disk.crash()
+
+        async def act(stage: Stage) -> None:
+            await stage.bus.ask(Settle(id="it", outcome="done", data=msgspec.Raw(b'{"cents": 17}')))
+            assert disk.kinds()[-1] == ["answer", "answer", "deadEnded"]
+            disk.crash()
+
+        async def after(stage: Stage) -> None:
+            client = stage.connect()
+            client.command("Bank.Deposit", {"cents": 1, "then": "wait"}, name="it")
+            await stage.settle()
+            assert client.reply("it") == {"cents": 17}
+            assert (await stage.bus.ask(ListDeadLetters())).letters == []
+
+        for each in (before, act, after):
+            disk.play(each)
+
+    def test_a_replay(self, disk: Disk, ledger: list[str]) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            client.command("Bank.Deposit", {"cents": 1, "then": "wait"}, name="it", timeout=1000)
+            await stage.wait(20_000)
+            replay = client.command("Dead.Replay", {"id": "it"})
+            await stage.wait(20_000)
+            assert client.reply(replay)["outcome"] == "replied"
+            assert ledger == ["deposit 1"] * 2
+            assert disk.kinds()[-1] == ["answer", "deadEnded"]
+
+        disk.play(act)
+
+    def test_one_that_comes_back_meanwhile_stays(self, disk: Disk) -> None:
+        async def before(stage: Stage) -> None:
+            client = stage.connect()
+            client.command("Bank.None", {}, name="b")
+            await stage.settle()
+            router = stage.node.bus._router  # pyright: ignore[reportPrivateUsage]  # two things in one turn
+            letters = router.dead_letters
+
+            def remove_and_add() -> None:
+                letter = letters.find("b")
+                assert letter is not None
+                letters.remove(letter, router.slots["Bank"].sync_message)
+                letters.add(letter.frame, "unrouted", letter.at_ms)
+
+            Bank.hooks.append(remove_and_add)
+            client.command("Bank.Deposit", {"cents": 1, "then": "hook"})
+            await stage.settle()
+            disk.crash()
+
+        async def after(stage: Stage) -> None:
+            letters = (await stage.bus.ask(ListDeadLetters())).letters
+            assert [each.id for each in letters] == ["b"]
+
+        disk.play(before)
+        disk.play(after)
+
+    def test_an_answer_without_a_client(self, disk: Disk) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            client.command("Bank.Deposit", {"cents": 1, "then": "wait"}, name="it")
+            await stage.settle()
+            client.close()
+            await stage.wait(10_000)
+            assert disk.kinds()[-1] == ["answer", "event", "dead"]
+            letters = (await stage.bus.ask(ListDeadLetters())).letters
+            assert [(each.id, each.reason, each.attempts) for each in letters] == [("it", "abandoned", 1)]
+            assert (await stage.stats()).abandoned == 1
+            # The client comes back.
+            again = stage.connect()
+            again.command("Bank.Deposit", {"cents": 1, "then": "wait"}, name="it")
+            await stage.settle()
+            assert again.reply("it") == {"cents": 1}
+            assert (await stage.bus.ask(ListDeadLetters())).letters == []
+
+        disk.play(act)
+
+    def test_an_answer_whose_client_was_there_before_a_restart(self, disk: Disk) -> None:
+        async def before(stage: Stage) -> None:
+            client = stage.connect()
+            client.command("Bank.Deposit", {"cents": 1, "then": "wait"}, name="begun")
+            client.command("Bank.Notify", {"text": "x"}, name="waiting")
+            await stage.settle()
+            disk.crash()
+
+        async def after(stage: Stage) -> None:
+            await stage.settle()
+            assert [page for page in disk.kinds() if "answer" in page][-1] == ["answer", "dead"]
+            letters = (await stage.bus.ask(ListDeadLetters())).letters
+            assert {each.id: each.reason for each in letters} == {"begun": "inDoubt", "waiting": "abandoned"}
+
+        disk.play(before)
+        disk.play(after)
+
+    def test_an_answer_whose_client_is_back_in_time_makes_none(self, disk: Disk) -> None:
+        async def act(stage: Stage) -> None:
+            client, again = stage.connect(), stage.connect()
+            client.command("Bank.Deposit", {"cents": 1, "then": "wait"}, name="it")
+            await stage.settle()
+            client.close()
+            again.command("Bank.Deposit", {"cents": 1, "then": "wait"}, name="it")
+            await stage.wait(10_000)
+            assert again.reply("it") == {"cents": 1}
+            assert (await stage.bus.ask(ListDeadLetters())).letters == []
+
+        disk.play(act)
 
 
 class Try(Command[None], type="Flaky.Try", retry=Retry(attempts=3)):
@@ -750,6 +914,31 @@ class TestFullDisk:
             assert client.reply(again) == {}
             assert Bank.ledger == ["deposit 1", "notify y"]
             assert event
+
+        with hushed("bus", "journal"):
+            play(act, Bank, journal=disk.journal)
+
+    @pytest.mark.guarantee("G556")
+    def test_a_ping_confirms_the_events_of_its_client_only_when_they_are_durable(
+        self, small_disk: Path
+    ) -> None:
+        disk = Disk(small_disk)
+
+        async def act(stage: Stage) -> None:
+            client, other = stage.connect(), stage.connect()
+            ballast = fill(small_disk)
+            client.event("Bank.Noise", {"text": "x" * 100_000})
+            pings = [client.query("Syscall.Ping")]
+            await stage.wait(100)
+            pings.append(client.query("Syscall.Ping"))
+            others = [other.query("Syscall.Ping"), client.query("Bank.Look")]
+            await stage.wait(1000)
+            assert all(other.is_answered(name) or client.is_answered(name) for name in others)
+            assert not any(client.is_answered(name) for name in pings)
+            ballast.unlink()
+            await stage.wait(1000)
+            assert [client.answer(name).kind for name in pings] == ["reply", "reply"]
+            assert ["event"] in disk.kinds()
 
         with hushed("bus", "journal"):
             play(act, Bank, journal=disk.journal)

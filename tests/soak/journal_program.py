@@ -1,10 +1,10 @@
-"""The node of a journal run, `python -m tests.soak.journal_program FOLDER`: its commands write every kind of record, and nothing here grows."""
+"""The node of a journal run, `python -m tests.soak.journal_program FOLDER BYTES`, which keeps that many bytes of its journal: its commands write every kind of record, and nothing here grows."""
 
 from __future__ import annotations
 
 import sys
 
-from bandstand.bus import Capability, Command, Event, Service, UnixAdapter, serve
+from bandstand.bus import Capability, Command, Event, NodeConfig, Service, UnixAdapter, serve
 from bandstand.errors import RefusedError
 from tests.soak.checks import IntentionalError
 from tests.soak.node_program import RESTARTS
@@ -61,10 +61,11 @@ class Listener(Capability):
 
 
 def main() -> int:
-    folder = sys.argv[1]
+    folder, keep_bytes = sys.argv[1], int(sys.argv[2])
     service = Service(
         load=lambda: [Counter, Listener],
         adapters=[UnixAdapter(f"{folder}/bus.sock")],
+        config=NodeConfig(journal_keep_bytes=keep_bytes),
         journal=f"{folder}/journal",
     )
     return serve(service, sys.stdout, sys.stderr)

@@ -27,11 +27,12 @@ ESCAPED = re.compile(
 
 
 class NodeProcess:
-    """A node that `python -m MODULE FOLDER` serves, with a socket in that folder.
+    """A node that `python -m MODULE FOLDER ...` serves, with a socket in that folder.
 
     Args:
         module: the module.
         folder: where its socket and its standard error are.
+        *more: further arguments of the module.
         is_strict: whether Python runs in its development mode, which takes time and memory.
 
     Attributes:
@@ -39,13 +40,13 @@ class NodeProcess:
         port: its TCP port; 0 if it has none.
     """
 
-    def __init__(self, module: str, folder: Path, *, is_strict: bool = True) -> None:
+    def __init__(self, module: str, folder: Path, *more: str, is_strict: bool = True) -> None:
         self.path = str(folder / "bus.sock")
         self._said = folder / "stderr.txt"
         options = ["-X", "dev", "-W", "ignore::DeprecationWarning"] if is_strict else []
         with self._said.open("wb") as said:
             self._process = subprocess.Popen(
-                [sys.executable, *options, "-m", module, str(folder)],
+                [sys.executable, *options, "-m", module, str(folder), *more],
                 cwd=ROOT,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""A short run of a node with a journal, and the growth that a long one must find. `make soak` sends ten million commands."""
+"""A short run of a node with a journal, and the growth that a long one must find. `make soak` sends a million commands, or as many as `COMMANDS` says."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.soak.memory import MEBIBYTE
 @pytest.mark.guarantee("G479")
 @pytest.mark.real_time(reason="it needs a process")
 def test_every_command_is_answered_once_and_the_counters_balance() -> None:
-    report = play(1, 10_000, lambda _report: None)
+    report = play(1, 10_000, 1, lambda _report: None)
     assert report.failures == []
     assert report.answers == {"Counter.Count": 9898, "Sys.Refused": 100, "Sys.ActorCrash": 2}
 

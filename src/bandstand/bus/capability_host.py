@@ -372,6 +372,7 @@ class WorkerHost:
             del self._causes[next(iter(self._causes))]
         if type(item) is PendingRequest:
             self._unanswered[metadata.id] = item
+        slot.sync_message = item
         try:
             self._worker.post_message(
                 Message(kind=frame.kind, type=frame.type, data=item.payload, metadata=metadata)
@@ -381,6 +382,8 @@ class WorkerHost:
             self._unanswered.pop(metadata.id, None)
             slot.current_message = item
             raise
+        finally:
+            slot.sync_message = None
         return None
 
     def _is_full(self) -> bool:
@@ -416,6 +419,7 @@ class WorkerHost:
             causation = getattr(metadata, "causation", None) or event.causation
             item = self._find_request(causation)
             raw = slot.encode(kind, type_name, data)
+            before = slot.sync_message
             # The cause may also be an event, or a request that has been answered.
             slot.sync_message = item if causation is None else self._causes.get(causation, item)
             try:
@@ -424,7 +428,7 @@ class WorkerHost:
                 else:
                     self._bus.send_encoded(kind, type_name, raw, WorkerRequester(self))
             finally:
-                slot.sync_message = None
+                slot.sync_message = before
         except Exception as error:  # noqa: BLE001  # any exception is the capability's failure and ends the incarnation
             self._fail(error)
 

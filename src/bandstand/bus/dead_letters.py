@@ -218,8 +218,8 @@ class DeadLetterStore:
         """The number of dead letters replayed successfully, purged, or claimed by a repeated request."""
         self.on_added: Callable[[DeadLetterEntry], object] | None = None
         """Called with each dead letter that is added."""
-        self.on_gone: Callable[[str], object] | None = None
-        """Called with the id of each dead letter that is removed or dropped."""
+        self.on_gone: Callable[[str, PendingRequest | None], object] | None = None
+        """Called with the id of each dead letter that is removed or dropped, and the command that removes it, if one does."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -231,6 +231,16 @@ class DeadLetterStore:
     def find(self, name: str) -> DeadLetterEntry | None:
         """Return the dead letter with this id, or None."""
         return self._entries.get(name)
+
+    def has_answer(self, request: Frame, answer: Frame) -> bool:
+        """Return whether there is a dead letter of a request with this very answer."""
+        name, number = request.metadata.id, 1
+        while (entry := self._entries.get(name)) is not None:
+            if entry.answer is answer:
+                return True
+            number += 1
+            name = f"{request.metadata.id}~{number}"
+        return False
 
     def add(
         self,
@@ -272,7 +282,7 @@ class DeadLetterStore:
             self.held_bytes -= oldest.size
             self.fallen += 1
             if self.on_gone is not None:
-                self.on_gone(name)
+                self.on_gone(name, None)
 
     def restore(self, name: str, entry: DeadLetterEntry) -> None:
         """Add a dead letter from the journal."""
@@ -282,15 +292,20 @@ class DeadLetterStore:
         self.held_bytes += entry.size
         self._drop_oldest()
 
-    def remove(self, entry: DeadLetterEntry) -> bool:
-        """Remove a dead letter; return False if it is not in the store any more."""
+    def remove(self, entry: DeadLetterEntry, parent: PendingRequest | None = None) -> bool:
+        """Remove a dead letter; return False if it is not in the store any more.
+
+        Args:
+            entry: the dead letter.
+            parent: the command that removes it. A node with a journal writes both the answer and the removal, or none.
+        """
         if self._entries.get(entry.id) is not entry:
             return False
         del self._entries[entry.id]
         self.held_bytes -= entry.size
         self.removed += 1
         if self.on_gone is not None:
-            self.on_gone(entry.id)
+            self.on_gone(entry.id, parent)
         return True
 
     def claim(self, name: str) -> None:
@@ -448,6 +463,12 @@ class DeadLetterWorker(Listeners):
         self._fanout = fanout
         self._store = router.dead_letters
 
+    @property
+    def _command(self) -> PendingRequest | None:
+        """The command that is being handled."""
+        item = self._router.slots["Dead"].sync_message
+        return item if isinstance(item, PendingRequest) else None
+
     def post_message(self, message: Message, /) -> None:
         """Handle one request. A replay is answered when its outcome is known, everything else immediately."""
         assert message.metadata is not None
@@ -503,7 +524,9 @@ class DeadLetterWorker(Listeners):
     def _purge(self, command: Purge) -> Purged:
         entries = list(self._store) if command.id is None else [self._find(command.id)]
         purged = [
-            self._store.remove(entry) for entry in entries if entry.matches(command.type, command.reason)
+            self._store.remove(entry, self._command)
+            for entry in entries
+            if entry.matches(command.type, command.reason)
         ]
         return Purged(len(purged))
 
@@ -515,12 +538,12 @@ class DeadLetterWorker(Listeners):
             raise RefusedError(
                 f"no command with the id {command.id} is in doubt; Dead.List lists those that are"
             )
-        durable.settle(doubt, self._outcome(command, doubt.frame()))
+        durable.settle(doubt, self._outcome(command, doubt.frame()), self._command)
         if router.steps is not None and command.outcome != "again":
-            router.steps.forget_command(command.id)
+            router.steps.forget_command(command.id, self._command)
         entry = self._store.find(command.id)
         if entry is not None and entry.reason in {"inDoubt", "timeout"}:
-            self._store.remove(entry)
+            self._store.remove(entry, self._command)
         return Settled(command.id)
 
     def _outcome(self, command: Settle, request: Frame) -> Frame | None:
@@ -541,27 +564,28 @@ class DeadLetterWorker(Listeners):
         metadata = Metadata(router.ids(), router.ids.last_ms, own.id, own.correlation)
         return Frame(kind="reply", type=request.type, data=command.data.copy(), metadata=metadata)
 
-    def _end_doubt(self, entry: DeadLetterEntry, answer: Frame) -> None:
+    def _end_doubt(self, entry: DeadLetterEntry, answer: Frame, command: PendingRequest | None) -> None:
         """Let repeats of a command in doubt get the reply to its replay."""
         durable, own = self._router.durable, entry.frame.metadata
         doubt = None if durable is None else durable.find_doubt(own.id)
         if durable is not None and doubt is not None and has_same_content(doubt.frame(), entry.frame):
             ids = self._router.ids
             metadata = Metadata(ids(), ids.last_ms, own.id, own.correlation)
-            durable.settle(doubt, Frame(kind="reply", type=answer.type, data=answer.data, metadata=metadata))
+            reply = Frame(kind="reply", type=answer.type, data=answer.data, metadata=metadata)
+            durable.settle(doubt, reply, command)
 
     # -- replays -------------------------------------------------------------------------------------------------------
 
     def _replay(self, request_id: str, entry: DeadLetterEntry) -> None:
         if entry.is_replayed:
             raise RefusedError(f"a replay of dead letter {entry.id} is in progress: wait for its result")
-        frame = self._copy(entry.frame)
+        frame, command = self._copy(entry.frame), self._command
         if frame.kind == "event":
-            self._finish(request_id, entry, frame, None, is_success=self._deliver(entry, frame))
+            self._finish(request_id, command, entry, frame, None, is_success=self._deliver(entry, frame))
             return
 
         def finish(answer: Frame) -> None:
-            self._finish(request_id, entry, frame, answer, is_success=answer.kind == "reply")
+            self._finish(request_id, command, entry, frame, answer, is_success=answer.kind == "reply")
 
         router = self._router
         if router.steps is not None:
@@ -598,6 +622,7 @@ class DeadLetterWorker(Listeners):
     def _finish(
         self,
         request_id: str,
+        command: PendingRequest | None,
         entry: DeadLetterEntry,
         frame: Frame,
         answer: Frame | None,
@@ -607,10 +632,10 @@ class DeadLetterWorker(Listeners):
         entry.is_replayed = False
         if is_success:
             if answer is not None:
-                self._end_doubt(entry, answer)
+                self._end_doubt(entry, answer, command)
             if self._router.steps is not None:
-                self._router.steps.forget_command(entry.frame.metadata.id)
-            self._store.remove(entry)
+                self._router.steps.forget_command(entry.frame.metadata.id, command)
+            self._store.remove(entry, command)
         else:
             entry.attempts += 1
         outcome: Literal["replied", "failed", "delivered"] = "replied" if answer is not None else "delivered"

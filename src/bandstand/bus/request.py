@@ -24,12 +24,14 @@ __all__ = (
     "DUPLICATE",
     "NEW",
     "NO_REQUESTER",
+    "RECOVERED_CLIENT",
     "ROUTED",
     "DeferredTurn",
     "Delivery",
     "NoRequester",
     "OpenRequest",
     "PendingRequest",
+    "RecoveredClient",
     "RedeliveryRequester",
     "Requester",
     "Route",
@@ -77,6 +79,19 @@ class NoRequester:
 
 
 NO_REQUESTER: Final = NoRequester()
+
+
+class RecoveredClient:
+    """The requester of a command whose client was connected before the node ended. Its answer waits for a repeat of the command."""
+
+    __slots__ = ()
+
+    def settle(self, _frame: Frame, _settles: bool, /) -> bool:
+        """Return False: the answer is not delivered."""
+        return False
+
+
+RECOVERED_CLIENT: Final = RecoveredClient()
 
 
 class RedeliveryRequester:

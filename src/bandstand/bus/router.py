@@ -59,6 +59,7 @@ from bandstand.bus.request import (
     ROUTED,
     NoRequester,
     PendingRequest,
+    RecoveredClient,
     RedeliveryRequester,
     new_client_request,
 )
@@ -765,18 +766,35 @@ class Router:
 
     # -- answers without a requester ---------------------------------------------------------------------------------------
 
+    def note_absence(self, pending: PendingRequest, frame: Frame) -> None:
+        """Make the dead letter of an answer that waits for the journal, if its client has gone: both are in one page."""
+        requester = pending.requester
+        if type(requester) is Peer:
+            if requester.is_open:
+                return
+        elif not isinstance(requester, RecoveredClient):
+            return
+        # A client that has come back is among the duplicates, and gets the answer.
+        if frame.type not in REASONS and not pending.duplicates:
+            self._add_abandoned(pending, frame)
+
     def leave_unsettled(self, pending: PendingRequest, frame: Frame) -> None:
         """Handle an answer that could not be delivered."""
         if not isinstance(pending.requester, NoRequester):
             # A fault with a dead letter of its own needs no second one.
             if frame.type not in REASONS:
                 self.counters.abandon(frame)
-                text = f"{frame.kind} {frame.type} could not be delivered: the client has disconnected"
-                self.add_dead_letter(pending, "abandoned", frame, text)
+                # It may have been added when the answer was written to the journal.
+                if not self.dead_letters.has_answer(pending.frame, frame):
+                    self._add_abandoned(pending, frame)
         elif frame.kind == "error":
             self.sink(frame)
         else:
             self.counters.unclaimed += 1
+
+    def _add_abandoned(self, pending: PendingRequest, frame: Frame) -> None:
+        text = f"{frame.kind} {frame.type} could not be delivered: the client has disconnected"
+        self.add_dead_letter(pending, "abandoned", frame, text)
 
     def add_dead_letter(
         self, item: PendingRequest | Delivery, reason: Reason, answer: Frame | None, said: str = ""

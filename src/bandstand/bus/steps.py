@@ -338,12 +338,20 @@ class StepRunner:
             root = self.table.root_of(first.metadata.id)
             self._write(ReplayStarted(again.metadata.id, root, self._now()))
 
-    def forget_command(self, command: str) -> None:
-        """Forget the steps of a command: its dead letter was replayed successfully, or its answer was settled."""
+    def forget_command(self, command: str, parent: PendingRequest | None = None) -> None:
+        """Forget the steps of a command: its dead letter was replayed successfully, or its answer was settled.
+
+        Args:
+            command: the id of the command.
+            parent: the command that has settled or replayed it: the steps are forgotten in the page of its answer. None if they are forgotten now.
+        """
         root = self.table.root_of(command)
         # When the answer, which is in the same page, has been sent: if its client has gone, it becomes a dead letter, which can be replayed.
         loop = asyncio.get_running_loop()
-        self._write(WorkflowEnded("command", root), lambda: loop.call_soon(self._forget, root))
+        write = partial(
+            self._write, WorkflowEnded("command", root), lambda: loop.call_soon(self._forget, root)
+        )
+        self._lane.hold_write(parent, write)
 
     def _forget(self, root: str) -> None:
         """Forget workflows that have ended and have no dead letter."""

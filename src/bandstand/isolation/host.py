@@ -6,7 +6,8 @@ costs the requests that were being handled, and the next incarnation handles the
 them an answer, as on the node.)
 
 What the capability sends is sent here on its behalf. A request that its handler awaits has the current message as its parent, so the node
-finds cycles through any number of processes. The node sends what the capability has scheduled if the process ends first.
+finds cycles through any number of processes. The node sends what the capability has scheduled if the process ends first. On a node with a journal,
+events, and commands whose answers are not used, are held until the command that has caused them is answered.
 
 An incarnation fails when its process has ended, and not before: when a failure is reported, no process is left.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
@@ -22,7 +24,8 @@ from bandstand.actor import Actor, ActorSystem, ask, id_of, tell
 from bandstand.actor.handle import class_of
 from bandstand.bus.bus_client import overload_text
 from bandstand.bus.capability_host import CapabilityProcessError
-from bandstand.bus.faults import OVERLOADED
+from bandstand.bus.durable.lane import HeldWrite
+from bandstand.bus.faults import ACTOR_CRASH, OVERLOADED
 from bandstand.bus.request import NO_REQUESTER, Delivery, NoRequester, PendingRequest
 from bandstand.bus.wire import read_frame, write_frame
 from bandstand.core import LoopConfig
@@ -151,12 +154,38 @@ class NodeRole(Actor, ask_timeout=None):
         parent = self._host.given.get(awaited_by)
         pending = PendingRequest(requester, frame, router.internal_credit, False, parent)  # noqa: FBT003  # by position: it is hot
         self._requests[frame.metadata.id] = pending
-        if not router.submit(pending):
+        # What is asked cannot wait: the handler waits for the answer.
+        cause = None if is_answered else self._durable_cause(frame)
+        pending.is_owed = not is_answered
+        if cause is not None:
+            assert router.durable is not None
+            router.durable.hold(cause, HeldWrite(partial(self._route, pending), partial(self._drop, pending)))
+        elif not router.submit(pending):
             fault = router.faults.make(OVERLOADED, overload_text(pending), request=frame)
             if not router.settle(pending, fault):
                 router.leave_unsettled(pending, fault)
         elif parent is not None:
             slot.awaited[parent] = pending
+
+    def _durable_cause(self, frame: Frame) -> PendingRequest | None:
+        """Return the command that has caused a message, if what its handler sends takes effect together with its answer."""
+        router = self._router
+        if router.durable is None:
+            return None
+        cause = router.requests.find(frame.metadata.causation or "")
+        if not isinstance(cause, PendingRequest) or cause.route is None or cause.route.slot is not self._slot:
+            return None
+        return cause if router.durable.is_open(cause) else None
+
+    def _route(self, pending: PendingRequest) -> None:
+        """Route a request whose cause is answered now."""
+        self._router.enter(pending)
+        self._router.take(pending)
+
+    def _drop(self, pending: PendingRequest) -> None:
+        """Report the end of a request whose cause has failed: it is not sent."""
+        fault = self._router.faults.make(ACTOR_CRASH, "what has sent it has failed", request=pending.frame)
+        self.settle(fault, False)  # noqa: FBT003  # by position, as elsewhere
 
     @tell
     def withdraw(self, request_id: str) -> None:
@@ -170,8 +199,13 @@ class NodeRole(Actor, ask_timeout=None):
         """Route an event. While the router has no room, this and all later messages wait."""
         frame = self._read(line)
         # Polling is enough: the router has thousands of events to route until then.
-        while self._router.is_running and not self._router.post_event(frame):  # noqa: ASYNC110  # see above
+        while self._router.is_running and not self._admit(frame):  # noqa: ASYNC110  # see above
             await asyncio.sleep(RETRY_DELAY)
+
+    def _admit(self, frame: Frame) -> bool:
+        """Admit an event. Return False if too many wait to be routed."""
+        cause = self._durable_cause(frame)
+        return self._router.post_event(frame) if cause is None else self._router.hold_event(frame, cause)
 
     @tell
     def schedule(self, delay_ms: int, line: bytes) -> None:

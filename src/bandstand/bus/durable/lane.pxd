@@ -36,6 +36,7 @@ cdef class DurableLane:
     cdef long long _next_number
     cdef dict _doubts
     cdef dict _queues
+    cdef set _ending
     cdef PendingPage _batch
     cdef PendingPage _writing
     cdef long long _events

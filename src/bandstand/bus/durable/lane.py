@@ -15,7 +15,7 @@ the page with the answers that make room, and delivered after that. The number o
 has had nothing to do during a write, and shrinks if most of what has a place still waits.
 
 **Queries** are not journaled. A query waits only behind commands to the same capability that came before it and are on their way to the disk; a
-`Syscall.Ping`, which confirms the events before it, also waits behind events.
+`Syscall.Ping`, which confirms the events before it, also waits behind events. While the disk is full, it waits only behind those of its own client.
 
 **A full disk.** Commands are refused with `Sys.Unavailable`. What is owed, such as answers, stays in memory and is tried again until there is room. **A
 failing disk** ends the node: what is on it is unknown.
@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from bandstand.bus.capability_slot import CapabilitySlot
     from bandstand.bus.durable.state import DurableState, RememberedPages
     from bandstand.bus.ingress import Peer
+    from bandstand.bus.request import Requester
     from bandstand.bus.router import Router
     from bandstand.bus.scheduler import ScheduledMessage
     from bandstand.core import TimerId
@@ -199,6 +200,11 @@ class PendingPage:
         # Whether the page is a checkpoint, and has nothing else.
         self.is_checkpoint: Flag = False
 
+    @property
+    def has_records(self) -> bool:
+        """Whether there is something to write."""
+        return bool(self.commands.count or self.records.count or self.begun)
+
     def join(self) -> RecordBatch:
         """Return the records in their order: an answer never comes before its request."""
         records = self.commands
@@ -222,6 +228,7 @@ class DurableLane:
         "_batch",
         "_doubts",
         "_drained",
+        "_ending",
         "_events",
         "_has_failed",
         "_is_due",
@@ -261,6 +268,8 @@ class DurableLane:
         # Whether the last page has found the disk full, and what it owes is still in memory.
         self._is_full: Flag = False
         self._retry_timer: TimerId | None = None
+        # The dead letters that are removed, and whose end is held until a command is answered.
+        self._ending: set[str] = set()
         # How many events are in pages that are not durable yet.
         self._events: Count = 0
         # Whether the disk has failed.
@@ -328,7 +337,10 @@ class DurableLane:
 
     def _accept_query(self, queue: CommandQueue, pending: PendingRequest) -> None:
         if self._is_full:
-            self._router.deliver(pending)
+            if type_of(pending.frame) == _PING and pending.requester in self._publishers():
+                self._batch.effects.append(pending)
+            else:
+                self._router.deliver(pending)
         elif queue.entering or (self._events and type_of(pending.frame) == _PING):
             # A client that has published an event confirms it with a ping.
             self._batch.effects.append(pending)
@@ -337,6 +349,16 @@ class DurableLane:
             queue.ready.append(pending)
         else:
             self._router.deliver(pending)
+
+    def _publishers(self) -> set[Requester]:
+        """Return the clients with events that are not durable yet."""
+        batches = (self._batch,) if self._writing is None else (self._batch, self._writing)
+        effects = [effect for batch in batches for effect in batch.effects]
+        return {
+            effect.args[1]
+            for effect in effects
+            if type(effect) is partial and effect.func == self._publish and effect.args[1] is not None
+        }
 
     def _refuse(self, pending: PendingRequest) -> None:
         self._router.fail(pending, UNAVAILABLE, _FULL)
@@ -365,6 +387,7 @@ class DurableLane:
         batch.records.add(ANSWER, answer_data(entry.number, flags, line))
         if entry.outputs is not None:
             self._release_outputs(entry, is_kept=kind_of(frame) == "reply" or type_of(frame) not in REASONS)
+        self._router.note_absence(pending, frame)
         batch.effects.append((pending, frame, flags))
         self._leave(pending, entry)
         self._want_page()
@@ -448,6 +471,16 @@ class DurableLane:
         if entry.outputs is None:
             entry.outputs = []
         entry.outputs.append(output)
+
+    def hold_write(self, parent: PendingRequest | None, write: Callable[[], object]) -> None:
+        """Call `write` when the answer of a command is written; now, if there is none to wait for.
+
+        It is called if the handler fails, too: what it writes has happened in memory already.
+        """
+        if parent is not None and self.is_open(parent):
+            self.hold(parent, HeldWrite(write, write))
+        else:
+            write()
 
     def _release_outputs(self, entry: OpenRequest, *, is_kept: bool) -> None:
         """Write what a handler has sent; or drop it, if the handler has failed."""
@@ -535,11 +568,19 @@ class DurableLane:
             letter.capability,
             letter.answer,
         )
+        self._end_dead_letter(letter.id)
         self._write_state(json_record(DEAD, entry))
 
-    def remove_dead_letter(self, name: str) -> None:
-        """Write that a dead letter was removed."""
-        self._write_state(Record(DEAD_ENDED, name.encode()))
+    def remove_dead_letter(self, name: str, parent: PendingRequest | None = None) -> None:
+        """Write that a dead letter was removed, in the page of the answer of `parent` if a command has removed it."""
+        self._ending.add(name)
+        self.hold_write(parent, partial(self._end_dead_letter, name))
+
+    def _end_dead_letter(self, name: str) -> None:
+        """Write that a dead letter was removed, unless that is done. It must come before a new one with the same id."""
+        if name in self._ending:
+            self._ending.remove(name)
+            self._write_state(Record(DEAD_ENDED, name.encode()))
 
     def write_data(self, owner: str, data: Struct, effect: Callable[[], object] | None = None) -> None:
         """Write a record of a part of the node, and call `effect` when it is durable: after the `DataOwner` of that part has taken it."""
@@ -601,8 +642,19 @@ class DurableLane:
         number = self._doubts.get(name)
         return None if number is None else self._state.doubtful.get(number)
 
-    def settle(self, doubt: DoubtfulRequest, answer: Frame | None) -> None:
-        """End the doubt about a command. A repeat gets this answer from now on; with None, it is carried out."""
+    def settle(
+        self, doubt: DoubtfulRequest, answer: Frame | None, parent: PendingRequest | None = None
+    ) -> None:
+        """End the doubt about a command. A repeat gets this answer from now on; with None, it is carried out.
+
+        Args:
+            doubt: the command.
+            answer: its answer.
+            parent: the command that settles it: the doubt ends in the page of its answer. None if it ends now.
+        """
+        self.hold_write(parent, partial(self._settle, doubt, answer))
+
+    def _settle(self, doubt: DoubtfulRequest, answer: Frame | None) -> None:
         number = doubt.request.number
         if answer is None:
             self.write(ENDED, numbers_data([number]), partial(self._end_doubt, number, None))
@@ -667,10 +719,13 @@ class DurableLane:
                 self._complete(batch, written.page)
                 self._write_checkpoint()
                 return
-            if self._batch.effects:
+            if self._batch.has_records:
                 # The disk has work while the effects of this page run.
                 self.write_page()
             self._complete(batch, written.page)
+            if self._batch.effects:
+                # Queries, behind the commands of this page.
+                self._want_page()
         elif isinstance(written.error, JournalFullError):
             self._retry_later(batch)
         else:
@@ -783,9 +838,10 @@ class DurableLane:
         batch.commands = RecordBatch()
         batch.records.extend(collected.records)
         batch.begun += collected.begun
-        effects = batch.effects + collected.effects
-        batch.effects = [effect for effect in effects if not _is_refusable(effect)]
-        refused = [effect for effect in effects if _is_refusable(effect)]
+        batch.effects += collected.effects
+        publishers = self._publishers()
+        refused = [effect for effect in batch.effects if _is_refusable(effect, publishers)]
+        batch.effects = [effect for effect in batch.effects if not _is_refusable(effect, publishers)]
         router = self._router
         self._retry_timer = router.loop.send_after(router.actor, _RETRY_S, DiskRetryDue())
         for pending in refused:
@@ -863,9 +919,16 @@ class DurableLane:
                 self._drained.set_result(None)
 
 
-def _is_refusable(effect: object) -> bool:
-    """Return whether an effect is the delivery of a query, or of a new command that may be refused."""
+def _is_refusable(effect: object, publishers: set[Requester]) -> bool:
+    """Return whether an effect is the delivery of a query that confirms nothing, or of a new command that may be refused.
+
+    Args:
+        effect: an effect of a page.
+        publishers: the clients with events that are not durable yet.
+    """
     if not isinstance(effect, PendingRequest):
         return False
     entry = effect.entry
-    return entry is None or (not effect.is_owed and not entry.page)
+    if entry is None:
+        return type_of(effect.frame) != _PING or effect.requester not in publishers
+    return not effect.is_owed and not entry.page

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, final
 
 from bandstand.bus.dead_letters import DeadLetterEntry
 from bandstand.bus.durable.history import JournalHistory
@@ -22,7 +22,14 @@ from bandstand.bus.durable.records import (
 from bandstand.bus.durable.recovery import Fate, fate_of, read_journal
 from bandstand.bus.durable.retention import PageSummary, Retention, has_owned_records, slices
 from bandstand.bus.faults import ACTOR_CRASH, IN_DOUBT, TIMEOUT
-from bandstand.bus.request import NO_REQUESTER, ROUTED, OpenRequest, PendingRequest, Requester
+from bandstand.bus.request import (
+    NO_REQUESTER,
+    RECOVERED_CLIENT,
+    ROUTED,
+    OpenRequest,
+    PendingRequest,
+    Requester,
+)
 from bandstand.core.logs import SafeLogger
 from bandstand.errors import JournalError
 from bandstand.errors.validation import to_ms
@@ -44,19 +51,6 @@ if TYPE_CHECKING:
 __all__ = ("NodeJournal",)
 
 logger = SafeLogger("bandstand.bus")
-
-
-class RecoveredClient:
-    """The requester of a command whose client was connected before the node ended."""
-
-    __slots__ = ()
-
-    def settle(self, _frame: Frame, _settles: bool, /) -> bool:
-        """Return False: the answer is not delivered, and waits for a repeat of the command."""
-        return False
-
-
-_RECOVERED_CLIENT: Final = RecoveredClient()
 
 
 @final
@@ -165,7 +159,7 @@ class NodeJournal:
         router = self._router
         frame = read_line(REQUEST, entry.line)
         is_of_client = bool(entry.flags & FROM_CLIENT)
-        requester: Requester = _RECOVERED_CLIENT if is_of_client else NO_REQUESTER
+        requester: Requester = RECOVERED_CLIENT if is_of_client else NO_REQUESTER
         credit = router.client_credit if is_of_client else router.internal_credit
         pending = PendingRequest(requester, frame, credit, False)  # noqa: FBT003  # by position, as elsewhere
         pending.entry = entry
