@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bandstand.bus import Memory
-from tests.bus.capabilities import Echo, Player, Wait
+from tests.bus.capabilities import Player, Wait
 from tests.bus.virtual_node import ScriptedLine, Stage, staged
 
 pytestmark = pytest.mark.guarantee("G299")
@@ -47,21 +47,6 @@ class TestSlowed:
         assert len(stage.backlog) == 3
         await stage.wait(1000)
         assert kinds(stage, asked) == ["reply"] * 10
-
-    @staged(Small)
-    async def test_events_and_capabilities_still_have_room(self, stage: Stage) -> None:
-        for _ in range(50):
-            stage.command("Cast.Wait", {"ms": 10})
-        await stage.settle()
-        assert (await stage.bus.ask(Echo("inside"), timeout=60)).text == "inside"
-
-    @staged(Small, Memory)
-    async def test_others_are_not_slowed(self, stage: Stage) -> None:
-        greedy, other = stage.connect(), stage.connect()
-        for _ in range(50):
-            greedy.command("Cast.Wait", {"ms": 1000})
-        await stage.settle()
-        await other.reply_to("query", "Memory.Get", {"key": "a"})
 
     @staged(Small)
     async def test_room_is_shared_out_evenly(self, stage: Stage) -> None:
@@ -120,14 +105,6 @@ class TestNotForEver:
         assert refused == asked[9:]
         for name in refused:
             assert stage.fault(name, "Sys.Overloaded").retryable
-
-    @staged(Small, hold_timeout=0.5)
-    async def test_while_it_is_jammed_one_more_is_refused_at_once(self, stage: Stage) -> None:
-        client, other = stage.connect(), stage.connect()
-        for _ in range(20):
-            client.command("Cast.Wait", {"ms": 10**6})
-        await stage.wait(600)
-        await other.fault_of("Sys.Overloaded", "query", "Cast.Echo")
 
     @staged(Small, hold_timeout=0.5)
     async def test_when_there_is_room_again_clients_are_slowed_again(self, stage: Stage) -> None:

@@ -243,14 +243,6 @@ class TestACall:
                     await bus.call("A.B", {}, timeout=timeout)  # type: ignore[arg-type]
             assert made.recent(1) == before
 
-    async def test_has_its_deadline_from_the_node(self, site: Site) -> None:
-        async with site.node(), site.connect() as bus:
-            began = asyncio.get_running_loop().time()
-            with pytest.raises(RequestFailedError) as caught:
-                await bus.call(Rest(ms=60_000), timeout=0.5)
-            assert caught.value.type == "Sys.Timeout"
-            assert 0.5 <= asyncio.get_running_loop().time() - began < 0.6
-
     async def test_answers_that_come_too_late_or_twice_are_nobodys(self, site: Site) -> None:
         def late(request: dict[str, Any], script: Script) -> None:
             if len(script.requests) == 2:
@@ -354,21 +346,6 @@ class TestALostConnection:
             assert await asyncio.gather(*(bus.query("A.B", each) for each in range(6))) == list(range(6))
         assert [each["data"] for each in script.requests] == [0, 1, 2, 0, 1, 2, 3, 4, 5]
 
-    async def test_one_whose_time_is_over_meanwhile_leaves_the_window_as_it_is(self, site: Site) -> None:
-        def answer(request: dict[str, Any], script: Script) -> None:
-            if request["type"] == "A.One":
-                script.hang_up()
-
-        slow = ClientConfig(window=1, backoff=Backoff(initial=1, maximum=1))
-        async with site.script(answer) as script, site.connect(slow) as bus:
-            with pytest.raises(NodeGoneError):
-                await bus.query("A.One", timeout=0.05)
-            waiting = [asyncio.ensure_future(bus.query(name)) for name in ("A.Two", "A.Three")]
-            await asyncio.sleep(5)
-            assert [each["type"] for each in script.requests] == ["A.One", "A.Two"]
-            for each in waiting:
-                each.cancel()
-
     async def test_a_node_that_is_started_again_is_found_again(self, site: Site) -> None:
         async with site.node():
             bus = await site.connect(config()).__aenter__()
@@ -471,14 +448,6 @@ class TestTheEnd:
                 await bus.emit("Room.Told", {"text": much}, confirm=False)
             await asyncio.sleep(0.01)
             assert [request["data"]["text"] for request in script.requests] == [much]
-
-    async def test_closing_ends_subscriptions(self, site: Site) -> None:
-        async with site.node():
-            async with site.connect() as bus:
-                events = await bus.subscribe(Told).__aenter__()
-                await bus.call(Tell())
-            # What has come is still read.
-            assert [each async for each in events] == [Told(0)]
 
     def test_it_is_used_by_async_with(self) -> None:
         with pytest.raises(InvalidArgumentError, match="async with"):

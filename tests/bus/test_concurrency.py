@@ -109,18 +109,6 @@ def fresh() -> None:
 
 class TestSeveralAtATime:
     @staged(Web)
-    async def test_a_slow_search_does_not_block_the_others(self, stage: Stage) -> None:
-        slow = stage.query("Web.Search", {"text": "slow", "ms": 5000})
-        quick = stage.query("Web.Search", {"text": "quick", "ms": 10})
-        look = stage.query("Web.Look")
-        await stage.wait(20)
-        assert stage.reply(quick) == "quick"
-        assert stage.reply(look) == "looked"
-        assert not stage.is_answered(slow)
-        await stage.wait(5000)
-        assert stage.reply(slow) == "slow"
-
-    @staged(Web)
     async def test_no_more_than_that_run_and_the_rest_follow_in_order(self, stage: Stage) -> None:
         asked = [stage.query("Web.Search", {"text": str(number), "ms": 100}) for number in range(7)]
         await stage.wait(110)

@@ -7,7 +7,6 @@ import asyncio
 import pytest
 
 from bandstand.bus import Capability
-from bandstand.errors import InvalidArgumentError, RequestFailedError
 from tests.bus.capabilities import Do, Player, Wait, told
 from tests.bus.virtual_node import Stage, Stages, staged
 
@@ -44,20 +43,6 @@ class TestWhen:
             fault = stage.fault(asked, "Sys.Timeout")
             assert (fault.original_id, fault.capability_id) == (asked, "Cast")
             assert f"{expected} ms" in fault.message
-
-    @staged(Player)
-    async def test_inside_the_process_likewise(self, stage: Stage) -> None:
-        before = stage.now_ms
-        with pytest.raises(RequestFailedError, match=r"Sys\.Timeout") as caught:
-            await stage.bus.ask(Wait(10**8), timeout=0.07)
-        assert caught.value.type == "Sys.Timeout"
-        assert 70 <= stage.now_ms - before < 73
-
-    @pytest.mark.parametrize("wrong", [0, -1, True, 10**9, "5"])
-    @staged(Player)
-    async def test_a_time_that_is_none_is_refused(self, stage: Stage, wrong: object) -> None:
-        with pytest.raises(InvalidArgumentError, match="timeout is"):
-            await stage.bus.ask(Do(), timeout=wrong)
 
     @staged(Player)
     async def test_an_answer_in_time_takes_the_deadline_back(self, stage: Stage) -> None:

@@ -62,17 +62,6 @@ class TestContent:
         assert {each["type"]: each["description"] for each in ALL["faults"]} == FAULTS
         check(ALL["fault"], msgspec.to_builtins(Fault("m", "id")))
 
-    def test_it_can_be_asked_for_one_type(self) -> None:
-        found = told(type="Memory.Set")
-        assert set(handled(found)) == {"Memory.Set"}
-        assert [each["id"] for each in found["capabilities"]] == ["Memory"]
-        assert [each["emits"] for each in told(type="Memory.Changed")["capabilities"]] != [[]]
-
-    def test_it_can_be_asked_for_one_capability(self) -> None:
-        assert [each["id"] for each in told(capability="Timer")["capabilities"]] == ["Timer"]
-        assert told(capability="Nobody")["capabilities"] == []
-        assert told(type="No.Body")["capabilities"] == []
-
 
 @pytest.mark.spec("C22")
 class TestUse:

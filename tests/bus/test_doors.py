@@ -79,14 +79,6 @@ class TestTokens:
             client.send(bytes((byte,)))
         assert client.answers(2) == ["t0", "q1"]
 
-    @pytest.mark.parametrize("more", [b"", request(1).rstrip(b"\n"), request(1)])
-    def test_a_half_closed_client_is_answered(self, guarded: Callable[..., Venue], more: bytes) -> None:
-        client = guarded().client()
-        client.send((show() + more) if more else show().rstrip(b"\n"))
-        client.half_close()
-        assert client.answers(2 if more else 1) == ["t0", "q1"][: 2 if more else 1]
-        assert client.rest() == b""
-
     @pytest.mark.parametrize(
         "first",
         [
@@ -395,18 +387,6 @@ class TestHalfLines:
                 venue.until(lambda: venue.desk.held)
                 venue.do(venue.desk.release)
             assert client.answers(3) == ["q1", "q2", "q3"]
-
-    def test_one_that_has_nothing_to_say_may_stay(self, venues: VenueMaker) -> None:
-        with venues("unix", line_timeout=0.01) as venue:
-            client = venue.client()
-            # Half a line, and then all of it: the alarm that was set finds nothing.
-            client.send(request(1)[:9])
-            client.send(request(1)[9:])
-            assert client.answers(1) == ["q1"]
-            begun = venue.do(venue.host.time)
-            venue.until(lambda: venue.host.time() - begun > 0.06)
-            client.send(request(2))
-            assert client.answers(1) == ["q2"]
 
     @pytest.mark.parametrize(("kind", "limit"), [("pipe", 10), ("unix", 0)])
     def test_without_a_limit_a_line_may_take_long(self, kind: str, limit: int, venues: VenueMaker) -> None:

@@ -262,16 +262,6 @@ class TestAsking:
         assert await stage.bus.ask(Relay(ms=1000)) == "too late"
         assert (await stage.stats()).withdrawn == 1
 
-    @housed(Relaying, Player)
-    async def test_and_so_is_what_it_has_asked_when_it_dies(self, stage: Stage, house: House) -> None:
-        name = stage.command("Relaying.Relay", {"ms": 1000})
-        await stage.settle()
-        house.last.kill()
-        await stage.settle()
-        stage.fault(name, "Sys.ActorCrash")
-        stats = await stage.stats()
-        assert (stats.withdrawn, stats.in_flight) == (1, 0)
-
     @housed(Relaying, Mortal)
     async def test_what_it_sends_without_wanting_to_know_is_counted(self, stage: Stage, house: House) -> None:
         assert await stage.bus.ask(Relay(ms=10, is_sent=True)) == "sent"

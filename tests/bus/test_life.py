@@ -13,9 +13,9 @@ import pytest
 
 from bandstand.bus import Capability, Contract, Ingress, Node, NodeConfig, RestartLimits
 from bandstand.bus.memory import Changed, Memory
-from bandstand.errors import BootError, LoopClosedError, RequestFailedError
+from bandstand.errors import BootError, LoopClosedError
 from bandstand.testing import VirtualClock, leaks_of
-from tests.bus.capabilities import Echo, Echoed, Player, Told, Wait
+from tests.bus.capabilities import Echo, Echoed, Player, Told
 from tests.bus.virtual_node import ScriptedAdapter, hushed
 from tests.core.support import Boom
 
@@ -222,14 +222,6 @@ class TestStopping:
         line.reply("q")
         assert running.time() - start < 1
 
-    async def test_what_waits_for_a_restart_is_answered(self, stopped: Stopped) -> None:
-        async with stopped(Player, drain_timeout=0.1) as (_, adapter):
-            line = adapter.connect()
-            line.command("Cast.Do", {"what": "raise"}, name="crash")
-            asyncio.get_running_loop().call_soon(lambda: line.query("Cast.Echo", name="q"))
-        line.fault("crash", "Sys.ActorCrash")
-        line.fault("q", "Sys.ShuttingDown")
-
     async def test_who_has_not_stopped_in_time_is_named(
         self, stopped: Stopped, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -257,13 +249,6 @@ class TestStopping:
         del node, adapter
         gc.collect()
         assert ended() is None
-
-    async def test_who_asks_inside_is_answered_as_well(self, stopped: Stopped) -> None:
-        async with stopped(drain_timeout=0.1) as (node, _):
-            bus: Any = node.bus
-            asking = asyncio.ensure_future(bus.ask(Wait(10**7)))
-        with pytest.raises(RequestFailedError, match=r"Sys\.ShuttingDown"):
-            await asking
 
     async def test_wait_quiet_waits_for_all(self, stopped: Stopped, bandstand_clock: VirtualClock) -> None:
         async with stopped() as (node, adapter):

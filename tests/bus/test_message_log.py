@@ -66,11 +66,6 @@ class TestReading:
         assert [each.metadata.id for each in read] == ["0", "1", "2"]
         assert log.recent(1)[0] is kept
 
-    def test_after_the_end_it_can_still_be_read(self) -> None:
-        log = filled([2] * 3)
-        log.close()
-        assert ids(log) == [0, 1, 2]
-
     def test_less_than_none_is_refused(self) -> None:
         with pytest.raises(InvalidArgumentError, match="limit is -1"):
             MemoryLog().recent(-1)

@@ -138,14 +138,6 @@ class TestCancel:
         assert Tool.ended == ["cancelled a", "done b"]
 
     @both_places(Cancelling)
-    @staged("source")
-    async def test_an_answer_after_the_cancellation_is_late(self, stage: Stage, source: Provision) -> None:
-        asked = stage.query("Tool.Work", {"ms": 60_000, "at_cancel": "return"}, timeout=100)
-        await stage.wait(200)
-        stage.fault(asked, "Sys.Timeout")
-        assert (await stage.stats()).late == 1
-
-    @both_places(Cancelling)
     @staged("source", hush=True)
     async def test_another_exception_is_a_failure(self, stage: Stage, source: Provision) -> None:
         asked = stage.query("Tool.Work", {"ms": 60_000, "at_cancel": "raise"}, timeout=100)

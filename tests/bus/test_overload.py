@@ -140,13 +140,6 @@ class TestCredit:
         assert not stage.backlog
         assert (await stage.stats()).events == 51
 
-    @staged(Player, max_in_flight=2)
-    async def test_capabilities_have_a_purse_of_their_own(self, stage: Stage) -> None:
-        for _ in range(5):
-            stage.command("Cast.Wait", {"ms": 1000})
-        await stage.settle()
-        assert (await stage.bus.ask(Echo("x"), timeout=10)).text == "x"
-
     @staged(Player, max_inside=2)
     async def test_more_inside_than_may_be_is_refused_at_once(self, stage: Stage) -> None:
         asking = [asyncio.ensure_future(stage.bus.ask(Wait(100))) for _ in range(2)]

@@ -35,7 +35,7 @@ from bandstand.errors import (
 )
 from bandstand.testing import VirtualClock
 from tests.bus.capabilities import Do, Echo, Echoed, Player
-from tests.bus.virtual_node import ScriptedAdapter, Stage, hushed, play, staged
+from tests.bus.virtual_node import ScriptedAdapter, Stage, hushed, staged
 from tests.core.support import Boom
 
 # The tests look at what is kept where nobody should look: whether all of it is given back.
@@ -147,15 +147,6 @@ class TestExits:
             await stage.settle()
             assert "sys.exit" in stage.fault(asked, "Sys.ActorCrash").message
         assert (await stage.health("Exits")).restarts == 2
-
-    def test_so_is_a_function(self) -> None:
-        async def act(stage: Stage) -> None:
-            client = stage.connect()
-            asked = client.command("Cast.Do")
-            await stage.settle()
-            assert "sys.exit(5)" in client.fault(asked, "Sys.ActorCrash").message
-
-        play(act, Contract(id="Exits", description="Exits.", inbound=Do, spawn=lambda: exits))
 
 
 class TestWorkers:

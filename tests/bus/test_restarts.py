@@ -18,13 +18,6 @@ from tests.core.support import Boom
 pytestmark = [pytest.mark.spec("C20", "C19"), pytest.mark.guarantee("G80")]
 
 
-class Impatient(Player):
-    """Has little room, and gives its requests little time."""
-
-    mailbox = 8
-    timeout = 0.5
-
-
 class TestCrash:
     @pytest.mark.parametrize("how", ["Cast.Do", "Cast.Wait"])
     @staged(Player)
@@ -66,14 +59,6 @@ class TestCrash:
         await stage.wait(2000)
         assert texts == ["do raise"]
 
-    @staged(Player)
-    async def test_refusing_is_an_answer_and_ends_nothing(self, stage: Stage) -> None:
-        for _ in range(10):
-            assert (
-                await stage.fault_of("Sys.Refused", "command", "Cast.Do", {"what": "refuse"})
-            ).message == "not today"
-        assert (await stage.health("Cast")).crashes == 0
-
     @staged(Player, mailbox=8)
     async def test_a_mailbox_that_was_full_at_the_crash_is_worked_off(self, stage: Stage) -> None:
         stage.command("Cast.Wait", {"ms": 10, "what": "raise"})
@@ -84,14 +69,6 @@ class TestCrash:
         await stage.wait(1100)
         assert {stage.answer(name).kind for name in waiting} == {"reply"}
         await stage.reply_to("query", "Cast.Echo")
-
-    @staged(Impatient)
-    async def test_a_mailbox_full_of_expired_requests_takes_new_ones(self, stage: Stage) -> None:
-        stage.command("Cast.Do", {"what": "raise"})
-        for _ in range(16):
-            stage.command("Cast.Do")
-        await stage.wait(1500)
-        await stage.reply_to("command", "Cast.Do")
 
     @staged(Player)
     async def test_an_actor_that_is_killed_has_crashed(self, stage: Stage) -> None:

@@ -12,7 +12,7 @@ from bandstand.bus import Capability, Command, Contract, Message, RestartLimits,
 from bandstand.bus.syscall import Describe, StatsQuery
 from bandstand.errors import RefusedError
 from bandstand.supervision import Backoff
-from tests.bus.virtual_node import ScriptedLine, Stages
+from tests.bus.virtual_node import Stages
 from tests.core.support import Boom
 
 pytestmark = [pytest.mark.spec("C24")]
@@ -219,15 +219,6 @@ class TestTheFirstDeadline:
             stage.fault("x", "Sys.Timeout")
             stats = await stage.node.bus.ask(StatsQuery())
             assert (stats.timers.retry, stats.timers.timeout) == (0, 1)
-
-    async def test_a_node_that_stops_answers_those_who_wait(self, stages: Stages, hard: Score) -> None:
-        clients: list[ScriptedLine] = []
-
-        async with stages(provide(Hard, hard), drain_timeout=0) as stage:
-            clients.append(stage.connect())
-            clients[0].command("Hard.Try", {"fails": 9}, name="x")
-            await stage.wait(50)
-        clients[0].fault("x", "Sys.ShuttingDown")
 
     async def test_one_that_is_withdrawn_is_not_tried_again(self, stages: Stages, hard: Score) -> None:
         async with stages(provide(Hard, hard)) as stage:

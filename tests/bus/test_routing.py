@@ -77,12 +77,6 @@ class TestDestinations:
         assert second.reply("same")["text"] == "1"
         assert first.answer("same").metadata.id != second.answer("same").metadata.id
 
-    @staged(Player)
-    async def test_an_error_without_a_requester_goes_to_the_sink(self, stage: Stage) -> None:
-        stage.bus.send(Do("refuse"))
-        await stage.settle()
-        assert (await stage.stats()).sunk == 1
-
 
 @pytest.mark.spec("C10", "C19")
 @pytest.mark.guarantee("G73", "G77")
@@ -184,14 +178,6 @@ class TestOrder:
         assert (seen[0].type, seen[0].metadata.causation) == ("Sys.ActorCrash", held)
 
     @staged(Player)
-    async def test_what_one_says_to_another_arrives_in_order(self, stage: Stage) -> None:
-        texts = told(stage)
-        for number in range(50):
-            stage.command("Cast.Do", {"what": str(number)})
-        await stage.settle()
-        assert texts == [f"do {number}" for number in range(50)]
-
-    @staged(Player)
     async def test_the_order_holds_over_a_restart(self, stage: Stage) -> None:
         texts = told(stage)
         stage.command("Cast.Wait", {"ms": 10, "what": "raise"})
@@ -202,10 +188,3 @@ class TestOrder:
             stage.command("Cast.Do", {"what": str(number)})
         await stage.wait(1000)
         assert texts == ["wait raise", *(f"do {number}" for number in range(10))]
-
-    @staged(Player)
-    async def test_events_go_out_before_the_reply(self, stage: Stage) -> None:
-        stage.command("Syscall.Subscribe", {"types": ["Cast.*"]})
-        stage.command("Cast.Do", {"what": "emit"})
-        await stage.settle()
-        assert [frame.type for frame in stage.frames[1:]] == ["Cast.Told", "Cast.Told", "Cast.Do"]

@@ -114,12 +114,6 @@ class TestWhoseItIs:
                 client.connect(str(path))
         assert os.listdir(path.parent) == []
 
-    async def test_a_lock_that_was_left_behind_holds_up_nobody(self, path: Path) -> None:
-        path.with_name("bus.sock.lock").touch()
-        async with listening(path):
-            pass
-        assert os.listdir(path.parent) == []
-
     async def test_one_of_ours_that_lives_is_left_alone(self, path: Path) -> None:
         async with listening(path):
             said = await refusal(UnixAdapter(path))

@@ -141,15 +141,6 @@ class TestPolicy:
         assert not second.is_dropped
         assert unsent.bytes == 95
 
-    def test_one_that_is_gone_does_not_count(self) -> None:
-        unsent = SendBudget(100)
-        first, second = Connection(unsent, "a"), Connection(unsent, "b")
-        first.write(90)
-        unsent.forget(first)
-        assert unsent.bytes == 0
-        second.write(100)
-        assert not second.is_dropped
-
     def test_one_that_alone_has_too_much_is_dropped(self) -> None:
         unsent = SendBudget(100)
         first, second = Connection(unsent, "a"), Connection(unsent, "b")

@@ -262,14 +262,6 @@ class TestWhatAHandlerGivesBack:
         await rest(worker)
         assert order == [1, "between", 2]
 
-    async def test_so_is_an_async_one(self) -> None:
-        async def handler(message: Message) -> AsyncGenerator[int, None]:
-            yield message.data
-            await asyncio.sleep(0)
-            yield message.data * 10
-
-        assert (await hear(handler, 3)).said == [1, 10, 2, 20, 3, 30]
-
     async def test_any_awaitable_is_awaited(self) -> None:
         def handler(message: Message) -> Awaitable[int]:
             future = asyncio.get_running_loop().create_future()
@@ -455,15 +447,6 @@ class TestErrors:
         assert heard.errors[0] == "CancelledError()"
         assert heard.said == ([2] if is_async else [])
 
-    async def test_a_raising_listener_is_no_crash(self, caplog: pytest.LogCaptureFixture) -> None:
-        worker = BufferedWorker(lambda message: [1, 2])
-        worker.add_event_listener("message", lambda event: 1 // 0)
-        heard = Heard(worker)
-        worker.post_message(message())
-        await rest(worker)
-        assert (heard.said, heard.errors) == ([1, 2], [])
-        assert "ZeroDivisionError" in caplog.text
-
 
 class TestTheEnd:
     @pytest.mark.parametrize("is_async", [False, True])
@@ -607,19 +590,6 @@ class TestItsOwnSchedule:
         assert worker.is_idle
         worker.post_message(message(3))
         assert len(calls) == 1
-
-    def test_after_so_many_it_asks_to_be_called_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(worker_module, "BURST_S", 3600.0)
-        calls: list[Callable[[], None]] = []
-        worker = BufferedWorker(lambda message: message.data, soon=calls.append)
-        heard = Heard(worker)
-        for number in range(worker_module.BURST_MESSAGES + 1):
-            worker.post_message(message(number))
-        for handled in (worker_module.BURST_MESSAGES, worker_module.BURST_MESSAGES + 1):
-            assert not worker.is_idle
-            calls.pop()()
-            assert len(heard.said) == handled
-        assert worker.is_idle
 
     @pytest.mark.guarantee("G270")
     def test_after_so_long_it_asks_to_be_called_again(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -215,20 +215,6 @@ def test_after_a_restart_it_reconnects_once_and_then_no_more(stage: Stage) -> No
     assert stage.address_book.lookups == before + 1
 
 
-@pytest.mark.guarantee("G124")
-def test_it_follows_to_another_loop(stage: Stage) -> None:
-    first = stage.open()
-    handle = stage.handle()
-    stage.fall(first)
-    with ActorSystem() as other:
-        book: list[object] = []
-        stage.address_book.publish("office", {"clerk": id_of(other.spawn(Clerk, book))})
-        handle.note("over there")
-        settle(other)
-        assert book == ["over there"]
-        assert stage.book == []
-
-
 @pytest.mark.spec("S2")
 @pytest.mark.guarantee("G127")
 @pytest.mark.parametrize("policy", WhenDown)

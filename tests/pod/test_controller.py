@@ -297,17 +297,6 @@ def test_with_the_kubelet_really_blocked_connect_ends_in_time_and_health_shows_i
         assert bool(troupe.health(timeout=PATIENCE))
 
 
-@pytest.mark.guarantee("G168")
-@pytest.mark.spec("S18")
-@pytest.mark.parametrize("model", [DEDICATED])
-def test_a_pod_that_is_stuck_is_named(model: ThreadModel) -> None:
-    with solo(model) as troupe, standing(troupe.counter):
-        health = troupe.health(timeout=0.1)
-        assert health.is_kubelet_prompt
-        assert health.stuck == ("counter",)
-        assert troupe.status(timeout=0.05).pod("counter").waiting is None
-
-
 @pytest.mark.spec("S18")
 def test_health_says_who_is_down_and_who_is_gone() -> None:
     class Pair(Troupe):

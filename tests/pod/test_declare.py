@@ -191,30 +191,6 @@ def test_a_role_put_elsewhere_leaves_its_pod_and_the_last_one_takes_the_pod_alon
     assert [*Third.layout()] == ["one", "two"]
 
 
-@pytest.mark.guarantee("G133")
-def test_several_bases() -> None:
-    class Sound(Troupe):
-        speaker = pod().of(Display)
-
-    class Plain:
-        lamp = pod().of(Display)
-
-    class Both(Sound, Studio, Plain): ...
-
-    assert [*Both.layout()] == ["lamp", "vsync", "engine_pod", "display", "speaker"]
-
-
-def test_plain_methods_and_attributes_are_left_alone() -> None:
-    class Handy(Studio):
-        title = "a studio"
-        speak = Vsync().on_start
-
-        def layout_again(self) -> list[str]:
-            return [*self.layout()]
-
-    assert Handy().layout_again() == ["vsync", "engine_pod", "display"]
-
-
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 
@@ -277,15 +253,6 @@ def test_an_override_may_have_a_class_derived_from_that_of_the_base() -> None:
     troupe_of(Studio, vsync=pod().expose(FakeVsync), config=Studio.engine_pod.expose(OtherConfig))
 
 
-def test_a_pod_may_come_after_its_roles() -> None:
-    late = pod(thread=ThreadModel.COOPERATIVE)
-    made = troupe_of(a=late.of(Vsync), other=pod().of(Vsync), late=late, b=late.of(Vsync))
-    assert {name: [role.name for role in each.roles] for name, each in made.layout().items()} == {
-        "late": ["a", "b"],
-        "other": ["other"],
-    }
-
-
 # --- directories ------------------------------------------------------------------------------------------------------
 
 
@@ -310,10 +277,6 @@ def test_wishes_that_can_be_fulfilled() -> None:
 class Ticking(Interface, Protocol):
     @tell
     def tick(self) -> None: ...
-
-
-class Reverberating(Protocol):
-    reverb: Any
 
 
 class Storing(Interface, Protocol[T]):  # type: ignore[misc]  # pyright sees in a marked method what it is, mypy a plain one
@@ -343,22 +306,6 @@ def test_a_directory_that_cannot_be_filled_is_refused(name: str, hint: Any, said
     """The others are in `test_error_texts`."""
     solo = pod().of(Solo, directory(wish(**{name: hint})))
     assert refusal(Studio, solo=solo) == f"Made: role 'solo': Peers needs {said}"
-
-
-def test_a_protocol_is_met_by_whoever_has_its_methods() -> None:
-    troupe_of(Studio, solo=pod().of(Solo, directory(wish(vsync=Ticking))))
-    troupe_of(effects=nested(Effects), solo=pod().of(Solo, directory(wish(effects=Reverberating))))
-    said = refusal(effects=nested(Effects), solo=pod().of(Solo, directory(wish(effects=Ticking))))
-    assert said.endswith("needs 'effects' to be a Ticking, but it is a Effects, which has no ended")
-
-
-def test_wishes_with_arguments_are_for_the_class() -> None:
-    shelves = {"shelf": pod().expose(Shelf[int]), "store": pod().expose(Store)}
-    for name, hint in (
-        *(("shelf", Shelf[int]), ("shelf", Shelf), ("shelf", T)),
-        *(("store", Storing[int]), ("store", Storing)),
-    ):
-        troupe_of(**shelves, solo=pod().of(Solo, directory(wish(**{name: hint}))))
 
 
 def test_a_wish_inside_of_something_else_would_never_be_fulfilled() -> None:

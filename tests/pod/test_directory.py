@@ -84,13 +84,6 @@ def test_a_placeholder_becomes_one_of_the_handles_there_are() -> None:
     assert kwargs == {"a": 6, "b": Directory(**handles)}
 
 
-def test_the_base_itself_has_everybody() -> None:
-    everybody: Any = DirectoryRequest(Directory).build({"vsync": 1, "config": 2})
-    assert (everybody.vsync, everybody["config"], [*everybody]) == (1, 2, ["vsync", "config"])
-    with pytest.raises(AttributeError, match="frozen"):
-        everybody.vsync = 5
-
-
 def test_one_of_plain_values_can_be_pickled() -> None:
     peers = loose_peers(vsync=1, config=2)
     assert pickle.loads(pickle.dumps(peers)) == peers

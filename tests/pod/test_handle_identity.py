@@ -167,14 +167,6 @@ def test_a_handle_of_another_troupe_is_refused_in_the_call(house: House) -> None
 
 @real
 @pytest.mark.slow
-def test_a_handle_of_another_instance_of_the_same_class_is_refused(house: House) -> None:
-    other = House()
-    with pytest.raises(TypeError, match=f"{REFUSED}.*another troupe"):
-        house.keeper.keep(other.counter)
-
-
-@real
-@pytest.mark.slow
 def test_a_handle_that_the_receiver_may_not_see_is_refused(house: House) -> None:
     # Between two processes: in the call.
     said = house.guard.send_secret.blocking()

@@ -93,18 +93,6 @@ async def test_arguments_that_cannot_be_pickled_are_an_error_of_the_caller() -> 
 
 
 @pytest.mark.guarantee("G147")
-async def test_context_variables_that_are_carried_are_seen_where_the_message_is_handled() -> None:
-    async with scribe_link() as (_near, _far, scribe):
-        assert await soon(scribe.context()) == ("none", None)
-        request_id.set("r1")
-        tenant.set([7])
-        assert await soon(scribe.context()) == ("r1", [7])
-        request_id.set("none")
-        tenant.set([8])
-        assert await soon(scribe.context()) == ("none", [8])
-
-
-@pytest.mark.guarantee("G147")
 def test_context_variables_that_are_not_set_or_have_their_defaults_do_not_travel() -> None:
     packer, method = Packer((request_id, tenant)), methods_of(Scribe)[0]
 

@@ -70,39 +70,6 @@ async def test_messages_of_the_same_lane_wait_for_a_huge_one_and_those_to_others
         assert (there.notes[1], there.notes[3]) == ("second", "fourth")
 
 
-@pytest.mark.guarantee("G150", "G149")
-async def test_an_ask_that_is_taken_back_while_it_waits_behind_a_huge_message_never_begins() -> None:
-    async with scribe_link() as (near, far, scribe):
-        scribe.note(payload(HUGE))
-        behind = scribe.wait("behind")
-        large = scribe.wait(payload(300_000))
-        await until(lambda: near.link.stats().sent == 3)
-        assert behind.cancel()
-        assert large.cancel()
-        assert len(await soon(scribe.read())) == 1
-        assert far.scribe.begun == 0
-        assert near.link.stats().waiting == 0
-
-
-@pytest.mark.guarantee("G150")
-async def test_a_huge_answer_does_not_hold_up_others() -> None:
-    async with scribe_link() as (near, _far, scribe):
-        order: list[str] = []
-
-        async def fetch(what: object, name: str) -> None:
-            await scribe.echo(what)
-            order.append(name)
-
-        import asyncio
-
-        async with asyncio.TaskGroup() as group:
-            group.create_task(fetch(payload(HUGE), "huge"))
-            await until(lambda: near.link.stats().sent == 1)
-            group.create_task(fetch(b"", "small"))
-        # Asked behind it, of the same lane; but its answer passes the huge one.
-        assert order == ["small", "huge"]
-
-
 def view(data: bytes) -> Any:
     return memoryview(bytearray(data))
 

@@ -235,19 +235,6 @@ async def test_a_stand_in_of_an_actor_that_gives_messages_up_does_so_itself_whil
 
 
 @pytest.mark.guarantee("G144")
-async def test_answers_that_nobody_reads_are_no_messages() -> None:
-    async with deaf(Role()) as (near, theirs, _scribe):
-        large = [-code_of("echo"), 0, "x" * 1000]
-        for number in range(1, 800):
-            large[1] = number
-            theirs.send(frame(MESSAGES, encode(large)))
-            await until(lambda: near.link.stats().received == number)  # noqa: B023  # waited for in the loop
-        await until(lambda: near.link.is_write_blocked)
-        near.link.close("enough")
-        assert near.link.stats().sent == 0
-
-
-@pytest.mark.guarantee("G144")
 async def test_a_large_message_that_is_under_way_is_dead_with_those_behind_it() -> None:
     async with deaf(Role()) as (near, _theirs, scribe):
         scribe.note(b"x" * 4_000_000)
@@ -518,20 +505,6 @@ async def test_an_answer_that_has_come_counts_although_somebody_says_that_the_pr
 def noting(faults: list[tuple[str, bool]]) -> Callable[[str, bool], None]:
     """Writes faults down."""
     return lambda reason, is_ours: faults.append((reason, is_ours))
-
-
-@pytest.mark.guarantee("G287")
-async def test_a_link_that_somebody_closes_is_nobodys_fault() -> None:
-    near_faults: list[tuple[str, bool]] = []
-    far_faults: list[tuple[str, bool]] = []
-    ours, theirs = socket.socketpair()
-    async with make_end() as near, make_end() as far:
-        near.open(ours, "near", "far", {}, on_fault=noting(near_faults))
-        far.open(theirs, "far", "near", {}, on_fault=noting(far_faults))
-        await soon(near.up)
-        far.link.close("stopped")
-        await until(lambda: near.downs == ["stopped"])
-    assert (near_faults, far_faults) == ([], [])
 
 
 @pytest.mark.guarantee("G287")

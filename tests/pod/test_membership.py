@@ -117,14 +117,6 @@ def close(*stages: Fake) -> None:
             end.close()
 
 
-def test_two_of_this_process_are_not_linked(call_later: CallLater) -> None:
-    membership = Membership(make_spec("a", "b"), call_later)
-    a, b = Fake("a"), Fake("b")
-    made(membership, Fake(None), a, b)
-    assert not a.ends
-    assert not b.ends
-
-
 @pytest.mark.spec("S19")
 def test_a_process_is_linked_with_everybody_as_soon_as_both_have_begun(call_later: CallLater) -> None:
     membership = Membership(make_spec("a", "p", "q"), call_later)
@@ -198,15 +190,6 @@ def test_what_an_incarnation_says_that_has_been_replaced_is_not_heard(call_later
     membership.remove(old, "boom")
     assert outside.take() == []
     assert membership.placements["a"] is new
-
-
-def test_pods_of_this_process_know_each_other_by_their_address_books(call_later: CallLater) -> None:
-    membership = Membership(make_spec("a", "b", "p"), call_later)
-    assert set(membership.address_books) == {"a", "b"}
-    membership.retire("p", "it failed")
-    assert membership.address_books["a"].why_gone("p") == "it failed"
-    membership.close("all is over")
-    assert membership.address_books["b"].why_gone("a") == "all is over"
 
 
 class Full(Fake):

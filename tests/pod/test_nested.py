@@ -18,7 +18,6 @@ from tests.pod.troupes import (
     COOPERATIVE,
     ON_FAILURE,
     PATIENCE,
-    PROCESS,
     Counter,
     is_gone,
     wait_phase,
@@ -199,25 +198,6 @@ def test_a_troupe_in_a_troupe_in_a_troupe() -> None:
         deep.lively.mixer.mix(7)
         assert deep.lively.mixer.level.blocking() == 7
         assert deep.failure is None
-
-
-class Remote(Troupe):
-    reverb = pod(thread=PROCESS, restart=ON_FAILURE).expose(Counter)
-
-
-class Around(Troupe):
-    effects = nested(Remote)
-    echo = pod().expose(Counter)
-
-
-@pytest.mark.slow
-def test_one_inside_may_have_processes() -> None:
-    with Around() as around:
-        around.effects.reverb.add(3)
-        assert around.effects.reverb.value.blocking() == 3
-        around.effects.reverb.vanish()
-        wait_phase(around.effects, "reverb", RUNNING, number=2)
-        assert around.effects.reverb.value.blocking() == 0
 
 
 def test_one_inside_is_its_parents_to_play() -> None:

@@ -105,19 +105,6 @@ async def test_a_cancelled_receive_loses_no_message() -> None:
         assert (await pair.there.receive()).body == "kept"
 
 
-async def test_messages_of_one_iteration_share_a_write() -> None:
-    async with half() as (control, other):
-        for number in range(10):
-            control.send(number)
-        assert control.unwritten > 0
-        other.settimeout(0)
-        with pytest.raises(BlockingIOError):
-            other.recv(1)
-        await control.flush()
-        assert control.unwritten == 0
-        assert other.recv(100_000) == b"".join(map(frame_of, range(10)))
-
-
 async def test_unreceived_messages_make_the_sender_wait() -> None:
     async with paired() as pair:
         count = MAX_UNRECEIVED * 40
@@ -253,17 +240,6 @@ async def test_send_returns_false_after_the_end() -> None:
             await pair.here.receive()
         assert not pair.here.send("too late", [0])
         await pair.here.flush()
-
-
-async def test_a_failed_write_loses_no_received_message() -> None:
-    async with half() as (control, other):
-        other.sendall(frame_of("last message"))
-        other.close()
-        control.send("unread")
-        await control.flush()
-        assert (await control.receive()).body == "last message"
-        with pytest.raises(EOFError):
-            await control.receive()
 
 
 @pytest.mark.guarantee("G139")

@@ -60,16 +60,6 @@ async def test_it_stops_after_it_has_handled_its_messages() -> None:
 
 
 @pytest.mark.slow
-async def test_it_ends_when_all_its_actors_have_ended() -> None:
-    async with played(RED) as pod:
-        await pod.painter.count()
-        pod.painter.leave()
-        ending, exit_ = await pod.ending()
-        assert (ending.phase, ending.reason) == (PodPhase.COMPLETED, "all its actors have ended")
-        assert exit_.is_clean
-
-
-@pytest.mark.slow
 async def test_context_variables_are_carried_if_the_deployment_declares_them() -> None:
     spec = replace(RED, carries=(request_id,))
     async with played(spec, troupe="tests.pod.process_pod:Gallery") as pod:
@@ -170,18 +160,6 @@ async def test_a_cancellation_without_a_process() -> None:
 
 
 # -- failures -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.guarantee("G139")
-async def test_an_actor_that_does_not_start_is_a_failure() -> None:
-    async with played(studio(Stillborn)) as pod:
-        ending, exit_ = await pod.ending()
-        assert (ending.phase, ending.actor) == (PodPhase.FAILED, "painter")
-        assert "no canvas" in ending.reason
-        assert isinstance(ending.cause, ValueError)
-        assert 'raise ValueError("no canvas")' in str(ending.cause.__cause__)
-        assert exit_.code == 1
 
 
 @pytest.mark.slow

@@ -140,13 +140,6 @@ def test_an_unkillable_pod_is_named(
     assert loud == "troupe 'Fakes': a cannot be killed, and is abandoned: it is at somewhere in a"
 
 
-def test_the_time_of_all_is_the_time_of_each() -> None:
-    began = time.monotonic()
-    book = shut(lambda book: [Fake(name, book, heeds="kill", stop_ms=PATIENCE_MS) for name in ("a", "b")], 20)
-    assert book[:4] == ["stop b", "stop a", "kill b", "kill a"]
-    assert time.monotonic() - began < PATIENCE
-
-
 def test_what_was_spent_on_draining_is_not_given_again() -> None:
     lives: list[Fake] = []
 

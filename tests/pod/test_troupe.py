@@ -357,15 +357,6 @@ def test_play_without_a_main_pod_returns_when_all_pods_have_ended() -> None:
     playing()
 
 
-@pytest.mark.guarantee("G158")
-def test_play_raises_when_the_last_pod_has_failed_and_is_not_restarted() -> None:
-    troupe = solo(DEDICATED, NEVER)
-    troupe.counter.crash.try_send()
-    with pytest.raises(PodFailedError, match=r"pod 'counter', whose actor 'counter' failed: .*crash"):
-        troupe.play()
-    assert troupe.failure is not None
-
-
 def test_start_refuses_a_troupe_with_a_main_pod() -> None:
     for call in (lambda: stage("end", []).start(), lambda: stage("end", []).__enter__()):
         with pytest.raises(InvalidArgumentError, match="has a main pod, which start"):
@@ -396,14 +387,6 @@ def test_every_transition_is_told_in_order() -> None:
     ]
     assert "Boom" in heard[2].reason
     assert list(troupe.phases.history) == heard
-
-
-@pytest.mark.guarantee("G137")
-def test_a_callback_may_stop_the_troupe() -> None:
-    troupe = solo(DEDICATED)
-    troupe.on_phase(lambda event: troupe.stop() if event.phase is RUNNING else None)
-    troupe.start()
-    assert troupe.wait(timeout=PATIENCE)
 
 
 @pytest.mark.guarantee("G137")
