@@ -408,13 +408,16 @@ class TestOrder:
 
     def test_as_many_wait_as_the_mailbox_allows(self, disk: Disk, gate: Gate) -> None:
         async def act(stage: Stage) -> None:
+            assert await balance(stage, "quick") == 0
             gate.close("slow")
-            for number in range(30):
-                stage.node.bus.send(Deposit("slow", number))
+            for cents in range(10):
+                stage.bus.send(Deposit("slow", cents))
+                await stage.wait(1)
+            assert (await stage.health("Account")).entities == EntityHealth(1, 1, 1, 0)
             name = stage.client.command("Account.Deposit", deposit("slow", 1))
-            await stage.wait(100)
-            assert (await stage.health("Account")).entities == EntityHealth(0, 1, 0, 0)
+            await stage.wait(1)
             stage.client.fault(name, "Sys.Overloaded")
+            assert await balance(stage, "quick") == 0
             gate.open()
             await stage.settle()
             assert await balance(stage, "slow") == sum(range(10))
@@ -475,6 +478,27 @@ class TestFailures:
             # A query goes on while the disk is full, and so it has overtaken the other two.
             assert client.reply(look) == {"cents": 5}
             assert await balance(stage, "a") == 15
+
+        disk.play(act)
+
+    def test_so_it_is_in_the_next_incarnation_of_the_capability(self, disk: Disk, full: Full) -> None:
+        async def act(stage: Stage) -> None:
+            assert await balance(stage, "a") == 0
+            client = stage.connect()
+            full.kinds.add(ENTITY_EVENT)
+            name = client.command("Account.Deposit", deposit("a", 5))
+            await stage.wait(100)
+            held = client.query("Account.Look", {"account": "a"})
+            await stage.wait(100)
+            stage.node.loop.kill_actor(stage.actor("Account"))
+            await stage.wait(2000)
+            client.fault(held, "Sys.ActorCrash")
+            look = client.query("Account.Look", {"account": "a"})
+            await stage.wait(2000)
+            assert not client.is_answered(look)
+            full.kinds.clear()
+            await stage.wait(1000)
+            assert client.reply(name) == client.reply(look) == {"cents": 5}
 
         disk.play(act)
 
