@@ -1039,7 +1039,7 @@ class TestResults:
     @pytest.mark.parametrize(
         ("value", "annotation", "text"),
         [
-            (Unwritable(), int, r"its result cannot be recorded: its result does not allow .*Unwritable"),
+            (Unwritable(), int, r"its result cannot be recorded: the result of the step does not allow .*Unwritable"),
             ("five", int, r"Expected `int`, got `str`"),
             (float("nan"), float | None, r"not a finite number"),
             (Receipt("x"), Receipt, r"Expected `int`, got `str`, at \$\.data\.number"),  # type: ignore[arg-type]

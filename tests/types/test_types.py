@@ -11,6 +11,7 @@ pytestmark = [pytest.mark.once, pytest.mark.slow, pytest.mark.timeout(300)]
 FINDING = pytest.mark.guarantee("G202", "G206", "G207")
 POOLS = pytest.mark.guarantee("G220", "G234")
 PODS = pytest.mark.spec("S13")
+STEPS = pytest.mark.guarantee("G538", "G542")
 PERSISTENCE = pytest.mark.guarantee("G480", "G485", "G495")
 RIGHT = ["uses", "services", "bus", "channels", "shutdown"]
 SPECIAL = [
@@ -18,6 +19,7 @@ SPECIAL = [
     pytest.param("pools", marks=POOLS),
     pytest.param("pods", marks=PODS),
     pytest.param("persistence", marks=PERSISTENCE),
+    pytest.param("steps", marks=STEPS),
 ]
 
 

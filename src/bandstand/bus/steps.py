@@ -597,12 +597,12 @@ def _result_codec(where: str, function: Callable[[], Any], returns: Any) -> Payl
         if isinstance(error, ContractError):
             raise InvalidArgumentError(f"{where}: {safe_str(error)}") from None
         # It cannot be hashed.
-        return PayloadCodec(annotation, "its result")
+        return PayloadCodec(annotation, "the result of the step")
 
 
 @lru_cache(maxsize=1000)
 def _cached_codec(annotation: Any) -> PayloadCodec:
-    return PayloadCodec(annotation, "its result")
+    return PayloadCodec(annotation, "the result of the step")
 
 
 def _annotation_of(where: str, function: Any) -> Any:
