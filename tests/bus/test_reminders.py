@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, ClassVar
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pytest
 
@@ -15,9 +16,11 @@ from bandstand.bus import Capability, Command, Query
 from bandstand.bus.dead_letters import ListDeadLetters
 from bandstand.bus.durable.records import DATA, REQUEST, read_json, read_line, read_request
 from bandstand.bus.durable.records import DataEntry as Data
+from bandstand.bus.reminders import cron
 from bandstand.bus.reminders.book import OWNER, ReminderBook, describe_record
 from bandstand.bus.reminders.capability import ListReminders
-from bandstand.errors import InvalidArgumentError, MailboxFullError
+from bandstand.bus.reminders.cron import parse_cron
+from bandstand.errors import BootError, InvalidArgumentError, MailboxFullError
 from bandstand.journal import JournalReader
 from bandstand.journal.storage import Storage
 from bandstand.testing import VirtualClock
@@ -656,6 +659,27 @@ class TestCrashes:
             first = next(page.number for page in reader.pages() if page.records[0].kind == 11)
         assert first > 3
         world.play(after)
+
+    def test_a_time_zone_that_this_machine_does_not_know_any_more_is_an_error_of_the_start(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def act(stage: Stage) -> None:
+            remind(stage, "a", cron="0 3 * * *", timezone="Europe/Berlin")
+            await stage.settle()
+
+        world.play(act)
+        parse_cron.cache_clear()
+        ZoneInfo.clear_cache()
+        with monkeypatch.context() as context:
+            context.setattr(cron, "ZoneInfo", _no_zone)
+            with pytest.raises(BootError, match="reminder a of node cannot be continued: timezone is"):
+                world.play(act)
+        # Nothing is lost.
+        world.play(act)
+
+
+def _no_zone(name: str) -> ZoneInfo:
+    raise ZoneInfoNotFoundError(name)
 
 
 @pytest.mark.guarantee("G532")

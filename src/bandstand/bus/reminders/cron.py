@@ -82,12 +82,13 @@ class Cron:
             # The day before may not have ended when the clock is set back over midnight.
             start = datetime.fromtimestamp(seconds, self._zone).date() - _ONE_DAY
             for day in self._days_from(start):
-                tick = self._first_tick(day, seconds)
+                offset = self._offset(day)
+                tick = self._first_tick(day, offset, seconds)
                 if found is not None:
                     found = found if tick is None else min(found, tick)
                     break
                 found = tick
-                if found is not None and self._offset(day) is not None:
+                if found is not None and offset is not None:
                     break
         except (OverflowError, ValueError):
             # The end of the calendar.
@@ -120,10 +121,9 @@ class Cron:
         assert offset is not None
         return offset // timedelta(seconds=1)
 
-    def _first_tick(self, day: date, after: int) -> int | None:
-        """Return the first tick of a day after a moment, in seconds since 1970; None if there is none."""
+    def _first_tick(self, day: date, offset: int | None, after: int) -> int | None:
+        """Return the first tick of a day after a moment, in seconds since 1970; None if there is none. `offset` is that of the day."""
         midnight = (day.toordinal() - _EPOCH) * _DAY_S
-        offset = self._offset(day)
         if offset is None:
             return min((tick for tick in self._all_ticks(day, midnight) if tick > after), default=None)
         # The time of the day, and of that the minutes that are over.

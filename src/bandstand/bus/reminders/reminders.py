@@ -39,7 +39,8 @@ from bandstand.bus.reminders.book import (
     firing_id,
     key_of_firing,
 )
-from bandstand.bus.reminders.schedule import Missed, Schedule, first_due, next_due, plan
+from bandstand.bus.reminders.cron import parse_cron
+from bandstand.bus.reminders.schedule import CronTimes, Missed, Schedule, first_due, plan
 from bandstand.bus.request import NO_REQUESTER, NoRequester, PendingRequest, Requester
 from bandstand.errors import InvalidArgumentError, RefusedError
 from bandstand.errors.formatting import safe_repr
@@ -260,13 +261,17 @@ class Reminders:
         Raises:
             InvalidArgumentError: this machine does not know the time zone of one.
         """
+        # Many have the same one.
+        checked: set[Schedule] = set()
         for reminder in self.book:
-            try:
-                next_due(reminder.schedule, reminder.due, reminder.due)
-            except InvalidArgumentError as error:
-                raise InvalidArgumentError(
-                    f"the reminder {reminder.name} of {reminder.owner} cannot be continued: {error}"
-                ) from None
+            if isinstance(reminder.schedule, CronTimes) and reminder.schedule not in checked:
+                try:
+                    parse_cron(reminder.schedule.expression, reminder.schedule.timezone)
+                except InvalidArgumentError as error:
+                    raise InvalidArgumentError(
+                        f"the reminder {reminder.name} of {reminder.owner} cannot be continued: {error}"
+                    ) from None
+                checked.add(reminder.schedule)
 
     def requester_of(self, frame: Frame) -> Requester:
         """Return the requester of a command that was open when the node ended: it may be that of a reminder."""
