@@ -10,6 +10,7 @@ import asyncio
 import inspect
 import json
 import logging
+import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
@@ -266,13 +267,20 @@ async def staging(
     hush: bool = False,
     log: Log | None = None,
     journal: Path | None = None,
+    wall_clock: Callable[[], int] = time.time_ns,
     **fields: Any,
 ) -> AsyncGenerator[Stage]:
     """A node with these capabilities, in virtual time. `fields` are its limits. With `hush`, nothing is logged."""
     adapter = ScriptedAdapter()
     fields.setdefault("health_period", 0)
     node = Node(
-        capabilities, adapters=[adapter], config=NodeConfig(**fields), log=log, journal=journal, clock=clock
+        capabilities,
+        adapters=[adapter],
+        config=NodeConfig(**fields),
+        log=log,
+        journal=journal,
+        clock=clock,
+        wall_clock=wall_clock,
     )
     with hushed() if hush else nullcontext():
         async with node:

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from bandstand import app
 from bandstand.__main__ import main
 from bandstand.bus import Address, Limits, NodeConfig
-from bandstand.cli.settings import KEYS, Settings, SettingValue, Target, parse_duration, read_settings
+from bandstand.bus.durations import parse_duration
+from bandstand.cli.settings import KEYS, Settings, SettingValue, Target, read_settings
 from bandstand.errors import InvalidArgumentError
 
 pytestmark = [pytest.mark.spec("C18"), pytest.mark.guarantee("G192")]

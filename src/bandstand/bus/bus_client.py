@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
+from msgspec import Raw
 
 from bandstand.bus.contracts.codec import PayloadCodec
 from bandstand.bus.contracts.messages import Command, Event, TypedMessage, TypedRequest
@@ -19,6 +20,7 @@ from bandstand.bus.contracts.types import UNDECLARED, declared_messages
 from bandstand.bus.durations import checked_timeout_ms, to_whole_ms
 from bandstand.bus.faults import OVERLOADED, FaultAnswer
 from bandstand.bus.frame import LONGEST_DELAY_MS, Frame, Kind, Metadata
+from bandstand.bus.reminders.schedule import make_schedule
 from bandstand.bus.request import NO_REQUESTER, Delivery, PendingRequest, Requester
 from bandstand.bus.tracing import CURRENT_MESSAGE
 from bandstand.errors import (
@@ -30,12 +32,13 @@ from bandstand.errors import (
     RequestFailedError,
 )
 from bandstand.errors.formatting import safe_repr
-from bandstand.errors.validation import Seconds
+from bandstand.errors.validation import LONGEST_MS, Seconds
 
 if TYPE_CHECKING:
-    from msgspec import Raw
+    from datetime import datetime
 
     from bandstand.bus.capability_slot import CapabilitySlot
+    from bandstand.bus.reminders.schedule import Missed
     from bandstand.bus.router import Router
 
 __all__ = ("Bus", "message_codec", "overload_text", "reply_codec", "request_error")
@@ -141,16 +144,86 @@ class Bus:
         try:
             return scheduler.add(frame, delay_ms, NO_REQUESTER, "$", self._durable_parent)
         except RefusedError as refusal:
-            answer = refusal.answer
-            assert isinstance(answer, FaultAnswer)
-            error = NodeOverloadedError if answer.type == OVERLOADED else InvalidArgumentError
-            raise error(f"{type_name} was not scheduled: {answer.message}") from None
+            raise _not_taken(f"{type_name} was not scheduled", refusal) from None
 
     def take_back(self, timer_id: str) -> bool:
         """Cancel a scheduled message. Return False if it has been sent, or was never scheduled."""
         scheduler = self._router.scheduler
         assert scheduler is not None
         return scheduler.cancel(timer_id)
+
+    def remind(
+        self,
+        name: str,
+        command: Command[Any],
+        *,
+        at: datetime | None = None,
+        after: Seconds | None = None,
+        every: Seconds | None = None,
+        cron: str | None = None,
+        timezone: str | None = None,
+        missed: Missed = "one",
+    ) -> None:
+        """Set a reminder: send a command at a time by the wall clock, once or again and again, over restarts of the node. The answer is not delivered.
+
+        The reminder belongs to this capability; those of a program belong to `node`. One with the same name is replaced, unless it has the same definition: that one
+        stays as it is. So a capability may set its reminders whenever it starts.
+
+        Args:
+            name: its name, without spaces.
+            command: the command.
+            at: once, at this moment; together with `every`, the moment from which it counts.
+            after: once, in so many seconds.
+            every: again and again, with so many seconds between; at least one.
+            cron: again and again, at the times of a cron expression with five fields.
+            timezone: the time zone of `cron`, such as `"Europe/Berlin"`; None for UTC.
+            missed: what becomes of times at which the node was down or the last command was still open: `"one"` command for all of them, `"all"` of them one by one, or
+                `"none"`.
+
+        Raises:
+            InvalidArgumentError: the node has no journal, an argument is not valid, or no capability handles the command.
+            ContractViolationError, MailboxFullError, LoopClosedError: as for `emit`; the node has a limit of reminders too.
+        """
+        kind, type_name = self._check_message(command, "command", Command)
+        after_ms = None if after is None else to_whole_ms("after", after, most=LONGEST_MS)
+        every_ms = None if every is None else to_whole_ms("every", every, most=LONGEST_MS)
+        schedule = make_schedule(
+            self._router.ids.now_ms(), at=at, after=after_ms, every=every_ms, cron=cron, timezone=timezone
+        )
+        frame = self._frame(kind, type_name, self._encode(kind, type_name, command), None)
+        key = (self._owner, name)
+        reminders = self._router.reminders
+        if reminders is None:
+            # In a process of its own: the node sets it, and logs what is wrong with it.
+            data: dict[str, object] = {
+                "owner": key[0],
+                "name": name,
+                "command": type_name,
+                "data": frame.data,
+            }
+            data |= {"at": at, "after": after_ms, "every": every_ms, "cron": cron, "timezone": timezone}
+            data["missed"] = missed
+            self.send_encoded("command", "Reminder.Set", Raw(msgspec.json.encode(data)))
+            return
+        try:
+            reminders.set(key, frame, schedule, missed, self._durable_parent)
+        except RefusedError as refusal:
+            raise _not_taken(f"the reminder {name} was not set", refusal) from None
+
+    def forget(self, name: str) -> None:
+        """Cancel a reminder of this capability. Do nothing if there is none. A command that it has sent already is not withdrawn.
+
+        Raises:
+            InvalidArgumentError: the node has no journal, or the name is not valid.
+            MailboxFullError, LoopClosedError: as for `emit`.
+        """
+        key = (self._owner, name)
+        reminders = self._router.reminders
+        if reminders is None:
+            data = {"owner": key[0], "name": name}
+            self.send_encoded("command", "Reminder.Cancel", Raw(msgspec.json.encode(data)))
+        else:
+            reminders.cancel(key, self._durable_parent)
 
     @property
     def message(self) -> Metadata | None:
@@ -175,6 +248,11 @@ class Bus:
             # A call of a timer that no message has started.
             return None
         return item
+
+    @property
+    def _owner(self) -> str:
+        """The owner of reminders: the capability, or the node."""
+        return "node" if self._slot is None else self._slot.id
 
     @property
     def _durable_parent(self) -> PendingRequest | None:
@@ -283,6 +361,14 @@ class Bus:
         if self._slot is None:
             return message_codec(type(message)).write(message)
         return self._slot.encode(kind, type_name, message)
+
+
+def _not_taken(what: str, refusal: RefusedError) -> InvalidArgumentError | NodeOverloadedError:
+    """Return the exception for a message that the node does not keep for later."""
+    answer = refusal.answer
+    assert isinstance(answer, FaultAnswer)
+    error = NodeOverloadedError if answer.type == OVERLOADED else InvalidArgumentError
+    return error(f"{what}: {answer.message}")
 
 
 def overload_text(pending: PendingRequest) -> str:

@@ -11,7 +11,10 @@ from bandstand.errors import InvalidArgumentError
 from bandstand.errors.formatting import safe_repr
 from bandstand.errors.validation import LONGEST_MS, Seconds, to_seconds
 
-__all__ = ("NodeConfig",)
+__all__ = ("FIRINGS_AT_ONCE", "NodeConfig")
+
+FIRINGS_AT_ONCE = 1024
+"""How many commands of reminders may be open."""
 
 # The largest capacity of a mailbox.
 MAX_COUNT = 1 << 24
@@ -34,6 +37,8 @@ class NodeConfig:
     """The number of requests by capabilities that are in progress at once, and the number of their events that wait to be routed."""
     max_timers: int = 10_000
     """The number of messages that clients may schedule, a quarter of them by one client; capabilities have the same limit."""
+    max_reminders: int = 250_000
+    """The number of reminders, on a node with a journal."""
     max_subscriptions: int = 1000
     """The number of types or patterns that one connection may subscribe to: each event of a new type is compared with all of them."""
     mailbox: int = 1024
@@ -82,6 +87,7 @@ class NodeConfig:
         self._check("max_in_flight", 1, MAX_COUNT)
         self._check("max_inside", 1, MAX_COUNT)
         self._check("max_timers", 0, MAX_COUNT)
+        self._check("max_reminders", 0, MAX_COUNT)
         self._check("max_subscriptions", 1, 100_000)
         self._check("mailbox", 8, MAX_COUNT)
         self._keep_seconds("hold_timeout")
@@ -134,4 +140,5 @@ class NodeConfig:
         A request takes one slot at most, either itself or as its answer: admission reserves the room for the answer, and returns
         the credit only when the slot is free. In the other lane a request takes one slot at most, for its deadline.
         """
-        return self.max_in_flight + 2 * self.max_inside + 2 * self.max_timers + RESERVED_CREDIT + 256
+        inside = self.max_inside + self.max_timers
+        return self.max_in_flight + 2 * inside + FIRINGS_AT_ONCE + RESERVED_CREDIT + 256

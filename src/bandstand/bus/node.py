@@ -11,6 +11,7 @@ finished or answered, the capabilities stop, and the adapters get time to write 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -45,6 +46,9 @@ from bandstand.bus.frame import Frame, IdGenerator, Metadata
 from bandstand.bus.health import HealthTicker
 from bandstand.bus.ingress import ClientEvent, ClientIngress, CreditCheck
 from bandstand.bus.protocols import Adapter, Log
+from bandstand.bus.reminders.book import OWNER as REMINDERS
+from bandstand.bus.reminders.capability import ReminderCapability
+from bandstand.bus.reminders.reminders import Reminders, RemindersDue
 from bandstand.bus.request_table import RetryDue
 from bandstand.bus.router import Router
 from bandstand.bus.scheduler import ScheduledMessage, Scheduler, TimerCapability
@@ -76,7 +80,7 @@ _QUIET_CHECK_S: Final = 0.005
 class Node:
     """A node of the bus. Use it once, as `async with Node(...) as node`.
 
-    Every node has the capabilities `Syscall`, `Timer` and `Dead`; one with a journal also has `Step`.
+    Every node has the capabilities `Syscall`, `Timer`, `Reminder` and `Dead`; one with a journal also has `Step`.
 
     Args:
         capabilities: subclasses of `Capability`, results of `provide(...)`, or `Contract`s.
@@ -86,6 +90,7 @@ class Node:
         journal: the directory of the node's journal. What the node accepts is on the disk before it is handled, and a node that dies
             continues where it was: see the guide. None for no journal.
         clock: the source of time; None for the clock of the system.
+        wall_clock: the time in nanoseconds since 1970: that of messages, of the journal and of reminders.
         load: returns more capabilities; called when the node boots.
         on_ready: called with the node when it is ready, before it accepts the first client.
 
@@ -102,6 +107,7 @@ class Node:
         log: Log | None = None,
         journal: str | os.PathLike[str] | None = None,
         clock: Clock | None = None,
+        wall_clock: Callable[[], int] = time.time_ns,
         load: Callable[[], Iterable[type[Capability] | Provision | Contract]] | None = None,
         on_ready: Callable[[Node], object] | None = None,
     ) -> None:
@@ -117,11 +123,12 @@ class Node:
         self.loop = ActorSystem(config.loop_config, clock=clock)
         """The loop that the node runs on. You can spawn actors there."""
         self._loop_context: AbstractAsyncContextManager[ActorSystem] | None = None
-        self._router = Router(self.loop, config, log)
+        self._router = Router(self.loop, config, log, wall_clock=wall_clock)
         self._taps = self._router.taps
         self._fanout = EventFanout(self._router, MonotonicClock() if clock is None else clock)
         self._ingress = ClientIngress(self._router, self._fanout)
         self._scheduler = self._router.scheduler = Scheduler(self._router)
+        self._reminders = self._router.reminders = Reminders(self._router)
         now_ms = self.loop.kernel.timers.elapsed_ms
         self._monitor = CapabilityMonitor(self._router)
         self._internals = NodeInternals(
@@ -133,6 +140,8 @@ class Node:
         self._journal = None if journal is None else NodeJournal(self._router, journal)
         if self._journal is not None:
             self._internals.history = self._journal.history
+            self._journal.owners[REMINDERS] = self._reminders.book
+            self._journal.requester_of = self._reminders.requester_of
             self._router.steps = StepRunner(self._router)
             self._journal.owners[STEPS] = self._router.steps.table
         self._router.on_event = self._fanout.publish
@@ -150,6 +159,7 @@ class Node:
             CapabilityCapacity: self._ingress.admission.grant,
             CapacityTimer: self._ingress.admission.check_waiting,
             ScheduledMessage: self._scheduler.fire,
+            RemindersDue: self._reminders.send_due,
             HealthTicker: self._health_ticker.tick,
             RetryDue: self._router.retries.fire,
         }
@@ -226,6 +236,7 @@ class Node:
         builtin = (
             provide(Syscall, internals),
             provide(TimerCapability, self._scheduler),
+            provide(ReminderCapability, self._reminders),
             dead_letters_contract(self._router, self._fanout),
             *(() if self._router.steps is None else (provide(StepCapability, self._router.steps),)),
         )
@@ -245,9 +256,12 @@ class Node:
             # Before the capabilities start: what was open comes before what they send then.
             self._phase = "RECOVER"
             await self._journal.open()
+            self._reminders.restore()
         self._phase = "SPAWN"
         self._router.is_running = True
         await self._capabilities.start(slots)
+        if self._journal is not None:
+            self._reminders.start()
         self._phase = "ATTACH"
         self._health_ticker.start()
         self._phase = "ADAPT"
@@ -275,6 +289,7 @@ class Node:
         self._router.is_draining = True
         self._ingress.lock()
         self._health_ticker.stop()
+        self._reminders.stop()
         try:
             for adapter in self._started:
                 await self._attempt(f"stop {adapter.name}", adapter.stop)

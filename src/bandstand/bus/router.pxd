@@ -51,6 +51,7 @@ cdef class Router:
     cdef public bint is_running
     cdef bint is_tapped
     cdef public object scheduler
+    cdef public object reminders
     cdef public object durable
     cdef public object steps
     cdef public object on_credit

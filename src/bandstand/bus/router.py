@@ -21,6 +21,7 @@ The hot path and the rest are one compiled class, so that a call inside it is a 
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from bandstand.bus.admission import CreditLimit
@@ -86,6 +87,7 @@ if TYPE_CHECKING:
     from bandstand.bus.durable.lane import DurableLane
     from bandstand.bus.frame import Kind
     from bandstand.bus.protocols import Log
+    from bandstand.bus.reminders.reminders import Reminders
     from bandstand.bus.request import Delivery, Requester, Route
     from bandstand.bus.scheduler import Scheduler
     from bandstand.bus.steps import StepRunner
@@ -145,6 +147,7 @@ class Router:
         config: the limits of the node.
         log: where every message is appended; None for a `MemoryLog` with the limits of `config`.
         upstream: the node, for a router in another process; None for the router of a node.
+        wall_clock: the time in nanoseconds since 1970.
     """
 
     __slots__ = (
@@ -177,6 +180,7 @@ class Router:
         "on_durable_event",
         "on_event",
         "requests",
+        "reminders",
         "retries",
         "scheduler",
         "slots",
@@ -194,11 +198,12 @@ class Router:
         log: Log | None = None,
         *,
         upstream: Upstream | None = None,
+        wall_clock: Callable[[], int] = time.time_ns,
     ) -> None:
         self.loop = loop
         self.config = config
         # Generates the ids of messages.
-        self.ids = ids = IdGenerator()
+        self.ids = ids = IdGenerator(wall_clock)
         if log is None:
             log = MemoryLog(config.log_count, config.log_bytes)
         self.log = log
@@ -230,6 +235,7 @@ class Router:
         self.is_draining: Flag = False
         self.is_running: Flag = False
         self.scheduler: Scheduler | None = None
+        self.reminders: Reminders | None = None
         # The way of commands through the journal; None if the node has none.
         self.durable: DurableLane | None = None
         # The steps of workflows; None if the node has no journal.

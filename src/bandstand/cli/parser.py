@@ -555,7 +555,7 @@ def _add_completion(add: _Adder) -> None:
 
 
 def _seconds(text: str) -> float:
-    from bandstand.cli.settings import parse_duration
+    from bandstand.bus.durations import parse_duration
 
     with _usage_errors():
         found = parse_duration(text)
@@ -595,7 +595,7 @@ def _pages(text: str) -> tuple[int, int | None]:
 
 
 def _keep_for(text: str) -> float:
-    from bandstand.cli.settings import parse_duration
+    from bandstand.bus.durations import parse_duration
 
     with _usage_errors():
         return parse_duration(text)

@@ -6,7 +6,7 @@ import re
 from datetime import datetime
 from typing import Final
 
-from bandstand.cli.settings import parse_duration
+from bandstand.bus.durations import parse_duration
 from bandstand.errors import InvalidArgumentError
 
 __all__ = ("parse_pages", "parse_size", "parse_time")

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from bandstand.bus import Limits, NodeConfig
 from bandstand.bus.auth import Token
 from bandstand.bus.client.blocking import BlockingConnection, connect_blocking
 from bandstand.bus.client.config import Address, ClientConfig, default_address
+from bandstand.bus.durations import parse_duration
 from bandstand.cli.output import format_table, printable
 from bandstand.errors import InvalidArgumentError
 
@@ -39,7 +39,6 @@ __all__ = (
     "SettingValue",
     "Settings",
     "Target",
-    "parse_duration",
     "raise_unknown",
     "read_settings",
     "show_settings",
@@ -71,9 +70,6 @@ RENAMED: Final[Mapping[str, str]] = {
 }
 """The keys that were in milliseconds until version 1.0, and what they are called now."""
 
-_DURATION: Final = re.compile(r"(\d[\d_]*(?:\.\d+)?|\.\d+) ?(ms|s|min|h|d)?", re.ASCII)
-_UNITS: Final = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
-
 _BOOLEANS: Final = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False, "": False}
 _KIND_NAMES: Final[Mapping[type, str]] = {
     str: "a string",
@@ -82,21 +78,6 @@ _KIND_NAMES: Final[Mapping[type, str]] = {
     bool: "true or false",
     tuple: "a list of strings",
 }
-
-
-def parse_duration(text: str) -> float:
-    """Parse a duration, and return it in seconds: `"5"`, `"0.5"`, `"500ms"`, `"5s"`, `"2min"`, `"1h"`, `"30d"`.
-
-    Raises:
-        InvalidArgumentError: the text is not a duration.
-    """
-    found = _DURATION.fullmatch(text.strip())
-    if found is None:
-        raise InvalidArgumentError(
-            f"{text!r} is not a time: pass seconds, or a number with a unit, such as 500ms, 5s, 2min or 1h"
-        )
-    number = float(found[1].replace("_", ""))
-    return number / 1000 if found[2] == "ms" else number * _UNITS[found[2] or "s"]
 
 
 # --- keys -------------------------------------------------------------------------------------------------------------

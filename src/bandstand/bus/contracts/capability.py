@@ -545,7 +545,7 @@ def read_capability(source: type | Contract | Provision, *, is_builtin: bool = F
 
     Args:
         source: a class derived from `Capability`, `provide(...)` of one, or a `Contract`.
-        is_builtin: whether it belongs to the runtime. Only then may it handle `Syscall.`, `Timer.`, `Dead.` and `Step.`, and send `Sys.`.
+        is_builtin: whether it belongs to the runtime. Only then may it handle `Syscall.`, `Timer.`, `Reminder.`, `Dead.` and `Step.`, and send `Sys.`.
 
     Raises:
         ContractError: the declaration is wrong; says what and where.
@@ -869,7 +869,7 @@ _MAX_CONCURRENCY: Final = 100_000
 
 SYSTEM_PREFIX: Final = "Sys."
 """The prefix of the runtime's errors and events."""
-BUILTIN_PREFIXES: Final = ("Syscall.", "Timer.", "Dead.", "Step.")
+BUILTIN_PREFIXES: Final = ("Syscall.", "Timer.", "Reminder.", "Dead.", "Step.")
 """The prefixes of the messages of built-in capabilities."""
 
 

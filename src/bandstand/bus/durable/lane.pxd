@@ -46,6 +46,7 @@ cdef class DurableLane:
     cdef bint _is_stopping
     cdef object _retry_timer
     cdef long long _size
+    cdef long long _checkpoint_bytes
     cdef object _drained
     cdef public object on_checkpoint
     cdef public object on_page

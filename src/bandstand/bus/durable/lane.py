@@ -105,7 +105,7 @@ Flag: TypeAlias = bool
 
 logger = SafeLogger("bandstand.bus")
 
-# After so many bytes of records a checkpoint is written: at boot, less than twice as much is read.
+# After so many bytes of records a checkpoint is written, or after twice as many as the last one has: so checkpoints are at most a third of what is written.
 _CHECKPOINT_BYTES: Final = 4 << 20
 # How long the node waits before it tries a full disk again, in seconds.
 _RETRY_S: Final = 0.25
@@ -226,6 +226,7 @@ class DurableLane:
 
     __slots__ = (
         "_batch",
+        "_checkpoint_bytes",
         "_doubts",
         "_drained",
         "_ending",
@@ -278,6 +279,8 @@ class DurableLane:
         self._is_stopping: Flag = False
         # The bytes of records since the last checkpoint.
         self._size: Count = 0
+        # After how many of them the next one is written.
+        self._checkpoint_bytes: Count = _CHECKPOINT_BYTES
         self._drained: asyncio.Future[None] | None = None
         self.on_page: Callable[[], object] = lambda: None
         """Called when a page is durable."""
@@ -418,6 +421,11 @@ class DurableLane:
     def _queue_of(self, pending: PendingRequest) -> CommandQueue:
         assert pending.route is not None
         return self._queues[pending.route.slot]
+
+    def count_of(self, slot: CapabilitySlot) -> Count:
+        """Return how many commands and queries of a capability are on their way to it."""
+        queue = self._queues.get(slot)
+        return 0 if queue is None else queue.size
 
     def _leave(self, pending: PendingRequest, entry: OpenRequest) -> None:
         """Release the place of a command."""
@@ -714,7 +722,7 @@ class DurableLane:
                 logger.warning("the disk of the journal has room again: the node accepts commands")
             if batch.is_checkpoint:
                 self._note_checkpoint(written.page)
-            elif self._size >= _CHECKPOINT_BYTES:
+            elif self._size >= self._checkpoint_bytes:
                 # A checkpoint has what the pages before it have changed.
                 self._complete(batch, written.page)
                 self._write_checkpoint()
@@ -811,6 +819,7 @@ class DurableLane:
         self._writing = PendingPage()
         self._writing.is_checkpoint = True
         self._size = 0
+        self._checkpoint_bytes = max(_CHECKPOINT_BYTES, 2 * sum([len(record.data) for record in records]))
         self._journal.write(records, self._on_written)
 
     def _note_checkpoint(self, page: int) -> None:
@@ -833,7 +842,7 @@ class DurableLane:
         if batch.is_checkpoint:
             # It is written after another page.
             batch = PendingPage()
-            self._size = _CHECKPOINT_BYTES
+            self._size = self._checkpoint_bytes
         collected, self._batch = self._batch, batch
         batch.commands = RecordBatch()
         batch.records.extend(collected.records)

@@ -37,7 +37,7 @@ from bandstand.journal import Journal, JournalReader
 from bandstand.persistence.store import EventStore, event_index
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from bandstand.bus.durable.recovery import JournalContents
     from bandstand.bus.durable.state import DataOwner
@@ -65,12 +65,16 @@ class NodeJournal:
     def __init__(self, router: Router, directory: str | os.PathLike[str]) -> None:
         self.directory = Path(directory)
         self._router = router
-        self._journal = Journal(directory, on_failure=router.loop.kernel.fail)
+        self._journal = Journal(
+            directory, on_failure=router.loop.kernel.fail, now=lambda: router.ids.now_ms() / 1000
+        )
         self._lane: DurableLane | None = None
         self.history = JournalHistory(directory)
         """The journal, as the clients of the node see it."""
         self.owners: dict[str, DataOwner] = {}
         """The parts of the node with data of their own, by name. They are added before `open`, which gives them their records."""
+        self.requester_of: Callable[[Frame], Requester] = lambda _frame: NO_REQUESTER
+        """Finds the requester of an open command of the node itself."""
         self._entities: EntityHosts | None = None
         self._entity_types: list[EventTypes] = []
         self._index: JournalIndex | None = None
@@ -159,7 +163,7 @@ class NodeJournal:
         router = self._router
         frame = read_line(REQUEST, entry.line)
         is_of_client = bool(entry.flags & FROM_CLIENT)
-        requester: Requester = RECOVERED_CLIENT if is_of_client else NO_REQUESTER
+        requester: Requester = RECOVERED_CLIENT if is_of_client else self.requester_of(frame)
         credit = router.client_credit if is_of_client else router.internal_credit
         pending = PendingRequest(requester, frame, credit, False)  # noqa: FBT003  # by position, as elsewhere
         pending.entry = entry

@@ -49,6 +49,8 @@ from bandstand.bus.durable.retention import (
     slices,
     summary_of,
 )
+from bandstand.bus.reminders.book import OWNER as REMINDERS
+from bandstand.bus.reminders.book import describe_record
 from bandstand.cli.output import (
     KIND_COLOURS,
     Colours,
@@ -280,6 +282,8 @@ def _details(entry: Entry) -> str:
             return f"{reason}  {message}"
         case EventHead(entity=name, key=key, version=version):
             return f"{name} {key} version {version}  {message}"
+        case DataEntry(owner=owner, data=data) if owner == REMINDERS:
+            return f"reminder  {describe_record(data, date_time)}"
         case DataEntry(owner=owner, data=data):
             return f"{owner}  {bytes(data).decode(errors='replace')}"
         case None:
