@@ -107,6 +107,14 @@ class TestNotForEver:
             assert stage.fault(name, "Sys.Overloaded").retryable
 
     @staged(Small, hold_timeout=0.5)
+    async def test_while_it_is_jammed_one_more_is_refused_at_once(self, stage: Stage) -> None:
+        client, other = stage.connect(), stage.connect()
+        for _ in range(20):
+            client.command("Cast.Wait", {"ms": 10**6})
+        await stage.wait(600)
+        await other.fault_of("Sys.Overloaded", "query", "Cast.Echo")
+
+    @staged(Small, hold_timeout=0.5)
     async def test_when_there_is_room_again_clients_are_slowed_again(self, stage: Stage) -> None:
         for _ in range(20):
             stage.command("Cast.Wait", {"ms": 1000})
