@@ -109,6 +109,12 @@ class TestEveryAdapter:
 
     # --- back-pressure ------------------------------------------------------------------------------------------------
 
+    def test_a_line_that_has_just_the_limit_is_read(self, make: Callable[..., Venue]) -> None:
+        line = request(1, data={"text": "x" * 500})
+        client = make(line_bytes=len(line) - 1).client()
+        client.send(line + request(2, data={"text": "x" * 501}) + request(3))
+        assert [client.line()["kind"] for _ in range(3)] == ["reply", "error", "reply"]
+
     @pytest.mark.spec("C30")
     def test_no_more_requests_are_taken_in_than_the_window_allows(self, make: Callable[..., Venue]) -> None:
         venue = make(window=4)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
-from bandstand.bus import Memory
+from bandstand.bus import Memory, NodeConfig
 from tests.bus.capabilities import Player, Wait
+from tests.bus.socket_clients import Hall, HallMaker, frame
 from tests.bus.virtual_node import ScriptedLine, Stage, staged
 
 pytestmark = pytest.mark.guarantee("G299")
@@ -107,6 +110,14 @@ class TestNotForEver:
             assert stage.fault(name, "Sys.Overloaded").retryable
 
     @staged(Small, hold_timeout=0.5)
+    async def test_while_it_is_jammed_one_more_is_refused_at_once(self, stage: Stage) -> None:
+        client, other = stage.connect(), stage.connect()
+        for _ in range(20):
+            client.command("Cast.Wait", {"ms": 10**6})
+        await stage.wait(600)
+        await other.fault_of("Sys.Overloaded", "query", "Cast.Echo")
+
+    @staged(Small, hold_timeout=0.5)
     async def test_when_there_is_room_again_clients_are_slowed_again(self, stage: Stage) -> None:
         for _ in range(20):
             stage.command("Cast.Wait", {"ms": 1000})
@@ -129,3 +140,37 @@ class TestNotForEver:
         await stage.settle()
         # Others than clients have filled it: there is nothing to wait for that a client could have caused.
         stage.fault(asked, "Sys.Overloaded")
+
+
+@pytest.fixture
+def hall(halls: HallMaker) -> Hall:
+    return halls("unix", config=NodeConfig(hold_timeout=60))
+
+
+@pytest.mark.slow
+@pytest.mark.real_time(reason="clients with sockets, on threads of their own, are the subject")
+class TestOverSockets:
+    def test_pipelining_clients_are_all_answered(self, hall: Hall) -> None:
+        count = 3
+        heard: dict[int, list[str]] = {}
+
+        def ask(number: int) -> None:
+            guest = hall.guest()
+            # Quick answers first, which widen the window.
+            quick = [frame(f"{number}-quick{each}", "Memory.Get", key="a") for each in range(600)]
+            guest.exchange(b"".join(quick), f"{number}-quick599")
+            lines = [frame(f"{number}-{each}", "Sleeper.Sleep", name="a") for each in range(1500)]
+            answers = guest.exchange(b"".join(lines), f"{number}-1499")
+            heard[number] = [message["kind"] for message in answers]
+
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(count)]
+        for thread in threads:
+            thread.start()
+        # As many as clients may have; more of them are on their way.
+        while hall.books().in_flight < 768:
+            pass
+        hall.wake()
+        for thread in threads:
+            thread.join(120)
+        assert heard == {number: ["reply"] * 1500 for number in range(count)}
+        assert hall.books().failed == {}

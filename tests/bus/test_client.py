@@ -346,6 +346,21 @@ class TestALostConnection:
             assert await asyncio.gather(*(bus.query("A.B", each) for each in range(6))) == list(range(6))
         assert [each["data"] for each in script.requests] == [0, 1, 2, 0, 1, 2, 3, 4, 5]
 
+    async def test_a_call_that_ended_meanwhile_frees_its_place(self, site: Site) -> None:
+        def answer(request: dict[str, Any], script: Script) -> None:
+            if request["type"] == "A.One":
+                script.hang_up()
+
+        slow = ClientConfig(window=1, backoff=Backoff(initial=1, maximum=1))
+        async with site.script(answer) as script, site.connect(slow) as bus:
+            with pytest.raises(NodeGoneError):
+                await bus.query("A.One", timeout=0.05)
+            waiting = [asyncio.ensure_future(bus.query(name)) for name in ("A.Two", "A.Three")]
+            await asyncio.sleep(5)
+            assert [each["type"] for each in script.requests] == ["A.One", "A.Two"]
+            for each in waiting:
+                each.cancel()
+
     async def test_a_node_that_is_started_again_is_found_again(self, site: Site) -> None:
         async with site.node():
             bus = await site.connect(config()).__aenter__()

@@ -262,6 +262,16 @@ class TestAsking:
         assert await stage.bus.ask(Relay(ms=1000)) == "too late"
         assert (await stage.stats()).withdrawn == 1
 
+    @housed(Relaying, Player)
+    async def test_a_death_withdraws_what_was_asked(self, stage: Stage, house: House) -> None:
+        name = stage.command("Relaying.Relay", {"ms": 1000})
+        await stage.settle()
+        house.last.kill()
+        await stage.settle()
+        stage.fault(name, "Sys.ActorCrash")
+        stats = await stage.stats()
+        assert (stats.withdrawn, stats.in_flight) == (1, 0)
+
     @housed(Relaying, Mortal)
     async def test_what_it_sends_without_wanting_to_know_is_counted(self, stage: Stage, house: House) -> None:
         assert await stage.bus.ask(Relay(ms=10, is_sent=True)) == "sent"

@@ -18,6 +18,9 @@ from bandstand.bus import (
     Command,
     Contract,
     Frame,
+    Listeners,
+    Message,
+    MessageEvent,
     Metadata,
     Node,
     RestartLimits,
@@ -35,7 +38,7 @@ from bandstand.errors import (
 )
 from bandstand.testing import VirtualClock
 from tests.bus.capabilities import Do, Echo, Echoed, Player
-from tests.bus.virtual_node import ScriptedAdapter, Stage, hushed, staged
+from tests.bus.virtual_node import ScriptedAdapter, Stage, hushed, play, staged
 from tests.core.support import Boom
 
 # The tests look at what is kept where nobody should look: whether all of it is given back.
@@ -148,6 +151,15 @@ class TestExits:
             assert "sys.exit" in stage.fault(asked, "Sys.ActorCrash").message
         assert (await stage.health("Exits")).restarts == 2
 
+    def test_so_is_a_function(self) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            asked = client.command("Cast.Do")
+            await stage.settle()
+            assert "sys.exit(5)" in client.fault(asked, "Sys.ActorCrash").message
+
+        play(act, Contract(id="Exits", description="Exits.", inbound=Do, spawn=lambda: exits))
+
 
 class TestWorkers:
     def test_a_number_as_a_handler_does_not_boot(self, bandstand_clock: VirtualClock) -> None:
@@ -158,6 +170,26 @@ class TestWorkers:
 
         with pytest.raises(BootError, match="function of one message"):
             bandstand_clock.run(main())
+
+    def test_one_that_replies_to_something_else_is_at_fault(self) -> None:
+        class Confused(Listeners):
+            def post_message(self, message: Message, /) -> None:
+                assert message.metadata is not None
+                reply = Message(kind="reply", type="Cast.Echo", data={"text": "x"})
+                self.dispatch_event(MessageEvent(reply, message.metadata.id))
+
+            def terminate(self) -> None:
+                pass
+
+        async def act(stage: Stage) -> None:
+            assert (
+                "is no reply to Cast.Do"
+                in (await stage.fault_of("Sys.ActorFault", "command", "Cast.Do")).message
+            )
+
+        play(
+            act, Contract(id="Confused", description="Is.", inbound=Do | Echo, outbound=None, spawn=Confused)
+        )
 
 
 class Envelope(BaseModel):

@@ -18,6 +18,13 @@ from tests.core.support import Boom
 pytestmark = [pytest.mark.spec("C20", "C19"), pytest.mark.guarantee("G80")]
 
 
+class Impatient(Player):
+    """Has little room, and gives its requests little time."""
+
+    mailbox = 8
+    timeout = 0.5
+
+
 class TestCrash:
     @pytest.mark.parametrize("how", ["Cast.Do", "Cast.Wait"])
     @staged(Player)
@@ -69,6 +76,14 @@ class TestCrash:
         await stage.wait(1100)
         assert {stage.answer(name).kind for name in waiting} == {"reply"}
         await stage.reply_to("query", "Cast.Echo")
+
+    @staged(Impatient)
+    async def test_a_mailbox_full_of_expired_requests_takes_new_ones(self, stage: Stage) -> None:
+        stage.command("Cast.Do", {"what": "raise"})
+        for _ in range(16):
+            stage.command("Cast.Do")
+        await stage.wait(1500)
+        await stage.reply_to("command", "Cast.Do")
 
     @staged(Player)
     async def test_an_actor_that_is_killed_has_crashed(self, stage: Stage) -> None:

@@ -10,14 +10,14 @@ import os
 import sqlite3
 from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias, get_args
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bandstand.__main__ import main
 from bandstand.bus.durable.reader import Selection
 from bandstand.bus.durable.records import (
     BEGAN,
@@ -50,9 +50,8 @@ from tests.bus.node_journals import (
     timer,
     write_journal,
 )
+from tests.cli.conftest import Run
 from tests.journal.journals import read_pages
-
-Run: TypeAlias = Callable[..., tuple[int, str, str]]
 
 PLACE = request(1, frame("place-1", correlation="task"), IS_BEGUN)
 PAGES = [
@@ -75,20 +74,12 @@ def directory(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+def run(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Run `bandstand log` on the journal of a test."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("BANDSTAND_JOURNAL", "journal")
     monkeypatch.delenv("BANDSTAND_CONFIG", raising=False)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        try:
-            code: Any = main(["log", *arguments])
-        except SystemExit as ended:
-            code = ended.code
-        seen = capsys.readouterr()
-        return code, seen.out, seen.err
-
-    return run
+    return partial(run, "log")
 
 
 def lines(text: str) -> list[dict[str, Any]]:

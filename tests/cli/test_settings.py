@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bandstand import app
-from bandstand.__main__ import main
 from bandstand.bus import Address, Limits, NodeConfig
 from bandstand.bus.durations import parse_duration
 from bandstand.cli.settings import KEYS, Settings, SettingValue, Target, read_settings
 from bandstand.errors import InvalidArgumentError
+from tests.cli.conftest import Run
 
 pytestmark = [pytest.mark.spec("C18"), pytest.mark.guarantee("G192")]
-
-Run: TypeAlias = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(autouse=True)
@@ -29,19 +26,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("BANDSTAND_BUS", "BANDSTAND_CONFIG", "BANDSTAND_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def run(*arguments: str) -> tuple[int, str, str]:
-        try:
-            code: Any = main(arguments)
-        except SystemExit as ended:
-            code = ended.code
-        seen = capsys.readouterr()
-        return code, seen.out, seen.err
-
-    return run
 
 
 @given(st.lists(st.booleans(), min_size=3, max_size=3))

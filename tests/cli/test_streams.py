@@ -14,7 +14,7 @@ from typing import Final
 import pytest
 
 from bandstand.cli.output import ExitCode
-from tests.bus.test_cli import Served
+from tests.cli.test_serve import Served
 
 pytestmark = [
     pytest.mark.spec("C17"),

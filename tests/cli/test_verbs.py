@@ -7,15 +7,14 @@ import json
 import re
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeAlias, get_args
+from typing import Any, get_args
 
 import msgspec
 import pytest
 from msgspec import Raw
 
-from bandstand.__main__ import main
 from bandstand.bus import Frame, Gap, Metadata, Passed, connect_blocking
 from bandstand.bus.dead_letters import Reason
 from bandstand.cli.commands.bench import BenchOptions, Progress
@@ -33,6 +32,7 @@ from bandstand.cli.output import (
 )
 from bandstand.cli.parser import REASONS
 from bandstand.errors import RequestFailedError
+from tests.cli.conftest import Run
 from tests.cli.node_thread import Store, served
 from tests.core.support import HostFactory
 
@@ -42,8 +42,6 @@ pytestmark = [
     pytest.mark.real_time(reason="a node that stops looks every few milliseconds whether all is done"),
 ]
 
-Run: TypeAlias = Callable[..., tuple[int, str, str]]
-
 
 @pytest.fixture
 def store(tmp_path: Path, loop_factory: HostFactory) -> Iterator[Store]:
@@ -52,20 +50,10 @@ def store(tmp_path: Path, loop_factory: HostFactory) -> Iterator[Store]:
 
 
 @pytest.fixture
-def run(
-    store: Store, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Run:
+def run(run: Run, store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Run the command with the node of a test, and without the settings of this folder."""
     monkeypatch.setenv("BANDSTAND_BUS", f"unix:{tmp_path}/bus.sock")
     monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        try:
-            code: Any = main(arguments)
-        except SystemExit as ended:
-            code = ended.code
-        seen = capsys.readouterr()
-        return code, seen.out, seen.err
-
     return run
 
 

@@ -276,6 +276,18 @@ def test_what_waits_takes_its_context_along(stage: Stage) -> None:
 
 
 @pytest.mark.guarantee("G128")
+def test_as_much_waits_as_may_and_one_more_is_refused() -> None:
+    stage = Stage(capacity=3)
+    handle = stage.handle(WhenDown.QUEUE)
+    for n in range(3):
+        handle.note(n)
+    with pytest.raises(PodDownError, match="the queue of messages that wait for 'clerk' is full"):
+        handle.note(3)
+    assert handle.note.try_send(3) is False
+    stage.loop.destroy()
+
+
+@pytest.mark.guarantee("G128")
 def test_what_waits_too_long_is_given_up_and_counted(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
     handle = stage.handle(WhenDown.QUEUE, SOON)
     handle.note(1)

@@ -75,6 +75,18 @@ async def test_a_lane_overtakes_a_lower_one_and_keeps_its_own_order() -> None:
         assert got == [(lane, number) for lane in ("control", "management", "data") for number in range(20)]
 
 
+VALUES = (-(2**63), 2**64, 1.5, None, True, "\u00e9", "\udc80", b"bytes", (1, (2,)), [1], {"a": (1,)}, {1, 2})
+
+
+@pytest.mark.guarantee("G147")
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+async def test_values_come_back_as_they_went(value: object) -> None:
+    async with scribe_link() as (_near, _far, scribe):
+        answer = await soon(scribe.echo(value))
+        assert answer == value
+        assert type(answer) is type(value)
+
+
 @pytest.mark.guarantee("G147")
 async def test_arguments_that_cannot_be_pickled_are_an_error_of_the_caller() -> None:
     async with scribe_link() as (near, _far, scribe):
@@ -388,6 +400,15 @@ async def test_one_that_is_drained_handles_what_was_sent_before(overflow: Overfl
 
 
 # --- turns of the event loop ------------------------------------------------------------------------------------------------
+
+
+async def test_the_end_of_a_role_that_is_not_there_means_nothing() -> None:
+    async with scribe_link(more={"other": Role()}) as (near, far, scribe):
+        other = await near.handle("other")
+        del far.ours["other"]
+        other.kill()
+        scribe.note(1)
+        assert await soon(scribe.read()) == [1]
 
 
 class Asker(Actor):

@@ -103,6 +103,16 @@ async def test_the_end_is_seen_though_the_other_side_has_left_something_unread()
         assert near.link.stats().received == 1
 
 
+@pytest.mark.guarantee("G144")
+async def test_a_link_owes_until_everything_it_has_to_say_is_written() -> None:
+    async with scribe_link() as (_near, far, scribe):
+        assert not far.link.has_unreported
+        reply = scribe.echo("x" * 4_000_000)
+        await until(lambda: far.link.has_unreported)
+        assert len(await soon(reply)) == 4_000_000
+        await until(lambda: not far.link.has_unreported)
+
+
 @asynccontextmanager
 async def deaf(role: Role) -> AsyncGenerator[tuple[End, socket.socket, Any]]:
     """An end whose other side has said hello, and then reads nothing at all."""

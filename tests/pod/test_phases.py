@@ -230,6 +230,16 @@ async def test_every_reader_gets_everything_until_the_troupe_is_over() -> None:
     assert [event async for event in phases] == []
 
 
+def test_a_plain_thread_waits_for_the_next_event() -> None:
+    phases = Phases(["a"])
+    stream, heard = phases.stream(), list[PodEvent]()
+    thread = Thread(target=lambda: heard.append(stream.receive(timeout=BOUND_MS / 1000).blocking()))
+    thread.start()
+    event = phases.publish("a", RUNNING, number=1)
+    thread.join(BOUND_MS / 1000)
+    assert heard == [event]
+
+
 @pytest.mark.slow
 def test_a_stream_that_nobody_has_is_forgotten() -> None:
     phases = Phases(["a"])

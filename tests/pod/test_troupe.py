@@ -421,6 +421,16 @@ print(troupe.teller.value.blocking())
 """
 
 
+def test_the_status_counts_what_waits() -> None:
+    with Duo() as troupe:
+        troupe.teller.value.blocking()
+        status = troupe.status(timeout=PATIENCE)
+        assert status.is_running
+        assert status.up_s is not None
+        assert [role.waiting for pod in status for role in pod.roles] == [0, 0]
+        assert [pod.up_s is not None for pod in status] == [True, True]
+
+
 @pytest.mark.guarantee("G156")
 @pytest.mark.slow
 def test_a_forgotten_start_does_not_keep_the_program_from_ending(tmp_path: Path) -> None:

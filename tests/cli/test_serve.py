@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 
 from bandstand import app
-from bandstand.__main__ import main
 from bandstand.bus import Node, NodeConfig, UnixAdapter, serving
 from bandstand.cli.output import ExitCode
 from bandstand.cli.parser import program_name
 from bandstand.testing import VirtualClock
+from tests.cli.conftest import Run
 
 pytestmark = [pytest.mark.slow, pytest.mark.spec("C4", "C5", "C18", "C21", "C22")]
 
@@ -187,22 +187,10 @@ def connect() -> Iterator[Callable[[Path], Line]]:
         yield make
 
 
-Run = Callable[..., tuple[int, str, str]]
-
-
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, address: str) -> Run:
-    """The command, in this process: its exit code, and what it has printed."""
+def run(run: Run, address: str, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run the command with the node of this file."""
     monkeypatch.setenv("BANDSTAND_BUS", address)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        try:
-            code: Any = main(arguments)
-        except SystemExit as ended:
-            code = ended.code
-        seen = capsys.readouterr()
-        return code, seen.out, seen.err
-
     return run
 
 
