@@ -3,28 +3,20 @@
     tree = SupervisorSpec(
         strategy=Strategy.REST_FOR_ONE,
         children=[
-            ChildSpec("database", database, init=connect, backoff=Backoff()),
-            ChildSpec("cache", cache),
-            ChildSpec("workers", SupervisorSpec(children=[ChildSpec("worker", work)])),
+            child("database", backoff=Backoff()).of(Database),
+            child("cache").of(Cache, sibling(Database, "database")),
+            ChildSpec("workers", SupervisorSpec(children=[child("worker").of(Worker)])),
         ],
     )
-    root = spawn_supervisor(loop, tree)
-    loop.send(root.address("cache"), "hello")
-    loop.run()
+    root = spawn_supervisor(system, tree)
+    cache = root.handle(Cache, "cache")
 
 A spec says what to run and what to do about failures. It is frozen data, checked when it is made. `spawn_supervisor` starts
-it. Children start in order and stop in reverse order. A child that exits is restarted according to its restart policy, with fresh state
-from its init and a new id, together with the siblings that the supervisor's strategy names. A supervisor that has restarted
-too often gives up and escalates to the supervisor above it; if there is none, the loop ends with the error.
+it. Children start in order and stop in reverse order. A child that exits is restarted according to its restart policy, with fresh
+state and a new id, together with the siblings that the supervisor's strategy names. A supervisor that has restarted too often gives
+up and escalates to the supervisor above it; if there is none, the system ends with the error.
 
-The modules:
-
-    spec              what users write: the specs of children and supervisors
-    restart           the restart policy: pure decisions, also for other packages that restart something
-    supervisor        supervisors as users see them, `spawn_supervisor`, and watching a child through restarts
-    supervisor_actor  the actor behind every supervisor
-    children          its children: a slot for each, and their order
-    log               log lines and errors
+Children are typed actors (`bandstand.actor.child`), functions of the raw loop (`ChildSpec`), or supervisors.
 """
 
 from bandstand.supervision.children import ChildInfo as ChildInfo
