@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import types
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import pytest
 from msgspec import Struct
 
 from bandstand.__main__ import main
-from bandstand.bus import Capability, Command, Decision, Entity
+from bandstand.bus import Capability, Command, Decision, Entity, Event
+from bandstand.bus.contracts.capability import read_capability
 from bandstand.bus.dead_letters import ListDeadLetters
 from bandstand.bus.durable.records import KIND_NAMES
 from bandstand.bus.entity_host import EntityHealth
-from bandstand.errors import BootError, JournalFullError
+from bandstand.bus.syscall import Describe
+from bandstand.cli.commands.describe import show_all
+from bandstand.errors import BootError, ContractError, DeclarationError, JournalFullError, LoopBusyError
+from bandstand.isolation import isolated
 from bandstand.journal import JournalReader, Record
 from bandstand.journal.page import decode_body
 from bandstand.journal.storage import Storage
@@ -881,3 +886,142 @@ def check_snapshots(journal: Path) -> None:
                     if record.kind == ENTITY_EVENT:
                         versions[head.key] += 1
                     assert head.version == versions[head.key]
+
+
+class Unkeyed(Command[None], type="Account.Unkeyed"):
+    """Has no key."""
+
+    name: str
+
+
+class Numbered(Command[None], type="Account.Numbered"):
+    """Has another key."""
+
+    account: int
+
+
+class Happened(Event, type="Account.Happened"):
+    """Something has happened."""
+
+    account: str
+
+
+def declare(namespace: dict[str, Any], *, key: str | None = "account") -> type[Entity[Deposited]]:
+    """Declare a class of entities."""
+    body = {"__doc__": "Wrong.", "__module__": __name__, "apply": lambda _self, _event: None, **namespace}
+    options = {} if key is None else {"key": key}
+    made: type[Entity[Deposited]] = types.new_class(
+        "Wrong", (Entity[Deposited],), options, lambda namespace: namespace.update(body)
+    )
+    return made
+
+
+def handler(message: type, reply: object = None) -> Any:
+    def handle(self: object, msg: object) -> None: ...
+
+    handle.__annotations__ = {"msg": message, "return": reply}
+    return handle
+
+
+async def async_handler(self: object, msg: Deposit) -> Balance:
+    return Balance(0)
+
+
+@pytest.mark.guarantee("G521")
+class TestDeclarations:
+    @pytest.mark.parametrize(
+        ("namespace", "text"),
+        [
+            ({"handle": handler(Unkeyed)}, "handle(): Unkeyed has no field account: str"),
+            ({"handle": handler(Numbered)}, "handle(): Numbered has no field account: str"),
+            ({"handle": handler(Happened)}, "handle(): an entity handles commands and queries"),
+            (
+                {"handle": async_handler},
+                "handle(): a handler of an entity decides at once: make it a plain method",
+            ),
+            ({"handle": handler(Deposit, Decision)}, "handle(): returns a Decision of an unknown reply"),
+            ({"look": handler(Look, Balance), "apply": Entity.apply}, "has no apply()"),
+            ({"look": handler(Look, Balance), "apply": async_handler}, "apply() is async"),
+            (
+                {"look": handler(Look, Balance), "on_start": lambda _self: None},
+                "on_start() is not called for entities",
+            ),
+            ({"look": handler(Look, Balance), "concurrency": 2}, "remove concurrency and on_timeout"),
+            ({"look": handler(Look, Balance), "on_timeout": "kill"}, "remove concurrency and on_timeout"),
+            ({"look": handler(Look, Balance), "idle_after": 0}, "idle_after is 0"),
+            ({"look": handler(Look, Balance), "max_in_memory": "2"}, "max_in_memory is '2'"),
+            ({"look": handler(Look, Balance), "snapshot_every": 0}, "snapshot_every is 0"),
+            ({"look": handler(Look, Balance), "idle_afer": 5}, "idle_afer is not an option"),
+            ({"look": handler(Look, Balance), "snapshot": handler(Look, int)}, "snapshot returns"),
+        ],
+    )
+    def test_a_mistake_is_an_error_before_the_start(self, namespace: dict[str, Any], text: str) -> None:
+        with pytest.raises(ContractError) as caught:
+            read_capability(declare(namespace))
+        assert text in str(caught.value)
+        assert "Wrong" in str(caught.value)
+
+    def test_a_class_needs_a_key(self) -> None:
+        with pytest.raises(ContractError, match="capability Wrong has no key: name the field"):
+            read_capability(declare({"look": handler(Look, Balance)}, key=None))
+        with pytest.raises(ContractError, match="key is 'no name': pass the name of the field"):
+            declare({}, key="no name")
+
+    def test_events_are_structs(self) -> None:
+        with pytest.raises(DeclarationError, match=r"is not a class derived from msgspec\.Struct"):
+            types.new_class("Wrong", (Entity[int],), {"key": "account"})  # type: ignore[type-var]
+        with pytest.raises(DeclarationError, match="derives from Entity without its events"):
+            types.new_class("Wrong", (Entity,), {"key": "account"})
+
+    def test_it_does_not_run_in_another_process(self) -> None:
+        with pytest.raises(ContractError, match="run in the process of their node"):
+            read_capability(isolated(Account))
+
+    def test_it_has_no_timers(self) -> None:
+        with pytest.raises(LoopBusyError, match=r"use self\.bus\.send_later"):
+            Account().after(1, print)
+
+    def test_a_base_leaves_the_events_open(self, disk: Disk) -> None:
+        async def act(stage: Stage) -> None:
+            assert await stage.reply_to("command", "Account.Deposit", deposit("a", 5)) == {"cents": 5}
+
+        disk.play(act, Derived)
+
+
+E = TypeVar("E", bound=Struct)
+
+
+class Base(Entity[E], key="account"):
+    """A base of accounts."""
+
+    def apply(self, event: E) -> None: ...
+
+
+class Derived(Base[Deposited]):
+    """Accounts that forget."""
+
+    def deposit(self, msg: Deposit) -> Decision[Balance]:
+        return self.decide(Balance(msg.cents), Deposited(msg.cents))
+
+
+@pytest.mark.guarantee("G522")
+def test_what_the_node_says_of_its_entities(disk: Disk) -> None:
+    async def act(stage: Stage) -> None:
+        found = (await stage.bus.ask(Describe(capability="Account"))).capabilities
+        assert [each.key for each in found] == ["account"]
+        commands = [each for each in found[0].handles if each.kind == "command"]
+        assert all(each.retry_safe for each in commands)
+        assert commands[0].reply["title"] == "Balance"
+        text = show_all(await stage.bus.ask(Describe(capability="Account")))
+        assert text.splitlines()[0] == "Account: The balance of each account. (one for each account)"
+        assert (await stage.bus.ask(Describe(capability="Syscall"))).capabilities[0].key is None
+        health = await stage.reply_to("query", "Syscall.Health")
+        assert health["capabilities"]["Account"]["entities"] == {
+            "inMemory": 0,
+            "loading": 0,
+            "loads": 0,
+            "evictions": 0,
+        }
+        assert "entities" not in health["capabilities"]["Syscall"]
+
+    disk.play(act)
