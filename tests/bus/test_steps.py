@@ -822,6 +822,36 @@ class TestAPersonSettlesAStep:
 
         disk.play(after)
 
+    def test_two_replays_at_a_time_repeat_nothing(self, disk: Disk, calls: list[str]) -> None:
+        waits = [1000, 1000, 5, 0]
+
+        @plan
+        async def follows(shop: Shop) -> str:
+            receipt = await shop.step("charge", charge)
+            await asyncio.sleep(waits.pop(0))
+            return f"{receipt.number} {await shop.step('ship', ship)}"
+
+        async def begin(stage: Stage) -> None:
+            stage.connect().command("Shop.Follow", {"plan": "follows"}, name="order", timeout=1000)
+            await stage.wait(2000)
+            asking = asyncio.ensure_future(stage.bus.ask(Replay("order"), timeout=1000))
+            await stage.settle()
+            disk.crash()
+            asking.cancel()
+            await asyncio.wait([asking])
+
+        disk.play(begin, BusyShop)
+
+        async def after(stage: Stage) -> None:
+            # The first replay goes on after the crash, and takes longer than the second.
+            await stage.settle()
+            assert (await stage.bus.ask(Replay("order"))).outcome == "replied"
+            await stage.wait(6000)
+            assert calls == ["charge 1", "ship"]
+            assert waits == []
+
+        disk.play(after, BusyShop)
+
     def test_a_settled_step_survives_a_crash(self, disk: Disk) -> None:
         plan(charge_and_hang)
         disk.die_in("charge_and_hang")
@@ -1039,7 +1069,11 @@ class TestResults:
     @pytest.mark.parametrize(
         ("value", "annotation", "text"),
         [
-            (Unwritable(), int, r"its result cannot be recorded: the result of the step does not allow .*Unwritable"),
+            (
+                Unwritable(),
+                int,
+                r"its result cannot be recorded: the result of the step does not allow .*Unwritable",
+            ),
             ("five", int, r"Expected `int`, got `str`"),
             (float("nan"), float | None, r"not a finite number"),
             (Receipt("x"), Receipt, r"Expected `int`, got `str`, at \$\.data\.number"),  # type: ignore[arg-type]

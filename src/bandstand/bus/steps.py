@@ -310,8 +310,9 @@ class StepRunner:
                 text = f"{call.where} was carried out, and its result cannot be recorded: {safe_str(error)}. {_settle_hint(call)}"
             raise StepResultError.of(key.id, FaultAnswer(ACTOR_FAULT, text)) from error
         entry = run.pending.entry
-        if entry is None or (run.has_ended and key.workflow.scope == "command"):
-            # The handler has answered without waiting for it.
+        is_forgotten = run.has_ended or (self.table.find(key) is None and not self._lane.is_open(run.pending))
+        if entry is None or (is_forgotten and key.workflow.scope == "command"):
+            # The command was answered without waiting for it.
             self._stop_running(key)
         else:
             self._expire()
@@ -341,6 +342,10 @@ class StepRunner:
     def forget_command(self, command: str) -> None:
         """Forget the steps of a command: its dead letter was replayed successfully, or its answer was settled."""
         root = self.table.root_of(command)
+        if not self._is_continued(root):
+            self._end_workflow(root)
+
+    def _end_workflow(self, root: str) -> None:
         # When the answer, which is in the same page, has been sent: if its client has gone, it becomes a dead letter, which can be replayed.
         loop = asyncio.get_running_loop()
         self._write(WorkflowEnded("command", root), lambda: loop.call_soon(self._forget, root))
@@ -360,9 +365,18 @@ class StepRunner:
         """Forget the steps of a command, in the page with its answer; unless a dead letter can be replayed that needs them."""
         self._leave(run)
         is_replay = run.root != run.pending.frame.metadata.id
-        if not is_replay and self._router.dead_letters.find(run.root) is None:
+        is_needed = self._router.dead_letters.find(run.root) is not None
+        if not is_replay and not is_needed and not self._is_continued(run.root, run.root):
             run.has_ended = True
-            self.forget_command(run.root)
+            self._end_workflow(run.root)
+
+    def _is_continued(self, root: str, but: str = "") -> bool:
+        """Return whether a command continues a workflow, another one than `but`."""
+        workflow = self.table.workflows.get(WorkflowKey("command", root))
+        if workflow is None or not workflow.replays:
+            return False
+        commands = {root, *workflow.replays} - {but}
+        return any(pending.frame.metadata.id in commands for pending in self._router.open_requests())
 
     def _leave(self, run: StepRun) -> None:
         self._runs.pop(run.pending, None)
