@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,7 +23,16 @@ from bandstand.bus import Capability, Command, Done, Event, Node, Query, Retry
 from bandstand.bus.contracts.capability import read_capability
 from bandstand.bus.dead_letters import ListDeadLetters, Replay, Settle
 from bandstand.bus.durable.records import CHECKPOINT, DATA, DataEntry, read_json
-from bandstand.bus.durable.steps import StepTable
+from bandstand.bus.durable.steps import (
+    ReplayStarted,
+    Scope,
+    StepClaimed,
+    StepDone,
+    StepRecord,
+    StepReleased,
+    StepTable,
+    WorkflowEnded,
+)
 from bandstand.bus.step_capability import (
     ForgetSteps,
     ListSteps,
@@ -33,6 +43,10 @@ from bandstand.errors import (
     ContractError,
     InvalidArgumentError,
     JournalClosedError,
+    JournalCorruptError,
+    JournalError,
+    JournalFailedError,
+    JournalFullError,
     LoopBusyError,
     RefusedError,
     RequestFailedError,
@@ -40,6 +54,7 @@ from bandstand.errors import (
     StepUnknownError,
 )
 from bandstand.journal import JournalReader
+from bandstand.journal.storage import Storage
 from tests.bus.virtual_node import Stage, hushed, play
 
 Act = Callable[[Stage], Coroutine[Any, Any, None]]
@@ -1612,6 +1627,80 @@ class TestLongWorkflows:
         disk.play(act, HastyShop)
 
 
+@contextmanager
+def broken_disk(monkeypatch: pytest.MonkeyPatch, error: JournalError) -> Generator[None]:
+    """Every commit fails. `test_durable_lane` has a disk that is really full."""
+
+    def fail(*_args: object) -> int:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Storage, "commit", fail)
+        yield
+
+
+class TestBrokenDisks:
+    @pytest.mark.guarantee("G537")
+    def test_on_a_full_disk_nothing_is_called_and_nothing_returns(
+        self, disk: Disk, calls: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        is_open = [asyncio.Event(), asyncio.Event()]
+
+        async def slow() -> str:
+            calls.append("slow")
+            await is_open[1].wait()
+            return "slow"
+
+        @plan
+        async def follows(shop: Shop) -> str:
+            await is_open[0].wait()
+            return await shop.step("slow", slow)
+
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            name = client.command("Shop.Follow", {"plan": "follows"})
+            await stage.settle()
+            with broken_disk(monkeypatch, JournalFullError("the disk is full")):
+                is_open[0].set()
+                await stage.wait(2000)
+                assert calls == []
+            await stage.wait(1000)
+            assert calls == ["slow"]
+            with broken_disk(monkeypatch, JournalFullError("the disk is full")):
+                is_open[1].set()
+                await stage.wait(2000)
+                assert not client.is_answered(name)
+                assert await listed(stage) == [(f"{name}/slow", "running")]
+            await stage.wait(1000)
+            assert client.reply(name) == "slow"
+            assert calls == ["slow"]
+
+        with hushed("bus", "journal"):
+            disk.play(act)
+
+    @pytest.mark.guarantee("G537")
+    def test_on_a_failed_disk_nothing_is_called(
+        self, disk: Disk, calls: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        is_open = asyncio.Event()
+
+        @plan
+        async def follows(shop: Shop) -> str:
+            await is_open.wait()
+            return str(await shop.step("charge", charge))
+
+        async def act(stage: Stage) -> None:
+            stage.connect().command("Shop.Follow", {"plan": "follows"})
+            await stage.settle()
+            with broken_disk(monkeypatch, JournalFailedError("cannot write: Input/output error")):
+                is_open.set()
+                await stage.wait(1000)
+
+        with hushed("bus", "journal", "core"), pytest.raises(JournalFailedError, match="cannot write"):
+            disk.play(act)
+        assert calls == []
+
+
 # -- any workflow, and crashes anywhere --------------------------------------------------------------------------------
 
 
@@ -1747,3 +1836,68 @@ def test_every_step_is_carried_out_once_whatever_crashes(
             assert effects.count(number) == 1
     if not crashes:
         assert len(begun) == len(plans) + sum(each.fails for each in plans)
+
+
+# -- the records -------------------------------------------------------------------------------------------------------
+
+_keys = st.sampled_from(["a", "b"])
+_names = st.sampled_from(["x", "y"])
+_scopes: st.SearchStrategy[Scope] = st.sampled_from(["command", "key"])
+_times = st.integers(1, 5)
+_records: st.SearchStrategy[StepRecord] = st.one_of(
+    st.builds(StepClaimed, _scopes, _keys, _names, _times, _keys, st.just("Shop.Follow"), st.just("hash")),
+    st.builds(
+        StepDone,
+        _scopes,
+        _keys,
+        _names,
+        _times,
+        _keys,
+        st.just("Shop.Follow"),
+        st.builds(lambda number: Raw(str(number).encode()), st.integers(0, 9)),
+        st.just("hash"),
+        st.integers(0, 3),
+        st.integers(1, 3),
+    ),
+    st.builds(StepReleased, _scopes, _keys, _names, _times),
+    st.builds(WorkflowEnded, _scopes, _keys),
+    # The id of a replay is new: it belongs to one command.
+    st.sampled_from([ReplayStarted("c", "a", 1), ReplayStarted("d", "b", 1)]),
+)
+
+
+def content_of(table: StepTable) -> object:
+    """Return what a table says, whatever the order."""
+    workflows = [*table.workflows.values(), *table.ended.values()]
+    return sorted(
+        (
+            each.key,
+            each.key.key in table.ended and table.ended[each.key.key] is each,
+            sorted(
+                (name, step.at, None if step.result is None else bytes(step.result))
+                for name, step in each.steps.items()
+            ),
+            sorted(set(each.replays)),
+            (each.request, each.attempt),
+        )
+        for each in workflows
+        if each.steps or each.replays or each.request
+    ), {name: table.root_of(name) for name in "abcd"}
+
+
+@pytest.mark.guarantee("G537", "G543")
+@given(st.lists(_records, max_size=20))
+def test_a_checkpoint_says_what_the_records_before_it_say(records: list[StepRecord]) -> None:
+    table, again = StepTable(), StepTable()
+    for record in records:
+        table.apply(Raw(msgspec.json.encode(record)), 0, 0)
+    for entry in list(table.entries()):
+        again.apply(entry, 0, 0)
+    assert content_of(again) == content_of(table)
+    table.clear()
+    assert not list(table.entries())
+
+
+def test_a_record_of_another_program_is_an_error() -> None:
+    with pytest.raises(JournalCorruptError, match="a record of a step cannot be read"):
+        StepTable().apply(Raw(b'{"is":"other"}'), 0, 0)
