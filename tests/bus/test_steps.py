@@ -476,9 +476,27 @@ class TestAStepWithoutAResult:
         disk.play(after)
 
 
+def caused(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+def in_a_circle(error: Exception) -> Exception:
+    return caused(error, caused(ValueError(), error))
+
+
 @pytest.mark.guarantee("G539")
 class TestWhatAnExceptionSays:
-    @pytest.mark.parametrize("error", [ValueError("no"), ConnectionRefusedError(), RefusedError("no")])
+    @pytest.mark.parametrize(
+        "error",
+        [
+            ValueError("no"),
+            ConnectionRefusedError(),
+            RefusedError("no"),
+            caused(OSError("of a library"), ConnectionRefusedError()),
+            ExceptionGroup("several", [ValueError()]),
+        ],
+    )
     def test_nothing_was_done(self, disk: Disk, calls: list[str], error: Exception) -> None:
         async def fail() -> int:
             calls.append("fail")
@@ -524,7 +542,15 @@ class TestWhatAnExceptionSays:
 
     @pytest.mark.parametrize(
         "error",
-        [TimeoutError(), ConnectionResetError(), BrokenPipeError(), StepUnknownError("the bank is silent")],
+        [
+            TimeoutError(),
+            ConnectionResetError(),
+            BrokenPipeError(),
+            StepUnknownError("the bank is silent"),
+            ExceptionGroup("several", [ValueError(), ExceptionGroup("more", [TimeoutError()])]),
+            caused(OSError("of a library"), TimeoutError()),
+            in_a_circle(OSError()),
+        ],
     )
     def test_no_answer_came(self, disk: Disk, error: Exception) -> None:
         async def fail() -> int:
@@ -1174,6 +1200,7 @@ class TestTheEndOfSteps:
 
         disk.play(act)
 
+    @pytest.mark.slow
     def test_nothing_is_left_of_many_workflows(self, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("bandstand.bus.durable.lane._CHECKPOINT_BYTES", 100_000)
         plan(charge_and_ship)
@@ -1205,6 +1232,7 @@ class TestTheEndOfSteps:
         assert len(found) > 5
         assert max(found) <= 6 * BusyShop.concurrency
 
+    @pytest.mark.slow
     def test_steps_with_a_key_are_forgotten_after_a_time(
         self, disk: Disk, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -1716,6 +1744,7 @@ class StepPlan(Struct):
 step_plans = st.builds(StepPlan, st.booleans(), st.booleans(), st.integers(0, 1))
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G546")
 @given(
     plans=st.lists(step_plans, min_size=1, max_size=5),
