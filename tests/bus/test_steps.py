@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,7 +23,16 @@ from bandstand.bus import Capability, Command, Done, Event, Node, Query, Retry
 from bandstand.bus.contracts.capability import read_capability
 from bandstand.bus.dead_letters import ListDeadLetters, Replay, Settle
 from bandstand.bus.durable.records import CHECKPOINT, DATA, DataEntry, read_json
-from bandstand.bus.durable.steps import StepTable
+from bandstand.bus.durable.steps import (
+    ReplayStarted,
+    Scope,
+    StepClaimed,
+    StepDone,
+    StepRecord,
+    StepReleased,
+    StepTable,
+    WorkflowEnded,
+)
 from bandstand.bus.step_capability import (
     ForgetSteps,
     ListSteps,
@@ -33,6 +43,10 @@ from bandstand.errors import (
     ContractError,
     InvalidArgumentError,
     JournalClosedError,
+    JournalCorruptError,
+    JournalError,
+    JournalFailedError,
+    JournalFullError,
     LoopBusyError,
     RefusedError,
     RequestFailedError,
@@ -40,6 +54,7 @@ from bandstand.errors import (
     StepUnknownError,
 )
 from bandstand.journal import JournalReader
+from bandstand.journal.storage import Storage
 from tests.bus.virtual_node import Stage, hushed, play
 
 Act = Callable[[Stage], Coroutine[Any, Any, None]]
@@ -461,9 +476,27 @@ class TestAStepWithoutAResult:
         disk.play(after)
 
 
+def caused(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+def in_a_circle(error: Exception) -> Exception:
+    return caused(error, caused(ValueError(), error))
+
+
 @pytest.mark.guarantee("G539")
 class TestWhatAnExceptionSays:
-    @pytest.mark.parametrize("error", [ValueError("no"), ConnectionRefusedError(), RefusedError("no")])
+    @pytest.mark.parametrize(
+        "error",
+        [
+            ValueError("no"),
+            ConnectionRefusedError(),
+            RefusedError("no"),
+            caused(OSError("of a library"), ConnectionRefusedError()),
+            ExceptionGroup("several", [ValueError()]),
+        ],
+    )
     def test_nothing_was_done(self, disk: Disk, calls: list[str], error: Exception) -> None:
         async def fail() -> int:
             calls.append("fail")
@@ -509,7 +542,15 @@ class TestWhatAnExceptionSays:
 
     @pytest.mark.parametrize(
         "error",
-        [TimeoutError(), ConnectionResetError(), BrokenPipeError(), StepUnknownError("the bank is silent")],
+        [
+            TimeoutError(),
+            ConnectionResetError(),
+            BrokenPipeError(),
+            StepUnknownError("the bank is silent"),
+            ExceptionGroup("several", [ValueError(), ExceptionGroup("more", [TimeoutError()])]),
+            caused(OSError("of a library"), TimeoutError()),
+            in_a_circle(OSError()),
+        ],
     )
     def test_no_answer_came(self, disk: Disk, error: Exception) -> None:
         async def fail() -> int:
@@ -822,6 +863,36 @@ class TestAPersonSettlesAStep:
 
         disk.play(after)
 
+    def test_two_replays_at_a_time_repeat_nothing(self, disk: Disk, calls: list[str]) -> None:
+        waits = [1000, 1000, 5, 0]
+
+        @plan
+        async def follows(shop: Shop) -> str:
+            receipt = await shop.step("charge", charge)
+            await asyncio.sleep(waits.pop(0))
+            return f"{receipt.number} {await shop.step('ship', ship)}"
+
+        async def begin(stage: Stage) -> None:
+            stage.connect().command("Shop.Follow", {"plan": "follows"}, name="order", timeout=1000)
+            await stage.wait(2000)
+            asking = asyncio.ensure_future(stage.bus.ask(Replay("order"), timeout=1000))
+            await stage.settle()
+            disk.crash()
+            asking.cancel()
+            await asyncio.wait([asking])
+
+        disk.play(begin, BusyShop)
+
+        async def after(stage: Stage) -> None:
+            # The first replay goes on after the crash, and takes longer than the second.
+            await stage.settle()
+            assert (await stage.bus.ask(Replay("order"))).outcome == "replied"
+            await stage.wait(6000)
+            assert calls == ["charge 1", "ship"]
+            assert waits == []
+
+        disk.play(after, BusyShop)
+
     def test_a_settled_step_survives_a_crash(self, disk: Disk) -> None:
         plan(charge_and_hang)
         disk.die_in("charge_and_hang")
@@ -1039,7 +1110,11 @@ class TestResults:
     @pytest.mark.parametrize(
         ("value", "annotation", "text"),
         [
-            (Unwritable(), int, r"its result cannot be recorded: the result of the step does not allow .*Unwritable"),
+            (
+                Unwritable(),
+                int,
+                r"its result cannot be recorded: the result of the step does not allow .*Unwritable",
+            ),
             ("five", int, r"Expected `int`, got `str`"),
             (float("nan"), float | None, r"not a finite number"),
             (Receipt("x"), Receipt, r"Expected `int`, got `str`, at \$\.data\.number"),  # type: ignore[arg-type]
@@ -1125,6 +1200,7 @@ class TestTheEndOfSteps:
 
         disk.play(act)
 
+    @pytest.mark.slow
     def test_nothing_is_left_of_many_workflows(self, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("bandstand.bus.durable.lane._CHECKPOINT_BYTES", 100_000)
         plan(charge_and_ship)
@@ -1156,6 +1232,7 @@ class TestTheEndOfSteps:
         assert len(found) > 5
         assert max(found) <= 6 * BusyShop.concurrency
 
+    @pytest.mark.slow
     def test_steps_with_a_key_are_forgotten_after_a_time(
         self, disk: Disk, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -1578,6 +1655,80 @@ class TestLongWorkflows:
         disk.play(act, HastyShop)
 
 
+@contextmanager
+def broken_disk(monkeypatch: pytest.MonkeyPatch, error: JournalError) -> Generator[None]:
+    """Every commit fails. `test_durable_lane` has a disk that is really full."""
+
+    def fail(*_args: object) -> int:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Storage, "commit", fail)
+        yield
+
+
+class TestBrokenDisks:
+    @pytest.mark.guarantee("G537")
+    def test_on_a_full_disk_nothing_is_called_and_nothing_returns(
+        self, disk: Disk, calls: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        is_open = [asyncio.Event(), asyncio.Event()]
+
+        async def slow() -> str:
+            calls.append("slow")
+            await is_open[1].wait()
+            return "slow"
+
+        @plan
+        async def follows(shop: Shop) -> str:
+            await is_open[0].wait()
+            return await shop.step("slow", slow)
+
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            name = client.command("Shop.Follow", {"plan": "follows"})
+            await stage.settle()
+            with broken_disk(monkeypatch, JournalFullError("the disk is full")):
+                is_open[0].set()
+                await stage.wait(2000)
+                assert calls == []
+            await stage.wait(1000)
+            assert calls == ["slow"]
+            with broken_disk(monkeypatch, JournalFullError("the disk is full")):
+                is_open[1].set()
+                await stage.wait(2000)
+                assert not client.is_answered(name)
+                assert await listed(stage) == [(f"{name}/slow", "running")]
+            await stage.wait(1000)
+            assert client.reply(name) == "slow"
+            assert calls == ["slow"]
+
+        with hushed("bus", "journal"):
+            disk.play(act)
+
+    @pytest.mark.guarantee("G537")
+    def test_on_a_failed_disk_nothing_is_called(
+        self, disk: Disk, calls: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        is_open = asyncio.Event()
+
+        @plan
+        async def follows(shop: Shop) -> str:
+            await is_open.wait()
+            return str(await shop.step("charge", charge))
+
+        async def act(stage: Stage) -> None:
+            stage.connect().command("Shop.Follow", {"plan": "follows"})
+            await stage.settle()
+            with broken_disk(monkeypatch, JournalFailedError("cannot write: Input/output error")):
+                is_open.set()
+                await stage.wait(1000)
+
+        with hushed("bus", "journal", "core"), pytest.raises(JournalFailedError, match="cannot write"):
+            disk.play(act)
+        assert calls == []
+
+
 # -- any workflow, and crashes anywhere --------------------------------------------------------------------------------
 
 
@@ -1593,6 +1744,7 @@ class StepPlan(Struct):
 step_plans = st.builds(StepPlan, st.booleans(), st.booleans(), st.integers(0, 1))
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G546")
 @given(
     plans=st.lists(step_plans, min_size=1, max_size=5),
@@ -1713,3 +1865,68 @@ def test_every_step_is_carried_out_once_whatever_crashes(
             assert effects.count(number) == 1
     if not crashes:
         assert len(begun) == len(plans) + sum(each.fails for each in plans)
+
+
+# -- the records -------------------------------------------------------------------------------------------------------
+
+_keys = st.sampled_from(["a", "b"])
+_names = st.sampled_from(["x", "y"])
+_scopes: st.SearchStrategy[Scope] = st.sampled_from(["command", "key"])
+_times = st.integers(1, 5)
+_records: st.SearchStrategy[StepRecord] = st.one_of(
+    st.builds(StepClaimed, _scopes, _keys, _names, _times, _keys, st.just("Shop.Follow"), st.just("hash")),
+    st.builds(
+        StepDone,
+        _scopes,
+        _keys,
+        _names,
+        _times,
+        _keys,
+        st.just("Shop.Follow"),
+        st.builds(lambda number: Raw(str(number).encode()), st.integers(0, 9)),
+        st.just("hash"),
+        st.integers(0, 3),
+        st.integers(1, 3),
+    ),
+    st.builds(StepReleased, _scopes, _keys, _names, _times),
+    st.builds(WorkflowEnded, _scopes, _keys),
+    # The id of a replay is new: it belongs to one command.
+    st.sampled_from([ReplayStarted("c", "a", 1), ReplayStarted("d", "b", 1)]),
+)
+
+
+def content_of(table: StepTable) -> object:
+    """Return what a table says, whatever the order."""
+    workflows = [*table.workflows.values(), *table.ended.values()]
+    return sorted(
+        (
+            each.key,
+            each.key.key in table.ended and table.ended[each.key.key] is each,
+            sorted(
+                (name, step.at, None if step.result is None else bytes(step.result))
+                for name, step in each.steps.items()
+            ),
+            sorted(set(each.replays)),
+            (each.request, each.attempt),
+        )
+        for each in workflows
+        if each.steps or each.replays or each.request
+    ), {name: table.root_of(name) for name in "abcd"}
+
+
+@pytest.mark.guarantee("G537", "G543")
+@given(st.lists(_records, max_size=20))
+def test_a_checkpoint_says_what_the_records_before_it_say(records: list[StepRecord]) -> None:
+    table, again = StepTable(), StepTable()
+    for record in records:
+        table.apply(Raw(msgspec.json.encode(record)), 0, 0)
+    for entry in list(table.entries()):
+        again.apply(entry, 0, 0)
+    assert content_of(again) == content_of(table)
+    table.clear()
+    assert not list(table.entries())
+
+
+def test_a_record_of_another_program_is_an_error() -> None:
+    with pytest.raises(JournalCorruptError, match="a record of a step cannot be read"):
+        StepTable().apply(Raw(b'{"is":"other"}'), 0, 0)

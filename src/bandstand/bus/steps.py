@@ -61,7 +61,6 @@ from bandstand.bus.request import PendingRequest
 from bandstand.bus.wire import DECODE_ERRORS
 from bandstand.errors import (
     ContractError,
-    ContractViolationError,
     InvalidArgumentError,
     InvalidMessageError,
     JournalClosedError,
@@ -89,6 +88,8 @@ T_co = TypeVar("T_co", covariant=True)
 
 _NAME: Final = re.compile(r"[^/\x00-\x1f\x7f]{1,100}")
 _MAX_KEY: Final = 200
+_UNKNOWN_ERRORS: Final = (TimeoutError, ConnectionError, StepUnknownError)
+_MAX_CAUSES: Final = 100
 # With so many workflows that have ended, those without a dead letter are looked for.
 _SWEEP_FROM: Final = 100
 # Answers of other capabilities after which it is not known what they have done.
@@ -112,15 +113,23 @@ def is_outcome_unknown(error: BaseException) -> bool:
     """Return whether an exception of the function of a step leaves open whether it was carried out.
 
     It does if no answer came: a cancellation, a timeout, a connection that broke, a request to another capability that was answered with
-    `Sys.Timeout`, `Sys.InDoubt`, `Sys.ActorCrash` or `Sys.ActorFault`, or `StepUnknownError`. Any other exception says that nothing was done.
+    `Sys.Timeout`, `Sys.InDoubt`, `Sys.ActorCrash` or `Sys.ActorFault`, or `StepUnknownError`; or if one of these is in a group, or is the `__cause__`:
+    libraries have their own classes for timeouts. Any other exception says that nothing was done.
     """
-    if not isinstance(error, Exception):
-        return True
-    if isinstance(error, ConnectionRefusedError):
-        return False
-    if isinstance(error, RequestFailedError):
-        return error.type in _UNKNOWN_ANSWERS
-    return isinstance(error, (TimeoutError, ConnectionError, StepUnknownError))
+    cause: BaseException | None = error
+    # Limited: a chain of causes may be a circle.
+    for _ in range(_MAX_CAUSES):
+        if isinstance(cause, BaseExceptionGroup):
+            group = cast("BaseExceptionGroup[BaseException]", cause)
+            return any(map(is_outcome_unknown, group.exceptions))
+        if cause is None or isinstance(cause, ConnectionRefusedError):
+            return False
+        if isinstance(cause, RequestFailedError):
+            return cause.type in _UNKNOWN_ANSWERS
+        if not isinstance(cause, Exception) or isinstance(cause, _UNKNOWN_ERRORS):
+            return True
+        cause = cause.__cause__
+    return True
 
 
 @final
@@ -302,7 +311,8 @@ class StepRunner:
         run, key = call.run, call.key
         try:
             result = call.codec.write(value)
-        except ContractViolationError as error:
+        except Exception as error:
+            # Whatever the class of the result raises.
             self._stop_running(key)
             if call.is_retry_safe:
                 text = f"{call.where}: its result cannot be recorded: {safe_str(error)}"
@@ -310,8 +320,9 @@ class StepRunner:
                 text = f"{call.where} was carried out, and its result cannot be recorded: {safe_str(error)}. {_settle_hint(call)}"
             raise StepResultError.of(key.id, FaultAnswer(ACTOR_FAULT, text)) from error
         entry = run.pending.entry
-        if entry is None or (run.has_ended and key.workflow.scope == "command"):
-            # The handler has answered without waiting for it.
+        is_forgotten = run.has_ended or (self.table.find(key) is None and not self._lane.is_open(run.pending))
+        if entry is None or (is_forgotten and key.workflow.scope == "command"):
+            # The command was answered without waiting for it.
             self._stop_running(key)
         else:
             self._expire()
@@ -346,6 +357,10 @@ class StepRunner:
             parent: the command that has settled or replayed it: the steps are forgotten in the page of its answer. None if they are forgotten now.
         """
         root = self.table.root_of(command)
+        if WorkflowKey("command", root) in self.table.workflows and not self._is_continued(root):
+            self._end_workflow(root)
+
+    def _end_workflow(self, root: str) -> None:
         # When the answer, which is in the same page, has been sent: if its client has gone, it becomes a dead letter, which can be replayed.
         loop = asyncio.get_running_loop()
         write = partial(
@@ -368,9 +383,18 @@ class StepRunner:
         """Forget the steps of a command, in the page with its answer; unless a dead letter can be replayed that needs them."""
         self._leave(run)
         is_replay = run.root != run.pending.frame.metadata.id
-        if not is_replay and self._router.dead_letters.find(run.root) is None:
+        is_needed = self._router.dead_letters.find(run.root) is not None
+        if not is_replay and not is_needed and not self._is_continued(run.root, run.root):
             run.has_ended = True
-            self.forget_command(run.root)
+            self._end_workflow(run.root)
+
+    def _is_continued(self, root: str, but: str = "") -> bool:
+        """Return whether a command continues a workflow, another one than `but`."""
+        workflow = self.table.workflows.get(WorkflowKey("command", root))
+        if workflow is None or not workflow.replays:
+            return False
+        commands = {root, *workflow.replays} - {but}
+        return any(pending.frame.metadata.id in commands for pending in self._router.open_requests())
 
     def _leave(self, run: StepRun) -> None:
         self._runs.pop(run.pending, None)
