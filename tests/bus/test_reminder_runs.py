@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -18,9 +19,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bandstand.bus import Node
 from bandstand.bus.durable.records import REQUEST, read_line, read_request
+from bandstand.bus.reminders.capability import ListReminders
+from bandstand.core.asyncio_host import new_event_loop
+from bandstand.isolation import isolated
 from bandstand.journal import JournalReader
-from tests.bus.test_reminders import MINUTE, NOON, Diary, S, World
+from tests.bus.test_reminders import MINUTE, NOON, Ask, Diary, Forget, S, World
 from tests.bus.virtual_node import Stage
 
 Missed: TypeAlias = Literal["one", "all", "none"]
@@ -224,7 +229,7 @@ def test_a_node_that_is_killed_again_and_again_sends_every_tick_once(tmp_path: P
         with start(tmp_path) as node:
             seen = ledger.read_text().count("\n") if ledger.exists() else 0
             # Until it has sent something; and then at any moment, also in the middle of a page.
-            wait_for(lambda seen=seen: ledger.exists() and ledger.read_text().count("\n") > seen)  # type: ignore[misc]  # a lambda with a default
+            wait_for(lambda seen=seen: ledger.exists() and ledger.read_text().count("\n") > seen)
             time.sleep(random.uniform(0, 1.2))
             os.kill(node.pid, signal.SIGKILL)
     with start(tmp_path) as node:
@@ -234,8 +239,20 @@ def test_a_node_that_is_killed_again_and_again_sends_every_tick_once(tmp_path: P
                 f"Ledger/all/{due}\n" in line for line in ledger.read_text().splitlines(keepends=True)
             )
         )
+        # From a shell.
+        words = ["name=tea", "command=Ledger.Tick", "cron=0 22 * * *", "timezone=Europe/Berlin"]
+        answer = run_command(tmp_path, "call", "Reminder.Set", *words, "--to", "unix:s")
+        assert '"name": "tea"' in answer
+        answer = run_command(
+            tmp_path, "call", "Reminder.Set", "name=egg", "command=Ledger.Tick", "after=90s", "--to", "unix:s"
+        )
+        assert '"name": "egg"' in answer
+        assert '"count": 4' in run_command(tmp_path, "call", "Reminder.List", "--to", "unix:s")
         node.terminate()
         assert node.wait(30) == 0
+    assert "set node/tea cron '0 22 * * *' Europe/Berlin, next 20" in run_command(
+        tmp_path, "log", "find", "--kind", "data", "--journal", "journal"
+    )
     numbers: dict[str, list[int]] = {"all": [], "once": []}
     for name in requests(tmp_path / "journal"):
         _, kind, number = name.split("/")
@@ -248,6 +265,14 @@ def test_a_node_that_is_killed_again_and_again_sends_every_tick_once(tmp_path: P
     assert set(executed) <= {f"Ledger/{kind}/{number}" for kind, found in numbers.items() for number in found}
     assert all(executed[f"Ledger/all/{number}"] >= 1 for number in numbers["all"][:due])
     assert all(count == 1 for name, count in executed.items() if "once" in name)
+
+
+def run_command(folder: Path, *words: str) -> str:
+    """What the command prints."""
+    command = [sys.executable, "-m", "bandstand", *words]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def start(folder: Path) -> subprocess.Popen[bytes]:
@@ -274,3 +299,32 @@ def requests(journal: Path) -> list[str]:
                     request = read_request(record.data)
                     found[request.number] = read_line(REQUEST, request.line).metadata.id
     return [name for name in found.values() if name.startswith("Ledger/")]
+
+
+# -- a capability in a process of its own --------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.once
+@pytest.mark.real_time(reason="a real process starts")
+@pytest.mark.skipif(sys.platform != "linux", reason="processes as Linux has them")
+@pytest.mark.guarantee("G526")
+def test_a_capability_in_a_process_of_its_own_has_reminders(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Node([isolated(Diary)], journal=tmp_path / "journal") as node:
+
+            async def listed(count: int) -> list[str]:
+                async with asyncio.timeout(60):
+                    while True:
+                        found = (await node.bus.ask(ListReminders())).reminders
+                        if len(found) == count:
+                            return [f"{each.owner}/{each.name} {each.command} {each.every}" for each in found]
+                        await asyncio.sleep(0.01)
+
+            await node.bus.ask(Ask(name="a", every=100))
+            assert await listed(1) == ["Diary/a Diary.Note 100000"]
+            await node.bus.ask(Forget(name="a"))
+            assert await listed(0) == []
+
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(main())

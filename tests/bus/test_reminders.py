@@ -72,10 +72,12 @@ class Diary(Capability):
 
     notes: ClassVar[list[str]] = []
     """What it was sent, by all nodes of a test."""
-    begin: ClassVar[Callable[[Diary], object]] = staticmethod(lambda _diary: None)
+    begins: ClassVar[list[Callable[[Diary], object]]] = []
+    """Called at each start."""
 
     def on_start(self) -> None:
-        Diary.begin(self)
+        for begin in self.begins:
+            begin(self)
 
     async def note(self, msg: Note) -> None:
         assert self.bus.message is not None
@@ -178,7 +180,7 @@ def notes() -> Iterator[list[str]]:
     Diary.notes.clear()
     yield Diary.notes
     Diary.notes.clear()
-    Diary.begin = staticmethod(lambda _diary: None)
+    Diary.begins.clear()
 
 
 def remind(client: ScriptedLine | Stage, name: str, command: str = "Diary.Note", **fields: Any) -> str:
@@ -301,7 +303,7 @@ class TestChanges:
         world.play(act)
 
     def test_a_capability_sets_its_reminders_at_every_start(self, world: World, notes: list[str]) -> None:
-        Diary.begin = staticmethod(lambda diary: diary.bus.remind("daily", Note(), every=100))
+        Diary.begins.append(lambda diary: diary.bus.remind("daily", Note(), every=100))
 
         async def act(stage: Stage) -> None:
             await stage.wait(60 * S)

@@ -187,7 +187,7 @@ class TestDescribe:
     @staged(Player)
     async def test_it_names_all_and_a_part(self, stage: Stage) -> None:
         found = await stage.bus.ask(Describe())
-        assert [each.id for each in found.capabilities] == ["Cast", "Syscall", "Timer", "Dead"]
+        assert [each.id for each in found.capabilities] == ["Cast", "Syscall", "Timer", "Reminder", "Dead"]
         part = await stage.bus.ask(Describe(type="Cast.Echo"))
         assert [each.type for each in part.capabilities[0].handles] == ["Cast.Echo"]
         with pytest.raises(RequestFailedError, match=r"Cast\.Ecco") as caught:
