@@ -18,6 +18,8 @@ from typing import Protocol
 from bandstand.journal.engine import journal_engine
 
 CHECKPOINT_BYTES = 4 << 20
+# What SQLite writes for a row beside its bytes: at least one page.
+COMMIT_BYTES = 4 << 10
 PAGE_BYTES = 1 << 20
 
 
@@ -43,7 +45,7 @@ class Database:
 
     def commit(self, data: bytes) -> None:
         self._connection.execute("INSERT INTO page (body) VALUES (?)", (data,))
-        self._grown += len(data)
+        self._grown += len(data) + COMMIT_BYTES
         if self._grown >= CHECKPOINT_BYTES:
             self._grown = 0
             self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()

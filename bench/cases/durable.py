@@ -11,21 +11,19 @@ import asyncio
 from collections import Counter
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from bandstand.core.asyncio_host import new_event_loop
-from bench import stopwatch
+from bench import disk, stopwatch
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
 from bench.commits import Database
 from bench.target import at_rate
 
-ROOT = Path(__file__).resolve().parents[2]
 LINE = (
     b'{"kind":"command","type":"Counter.Add","data":{"cents":1},"metadata":{"id":"command-1","timestamp":0}}'
 )
 
 
-def node(setting: Setting, *, window: int, has_journal: bool) -> Outcome:
+def node(setting: Setting, *, window: int, has_journal: bool, is_read: bool = True) -> Outcome:
     # What needs msgspec is not there in the peers' environment.
     from bench.commands import DirectClient, Look
 
@@ -37,13 +35,11 @@ def node(setting: Setting, *, window: int, has_journal: bool) -> Outcome:
             elapsed = stopwatch.since(start)
             return elapsed, (await running.bus.ask(Look())).count
 
-    (ROOT / "build").mkdir(exist_ok=True)
-    # Not where temporary files are: that may be memory.
-    with TemporaryDirectory(prefix="bench-", dir=ROOT / "build") as name:
-        journal = Path(name) / "journal" if has_journal else None
+    with disk.folder() as folder:
+        journal = folder / "journal" if has_journal else None
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             elapsed, handled = runner.run(main(journal))
-        if journal is not None:
+        if journal is not None and is_read:
             check(journal, setting.size)
     return Outcome(total=elapsed, operations=setting.size, sent=setting.size, handled=handled)
 
@@ -61,15 +57,14 @@ def check(journal: Path, size: int) -> None:
 
 
 def commits(setting: Setting) -> Outcome:
-    (ROOT / "build").mkdir(exist_ok=True)
-    with TemporaryDirectory(prefix="bench-", dir=ROOT / "build") as name:
-        database = Database(Path(name))
+    with disk.folder() as folder:
+        database = Database(folder)
         start = stopwatch.start()
         for _ in range(setting.size):
             database.commit(LINE)
         elapsed = stopwatch.since(start)
         database.close()
-        handled = sum(1 for _ in Database.read(Path(name)))
+        handled = sum(1 for _ in Database.read(folder))
     return Outcome(total=elapsed, operations=setting.size, sent=setting.size, handled=handled)
 
 
@@ -96,5 +91,19 @@ CASES = (
             "sqlite": commits,
         },
         target=at_rate(SQLite=0.5),
+    ),
+)
+
+# Counted, and not timed: reading the journal afterwards is no part of a command.
+COUNTED = (
+    Case(
+        name="durable-counted",
+        title="durable commands, without reading the journal",
+        what="a command is sent when one of 512 is answered; the answers are durable",
+        size=Size(full=4_096, slow=4_096, quick=4_096),
+        measures={
+            "journal": partial(node, window=512, has_journal=True, is_read=False),
+            "memory": partial(node, window=512, has_journal=False),
+        },
     ),
 )

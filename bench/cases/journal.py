@@ -16,17 +16,15 @@ from contextlib import asynccontextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
 from bandstand.core.asyncio_host import new_event_loop
 from bandstand.journal import Journal, JournalReader, Record, RecordBatch
-from bench import stopwatch
+from bench import disk, stopwatch
 from bench.case import Case, Outcome, Setting, Size
 from bench.commits import Database, File, GroupCommit
 from bench.target import at_rate
 
-ROOT = Path(__file__).resolve().parents[2]
 RECORD = 256
 ROUND = 100
 ON_THEIR_WAY = 2
@@ -105,10 +103,7 @@ def record(number: int) -> bytes:
 def run(
     peer: Peer, setting: Setting, produce: Callable[[Peer, Path, int], Coroutine[Any, Any, int]]
 ) -> Outcome:
-    (ROOT / "build").mkdir(exist_ok=True)
-    # Not where temporary files are: that may be memory.
-    with TemporaryDirectory(prefix="bench-", dir=ROOT / "build") as name:
-        folder = Path(name)
+    with disk.folder() as folder:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             elapsed = runner.run(produce(peer, folder, setting.size))
         found = list(peer.read(folder))

@@ -83,6 +83,17 @@ WORKLOADS = (
         1024,
         "a command over the socket, of many",
     ),
+    # Wider: how many commands share a page depends on the disk.
+    Workload(
+        "durable-command",
+        "durable",
+        "durable-counted",
+        "journal",
+        4096,
+        "a command to a node with a journal, of 512",
+        margin=0.20,
+    ),
+    Workload("memory-command", "durable", "durable-counted", "memory", 4096, "the same without a journal"),
     Workload(
         "echo-socket",
         "bus_requests",

@@ -220,6 +220,26 @@ class TestWhatIsOnTheDisk:
         disk.play(act, timeout=600)
 
 
+@pytest.mark.guarantee("G547")
+def test_answers_to_what_a_page_has_delivered_are_in_one_page(disk: Disk) -> None:
+    async def act(stage: Stage) -> None:
+        client = stage.connect()
+
+        async def send(count: int) -> None:
+            for _ in range(count):
+                client.command("Bank.Notify", {"text": "hello"})
+            await stage.settle()
+
+        # The capability gets more places as it keeps up.
+        await send(200)
+        before = len(disk.kinds())
+        # More than an actor handles in a turn.
+        await send(100)
+        assert disk.kinds()[before:] == [["request"] * 100, ["answer"] * 100]
+
+    disk.play(act)
+
+
 @pytest.mark.guarantee("G461")
 class TestTheFateOfACommand:
     def test_one_that_was_not_begun_is_carried_out(self, disk: Disk, ledger: list[str]) -> None:

@@ -348,6 +348,24 @@ class TestDeleting:
                 list(pages)
 
 
+@pytest.mark.guarantee("G548")
+def test_the_write_ahead_log_does_not_grow_with_the_number_of_pages(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As for 4 and 32 MiB, with fewer commits.
+    monkeypatch.setattr("bandstand.journal.writer._CHECKPOINT_BYTES", 64 << 10)
+    monkeypatch.setattr("bandstand.journal.writer._LATE_CHECKPOINT_BYTES", 96 << 10)
+    sizes: list[int] = []
+
+    async def run(journal: Journal) -> None:
+        for _ in range(100):
+            await journal.append(line("a"))
+            sizes.append((directory / "journal.sqlite-wal").stat().st_size)
+
+    with_journal(directory, run)
+    assert max(sizes) < 128 << 10  # without a bound: 400 KiB
+
+
 @pytest.mark.guarantee("G457")
 class TestReading:
     def test_a_reader_follows_a_writer(self, directory: Path) -> None:

@@ -11,16 +11,24 @@ a page that is missing, or in the wrong place, breaks the chain.
 Everything here is pure: bytes in, bytes or records out.
 """
 
+# The checker sees one of the two definitions of `append_record`.
+# pyright: reportPossiblyUnboundVariable=false
+
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final, final
+from typing import Final
 from zlib import crc32
 
 from bandstand.errors import InvalidArgumentError, JournalCorruptError
 from bandstand.errors.formatting import safe_repr
+
+try:
+    import cython
+except ModuleNotFoundError:  # interpreted, without Cython installed
+    from bandstand.core import _cython as cython  # type: ignore[no-redef]  # one of the two
 
 __all__ = ("LARGEST_RECORD", "Page", "Record", "RecordBatch", "chain_of", "decode_body", "encode_records")
 
@@ -29,6 +37,14 @@ LARGEST_RECORD: Final = 64 << 20
 
 _RECORD = struct.Struct("<IIB")
 _PAGE = struct.Struct("<QqI")
+
+
+if not cython.compiled:
+    # Compiled, it is a C function in the .pxd.
+    def append_record(body: bytearray, kind: int, data: bytes, checksum: int) -> None:
+        """Append a record to the body of a page."""
+        body += _RECORD.pack(len(data), checksum, kind)
+        body += data
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +68,6 @@ class Page:
     """The checksum of this page and all pages before it."""
 
 
-@final
 class RecordBatch:
     """Records that are collected to be written together.
 
@@ -63,10 +78,10 @@ class RecordBatch:
     It costs half of what a `Record` for each of them does.
     """
 
-    __slots__ = ("_parts", "count", "size")
+    __slots__ = ("_body", "count", "size")
 
     def __init__(self) -> None:
-        self._parts: list[bytes] = []
+        self._body = bytearray()
         self.count = 0
         """The number of the records."""
         self.size = 0
@@ -85,24 +100,24 @@ class RecordBatch:
             or len(data) > LARGEST_RECORD
         ):
             raise _invalid(kind, data)
-        self._parts += (_RECORD.pack(len(data), crc32(data, kind), kind), data)
+        append_record(self._body, kind, data, crc32(data, kind))
         self.count += 1
         self.size += len(data)
 
     def extend(self, other: RecordBatch) -> None:
         """Add the records of another batch, which stays as it is."""
-        self._parts += other._parts
+        self._body += other._body
         self.count += other.count
         self.size += other.size
 
     def clear(self) -> None:
         """Remove all records."""
-        self._parts.clear()
+        self._body.clear()
         self.count = self.size = 0
 
     def encode(self) -> bytes:
         """Return the bytes of the records, as they stand in the body of a page."""
-        return b"".join(self._parts)
+        return bytes(self._body)
 
 
 def encode_records(records: Iterable[Record]) -> bytes:
@@ -111,18 +126,10 @@ def encode_records(records: Iterable[Record]) -> bytes:
     Raises:
         InvalidArgumentError: the kind or the data of a record is not valid.
     """
-    parts: list[bytes] = []
+    batch = RecordBatch()
     for record in records:
-        kind, data = record.kind, record.data
-        if (
-            type(kind) is not int
-            or not 0 <= kind <= 255
-            or type(data) is not bytes
-            or len(data) > LARGEST_RECORD
-        ):
-            raise _invalid(kind, data)
-        parts += (_RECORD.pack(len(data), crc32(data, kind), kind), data)
-    return b"".join(parts)
+        batch.add(record.kind, record.data)
+    return batch.encode()
 
 
 def _invalid(kind: object, data: object) -> InvalidArgumentError:

@@ -3,7 +3,9 @@ from bandstand.bus.capability_slot cimport CapabilitySlot
 from bandstand.bus.frame cimport IdGenerator, kind_of, type_of
 from bandstand.bus.request cimport OpenRequest, PendingRequest, Route
 from bandstand.bus.router cimport Router
+from bandstand.bus.durable.records cimport answer_data, request_data
 from bandstand.bus.wire cimport write_frame
+from bandstand.journal.page cimport RecordBatch
 
 cdef int DONE
 
@@ -21,8 +23,8 @@ cdef class CommandQueue:
 
 @cython.final
 cdef class PendingPage:
-    cdef public object commands
-    cdef public object records
+    cdef public RecordBatch commands
+    cdef public RecordBatch records
     cdef public list effects
     cdef public list begun
     cdef public bint is_checkpoint
@@ -51,7 +53,7 @@ cdef class DurableLane:
     cdef public object on_checkpoint
     cdef public object on_page
 
-    @cython.locals(route=Route, slot=CapabilitySlot, queue=CommandQueue, entry=OpenRequest, batch=PendingPage, flags=cython.int, number=cython.longlong, is_marked=bint, line=bytes, at=cython.longlong)
+    @cython.locals(route=Route, slot=CapabilitySlot, queue=CommandQueue, entry=OpenRequest, batch=PendingPage, flags=cython.int, number=cython.longlong, is_marked=bint, line=bytes, records=RecordBatch)
     cpdef object accept(self, PendingRequest pending)
     cdef object _accept_query(self, CommandQueue queue, PendingRequest pending)
     @cython.locals(route=Route, entry=OpenRequest, batch=PendingPage, flags=cython.int, line=bytes)
@@ -63,8 +65,9 @@ cdef class DurableLane:
     cdef object _fill(self, CommandQueue queue)
     cpdef bint is_open(self, PendingRequest pending) except -1
     cdef object _want_page(self)
-    @cython.locals(batch=PendingPage)
-    cpdef object write_page(self, object _due=*)
+    cpdef object write_due(self, object due)
+    @cython.locals(batch=PendingPage, records=RecordBatch)
+    cpdef object write_page(self)
     @cython.locals(batch=PendingPage)
     cpdef object handle_written(self, object written)
     @cython.locals(pending=PendingRequest, queue=CommandQueue, flags=cython.int, lowest=Py_ssize_t, lowest_page=Py_ssize_t, count=Py_ssize_t)

@@ -4,7 +4,8 @@
 longer than a hundred commands.
 
 **Pages.** Everything that the router does in a round goes into one batch, and a batch is one page of the journal. One batch at a time is
-written; the next one collects meanwhile. So the disk is always busy under load, and a single command never waits for others.
+written; the next one collects meanwhile. It is written when what the page before has caused is in it: answers to the commands that were delivered, and what
+clients have sent for the answers that they got. A single command never waits for others.
 
 **The way of a command.** The request is in a durable page before its capability gets it. Its answer, and what its handler has sent, are in one page, and
 only after that is any of it sent: the answer, events, further commands, timers. If the handler fails, what it has sent is dropped.
@@ -75,7 +76,7 @@ from bandstand.bus.wire import write_frame
 from bandstand.core import Lane
 from bandstand.core.logs import SafeLogger
 from bandstand.errors import JournalError, JournalFullError, RefusedError
-from bandstand.journal import Record, RecordBatch
+from bandstand.journal.page import Record, RecordBatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -117,7 +118,20 @@ _FULL: Final = (
 
 
 class PageDue:
-    """Sent to the router behind the messages that are in its mailbox: write what they have left."""
+    """Sent to the router behind the messages that are in its mailbox: write what they have left.
+
+    If they have left something, it is sent once more: capabilities have had their turns meanwhile, and their answers are in the mailbox now.
+
+    Args:
+        size: how many effects the batch has had.
+        is_last: whether it is not sent again.
+    """
+
+    __slots__ = ("is_last", "size")
+
+    def __init__(self, size: int, is_last: bool) -> None:
+        self.size = size
+        self.is_last = is_last
 
 
 class DiskRetryDue:
@@ -199,11 +213,6 @@ class PendingPage:
         self.begun: list[int] = []
         # Whether the page is a checkpoint, and has nothing else.
         self.is_checkpoint: Flag = False
-
-    @property
-    def has_records(self) -> bool:
-        """Whether there is something to write."""
-        return bool(self.commands.count or self.records.count or self.begun)
 
     def join(self) -> RecordBatch:
         """Return the records in their order: an answer never comes before its request."""
@@ -449,7 +458,7 @@ class DurableLane:
                 ready.popleft()
                 if queue.entering:
                     # Behind the commands that have just been given a place.
-                    batch.effects.append(partial(self._router.deliver, pending))
+                    batch.effects.append(partial(self._deliver, pending))
                     self._want_page()
                 else:
                     self._router.deliver(pending)
@@ -463,6 +472,10 @@ class DurableLane:
                 self._want_page()
             else:
                 break
+
+    def _deliver(self, pending: PendingRequest) -> None:
+        """Deliver a query. Compiled, the method of the router itself cannot be an effect: it is a C function."""
+        self._router.deliver(pending)
 
     # -- what handlers send ------------------------------------------------------------------------------------------------
 
@@ -688,9 +701,17 @@ class DurableLane:
         """Have the batch written after the messages that are in the router's mailbox now."""
         if not self._is_due and self._writing is None and self._retry_timer is None:
             self._is_due = True
-            self._router.post(PageDue())
+            self._router.post(PageDue(len(self._batch.effects), False))  # noqa: FBT003  # by position: it is compiled
 
-    def write_page(self, _due: PageDue | None = None) -> None:
+    def write_due(self, due: PageDue) -> None:
+        """Write the batch, or let it collect what has come meanwhile."""
+        size = len(self._batch.effects)
+        if size > due.size and not due.is_last:
+            self._router.post(PageDue(size, True))  # noqa: FBT003  # same
+        else:
+            self.write_page()
+
+    def write_page(self) -> None:
         """Write the batch, unless another one is being written."""
         self._is_due = False
         if self._writing is not None or self._retry_timer is not None:
@@ -727,12 +748,8 @@ class DurableLane:
                 self._complete(batch, written.page)
                 self._write_checkpoint()
                 return
-            if self._batch.has_records:
-                # The disk has work while the effects of this page run.
-                self.write_page()
             self._complete(batch, written.page)
             if self._batch.effects:
-                # Queries, behind the commands of this page.
                 self._want_page()
         elif isinstance(written.error, JournalFullError):
             self._retry_later(batch)

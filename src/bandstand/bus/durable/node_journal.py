@@ -110,7 +110,7 @@ class NodeJournal:
         open_requests = list(state.open.values())
         lane = DurableLane(router, self._journal, state, contents.remembered)
         router.handlers |= {
-            PageDue: lane.write_page,
+            PageDue: lane.write_due,
             PageWritten: lane.handle_written,
             DiskRetryDue: lane.retry_disk,
         }

@@ -22,6 +22,9 @@ since 1970. New kinds get new numbers, and the meaning of a number never changes
 Everything here is pure: values in, records out, and back.
 """
 
+# The checker sees one of the two definitions of `join_request` and `join_answer`.
+# pyright: reportPossiblyUnboundVariable=false
+
 from __future__ import annotations
 
 import struct
@@ -37,6 +40,11 @@ from bandstand.bus.wire import DECODE_ERRORS
 from bandstand.errors import JournalCorruptError
 from bandstand.journal import Record
 from bandstand.persistence.records import ENTITY_EVENT, ENTITY_SNAPSHOT, EVENT_SCHEMA, read_head
+
+try:
+    import cython
+except ModuleNotFoundError:  # interpreted, without Cython installed
+    from bandstand.core import _cython as cython  # type: ignore[no-redef]  # one of the two
 
 __all__ = (
     "ANSWER",
@@ -123,6 +131,17 @@ _REQUEST: Final = struct.Struct("<QQB")
 _ANSWER: Final = struct.Struct("<QB")
 
 
+if not cython.compiled:
+    # Compiled, these are C functions in the .pxd.
+    def join_request(number: int, at: int, flags: int, line: bytes) -> bytes:
+        """Return the data of the record of an accepted command."""
+        return _REQUEST.pack(number, at, flags) + line
+
+    def join_answer(number: int, flags: int, line: bytes) -> bytes:
+        """Return the data of the record of an answer."""
+        return _ANSWER.pack(number, flags) + line
+
+
 # Structs without garbage collection: a boot makes one for each record.
 class RequestRecord(Struct, frozen=True, gc=False):
     """An accepted command."""
@@ -196,7 +215,7 @@ class DataEntry(Struct, frozen=True):
 
 def request_data(number: int, at: int, flags: int, line: bytes) -> bytes:
     """Return the data of the record of an accepted command."""
-    return _REQUEST.pack(number, at, flags) + line
+    return join_request(number, at, flags, line)
 
 
 def read_request(data: bytes) -> RequestRecord:
@@ -213,7 +232,7 @@ def read_request(data: bytes) -> RequestRecord:
 
 def answer_data(number: int, flags: int, line: bytes) -> bytes:
     """Return the data of the record of an answer."""
-    return _ANSWER.pack(number, flags) + line
+    return join_answer(number, flags, line)
 
 
 def read_answer(data: bytes) -> AnswerRecord:
