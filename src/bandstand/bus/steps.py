@@ -358,15 +358,12 @@ class StepRunner:
         """
         root = self.table.root_of(command)
         if WorkflowKey("command", root) in self.table.workflows and not self._is_continued(root):
-            self._end_workflow(root)
+            self._lane.hold_write(parent, partial(self._end_workflow, root))
 
     def _end_workflow(self, root: str) -> None:
         # When the answer, which is in the same page, has been sent: if its client has gone, it becomes a dead letter, which can be replayed.
         loop = asyncio.get_running_loop()
-        write = partial(
-            self._write, WorkflowEnded("command", root), lambda: loop.call_soon(self._forget, root)
-        )
-        self._lane.hold_write(parent, write)
+        self._write(WorkflowEnded("command", root), lambda: loop.call_soon(self._forget, root))
 
     def _forget(self, root: str) -> None:
         """Forget workflows that have ended and have no dead letter."""
