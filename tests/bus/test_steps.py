@@ -22,7 +22,7 @@ from msgspec import Raw, Struct
 from bandstand.bus import Capability, Command, Done, Event, Node, Query, Retry
 from bandstand.bus.contracts.capability import read_capability
 from bandstand.bus.dead_letters import ListDeadLetters, Replay, Settle
-from bandstand.bus.durable.records import CHECKPOINT, DATA, DataEntry, read_json
+from bandstand.bus.durable.records import ANSWER, CHECKPOINT, DATA, DataEntry, read_json
 from bandstand.bus.durable.steps import (
     ReplayStarted,
     Scope,
@@ -1182,7 +1182,7 @@ class TestTheEndOfSteps:
             await stage.reply_to("command", "Shop.Follow", {"plan": "charge_and_ship"})
             with JournalReader(disk.journal) as reader:
                 *_, last = reader.pages()
-            assert [record.kind for record in last.records] == [4, DATA]
+            assert [record.kind for record in last.records] == [ANSWER, DATA]
             assert said(last.records[1].data) == "ended"
 
         disk.play(act)
@@ -1332,6 +1332,11 @@ class TestTheEndOfSteps:
             client.command("Shop.Follow", {"plan": "charge_and_hang"}, name="order")
             await stage.settle()
             await stage.bus.ask(Settle("order", "done", Raw(b'"by hand"')))
+            with JournalReader(disk.journal) as reader:
+                *_, last = reader.pages()
+            # The answer to the settlement, the answer that it gives, and the end of the steps; a kill leaves all of it or nothing.
+            assert [record.kind for record in last.records][:3] == [ANSWER, ANSWER, DATA]
+            assert said(last.records[2].data) == "ended"
             await stage.settle()
             assert not table_of(stage).workflows
 
